@@ -1,0 +1,143 @@
+"""Fields: arrays that know their C-grid position and how many halo cells they still have.
+
+Physics is written in Fields. An operator moves a Field half a cell and uses up halo on one side; arithmetic crops both
+sides to the halo they share; adding fields of different positions raises FieldError while the program is traced.
+None of this exists at run time. Below it, `VARIABLES` is the one table of names, units and metadata.
+"""
+import dataclasses
+import operator
+
+import jax
+
+__all__ = ["Field", "FieldError", "HaloError", "Variable", "VARIABLES", "WHOLE", "variable"]
+
+WHOLE = 1 << 20  # the halo of a column along x: it never runs out
+
+
+class FieldError(TypeError):
+    """Fields at different positions met."""
+
+
+class HaloError(ValueError):
+    """A stencil reached beyond the halo."""
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """An array at `position` ("h", "u", "v", "q") with `halo` = (west, east, south, north) cells around the tile.
+
+    Attributes:
+        data: (..., ny + south + north, nx + west + east); a metric column has one cell along x and halo WHOLE there.
+    """
+
+    data: jax.Array
+    position: str
+    halo: tuple
+
+    def tree_flatten(self):
+        return (self.data,), (self.position, self.halo)
+
+    @classmethod
+    def tree_unflatten(cls, static, leaves):
+        return cls(leaves[0], *static)
+
+    def crop(self, halo):
+        """The same Field with less halo."""
+        if halo == self.halo:
+            return self
+        cut = [have - want for have, want in zip(self.halo, halo)]
+        if min(cut) < 0:
+            raise HaloError(f"a field at {self.position!r} with halo {self.halo} cannot have halo {tuple(halo)}.")
+        rows, columns = self.data.shape[-2:]
+        x = slice(None) if self.halo[0] == WHOLE else slice(cut[0], columns - cut[1])
+        data = self.data[..., cut[2] : rows - cut[3], x]
+        kept = (WHOLE, WHOLE, *halo[2:]) if self.halo[0] == WHOLE else tuple(halo)
+        return Field(data, self.position, kept)
+
+    @property
+    def interior(self):
+        """The tile's own cells, (..., ny, nx)."""
+        if min(self.halo) < 0:
+            raise HaloError(f"the stencil of a field at {self.position!r} reached {-min(self.halo)} beyond the halo.")
+        return self.crop((0, 0, 0, 0)).data
+
+    def _with(self, other, function):
+        if not isinstance(other, Field):
+            return Field(function(self.data, other), self.position, self.halo)
+        if self.position != other.position:
+            raise FieldError(f"a field at {self.position!r} met one at {other.position!r}; move one of them first.")
+        shared = tuple(map(min, self.halo, other.halo))
+        return Field(function(self.crop(shared).data, other.crop(shared).data), self.position, shared)
+
+    def map(self, function):
+        """`function`, a pointwise one, of the data."""
+        return Field(function(self.data), self.position, self.halo)
+
+    def __add__(self, other):
+        return self._with(other, operator.add)
+
+    def __sub__(self, other):
+        return self._with(other, operator.sub)
+
+    def __mul__(self, other):
+        return self._with(other, operator.mul)
+
+    def __truediv__(self, other):
+        return self._with(other, operator.truediv)
+
+    def __radd__(self, other):
+        return self._with(other, lambda a, b: b + a)
+
+    def __rsub__(self, other):
+        return self._with(other, lambda a, b: b - a)
+
+    def __rmul__(self, other):
+        return self._with(other, lambda a, b: b * a)
+
+    def __rtruediv__(self, other):
+        return self._with(other, lambda a, b: b / a)
+
+    def __neg__(self):
+        return self.map(operator.neg)
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """One row of the table: what files, plots, docs and checks say about a variable."""
+
+    name: str
+    position: str
+    units: str
+    long_name: str
+    standard_name: str | None = None
+    colormap: str = "balance"
+    cell_methods: str = "time: point"
+
+
+def variable(name, *arguments, **options):
+    return {name: Variable(name, *arguments, **options)}
+
+
+VARIABLES = {
+    **variable("eta", "h", "m", "sea surface elevation", "sea_surface_height_above_geoid"),
+    **variable("u", "u", "m s-1", "velocity along x", "sea_water_x_velocity"),
+    **variable("v", "v", "m s-1", "velocity along y", "sea_water_y_velocity"),
+    **variable("thickness", "h", "m", "thickness of the water column", "sea_floor_depth_below_sea_surface",
+               colormap="deep"),
+    **variable("vorticity", "q", "s-1", "relative vorticity", "ocean_relative_vorticity", colormap="curl"),
+    **variable("potential_vorticity", "q", "m-1 s-1", "potential vorticity (f + zeta) / h", colormap="curl"),
+    **variable("divergence", "h", "s-1", "horizontal divergence of velocity", "divergence_of_sea_water_velocity"),
+    **variable("speed", "h", "m s-1", "speed", "sea_water_speed", colormap="speed"),
+    **variable("kinetic_energy", "h", "m2 s-2", "specific kinetic energy", "specific_kinetic_energy_of_sea_water",
+               colormap="amp"),
+    **variable("transport_x", "u", "m2 s-1", "volume transport along x per unit width"),
+    **variable("transport_y", "v", "m2 s-1", "volume transport along y per unit width"),
+    **variable("depth", "h", "m", "depth of the sea floor below the undisturbed surface",
+               "sea_floor_depth_below_geoid", colormap="deep", cell_methods="area: mean"),
+    **variable("uplift", "h", "m", "uplift of the sea floor since the start", colormap="balance"),
+    **variable("maximum_elevation", "h", "m", "maximum sea surface elevation, of every step", colormap="amp",
+               cell_methods="time: maximum"),
+    **variable("arrival_time", "h", "s", "time after the start at which |eta| first exceeded the threshold",
+               colormap="thermal", cell_methods="time: minimum"),
+}

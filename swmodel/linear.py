@@ -1,0 +1,81 @@
+"""A linear function and its transpose, declared together as two JAX primitives.
+
+Every linear piece of the model (C-grid differences and means, communication) goes through `linear_pair`. From the
+two functions JAX derives the tangent (the function itself), the adjoint (the other one), and both again for second
+derivatives. Writing the transpose by hand keeps it in gather form, where the one JAX would derive from slices
+scatters into padded copies; and it is the only way to differentiate a message.
+"""
+import functools
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+__all__ = ["linear_pair"]
+
+NO_EFFECTS = frozenset()
+
+
+def _no_effects(**parameters):
+    return NO_EFFECTS
+
+
+def linear_pair(name, function, transpose, effects=_no_effects):
+    """Declare `function` and `transpose`, linear in their one array operand, as each other's adjoint.
+
+    Args:
+        name: what the primitive is called in a printed jaxpr.
+        function: `function(x, **parameters) -> y`; may have any number of leading (batch) axes on x.
+        transpose: `transpose(y, **parameters) -> x`, with <function(x), y> = <x, transpose(y)>.
+        effects: `effects(**parameters)` gives the JAX effects of a call (the ordered one of MPI, or none).
+
+    Returns:
+        Two callables with the signatures of `function` and `transpose`. Parameters are static and hashable.
+    """
+    forward = _declare(name, function, effects)
+    backward = _declare(f"{name}_transposed", transpose, effects)
+    _link(forward, backward)
+    _link(backward, forward)
+    return _caller(forward, function), _caller(backward, transpose)
+
+
+def _caller(primitive, function):
+    @functools.wraps(function)
+    def call(x, **parameters):
+        return primitive.bind(x, **parameters)
+
+    return call
+
+
+def _declare(name, function, effects):
+    primitive = Primitive(name)
+
+    @functools.lru_cache(maxsize=None)
+    def compiled(parameters):
+        return jax.jit(lambda x: primitive.bind(x, **dict(parameters)))
+
+    def implementation(x, **parameters):
+        return compiled(tuple(sorted(parameters.items())))(x)
+
+    def abstract(x, **parameters):
+        out = jax.eval_shape(functools.partial(function, **parameters), jax.ShapeDtypeStruct(x.shape, x.dtype))
+        return jax.core.ShapedArray(out.shape, out.dtype), effects(**parameters)
+
+    def batch(operands, axes, **parameters):
+        (x,), (axis,) = operands, axes
+        return primitive.bind(batching.moveaxis(x, axis, 0), **parameters), 0
+
+    primitive.def_impl(implementation)
+    primitive.def_effectful_abstract_eval(abstract)
+    mlir.register_lowering(primitive, mlir.lower_fun(function, multiple_results=False))
+    batching.primitive_batchers[primitive] = batch
+    return primitive
+
+
+def _link(primitive, transposed):
+    def transpose_rule(cotangent, operand, **parameters):
+        # A symbolic zero must still be sent: the neighbour waits for the message.
+        return [transposed.bind(ad.instantiate_zeros(cotangent), **parameters)]
+
+    ad.deflinear2(primitive, transpose_rule)
+    ad.primitive_transposes[primitive] = transpose_rule

@@ -1,0 +1,119 @@
+"""Which cells belong to which rank: a 2-D mesh of tiles that differ by at most one cell in each direction.
+
+Ranks are numbered along x first: rank = iy * px + ix. Of n cells on p tiles the first n mod p tiles have one more.
+"""
+import dataclasses
+
+import numpy as np
+
+__all__ = ["Tile", "Decomposition", "best_layout", "TileError"]
+
+
+class TileError(ValueError):
+    """A layout that does not fit the grid or the number of ranks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tile:
+    """The half-open ranges of global rows j0:j1 and columns i0:i1 that one rank holds."""
+
+    j0: int
+    j1: int
+    i0: int
+    i1: int
+
+    @property
+    def shape(self):
+        return self.j1 - self.j0, self.i1 - self.i0
+
+    @property
+    def slices(self):
+        return slice(self.j0, self.j1), slice(self.i0, self.i1)
+
+    def cut(self, array, halo, y_mode, x_mode):
+        """This tile of a global (..., ny, nx) host array with `halo` more cells on every side.
+
+        Beyond the edge of the domain each direction is filled by its mode: "wrap" (periodic), "edge" (the nearest
+        cell again), or a number. A mode may be a pair, (low side, high side).
+        """
+        array = np.asarray(array)
+        for axis, (low, high), mode in ((-2, (self.j0, self.j1), y_mode), (-1, (self.i0, self.i1), x_mode)):
+            array = _take(array, np.arange(low - halo, high + halo), axis, mode)
+        return array
+
+
+def _take(array, index, axis, mode):
+    n = array.shape[axis]
+    modes = mode if isinstance(mode, tuple) else (mode, mode)
+    taken = np.take(array, index % n if modes[0] == "wrap" else np.clip(index, 0, n - 1), axis=axis)
+    for outside, side in ((index < 0, modes[0]), (index >= n, modes[1])):
+        if side not in ("wrap", "edge"):
+            where = [slice(None)] * array.ndim
+            where[axis] = outside
+            taken[tuple(where)] = side
+    return taken
+
+
+@dataclasses.dataclass(frozen=True)
+class Decomposition:
+    """`shape` = (ny, nx) cells on `layout` = (py, px) tiles."""
+
+    shape: tuple
+    layout: tuple
+
+    def __post_init__(self):
+        for cells, tiles, name in zip(self.shape, self.layout, "yx"):
+            if tiles < 1 or tiles > cells:
+                raise TileError(
+                    f"layout {self.layout} puts {tiles} tiles along {name}, where the grid has {cells} cells; "
+                    f"use between 1 and {cells} tiles along {name}."
+                )
+
+    @property
+    def size(self):
+        return self.layout[0] * self.layout[1]
+
+    def coordinates(self, rank):
+        """(iy, ix) of a rank in the mesh of tiles."""
+        return divmod(rank, self.layout[1])
+
+    def tile(self, rank):
+        iy, ix = self.coordinates(rank)
+        return Tile(*_range(self.shape[0], self.layout[0], iy), *_range(self.shape[1], self.layout[1], ix))
+
+    def check_halo(self, halo):
+        """Raise TileError if a tile is thinner than the halo, which one message from one neighbour must fill."""
+        thinnest = [cells // tiles for cells, tiles in zip(self.shape, self.layout)]
+        if min(thinnest) < halo:
+            most = max(self.shape[0] // halo, 1) * max(self.shape[1] // halo, 1)
+            raise TileError(
+                f"{self.size} ranks cut {self.shape[1]} x {self.shape[0]} cells into tiles of {thinnest[1]} x "
+                f"{thinnest[0]} cells, thinner than the halo of {halo}; use at most {most} ranks "
+                f"(no more than {max(self.shape[0] // halo, 1)} along y and {max(self.shape[1] // halo, 1)} along x)."
+            )
+
+
+def _range(cells, tiles, k):
+    base, more = divmod(cells, tiles)
+    start = k * base + min(k, more)
+    return start, start + base + (k < more)
+
+
+def best_layout(shape, ranks, halo=1):
+    """The (py, px) with py * px = ranks whose cuts are shortest; long rows are kept where cuts tie.
+
+    Raises TileError, naming the most ranks possible, if no layout leaves tiles of at least `halo` cells.
+    """
+    ny, nx = shape
+    fits = [
+        (py, ranks // py)
+        for py in range(1, ranks + 1)
+        if ranks % py == 0 and ny // py >= max(halo, 1) and nx // (ranks // py) >= max(halo, 1)
+    ]
+    if not fits:
+        most = (ny // max(halo, 1)) * (nx // max(halo, 1))
+        raise TileError(
+            f"{nx} x {ny} cells cannot be cut into {ranks} tiles of at least {halo} x {halo} cells; "
+            f"use at most {most} ranks, or a number of ranks with factors that fit."
+        )
+    return min(fits, key=lambda layout: ((layout[0] - 1) * nx + (layout[1] - 1) * ny, layout[1]))
