@@ -75,15 +75,16 @@ class MPICommunicator(Communicator):
         if not self.is_root:
             self.host.Send(tile, dest=0)
             return None
-        rows = sum(shapes[iy * self.layout[1]][-2] for iy in range(self.layout[0]))
-        columns = sum(shapes[ix][-1] for ix in range(self.layout[1]))
-        whole = np.empty(tile.shape[:-2] + (rows, columns), tile.dtype)
-        parts = Decomposition((rows, columns), self.layout)
+        py, px = self.layout
+        rows = np.cumsum([0] + [shapes[iy * px][-2] for iy in range(py)])
+        columns = np.cumsum([0] + [shapes[ix][-1] for ix in range(px)])
+        whole = np.empty(tile.shape[:-2] + (rows[-1], columns[-1]), tile.dtype)
         for rank in range(self.size):
+            iy, ix = divmod(rank, px)
             part = tile if rank == 0 else np.empty(shapes[rank], tile.dtype)
             if rank:
                 self.host.Recv(part, source=rank)
-            whole[(..., *parts.tile(rank).slices)] = part
+            whole[..., rows[iy] : rows[iy + 1], columns[ix] : columns[ix + 1]] = part
         return whole
 
     def scatter_from_root(self, array, shape):
