@@ -1,0 +1,10 @@
+"""Experiment files: TOML in, a validated `Experiment` out, with every mistake reported at once.
+
+    tohoku.toml:12: stepper.dtt: unknown key; did you mean 'dt'?
+
+The sections are in `physics` and `scenario`; what only holds between sections is in `consistency`; `swmodel.build`
+makes the model's objects of them. Nothing here imports jax.
+"""
+from .experiment import Draft, Experiment, load, read
+
+__all__ = ["Draft", "Experiment", "load", "read"]

@@ -1,0 +1,135 @@
+"""What must hold between sections, as far as the file alone tells. Each check sees the sections that are valid."""
+from .expressions import COORDINATES, Expression
+from .mistakes import Mistake
+
+__all__ = ["mistakes_between"]
+
+
+def mistakes_between(sections):
+    """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
+    checks = (_coriolis, _formulas, _boundaries, _places, _files, _intervals, _source)
+    return [mistake for check in checks for mistake in check(sections)]
+
+
+def _spherical(sections):
+    """True, False, or None where the grid is not known."""
+    grid = sections.get("grid")
+    return None if grid is None else grid.type == "spherical"
+
+
+def _coriolis(sections):
+    coriolis, spherical = sections.get("coriolis"), _spherical(sections)
+    if coriolis is None or spherical is None:
+        return
+    if coriolis.type == "rotating_sphere" and not spherical:
+        yield Mistake(("coriolis", "type"), "'rotating_sphere' needs a spherical grid; use 'f_plane' or 'beta_plane'")
+    if coriolis.type == "beta_plane" and spherical:
+        yield Mistake(("coriolis", "type"), "'beta_plane' needs a cartesian grid; use 'rotating_sphere'")
+
+
+def _formulas(sections):
+    spherical = _spherical(sections)
+    if spherical is None:
+        return
+    entries = [("bathymetry", None), ("initial", None)] + [("forcing", i) for i in range(len(sections.get("forcing", ())))]
+    for name, index in entries:
+        section = sections.get(name) if index is None else sections["forcing"][index]
+        for key, value in section or ():
+            if isinstance(value, Expression) and (unknown := value.unknown_on(spherical)):
+                path = (name, key) if index is None else (name, index, key)
+                kind = "spherical" if spherical else "cartesian"
+                yield Mistake(
+                    path,
+                    f"the formula uses {', '.join(sorted(unknown))}, which a {kind} grid does not have; "
+                    f"its coordinates are {' and '.join(COORDINATES[spherical])}",
+                )
+
+
+def _boundaries(sections):
+    grid, boundaries = sections.get("grid"), sections.get("boundary", ())
+    open_sides = set()
+    for index, boundary in enumerate(boundaries):
+        for side in boundary.sides:
+            path = ("boundary", index, "sides")
+            if boundary.type == "flather" and side in open_sides:
+                yield Mistake(path, f"the {side} side is open twice; name it in one flather entry")
+            if grid is not None and (reason := _no_side(grid, side)):
+                yield Mistake(path, f"there is no {side} side: {reason}; take it out of sides, or change the grid")
+        open_sides |= set(boundary.sides) if boundary.type == "flather" else set()
+
+
+def _no_side(grid, side):
+    axis = "x" if side in ("west", "east") else "y"
+    if axis in _periodic(grid):
+        return f"the grid is periodic in {axis}"
+    if grid.type == "spherical" and axis == "y" and abs(grid.latitude[side == "north"]) == 90.0:
+        return "the grid ends at a pole"
+    return None
+
+
+def _periodic(grid):
+    if grid.periodic is not None:
+        return grid.periodic
+    return "x" if abs(grid.longitude[1] - grid.longitude[0] - 360.0) < 1e-9 else ""
+
+
+def _places(sections):
+    grid, output, initial = sections.get("grid"), sections.get("output"), sections.get("initial")
+    places = []
+    if output is not None and output.gauges is not None:
+        places += [(("output", "gauges", "positions", name), at) for name, at in output.gauges.positions.items()]
+    if initial is not None and initial.type == "gaussian":
+        places.append((("initial", "centre"), initial.centre))
+    for path, place in places if grid is not None else ():
+        if why := _not_on(grid, place):
+            yield Mistake(path, why)
+
+
+def _not_on(grid, place):
+    spherical = grid.type == "spherical"
+    unit = "degree" if spherical else "m"
+    wrong = [c.unit for c in place if c.unit not in (None, unit)]
+    if wrong:
+        return f"a coordinate in {wrong[0]} does not fit the {grid.type} grid; give {unit}"
+    (x, y), (xs, ys) = place, (grid.longitude, grid.latitude) if spherical else (grid.x, grid.y)
+    x = xs[0] + (x - xs[0]) % 360.0 if spherical else x
+    if xs[0] <= x <= xs[1] and ys[0] <= y <= ys[1]:
+        return None
+    names = COORDINATES[spherical]
+    return (
+        f"({place[0]:g}, {place[1]:g}) is outside the grid: {names[0]} {xs[0]:g} to {xs[1]:g}, "
+        f"{names[1]} {ys[0]:g} to {ys[1]:g} [{unit}]"
+    )
+
+
+def _files(sections):
+    output = sections.get("output")
+    if output is None:
+        return
+    named = [(("output", "fields", i, "file"), f.file) for i, f in enumerate(output.fields)]
+    kept = (("gauges", output.gauges), ("maxima", output.maxima), ("restart", output.restart))
+    named += [(("output", name, "file"), section.file) for name, section in kept if section is not None]
+    seen = {}
+    for path, file in named:
+        if file in seen:
+            yield Mistake(path, f"{file!r} is written by {seen[file]} too; give each output a file of its own")
+        seen.setdefault(file, ".".join(map(str, path[:-1])))
+
+
+def _intervals(sections):
+    stepper, output, run = sections.get("stepper"), sections.get("output"), sections.get("run")
+    if stepper is None or stepper.dt == "auto":
+        return
+    intervals = [] if output is None else [(("output", "fields", i, "every"), f.every) for i, f in enumerate(output.fields)]
+    if output is not None and output.restart is not None:
+        intervals.append((("output", "restart", "every"), output.restart.every))
+    if run is not None:
+        intervals.append((("run", "until"), run.until))
+    for path, seconds in intervals:
+        if seconds < stepper.dt:
+            yield Mistake(path, f"{seconds:g} s is shorter than the time step of {stepper.dt:g} s; use a multiple of it")
+
+
+def _source(sections):
+    if sections.get("source") is not None and _spherical(sections) is False:
+        yield Mistake(("source",), "faults are placed by longitude and latitude, so they need a spherical grid")

@@ -1,0 +1,179 @@
+"""The experiment file as a whole: read, override, validate section by section."""
+import dataclasses
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError, create_model
+
+from ..errors import ConfigError, DataError
+from .consistency import mistakes_between
+from .locate import key_lines, line_of
+from .mistakes import Mistake, from_pydantic, nearest
+from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Model, NoRotation, Stepper
+from .scenario import Initial, Output, Rest, Run, Source
+
+__all__ = ["Experiment", "Draft", "read", "load"]
+
+
+class Experiment(BaseModel):
+    """An experiment, section by section."""
+
+    grid: Grid
+    bathymetry: Bathymetry
+    stepper: Stepper
+    run: Run
+    model: Model = Model()
+    coriolis: Coriolis = NoRotation(type="none")
+    initial: Initial = Rest(type="rest")
+    forcing: tuple[Forcing, ...] = ()
+    dissipation: tuple[Dissipation, ...] = ()
+    boundary: tuple[Boundary, ...] = ()
+    source: Source | None = None
+    output: Output = Output()
+
+
+@dataclasses.dataclass(frozen=True)
+class Override:
+    """`--set stepper.dt=300`: `value` goes to the key at `path`."""
+
+    text: str
+    path: tuple
+    value: object
+
+
+@dataclasses.dataclass(frozen=True)
+class Draft:
+    """An experiment file as far as it could be understood.
+
+    Attributes:
+        file: its path as the user named it.
+        sections: the valid ones by name, defaults filled in.
+        mistakes: every Mistake found so far.
+        lines: line of each key path.
+        text: the file as it was read, for the output's attributes.
+    """
+
+    file: Path
+    sections: dict
+    mistakes: tuple
+    lines: dict
+    overrides: tuple
+    text: str
+
+    def sentences(self, more=()):
+        """All mistakes, and `more`, as sentences with file and line, in the order of the file."""
+        found = sorted([*self.mistakes, *more], key=self._order)
+        return list(dict.fromkeys(m.sentence(self.file, self.lines, self.overrides) for m in found))
+
+    def _order(self, mistake):
+        return line_of(self.lines, mistake.path) or 0
+
+    def experiment(self, more=()):
+        """The Experiment; raises ConfigError with every mistake if there are any."""
+        if self.mistakes or more:
+            raise ConfigError(self.sentences(more))
+        return Experiment.model_construct(**self.sections)
+
+
+def load(file, overrides=()):
+    """The validated Experiment in a TOML file; see `read`. Raises ConfigError with every mistake."""
+    return read(file, overrides).experiment()
+
+
+def read(file, overrides=()):
+    """Read and validate a TOML file as far as possible.
+
+    Args:
+        file: its path; files that it names are relative to its folder.
+        overrides: texts like "stepper.dt=300", the value in TOML (quotes may be left out).
+
+    Raises:
+        DataError: if there is no such file.
+        ConfigError: if it is not TOML, or an override is not understood.
+    """
+    file = Path(file)
+    text = _text(file)
+    raw = _parse(text, file)
+    overrides = tuple(_override(override) for override in overrides)
+    refused = [f"--set {o.text}: {why}" for o in overrides if (why := _apply(raw, o))]
+    if refused:
+        raise ConfigError(refused)
+    sections, mistakes = _validate(raw, file.resolve().parent)
+    return Draft(file, sections, tuple(mistakes), key_lines(text), overrides, text)
+
+
+def _text(file):
+    if file.is_dir():
+        inside = sorted(file.glob("*.toml"))
+        hint = f"name the file, {inside[0]}" if inside else "it holds no .toml file"
+        raise DataError(f"{file} is a folder; {hint}.")
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(
+            f"there is no experiment file {file.resolve()}; `swmodel new` lists experiments to start from."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {file}: {error}.") from error
+
+
+def _parse(text, file):
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        what, _, place = str(error).partition(" (at ")
+        line = place.partition("line ")[2].partition(",")[0]
+        line = line if line.isdigit() else text.count("\n") + 1
+        raise ConfigError(f"{file}:{line}: not valid TOML: {what[:1].lower() + what[1:]}") from None
+
+
+def _override(text):
+    key, equals, value = text.partition("=")
+    path = tuple(int(part) if part.isdigit() else part for part in key.strip().replace("[", ".").replace("]", "").split("."))
+    if not equals or "" in path:
+        raise ConfigError(f"--set {text}: expected KEY=VALUE, as in stepper.dt=300")
+    try:
+        value = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = value.strip()
+    return Override(text, path, value)
+
+
+def _apply(raw, override):
+    """Put an override into the raw tables; returns why not if its path leads nowhere."""
+    table = raw
+    for depth, part in enumerate(override.path):
+        last = depth == len(override.path) - 1
+        if isinstance(table, list):
+            if not isinstance(part, int) or part >= len(table):
+                return f"{'.'.join(map(str, override.path[:depth]))} has entries 0 to {len(table) - 1}"
+        elif isinstance(table, dict):
+            part = str(part)
+            table.setdefault(part, {})
+        else:
+            return f"{'.'.join(map(str, override.path[:depth]))} is a value, not a table"
+        if last:
+            table[part] = override.value
+        table = table[part]
+    return None
+
+
+def _validate(raw, folder):
+    """(valid sections, mistakes): each section by itself, so that one mistake does not hide those in others."""
+    sections, mistakes = {}, []
+    for name in raw:
+        if name not in Experiment.model_fields:
+            mistakes.append(Mistake((name,), f"unknown section; {nearest(name, Experiment.model_fields)}"))
+    for name, field in Experiment.model_fields.items():
+        if name not in raw:
+            if field.is_required():
+                mistakes.append(Mistake((), f"the section [{name}] is missing"))
+            else:
+                sections[name] = field.default
+            continue
+        try:
+            one = create_model(name, **{name: (field.annotation, field)})
+            sections[name] = getattr(one.model_validate({name: raw[name]}, context={"folder": folder}), name)
+        except ValidationError as error:
+            mistakes += from_pydantic(error.errors(include_url=False), Experiment)
+    return sections, mistakes + mistakes_between(sections)

@@ -1,0 +1,137 @@
+"""Where each key of a TOML text stands. `tomllib` gives values without lines; this gives lines without values.
+
+The text is known to be valid TOML (tomllib has read it), so the scanner only has to tell keys from values.
+"""
+import re
+
+__all__ = ["key_lines", "line_of"]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BLANK = re.compile(r"(?:\s|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_SCALAR = re.compile(r"[^,\]}\n#]*")
+_STRINGS = (
+    re.compile(r'"""(?:\\.|[^\\])*?"""(?:"{0,2})', re.S),
+    re.compile(r"'''.*?'''(?:'{0,2})", re.S),
+    re.compile(r'"(?:\\.|[^"\\\n])*"'),
+    re.compile(r"'[^'\n]*'"),
+)
+
+
+def key_lines(text):
+    """{key path: line}, where a path is a tuple of names and, in arrays, indices; lines count from 1."""
+    scanner = _Scanner(text)
+    scanner.document()
+    return scanner.lines
+
+
+def line_of(lines, path):
+    """The line of `path`, or of the nearest table above it that is written down; None for an empty document."""
+    for length in range(len(path), 0, -1):
+        if tuple(path[:length]) in lines:
+            return lines[tuple(path[:length])]
+    return None
+
+
+class _Scanner:
+    def __init__(self, text):
+        self.text, self.position = text, 0
+        self.lines, self.arrays = {}, {}
+
+    def document(self):
+        table = ()
+        while self._skip(_BLANK) < len(self.text):
+            if self._next("[["):
+                table = self._header("]]", array=True)
+            elif self._next("["):
+                table = self._header("]", array=False)
+            else:
+                self._assignment(table)
+
+    def _header(self, end, array):
+        start = self.position
+        names = self._key()
+        self._next(end)
+        path = ()
+        for depth, name in enumerate(names, 1):
+            path += (name,)
+            if array and depth == len(names):
+                self.arrays[path] = self.arrays.get(path, -1) + 1
+            if path in self.arrays:
+                self._mark(path, start)
+                path += (self.arrays[path],)
+            self._mark(path, start)
+        return path
+
+    def _assignment(self, table):
+        start = self.position
+        for name in self._key():
+            table += (name,)
+            self._mark(table, start)
+        self._next("=")
+        self._value(table)
+
+    def _key(self):
+        names = []
+        while True:
+            names.append(self._name())
+            if not self._next("."):
+                return names
+
+    def _name(self):
+        self._skip(_SPACE)
+        bare = _BARE.match(self.text, self.position)
+        if bare:
+            self.position = bare.end()
+            return bare[0]
+        quoted = self._string()
+        return quoted[1:-1] if quoted[0] == "'" else _unescape(quoted)
+
+    def _value(self, path):
+        self._skip(_SPACE)
+        if self.text[self.position] in "\"'":
+            self._string()
+        elif self._next("["):
+            self._items(path, "]", lambda index: self._value(path + (index,)))
+        elif self._next("{"):
+            self._items(path, "}", lambda index: self._assignment(path))
+        else:
+            self._skip(_SCALAR)
+
+    def _items(self, path, end, item):
+        index = 0
+        while self._skip(_BLANK) < len(self.text) and not self._next(end):
+            if end == "]":
+                self._mark(path + (index,), self.position)
+            item(index)
+            index += 1
+            self._skip(_BLANK)
+            self._next(",")
+
+    def _string(self):
+        for pattern in _STRINGS:
+            match = pattern.match(self.text, self.position)
+            if match:
+                self.position = match.end()
+                return match[0]
+        raise ValueError(f"no TOML string at character {self.position}")
+
+    def _next(self, token):
+        self._skip(_SPACE)
+        if self.text.startswith(token, self.position):
+            self.position += len(token)
+            return True
+        return False
+
+    def _skip(self, pattern):
+        self.position = pattern.match(self.text, self.position).end()
+        return self.position
+
+    def _mark(self, path, position):
+        self.lines.setdefault(path, self.text.count("\n", 0, position) + 1)
+
+
+def _unescape(quoted):
+    import tomllib
+
+    return tomllib.loads(f"k = {quoted}")["k"]

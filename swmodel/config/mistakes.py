@@ -1,0 +1,158 @@
+"""What is wrong with an experiment file: each mistake has a key path, a line and one sentence."""
+import dataclasses
+import difflib
+import types
+from typing import Annotated, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from .locate import line_of
+
+__all__ = ["Mistake", "from_pydantic", "nearest"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mistake:
+    """`text` is wrong with the key at `path` (names, and indices in arrays)."""
+
+    path: tuple
+    text: str
+
+    def sentence(self, file, lines, overrides=()):
+        """With the file and line, or the option of the command line, where the key was written."""
+        key = dotted(self.path)
+        for override in overrides:
+            if self.path[: len(override.path)] == override.path:
+                return f"--set {override.text}: {key + ': ' if key != dotted(override.path) else ''}{self.text}"
+        line = line_of(lines, self.path)
+        return f"{file}{f':{line}' if line else ''}: {key + ': ' if key else ''}{self.text}"
+
+
+def dotted(path):
+    """("forcing", 0, "x") as "forcing[0].x"."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def nearest(name, known):
+    """ "did you mean ...?", or what is known, for a name that is not."""
+    near = difflib.get_close_matches(str(name), [str(k) for k in known], 1, cutoff=0.55)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(map(str, known)))}"
+
+
+def from_pydantic(errors, root):
+    """Mistakes of pydantic's `errors()` for the model `root`."""
+    return [_mistake(error, root) for error in errors]
+
+
+def _mistake(error, root):
+    path, holder, annotation = _follow(root, error["loc"])
+    kind, came, context = error["type"], error.get("input"), error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return Mistake(path, f"unknown key; {_known_elsewhere(path, holder, root)}")
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return _tag_mistake(path, kind, context, annotation)
+    if kind == "missing" and isinstance(path[-1], int):
+        return Mistake(path[:-1], "too few values")
+    if kind == "literal_error":
+        choices = [choice.strip("' ") for choice in context["expected"].replace(" or ", ",").split(",")]
+        return Mistake(path, f"{came!r} is unknown; {nearest(came, choices)}")
+    if kind == "missing":
+        return Mistake(path[:-1], f"{path[-1]} is missing")
+    return Mistake(path, _SENTENCES.get(kind, lambda c, i, m: m)(context, came, error["msg"]))
+
+
+_SENTENCES = {
+    "value_error": lambda c, i, m: str(c["error"]),
+    "int_type": lambda c, i, m: f"expected a whole number, got {i!r}",
+    "int_from_float": lambda c, i, m: f"expected a whole number, got {i!r}",
+    "float_type": lambda c, i, m: f"expected a number, got {i!r}",
+    "float_parsing": lambda c, i, m: f"expected a number, got {i!r}",
+    "bool_type": lambda c, i, m: f"expected true or false, got {i!r}",
+    "string_type": lambda c, i, m: f"expected text in quotes, got {i!r}",
+    "tuple_type": lambda c, i, m: _expected_array(i),
+    "model_type": lambda c, i, m: f"expected a table, got {i!r}",
+    "model_attributes_type": lambda c, i, m: f"expected a table, got {i!r}",
+    "dict_type": lambda c, i, m: f"expected a table, got {i!r}",
+    "too_long": lambda c, i, m: f"too many values: expected {c['max_length']}, got {c['actual_length']}",
+    "too_short": lambda c, i, m: f"too few values: expected at least {c['min_length']}, got {c['actual_length']}",
+    "greater_than": lambda c, i, m: f"must be greater than {c['gt']:g}, got {i!r}",
+    "greater_than_equal": lambda c, i, m: f"must be at least {c['ge']:g}, got {i!r}",
+    "less_than": lambda c, i, m: f"must be less than {c['lt']:g}, got {i!r}",
+    "less_than_equal": lambda c, i, m: f"must be at most {c['le']:g}, got {i!r}",
+}
+
+
+def _expected_array(came):
+    if isinstance(came, dict):
+        return "write it with double brackets, [[...]]: there may be several of them"
+    return f"expected an array, as in [1, 2], got {came!r}"
+
+
+def _tag_mistake(path, kind, context, union):
+    known = [_tag(model) for model in _members(union) if _tag(model)]
+    if kind == "union_tag_not_found":
+        return Mistake(path, f"type is missing; give one of {', '.join(known)}")
+    return Mistake((*path, "type"), f"{context['tag']!r} is unknown; {nearest(context['tag'], known)}")
+
+
+def _known_elsewhere(path, model, root):
+    """The nearest name of the section; where there is none, the section or type that has this key."""
+    name, known = path[-1], list(model.model_fields)
+    if not difflib.get_close_matches(str(name), known, 1, cutoff=0.55):
+        siblings = [m for m in _section_models(root, path[0]) if m is not model and name in m.model_fields and _tag(m)]
+        if siblings:
+            return f"it belongs to type {' or '.join(repr(_tag(m)) for m in siblings)}, not {_tag(model)!r}"
+        for section in root.model_fields:
+            if any(name in m.model_fields for m in _section_models(root, section)):
+                return f"it belongs to [{section}]"
+    return nearest(name, known)
+
+
+def _section_models(root, section):
+    if section not in root.model_fields:
+        return []
+    members = _members(root.model_fields[section].annotation)
+    elements = [m for member in members for m in (_members(get_args(member)[0]) if get_origin(member) is tuple else [member])]
+    return [model for model in elements if hasattr(model, "model_fields")]
+
+
+def _follow(annotation, location):
+    """(location without the tags that pydantic adds for unions, what holds its last key, what the key holds)."""
+    path, holder = [], annotation
+    for part in location:
+        members = _members(annotation)
+        tagged = [member for member in members if len(members) > 1 and _tag(member) == part]
+        if tagged:
+            annotation = tagged[0]
+        else:
+            path.append(part)
+            holder, annotation = annotation, _inside(members, part)
+    return tuple(path), holder, annotation
+
+
+def _inside(members, part):
+    for member in members:
+        if isinstance(member, type) and issubclass(member, BaseModel) and part in member.model_fields:
+            return member.model_fields[part].annotation
+        if get_origin(member) is tuple and isinstance(part, int):
+            return get_args(member)[0]
+        if get_origin(member) is dict:
+            return get_args(member)[1]
+    return None
+
+
+def _members(annotation):
+    """The alternatives of a union (None left out), or the annotation itself."""
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [member for part in get_args(annotation) if part is not types.NoneType for member in _members(part)]
+    return [annotation]
+
+
+def _tag(model):
+    field = getattr(model, "model_fields", {}).get("type")
+    return get_args(field.annotation)[0] if field is not None and get_origin(field.annotation) is Literal else None

@@ -1,0 +1,121 @@
+"""Numbers with units, as people write them in experiment files: "5 day", "300 km", "0.1 N m-2", "1year".
+
+A quantity is a number and a product of units with whole exponents ("m2 s-1", "m^2/s", "N m**-2"); a bare number is in
+the SI unit (degrees for longitude and latitude). What comes out is a float in that unit.
+"""
+import difflib
+import math
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from .. import units
+
+__all__ = ["quantity", "Quantity", "QuantityError"]
+
+
+class QuantityError(ValueError):
+    """Text that is no quantity, or one of another dimension."""
+
+
+# Symbol: (value in the base units, exponents of metre, kilogram, second, degree of arc).
+_LENGTH, _MASS, _TIME, _ARC, _NONE = (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 0, 0)
+UNITS = {
+    **dict.fromkeys(("m", "metre", "metres", "meter", "meters"), (1.0, _LENGTH)),
+    **dict.fromkeys(("km", "kilometre", "kilometres", "kilometer", "kilometers"), (units.km, _LENGTH)),
+    "cm": (1e-2, _LENGTH),
+    "mm": (1e-3, _LENGTH),
+    **dict.fromkeys(("g", "gram"), (1e-3, _MASS)),
+    **dict.fromkeys(("kg", "kilogram"), (1.0, _MASS)),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), (1.0, _TIME)),
+    **dict.fromkeys(("min", "minute", "minutes"), (units.minute, _TIME)),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), (units.hour, _TIME)),
+    **dict.fromkeys(("d", "day", "days"), (units.day, _TIME)),
+    **dict.fromkeys(("yr", "year", "years"), (units.year, _TIME)),
+    **dict.fromkeys(("deg", "degree", "degrees", "degree_east", "degree_north"), (1.0, _ARC)),
+    **dict.fromkeys(("arcmin", "arcminute", "arcminutes"), (1.0 / 60.0, _ARC)),
+    "rad": (1.0, _NONE),
+    "N": (1.0, (1, 1, -2, 0)),
+    "Pa": (1.0, (-1, 1, -2, 0)),
+    "Sv": (units.Sv, (3, 0, -1, 0)),
+}
+KINDS = {
+    _LENGTH: "a length",
+    _TIME: "a time",
+    _MASS: "a mass",
+    _ARC: "an angle",
+    _NONE: "a number without units",
+    (1, 0, -1, 0): "a velocity",
+    (0, 0, -1, 0): "a rate",
+    (1, 0, -2, 0): "an acceleration",
+    (2, 0, -1, 0): "a viscosity",
+    (-1, 1, -2, 0): "a stress",
+    (-3, 1, 0, 0): "a density",
+}
+EXAMPLES = {"m": "300 km", "s": "5 day", "degree": "5 arcmin"}
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=\s|[^\W\d]|/|$)")
+_FACTOR = re.compile(r"([*/·]?)\s*([^\W\d]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?\s*(?!\*\*|\^)")
+
+
+def quantity(value, unit):
+    """`value` (a number, or a string with units) as a float in the SI `unit`.
+
+    Raises:
+        QuantityError: for text that is no quantity, an unknown unit, or the wrong dimension.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise QuantityError(f"expected {_wanted(unit)}, got {value!r}")
+    if not isinstance(value, str):
+        return _finite(float(value), value)
+    number = _NUMBER.match(value)
+    if not number:
+        raise QuantityError(f"expected {_wanted(unit)}, got {value!r}")
+    text = value[number.end() :].strip()
+    amount = float(number[1].replace("_", ""))
+    if not text:
+        return _finite(amount, value)
+    factor, dimension = _product(text)
+    factor_wanted, dimension_wanted = _product(unit)
+    if dimension != dimension_wanted:
+        came = KINDS.get(dimension, "of another dimension")
+        raise QuantityError(f"{value!r} is {came}; expected {_wanted(unit)}")
+    return _finite(amount * factor / factor_wanted, value)
+
+
+def _finite(number, value):
+    if not math.isfinite(number):
+        raise QuantityError(f"{value!r} is not a finite number")
+    return number
+
+
+def _wanted(unit):
+    kind = KINDS.get(_product(unit)[1], "a quantity")
+    if not unit:
+        return kind
+    return f"{kind} in {unit}, as a number or as in '{EXAMPLES.get(unit, '1 ' + unit)}'"
+
+
+def _product(text):
+    """(value in base units, exponents) of a product of units."""
+    factor, exponents, position = 1.0, [0, 0, 0, 0], 0
+    while position < len(text):
+        match = _FACTOR.match(text, position)
+        if not match:
+            raise QuantityError(f"cannot read the units {text!r}; write them as in 'm2 s-1'")
+        operator, symbol, power = match.groups()
+        if symbol not in UNITS:
+            near = difflib.get_close_matches(symbol, UNITS, 1)
+            raise QuantityError(f"unknown unit {symbol!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        power = int(power or 1) * (-1 if operator == "/" else 1)
+        value, dimension = UNITS[symbol]
+        factor *= value**power
+        exponents = [e + power * d for e, d in zip(exponents, dimension)]
+        position = match.end()
+    return factor, tuple(exponents)
+
+
+def Quantity(unit):
+    """The pydantic type of a float in `unit` that may be written with units."""
+    return Annotated[float, BeforeValidator(lambda value: quantity(value, unit))]

@@ -1,0 +1,147 @@
+"""The sections that say what happens and what is kept: source, initial state, output, run."""
+import datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from .mistakes import nearest
+from .quantities import Quantity
+from .sections import Flag, Formula, InputFile, Layout, NotNegative, Place, Positive, Section, existing_folder
+
+__all__ = ["Source", "Initial", "Output", "Run"]
+
+
+class Subfault(Section):
+    """One rectangular fault, in the conventions of Okada (1985)."""
+
+    longitude: Quantity("degree")  # of the reference point that `reference` names
+    latitude: Quantity("degree")
+    depth: NotNegative("m")
+    length: Positive("m")
+    width: Positive("m")
+    strike: Quantity("degree")
+    dip: Annotated[Quantity("degree"), Field(ge=0, le=90)]
+    rake: Quantity("degree")
+    slip: NotNegative("m")
+    onset: NotNegative("s") = 0.0
+    rise_time: NotNegative("s") = 0.0
+
+
+class Source(Section):
+    """An earthquake: subfaults from a table, or written here."""
+
+    file: InputFile | None = None
+    faults: tuple[Subfault, ...] = ()
+    horizontal: Flag = False
+    kajiura: Flag = False
+
+    @model_validator(mode="after")
+    def _one_table(self):
+        if (self.file is None) == (not self.faults):
+            raise ValueError("give either file (a table of subfaults) or [[source.faults]], and one of them")
+        return self
+
+
+class Rest(Section):
+    type: Literal["rest"]
+
+
+class InitialFormula(Section):
+    """Formulas of the coordinates."""
+
+    type: Literal["formula"]
+    eta: Formula("m") = 0.0
+    u: Formula("m s-1") = 0.0
+    v: Formula("m s-1") = 0.0
+
+
+class GaussianBump(Section):
+    """eta = amplitude exp(-(r / radius)^2), at rest; r is the distance on the plane or along the sphere."""
+
+    type: Literal["gaussian"]
+    amplitude: Quantity("m")
+    centre: Place
+    radius: Positive("m")
+
+
+class InitialFile(Section):
+    """eta, u, v from a file that swmodel wrote on the same grid: a restart, or a record of an output file."""
+
+    type: Literal["file"]
+    file: InputFile
+    record: Annotated[int, Field(strict=True)] = -1
+
+
+Initial = Annotated[Rest | InitialFormula | GaussianBump | InitialFile, Field(discriminator="type")]
+
+
+def _file_name(value):
+    if not value.endswith(".nc"):
+        raise ValueError(f"{value!r} does not end in .nc")
+    return value
+
+
+OutputFile = Annotated[str, AfterValidator(_file_name)]
+
+
+def _known_variables(names):
+    from ..fields import VARIABLES
+
+    for name in names:
+        if name not in VARIABLES:
+            raise ValueError(f"unknown variable {name!r}; {nearest(name, VARIABLES)}")
+    if len(set(names)) < len(names):
+        raise ValueError("a variable is named twice")
+    return names
+
+
+class Fields(Section):
+    file: OutputFile
+    variables: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_known_variables)]
+    every: Positive("s")
+
+
+class Gauges(Section):
+    file: OutputFile = "gauges.nc"
+    positions: Annotated[dict[str, Place], Field(min_length=1)]
+    observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None
+
+
+class Maxima(Section):
+    file: OutputFile = "maxima.nc"
+    threshold: Positive("m") = 0.01
+
+
+class Restart(Section):
+    file: OutputFile = "restart.nc"
+    every: Positive("s")
+
+
+class Output(Section):
+    folder: str = "."
+    fields: tuple[Fields, ...] = ()
+    gauges: Gauges | None = None
+    maxima: Maxima | None = None
+    restart: Restart | None = None
+
+
+def _utc(value):
+    if isinstance(value, str):
+        try:
+            value = datetime.datetime.fromisoformat(value)
+        except ValueError:
+            pass
+    if isinstance(value, datetime.datetime):
+        return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
+    if isinstance(value, datetime.date):
+        return datetime.datetime(value.year, value.month, value.day)
+    raise ValueError(f"expected a date and time in UTC, as in 2011-03-11T05:46:23, got {value!r}")
+
+
+class Run(Section):
+    until: Positive("s")
+    title: str = ""
+    start: Annotated[datetime.datetime, BeforeValidator(_utc)] | None = None
+    communicator: Literal["auto", "serial", "mpi"] = "auto"
+    layout: Layout = None

@@ -1,0 +1,165 @@
+"""The pieces that sections of an experiment file are made of: names that must be known, files that must exist, ranges."""
+import difflib
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+
+from .expressions import Expression, ExpressionError
+from .quantities import Quantity, QuantityError, quantity
+
+__all__ = [
+    "Section", "Count", "Flag", "InputFile", "Range", "Place", "Positive", "NotNegative", "Formula", "Layout", "Sides",
+    "SIDES", "Coordinate", "existing_folder", "Auto",
+]  # fmt: skip
+
+SIDES = ("west", "east", "south", "north")
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+Flag = StrictBool
+
+
+class Section(BaseModel):
+    """A table of the experiment file. Unknown keys are mistakes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, str_strip_whitespace=True)
+
+
+def Positive(unit):
+    return Annotated[Quantity(unit), Field(gt=0)]
+
+
+def NotNegative(unit):
+    return Annotated[Quantity(unit), Field(ge=0)]
+
+
+def Range(unit):
+    """(low, high) in `unit`."""
+
+    def ascends(pair):
+        if not pair[0] < pair[1]:
+            raise ValueError(f"({pair[0]:g}, {pair[1]:g}) is not a range; the first value must be the smaller one")
+        return pair
+
+    return Annotated[tuple[Quantity(unit), Quantity(unit)], AfterValidator(ascends)]
+
+
+class Coordinate(float):
+    """A coordinate, and the unit it was written with: "m", "degree", or None for a bare number."""
+
+    unit = None
+
+
+def _coordinate(value):
+    if isinstance(value, Coordinate):
+        return value
+    found = Coordinate(quantity(value, "")) if not isinstance(value, str) else None
+    for unit in () if found is not None else ("degree", "m"):
+        try:
+            found = Coordinate(quantity(value, unit))
+        except QuantityError:
+            continue
+        found.unit = unit if re.search(r"[^\W\d]+\s*$", value) else None
+        return found
+    if found is None:
+        raise QuantityError(f"expected a coordinate (metres, or degrees on the sphere), got {value!r}")
+    return found
+
+
+# (x, y) on the grid, as the grid counts them.
+Place = tuple[
+    Annotated[Coordinate, BeforeValidator(_coordinate)], Annotated[Coordinate, BeforeValidator(_coordinate)]
+]
+
+
+def Auto(unit):
+    """"auto", or a positive quantity."""
+
+    def read(value):
+        if value == "auto":
+            return value
+        number = quantity(value, unit)
+        if number <= 0:
+            raise ValueError(f"must be greater than 0, got {value!r}")
+        return number
+
+    return Annotated[Literal["auto"] | float, BeforeValidator(read)]
+
+
+def Formula(unit):
+    """A number with or without units, or a formula of the coordinates."""
+
+    def read(value):
+        if isinstance(value, Expression):
+            return value
+        try:
+            return quantity(value, unit)
+        except QuantityError:
+            if not isinstance(value, str):
+                raise
+            wrong_quantity = re.fullmatch(r"\s*[+-]?[\d.].*", value) and not re.search(r"[()]|\*(?!\*)", value)
+            try:
+                return Expression(value)
+            except ExpressionError:
+                if not wrong_quantity:
+                    raise
+            raise
+
+    return Annotated[float | Expression, BeforeValidator(read)]
+
+
+def _path(value, info, what):
+    if not isinstance(value, (str, Path)) or not str(value).strip():
+        raise ValueError(f"expected the name of a {what}, got {value!r}")
+    return ((info.context or {}).get("folder", Path()) / Path(value).expanduser()).resolve()
+
+
+def existing_folder(value, info):
+    path = _path(value, info, "folder")
+    if not path.is_dir():
+        raise ValueError(f"there is no folder {path}; paths are relative to the folder of the TOML file")
+    return path
+
+
+def _input_file(value, info):
+    path = _path(value, info, "file")
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, and a file is needed")
+    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, beside, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else "; paths are relative to the folder of the TOML file"
+    raise ValueError(f"there is no file {path}{hint}")
+
+
+InputFile = Annotated[Path, BeforeValidator(_input_file)]
+
+
+def _layout(value):
+    if value == "auto" or value is None:
+        return None
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+)\s*[xX×]\s*(\d+)\s*", value)
+        value = [int(number) for number in match.groups()] if match else None
+    whole = isinstance(value, (list, tuple)) and len(value) == 2 and all(type(n) is int and n >= 1 for n in value)
+    if not whole:
+        raise ValueError("expected 'auto', or tiles along y and x as in '2x3' or [2, 3]")
+    return tuple(value)
+
+
+Layout = Annotated[tuple[int, int] | None, BeforeValidator(_layout)]
+
+
+def _some_sides(value):
+    value = list(SIDES) if value == "all" else [value] if isinstance(value, str) else value
+    if isinstance(value, (list, tuple)):
+        if not value:
+            raise ValueError(f"no side is named; give some of {', '.join(SIDES)}, or leave the whole entry out")
+        if len(set(map(str, value))) < len(value):
+            raise ValueError("a side is named twice")
+    return value
+
+
+Sides = Annotated[tuple[Literal[SIDES], ...], BeforeValidator(_some_sides)]
