@@ -379,7 +379,7 @@ def _times(field, start):
         raise DataError(f"{field.name} has dimensions {field.dims}; select one level first, down to (time, y, x).")
     start = start if start is None or start.tzinfo is None else start.astimezone(datetime.UTC).replace(tzinfo=None)
     name = field.dims[0]
-    time = field.coords.get(name)
+    time = field.coords[name] if name in field.coords else None
     attrs = {} if time is None else time.attrs
     if field.shape[0] == 12 and (name.lower().startswith("mon") or {"climatology", "modulo"} & set(attrs)):
         since_january = 0.0 if start is None else (start - datetime.datetime(start.year, 1, 1)).total_seconds()

@@ -1,0 +1,363 @@
+"""Gridded fields onto the model's grid: integrals kept, linear fields exact, every convention the same."""
+import datetime
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from swmodel import regrid
+from swmodel.errors import ConfigError, DataError
+from swmodel.grid import CartesianGrid, SphericalGrid
+from swmodel.regrid import Records, read_field_onto, wind_stress
+
+DAY = 86400.0
+
+
+def smooth(lon, lat):
+    """A field that is periodic in longitude."""
+    return 3 * np.sin(np.deg2rad(lon)) * np.cos(np.deg2rad(lat)) + np.cos(np.deg2rad(2 * lon + 30)) + 0.01 * lat
+
+
+def field_on(lon, lat, values=smooth):
+    lon, lat = np.asarray(lon, float), np.asarray(lat, float)
+    axes = {"lat": ("lat", lat, {"units": "degrees_north"}), "lon": ("lon", lon, {"units": "degrees_east"})}
+    return xr.DataArray(values(lon[None, :], lat[:, None]), dims=("lat", "lon"), coords=axes, name="z")
+
+
+def regridded(field, grid, method, position="h"):
+    field = regrid.rectilinear(field.to_dataset(name="z"), "z")
+    plan = regrid.remapping(field, grid, method, position)
+    return plan(plan.read(field))
+
+
+def area(edges_x, edges_y):
+    return np.diff(np.sin(np.deg2rad(edges_y)))[:, None] * np.diff(np.deg2rad(edges_x))[None, :]
+
+
+# --- averaging
+
+
+def test_averaging_keeps_the_integral_over_the_sphere():
+    rng = np.random.default_rng(1)
+    lon, lat = -178.5 + 3 * np.arange(120), -88.5 + 3 * np.arange(60)
+    z = rng.normal(size=(60, 120))
+    grid = SphericalGrid(70, 37, (11.0, 371.0), (-90, 90))
+    result = regridded(field_on(lon, lat, lambda x, y: z), grid, "average")
+    exact = (z * area(np.arange(-180, 181, 3), np.arange(-90, 91, 3))).sum()
+    assert (result * area(grid.x_edges, grid.y_edges)).sum() == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("cells", [(7, 5), (40, 30), (233, 191)])
+def test_averaging_keeps_the_integral_over_a_region_at_any_resolution(cells):
+    rng = np.random.default_rng(2)
+    lon, lat = 120.25 + 0.5 * np.arange(80), 20.25 + 0.5 * np.arange(60)
+    z = rng.normal(size=(60, 80))
+    grid = SphericalGrid(*cells, (120, 160), (20, 50))
+    result = regridded(field_on(lon, lat, lambda x, y: z), grid, "average")
+    exact = (z * area(np.linspace(120, 160, 81), np.linspace(20, 50, 61))).sum()
+    assert (result * area(grid.x_edges, grid.y_edges)).sum() == pytest.approx(exact, rel=1e-12)
+
+
+def test_averaging_onto_the_cells_of_the_file_changes_nothing():
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(20, 30))
+    grid = SphericalGrid(30, 20, (0, 30), (-10, 10))
+    np.testing.assert_allclose(
+        regridded(field_on(grid.x_centres, grid.y_centres, lambda x, y: z), grid, "average"), z, rtol=0, atol=1e-13
+    )
+
+
+def test_a_cell_is_the_area_weighted_mean_of_the_parts_of_data_cells_in_it():
+    z = np.array([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
+    field = field_on([0.5, 1.5, 2.5], [40.5, 41.5], lambda x, y: z)
+    result = regridded(field, SphericalGrid(1, 1, (0.75, 2.5), (40.25, 41.5)), "average")
+    across = np.array([0.25, 1.0, 0.5]) / 1.75
+    up = np.diff(np.sin(np.deg2rad([40.25, 41.0, 41.5])))
+    assert result.item() == pytest.approx(up / up.sum() @ z @ across, rel=1e-13)
+
+
+@pytest.mark.parametrize("method", ["average", "interpolate"])
+def test_a_constant_stays_constant(method):
+    field = field_on(np.arange(0, 360, 7.5), np.arange(-90, 91, 4.5), lambda x, y: 5.0 + 0 * x * y)
+    grid = SphericalGrid(50, 41, (-180, 180), (-90, 90))
+    np.testing.assert_allclose(regridded(field, grid, method), 5.0, rtol=1e-14)
+
+
+# --- interpolation
+
+
+@pytest.mark.parametrize("position", ["h", "u", "v", "q"])
+def test_interpolation_is_exact_for_bilinear_fields_at_every_position(position):
+    def plane(x, y):
+        return 2.0 - 0.3 * x + 0.7 * y + 0.01 * x * y
+
+    grid = SphericalGrid(37, 23, (143.0, 171.0), (-20, 13))
+    field = field_on(np.arange(140, 175, 2.5), np.arange(-22, 16, 1.9), plane)
+    result = regridded(field, grid, "interpolate", position)
+    np.testing.assert_allclose(result, plane(*grid.coordinates(position)), rtol=1e-12)
+
+
+def test_interpolation_error_falls_as_the_square_of_the_spacing():
+    grid = SphericalGrid(83, 41, (0.3, 360.3), (-61.7, 58.3))
+    errors = []
+    for spacing in (4.0, 2.0, 1.0):
+        lon, lat = np.arange(-180, 180, spacing), np.arange(-90 + spacing / 2, 90, spacing)
+        result = regridded(field_on(lon, lat), grid, "interpolate")
+        errors.append(np.abs(result - smooth(*grid.coordinates("h"))).max())
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.2)
+    assert np.log2(errors[1] / errors[2]) == pytest.approx(2, abs=0.2)
+
+
+# --- conventions of the file
+
+LATITUDES = np.arange(-88.5, 90, 3.0)
+CONVENTIONS = {
+    "0 to 360": np.arange(1.5, 360, 3),
+    "-180 to 180": np.arange(-178.5, 180, 3),
+    "20 to 380": np.arange(22.5, 382, 3),
+    "0 to 180, then -180 to 0": np.concatenate([np.arange(1.5, 180, 3), np.arange(-178.5, 0, 3)]),
+    "east to west": np.arange(358.5, 0, -3),
+}
+DOMAINS = {
+    "date line": (120.0, 200.0), "date line, western": (-190.0, -120.0), "date line, from -170": (-170.0, -120.0),
+    "Greenwich": (-30.0, 25.0), "Greenwich, eastern": (330.0, 385.0), "all": (-180.0, 180.0), "from 20": (20.0, 380.0),
+}
+
+
+@pytest.mark.parametrize("method", ["average", "interpolate"])
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_longitude_conventions_and_domains_across_seams_agree(convention, domain, method):
+    west, east = DOMAINS[domain]
+    grid = SphericalGrid(64, 20, (west, east), (-60, 60))
+    reference = regridded(field_on(np.arange(3 * np.floor(west / 3) - 4.5, east + 6, 3), LATITUDES), grid, method)
+    result = regridded(field_on(CONVENTIONS[convention], LATITUDES), grid, method)
+    np.testing.assert_allclose(result, reference, rtol=0, atol=1e-12)
+
+
+def test_a_domain_seen_from_the_other_convention_is_the_same_domain():
+    field = field_on(CONVENTIONS["-180 to 180"], LATITUDES)
+    east = regridded(field, SphericalGrid(30, 20, (170, 200), (0, 30)), "average")
+    west = regridded(field, SphericalGrid(30, 20, (-190, -160), (0, 30)), "average")
+    np.testing.assert_allclose(east, west, rtol=0, atol=1e-12)
+
+
+def test_descending_latitudes_and_transposed_dimensions_change_nothing():
+    grid = SphericalGrid(30, 20, (170, 200), (-40, 30))
+    field = field_on(CONVENTIONS["0 to 360"], LATITUDES)
+    reference = regridded(field, grid, "average")
+    np.testing.assert_array_equal(regridded(field.isel(lat=slice(None, None, -1)), grid, "average"), reference)
+    np.testing.assert_array_equal(regridded(field.transpose("lon", "lat"), grid, "average"), reference)
+
+
+def test_a_meridian_that_the_file_holds_twice_counts_once():
+    once, twice = field_on(np.arange(-180, 180, 3.0), LATITUDES), field_on(np.arange(-180, 181, 3.0), LATITUDES)
+    grid = SphericalGrid(40, 20, (100, 260), (-60, 60))
+    np.testing.assert_allclose(regridded(twice, grid, "average"), regridded(once, grid, "average"), atol=1e-12)
+
+
+def test_a_regional_file_across_the_date_line_is_put_together():
+    lon = np.concatenate([np.arange(-178.5, -120, 3), np.arange(121.5, 180, 3)])
+    grid = SphericalGrid(30, 20, (130, 230), (-60, 60))
+    whole = regridded(field_on(CONVENTIONS["0 to 360"], LATITUDES), grid, "average")
+    np.testing.assert_allclose(regridded(field_on(lon, LATITUDES), grid, "average"), whole, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "names, attributes",
+    [
+        (("y", "x"), ({"standard_name": "latitude"}, {"standard_name": "longitude"})),
+        (("ETOPO05_Y", "ETOPO05_X"), ({"units": "degrees_north"}, {"units": "degrees_east"})),
+        (("north", "east"), ({"units": "degrees_N"}, {"units": "degrees_E"})),
+        (("latitude", "longitude"), ({}, {})),
+        (("nav_lat", "nav_lon"), ({}, {})),
+        (("Y", "X"), ({}, {})),
+        (("jj", "ii"), ({"axis": "Y", "units": "degrees"}, {"axis": "X", "units": "degrees"})),
+    ],
+)
+def test_axes_are_known_by_their_attributes_or_names(names, attributes):
+    grid = SphericalGrid(10, 8, (10, 40), (10, 40))
+    field = field_on(CONVENTIONS["0 to 360"], LATITUDES)
+    renamed = field.rename(lat=names[0], lon=names[1])
+    for name, attrs in zip(names, attributes):
+        renamed[name].attrs = attrs
+    np.testing.assert_array_equal(regridded(renamed, grid, "average"), regridded(field, grid, "average"))
+
+
+def test_two_dimensional_axes_are_read_if_the_grid_is_not_rotated():
+    field = field_on(np.arange(0, 30, 1.0), np.arange(0, 20, 1.0))
+    lon, lat = np.meshgrid(field.lon, field.lat)
+    twisted = xr.Dataset(
+        {"z": (("j", "i"), field.values), "nav_lon": (("j", "i"), lon), "nav_lat": (("j", "i"), lat)}
+    )
+    np.testing.assert_array_equal(regrid.rectilinear(twisted, "z").values, field.values)
+    twisted["nav_lon"] = (("j", "i"), lon + 0.1 * lat)
+    with pytest.raises(DataError, match="rotated or curvilinear"):
+        regrid.rectilinear(twisted, "z")
+
+
+def test_a_file_in_kilometres_goes_onto_a_cartesian_grid():
+    x, y = np.arange(-5.0, 110, 10), np.arange(-5.0, 60, 10)
+    axes = {"y": ("y", y, {"units": "km"}), "x": ("x", x, {"units": "km"})}
+    field = xr.DataArray(x[None, :] + 2 * y[:, None], dims=("y", "x"), coords=axes)
+    grid = CartesianGrid(20, 10, (0, 1e5), (0, 5e4))
+    at_x, at_y = grid.coordinates("h")
+    np.testing.assert_allclose(regridded(field, grid, "interpolate"), (at_x + 2 * at_y) / 1000, atol=1e-12)
+    with pytest.raises(DataError, match="SphericalGrid needs"):
+        regridded(field, SphericalGrid(4, 4, (0, 10), (0, 10)), "average")
+    with pytest.raises(DataError, match="grid is Cartesian"):
+        regridded(field_on(CONVENTIONS["0 to 360"], LATITUDES), grid, "average")
+
+
+def test_a_domain_that_the_file_does_not_cover_is_refused_with_both_ranges():
+    field = field_on(np.arange(120, 180, 0.5), np.arange(15, 60.1, 0.5))
+    for longitude, latitude in (((100, 160), (20, 50)), ((150, 190), (20, 50)), ((130, 160), (10, 50))):
+        with pytest.raises(DataError, match=r"covers longitude 120.00 to 179.50, latitude 15.00 to 60.00 .* needs lon"):
+            regridded(field, SphericalGrid(10, 10, longitude, latitude), "average")
+
+
+def test_the_outermost_data_cell_reaches_a_domain_edge_within_one_spacing():
+    field = field_on(np.arange(120, 180, 0.5), np.arange(15, 60.1, 0.5), lambda x, y: x + 0 * y)
+    grid = SphericalGrid(120, 90, (120, 180), (15, 60))
+    assert regridded(field, grid, "average")[0, -1] == pytest.approx(179.5)
+    assert regridded(field, grid, "interpolate")[0, -1] == pytest.approx(179.5)
+
+
+def test_only_the_box_around_the_domain_is_read():
+    field = regrid.rectilinear(field_on(CONVENTIONS["-180 to 180"], LATITUDES).to_dataset(name="z"), "z")
+    plan = regrid.remapping(field, SphericalGrid(10, 10, (174, 186), (0, 12)), "average")
+    assert plan.rows.stop - plan.rows.start <= 4 + 4
+    assert len(plan.columns) == 2 and sum(part.stop - part.start for part in plan.columns) <= 4 + 4
+
+
+def test_a_variable_without_axes_or_an_unknown_method_or_position_is_named():
+    bare = xr.Dataset({"z": (("a", "b"), np.zeros((3, 3)))})
+    with pytest.raises(DataError, match="has no latitude"):
+        regrid.rectilinear(bare, "z")
+    field, grid = field_on(CONVENTIONS["0 to 360"], LATITUDES), SphericalGrid(4, 4, (0, 10), (0, 10))
+    with pytest.raises(ConfigError, match="'average' or 'interpolate'"):
+        regridded(field, grid, "cubic")
+    with pytest.raises(ConfigError, match="position = 'foo'"):
+        read_field_onto(field, None, grid, "foo")
+    with pytest.raises(DataError, match="no variable 'wind'; it has z"):
+        read_field_onto(field.to_dataset(), "wind", grid)
+
+
+# --- records
+
+
+def monthly(values):
+    lon, lat = np.arange(20, 380, 10.0), np.arange(-90, 91, 10.0)
+    axes = {"month": np.arange(1, 13), "lat": ("lat", lat, {"units": "degrees_north"}),
+            "lon": ("lon", lon, {"units": "degrees_east"})}
+    z = values(np.arange(12)[:, None, None], lon[None, None, :], lat[None, :, None]) + 0 * lon + 0 * lat[:, None]
+    return xr.DataArray(z, dims=("month", "lat", "lon"), coords=axes, name="u")
+
+
+def test_a_climatology_of_months_is_cyclic_and_lies_at_mid_month(tmp_path):
+    monthly(lambda m, x, y: m + 0.01 * y).to_netcdf(tmp_path / "wind.nc")
+    grid = SphericalGrid(36, 10, (-100, 20), (0, 60))
+    wind = read_field_onto(tmp_path / "wind.nc", "u", grid, "v")
+    assert wind.values.shape == (12, 10, 36) and wind.cycle == 365.25 * DAY
+    at_y = 0.01 * grid.y_edges[1:]
+    np.testing.assert_allclose(wind.at(15.5 * DAY), 0.0 + at_y[:, None] + 0 * wind.values[0], atol=1e-12)
+    np.testing.assert_allclose(wind.at((365.25 + 15.5) * DAY), wind.at(15.5 * DAY), atol=1e-9)
+    new_year = wind.at(0.0)
+    np.testing.assert_allclose(new_year, 5.5 + at_y[:, None] + 0 * new_year, atol=1e-9)
+    july = read_field_onto(tmp_path / "wind.nc", "u", grid, "v", start=datetime.datetime(2011, 7, 1))
+    np.testing.assert_allclose(july.at(0.0), wind.at(181 * DAY), atol=1e-12)
+
+
+def test_records_are_linear_between_their_times_and_refuse_others():
+    records = Records(np.array([0.0, 10.0, 30.0]), np.array([1.0, 2.0, 6.0])[:, None, None])
+    assert [records.at(t).item() for t in (0.0, 5.0, 10.0, 20.0, 30.0)] == [1.0, 1.5, 2.0, 4.0, 6.0]
+    with pytest.raises(DataError, match="no record for 31 s"):
+        records.at(31.0)
+    assert Records(np.zeros(1), np.ones((1, 1, 1))).at(1e9).item() == 1.0
+
+
+def test_cyclic_records_join_their_last_to_their_first():
+    records = Records(np.array([2.0, 6.0]), np.array([0.0, 4.0])[:, None, None], cycle=10.0)
+    for t, value in ((2, 0), (5, 3), (6, 4), (9, 2), (11, 2 / 3), (12, 0), (-8, 0), (102, 0), (0, 4 / 3)):
+        assert records.at(float(t)).item() == pytest.approx(value)
+
+
+@pytest.mark.parametrize("calendar, expected", [("standard", 60.0), ("noleap", 59.0)])
+def test_times_count_from_the_start_of_the_run_in_the_calendar_of_the_file(calendar, expected):
+    field = field_on(CONVENTIONS["0 to 360"], LATITUDES).expand_dims(time=3)
+    attrs = {"units": "days since 2012-01-01", "calendar": calendar}
+    field = field.assign_coords(time=("time", [0.0, expected, 100.0], attrs))
+    grid = SphericalGrid(10, 8, (10, 40), (10, 40))
+    wind = read_field_onto(field, None, grid, start=datetime.datetime(2012, 3, 1))
+    np.testing.assert_allclose(wind.times, [-expected * DAY, 0.0, (100.0 - expected) * DAY])
+    np.testing.assert_allclose(read_field_onto(field, None, grid).times, np.array([0.0, expected, 100.0]) * DAY)
+
+
+def test_decoded_times_and_time_zones_are_understood():
+    field = field_on(CONVENTIONS["0 to 360"], LATITUDES).expand_dims(time=2)
+    field = field.assign_coords(time=np.array(["2011-03-11T00", "2011-03-12T00"], "datetime64[ns]"))
+    tokyo = datetime.timezone(datetime.timedelta(hours=9))
+    start = datetime.datetime(2011, 3, 11, 14, 46, 23, tzinfo=tokyo)
+    wind = read_field_onto(field, None, SphericalGrid(10, 8, (10, 40), (10, 40)), start=start)
+    np.testing.assert_allclose(wind.times, [-20783.0, DAY - 20783.0])
+
+
+def test_a_window_keeps_the_records_around_it():
+    field = field_on(CONVENTIONS["0 to 360"], LATITUDES).expand_dims(time=10)
+    field = field.assign_coords(time=("time", 3600.0 * np.arange(10), {"units": "s"}))
+    grid = SphericalGrid(10, 8, (10, 40), (10, 40))
+    wind = read_field_onto(field, None, grid, window=(4000.0, 9000.0))
+    assert wind.times.tolist() == [3600.0, 7200.0, 10800.0]
+    with pytest.raises(DataError, match="the run, which needs 0 to 99999 s"):
+        read_field_onto(field, None, grid, window=(0.0, 99999.0))
+
+
+def test_times_that_cannot_be_understood_are_named():
+    grid = SphericalGrid(10, 8, (10, 40), (10, 40))
+    field = field_on(CONVENTIONS["0 to 360"], LATITUDES).expand_dims(time=2)
+    with pytest.raises(DataError, match="2 records along time without times"):
+        read_field_onto(field, None, grid)
+    for units in ("fortnights", "moons since 2000-01-01"):
+        with pytest.raises(DataError, match=units.split()[0]):
+            read_field_onto(field.assign_coords(time=("time", [0.0, 1.0], {"units": units})), None, grid)
+    with pytest.raises(DataError, match="do not ascend"):
+        read_field_onto(field.assign_coords(time=("time", [1.0, 0.0], {"units": "s"})), None, grid)
+
+
+def test_missing_values_take_the_nearest_valid_one_also_across_the_seam():
+    lon, lat = np.arange(0, 360, 10.0), np.arange(-85, 90, 10.0)
+    z = np.full((18, 36), np.nan)
+    z[:, 3] = 1.0
+    z[:, 20] = 2.0
+    grid = SphericalGrid(36, 18, (0, 360), (-90, 90))
+    result = read_field_onto(field_on(lon, lat, lambda x, y: z), None, grid).values[0]
+    assert np.isfinite(result).all()
+    equator = result[9]
+    assert equator[[1, 5, 33]].tolist() == [1.0, 1.0, 1.0] and equator[[15, 25]].tolist() == [2.0, 2.0]
+    with pytest.raises(DataError, match="no valid value"):
+        read_field_onto(field_on(lon, lat, lambda x, y: np.nan * x * y), None, grid)
+
+
+# --- wind stress
+
+
+def test_wind_stress_has_the_published_size_and_the_direction_of_the_wind():
+    tau_x, tau_y = wind_stress([6.0, 12.0], [8.0, -16.0])
+    magnitude = 1.22 * np.array([1.2e-3 * 10**2, (0.49 + 0.065 * 20) * 1e-3 * 20**2])
+    np.testing.assert_allclose(np.hypot(tau_x, tau_y), magnitude, rtol=1e-13)
+    np.testing.assert_allclose([tau_x[0] / tau_y[0], tau_x[1] / tau_y[1]], [0.75, -0.75], rtol=1e-13)
+
+
+def test_the_law_of_trenberth_is_continuous_and_calm_air_has_no_stress():
+    for speed in (3.0, 10.0):
+        low, high = regrid.trenberth_1990(np.array([speed - 1e-9, speed + 1e-9]))
+        assert low == pytest.approx(1.14e-3, rel=1e-6) and high == pytest.approx(1.14e-3, rel=1e-6)
+    for drag in ("large_pond_1981", "trenberth_1990", 1.3e-3):
+        assert np.hypot(*wind_stress(0.0, 0.0, drag)) == 0.0
+
+
+def test_the_drag_is_a_law_a_number_or_a_function():
+    assert wind_stress(10.0, 0.0, 2e-3, air_density=1.0)[0] == pytest.approx(0.2)
+    assert wind_stress(10.0, 0.0, lambda speed: 1e-4 * speed, air_density=1.0)[0] == pytest.approx(0.1)
+    with pytest.raises(ConfigError, match="use large_pond_1981, trenberth_1990 or a number"):
+        wind_stress(1.0, 1.0, "charnock")
