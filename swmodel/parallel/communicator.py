@@ -150,7 +150,7 @@ class Communicator(abc.ABC):
 
     @abc.abstractmethod
     def host_maximum(self, value):
-        """The largest number of all ranks, on every rank."""
+        """The largest of all ranks, on every rank: of a number, or number by number of an array."""
 
     @abc.abstractmethod
     def host_broadcast(self, value):

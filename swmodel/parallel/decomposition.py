@@ -6,11 +6,9 @@ import dataclasses
 
 import numpy as np
 
+from ..errors import TileError
+
 __all__ = ["Tile", "Decomposition", "best_layout", "TileError"]
-
-
-class TileError(ValueError):
-    """A layout that does not fit the grid or the number of ranks."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -105,7 +105,10 @@ class MPICommunicator(Communicator):
         return total
 
     def host_maximum(self, value):
-        return self.host.allreduce(value, MPI.MAX)
+        values = np.atleast_1d(np.asarray(value, float))
+        largest = np.empty_like(values)
+        self.host.Allreduce(values, largest, MPI.MAX)
+        return largest if np.ndim(value) else float(largest[0])
 
     def host_broadcast(self, value):
         return self.host.bcast(value)

@@ -1,0 +1,1 @@
+"""The shallow-water equations, one file a term; `shallow_water.py` adds them up."""

@@ -1,0 +1,143 @@
+"""Open sides: let waves out.
+
+    Flather   the normal velocity on the open face is diagnosed from the elevation beside it,
+                  u = u_ext +- sqrt(g / H) (eta - eta_ext)       (+ on east and north, - on west and south)
+              Flather (1976). Waves at normal incidence leave; oblique ones are partly sent back.
+    Sponge    near the side, u, v and eta relax towards rest at a rate that grows with the cube of the distance into
+              the layer, d/dt = - r (eta - eta_ext); after Israeli & Orszag (1981), doi:10.1016/0021-9991(81)90082-6.
+
+Both together let out what either alone sends back.
+"""
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..fields import Field
+from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
+from ..pytrees import pytree, replace, static
+from .dissipation import to_u, to_v
+from .terms import Term, value_at
+
+__all__ = ["Flather", "Sponge"]
+
+
+@pytree
+class Flather(Term):
+    """Radiating open sides.
+
+    Args:
+        sides: which of "west", "east", "south", "north" are open; all four unless told otherwise.
+        elevation: eta_ext outside [m]: a number, a function of (x, y), an (ny, nx) array (its edge cells are used) or
+            time records.
+        velocity: u_ext, towards the outside [m s-1], likewise.
+    """
+
+    sides: tuple = static(default=SIDES)
+    elevation: Any = 0.0
+    velocity: Any = 0.0
+
+    positions = {"elevation": "h", "velocity": "h"}
+
+    def __post_init__(self):
+        object.__setattr__(self, "sides", checked_sides(self.sides, "Flather"))
+
+    def prepare(self, exchange):
+        return replace(self, elevation=exchange.parameter(self.elevation), velocity=exchange.parameter(self.velocity))
+
+    def __call__(self, flow, step):
+        raise TypeError("Flather sets velocities at open sides; it has no tendency.")
+
+    def fill(self, u, v, eta, equations, step):
+        """u and v (Fields with halo) with this condition on the open faces, and outside them."""
+        speed = (equations.gravity / equations.filled_depth(step)).map(jnp.sqrt)
+        out = speed * (eta - value_at(self.elevation, step)) * equations.geometry.wet + value_at(self.velocity, step)
+        sides = equations.geometry.tile.sides
+        for side, axis in ((WEST, -1), (EAST, -1), (SOUTH, -2), (NORTH, -2)):
+            if SIDES[side] in self.sides:
+                normal = u if axis == -1 else v
+                filled = _beyond(normal, out, side, axis, sides.open[side])
+                u, v = (filled, v) if axis == -1 else (u, filled)
+        return u, v
+
+
+def _beyond(normal, out, side, axis, is_open):
+    """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out` in the cell inside."""
+    width, place = normal.halo[side], normal.data.ndim + axis
+    cells, n = normal.data, normal.data.shape[axis]
+    from_low = side in (WEST, SOUTH)
+    faces = width if from_low else width + 1  # u is on the east face: the east side's own face is a cell of the tile
+    start = 0 if from_low else n - faces
+    inside = width if from_low else n - width - 1
+    value = jnp.take(out.data, jnp.array([inside]), axis=place) * (-1.0 if from_low else 1.0)
+    old = jnp.take(cells, jnp.arange(start, start + faces), axis=place)
+    new = old + is_open * (value - old)
+    rest = jnp.take(cells, jnp.arange(faces, n) if from_low else jnp.arange(0, start), axis=place)
+    parts = (new, rest) if from_low else (rest, new)
+    return Field(jnp.concatenate(parts, axis=place), normal.position, normal.halo)
+
+
+@pytree
+class Sponge(Term):
+    """A damping layer along sides of the domain.
+
+    Args:
+        sides: which of "west", "east", "south", "north".
+        width: of the layer [m].
+        rate: the damping rate at the side itself [s-1]; some sqrt(g H) / width times 5 let little back.
+        elevation: what eta relaxes towards [m]: a number, a function, an array or time records.
+    """
+
+    sides: tuple = static(default=SIDES)
+    width: float = static(default=0.0)
+    rate: Any = 0.0
+    elevation: Any = 0.0
+
+    positions = {"rate": "h", "elevation": "h"}
+
+    def __post_init__(self):
+        object.__setattr__(self, "sides", checked_sides(self.sides, "Sponge"))
+
+    def on_tile(self, domain):
+        profile = sponge_profile(domain.grid, self.sides, self.width)
+        here = Term.on_tile(self, domain)
+        return replace(here, rate=here.rate * jnp.asarray(profile[domain.tile.slices], domain.dtype))
+
+    def prepare(self, exchange):
+        return replace(self, rate=exchange.parameter(self.rate), elevation=exchange.parameter(self.elevation))
+
+    def rates(self, site):
+        return self.rate
+
+    def __call__(self, flow, step):
+        return -to_u(self.rate) * flow.u, -to_v(self.rate) * flow.v
+
+    def continuity(self, flow, step):
+        """d eta/dt of the layer, at h."""
+        return -self.rate * (flow.eta - value_at(self.elevation, step)) * flow.geometry.wet
+
+
+def sponge_profile(grid, sides, width):
+    """(ny, nx): 1 at a side, falling with the cube of the distance to 0 at `width` [m]; the largest where two meet."""
+    rows = np.arange(grid.ny)
+    metrics = grid.metrics(rows)
+    dx = np.broadcast_to(metrics["dx_h"], (grid.ny, 1))
+    dy = np.broadcast_to(metrics["dy_h"], (grid.ny, 1))
+    along_x, along_y = (np.arange(grid.nx) + 0.5)[None, :], (rows + 0.5)[:, None]
+    distance = {
+        "west": along_x * dx, "east": (grid.nx - along_x) * dx, "south": along_y * dy, "north": (grid.ny - along_y) * dy,
+    }  # fmt: skip
+    profile = np.zeros(grid.shape)
+    for side in sides:
+        profile = np.maximum(profile, np.clip(1.0 - distance[side] / max(width, 1e-30), 0.0, 1.0) ** 3)
+    return profile
+
+
+def checked_sides(sides, name):
+    sides = (sides,) if isinstance(sides, str) else tuple(sides)
+    unknown = [side for side in sides if side not in SIDES]
+    if unknown or not sides:
+        raise ValueError(f"{name}: sides = {sides} are not among {', '.join(SIDES)}; name one or more of these.")
+    return sides
+
+

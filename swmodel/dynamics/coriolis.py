@@ -1,0 +1,49 @@
+"""The Coriolis parameter f [s-1] at the corners of the cells."""
+import dataclasses
+
+import numpy as np
+
+__all__ = ["FPlane", "BetaPlane", "RotatingSphere", "EARTH_ROTATION"]
+
+EARTH_ROTATION = 7.292115e-5  # [s-1]
+
+
+def _corner_y(grid, rows):
+    low, high = grid._limits[1]
+    return (low + (np.asarray(rows)[:, None] + 1.0) * (high - low) / grid.ny)
+
+
+@dataclasses.dataclass(frozen=True)
+class FPlane:
+    """f = f0 everywhere."""
+
+    f0: float  # [s-1]
+
+    def at(self, grid, rows):
+        return np.float64(self.f0)
+
+
+@dataclasses.dataclass(frozen=True)
+class BetaPlane:
+    """f = f0 + beta (y - y0), on a Cartesian grid."""
+
+    f0: float  # [s-1]
+    beta: float  # [m-1 s-1]
+    y0: float = 0.0  # [m]
+
+    def at(self, grid, rows):
+        if grid.spherical:
+            raise ValueError("BetaPlane was given with a SphericalGrid; use RotatingSphere() there.")
+        return self.f0 + self.beta * (_corner_y(grid, rows) - self.y0)
+
+
+@dataclasses.dataclass(frozen=True)
+class RotatingSphere:
+    """f = 2 Omega sin(latitude), on a spherical grid."""
+
+    rate: float = EARTH_ROTATION  # [s-1]
+
+    def at(self, grid, rows):
+        if not grid.spherical:
+            raise ValueError("RotatingSphere was given with a CartesianGrid; use FPlane or BetaPlane there.")
+        return 2.0 * self.rate * np.sin(np.deg2rad(np.clip(_corner_y(grid, rows), -90.0, 90.0)))

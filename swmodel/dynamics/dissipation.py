@@ -1,0 +1,194 @@
+"""Drag and viscosity: what takes energy out of the flow.
+
+    drag        du/dt = - r u,   du/dt = - C |u| u / h_u,   C = g n^2 / h_u^(1/3) after Manning
+    viscosity   du/dt = div(h nu D) / h, with D the symmetric trace-free strain
+
+        T = (dy/dx) difference_x(u / dy) - (dx/dy) difference_y(v / dx)    [h]
+        S = (dx/dy) difference_y(u / dx) + (dy/dx) difference_x(v / dy)    [q]
+
+        du/dt = [difference_x(dy^2 h nu T) / dy + difference_y(dx^2 h nu S) / dx] / (h_u area_u)
+        dv/dt = [difference_x(dy^2 h nu S) / dy - difference_y(dx^2 h nu T) / dx] / (h_v area_v)
+
+The operator is minus the transpose of the strain, weighted with h nu: it never adds energy, keeps momentum, and a body
+that turns rigidly with the sphere feels none of it. At a coast S is 0 (free slip) or twice the one-sided difference
+(no slip). The biharmonic form applies it twice. After Smagorinsky (1993) and Griffies & Hallberg (2000),
+doi:10.1175/1520-0493(2000)128<2935:BFWASL>2.0.CO;2.
+"""
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..fields import Field
+from ..operators import difference_x, difference_y, mean_x, mean_xy, mean_y
+from ..pytrees import pytree, replace
+from .terms import Term
+
+__all__ = ["LinearDrag", "QuadraticDrag", "ManningDrag", "Laplacian", "Biharmonic", "viscous_force"]
+
+SPEED_FLOOR = 1e-6  # [m s-1]; keeps |u| differentiable at rest
+
+
+@pytree
+class LinearDrag(Term):
+    """du/dt = - rate u.
+
+    Args:
+        rate: [s-1]; a number, a function of (x, y), or an array at cell centres.
+    """
+
+    rate: Any
+
+    positions = {"rate": "h"}
+
+    def prepare(self, exchange):
+        return replace(self, rate=exchange.parameter(self.rate))
+
+    def rates(self, site):
+        return self.rate
+
+    def __call__(self, flow, step):
+        return -to_u(self.rate) * flow.u, -to_v(self.rate) * flow.v
+
+
+@pytree
+class QuadraticDrag(Term):
+    """du/dt = - coefficient |u| u / h_u.
+
+    Args:
+        coefficient: [1]; a number, a function of (x, y), or an array at cell centres. 2.5e-3 is usual.
+    """
+
+    coefficient: Any
+
+    positions = {"coefficient": "h"}
+    nonlinear = True
+
+    def prepare(self, exchange):
+        return replace(self, coefficient=exchange.parameter(self.coefficient))
+
+    def rates(self, site):
+        return self.coefficient * site.speed() / site.thickness
+
+    def __call__(self, flow, step):
+        u, v = flow.u, flow.v
+        speed_u, speed_v = _speed(u, mean_xy(v)), _speed(v, mean_xy(u))
+        return (
+            -to_u(self.coefficient) * speed_u * u * flow.per_h_u,
+            -to_v(self.coefficient) * speed_v * v * flow.per_h_v,
+        )
+
+
+@pytree
+class ManningDrag(Term):
+    """du/dt = - g n^2 |u| u / h_u^(4/3).
+
+    Args:
+        roughness: Manning's n [s m-1/3]; 0.025 is usual for tsunamis.
+    """
+
+    roughness: Any
+
+    positions = {"roughness": "h"}
+    nonlinear = True
+
+    def prepare(self, exchange):
+        return replace(self, roughness=exchange.parameter(self.roughness))
+
+    def rates(self, site):
+        return site.gravity * self.roughness**2 * site.speed() / site.thickness ** (4 / 3)
+
+    def __call__(self, flow, step):
+        u, v = flow.u, flow.v
+        speed_u, speed_v = _speed(u, mean_xy(v)), _speed(v, mean_xy(u))
+        n_u, n_v = to_u(self.roughness), to_v(self.roughness)
+        return (
+            -flow.gravity * n_u * n_u * speed_u * u * flow.per_h_u.map(_four_thirds),
+            -flow.gravity * n_v * n_v * speed_v * v * flow.per_h_v.map(_four_thirds),
+        )
+
+
+def _four_thirds(x):
+    """x^(4/3), with a finite derivative at 0, which land has."""
+    safe = jnp.where(x > 0, x, 1.0)
+    return jnp.where(x > 0, safe * jnp.cbrt(safe), 0.0)
+
+
+def _speed(u, v):
+    return (u * u + v * v).map(lambda s: jnp.sqrt(s + SPEED_FLOOR**2))
+
+
+@pytree
+class Laplacian(Term):
+    """Harmonic lateral viscosity.
+
+    Args:
+        viscosity: nu [m2 s-1]; a number, a function of (x, y), or an array at cell centres.
+    """
+
+    viscosity: Any
+
+    positions = {"viscosity": "h"}
+
+    def prepare(self, exchange):
+        return replace(self, viscosity=exchange.parameter(self.viscosity))
+
+    def rates(self, site):
+        return site.viscous_rate(self.viscosity)
+
+    def __call__(self, flow, step):
+        return viscous_force(flow.u, flow.v, self.viscosity, flow)
+
+
+@pytree
+class Biharmonic(Term):
+    """Biharmonic lateral viscosity, - L (nu4 L u) with L the Laplacian term of unit viscosity.
+
+    Args:
+        viscosity: nu4 [m4 s-1]; a number, a function of (x, y), or an array at cell centres.
+    """
+
+    viscosity: Any
+
+    positions = {"viscosity": "h"}
+
+    def prepare(self, exchange):
+        return replace(self, viscosity=exchange.parameter(self.viscosity))
+
+    def rates(self, site):
+        return site.viscous_rate(1.0) * site.viscous_rate(self.viscosity)
+
+    def __call__(self, flow, step):
+        along_x, along_y = viscous_force(flow.u, flow.v, 1.0, flow)
+        moving = flow.geometry
+        along_x = to_u(self.viscosity) * along_x * moving.moving_u
+        along_y = to_v(self.viscosity) * along_y * moving.moving_v
+        again_x, again_y = viscous_force(along_x, along_y, 1.0, flow)
+        return -again_x, -again_y
+
+
+def viscous_force(u, v, viscosity, flow):
+    """The divergence of the stress h nu D over h (module docstring), Fields at u and v."""
+    g = flow.geometry
+    tension = g.dy["h"] * g.per_dx["h"] * difference_x(u * g.per_dy["u"])
+    tension = tension - g.dx["h"] * g.per_dy["h"] * difference_y(v * g.per_dx["v"])
+    shear = g.dx["q"] * g.per_dy["q"] * difference_y(u * g.per_dx["u"])
+    shear = (shear + g.dy["q"] * g.per_dx["q"] * difference_x(v * g.per_dy["v"])) * g.slip
+    normal = tension * flow.h * viscosity
+    tangential = shear * flow.h_q * (mean_xy(viscosity) if isinstance(viscosity, Field) else viscosity)
+    along_x = difference_x(g.dy["h"] * g.dy["h"] * normal) * g.per_dy["u"]
+    along_x = along_x + difference_y(g.dx["q"] * g.dx["q"] * tangential) * g.per_dx["u"]
+    along_y = difference_x(g.dy["q"] * g.dy["q"] * tangential) * g.per_dy["v"]
+    along_y = along_y - difference_y(g.dx["h"] * g.dx["h"] * normal) * g.per_dx["v"]
+    per_area_u, per_area_v = g.per_dx["u"] * g.per_dy["u"], g.per_dx["v"] * g.per_dy["v"]
+    return along_x * flow.per_h_u * per_area_u, along_y * flow.per_h_v * per_area_v
+
+
+def to_u(x):
+    """A parameter of cell centres at u points; numbers are numbers everywhere."""
+    return mean_x(x) if isinstance(x, Field) else x
+
+
+def to_v(x):
+    return mean_y(x) if isinstance(x, Field) else x
+
+

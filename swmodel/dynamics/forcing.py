@@ -1,0 +1,35 @@
+"""Forces at the surface.
+
+    du/dt = + tau_x / (rho h_u),   dv/dt = + tau_y / (rho h_v)
+"""
+from typing import Any
+
+from ..pytrees import pytree
+from .terms import Term, value_at
+
+__all__ = ["WindStress"]
+
+SEA_WATER = 1025.0  # [kg m-3]
+
+
+@pytree
+class WindStress(Term):
+    """Wind stress on the surface, spread over the water column.
+
+    Args:
+        x, y: stress towards +x at u points and +y at v points [N m-2]: a number, a function of (x, y), an (ny, nx)
+            array, or time records.
+        density: of the water [kg m-3].
+    """
+
+    x: Any = 0.0
+    y: Any = 0.0
+    density: Any = SEA_WATER
+
+    positions = {"x": "u", "y": "v"}
+
+    def __call__(self, flow, step):
+        return (
+            value_at(self.x, step) * flow.per_h_u / self.density,
+            value_at(self.y, step) * flow.per_h_v / self.density,
+        )

@@ -1,0 +1,60 @@
+"""The vorticity flux (Coriolis and rotational advection): what turns the flow without working on it.
+
+    du/dt = + q V,   dv/dt = - q U,   q = (f + zeta) / h,   U = h_u u,  V = h_v v
+
+on a C-grid, q at corners. Each scheme takes q and the transports through whole cell sides, u h_u dy and v h_v dx
+[m3 s-1], and returns accelerations times the side that the face faces, dx_u du/dt and dy_v dv/dt.
+
+    EnergyConserving     mean_y(q mean_x(V)),      -mean_x(q mean_y(U))       Sadourny (1975)
+    EnstrophyConserving  mean_y(q) mean_xy(V),     -mean_x(q) mean_xy(U)      Sadourny (1975)
+    ArakawaLamb          both, by twelve q a face                             Arakawa & Lamb (1981)
+
+References: Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; Arakawa & Lamb (1981),
+doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
+"""
+import dataclasses
+
+from ..operators import east, mean_x, mean_xy, mean_y, north, south, west
+
+__all__ = ["EnergyConserving", "EnstrophyConserving", "ArakawaLamb"]
+
+
+@dataclasses.dataclass(frozen=True)
+class EnergyConserving:
+    """Keeps total energy; potential enstrophy may grow. The default."""
+
+    def vorticity_flux(self, q, U, V):
+        return mean_y(q * mean_x(V)), -mean_x(q * mean_y(U))
+
+
+@dataclasses.dataclass(frozen=True)
+class EnstrophyConserving:
+    """Keeps potential enstrophy; total energy may change."""
+
+    def vorticity_flux(self, q, U, V):
+        return mean_y(q) * mean_xy(V), -mean_x(q) * mean_xy(U)
+
+
+@dataclasses.dataclass(frozen=True)
+class ArakawaLamb:
+    """Keeps total energy and potential enstrophy, for divergent flow too."""
+
+    def vorticity_flux(self, q, U, V):
+        rising = north(east(q)) + south(west(q))  # along the diagonal from south-west to north-east
+        falling = north(west(q)) + south(east(q))
+        near, far = (2.0 * rising + falling) / 24.0, (rising + 2.0 * falling) / 24.0
+        tilt_u = (north(east(q)) - south(west(q)) + north(west(q)) - south(east(q))) / 24.0
+        tilt_v = (south(west(q)) - north(east(q)) + north(west(q)) - south(east(q))) / 24.0
+        flux_u = (
+            east(near * north(V) + far * south(V))
+            + west(near * south(V) + far * north(V))
+            + west(tilt_u * west(U))
+            - east(tilt_u * east(U))
+        )
+        flux_v = (
+            - south(near * west(U) + far * east(U))
+            - north(near * east(U) + far * west(U))
+            + south(tilt_v * south(V))
+            - north(tilt_v * north(V))
+        )  # fmt: skip
+        return flux_u, flux_v

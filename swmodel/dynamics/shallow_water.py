@@ -1,0 +1,233 @@
+"""The rotating shallow-water equations on one tile: the sum of their terms.
+
+    du/dt   = + q V - ddx(g eta + K) + F_u        q = (f + zeta) / h_q,   K = (u^2 + v^2) / 2
+    dv/dt   = - q U - ddy(g eta + K) + F_v        U = h_u u,   V = h_v v,   h = H + eta
+    deta/dt = - ddx(U) - ddy(V)
+
+linear mode: h = H, zeta = K = 0. Discrete forms: momentum.py (q V), transport.py (U, K, divergence), forcing.py,
+dissipation.py and boundaries.py (F). A sea floor that moves raises eta and lowers H by the same amount.
+
+`Dynamics` is the argument of a compiled program: arrays of the tile and nothing derived. `Dynamics.prepare` runs once
+at its start and gives `Equations`, with halos filled, which steppers ask for tendencies.
+"""
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..fields import Field
+from ..geometry import Geometry, TileGeometry, safe_inverse
+from ..operators import difference_x, difference_y, mean_x, mean_y, sum_xy
+from ..parallel.halo import Sides, exchange
+from ..pytrees import pytree, static
+from .terms import Window, value_at
+from .transport import divergence, kinetic_energy, transports
+
+__all__ = ["State", "Dynamics", "Equations", "Flow"]
+
+
+@pytree
+class State:
+    """What is stepped: one tile's interior, (ny, nx) each, in SI units.
+
+    Attributes:
+        u: velocity along x on east faces [m s-1].
+        v: velocity along y on north faces [m s-1].
+        eta: elevation of the surface at cell centres [m].
+    """
+
+    u: jax.Array
+    v: jax.Array
+    eta: jax.Array
+
+    def __add__(self, other):
+        return jax.tree.map(jnp.add, self, other)
+
+    def __rmul__(self, factor):
+        return jax.tree.map(lambda x: factor * x, self)
+
+
+@pytree
+class Dynamics:
+    """All that a compiled step needs, by tile; every array leaf is an argument and can be differentiated.
+
+    Attributes:
+        depth: H at rest, positive down, 0 on land [m] (ny, nx).
+        gravity: [m s-2].
+        tile: the TileGeometry.
+        terms: forcing and dissipation, in the order in which they are added.
+        opens: Flather conditions.
+        uplift: None, or a Window of the sea floor's cumulative uplift [m] (ny, nx).
+    """
+
+    depth: jax.Array
+    gravity: jax.Array
+    tile: TileGeometry
+    terms: tuple
+    opens: tuple
+    uplift: Any
+    momentum: Any = static()
+    linear: bool = static()
+    slip: float = static()
+    communicator: Any = static()
+
+    def prepare(self):
+        """Fill the halos of everything that does not change during a run; collective."""
+        ghosts = Exchange(self.tile, self.communicator)
+        geometry = Geometry.derive(self.tile, self.slip)
+        return Equations(
+            geometry=geometry,
+            depth=ghosts.parameter(self.depth) * geometry.wet,
+            gravity=self.gravity,
+            terms=tuple(term.prepare(ghosts) for term in self.terms),
+            opens=tuple(condition.prepare(ghosts) for condition in self.opens),
+            uplift=None if self.uplift is None else self.uplift.map(lambda b: ghosts.parameter(b) * geometry.wet),
+            momentum=self.momentum,
+            linear=self.linear,
+            communicator=self.communicator,
+        )
+
+
+class Exchange:
+    """Fills the halos of parameters; outside the domain they continue as at its edge."""
+
+    def __init__(self, tile, communicator):
+        self.tile, self.communicator = tile, communicator
+        every = tuple(side for side, axis in zip(("west", "east", "south", "north"), "xxyy")
+                      if axis not in tile.sides.periodic)  # fmt: skip
+        self.sides = Sides(tile.sides.linked, 1.0 - tile.sides.linked, tile.sides.periodic, every)
+
+    def parameter(self, x):
+        """A number as it is; a tile array at cell centres as a Field with halo; a Window with both records so."""
+        if isinstance(x, Window):
+            return x.map(self.parameter)
+        if jnp.ndim(x) < 2:
+            return x
+        (padded,) = exchange([x], self.tile.halo, self.sides, self.communicator)
+        return Field(padded, "h", (self.tile.halo,) * 4)
+
+
+@pytree
+class Equations:
+    """The terms with their halos filled. `step` counts from the start of the run of steps, fractions between."""
+
+    geometry: Geometry
+    depth: Field
+    gravity: jax.Array
+    terms: tuple
+    opens: tuple
+    uplift: Any
+    momentum: Any = static()
+    linear: bool = static()
+    communicator: Any = static()
+
+    def tendency(self, state, step):
+        """d state/dt: all terms, from one halo exchange."""
+        flow = self.flow(state.u, state.v, state.eta, step)
+        u, v = self.acceleration(flow, flow.eta, step)
+        return State(u.interior, v.interior, self.continuity(flow, step).interior)
+
+    def flow(self, u, v, eta, step, *more):
+        """A Flow from tile arrays, its halos filled in one exchange; arrays in `more` are sent along as flow.more."""
+        tile = self.geometry.tile
+        padded = exchange([u, v, eta, *more], tile.halo, tile.sides, self.communicator)
+        u, v, eta, *more = (Field(a, p, (tile.halo,) * 4) for a, p in zip(padded, ["u", "v", "h"] + ["h"] * len(more)))
+        for condition in self.opens:
+            u, v = condition.fill(u, v, eta, self, step)
+        return Flow(self, u, v, eta, step, more)
+
+    def continuity(self, flow, step):
+        """d eta/dt [m s-1], a Field at h."""
+        total = -divergence(flow.U, flow.V, self.geometry)
+        for term in self.terms:
+            if hasattr(term, "continuity"):
+                total = total + term.continuity(flow, step)
+        return total
+
+    def acceleration(self, flow, eta, step):
+        """(du/dt, dv/dt) [m s-2], Fields at u and v, under the pressure of `eta`; zero on faces that cannot move."""
+        g = self.geometry
+        turn_u, turn_v = self.momentum.vorticity_flux(flow.q, flow.U * g.dy["u"], flow.V * g.dx["v"])
+        head = self.gravity * eta if self.linear else self.gravity * eta + flow.kinetic_energy
+        u = (turn_u - difference_x(head)) * g.per_dx["u"]
+        v = (turn_v - difference_y(head)) * g.per_dy["v"]
+        for term in self.terms:
+            along_x, along_y = term(flow, step)
+            u, v = u + along_x, v + along_y
+        return u * g.moving_u, v * g.moving_v
+
+    def depth_at(self, step):
+        """H with the sea floor's uplift so far [m], a Field at h."""
+        return self.depth if self.uplift is None else self.depth - value_at(self.uplift, step)
+
+    def filled_depth(self, step):
+        """H, and 1 m on land, where it divides."""
+        return self.depth_at(step) + (1.0 - self.geometry.wet)
+
+    def uplift_during(self, step):
+        """How much the sea floor, and eta with it, rises from `step` to `step` + 1 [m], (ny, nx)."""
+        return (self.uplift.at(step + 1.0) - self.uplift.at(step)).interior
+
+
+class Flow:
+    """One stage's fields and the intermediate ones that the terms share, made when first asked for."""
+
+    def __init__(self, equations, u, v, eta, step, more=()):
+        self.equations, self.geometry, self.gravity = equations, equations.geometry, equations.gravity
+        self.u, self.v, self.eta, self.step, self.more = u, v, eta, step, more
+        depth = equations.depth_at(step)
+        self.h = depth if equations.linear else depth + eta * equations.geometry.wet
+
+    @functools.cached_property
+    def _transports(self):
+        return transports(self.h, self.u, self.v)
+
+    @property
+    def U(self):
+        return self._transports[0]
+
+    @property
+    def V(self):
+        return self._transports[1]
+
+    @functools.cached_property
+    def _wet_volume(self):
+        """The water round a corner, in its four wet cells [m3]; 1 where all four are land."""
+        volume = sum_xy(self.geometry.wet_area * self.h) + self.geometry.dry_q
+        return self.geometry.at_poles(volume, self.equations.communicator)
+
+    @functools.cached_property
+    def h_q(self):
+        """Thickness at corners: the area-weighted mean over wet cells [m]."""
+        return self._wet_volume * safe_inverse(self.geometry.wet_area_q)
+
+    @functools.cached_property
+    def vorticity(self):
+        """zeta = dv/dx - du/dy at corners [s-1]: the circulation round them over their area."""
+        g = self.geometry
+        circulation = difference_x(self.v * g.dy["v"]) - difference_y(self.u * g.dx["u"])
+        return g.at_poles(circulation * g.slip, self.equations.communicator) * g.per_area_q
+
+    @functools.cached_property
+    def q(self):
+        """Potential vorticity at corners [m-1 s-1]; planetary alone in the linear mode."""
+        absolute = self.geometry.f if self.equations.linear else self.geometry.f + self.vorticity
+        return absolute * (self.geometry.wet_area_q / self._wet_volume)
+
+    @functools.cached_property
+    def kinetic_energy(self):
+        return kinetic_energy(self.u, self.v, self.geometry)
+
+    @functools.cached_property
+    def per_h_u(self):
+        """1 / h_u on faces that move, 0 on the others [m-1]."""
+        moving = self.geometry.moving_u
+        return moving / (mean_x(self.h) + (1.0 - moving))
+
+    @functools.cached_property
+    def per_h_v(self):
+        moving = self.geometry.moving_v
+        return moving / (mean_y(self.h) + (1.0 - moving))
+
+

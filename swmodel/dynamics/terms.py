@@ -1,0 +1,172 @@
+"""What every term of the momentum equations has in common, and values that change in time.
+
+A term is a frozen dataclass pytree. A user writes its fields as numbers, functions of (x, y), arrays of the whole grid
+or time records; `on_tile` makes tile arrays of them once, `window` picks the two records that bracket a run of steps,
+`prepare` fills halos at the start of a compiled run, and calling it gives accelerations, as Fields at u and v.
+"""
+import abc
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..fields import Field
+from ..pytrees import pytree, replace
+
+__all__ = ["Term", "Series", "Window", "as_field", "tile_array"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """Tile records (n, ...) at `times` [s], linear in between, held at the ends or repeated every `cycle` [s].
+
+    Stays on the host; `window` hands the compiled program two records at a time. Times are rounded to whole steps, and
+    kept at least one step apart, so that runs of steps end on records and nothing between two is lost.
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+    cycle: float | None = None
+
+    def _steps(self, dt):
+        """(the records' step numbers, the cycle in steps or None)."""
+        steps = np.rint(np.asarray(self.times) / dt).astype(np.int64)
+        for k in range(1, len(steps)):
+            steps[k] = max(steps[k], steps[k - 1] + 1)
+        return steps, (round(self.cycle / dt) if self.cycle else None)
+
+    def _bracket(self, step, dt):
+        """(record, following record, steps since the first, steps between them or None) at `step`."""
+        steps, cycle = self._steps(dt)
+        last = len(steps) - 1
+        if cycle:
+            step = steps[0] + (step - steps[0]) % cycle
+        k = int(np.searchsorted(steps, step, side="right")) - 1
+        if k < 0:
+            return 0, 0, step - steps[0], None
+        if k < last:
+            return k, k + 1, step - steps[k], steps[k + 1] - steps[k]
+        return last, 0 if cycle else last, step - steps[last], (steps[0] + cycle - steps[last]) if cycle else None
+
+    def next_step(self, step, dt):
+        """The step at which the interval that holds `step` ends; None if it never does."""
+        k, _, since, length = self._bracket(step, dt)
+        if length is None:
+            return int(self._steps(dt)[0][0]) if since < 0 else None
+        return int(step - since + length)
+
+    def window(self, step, dt, dtype):
+        """The interval that holds `step`, for the steps from there on."""
+        first, second, since, length = self._bracket(step, dt)
+        since, length = (0, 1) if length is None else (since, length)
+        return Window(
+            first=jnp.asarray(self.values[first], dtype),
+            second=jnp.asarray(self.values[second], dtype),
+            start=jnp.asarray(since / length, dtype),
+            rate=jnp.asarray(1.0 / length if second != first else 0.0, dtype),
+        )
+
+
+@pytree
+class Window:
+    """Two records and where between them a run of steps lies: `start`, and `rate` a step, in units of the interval."""
+
+    first: Any
+    second: Any
+    start: jax.Array
+    rate: jax.Array
+
+    def at(self, step):
+        """The value `step` (a number, fractions too) steps after the run's start."""
+        weight = jnp.clip(self.start + self.rate * step, 0.0, 1.0)
+        if isinstance(self.first, Field):
+            return self.first + (self.second - self.first) * weight
+        return self.first + weight * (self.second - self.first)
+
+    def map(self, function):
+        return replace(self, first=function(self.first), second=function(self.second))
+
+
+def value_at(x, step):
+    """x, or what it is `step` steps after the run's start."""
+    return x.at(step) if isinstance(x, Window) else x
+
+
+def as_field(x, position, dtype=None):
+    """A tile array as a Field without halo; numbers stay numbers; windows keep two."""
+    if isinstance(x, Window):
+        return x.map(lambda record: as_field(record, position))
+    return Field(x, position, (0, 0, 0, 0)) if jnp.ndim(x) == 2 else x
+
+
+class Term(abc.ABC):
+    """One named term of the equations."""
+
+    positions = {}  # field name -> C-grid position, for the fields that may vary in space or time
+
+    def on_tile(self, domain):
+        """This term with what the user wrote turned into arrays of the tile."""
+        changes = {
+            name: tile_array(getattr(self, name), position, domain, f"{type(self).__name__}.{name}")
+            for name, position in self.positions.items()
+        }
+        return replace(self, **changes)
+
+    def series(self):
+        """The Series among its fields, by name."""
+        return {name: getattr(self, name) for name in self.positions if isinstance(getattr(self, name), Series)}
+
+    def window(self, step, dt, dtype):
+        """This term for the steps of `dt` [s] from `step` on, up to the next record."""
+        return replace(self, **{name: series.window(step, dt, dtype) for name, series in self.series().items()})
+
+    def prepare(self, exchange):
+        """This term as the compiled program uses it: tile arrays become Fields, with halo where it needs one."""
+        return replace(
+            self, **{name: as_field(getattr(self, name), position) for name, position in self.positions.items()}
+        )
+
+    def rates(self, site):
+        """The fastest rate [s-1] at which it damps, in each cell of stability's `site`; 0 where it sets no limit."""
+        return 0.0
+
+    @abc.abstractmethod
+    def __call__(self, flow, step):
+        """(du/dt, dv/dt) [m s-2], Fields at u and v."""
+
+
+def tile_array(x, position, domain, name):
+    """What a user wrote for a field, as a number, a tile array, or a Series of tile arrays.
+
+    Args:
+        x: number; callable(x, y) of the grid's coordinates at `position`; (ny, nx) array; an object with `times`,
+            `values` (n, ny, nx) and `cycle`.
+        domain: has `grid`, `tile` and `dtype`.
+
+    Raises:
+        ValueError: if an array has another shape than the grid, naming both.
+    """
+    grid, tile = domain.grid, domain.tile
+    if hasattr(x, "times") and hasattr(x, "values"):
+        values = np.asarray(x.values)
+        _check_shape(values.shape[1:], grid, name)
+        if len(values) != len(x.times) or (np.diff(x.times) <= 0).any():
+            raise ValueError(f"{name} has {len(values)} records at times {list(x.times)}; give one increasing time each.")
+        cut = values if values.ndim == 1 else values[(slice(None), *tile.slices)]
+        return Series(np.asarray(x.times, float), np.asarray(cut, domain.dtype), x.cycle)
+    if callable(x):
+        x = np.broadcast_to(np.asarray(x(*grid.coordinates(position)), float), grid.shape)
+    if np.ndim(x) == 0:
+        return jnp.asarray(x, domain.dtype)
+    _check_shape(np.shape(x), grid, name)
+    return jnp.asarray(np.asarray(x)[tile.slices], domain.dtype)
+
+
+def _check_shape(shape, grid, name):
+    if shape not in ((), grid.shape):
+        raise ValueError(
+            f"{name} has shape {tuple(shape)}, and the grid has {grid.shape} (ny, nx); "
+            "give one value a cell, a number, or a function of x and y."
+        )

@@ -1,0 +1,26 @@
+"""Continuity and the Bernoulli function.
+
+    d eta/dt = -[difference_x(U dy) + difference_y(V dx)] / area,   U = mean_x(h) u,  V = mean_y(h) v
+    B = g eta + K,   K = [mean_x(area_u u^2) + mean_y(area_v v^2)] / (2 area)
+
+With the vorticity flux of an energy-conserving scheme, d/dt sum area (h K + g eta^2 / 2) = 0 exactly (Sadourny 1975,
+doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; the mean of area_u u^2 is what keeps it on the sphere).
+"""
+from ..operators import difference_x, difference_y, mean_x, mean_y
+
+__all__ = ["transports", "divergence", "kinetic_energy"]
+
+
+def transports(h, u, v):
+    """(U, V): volume transports per unit width [m2 s-1], at u and v, from the thickness h [m] at h."""
+    return mean_x(h) * u, mean_y(h) * v
+
+
+def divergence(u, v, geometry):
+    """div (u, v) at h, for velocities [s-1] or transports [m s-1]."""
+    return (difference_x(u * geometry.dy["u"]) + difference_y(v * geometry.dx["v"])) * geometry.per_area_h
+
+
+def kinetic_energy(u, v, geometry):
+    """K [m2 s-2] at h."""
+    return (mean_x(geometry.area_u * (u * u)) + mean_y(geometry.area_v * (v * v))) * (0.5 * geometry.per_area_h)

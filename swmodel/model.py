@@ -1,0 +1,230 @@
+"""ShallowWater: what the user asks for, put onto this rank's tile."""
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .dynamics.boundaries import Flather
+from .dynamics.momentum import EnergyConserving
+from .dynamics.shallow_water import Dynamics, State
+from .dynamics.terms import Series, tile_array
+from .fields import HaloError
+from .geometry import TileGeometry
+from .integrate import one_step
+from .parallel import make_communicator
+from .pytrees import replace
+
+__all__ = ["ShallowWater", "FreeSlip", "NoSlip", "BottomMotion"]
+
+
+@dataclasses.dataclass(frozen=True)
+class FreeSlip:
+    """No stress and no vorticity at coasts and walls."""
+
+    factor = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class NoSlip:
+    """The flow along coasts and walls vanishes at them."""
+
+    factor = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class BottomMotion:
+    """A sea floor that moves: cumulative uplift [m], (n, ny, nx), at `times` [s], linear in between.
+
+    It raises the surface and lowers H by the same amount, in water alone. Motion faster than a time step takes one.
+    """
+
+    times: Any
+    uplift: Any
+
+    def series(self, domain):
+        uplift = np.asarray(self.uplift)
+        if uplift.shape[1:] != domain.grid.shape or len(uplift) != len(self.times):
+            raise ValueError(
+                f"BottomMotion: uplift has shape {uplift.shape} for {len(self.times)} times; "
+                f"it must be (times, ny, nx) = ({len(self.times)}, {domain.grid.ny}, {domain.grid.nx})."
+            )
+        return Series(np.asarray(self.times, float), uplift[(slice(None), *domain.tile.slices)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Domain:
+    """Where a tile lies: what terms need to cut their fields to it."""
+
+    grid: Any
+    tile: Any
+    dtype: Any
+
+
+class ShallowWater:
+    """A shallow-water ocean on a grid, shared out among the ranks.
+
+    Args:
+        grid: a CartesianGrid or SphericalGrid.
+        depth: of the sea floor below the surface at rest, positive down [m]: a number, a function of (x, y), an
+            (ny, nx) array, or a Bathymetry. Zero or less is land.
+        gravity: [m s-2]; a reduced gravity makes it a layer above a deep one at rest.
+        coriolis: FPlane, BetaPlane, RotatingSphere, or None.
+        momentum: EnergyConserving, EnstrophyConserving or ArakawaLamb.
+        forcing, dissipation: tuples of terms; empty is none.
+        boundaries: tuple of Flather and Sponge; sides without Flather are walls.
+        source: a BottomMotion, or None.
+        linear: leave out advection and the elevation's share of the thickness.
+        side: FreeSlip() or NoSlip(), at coasts and walls.
+        communicator: "auto", "serial", "mpi", or a Communicator.
+        layout: (py, px) tiles; chosen to cut the least unless given.
+        dtype: float32 or float64; JAX's default float unless given.
+
+    Raises:
+        ValueError: for a field of another shape than the grid, no water, or terms that do not fit together.
+        TileError: if the grid cannot be cut for this number of ranks.
+    """
+
+    def __init__(
+        self, grid, depth, *, gravity=9.81, coriolis=None, momentum=EnergyConserving(), forcing=(), dissipation=(),
+        boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None, dtype=None,
+    ):  # fmt: skip
+        self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
+        self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
+        if self.dtype == np.float64 and not jax.config.jax_enable_x64:
+            raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
+        self.communicator = make_communicator(communicator, grid.shape, layout)
+        self.decomposition = self.communicator.decomposition(grid.shape)
+        self.tile = self.decomposition.tile(self.communicator.rank)
+        self.domain = Domain(grid, self.tile, self.dtype)
+        self.depth, self.wet = _global_depth(depth, grid)
+        self.gravity = float(gravity)
+        self.opens = tuple(b.on_tile(self.domain) for b in _one_or_more(boundaries) if isinstance(b, Flather))
+        layers = tuple(b for b in _one_or_more(boundaries) if not isinstance(b, Flather))
+        terms = (*_one_or_more(forcing), *_one_or_more(dissipation), *layers)
+        self.terms = tuple(term.on_tile(self.domain) for term in terms)
+        self.uplift = None if source is None else source.series(self.domain)
+        self._check()
+        self._made = {}
+
+    def _check(self):
+        for term in self.terms:
+            if self.linear and getattr(term, "nonlinear", False):
+                raise ValueError(
+                    f"{type(term).__name__} is not linear, and linear=True was asked for; use LinearDrag, or linear=False."
+                )
+        for side in self.open_sides:
+            if (side in ("west", "east") and self.grid.periodic_x) or (side in ("south", "north") and self.grid.periodic_y):
+                raise ValueError(f"Flather: the {side} side cannot be open, the grid is periodic there; leave it out.")
+
+    @property
+    def open_sides(self):
+        return tuple(dict.fromkeys(side for condition in self.opens for side in condition.sides))
+
+    # -- states -------------------------------------------------------------------------------------------------------
+
+    def at_rest(self):
+        """The State of this tile with u = v = eta = 0."""
+        return self.state()
+
+    def state(self, u=0.0, v=0.0, eta=0.0):
+        """A State of this tile from numbers, functions of (x, y) or (ny, nx) arrays; zero on land and at coasts."""
+        mask = {"u": self.faces("u"), "v": self.faces("v"), "h": self.wet}
+        fields = {
+            name: tile_array(x, position, self.domain, f"ShallowWater.state: {name}")
+            * jnp.asarray(mask[position][self.tile.slices], self.dtype)
+            for name, position, x in (("u", "u", u), ("v", "v", v), ("eta", "h", eta))
+        }
+        return State(**fields)
+
+    def faces(self, position):
+        """(ny, nx) bool: faces (position "u" or "v") between two wet cells."""
+        axis, periodic = (1, self.grid.periodic_x) if position == "u" else (0, self.grid.periodic_y)
+        after = np.roll(self.wet, -1, axis=axis)
+        if not periodic:
+            after[(slice(None), -1) if axis == 1 else -1] = False
+        return self.wet & after
+
+    # -- what the compiled program gets -------------------------------------------------------------------------------
+
+    def dynamics(self, halo, step=0, dt=1.0):
+        """The Dynamics of this tile for the steps of `dt` [s] from `step` on, up to the next record."""
+        if halo not in self._made:
+            self.decomposition.check_halo(halo)
+            self._made[halo] = self._dynamics(halo)
+        made = self._made[halo]
+        return replace(
+            made,
+            terms=tuple(term.window(step, dt, self.dtype) for term in self.terms),
+            opens=tuple(condition.window(step, dt, self.dtype) for condition in self.opens),
+            uplift=None if self.uplift is None else self.uplift.window(step, dt, self.dtype),
+        )
+
+    def _dynamics(self, halo):
+        depth = np.where(self.wet, self.depth, 0.0)
+        return Dynamics(
+            depth=jnp.asarray(depth[self.tile.slices], self.dtype),
+            gravity=jnp.asarray(self.gravity, self.dtype),
+            tile=TileGeometry.build(
+                self.grid, self.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
+            ),
+            terms=(),
+            opens=(),
+            uplift=None,
+            momentum=self.momentum,
+            linear=self.linear,
+            slip=self.side.factor,
+            communicator=self.communicator,
+        )
+
+    def next_record(self, step, dt):
+        """The next step at which a forcing's interval ends, or None."""
+        series = [s for term in (*self.terms, *self.opens) for s in term.series().values()]
+        series += [self.uplift] if self.uplift is not None else []
+        return min((n for n in (s.next_step(step, dt) for s in series) if n is not None), default=None)
+
+    def halo(self, stepper):
+        """The halo that a step needs, found by tracing it: the smallest for which no stencil reaches beyond."""
+        for width in range(1, 17):
+            try:
+                self._trace(stepper, width)
+            except HaloError:
+                self._made.pop(width, None)
+                continue
+            return width
+        raise HaloError(f"{type(stepper).__name__} needs a halo of more than 16 cells.")
+
+    def _trace(self, stepper, width):
+        def step(dynamics, state):
+            return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0.0)
+
+        if width not in self._made:
+            self._made[width] = self._dynamics(width)
+        state = State(*(jax.ShapeDtypeStruct(self.tile.shape, self.dtype) for _ in range(3)))
+        jax.eval_shape(step, self.dynamics(width, 0, 1.0), state)
+
+
+def _one_or_more(terms):
+    return tuple(terms) if isinstance(terms, (tuple, list)) else (terms,)
+
+
+def _global_depth(depth, grid):
+    """((ny, nx) depth, (ny, nx) wet mask) of the whole grid, in float64."""
+    wet = getattr(depth, "wet", None)
+    depth = getattr(depth, "depth", depth)
+    if callable(depth):
+        depth = depth(*grid.coordinates("h"))
+    depth = np.asarray(depth, float)
+    if depth.shape not in ((), grid.shape, (1, grid.nx), (grid.ny, 1)):
+        raise ValueError(
+            f"ShallowWater: depth has shape {depth.shape}, and the grid has {grid.shape} (ny, nx); "
+            "give one value a cell, a number, or a function of x and y."
+        )
+    depth = np.broadcast_to(depth, grid.shape).copy()
+    if not np.isfinite(depth).all():
+        raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")
+    wet = depth > 0 if wet is None else np.asarray(wet, bool) & (depth > 0)
+    if not wet.any():
+        raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
+    return depth, wet

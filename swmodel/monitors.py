@@ -1,0 +1,155 @@
+"""What is watched at every step, inside the compiled loop and outside the differentiated state.
+
+    Maxima   the highest elevation so far, and the step at which |eta| first passed a threshold
+    Gauges   elevation at points, bilinear over the wet cells around them
+    Health   the first step at which the run was no longer one: not finite, a column under 1 m, or over the CFL limit
+
+Each has `start()` (its arrays), `update(carry, state, ...)` for one step, and is the same program on every rank: a
+gauge is a set of weights, zero on ranks that do not hold it.
+"""
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .errors import ConfigError
+from .pytrees import pytree, static
+
+__all__ = ["Maxima", "Gauges", "Health", "HEALTH_INTERVAL"]
+
+HEALTH_INTERVAL = 10  # steps between two looks; a run that blows up is caught within these
+LEAST_THICKNESS = 1.0  # [m]
+
+
+@pytree
+class Maxima:
+    """Maximum elevation [m] and arrival step of every cell; `threshold` [m] of |eta| counts as arrival."""
+
+    threshold: Any
+
+    def start(self, state):
+        return {
+            "maximum": jnp.full_like(state.eta, -jnp.inf),
+            "arrival": jnp.full(state.eta.shape, -1, jnp.int32),
+        }
+
+    def update(self, carry, state, step):
+        arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta) > self.threshold)
+        return {
+            "maximum": jnp.maximum(carry["maximum"], state.eta),
+            "arrival": jnp.where(arrived, step, carry["arrival"]),
+        }
+
+
+@pytree
+class Gauges:
+    """Elevation at points: `cells` (n, 4) flat indices into the tile and `weights` (n, 4), zero where not this tile's."""
+
+    cells: jax.Array
+    weights: jax.Array
+    names: tuple = static()
+
+    @staticmethod
+    def at(points, model):
+        """Gauges at `points`, {name: (x, y)} in the grid's coordinates (longitudes in any convention).
+
+        Raises:
+            ConfigError: for points outside the grid, or with no wet cell around them; all of them at once.
+        """
+        grid, tile = model.grid, model.tile
+        found, mistakes = {}, []
+        for name, (x, y) in points.items():
+            try:
+                found[name] = _around(grid, model.wet, x, y)
+            except ValueError as error:
+                mistakes.append(f"gauge {name!r} at ({x:g}, {y:g}) {error}")
+        if mistakes:
+            raise ConfigError(mistakes)
+        cells, weights = np.zeros((len(points), 4), np.int32), np.zeros((len(points), 4))
+        for k, (rows, columns, shares) in enumerate(found.values()):
+            mine = (rows >= tile.j0) & (rows < tile.j1) & (columns >= tile.i0) & (columns < tile.i1)
+            cells[k] = np.where(mine, (rows - tile.j0) * tile.shape[1] + columns - tile.i0, 0)
+            weights[k] = np.where(mine, shares, 0.0)
+        return Gauges(jnp.asarray(cells), jnp.asarray(weights, model.dtype), tuple(points))
+
+    def start(self, capacity, dtype):
+        return jnp.zeros((capacity, len(self.names)), dtype)
+
+    def read(self, eta):
+        """This tile's share of each gauge's elevation, (n,); the sum over tiles is the elevation."""
+        return jnp.sum(eta.reshape(-1)[self.cells] * self.weights, axis=-1)
+
+    def update(self, series, state, k):
+        return jax.lax.dynamic_update_index_in_dim(series, self.read(state.eta), k, 0)
+
+
+def _around(grid, wet, x, y):
+    """(rows, columns, weights) of the four cells around a point, bilinear weights shared out among the wet ones."""
+    i, x_share = _between(grid.x_edges, x, grid.nx, grid.periodic_x, grid.spherical)
+    j, y_share = _between(grid.y_edges, y, grid.ny, grid.periodic_y, False)
+    rows, columns = np.repeat(j, 2), np.tile(i, 2)
+    shares = np.outer(y_share, x_share).ravel() * wet[rows, columns]
+    if shares.sum() <= 0:
+        raise ValueError("has no water around it on this grid; move it to sea, or use a finer grid.")
+    return rows, columns, shares / shares.sum()
+
+
+def _between(edges, x, n, periodic, angle):
+    """The two cells along one direction whose centres a coordinate lies between, and their weights."""
+    if angle:
+        x = edges[0] + (x - edges[0]) % 360.0
+    if not edges[0] <= x <= edges[-1]:
+        raise ValueError(f"is outside the grid, which spans {edges[0]:g} to {edges[-1]:g}; move it, or leave it out.")
+    place = (x - edges[0]) / (edges[-1] - edges[0]) * n - 0.5
+    low = int(np.floor(place))
+    share = place - low
+    cells = np.array([low, low + 1])
+    return (cells % n if periodic else np.clip(cells, 0, n - 1)), np.array([1.0 - share, share])
+
+
+@pytree
+class Health:
+    """Looks every HEALTH_INTERVAL steps: `depth` [m], `wet`, and dt over the sides of the cells at u and v [s m-1]."""
+
+    depth: jax.Array
+    wet: jax.Array
+    dt_per_dx: jax.Array
+    dt_per_dy: jax.Array
+    linear: bool = static()
+
+    @staticmethod
+    def of(model, dt):
+        metrics = model.grid.metrics(np.arange(model.tile.j0, model.tile.j1))
+        shortest = {name: np.maximum(metrics[name], 1e-30) for name in ("dx_u", "dy_v")}
+        cut = model.tile.slices
+        return Health(
+            depth=jnp.asarray(np.where(model.wet, model.depth, 0.0)[cut], model.dtype),
+            wet=jnp.asarray(model.wet[cut]),
+            dt_per_dx=jnp.asarray(dt / shortest["dx_u"], model.dtype),
+            dt_per_dy=jnp.asarray(dt / shortest["dy_v"], model.dtype),
+            linear=model.linear,
+        )
+
+    def start(self):
+        """(step of the first look at which it was unwell or -1, flat index of the cell, least h, largest CFL)."""
+        return jnp.full((), -1, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros(()), jnp.zeros(())
+
+    def update(self, carry, state, uplift, step):
+        look = (carry[0] < 0) & (step % HEALTH_INTERVAL == 0)
+        return jax.lax.cond(look, lambda: self._look(carry, state, uplift, step), lambda: carry)
+
+    def _look(self, carry, state, uplift, step):
+        rise = 0.0 if uplift is None else uplift
+        thickness = jnp.where(self.wet, self.depth - rise + state.eta, jnp.inf)
+        courant = jnp.abs(state.u) * self.dt_per_dx + jnp.abs(state.v) * self.dt_per_dy
+        thin = jnp.zeros_like(self.wet) if self.linear else thickness < LEAST_THICKNESS
+        bad = thin | (courant > 1.0) | ~jnp.isfinite(courant + state.eta)
+        place = jnp.argmax(bad.reshape(-1)).astype(jnp.int32)
+        ill = jnp.any(bad)
+        values = thickness.reshape(-1)[place], courant.reshape(-1)[place]
+        return (
+            jnp.where(ill, step, carry[0]).astype(jnp.int32),
+            jnp.where(ill, place, carry[1]),
+            *(jnp.where(ill, new.astype(old.dtype), old) for new, old in zip(values, carry[2:])),
+        )

@@ -1,0 +1,118 @@
+"""C-grid operators on Fields: two neighbours along x or y, half a cell away, make one value between them.
+
+    west(f), east(f), south(f), north(f)   the neighbour on that side
+    difference_x(f) = east(f) - west(f)    and difference_y
+    mean_x(f) = (east(f) + west(f)) / 2    and mean_y, mean_xy
+
+They take h to u and v to q along x, h to v and u to q along y, and back. Each is declared with its transpose in gather
+form: the cotangent is padded by one zero on each side and the mirrored two-point stencil is applied.
+"""
+import jax.numpy as jnp
+from jax import lax
+
+from .fields import WHOLE, Field
+from .linear import linear_pair
+
+__all__ = [
+    "west", "east", "south", "north", "difference_x", "difference_y", "mean_x", "mean_y", "mean_xy", "sum_xy",
+]  # fmt: skip
+
+_MOVES = {"x": {"h": "u", "u": "h", "v": "q", "q": "v"}, "y": {"h": "v", "v": "h", "u": "q", "q": "u"}}
+_CENTRED = {"x": "hv", "y": "hu"}  # positions in the middle of a cell along that axis
+_AXIS = {"x": -1, "y": -2}
+
+
+def _low(x, *, axis):
+    return lax.slice_in_dim(x, 0, x.shape[axis] - 1, axis=x.ndim + axis)
+
+
+def _high(x, *, axis):
+    return lax.slice_in_dim(x, 1, x.shape[axis], axis=x.ndim + axis)
+
+
+def _padded(y, axis, low, high):
+    widths = [(0, 0, 0)] * y.ndim
+    widths[axis] = (low, high, 0)
+    return lax.pad(y, jnp.zeros((), y.dtype), widths)
+
+
+def _difference(x, *, axis):
+    return _high(x, axis=axis) - _low(x, axis=axis)
+
+
+def _difference_transposed(y, *, axis):
+    return -_difference(_padded(y, axis, 1, 1), axis=axis)
+
+
+def _sum(x, *, axis):
+    return _high(x, axis=axis) + _low(x, axis=axis)
+
+
+def _sum_transposed(y, *, axis):
+    return _sum(_padded(y, axis, 1, 1), axis=axis)
+
+
+low, _ = linear_pair("low_neighbour", _low, lambda y, *, axis: _padded(y, axis, 0, 1))
+high, _ = linear_pair("high_neighbour", _high, lambda y, *, axis: _padded(y, axis, 1, 0))
+difference, _ = linear_pair("difference", _difference, _difference_transposed)
+pair_sum, _ = linear_pair("pair_sum", _sum, _sum_transposed)
+
+
+def _halo_after(field, direction):
+    """One side loses a cell: a value between centres i and i+1 is numbered i, one between faces i-1 and i is i."""
+    loses_high = field.position in _CENTRED[direction]
+    side = {"x": 0, "y": 2}[direction] + loses_high
+    return tuple(n - (k == side and n != WHOLE) for k, n in enumerate(field.halo))
+
+
+def _apply(operator, field, direction):
+    position = _MOVES[direction][field.position]
+    if direction == "x" and field.halo[0] == WHOLE:
+        return _column_along_x(operator, field, position)
+    return Field(operator(field.data, axis=_AXIS[direction]), position, _halo_after(field, direction))
+
+
+def _column_along_x(operator, field, position):
+    factor = {difference: 0.0, pair_sum: 2.0}.get(operator, 1.0)
+    return Field(field.data * factor, position, field.halo)
+
+
+def west(f):
+    return _apply(low, f, "x")
+
+
+def east(f):
+    return _apply(high, f, "x")
+
+
+def south(f):
+    return _apply(low, f, "y")
+
+
+def north(f):
+    return _apply(high, f, "y")
+
+
+def difference_x(f):
+    return _apply(difference, f, "x")
+
+
+def difference_y(f):
+    return _apply(difference, f, "y")
+
+
+def mean_x(f):
+    return 0.5 * _apply(pair_sum, f, "x")
+
+
+def mean_y(f):
+    return 0.5 * _apply(pair_sum, f, "y")
+
+
+def sum_xy(f):
+    """The sum of the four neighbours: h to q, u to v and back."""
+    return _apply(pair_sum, _apply(pair_sum, f, "x"), "y")
+
+
+def mean_xy(f):
+    return 0.25 * sum_xy(f)

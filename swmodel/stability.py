@@ -1,0 +1,163 @@
+"""How long a time step may be: each process's limit over the wet cells, and where it is reached.
+
+A scheme is stable while lambda dt lies in its region; each process has its lambda:
+
+    gravity waves  i c k,      c k = 2 sqrt(g h) sqrt(1/dx^2 + 1/dy^2) at most on a C-grid
+    Coriolis       i f
+    advection      i (|u|/dx + |v|/dy)
+    viscosity      - 4 nu (1/dx^2 + 1/dy^2) at most; biharmonic its square
+    drag, sponge   - r
+
+The limits on both axes are found from the scheme's own amplification factor, not from a table.
+"""
+import dataclasses
+import functools
+
+import numpy as np
+
+from .time_steppers import AB2, AB3, ForwardBackward, RK4, SSPRK3
+
+__all__ = ["Limit", "limits", "largest_time_step", "stable_interval"]
+
+MARGIN = 1e-9  # growth a step that counts as none
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """The largest stable dt [s] for one process, and the place (x, y) that sets it."""
+
+    name: str
+    dt: float
+    place: tuple | None = None
+
+    def __str__(self):
+        where = "" if self.place is None else f" at ({self.place[0]:.6g}, {self.place[1]:.6g})"
+        return f"{self.name}: dt <= {self.dt:.4g} s{where}"
+
+
+def amplification(stepper, z):
+    """The largest |root| of the scheme for dx/dt = lambda x, at z = lambda dt; waves in pairs for ForwardBackward."""
+    z = complex(z)
+    if isinstance(stepper, AB2):
+        e = float(stepper.epsilon)
+        return _largest_root([1, -1 - (1.5 + e) * z, (0.5 + e) * z])
+    if isinstance(stepper, AB3):
+        return _largest_root([1, -1 - 23 / 12 * z, 16 / 12 * z, -5 / 12 * z])
+    if isinstance(stepper, SSPRK3):
+        return abs(1 + z + z**2 / 2 + z**3 / 6)
+    if isinstance(stepper, RK4):
+        return abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)
+    if isinstance(stepper, ForwardBackward):
+        b = 0.281105
+        return _largest_root([1, -1 - (1.5 + b) * z, (0.5 + 2 * b) * z, -b * z])
+    raise TypeError(f"{type(stepper).__name__}: its limits are not known.")
+
+
+def wave_amplification(stepper, angle):
+    """The same for a gravity wave of frequency angle / dt, whose pressure a forward-backward scheme takes new."""
+    if not isinstance(stepper, ForwardBackward):
+        return amplification(stepper, 1j * angle)
+    b, c, d, e = 0.281105, 0.088, 0.614, 0.013
+    # (G - 1) eta = -i a E u and (G - 1) u = -i a P eta, with E and P polynomials in 1/G; times G^6.
+    extrapolate = np.array([0, 1.5 + b, -0.5 - 2 * b, b])
+    pressure = np.array([d, 1 - d - c - e, c, e])
+    return _largest_root(np.array([1.0, -2.0, 1.0, 0, 0, 0, 0]) + angle**2 * np.polymul(extrapolate, pressure))
+
+
+def _largest_root(coefficients):
+    return float(np.abs(np.roots(coefficients)).max())
+
+
+@functools.lru_cache(maxsize=None)
+def stable_interval(kind, epsilon, axis):
+    """The largest |lambda| dt on "imaginary" (waves: "wave") or "real" axis for which the scheme does not grow."""
+    stepper = kind(1.0, epsilon) if kind is AB2 else kind(1.0)
+    grows = {
+        "wave": lambda a: wave_amplification(stepper, a),
+        "imaginary": lambda a: amplification(stepper, 1j * a),
+        "real": lambda a: amplification(stepper, -a),
+    }[axis]
+    angles = np.linspace(0.0, 4.0, 4001)[1:]
+    unstable = [a for a in angles if grows(a) > 1 + MARGIN]
+    return float(unstable[0] - angles[0]) if unstable else 4.0
+
+
+def limits(model, stepper, state=None):
+    """The Limits of a run, tightest first, over the wet cells of all ranks; collective.
+
+    Args:
+        model: a ShallowWater.
+        stepper: a TimeStepper; its dt is not used.
+        state: a State of this tile, for advection and quadratic drag; at rest they set no limit.
+
+    Returns:
+        list of Limit.
+    """
+    site = _Site(model, state)
+    kind, epsilon = type(stepper), float(getattr(stepper, "epsilon", 0.0))
+    interval = functools.partial(stable_interval, kind, epsilon)
+    found = [
+        site.limit("gravity waves", interval("wave"), site.wave_rate()),
+        site.limit("Coriolis force", interval("imaginary"), site.coriolis_rate()),
+        site.limit("advection", interval("imaginary"), site.advection_rate()),
+    ]
+    for term in model.terms:
+        found.append(site.limit(type(term).__name__, interval("real"), np.asarray(term.rates(site), float)))
+    return sorted((limit for limit in found if limit is not None), key=lambda limit: limit.dt)
+
+
+def largest_time_step(found):
+    """dt [s] for which all processes together stay stable: 1/dt is the sum of theirs."""
+    return 1.0 / sum(1.0 / limit.dt for limit in found)
+
+
+class _Site:
+    """One tile's rates [s-1] of every process, what terms are asked with, and the search for the fastest of all."""
+
+    def __init__(self, model, state):
+        self.model, self.state, self.gravity = model, state, model.gravity
+        self.tile, self.wet = model.tile, model.wet[model.tile.slices]
+        metrics = model.grid.metrics(np.arange(self.tile.j0, self.tile.j1))
+        self.per_dx2 = np.broadcast_to(1.0 / np.asarray(metrics["dx_h"], float) ** 2, self.wet.shape)
+        self.per_dy2 = np.broadcast_to(1.0 / np.asarray(metrics["dy_h"], float) ** 2, self.wet.shape)
+        self.thickness = np.where(self.wet, model.depth[self.tile.slices], 1.0)
+        if state is not None and not model.linear:
+            self.thickness = np.maximum(self.thickness + np.where(self.wet, np.asarray(state.eta, float), 0.0), 1e-3)
+
+    def speed(self, component=None):
+        """|u| beside each cell [m s-1]."""
+        if self.state is None:
+            return np.zeros(self.wet.shape)
+        u, v = np.abs(np.asarray(self.state.u, float)), np.abs(np.asarray(self.state.v, float))
+        return {"x": u, "y": v, None: np.hypot(u, v)}[component]
+
+    def wave_rate(self):
+        return 2.0 * np.sqrt(self.gravity * self.thickness * (self.per_dx2 + self.per_dy2))
+
+    def coriolis_rate(self):
+        if self.model.coriolis is None:
+            return np.zeros(self.wet.shape)
+        rows = np.arange(self.tile.j0, self.tile.j1)
+        return np.broadcast_to(np.abs(self.model.coriolis.at(self.model.grid, rows)), self.wet.shape)
+
+    def advection_rate(self):
+        if self.model.linear:
+            return np.zeros(self.wet.shape)
+        return self.speed("x") * np.sqrt(self.per_dx2) + self.speed("y") * np.sqrt(self.per_dy2)
+
+    def viscous_rate(self, viscosity):
+        """The fastest decay rate of the Laplacian term [s-1]."""
+        return 4.0 * np.asarray(viscosity, float) * (self.per_dx2 + self.per_dy2)
+
+    def limit(self, name, interval, rate):
+        """The Limit set by the fastest `rate` in a wet cell of any rank; None if it sets none."""
+        rate = np.where(self.wet, np.broadcast_to(rate, self.wet.shape), 0.0)
+        row, column = np.unravel_index(np.argmax(rate), rate.shape)
+        fastest, communicator = float(rate[row, column]), self.model.communicator
+        overall = communicator.host_maximum(fastest)
+        if overall <= 0:
+            return None
+        x, y = self.model.grid.x_centres[self.tile.i0 + column], self.model.grid.y_centres[self.tile.j0 + row]
+        first = -communicator.host_maximum(-communicator.rank if fastest == overall else -np.inf)
+        mine = np.array([x, y]) if communicator.rank == first else np.zeros(2)
+        return Limit(name, interval / overall, tuple(communicator.host_sum(mine)))

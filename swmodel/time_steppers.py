@@ -1,0 +1,192 @@
+"""Time steppers: each makes a state one step older from the equations' tendencies.
+
+    AB2              u + dt [(3/2 + eps) F_n - (1/2 + eps) F_{n-1}]
+    AB3              u + dt [23 F_n - 16 F_{n-1} + 5 F_{n-2}] / 12
+    SSPRK3           Shu & Osher (1988), doi:10.1016/0021-9991(88)90177-5
+    RK4              the classical one
+    ForwardBackward  generalised forward-backward, AB3-AM4: Shchepetkin & McWilliams (2005), doi:10.1016/j.ocemod.2004.08.002
+
+A multistep scheme carries its history, which starts inside the program (Euler, AB2, AB3) and is stored in restarts.
+`imaginary` and `real` are the schemes' limits |lambda| dt on the two axes, from which `stability` finds dt.
+"""
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .dynamics.shallow_water import State
+from .pytrees import pytree
+
+__all__ = ["TimeStepper", "AB2", "AB3", "SSPRK3", "RK4", "ForwardBackward"]
+
+
+class TimeStepper(abc.ABC):
+    """A scheme with time step `dt` [s]."""
+
+    stages = 1
+    order = 1
+
+    def history(self, state):
+        """What the scheme remembers, empty: a pytree of tile arrays and an integer count of steps taken."""
+        return ()
+
+    @abc.abstractmethod
+    def step(self, equations, state, history, step):
+        """(state, history) one dt later; `step` is the number of steps since the forcing's window began."""
+
+    def check(self):
+        if not self.dt > 0:
+            raise ValueError(f"{type(self).__name__}: dt = {self.dt} s is not a time step; give a positive number.")
+
+
+@pytree
+class Past:
+    """Tendencies or states of earlier steps, newest first, and how many of them are real."""
+
+    count: jax.Array
+    values: tuple
+
+    @staticmethod
+    def empty(state, depth):
+        return Past(jnp.zeros((), jnp.int32), tuple(jax.tree.map(jnp.zeros_like, state) for _ in range(depth)))
+
+    def push(self, newest):
+        return Past(jnp.minimum(self.count + 1, len(self.values)), (newest, *self.values[:-1]))
+
+
+def _combine(state, dt, weights, tendencies):
+    def sum_of(x, *slopes):
+        return x + dt * sum(weight.astype(x.dtype) * slope for weight, slope in zip(weights, slopes))
+
+    return jax.tree.map(sum_of, state, *tendencies)
+
+
+@pytree
+class AB2(TimeStepper):
+    """Adams-Bashforth of second order, damped by `epsilon`; the first step is Euler's.
+
+    Args:
+        dt: [s].
+        epsilon: 0.1 unless told otherwise. Waves are stable up to about 2 sqrt(epsilon); with 0 they always grow.
+    """
+
+    dt: Any
+    epsilon: Any = 0.1
+
+    order = 2
+
+    def history(self, state):
+        return Past.empty(state, 1)
+
+    def step(self, equations, state, history, step):
+        now = equations.tendency(state, step)
+        older = jnp.where(history.count > 0, 0.5 + self.epsilon, 0.0)
+        return _combine(state, self.dt, (1.0 + older, -older), (now, *history.values)), history.push(now)
+
+
+@pytree
+class AB3(TimeStepper):
+    """Adams-Bashforth of third order; it starts with a step of Euler and one of AB2.
+
+    Args:
+        dt: [s].
+    """
+
+    dt: Any
+
+    order = 3
+
+    def history(self, state):
+        return Past.empty(state, 2)
+
+    def step(self, equations, state, history, step):
+        now = equations.tendency(state, step)
+        table = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [23 / 12, -16 / 12, 5 / 12]])
+        return _combine(state, self.dt, table[history.count], (now, *history.values)), history.push(now)
+
+
+@pytree
+class SSPRK3(TimeStepper):
+    """Strong-stability-preserving Runge-Kutta of third order, three stages.
+
+    Args:
+        dt: [s].
+    """
+
+    dt: Any
+
+    stages = 3
+    order = 3
+
+    def step(self, equations, state, history, step):
+        dt = self.dt
+        first = state + dt * equations.tendency(state, step)
+        second = 0.75 * state + 0.25 * (first + dt * equations.tendency(first, step + 1.0))
+        third = second + dt * equations.tendency(second, step + 0.5)
+        return (1.0 / 3.0) * state + (2.0 / 3.0) * third, history
+
+
+@pytree
+class RK4(TimeStepper):
+    """The classical Runge-Kutta scheme of fourth order, four stages.
+
+    Args:
+        dt: [s].
+    """
+
+    dt: Any
+
+    stages = 4
+    order = 4
+
+    def step(self, equations, state, history, step):
+        dt = self.dt
+        k1 = equations.tendency(state, step)
+        k2 = equations.tendency(state + (0.5 * dt) * k1, step + 0.5)
+        k3 = equations.tendency(state + (0.5 * dt) * k2, step + 0.5)
+        k4 = equations.tendency(state + dt * k3, step + 1.0)
+        return state + (dt / 6.0) * (k1 + 2.0 * k2 + 2.0 * k3 + k4), history
+
+
+@pytree
+class ForwardBackward(TimeStepper):
+    """Generalised forward-backward (AB3-AM4): twice AB2's time step for the price of one exchange.
+
+    The continuity equation, Coriolis force and advection see the state extrapolated to the middle of the step,
+    (3/2 + b) x_n - (1/2 + 2 b) x_{n-1} + b x_{n-2}; the pressure gradient sees the new elevation,
+    d eta_{n+1} + (1 - d - c - e) eta_n + c eta_{n-1} + e eta_{n-2}. eta_{n+1} is computed one cell beyond the tile, so
+    that a step needs one exchange. Weights of the paper's section 2.3: b = 0.281105, c = 0.088, d = 0.614, e = 0.013.
+
+    Args:
+        dt: [s].
+    """
+
+    dt: Any
+
+    order = 2
+
+    def history(self, state):
+        return Past.empty(state, 2)
+
+    def step(self, equations, state, history, step):
+        extrapolate, pressure = self._weights(history.count)
+        past = (state, *history.values)
+        middle = jax.tree.map(lambda *x: sum(w.astype(a.dtype) * a for w, a in zip(extrapolate, x)), *past)
+        known = sum(w.astype(s.eta.dtype) * s.eta for w, s in zip(pressure[1:], past))
+        flow = equations.flow(middle.u, middle.v, middle.eta, step + 0.5, state.eta, known)
+        eta, known = flow.more
+        eta = eta + self.dt * equations.continuity(flow, step + 0.5)
+        along_x, along_y = equations.acceleration(flow, pressure[0].astype(known.data.dtype) * eta + known, step + 0.5)
+        new = State(
+            state.u + self.dt * along_x.interior, state.v + self.dt * along_y.interior, eta.interior
+        )
+        return new, history.push(state)
+
+    @staticmethod
+    def _weights(count):
+        """(for the middle, for the pressure), chosen by how many earlier states there are."""
+        b, c, d, e = 0.281105, 0.088, 0.614, 0.013
+        middle = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [1.5 + b, -0.5 - 2 * b, b]])
+        pressure = jnp.array([[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [d, 1 - d - c - e, c, e]])
+        return middle[count], pressure[count]
