@@ -1,0 +1,6 @@
+"""`python -m postprocess FILE...`"""
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,75 @@
+"""Animations of a field: mp4 where ffmpeg is installed, else GIF."""
+import shutil
+import subprocess
+
+import numpy as np
+from matplotlib.animation import FFMpegWriter, PillowWriter
+
+from . import style
+from .errors import PlotError
+from .files import label, mesh_of, seconds, snapshot, stamp, start_of, wet_cells
+from .maps import add_colorbar, draw_base, draw_field, draw_gauges, field_norm, map_axes, sea_floor
+
+__all__ = ["animate", "suffix"]
+
+
+def suffix():
+    """".mp4" where ffmpeg is installed, else ".gif"."""
+    return ".mp4" if shutil.which("ffmpeg") else ".gif"
+
+
+def animate(dataset, path, variable="eta", gauges=(), frames_per_second=10, width=6.4, dots_per_inch=110):
+    """Writes every record of `variable` as a frame of `path` (.mp4 or .gif); returns `path`.
+
+    Args:
+        width: of the map [inches].
+
+    Raises:
+        PlotError: for an unknown suffix, .mp4 without ffmpeg, or a variable without time.
+    """
+    writer = _writer(path, frames_per_second)
+    mesh = mesh_of(dataset)
+    first = snapshot(dataset, variable, 0)
+    if "time" not in dataset[variable].dims or dataset.sizes["time"] < 2:
+        raise PlotError(f"animate: {variable!r} has one record only; an animation needs two or more.")
+    time, start = seconds(dataset), start_of(dataset)
+    norm, colormap = field_norm(dataset[variable], _sample(dataset, variable))
+    height = float(np.clip(width * mesh.shape, 1.5, 8.0))
+    with style.applied():
+        page = style.new_figure(width + 1.6, height + 0.85)
+        axes = map_axes(page, (0.65, 0.45, width, height), mesh)
+        image = draw_field(axes, mesh, first, norm, colormap)
+        draw_base(axes, mesh, wet_cells(dataset), sea_floor(dataset))
+        draw_gauges(axes, mesh, gauges)
+        title = axes.set_title("")
+        add_colorbar(page, (width + 0.8, 0.55, 0.14, height - 0.2), image, label(dataset[variable]))
+        try:
+            with writer.saving(page, str(path), dots_per_inch):
+                for k in range(len(time)):
+                    image.set_data(snapshot(dataset, variable, k))
+                    title.set_text(stamp(time[k], start, time[-1]))
+                    writer.grab_frame()
+        except subprocess.CalledProcessError as error:
+            raise PlotError(f"animate: ffmpeg could not write {path} with H.264; name a .gif instead.") from error
+        except OSError as error:
+            raise PlotError(f"animate: {path} cannot be written ({error.strerror or error}); name another file.") from error
+    return path
+
+
+def _writer(path, frames_per_second):
+    kind = path.suffix.lower()
+    if kind == ".gif":
+        return PillowWriter(fps=frames_per_second)
+    if kind != ".mp4":
+        raise PlotError(f"animate: {path} does not end in .mp4 or .gif; name a file that does.")
+    if shutil.which("ffmpeg") is None:
+        raise PlotError(f"animate: {path} needs ffmpeg, which is not installed; name a .gif instead.")
+    even = "pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white"  # H.264 halves both sides
+    return FFMpegWriter(fps=frames_per_second, codec="libx264",
+                        extra_args=["-vf", even, "-pix_fmt", "yuv420p", "-crf", "20"])
+
+
+def _sample(dataset, variable):
+    """A few records, from which the colour limits are taken."""
+    records = np.unique(np.linspace(0, dataset.sizes["time"] - 1, 8).round().astype(int))
+    return np.stack([snapshot(dataset, variable, int(k)) for k in records])

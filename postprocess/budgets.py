@@ -1,0 +1,206 @@
+"""Budgets of a run: volume, energy, enstrophy over time, and transports, with the C-grid's own means and areas.
+
+    kinetic energy       density sum area h K,  K = [mean_x(area_u u^2) + mean_y(area_v v^2)] / (2 area)   [J]
+    potential energy     density g sum area eta^2 / 2                                                     [J]
+    enstrophy            sum area_q zeta^2 / 2                                                             [m2 s-2]
+    potential enstrophy  sum (volume round a corner) q^2 / 2,  q = (f + zeta) / h_q                        [m s-2]
+
+These are the sums that the energy- and enstrophy-conserving schemes keep (Sadourny 1975, doi:10.1175/1520-0469(1975)032<0680:
+TDOFDM>2.0.CO;2). The streamfunction has U = -d psi/dy and V = d psi/dx, and is 0 at the first corner, in the south-west.
+"""
+import numpy as np
+import xarray as xr
+from matplotlib.ticker import MaxNLocator
+
+from . import style
+from .cgrid import corner_area, corner_sum, fluxes, kinetic_energy, thickness, vorticity
+from .errors import PlotError
+from .files import mesh_of, nearest, scaled, seconds, snapshot, wet_cells
+
+__all__ = ["budgets", "figure", "gravity_of", "gyre_transport", "streamfunction", "time_axis", "transport"]
+
+EARTH_ROTATION = 7.292115e-5  # [s-1]
+
+
+def gravity_of(dataset, gravity=None):
+    """The acceleration of gravity [m s-2]: as given, else from the file's attributes; None if neither knows it."""
+    given = dataset.attrs.get("gravity") if gravity is None else gravity
+    return None if given is None else float(given)
+
+
+def budgets(dataset, gravity=None, coriolis=None, density=1025.0):
+    """Volume, mean elevation, energies and enstrophies of every record.
+
+    Args:
+        dataset: a file with eta, u, v and depth.
+        gravity: [m s-2]; without it the file's attribute, and no potential energy where there is none.
+        coriolis: f at the corners [s-1], a number or (rows, 1); without it the rotating sphere's, and no potential enstrophy
+            on a plane.
+        density: [kg m-3].
+
+    Returns:
+        xarray.Dataset over time, each variable with its units.
+    """
+    mesh, wet = mesh_of(dataset), wet_cells(dataset)
+    _need(dataset, ("eta", "u", "v"))
+    gravity, coriolis = gravity_of(dataset, gravity), _coriolis(dataset, mesh, coriolis)
+    rows = [_sums(dataset, mesh, wet, k, (gravity, coriolis, density)) for k in range(dataset.sizes["time"])]
+    units = {"volume": "m3", "mean_elevation": "m", "kinetic_energy": "J", "potential_energy": "J",
+             "enstrophy": "m2 s-2", "potential_enstrophy": "m s-2"}
+    out = {name: ("time", [row[name] for row in rows], {"units": unit, "long_name": name.replace("_", " ")})
+           for name, unit in units.items() if name in rows[0]}
+    return xr.Dataset(out, {"time": ("time", seconds(dataset), {"units": "s", "long_name": "time since the start"})})
+
+
+def _need(dataset, names):
+    missing = [name for name in names if name not in dataset]
+    if missing:
+        raise PlotError(f"budgets: the file lacks {', '.join(missing)}; write {', '.join(names)} of the run.")
+    if "time" not in dataset[names[0]].dims:
+        raise PlotError(f"budgets: {names[0]} has no time; give a file with several records.")
+
+
+def _coriolis(dataset, mesh, coriolis):
+    if coriolis is not None:
+        return np.asarray(coriolis, float)
+    if not mesh.spherical:
+        return None
+    return 2 * EARTH_ROTATION * np.sin(np.deg2rad(dataset["yq"].values.astype(float)))[:, None]
+
+
+def _sums(dataset, mesh, wet, record, constants):
+    gravity, coriolis, density = constants
+    y_faces = dataset["yq"].values
+    h = np.where(wet, np.nan_to_num(thickness(dataset, record)), 0.0)
+    eta = np.where(wet, np.nan_to_num(snapshot(dataset, "eta", record)), 0.0)
+    u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
+    if "vorticity" in dataset:  # the model's own knows what slips at its coasts
+        zeta = np.nan_to_num(snapshot(dataset, "vorticity", record))
+    else:
+        zeta = vorticity(u, v, mesh, wet, y_faces)
+    wet_area = wet * mesh.area
+    sums = {"volume": (wet_area * h).sum(), "mean_elevation": (wet_area * eta).sum() / wet_area.sum(),
+            "kinetic_energy": density * (wet_area * h * kinetic_energy(u, v, mesh, y_faces)).sum(),
+            "enstrophy": 0.5 * (corner_area(mesh) * zeta**2).sum()}
+    if gravity is not None:
+        sums["potential_energy"] = 0.5 * density * gravity * (wet_area * eta**2).sum()
+    if coriolis is not None:
+        volume = corner_sum(wet_area * h, mesh)
+        q = (coriolis + zeta) * corner_sum(wet_area, mesh) / np.where(volume > 0, volume, np.inf)
+        sums["potential_enstrophy"] = 0.5 * (volume / 4 * q**2).sum()
+    return sums
+
+
+def streamfunction(dataset, record=None):
+    """psi [m3 s-1] at the corners (yq, xq), of one record, or of the mean over all of them.
+
+    It is exact where the flow has no divergence: a steady flow, or the mean over a long time. Land is as the file has it:
+    psi is constant on it.
+    """
+    _need(dataset, ("u", "v"))
+    mesh = mesh_of(dataset)
+    records = range(dataset.sizes["time"]) if record is None else [record]
+    mean = [sum(parts) / len(records) for parts in zip(*(fluxes(dataset, mesh, k) for k in records))]
+    return xr.DataArray(_integrate(*mean, mesh), dims=("yq", "xq"), name="streamfunction",
+                        coords={"yq": dataset["yq"], "xq": dataset["xq"]},
+                        attrs={"units": "m3 s-1", "long_name": "transport streamfunction"})
+
+
+def _integrate(along_x, along_y, mesh):
+    """psi at corners from the transports through cell sides: east along the first row of corners, then north."""
+    first = np.cumsum(along_y[0, 1:] if mesh.periodic_x else along_y[0])
+    first = np.concatenate([[0.0], first])
+    up = np.cumsum(along_x[1:] if mesh.periodic_y else along_x, axis=0)
+    return first - np.concatenate([np.zeros_like(up[:1]), up])
+
+
+def gyre_transport(dataset):
+    """max |psi| [m3 s-1] of every record: the transport of the strongest western boundary current of closed gyres."""
+    values = [float(np.abs(streamfunction(dataset, k)).max()) for k in range(dataset.sizes["time"])]
+    return xr.DataArray(values, dims="time", name="gyre_transport", coords={"time": seconds(dataset)},
+                        attrs={"units": "m3 s-1", "long_name": "largest |streamfunction|"})
+
+
+def transport(dataset, start, end, times=None):
+    """Transport [m3 s-1] over time through the section from `start` to `end`, positive to the right of that way.
+
+    The section follows cell sides between the corners nearest to the two points, so that volume is kept to rounding.
+
+    Args:
+        start, end: (x, y), in metres or degrees as in the file.
+        times: [s]; all records without them.
+    """
+    _need(dataset, ("u", "v"))
+    mesh = mesh_of(dataset)
+    path = _staircase(_corner(dataset, mesh, start), _corner(dataset, mesh, end))
+    records = range(dataset.sizes["time"]) if times is None else nearest(dataset, times)
+    values = [_through(path, *fluxes(dataset, mesh, k), mesh) for k in records]
+    return xr.DataArray(values, dims="time", name="transport", coords={"time": seconds(dataset)[list(records)]},
+                        attrs={"units": "m3 s-1", "long_name": f"transport from {start} to {end}, to the right"})
+
+
+def _corner(dataset, mesh, point):
+    west, east, south, north = mesh.extent
+    x, y = point
+    x = west + (x - west) % 360 if mesh.spherical and not west <= x <= east else x
+    if not (west <= x <= east and south <= y <= north):
+        raise PlotError(f"transport: the point {tuple(point)} lies outside the domain, x {west:g} to {east:g} and "
+                        f"y {south:g} to {north:g}; move it inside.")
+    return int(np.abs(dataset["yq"].values - y).argmin()), int(np.abs(dataset["xq"].values - x).argmin())
+
+
+def _staircase(first, last):
+    """Corners (j, i) from `first` to `last`, one cell side at a time, along the straight line."""
+    (j, i), path = first, [first]
+    down, across = last[0] - first[0], last[1] - first[1]
+    while (j, i) != last:
+        rising = abs((j + np.sign(down) - first[0]) * across - (i - first[1]) * down)
+        running = abs((j - first[0]) * across - (i + np.sign(across) - first[1]) * down)
+        if i == last[1] or (j != last[0] and rising <= running):
+            j += int(np.sign(down))
+        else:
+            i += int(np.sign(across))
+        path.append((j, i))
+    return path
+
+
+def _through(path, along_x, along_y, mesh):
+    total = 0.0
+    for (j0, i0), (j1, i1) in zip(path, path[1:]):
+        if i0 == i1:
+            total += (j1 - j0) * along_x[min(j0, j1) + mesh.periodic_y, i0]
+        else:
+            total -= (i1 - i0) * along_y[j0, min(i0, i1) + mesh.periodic_x]
+    return total
+
+
+def figure(dataset, gravity=None, coriolis=None):
+    """A figure of the budgets over time, each as it is or, where it hardly changes, as its change since the start."""
+    sums = budgets(dataset, gravity, coriolis)
+    time, unit = time_axis(sums["time"].values)
+    with style.applied():
+        page = style.new_figure(9.0, 0.7 + 1.75 * -(-len(sums) // 2))
+        axes = page.subplots(-(-len(sums) // 2), 2, squeeze=False)
+        for one in axes.flat[len(sums):]:
+            one.set_axis_off()
+        for one, (name, row) in zip(axes.flat, sums.items()):
+            values = row.values
+            steady = name != "mean_elevation" and np.ptp(values) < 1e-3 * np.abs(values).max()
+            shown, units = scaled(values / values[0] - 1, "") if steady else scaled(values, row.attrs["units"])
+            one.plot(time, shown, linewidth=1.5)
+            one.yaxis.set_major_locator(MaxNLocator(4))
+            one.set_title(name.replace("_", " ").capitalize())
+            one.set_ylabel(f"relative change [{units.strip()}]" if steady else f"[{units}]")
+            one.set_xlabel(f"Time [{unit}]")
+            one.grid(axis="both")
+            one.spines[["top", "right"]].set_visible(False)
+        page.tight_layout()
+    return page
+
+
+def time_axis(time):
+    """(times, unit) in whatever unit of time people would use."""
+    for unit, length in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if time[-1] - time[0] >= 3 * length:
+            return time / length, unit
+    return time, "s"

@@ -1,0 +1,81 @@
+"""C-grid means, differences and transports in numpy, for arrays as they lie in the files.
+
+Along a closed or open direction n centres have n + 1 faces; along a periodic one n faces, each after its centre.
+"""
+import numpy as np
+
+from .errors import PlotError
+from .files import snapshot
+
+__all__ = ["around", "between", "corner_area", "corner_sum", "fluxes", "kinetic_energy", "thickness", "vorticity"]
+
+
+def around(faces, axis, periodic):
+    """(low, high): for every centre, the values on its two faces."""
+    if periodic:
+        return np.roll(faces, 1, axis), faces
+    n = faces.shape[axis]
+    return np.take(faces, np.arange(n - 1), axis), np.take(faces, np.arange(1, n), axis)
+
+
+def between(centres, axis, periodic, beyond=0.0):
+    """(low, high): for every face, the values in its two cells; `beyond` is outside a closed end."""
+    if periodic:
+        return centres, np.roll(centres, -1, axis)
+    before, after = ([(0, 0)] * centres.ndim for _ in range(2))
+    before[axis], after[axis] = (1, 0), (0, 1)
+    return (np.pad(centres, before, constant_values=beyond), np.pad(centres, after, constant_values=beyond))
+
+
+def corner_sum(centres, mesh):
+    """The sum over the four cells round every corner."""
+    along_x = np.add(*between(centres, -1, mesh.periodic_x))
+    return np.add(*between(along_x, -2, mesh.periodic_y))
+
+
+def thickness(dataset, record):
+    """Thickness of the water column h [m] (ny, nx), NaN on land: the file's own, else depth + eta."""
+    if "thickness" in dataset:
+        return snapshot(dataset, "thickness", record)
+    if "depth" not in dataset or "eta" not in dataset:
+        raise PlotError("thickness: the file holds neither thickness nor both depth and eta; write one of them.")
+    return snapshot(dataset, "depth", record) + snapshot(dataset, "eta", record)
+
+
+def _on_faces(h, axis, periodic):
+    """Mean of h over the wet ones of a face's two cells, 0 between two dry ones."""
+    low, high = between(h, axis, periodic, np.nan)
+    wet = np.isfinite(low).astype(float) + np.isfinite(high)
+    return (np.nan_to_num(low) + np.nan_to_num(high)) / np.maximum(wet, 1.0)
+
+
+def fluxes(dataset, mesh, record):
+    """Transports through whole cell sides: (h_u u dy, h_v v dx) [m3 s-1], 0 on land."""
+    h = thickness(dataset, record)
+    u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
+    along_x = _on_faces(h, -1, mesh.periodic_x) * u * mesh.dy
+    along_y = _on_faces(h, -2, mesh.periodic_y) * v * mesh.dx(dataset["yq"].values)
+    return along_x, along_y
+
+
+def kinetic_energy(u, v, mesh, y_faces):
+    """K = [mean_x(area_u u^2) + mean_y(area_v v^2)] / (2 area) [m2 s-2] at centres."""
+    east_west = 0.5 * np.add(*around(u**2 * mesh.dx(mesh.y) * mesh.dy, -1, mesh.periodic_x))
+    north_south = 0.5 * np.add(*around(v**2 * mesh.dx(y_faces) * mesh.dy, -2, mesh.periodic_y))
+    return (east_west + north_south) / (2 * mesh.area)
+
+
+def vorticity(u, v, mesh, wet, y_faces):
+    """zeta = dv/dx - du/dy at corners [s-1]: circulation over area; 0 where a cell round the corner is dry (free slip)."""
+    v_west, v_east = between(v * mesh.dy, -1, mesh.periodic_x)
+    u_south, u_north = between(u * mesh.dx(mesh.y), -2, mesh.periodic_y)
+    # outside a closed end `between` gives zeros: those corners are not at sea, and drop out
+    at_sea = corner_sum(wet.astype(float), mesh) > 3.5
+    return np.where(at_sea, (v_east - v_west) - (u_north - u_south), 0.0) / corner_area(mesh)
+
+
+def corner_area(mesh):
+    """Areas of the corners' cells [m2], a column: the mean of the cells round them, of those inside at an end."""
+    area = mesh.area
+    rows = between(area, -2, mesh.periodic_y, np.nan)
+    return np.nanmean(np.stack(rows), axis=0)

@@ -1,0 +1,167 @@
+"""The figure of a basin's circulation: elevation, transport streamfunction, speed with arrows, and how it came about."""
+import numpy as np
+from matplotlib.colors import Normalize
+
+from . import style
+from .budgets import budgets, gyre_transport, streamfunction, time_axis
+from .cgrid import around
+from .errors import PlotError
+from .files import label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
+from .maps import add_colorbar, draw_base, draw_field, field_norm, map_axes
+
+__all__ = ["circulation"]
+
+WIDTH = 13.0  # [inches]
+PANEL = 3.65
+
+
+def circulation(dataset, times=None, history=True):
+    """A figure of the flow at one time, and of energy and transport over all of them.
+
+    Args:
+        dataset: a file with eta, u, v, and depth for the streamfunction.
+        times: [the time] in seconds; the last record without it.
+        history: whether the lower row, for which all records are read, is drawn.
+
+    Raises:
+        PlotError: if eta, u or v is missing.
+    """
+    missing = [name for name in ("eta", "u", "v") if name not in dataset]
+    if missing:
+        raise PlotError(f"circulation: the file lacks {', '.join(missing)}; write eta, u and v of the run.")
+    mesh = mesh_of(dataset)
+    record = len(seconds(dataset)) - 1 if times is None else nearest(dataset, times)[-1]
+    tall = float(np.clip(PANEL * mesh.shape, 1.5, 5.0))
+    history = history and dataset.sizes["time"] > 2 and _has_thickness(dataset)
+    low = 2.75 if history else 0.55
+    with style.applied():
+        page = style.new_figure(WIDTH, tall + low + 1.75)
+        _heading(page, dataset, record)
+        places = [(0.6 + n * (PANEL + 0.6), low + 1.0, PANEL, tall) for n in range(3)]
+        _elevation(page, places[0], dataset, mesh, record)
+        if _has_thickness(dataset):
+            _streamfunction(page, places[1], dataset, mesh, record)
+        _speed(page, places[2], dataset, mesh, record)
+        if history:
+            _history(page, dataset, record)
+    return page
+
+
+def _has_thickness(dataset):
+    return "thickness" in dataset or "depth" in dataset
+
+
+def _heading(page, dataset, record):
+    height = page.get_size_inches()[1]
+    y = 1 - 0.33 / height
+    page.text(0.6 / WIDTH, y, dataset.attrs.get("title", ""), fontsize=14, fontweight="bold", va="center")
+    page.text(1 - 0.35 / WIDTH, y, stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1]), fontsize=11, ha="right",
+              va="center", color=style.GREY)
+
+
+def _bar(page, place, image, text, extend="both"):
+    left, bottom, width, _ = place
+    return add_colorbar(page, (left + 0.1 * width, bottom - 0.78, 0.8 * width, 0.12), image, text, extend)
+
+
+def _elevation(page, place, dataset, mesh, record):
+    axes = map_axes(page, place, mesh)
+    values = snapshot(dataset, "eta", record)
+    image = draw_field(axes, mesh, values, *field_norm(dataset["eta"], values))
+    draw_base(axes, mesh, wet_cells(dataset))
+    _plain(axes)
+    axes.set_title("Elevation")
+    _bar(page, place, image, label(dataset["eta"]))
+
+
+def _plain(axes):
+    axes.xaxis.set_tick_params(pad=2)
+    axes.xaxis.labelpad = 1
+
+
+def _streamfunction(page, place, dataset, mesh, record):
+    axes = map_axes(page, place, mesh)
+    psi = streamfunction(dataset, record)
+    wet = wet_cells(dataset)
+    sverdrups = 1e-6 * psi.values
+    high = max(float(np.abs(sverdrups).max()), 1e-12)
+    step = _nice(high / 9)
+    levels = (np.arange(-10, 10) + 0.5) * step  # none of them is zero: land would be a line
+    levels = levels[np.abs(levels) < high + step]
+    x, y = psi["xq"].values * mesh.scale, psi["yq"].values * mesh.scale
+    filled = axes.contourf(x, y, sverdrups, levels, cmap=style.colormap("curl"), zorder=0.5)
+    axes.contour(x, y, sverdrups, levels, colors=style.BLACK, linewidths=0.45, alpha=0.6, zorder=0.6)
+    axes.set_aspect(mesh.aspect)
+    draw_base(axes, mesh, wet)
+    _plain(axes)
+    axes.set_ylabel("")
+    axes.set_title(f"Transport streamfunction, largest {high:.3g} Sv")
+    bar = _bar(page, place, filled, "Streamfunction [Sv]", "neither")
+    bar.set_ticks(np.arange(-8, 9, 4) * step)
+    bar.ax.set_xticklabels([f"{value:g}" for value in np.arange(-8, 9, 4) * step])
+
+
+def _nice(value):
+    """The next of 1, 2, 2.5, 5 times a power of ten."""
+    power = 10.0 ** np.floor(np.log10(value))
+    return power * next(m for m in (1, 2, 2.5, 5, 10) if m * power >= value * (1 - 1e-9))
+
+
+def _speed(page, place, dataset, mesh, record):
+    axes = map_axes(page, place, mesh)
+    wet = wet_cells(dataset)
+    u, v = centred(dataset, mesh, record)
+    speed = np.where(wet, np.hypot(u, v), np.nan)
+    norm = Normalize(0.0, style.limits(speed, 99.7)[1])
+    image = draw_field(axes, mesh, speed, norm, style.colormap("speed"))
+    _arrows(axes, mesh, np.where(wet, u, np.nan), np.where(wet, v, np.nan))
+    draw_base(axes, mesh, wet)
+    _plain(axes)
+    axes.set_ylabel("")
+    axes.set_title("Speed and direction")
+    _bar(page, place, image, "Speed [m s⁻¹]", "max")
+
+
+def centred(dataset, mesh, record):
+    """(u, v) at the centres [m s-1], 0 on land."""
+    u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
+    return 0.5 * np.add(*around(u, -1, mesh.periodic_x)), 0.5 * np.add(*around(v, -2, mesh.periodic_y))
+
+
+def _arrows(axes, mesh, u, v, across=24):
+    """Arrows on a coarser grid; their lengths grow with the root of the speed, so that the interior is seen too."""
+    every = max(1, round(mesh.x.size / across))
+    rows, columns = (slice(every // 2, None, every),) * 2
+    u, v = u[rows, columns], v[rows, columns]
+    speed = np.hypot(u, v)
+    fastest = np.nanmax(speed) if np.isfinite(speed).any() else 0.0
+    if not fastest > 0:
+        return
+    shrink = 1 / np.sqrt(np.maximum(speed, 1e-4 * fastest) * fastest)
+    shown = speed > 0.003 * fastest
+    u, v = (np.where(shown, a * shrink, np.nan) for a in (u, v))
+    axes.quiver(mesh.x[columns] * mesh.scale, mesh.y[rows] * mesh.scale, u, v, color=style.BLACK, alpha=0.85,
+                scale=0.75 * across, width=0.0035, headwidth=3.6, headlength=4.2, pivot="mid", zorder=1.6)
+
+
+def _history(page, dataset, record):
+    thin = -(-dataset.sizes["time"] // 150)  # enough for the curves, whatever the length of the run
+    some = dataset.isel(time=slice(None, None, thin))
+    sums, transport = budgets(some), gyre_transport(some)
+    record = round(record / thin)
+    time, unit = time_axis(sums["time"].values)
+    height = page.get_size_inches()[1]
+    half = (WIDTH - 0.6 - 0.35 - 0.85) / 2
+    for n, (values, title, units) in enumerate(((sums["kinetic_energy"].values, "Kinetic energy", "J"),
+                                                (1e-6 * transport.values, "Largest |streamfunction|", "Sv"))):
+        axes = page.add_axes(((0.7 + n * (half + 0.85)) / WIDTH, 0.55 / height, half / WIDTH, 1.45 / height))
+        values, units = scaled(values, units)
+        axes.plot(time, values, color=(style.BLUE, style.VERMILLION)[n], linewidth=1.6)
+        axes.plot(time[record], values[record], "o", color=(style.BLUE, style.VERMILLION)[n], markersize=5,
+                  clip_on=False)
+        axes.set_title(f"{title} [{units}]")
+        axes.set_xlabel(f"Time [{unit}]")
+        axes.set_xlim(time[0], time[-1])
+        axes.set_ylim(min(0, values.min()), 1.08 * max(values.max(), 1e-30))
+        axes.grid(axis="both")
+        axes.spines[["top", "right"]].set_visible(False)

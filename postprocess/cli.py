@@ -1,0 +1,161 @@
+"""From files to figures in one call: what `swmodel plot FILE...` and `python -m postprocess FILE...` do."""
+import argparse
+import importlib.util
+import pathlib
+import sys
+
+from .errors import PlotError
+
+__all__ = ["KINDS", "main", "plot"]
+
+KINDS = ("auto", "tsunami", "maps", "maximum", "gauges", "circulation", "animation", "spectrum", "budgets")
+
+
+def plot(paths, output=None, kind="auto", observations=None, variable=None, times=None):
+    """Draws the figure that `paths`, one or several output files of one run, call for.
+
+    Args:
+        paths: a path or several: fields, maxima and gauges in any order.
+        output: the file to write; its suffix chooses the format. Without it, `NAME.KIND.png` beside the first file.
+        kind: one of KINDS; "auto" chooses by what the files hold.
+        observations: a folder with a CSV file per gauge (see gauges.py); their scores are printed.
+        variable: what maps, animations and spectra show; eta, or kinetic energy, without it.
+        times: seconds since the start, for maps.
+
+    Returns:
+        pathlib.Path: the file that was written.
+
+    Raises:
+        PlotError: one sentence, for anything that cannot be drawn.
+    """
+    _require("matplotlib", "xarray", "netCDF4")
+    from .files import kind_of, open_output
+
+    paths = [pathlib.Path(p) for p in ([paths] if isinstance(paths, (str, pathlib.Path)) else paths)]
+    if not paths:
+        raise PlotError("plot: no file was given; give one or several that a run has written.")
+    if kind not in KINDS:
+        raise PlotError(f"plot: kind {kind!r} is not one of {', '.join(KINDS)}.")
+    files = {}
+    try:
+        for path in paths:
+            dataset = open_output(path)
+            holds = kind_of(dataset)
+            if holds in files:
+                dataset.close()
+                raise PlotError(f"plot: {files[holds].encoding['source']} and {path} both hold {holds}; give one of them.")
+            files[holds] = dataset
+        kind = _choose(files, variable) if kind == "auto" else kind
+        output = _output(output, paths[0], kind)
+        return _draw(kind, files, output, observations, variable, times)
+    finally:
+        for dataset in files.values():
+            dataset.close()
+
+
+def _require(*modules):
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise PlotError(f"plot: {', '.join(missing)} is not installed; install it with `pip install {' '.join(missing)}`.")
+
+
+def _choose(files, variable):
+    """The kind of figure that the files call for."""
+    import numpy as np
+
+    from .files import seconds
+
+    fields = files.get("fields")
+    if fields is None:
+        return "gauges" if "gauges" in files else "maximum"
+    if variable is not None:
+        return "maps"
+    moving = "eta" in fields and "time" in fields["eta"].dims
+    if moving and {"u", "v"} <= set(fields) and np.ptp(seconds(fields)) > 2 * 86400:
+        return "circulation"
+    return "tsunami" if moving and len(files) > 1 else "maps"
+
+
+def _output(output, first, kind):
+    if output is None:
+        from .animate import suffix
+
+        return first.with_name(f"{first.stem}.{kind}{suffix() if kind == 'animation' else '.png'}")
+    output = pathlib.Path(output)
+    if not output.parent.is_dir():
+        raise PlotError(f"plot: the folder {output.parent} of {output.name} does not exist; make it first.")
+    return output
+
+
+def _draw(kind, files, output, observations, variable, times):
+    from . import animate, budgets, circulation, figure, gauges, maps, spectra, style
+
+    series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
+    observed = _observed(gauges, series, observations, kind in ("tsunami", "gauges"))
+    if kind == "animation":
+        return animate.animate(_file(files, "fields", kind), output, variable or "eta", series)
+    if kind == "tsunami":
+        page = figure.tsunami(_file(files, "fields", kind), files.get("maxima"), files.get("gauges"), observed, times)
+    elif kind == "maps":
+        fields = _file(files, "fields", kind)
+        page = maps.panels(fields, variable or _first_field(fields), times, series)
+    elif kind == "maximum":
+        page = maps.maximum(_file(files, "maxima", kind), series)
+    elif kind == "gauges":
+        page = gauges.figure(_file(files, "gauges", kind), observed)
+    elif kind == "circulation":
+        page = circulation.circulation(_file(files, "fields", kind), times)
+    elif kind == "spectrum" and "fields" not in files:
+        page = spectra.gauge_figure(gauges.read_gauges(_file(files, "gauges", kind)), observed)
+    elif kind == "spectrum":
+        page = spectra.figure(files["fields"], variable)
+    else:
+        page = budgets.figure(_file(files, "fields", kind))
+    return style.save(page, output)
+
+
+def _observed(gauges, series, folder, wanted):
+    """The observed series, after printing what the gauges' scores are where they are `wanted` or observed."""
+    if folder is None:
+        if series and wanted:
+            print(gauges.table(gauges.scores(series)))
+        return {}
+    if not series:
+        raise PlotError("plot: observations were given without a gauge file; give that file too.")
+    observed = gauges.read_observations(folder, [gauge.name for gauge in series])
+    print(gauges.table(gauges.scores(series, observed)))
+    return observed
+
+
+def _file(files, wanted, kind):
+    if wanted not in files:
+        raise PlotError(f"plot: a figure of kind {kind!r} needs a file of {wanted}; the ones given hold "
+                        f"{', '.join(files)}.")
+    return files[wanted]
+
+
+def _first_field(dataset):
+    from .files import positions
+
+    if "eta" in dataset:
+        return "eta"
+    names = [name for name, array in dataset.data_vars.items() if positions(array)]
+    return next((name for name in names if "time" in dataset[name].dims), names[0])
+
+
+def main(arguments=None):
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m postprocess", description="Draw figures of model output.")
+    parser.add_argument("files", nargs="+", help="netCDF files of one run: fields, maxima, gauges, in any order")
+    parser.add_argument("-o", "--output", help="file to write; its suffix chooses the format")
+    parser.add_argument("-k", "--kind", choices=KINDS, default="auto")
+    parser.add_argument("--observations", help="folder with one CSV file per gauge")
+    parser.add_argument("--variable", help="what maps, animations and spectra show")
+    parser.add_argument("--times", nargs="+", type=float, help="seconds since the start")
+    given = parser.parse_args(arguments)
+    try:
+        print(plot(given.files, given.output, given.kind, given.observations, given.variable, given.times))
+    except PlotError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0

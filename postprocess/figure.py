@@ -1,0 +1,118 @@
+"""The one-page figure of a tsunami: the wave at four times, how high it rose where, and what the gauges saw."""
+import numpy as np
+
+from . import style
+from .errors import PlotError
+from .files import label, mesh_of, nearest, seconds, snapshot, stamp, start_of, wet_cells
+from .gauges import draw_legend, draw_series, read_gauges
+from .maps import (add_colorbar, draw_base, draw_field, draw_gauges, draw_maximum, field_norm, keep_outer_labels,
+                   map_axes, sea_floor)
+
+__all__ = ["tsunami"]
+
+WIDTH = 13.0  # [inches]
+MARGIN = 0.55
+
+
+def tsunami(fields, maxima=None, gauges=None, observations=None, times=None):
+    """A figure of one run.
+
+    Args:
+        fields: the dataset with eta(time, yh, xh).
+        maxima: the dataset with maximum_elevation and arrival_time, if there is one.
+        gauges: the dataset with the gauges' series, if there is one.
+        observations: {gauge name: Series}.
+        times: up to four times [s] of the maps; without them the last one, a half, a quarter and an eighth of it.
+
+    Raises:
+        PlotError: if the files' variables or times do not suffice.
+    """
+    mesh = mesh_of(fields)
+    series = read_gauges(gauges) if gauges is not None else []
+    records = _records(fields, times)
+    small = (WIDTH - MARGIN - 0.95 - 0.42 * (len(records) - 1)) / max(len(records), 3)
+    top = min(small * mesh.shape, 4.0)
+    lower = _lower_height(mesh, maxima, series)
+    with style.applied():
+        page = style.new_figure(WIDTH, 0.95 + top + (1.0 + lower if lower else 0.3))
+        _heading(page, fields)
+        base = page.get_size_inches()[1] - 0.85 - top
+        _draw_snapshots(page, fields, records, series, (small, top, base))
+        if maxima is not None:
+            width = _map_width(series)
+            axes = map_axes(page, (MARGIN, 0.45, width, lower), mesh_of(maxima))
+            image = draw_maximum(axes, maxima, series)
+            axes.set_title("Maximum elevation, and first arrival [h:mm]")
+            side = axes.get_position().x1 * WIDTH
+            add_colorbar(page, (side + 0.13, 0.6, 0.13, lower - 0.3), image, label(maxima["maximum_elevation"]))
+        if series:
+            left = 0.5 * WIDTH + 0.75 if maxima is not None else MARGIN + 0.1
+            _draw_gauges(page, series, observations or {}, start_of(gauges), (left, lower))
+    return page
+
+
+def _records(fields, times):
+    if "eta" not in fields or "time" not in fields["eta"].dims:
+        raise PlotError("tsunami: the fields' file has no eta over time; write eta, or choose another kind of figure.")
+    have = seconds(fields)
+    if times is None:
+        times = [max(have[0], have[-1] * part) for part in (0.125, 0.25, 0.5, 1.0)]
+    return nearest(fields, times)[:4]
+
+
+def _map_width(series):
+    """The map of maxima has the left half; all of the page if there are no gauges."""
+    return 0.5 * WIDTH - 1.3 if series else WIDTH - MARGIN - 0.95
+
+
+def _lower_height(mesh, maxima, series):
+    if maxima is None and not series:
+        return 0.0
+    tall = _map_width(series) * mesh.shape if maxima is not None else 0.0
+    return float(np.clip(max(tall, 1.3 * len(series)), 2.5, 7.5))
+
+
+def _heading(page, fields):
+    height = page.get_size_inches()[1]
+    title = fields.attrs.get("title")
+    start = start_of(fields)
+    y = 1 - 0.33 / height
+    if title:
+        page.text(MARGIN / WIDTH, y, title, fontsize=14, fontweight="bold", ha="left", va="center")
+    if start is not None:
+        page.text(1 - 0.3 / WIDTH, y, f"T = {start:%Y-%m-%d %H:%M:%S} UTC", fontsize=9.5, ha="right", va="center",
+                  color=style.GREY)
+
+
+def _draw_snapshots(page, fields, records, series, place):
+    small, top, base = place
+    mesh, wet = mesh_of(fields), wet_cells(fields)
+    maps = [snapshot(fields, "eta", k) for k in records]
+    norm, colormap = field_norm(fields["eta"], np.stack(maps))
+    for n, (k, values) in enumerate(zip(records, maps)):
+        axes = map_axes(page, (MARGIN + n * (small + 0.42), base, small, top), mesh)
+        image = draw_field(axes, mesh, values, norm, colormap)
+        draw_base(axes, mesh, wet, sea_floor(fields))
+        draw_gauges(axes, mesh, series, names=False)
+        axes.set_title(stamp(seconds(fields)[k], start_of(fields), seconds(fields)[-1]))
+        keep_outer_labels(axes, n == 0, True)
+    side = axes.get_position().x1 * WIDTH
+    add_colorbar(page, (side + 0.13, base + 0.1, 0.13, top - 0.2), image, label(fields["eta"]))
+
+
+def _draw_gauges(page, series, observations, start, place):
+    left, lower = place
+    height = page.get_size_inches()[1]
+    each = lower / len(series)
+    span = series[0].time[0], series[0].time[-1]
+    for n, gauge in enumerate(series):
+        bottom = 0.45 + lower - (n + 1) * each + (0.0 if n == len(series) - 1 else 0.12)
+        tall = each - 0.32 - (0.12 if n < len(series) - 1 else 0.0) * 0.5
+        axes = page.add_axes((left / WIDTH, bottom / height, (WIDTH - left - 0.3) / WIDTH, tall / height))
+        draw_series(axes, gauge, observations.get(gauge.name), span)
+        if n < len(series) - 1:
+            axes.set_xticklabels([])
+        else:
+            axes.set_xlabel("Minutes after T" if start else "Minutes after the start", loc="left")
+            draw_legend(axes, bool(observations))
+        axes.set_ylabel("[m]")

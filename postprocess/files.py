@@ -1,0 +1,260 @@
+"""What is in an output file: times, C-grid coordinates, land, and which kind of figure it calls for.
+
+Files follow CF and SGRID: centres `yh, xh` with eta, faces `xq` of u and `yq` of v, corners `yq, xq`; n + 1 faces along a
+closed or open direction, n (the east and north ones) along a periodic direction; NaN on land; time in units since the start.
+"""
+import dataclasses
+import datetime
+import functools
+import pathlib
+
+import numpy as np
+import xarray as xr
+
+from .errors import PlotError
+
+__all__ = ["Mesh", "kind_of", "label", "mesh_of", "nearest", "open_output", "positions", "pretty", "scaled", "seconds", "snapshot",
+           "stamp", "start_of", "wet_cells"]
+
+EARTH_RADIUS = 6.371e6  # [m]
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}  # [s]
+
+
+def open_output(path):
+    """An output file as a lazy xarray.Dataset whose times are still numbers.
+
+    Raises:
+        PlotError: for a file that is missing or no netCDF.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise PlotError(f"open_output: {path} is no file; give the path of a netCDF file that a run has written.")
+    try:
+        dataset = xr.open_dataset(path, decode_times=False)
+    except (OSError, ValueError) as error:
+        raise PlotError(f"open_output: {path} cannot be read as netCDF; give a file that a run has written.") from error
+    dataset.encoding["source"] = str(path)
+    return dataset
+
+
+def _source(dataset):
+    return dataset.encoding.get("source", "the dataset")
+
+
+def kind_of(dataset):
+    """ "gauges", "maxima" or "fields", by what the file holds."""
+    if any("timeseries_id" == v.attrs.get("cf_role") for v in dataset.variables.values()):
+        return "gauges"
+    if "maximum_elevation" in dataset:
+        return "maxima"
+    if any(positions(v) for v in dataset.data_vars.values()):
+        return "fields"
+    raise PlotError(f"plot: {_source(dataset)} holds no field, maxima or gauges that can be drawn; give a file that "
+                    "`write`, `maxima` or `gauges` of a run has written.")
+
+
+def positions(array):
+    """The C-grid dimensions (y, x) of `array`, or None if it has none."""
+    y = next((d for d in ("yh", "yq") if d in array.dims), None)
+    x = next((d for d in ("xh", "xq") if d in array.dims), None)
+    return (y, x) if x and y else None
+
+
+def seconds(dataset):
+    """Times [s] since the start of the run, float64."""
+    if "time" not in dataset.variables:
+        raise PlotError(f"seconds: {_source(dataset)} has no time; give a file with several records.")
+    time = dataset["time"]
+    unit = time.attrs.get("units", "seconds").split(" since ")[0].strip().lower().rstrip("s")
+    unit = {"": "second", "sec": "second", "hr": "hour", "h": "hour", "min": "minute", "d": "day"}.get(unit, unit)
+    if unit not in _UNITS:
+        raise PlotError(f"seconds: the unit of time in {_source(dataset)}, {time.attrs['units']!r}, is not known; "
+                        "write seconds, minutes, hours or days.")
+    return np.atleast_1d(time.values).astype(float) * _UNITS[unit]
+
+
+def start_of(dataset):
+    """The date at which the time axis starts, or None where the file gives none that means anything."""
+    since = dataset["time"].attrs.get("units", "") if "time" in dataset.variables else ""
+    _, _, date = since.partition(" since ")
+    date = date.strip().removesuffix("UTC").removesuffix("Z").strip()
+    try:
+        start = datetime.datetime.fromisoformat(date)
+    except ValueError:
+        return None
+    return None if start.year < 1000 else start.replace(tzinfo=None)
+
+
+def stamp(time, start=None, longest=0.0):
+    """`time` [s] for people: "T+01:30 (07:16 UTC)", "day 31.5 (2011-04-11)" or "year 2.5 (2013-09-09)".
+
+    Which of them, is for the largest of `time` and `longest` to say: the stamps of one figure look alike.
+    """
+    longest = max(abs(time), longest)
+    if longest < 4 * 86400:
+        minutes = int(round(abs(time) / 60))
+        text = f"T{'-' if time < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+        form = "%H:%M UTC"
+    elif longest < 2 * 365.25 * 86400:
+        text, form = f"day {time / 86400:.4g}", "%Y-%m-%d"
+    else:
+        text, form = f"year {time / 86400 / 365.25:.3f}".rstrip("0").rstrip("."), "%Y-%m-%d"
+    if start is None:
+        return text
+    return f"{text} ({start + datetime.timedelta(seconds=float(time)):{form}})"
+
+
+def nearest(dataset, times):
+    """Numbers of the records nearest to `times` [s], each once and in order.
+
+    Raises:
+        PlotError: for a time outside the records.
+    """
+    have = seconds(dataset)
+    slack = 0.51 * np.diff(have).max() if have.size > 1 else 1.0
+    for time in times:
+        if not have[0] - slack <= time <= have[-1] + slack:
+            raise PlotError(f"nearest: time {time:g} s is not in {_source(dataset)}, which goes from {have[0]:g} to "
+                            f"{have[-1]:g} s; choose one in between.")
+    return sorted({int(np.abs(have - time).argmin()) for time in times})
+
+
+def snapshot(dataset, name, record=None):
+    """One record of a variable as a float64 array [y, x], NaN on land."""
+    if name not in dataset:
+        have = ", ".join(sorted(n for n, v in dataset.data_vars.items() if positions(v))) or "none"
+        raise PlotError(f"plot: {_source(dataset)} has no variable {name!r}; it has {have}.")
+    array = dataset[name]
+    if positions(array) is None:
+        raise PlotError(f"plot: {name!r} in {_source(dataset)} is no field on the grid; choose one with y and x.")
+    if "time" in array.dims:
+        array = array.isel(time=-1 if record is None else record)
+    return array.transpose(*positions(array)).values.astype(float)
+
+
+def label(array, units=None):
+    """ "Sea surface elevation [m]", from the metadata."""
+    text = array.attrs.get("long_name") or str(array.name).replace("_", " ")
+    units = array.attrs.get("units", "") if units is None else units
+    return text[:1].upper() + text[1:] + (f" [{pretty(units)}]" if units and units != "1" else "")
+
+
+def pretty(units):
+    """Units with raised exponents: "m s-1" -> "m s⁻¹"."""
+    words = []
+    for word in units.split():
+        letters = word.rstrip("-0123456789")
+        words.append(letters + word[len(letters):].translate(_RAISED) if letters else word)
+    return " ".join(words)
+
+
+def scaled(values, units):
+    """(values without their power of ten, "10¹⁵ J"), for axes whose numbers would be long."""
+    size = np.nanmax(np.abs(values), initial=0.0)
+    if size == 0 or 1e-2 <= size < 1e4:
+        return values, pretty(units)
+    power = int(np.floor(np.log10(size)))
+    return values / 10.0**power, f"10{str(power).translate(_RAISED)} {pretty(units)}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Mesh:
+    """Where the cells are, in the file's own coordinates: metres, or degrees of longitude and latitude.
+
+    Attributes:
+        x, y: centres, (nx,) and (ny,).
+        width, height: of a cell, in the same units.
+        radius: of the sphere [m].
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    width: float
+    height: float
+    spherical: bool
+    periodic_x: bool
+    periodic_y: bool
+    radius: float = EARTH_RADIUS
+
+    @property
+    def extent(self):
+        """(west, east, south, north)."""
+        return (self.x[0] - self.width / 2, self.x[-1] + self.width / 2,
+                self.y[0] - self.height / 2, self.y[-1] + self.height / 2)
+
+    @property
+    def scale(self):
+        """What the coordinates are multiplied with on a map: degrees stay, metres become km."""
+        return 1.0 if self.spherical else 1e-3
+
+    @property
+    def aspect(self):
+        """How much longer a unit of y is drawn than one of x: 1 / cos(middle latitude) on the sphere."""
+        middle = 0.5 * (self.extent[2] + self.extent[3])
+        return 1 / np.cos(np.deg2rad(np.clip(middle, -80, 80))) if self.spherical else 1.0
+
+    @property
+    def shape(self):
+        """Height over width of the drawn map."""
+        west, east, south, north = self.extent
+        return self.aspect * (north - south) / (east - west)
+
+    @functools.cached_property
+    def y_edges(self):
+        return np.append(self.y - self.height / 2, self.y[-1] + self.height / 2)
+
+    @functools.cached_property
+    def area(self):
+        """Areas of the cells [m2], (ny, 1); exact on the sphere: a^2 dlambda (sin phi_n - sin phi_s)."""
+        if not self.spherical:
+            return np.full((self.y.size, 1), self.width * self.height)
+        phi = np.deg2rad(np.clip(self.y_edges, -90, 90))
+        return self.radius**2 * np.deg2rad(self.width) * np.diff(np.sin(phi))[:, None]
+
+    def dx(self, y):
+        """Lengths [m] of the cells' sides along x at the coordinates `y`, (len(y), 1)."""
+        if not self.spherical:
+            return np.full((np.size(y), 1), self.width)
+        return self.radius * np.deg2rad(self.width) * np.cos(np.deg2rad(np.atleast_1d(y)))[:, None]
+
+    @property
+    def dy(self):
+        """Length [m] of the cells' sides along y."""
+        return self.radius * np.deg2rad(self.height) if self.spherical else self.height
+
+
+def mesh_of(dataset):
+    """The Mesh of a file with `xh` and `yh`."""
+    if not {"xh", "yh"} <= set(dataset.variables):
+        raise PlotError(f"mesh_of: {_source(dataset)} has no xh and yh coordinates; give a file that a run has written.")
+    sizes = dataset.sizes
+    spherical = "degree" in dataset["xh"].attrs.get("units", "")
+    x, width = _line(dataset, "xh", "xq")
+    y, height = _line(dataset, "yh", "yq")
+    return Mesh(x, y, width, height, spherical,
+                sizes.get("xq") == sizes["xh"], sizes.get("yq") == sizes["yh"],
+                float(dataset.attrs.get("radius", EARTH_RADIUS)))
+
+
+def _line(dataset, centre, face):
+    centres = dataset[centre].values.astype(float)
+    if centres.size > 1:
+        return centres, (centres[-1] - centres[0]) / (centres.size - 1)
+    if face not in dataset.variables:
+        raise PlotError(f"mesh_of: {_source(dataset)} has one cell along {centre[0]} and no {face}; its width is unknown.")
+    return centres, 2 * float(dataset[face].values[-1] - centres[-1])
+
+
+def wet_cells(dataset):
+    """True at the centres of wet cells, (ny, nx): from `wet` or `mask`, else where there is depth or a finite field."""
+    for name in ("wet", "mask"):
+        if name in dataset and positions(dataset[name]) == ("yh", "xh"):
+            return np.nan_to_num(snapshot(dataset, name)) > 0.5
+    if "depth" in dataset and positions(dataset["depth"]) == ("yh", "xh"):
+        return np.nan_to_num(snapshot(dataset, "depth")) > 0
+    for name in ("maximum_elevation", "eta"):
+        if name in dataset:
+            return np.isfinite(snapshot(dataset, name))
+    sizes = dataset.sizes
+    return np.ones((sizes["yh"], sizes["xh"]), bool)

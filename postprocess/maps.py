@@ -1,0 +1,240 @@
+"""Maps: a field at several times, and the maximum elevation with its arrival-time isochrones."""
+import numpy as np
+from matplotlib import patheffects
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from . import style
+from .files import label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
+
+__all__ = ["add_colorbar", "draw_arrivals", "draw_base", "draw_field", "draw_gauges", "draw_maximum", "field_norm",
+           "keep_outer_labels", "map_axes", "maximum", "panels", "sea_floor"]
+
+_SIGNED = dict.fromkeys(("eta", "u", "v", "uplift", "transport_x", "transport_y"), "balance") | dict.fromkeys(
+    ("vorticity", "potential_vorticity", "divergence"), "curl")
+_HALO = [patheffects.withStroke(linewidth=2.0, foreground="white")]
+
+
+def draw_field(axes, mesh, values, norm, colormap):
+    """`values` (ny, nx) as an image; faces and corners are drawn on the cells that they close. NaN stays empty."""
+    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
+    rows, columns = values.shape
+    # n + 1 faces reach half a cell over both ends; n faces lie half a cell further east or north than the centres
+    half_x = 0.5 * mesh.width * mesh.scale if columns > mesh.x.size else 0.0
+    half_y = 0.5 * mesh.height * mesh.scale if rows > mesh.y.size else 0.0
+    return axes.imshow(values, norm=norm, cmap=colormap, origin="lower", interpolation="nearest", zorder=1,
+                       extent=(west - half_x, east + half_x, south - half_y, north + half_y), aspect=mesh.aspect)
+
+
+def draw_base(axes, mesh, wet, depth=None):
+    """Land in shaded grey with its coast line, and, where `depth` [m] is given, faint isobaths."""
+    extent = [edge * mesh.scale for edge in mesh.extent]
+    if not wet.all():
+        axes.imshow(_land(wet), origin="lower", extent=extent, aspect=mesh.aspect, interpolation="nearest", zorder=2)
+        if wet.any() and min(wet.shape) > 1:
+            axes.contour(mesh.x * mesh.scale, mesh.y * mesh.scale, wet.astype(float), [0.5], colors="#3a3a3a",
+                         linewidths=0.55, zorder=3)
+    if depth is not None and np.isfinite(depth).any() and np.nanmax(depth) > 1.05 * np.nanmin(depth):
+        # the shelf break, the ridges and the trenches: what bends and splits a long wave
+        levels = [d for d in (200, 3000, 6500) if np.nanmin(depth) < d < np.nanmax(depth)]
+        if levels:
+            axes.contour(mesh.x * mesh.scale, mesh.y * mesh.scale, depth, levels, colors=style.BLACK, alpha=0.16,
+                         linewidths=0.45, zorder=1.5)
+    _label_axes(axes, mesh)
+
+
+def _land(wet):
+    """RGBA of land, darker along the coast, transparent over water."""
+    from scipy.ndimage import distance_transform_edt
+
+    inland = distance_transform_edt(~wet) / max(1.0, 0.012 * max(wet.shape))
+    grey = 0.86 - 0.17 * np.exp(-inland)
+    return np.dstack([grey, grey, grey * 0.99, ~wet])
+
+
+def _label_axes(axes, mesh):
+    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
+    axes.set_xlim(west, east)
+    axes.set_ylim(south, north)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 3, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 3, 5, 10]))
+    if mesh.spherical:
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _longitude(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _latitude(value)))
+    else:
+        axes.set_xlabel("x [km]")
+        axes.set_ylabel("y [km]")
+
+
+def _longitude(value):
+    value = (value + 180) % 360 - 180
+    return f"{abs(value):g}°" + ("" if value in (0, -180) else "E" if value > 0 else "W")
+
+
+def _latitude(value):
+    return f"{abs(value):g}°" + ("" if value == 0 else "N" if value > 0 else "S")
+
+
+def draw_gauges(axes, mesh, gauges, names=True):
+    """Gauges as white dots, with their names unless told otherwise. `gauges` have name, x and y."""
+    west, east, south, north = mesh.extent
+    for gauge in gauges:
+        x = west + (gauge.x - west) % 360 if mesh.spherical else gauge.x
+        if not (west <= x <= east and south <= gauge.y <= north):
+            continue
+        axes.plot(x * mesh.scale, gauge.y * mesh.scale, "o", markersize=4.6, markerfacecolor="white",
+                  markeredgecolor=style.BLACK, markeredgewidth=1.0, zorder=6)
+        if names:
+            left = x > west + 0.75 * (east - west)
+            axes.annotate(gauge.name, (x * mesh.scale, gauge.y * mesh.scale), xytext=(-5 if left else 5, 4),
+                          textcoords="offset points", ha="right" if left else "left", fontsize=7.5,
+                          fontweight="bold", zorder=7, path_effects=_HALO)
+
+
+def draw_arrivals(axes, mesh, arrival, every=1800.0):
+    """Isochrones of `arrival` [s], labelled h:mm, one every `every` s."""
+    if not np.isfinite(arrival).any() or min(arrival.shape) < 2:
+        return
+    levels = np.arange(every, np.nanmax(arrival) + 1, every)
+    levels = levels[levels > np.nanmin(arrival)]
+    if levels.size == 0:
+        return
+    lines = axes.contour(mesh.x * mesh.scale, mesh.y * mesh.scale, np.ma.masked_invalid(arrival), levels,
+                         colors=style.BLACK, linewidths=0.8, alpha=0.85, zorder=4)
+    texts = axes.clabel(lines, fmt=lambda t: f"{int(t) // 3600}:{int(t) % 3600 // 60:02d}", fontsize=7.5,
+                        inline_spacing=3)
+    for text in texts:
+        text.set_path_effects(_HALO)
+
+
+def draw_maximum(axes, dataset, gauges=(), every=1800.0):
+    """The map of the maximum elevation on a logarithmic scale; returns its image for the colour bar."""
+    mesh, wet = mesh_of(dataset), wet_cells(dataset)
+    values = snapshot(dataset, "maximum_elevation")
+    wet = wet & np.isfinite(values)
+    values = np.where(wet, values, np.nan)
+    # below the lower end all is the lightest colour, so that calm water does not shout
+    high = style.limits(values[wet & (values > 0)], 99.9)[1]
+    norm = LogNorm(high / 100, high)
+    image = draw_field(axes, mesh, np.where(wet, np.maximum(values, high / 1e4), np.nan), norm,
+                       style.colormap("amp"))
+    draw_base(axes, mesh, wet)
+    if "arrival_time" in dataset:
+        draw_arrivals(axes, mesh, snapshot(dataset, "arrival_time"), every)
+    draw_gauges(axes, mesh, gauges)
+    return image
+
+
+def map_axes(figure, box, mesh):
+    """Axes in the middle of `box` (left, bottom, width, height in inches), as large as the map's shape allows."""
+    left, bottom, width, height = box
+    drawn = min(width, height / mesh.shape), min(height, width * mesh.shape)
+    left, bottom = left + (width - drawn[0]) / 2, bottom + (height - drawn[1]) / 2
+    w, h = figure.get_size_inches()
+    return figure.add_axes((left / w, bottom / h, drawn[0] / w, drawn[1] / h))
+
+
+def add_colorbar(figure, box, image, text, extend="both", ticks=None):
+    """A colour bar in `box` (left, bottom, width, height in inches); upright if it is taller than wide."""
+    w, h = figure.get_size_inches()
+    axes = figure.add_axes((box[0] / w, box[1] / h, box[2] / w, box[3] / h))
+    upright = box[3] > box[2]
+    bar = figure.colorbar(image, cax=axes, orientation="vertical" if upright else "horizontal", extend=extend,
+                          ticks=ticks, extendfrac=0.03)
+    bar.outline.set_linewidth(0.5)
+    if isinstance(image.norm, LogNorm):
+        long = bar.ax.yaxis if upright else bar.ax.xaxis
+        long.set_minor_locator(NullLocator())
+        long.set_major_locator(FixedLocator(_logarithmic_ticks(image.norm)))
+        long.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    bar.set_label(text)
+    return bar
+
+
+def _logarithmic_ticks(norm):
+    decades = 10.0 ** np.arange(np.floor(np.log10(norm.vmin)), np.ceil(np.log10(norm.vmax)) + 1)
+    ticks = np.outer(decades, [1, 2, 5]).ravel()
+    return ticks[(ticks >= norm.vmin) & (ticks <= norm.vmax)]
+
+
+def field_norm(array, values):
+    """(norm, colour map) for `values` of a variable: diverging and symmetric where it has both signs by its nature."""
+    low, high = style.limits(values)
+    if array.name in _SIGNED or low < 0:
+        high = max(abs(low), abs(high))
+        return Normalize(-high, high), style.colormap(_SIGNED.get(array.name, "balance"))
+    return Normalize(low, high), style.colormap("speed" if array.name == "speed" else "dense")
+
+
+def panels(dataset, variable="eta", times=None, gauges=(), columns=3):
+    """A figure with `variable` at several times, on one colour scale.
+
+    Args:
+        dataset: a file of fields, as `open_output` gives it.
+        times: seconds since the start; without them six records from the first to the last.
+        gauges: to mark, each with name, x and y.
+
+    Raises:
+        PlotError: for a variable or a time that the file does not have.
+    """
+    mesh, wet = mesh_of(dataset), wet_cells(dataset)
+    records = _records(dataset, variable, times)
+    fields = [snapshot(dataset, variable, k) for k in records]
+    norm, colormap = field_norm(dataset[variable], np.stack(fields))
+    columns = min(columns, len(fields))
+    rows = -(-len(fields) // columns)
+    width = 3.4
+    height = min(width * mesh.shape, 4.5)
+    with style.applied():
+        figure = style.new_figure(columns * (width + 0.35) + 1.45, rows * (height + 0.5) + 0.4)
+        for n, (k, values) in enumerate(zip(records, fields)):
+            row, column = divmod(n, columns)
+            box = (0.65 + column * (width + 0.35), 0.5 + (rows - 1 - row) * (height + 0.5), width, height)
+            axes = map_axes(figure, box, mesh)
+            image = draw_field(axes, mesh, values, norm, colormap)
+            draw_base(axes, mesh, wet, sea_floor(dataset))
+            draw_gauges(axes, mesh, gauges)
+            keep_outer_labels(axes, column == 0, n + columns >= len(fields))
+            if k is not None:
+                axes.set_title(stamp(seconds(dataset)[k], start_of(dataset), seconds(dataset)[-1]))
+        bar = (columns * (width + 0.35) + 0.5, 0.6, 0.13, rows * (height + 0.5) - 0.7)
+        add_colorbar(figure, bar, image, label(dataset[variable]))
+    return figure
+
+
+def _records(dataset, variable, times):
+    if variable in dataset and "time" not in dataset[variable].dims:
+        return [None]
+    have = seconds(dataset)
+    if times is None:
+        return sorted(set(np.linspace(0, have.size - 1, min(6, have.size)).round().astype(int).tolist()))
+    return nearest(dataset, times)
+
+
+def keep_outer_labels(axes, left, bottom):
+    """Takes the labels off the axes that have a neighbour there."""
+    if not left:
+        axes.set_ylabel("")
+        axes.set_yticklabels([])
+    if not bottom:
+        axes.set_xlabel("")
+        axes.set_xticklabels([])
+
+
+def sea_floor(dataset):
+    """The depth at the centres [m], or None if the file has none."""
+    return snapshot(dataset, "depth") if "depth" in dataset and positions(dataset["depth"]) else None
+
+
+def maximum(dataset, gauges=()):
+    """A figure of the maximum elevation with isochrones of the first arrival, from a maxima file."""
+    mesh = mesh_of(dataset)
+    width = 6.5
+    height = min(width * mesh.shape, 7.5)
+    with style.applied():
+        figure = style.new_figure(width + 1.6, height + 1.0)
+        axes = map_axes(figure, (0.6, 0.45, width, height), mesh)
+        image = draw_maximum(axes, dataset, gauges)
+        axes.set_title("Maximum elevation; lines: first arrival, h:mm after the start")
+        add_colorbar(figure, (width + 0.75, 0.6, 0.14, height - 0.3), image, label(dataset["maximum_elevation"]))
+    return figure

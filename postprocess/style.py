@@ -1,0 +1,108 @@
+"""What all figures share: type, line weights, and colours that every eye can tell apart."""
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from .errors import PlotError
+
+__all__ = ["BLACK", "BLUE", "GREEN", "GREY", "ORANGE", "PURPLE", "VERMILLION", "applied", "colormap", "limits",
+           "new_figure", "save"]
+
+# Okabe & Ito (2008), Color Universal Design
+ORANGE, GREEN, BLUE, VERMILLION, PURPLE = "#E69F00", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+BLACK, GREY = "#1a1a1a", "#6e6e6e"
+
+_RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 5.0,
+    "axes.labelsize": 9.0,
+    "axes.labelcolor": BLACK,
+    "axes.edgecolor": "#555555",
+    "axes.linewidth": 0.7,
+    "axes.prop_cycle": mpl.cycler(color=[BLUE, VERMILLION, GREEN, PURPLE, ORANGE, BLACK]),
+    "text.color": BLACK,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "xtick.direction": "out",
+    "ytick.direction": "out",
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 3.0,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "grid.color": "#d9d9d9",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "image.composite_image": False,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+}
+
+_DPI = 160
+
+_FALLBACK = {"balance": "RdBu_r", "curl": "PuOr_r", "delta": "BrBG", "amp": "Reds", "deep": "Blues", "speed": "YlGn",
+             "thermal": "inferno", "dense": "BuPu"}
+
+
+def applied():
+    """A context in which matplotlib draws in this package's style; the user's own settings come back after it."""
+    return mpl.rc_context(_RC)
+
+
+def colormap(name):
+    """cmocean's map of that name, or matplotlib's nearest to it where cmocean is not installed."""
+    try:
+        import cmocean
+    except ImportError:
+        return mpl.colormaps[_FALLBACK.get(name, "viridis")].copy()
+    return cmocean.cm.cmap_d[name].copy()
+
+
+def limits(values, percentile=99.5):
+    """(low, high) that leave out the outermost values; symmetric about zero where the values have both signs.
+
+    Args:
+        values: any array; NaN and infinite values do not count.
+        percentile: of |values| where they have both signs; else of the values, and 0 is the lower end if it is near.
+    """
+    values = np.asarray(values)
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return -1.0, 1.0
+    if values.min() < 0 < values.max():
+        high = float(np.percentile(np.abs(values), percentile)) or float(np.abs(values).max())
+        return -high, high
+    low, high = np.percentile(values, [100 - percentile, percentile]).tolist()
+    if 0 <= low < 0.5 * high:
+        low = 0.0
+    if high <= low:
+        margin = abs(low) or 1.0
+        return low - margin, high + margin
+    return low, high
+
+
+def new_figure(width, height):
+    """An empty figure [inches] that never opens a window."""
+    figure = Figure(figsize=(width, height), layout=None)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure, path):
+    """Writes `figure`; the suffix of `path` chooses PNG, PDF or SVG."""
+    known = figure.canvas.get_supported_filetypes()
+    suffix = path.suffix.lstrip(".").lower()
+    if suffix not in known:
+        raise PlotError(f"save: {path} does not end in a format that can be drawn; use .png, .pdf or .svg.")
+    try:
+        figure.savefig(path, dpi=_DPI)
+    except OSError as error:
+        raise PlotError(f"save: {path} cannot be written ({error.strerror or error}); name another file.") from error
+    return path
