@@ -298,12 +298,10 @@ def _bodies(wet, grid):
     """Number (ny, nx) the water bodies, joined through faces, from 1; 0 is land."""
     number, n = scipy.ndimage.label(wet)
     seams = [(number[:, -1], number[:, 0])] * grid.periodic_x + [(number[-1], number[0])] * grid.periodic_y
-    for one, other in seams:
-        both = (one > 0) & (other > 0)
-        links = scipy.sparse.coo_array((np.ones(both.sum()), (one[both], other[both])), shape=(n + 1, n + 1))
-        n, joined = scipy.sparse.csgraph.connected_components(links, directed=False)
-        number, n = joined[number], n - 1
-    return number
+    pairs = np.concatenate([np.zeros((2, 0), int), *map(np.stack, seams)], axis=1)
+    pairs = pairs[:, (pairs > 0).all(axis=0)]
+    links = scipy.sparse.coo_array((np.ones(pairs.shape[1]), tuple(pairs)), shape=(n + 1, n + 1))
+    return scipy.sparse.csgraph.connected_components(links, directed=False)[1][number]
 
 
 def _largest_body(wet, grid):
@@ -351,12 +349,11 @@ def _neighbour(array, grid, dj, di, outside):
 
 
 def _touch_at_a_corner(number, grid):
-    """Cells whose north-east or north-west neighbour is water of another body, with land on both ways round."""
-    land_north = _neighbour(number, grid, 1, 0, -1) == 0
+    """Cells whose north-east or north-west neighbour is water of another body."""
     result = np.zeros(number.shape, bool)
     for di in (1, -1):
-        across, land_beside = _neighbour(number, grid, 1, di, -1), _neighbour(number, grid, 0, di, -1) == 0
-        result |= land_north & land_beside & (across > 0) & (number > 0) & (across != number)
+        across = _neighbour(number, grid, 1, di, 0)
+        result |= (number > 0) & (across > 0) & (across != number)
     return result
 
 

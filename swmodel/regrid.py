@@ -103,7 +103,7 @@ def _one_dimensional(coordinate):
 
 def _ascending(values, turn):
     """(indexer, values) that make an axis ascend; longitudes are unrolled and lose repeated points."""
-    if turn and not (np.diff(values) > 0).all():
+    if turn:  # steps of more than 180 degrees become seams, so that what ascends now has no gap
         values = np.unwrap(values, period=360.0)
     if (np.diff(values) < 0).all():
         return slice(None, None, -1), values[::-1]
@@ -248,7 +248,7 @@ def _surround(nodes, low, high, turn):
     The outermost node may lie up to one spacing inside: a file whose nodes stop at 179.9 covers a domain to 180.
     """
     index = np.arange(nodes.size)
-    if turn and nodes[0] + 360.0 - nodes[-1] <= 1.5 * np.diff(nodes).max():
+    if turn and nodes[0] + 360.0 - nodes[-1] <= 1.5 * np.median(np.diff(nodes)):
         turns = np.arange(np.floor((low - nodes[0]) / 360.0) - 1, np.floor((high - nodes[0]) / 360.0) + 2)
         index = np.tile(index, turns.size)
         nodes = (nodes + 360.0 * turns[:, None]).ravel()

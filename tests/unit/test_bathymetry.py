@@ -301,6 +301,16 @@ def test_water_joined_through_a_periodic_side_is_one_body():
     assert from_depth(depth, closed).report[0].startswith("3 lakes of 7 cells")
     assert from_depth(depth, box(picture, "x")[1]).report[0].startswith("2 lakes of 3 cells")
     assert from_depth(depth, box(picture, "xy")[1]).report[0].startswith("1 lake of 1 cell ")
+    both_ways = """
+    .#.#.
+    #####
+    .###.
+    #####
+    .#.#.
+    """
+    depth, torus = box(both_ways, "xy")
+    filled = from_depth(depth, torus, fill_lakes=True)
+    assert filled.report[0].startswith("2 lakes of 4 cells") and filled.wet.sum() == 4
 
 
 def test_a_strait_that_is_closed_at_a_corner_is_named():
@@ -312,6 +322,8 @@ def test_a_strait_that_is_closed_at_a_corner_is_named():
     """)
     report = from_depth(depth, grid).report
     assert any(line.startswith("1 strait closed") and "x = 4.5 km, y = 1.5 km" in line for line in report)
+    report = from_depth(depth[:, ::-1], grid).report
+    assert any(line.startswith("1 strait closed") and "x = 3.5 km, y = 1.5 km" in line for line in report)
     open_water, grid = box("""
     ....####
     ........
@@ -328,6 +340,14 @@ def test_corners_of_one_and_the_same_body_are_no_strait():
     ......
     """)
     assert from_depth(depth, grid).report == ()
+    depth, grid = box("""
+    .......
+    ..#....
+    ...#...
+    .....##
+    .....#.
+    """)
+    assert [line.split()[1] for line in from_depth(depth, grid).report] == ["lake", "isolated"]
 
 
 def test_channels_one_cell_wide_are_counted_and_placed():

@@ -154,13 +154,27 @@ def test_a_meridian_that_the_file_holds_twice_counts_once():
     once, twice = field_on(np.arange(-180, 180, 3.0), LATITUDES), field_on(np.arange(-180, 181, 3.0), LATITUDES)
     grid = SphericalGrid(40, 20, (100, 260), (-60, 60))
     np.testing.assert_allclose(regridded(twice, grid, "average"), regridded(once, grid, "average"), atol=1e-12)
+    assert regrid.rectilinear(twice.to_dataset(), "z").sizes["lon"] == 120
 
 
-def test_a_regional_file_across_the_date_line_is_put_together():
-    lon = np.concatenate([np.arange(-178.5, -120, 3), np.arange(121.5, 180, 3)])
-    grid = SphericalGrid(30, 20, (130, 230), (-60, 60))
+@pytest.mark.parametrize(
+    "west, east, domain, gap",
+    [((-178.5, -120), (121.5, 180), (130, 230), (0, 60)), ((1.5, 60), (301.5, 360), (-50, 50), (100, 160))],
+)
+def test_a_regional_file_across_its_seam_is_put_together_and_its_gap_is_a_gap(west, east, domain, gap):
+    field = field_on(np.concatenate([np.arange(*west, 3), np.arange(*east, 3)]), LATITUDES)
+    grid = SphericalGrid(30, 20, domain, (-60, 60))
     whole = regridded(field_on(CONVENTIONS["0 to 360"], LATITUDES), grid, "average")
-    np.testing.assert_allclose(regridded(field_on(lon, LATITUDES), grid, "average"), whole, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(regridded(field, grid, "average"), whole, rtol=0, atol=1e-12)
+    with pytest.raises(DataError, match="covers longitude"):
+        regridded(field, SphericalGrid(30, 20, gap, (-60, 60)), "average")
+
+
+@pytest.mark.parametrize("turns", [-1, 0, 1])
+def test_a_regional_file_is_found_in_the_convention_of_the_grid(turns):
+    field = field_on(np.arange(161.5, 210, 3), LATITUDES)
+    here, there = (SphericalGrid(9, 20, (170 + k * 360, 200 + k * 360), (-60, 60)) for k in (0, turns))
+    np.testing.assert_allclose(regridded(field, there, "average"), regridded(field, here, "average"), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +225,9 @@ def test_a_file_in_kilometres_goes_onto_a_cartesian_grid():
 
 def test_a_domain_that_the_file_does_not_cover_is_refused_with_both_ranges():
     field = field_on(np.arange(120, 180, 0.5), np.arange(15, 60.1, 0.5))
-    for longitude, latitude in (((100, 160), (20, 50)), ((150, 190), (20, 50)), ((130, 160), (10, 50))):
+    north = (20, 50)
+    domains = ((100, 160), north), ((150, 190), north), ((150, 180.7), north), ((130, 160), (10, 50))
+    for longitude, latitude in domains:
         with pytest.raises(DataError, match=r"covers longitude 120.00 to 179.50, latitude 15.00 to 60.00 .* needs lon"):
             regridded(field, SphericalGrid(10, 10, longitude, latitude), "average")
 
@@ -221,6 +237,8 @@ def test_the_outermost_data_cell_reaches_a_domain_edge_within_one_spacing():
     grid = SphericalGrid(120, 90, (120, 180), (15, 60))
     assert regridded(field, grid, "average")[0, -1] == pytest.approx(179.5)
     assert regridded(field, grid, "interpolate")[0, -1] == pytest.approx(179.5)
+    for longitude, latitude, value in (((179.6, 179.9), (60.1, 60.4), 179.5), ((119.6, 119.9), (14.6, 14.9), 120.0)):
+        np.testing.assert_allclose(regridded(field, SphericalGrid(2, 2, longitude, latitude), "average"), value)
 
 
 def test_only_the_box_around_the_domain_is_read():
@@ -334,6 +352,10 @@ def test_missing_values_take_the_nearest_valid_one_also_across_the_seam():
     assert np.isfinite(result).all()
     equator = result[9]
     assert equator[[1, 5, 33]].tolist() == [1.0, 1.0, 1.0] and equator[[15, 25]].tolist() == [2.0, 2.0]
+    z[:] = np.nan
+    z[13], z[4] = 1.0, 2.0  # 45 N and 45 S
+    result = read_field_onto(field_on(lon, lat, lambda x, y: z), None, grid).values[0]
+    assert (result[10:] == 1.0).all() and (result[:8] == 2.0).all()
     with pytest.raises(DataError, match="no valid value"):
         read_field_onto(field_on(lon, lat, lambda x, y: np.nan * x * y), None, grid)
 
