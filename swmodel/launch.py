@@ -6,8 +6,6 @@
     check_world()         as many ranks in MPI's world as were started, or every process would run the whole domain
     binding_warning()     ranks that share cores
     mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
-
-Importing this module imports neither jax nor mpi4py.
 """
 import ctypes
 import dataclasses
@@ -19,6 +17,8 @@ import re
 import shutil
 import sys
 from pathlib import Path
+
+from .errors import ConfigError, SwmodelError
 
 __all__ = [
     "LaunchError",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-class LaunchError(RuntimeError):
+class LaunchError(SwmodelError):
     """The processes were not started as the run needs them; the message is one sentence for the user."""
 
 
@@ -141,7 +141,7 @@ def configure_process(precision="float64", communicator="auto", devices=None):
         LaunchError: if the ranks that were started and the communicator do not go together.
     """
     if precision not in ("float32", "float64"):
-        raise ValueError(f"configure_process: precision is float32 or float64, and {precision!r} came; choose one.")
+        raise ConfigError(f"configure_process: precision is float32 or float64, and {precision!r} came; choose one.")
     started = launcher()
     communicator = _choose(communicator, started)
     gpu = None
@@ -160,24 +160,29 @@ def configure_process(precision="float64", communicator="auto", devices=None):
 def _choose(communicator, started):
     ranks = 1 if started is None else started.size
     if communicator == "auto":
-        communicator = "mpi" if ranks > 1 and mpi_installed() else "serial"
+        communicator = "mpi" if ranks > 1 else "serial"
     if communicator not in ("serial", "mpi", "sharded"):
         raise LaunchError(
             f"the communicator is auto, serial, mpi or sharded, and {communicator!r} came; choose one of these."
         )
-    if communicator == "mpi" and not mpi_installed():
-        raise LaunchError(f"the run asks for MPI, which this installation lacks; {HOW_TO_ADD_MPI}.")
-    if communicator != "mpi" and ranks > 1:
-        why = "has no MPI" if not mpi_installed() else f"was asked for the {communicator} communicator"
-        remedy = HOW_TO_ADD_MPI if not mpi_installed() else "choose the communicator mpi"
+    if communicator == "mpi":
+        _require_mpi()
+    elif ranks > 1:
         raise LaunchError(
-            f"{started.name} started {ranks} processes, but swmodel {why}, so that each would run the whole domain "
-            f"and overwrite the others' files; start one process, or {remedy}."
+            f"{started.name} started {ranks} processes, but the communicator {communicator} was asked for, so that each "
+            "would run the whole domain and overwrite the others' files; start one process, or choose mpi."
         )
     return communicator
 
 
-HOW_TO_ADD_MPI = "to add MPI run `make setup` in a checkout"
+HOW_TO_ADD_MPI = "add MPI with `make setup` in a checkout"
+
+
+def _require_mpi():
+    if not mpi_installed():
+        started = launcher()
+        why = "the run asks for MPI" if started is None else f"{started.name} started {started.size} processes"
+        raise LaunchError(f"{why}, but mpi4py and mpi4jax are not installed; start one process, or {HOW_TO_ADD_MPI}.")
 
 
 def mpi_installed():
@@ -199,9 +204,8 @@ def _bind_gpu(environment, started):
         return None
     chosen = visible[started.local_rank % len(visible)]
     environment["CUDA_VISIBLE_DEVICES"] = chosen
-    sharing = -(-(started.local_size or 1) // len(visible))
-    if sharing > 1:
-        environment.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.75 / sharing:.3f}")
+    if (started.local_size or 1) > len(visible):
+        environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else the first takes three quarters of it
     return chosen
 
 
@@ -289,8 +293,9 @@ def load_mpi():
     Messages go from GPU to GPU where this MPI can, staged through the host where it cannot.
 
     Raises:
-        LaunchError: if either does not load.
+        LaunchError: if either is not there or does not load.
     """
+    _require_mpi()
     try:
         mpi = importlib.import_module("mpi4py.MPI")
         os.environ.setdefault("MPI4JAX_USE_CUDA_MPI", "1" if cuda_aware() else "0")

@@ -1,0 +1,149 @@
+"""Run the tests serially, then those of tests/parallel under mpirun, and sum up.
+
+    python scripts/run_tests.py [--ranks 1,2,4,6] [--timeout 1200] [what pytest takes: -k halo, tests/parallel, -x ...]
+
+Everything runs on 1 rank, tests/parallel also on the others; paths choose among them. The root's output is shown as it
+comes, another rank's where it ended without the root's having told why. The exit status is 0 if no test failed and
+none hung.
+"""
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PARALLEL = ROOT / "tests" / "parallel"
+COUNTED = ("passed", "failed", "error", "skipped", "xfailed")
+NO_TESTS = 5  # pytest's exit status
+
+
+class Tally:
+    """A pytest plugin that writes how many tests had which outcome."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def pytest_terminal_summary(self, terminalreporter):
+        counts = {outcome: len(terminalreporter.stats.get(outcome, ())) for outcome in COUNTED}
+        self.file.write_text(json.dumps(counts))
+
+
+def worker(folder, arguments):
+    """One rank: run pytest; all but the root write to a log."""
+    from swmodel import launch
+
+    started = launch.launcher()
+    rank = 0 if started is None else started.rank
+    if rank:
+        log = os.open(folder / f"rank{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        arguments = [*arguments, "-v"]
+    import pytest
+
+    sys.exit(pytest.main(arguments, plugins=[Tally(folder / "tally.json")] if rank == 0 else []))
+
+
+def run(ranks, arguments, timeout):
+    """Run pytest on so many ranks; return its tally, with an error more where it died or hung."""
+    from swmodel import launch
+
+    print(f"\nranks={ranks}  pytest {' '.join(arguments)}", flush=True)
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="swmodel-tests-") as name:
+        folder = Path(name)
+        color = "--color=yes" if sys.stdout.isatty() else "--color=no"
+        command = [sys.executable, "-u", __file__, "--worker", name, color, *arguments]
+        if ranks > 1:
+            command = [*launch.mpirun(ranks), *command]
+        status = _wait(command, {**launch.mpirun_environment(), "PYTHONHASHSEED": "0"}, timeout)
+        file = folder / "tally.json"
+        tally = json.loads(file.read_text()) if file.exists() else dict.fromkeys(COUNTED, 0)
+        broken = status not in (0, NO_TESTS) and not (tally["failed"] or tally["error"])
+        if broken:
+            _show_logs(folder, status, timeout)
+            tally["error"] += 1
+    return {**tally, "seconds": time.monotonic() - begin, "none": status == NO_TESTS}
+
+
+def _wait(command, environment, timeout):
+    """The exit status; None for a group of processes that was stopped because its time was up."""
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
+    try:
+        return process.wait(timeout)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as reason:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if isinstance(reason, KeyboardInterrupt):
+            raise
+        return None
+
+
+def _show_logs(folder, status, timeout):
+    for log in sorted(folder.glob("rank*.log")):
+        lines = log.read_text(errors="replace").splitlines()[-40:]
+        print(f"\n-- the end of {log.stem}'s output", *lines, sep="\n")
+    why = f"was stopped after {timeout:g} s" if status is None else f"ended with status {status} and no summary"
+    print(f"\npytest {why}", flush=True)
+
+
+def split(arguments):
+    """(arguments on 1 rank, arguments under mpirun or None) from what the user gave."""
+    paths = [argument for argument in arguments if Path(ROOT, argument.split("::")[0]).exists()]
+    options = [argument for argument in arguments if argument not in paths]
+    if not paths:
+        return [*options, "tests"], [*options, str(PARALLEL.relative_to(ROOT))]
+    parallel = [path for path in paths if PARALLEL in (resolved := Path(ROOT, path.split("::")[0]).resolve()).parents
+                or resolved == PARALLEL]
+    return arguments, [*options, *parallel] if parallel else None
+
+
+def sum_up(tallies):
+    print()
+    for ranks, tally in tallies.items():
+        counts = ", ".join(f"{tally[outcome]} {outcome}" for outcome in COUNTED if tally[outcome]) or "no tests"
+        print(f"ranks={ranks}  {counts} in {tally['seconds']:.0f} s")
+    passed = sum(tally["passed"] for tally in tallies.values())
+    failed = sum(tally["failed"] + tally["error"] for tally in tallies.values())
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--ranks", default="1,2,4,6", help="on how many ranks, separated by commas")
+    parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for each number of ranks")
+    chosen, rest = parser.parse_known_args()
+    serial, parallel = split(rest)
+    from swmodel import launch
+
+    tallies = {}
+    for ranks in map(int, chosen.ranks.split(",")):
+        arguments = serial if ranks == 1 else parallel
+        if arguments is None:
+            continue
+        if ranks > 1 and not launch.mpi_installed():
+            print(f"\nranks={ranks}  left out: this environment has no MPI (`make setup MPI=bundled`)")
+            continue
+        tallies[ranks] = run(ranks, arguments, chosen.timeout)
+    passed, failed = sum_up(tallies)
+    if any(tally["none"] for tally in tallies.values()) and not rest:
+        sys.exit("run_tests: a part of the suite held no tests")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    if sys.argv[1:2] == ["--worker"]:
+        worker(Path(sys.argv[2]), sys.argv[3:])
+    else:
+        main()

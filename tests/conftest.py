@@ -1,0 +1,113 @@
+"""What holds in every test: float64, strict promotion of types and ranks; under mpirun, ranks that agree.
+
+Under mpirun every rank runs every test. After each phase of a test the ranks exchange their outcomes on a
+communicator of their own, so that a test fails everywhere if it fails anywhere, with the failing rank's report in the
+root's output. A rank that fails while the others wait for its message stops all of them: none hangs.
+"""
+import os
+import sys
+import time
+import zlib
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import numpy as np
+import pytest
+
+from swmodel import launch
+
+PATIENCE_FAILED = 20.0  # [s] that a rank which failed waits for the others before it stops them
+PATIENCE_PASSED = 280.0  # [s] that a rank which passed waits: less than pytest's faulthandler_timeout
+OUTCOMES = ("passed", "failed", "skipped")
+
+launch.configure_process(precision="float64", communicator="auto")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def pytest_configure(config):
+    if launch.launched_ranks() > 1:
+        world = launch.load_mpi().COMM_WORLD
+        launch.check_world(world.size)
+        config.pluginmanager.register(RankAgreement(config, world.Dup()), "rank-agreement")
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path_factory):
+    """pytest's, but one folder for all ranks."""
+    agreement = request.config.pluginmanager.get_plugin("rank-agreement")
+    name = request.node.name[:30].translate({ord(c): "_" for c in "/[]:, "})
+    if agreement is None:
+        return tmp_path_factory.mktemp(name)
+    return agreement.world.bcast(tmp_path_factory.mktemp(name) if agreement.world.rank == 0 else None)
+
+
+class RankAgreement:
+    """A pytest plugin: the ranks of `world` report the same outcome for every test, or stop together."""
+
+    def __init__(self, config, world):
+        self.config, self.world = config, world
+        self.collect_errors = []
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        what = f"{item.nodeid} ({call.when})"
+        outcomes = self._exchange(what, OUTCOMES.index(report.outcome), report.longreprtext)
+        if "failed" not in outcomes and len(set(outcomes)) == 1:
+            return report
+        texts = self.world.allgather(report.longreprtext if report.outcome == "failed" else None)
+        others = {rank: text for rank, text in enumerate(texts) if text is not None and rank != self.world.rank}
+        if report.outcome != "failed":
+            report.longrepr = _told(others) or f"the ranks disagree: {', '.join(outcomes)}"
+            report.outcome = "failed"
+        elif others:
+            report.sections.append(("on other ranks", _told(others)))
+        return report
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.collect_errors.append(report.longreprtext)
+
+    def pytest_collection_finish(self, session):
+        tests = " ".join(item.nodeid for item in session.items) or "no tests"
+        outcomes = self._exchange(tests, int(bool(self.collect_errors)), "\n".join(self.collect_errors))
+        texts = self.world.allgather("\n".join(self.collect_errors))
+        if "failed" in outcomes and not self.collect_errors:
+            pytest.exit(_told({rank: text for rank, text in enumerate(texts) if text}), returncode=2)
+
+    def _exchange(self, what, outcome, text):
+        """The outcomes of all ranks for `what`; stops every rank if one does not come, or comes with something else."""
+        mine = np.array([outcome, zlib.crc32(what.encode())])
+        everyone = np.empty((self.world.size, 2), mine.dtype)
+        request = self.world.Iallgather(mine, everyone)
+        patience = PATIENCE_FAILED if OUTCOMES[outcome] == "failed" else PATIENCE_PASSED
+        begin, pause = time.monotonic(), 1e-5
+        while not request.Test():
+            if time.monotonic() - begin > patience:
+                self._stop(f"{OUTCOMES[outcome]} {what} and the other ranks did not come within {patience:g} s", text)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+        if len(set(everyone[:, 1])) > 1 and "failed" not in (OUTCOMES[code] for code in everyone[:, 0]):
+            self._stop(f"is at {what}, and other ranks are at another test", text)
+        return [OUTCOMES[code] for code in everyone[:, 0]]
+
+    def _stop(self, message, text):
+        with self.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
+            print(f"\n{text or ''}\nrank {self.world.rank} {message}: all ranks are stopped", file=sys.stderr, flush=True)
+            sys.stdout.flush()
+        self.world.Abort(1)
+
+
+def _told(texts):
+    """The reports of other ranks, each once."""
+    ranks = {}
+    for rank, text in texts.items():
+        ranks.setdefault(text, []).append(str(rank))
+    return "\n".join(f"rank {', '.join(who)}: {_headline(text)}\n{text}" for text, who in ranks.items())
+
+
+def _headline(text):
+    """The first of the lines that say what was wrong: pytest's summary shows no more."""
+    return next((line.lstrip("E ") for line in text.splitlines() if line.startswith("E ")), "")
