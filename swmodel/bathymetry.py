@@ -19,8 +19,8 @@ import scipy.sparse
 import scipy.sparse.csgraph
 import xarray as xr
 
-from swmodel import regrid
-from swmodel.errors import ConfigError, DataError
+from . import regrid
+from .errors import ConfigError, DataError
 
 __all__ = ["Bathymetry", "read_elevation", "onto_grid", "from_depth", "as_bathymetry"]
 

@@ -19,8 +19,8 @@ import scipy.sparse
 import scipy.spatial
 import xarray as xr
 
-from swmodel.errors import ConfigError, DataError
-from swmodel.grid import POSITIONS
+from .errors import ConfigError, DataError
+from .grid import POSITIONS
 
 __all__ = ["Records", "read_field_onto", "wind_stress", "large_pond_1981", "trenberth_1990"]
 
@@ -66,13 +66,13 @@ def _has_axis(letter):
 
 def find_axis(dataset, dims, letter):
     """The name of the variable of `dataset` along x or y for a field with dimensions `dims`, or None."""
-    for rule in _has_axis(letter):
-        found = [
-            name for name, variable in dataset.variables.items()
-            if variable.dims and set(variable.dims) <= set(dims) and variable.ndim <= 2 and rule(name, variable.attrs)
-        ]
-        if found:
-            return min(found, key=lambda name: dataset[name].ndim)
+    near = {name: v for name, v in dataset.variables.items() if set(v.dims) <= set(dims)}
+    sure, likely = _has_axis(letter)[:3], _has_axis(letter)[3:]
+    for rules, ndim in ((sure, 1), (sure, 2), (likely, 1), (likely, 2)):  # true positions go before axes of indices
+        for rule in rules:
+            found = [name for name, v in near.items() if v.ndim == ndim and rule(name, v.attrs)]
+            if found:
+                return found[0]
     return None
 
 

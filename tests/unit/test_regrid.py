@@ -210,6 +210,17 @@ def test_two_dimensional_axes_are_read_if_the_grid_is_not_rotated():
         regrid.rectilinear(twisted, "z")
 
 
+def test_axes_of_indices_do_not_pass_for_positions():
+    lon, lat = np.meshgrid(np.arange(100.0, 130), np.arange(0.0, 20))
+    axes = {"y": ("y", np.arange(20.0), {"axis": "Y"}), "x": ("x", np.arange(30.0), {"axis": "X"})}
+    dataset = xr.Dataset({"z": (("y", "x"), lon), "lon": (("y", "x"), lon, {"units": "degrees_east"}),
+                          "lat": (("y", "x"), lat, {"units": "degrees_north"})}, coords=axes)
+    assert regrid.rectilinear(dataset, "z").lon.values[0] == 100.0
+    for name in "xy":
+        dataset[name].attrs = {"standard_name": f"projection_{name}_coordinate", "units": "m"}
+    assert regrid.rectilinear(dataset, "z").dims == ("y", "x")
+
+
 def test_a_file_in_kilometres_goes_onto_a_cartesian_grid():
     x, y = np.arange(-5.0, 110, 10), np.arange(-5.0, 60, 10)
     axes = {"y": ("y", y, {"units": "km"}), "x": ("x", x, {"units": "km"})}
