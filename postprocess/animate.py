@@ -52,7 +52,8 @@ def animate(dataset, path, variable="eta", gauges=(), frames_per_second=10, widt
         except subprocess.CalledProcessError as error:
             raise PlotError(f"animate: ffmpeg could not write {path} with H.264; name a .gif instead.") from error
         except OSError as error:
-            raise PlotError(f"animate: {path} cannot be written ({error.strerror or error}); name another file.") from error
+            reason = error.strerror or error
+            raise PlotError(f"animate: {path} cannot be written ({reason}); name another file.") from error
     return path
 
 

@@ -5,8 +5,9 @@
     enstrophy            sum area_q zeta^2 / 2                                                             [m2 s-2]
     potential enstrophy  sum (volume round a corner) q^2 / 2,  q = (f + zeta) / h_q                        [m s-2]
 
-These are the sums that the energy- and enstrophy-conserving schemes keep (Sadourny 1975, doi:10.1175/1520-0469(1975)032<0680:
-TDOFDM>2.0.CO;2). The streamfunction has U = -d psi/dy and V = d psi/dx, and is 0 at the first corner, in the south-west.
+These are the sums that the energy- and enstrophy-conserving schemes keep (Sadourny 1975,
+doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2). The streamfunction has U = -d psi/dy and V = d psi/dx, and is 0 at
+the first corner, in the south-west.
 """
 import numpy as np
 import xarray as xr
@@ -34,8 +35,8 @@ def budgets(dataset, gravity=None, coriolis=None, density=1025.0):
     Args:
         dataset: a file with eta, u, v and depth.
         gravity: [m s-2]; without it the file's attribute, and no potential energy where there is none.
-        coriolis: f at the corners [s-1], a number or (rows, 1); without it the rotating sphere's, and no potential enstrophy
-            on a plane.
+        coriolis: f at the corners [s-1], a number or (rows, 1); without it the rotating sphere's, and no potential
+            enstrophy on a plane.
         density: [kg m-3].
 
     Returns:
@@ -94,8 +95,7 @@ def _sums(dataset, mesh, wet, record, constants):
 def streamfunction(dataset, record=None):
     """psi [m3 s-1] at the corners (yq, xq), of one record, or of the mean over all of them.
 
-    It is exact where the flow has no divergence: a steady flow, or the mean over a long time. Land is as the file has it:
-    psi is constant on it.
+    It is exact where the flow has no divergence: a steady flow, or the mean over a long time. On land it is constant.
     """
     _need(dataset, ("u", "v"))
     mesh = mesh_of(dataset)

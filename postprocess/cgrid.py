@@ -66,7 +66,7 @@ def kinetic_energy(u, v, mesh, y_faces):
 
 
 def vorticity(u, v, mesh, wet, y_faces):
-    """zeta = dv/dx - du/dy at corners [s-1]: circulation over area; 0 where a cell round the corner is dry (free slip)."""
+    """zeta = dv/dx - du/dy at corners [s-1]: circulation over area; 0 at walls and coasts (free slip)."""
     v_west, v_east = between(v * mesh.dy, -1, mesh.periodic_x)
     u_south, u_north = between(u * mesh.dx(mesh.y), -2, mesh.periodic_y)
     # outside a closed end `between` gives zeros: those corners are not at sea, and drop out

@@ -1,4 +1,4 @@
-"""The figure of a basin's circulation: elevation, transport streamfunction, speed with arrows, and how it came about."""
+"""The figure of a basin's circulation: elevation, streamfunction, speed with arrows, and how they came about."""
 import numpy as np
 from matplotlib.colors import Normalize
 
@@ -55,8 +55,8 @@ def _heading(page, dataset, record):
     height = page.get_size_inches()[1]
     y = 1 - 0.33 / height
     page.text(0.6 / WIDTH, y, dataset.attrs.get("title", ""), fontsize=14, fontweight="bold", va="center")
-    page.text(1 - 0.35 / WIDTH, y, stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1]), fontsize=11, ha="right",
-              va="center", color=style.GREY)
+    when = stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1])
+    page.text(1 - 0.35 / WIDTH, y, when, fontsize=11, ha="right", va="center", color=style.GREY)
 
 
 def _bar(page, place, image, text, extend="both"):

@@ -43,7 +43,8 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
             holds = kind_of(dataset)
             if holds in files:
                 dataset.close()
-                raise PlotError(f"plot: {files[holds].encoding['source']} and {path} both hold {holds}; give one of them.")
+                both = f"{files[holds].encoding['source']} and {path}"
+                raise PlotError(f"plot: {both} both hold {holds}; give one of them.")
             files[holds] = dataset
         kind = _choose(files, variable) if kind == "auto" else kind
         output = _output(output, paths[0], kind)
@@ -56,7 +57,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
 def _require(*modules):
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        raise PlotError(f"plot: {', '.join(missing)} is not installed; install it with `pip install {' '.join(missing)}`.")
+        raise PlotError(f"plot: {', '.join(missing)} not installed; do so with `pip install {' '.join(missing)}`.")
 
 
 def _choose(files, variable):

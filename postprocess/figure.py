@@ -5,8 +5,17 @@ from . import style
 from .errors import PlotError
 from .files import label, mesh_of, nearest, seconds, snapshot, stamp, start_of, wet_cells
 from .gauges import draw_legend, draw_series, read_gauges
-from .maps import (add_colorbar, draw_base, draw_field, draw_gauges, draw_maximum, field_norm, keep_outer_labels,
-                   map_axes, sea_floor)
+from .maps import (
+    add_colorbar,
+    draw_base,
+    draw_field,
+    draw_gauges,
+    draw_maximum,
+    field_norm,
+    keep_outer_labels,
+    map_axes,
+    sea_floor,
+)
 
 __all__ = ["tsunami"]
 

@@ -1,7 +1,7 @@
 """What is in an output file: times, C-grid coordinates, land, and which kind of figure it calls for.
 
-Files follow CF and SGRID: centres `yh, xh` with eta, faces `xq` of u and `yq` of v, corners `yq, xq`; n + 1 faces along a
-closed or open direction, n (the east and north ones) along a periodic direction; NaN on land; time in units since the start.
+Files follow CF and SGRID: centres `yh, xh` with eta, faces `xq` of u and `yq` of v, corners `yq, xq`; n + 1 faces along
+a closed or open direction, n (the east and north ones) along a periodic one; NaN on land; time since the start.
 """
 import dataclasses
 import datetime
@@ -13,8 +13,8 @@ import xarray as xr
 
 from .errors import PlotError
 
-__all__ = ["Mesh", "kind_of", "label", "mesh_of", "nearest", "open_output", "positions", "pretty", "scaled", "seconds", "snapshot",
-           "stamp", "start_of", "wet_cells"]
+__all__ = ["Mesh", "kind_of", "label", "mesh_of", "nearest", "open_output", "positions", "pretty", "scaled", "seconds",
+           "snapshot", "stamp", "start_of", "wet_cells"]
 
 EARTH_RADIUS = 6.371e6  # [m]
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -227,7 +227,7 @@ class Mesh:
 def mesh_of(dataset):
     """The Mesh of a file with `xh` and `yh`."""
     if not {"xh", "yh"} <= set(dataset.variables):
-        raise PlotError(f"mesh_of: {_source(dataset)} has no xh and yh coordinates; give a file that a run has written.")
+        raise PlotError(f"mesh_of: {_source(dataset)} has no coordinates xh and yh; give a file that a run wrote.")
     sizes = dataset.sizes
     spherical = "degree" in dataset["xh"].attrs.get("units", "")
     x, width = _line(dataset, "xh", "xq")
@@ -242,7 +242,7 @@ def _line(dataset, centre, face):
     if centres.size > 1:
         return centres, (centres[-1] - centres[0]) / (centres.size - 1)
     if face not in dataset.variables:
-        raise PlotError(f"mesh_of: {_source(dataset)} has one cell along {centre[0]} and no {face}; its width is unknown.")
+        raise PlotError(f"mesh_of: {_source(dataset)} has one cell along {centre[0]} and no {face}; write {face} too.")
     return centres, 2 * float(dataset[face].values[-1] - centres[-1])
 
 

@@ -22,8 +22,8 @@ from . import style
 from .errors import PlotError
 from .files import seconds, start_of
 
-__all__ = ["Score", "Series", "arrival", "draw_legend", "draw_series", "figure", "peak", "read_gauges", "read_observations", "score",
-           "scores", "table", "variance_explained"]
+__all__ = ["Score", "Series", "arrival", "draw_legend", "draw_series", "figure", "peak", "read_gauges",
+           "read_observations", "score", "scores", "table", "variance_explained"]
 
 WINDOW_START = 900.0  # [s]
 WINDOW_END = 7200.0  # [s], of maxima and arrivals
@@ -138,7 +138,7 @@ def peak(series, first=WINDOW_START, last=WINDOW_END):
 
 
 def arrival(series, first=WINDOW_START, last=WINDOW_END, fraction=0.2):
-    """The first time [s] from `first` on at which `series` exceeds `fraction` of its own peak; NaN if it never rises."""
+    """The first time [s] from `first` on at which `series` exceeds `fraction` of its own peak; NaN if there is none."""
     time, value = _window(series, first, last)
     if value.size == 0 or value.max() <= 0:
         return np.nan

@@ -5,8 +5,9 @@ The spectrum E(k) of a field f in a box of sides Lx, Ly is summed over rings of 
     sum over rings of E(k) dk = mean of f^2                (for kinetic energy, mean of (u^2 + v^2) / 2)
 
 with k in rad m-1. A direction in which the box is the whole periodic domain is transformed as it is; in any other one
-the mean is taken out and a Hann window laid over the box, whose loss of variance is put back (Harris 1978, doi:10.1109/PROC.1978.10837).
-u and v are transformed on their own faces: averaging them to centres would lose the shortest waves.
+the mean is taken out and a Hann window laid over the box, whose loss of variance is put back (Harris 1978,
+doi:10.1109/PROC.1978.10837). u and v are transformed on their own faces: averaging them to centres would lose the
+shortest waves.
 """
 import numpy as np
 import xarray as xr
@@ -67,7 +68,8 @@ def _density(dataset, mesh, name, record, box):
     # of n + 1 faces, the east and north ones of the cells in the box
     values = values[values.shape[0] - mesh.y.size:, values.shape[1] - mesh.x.size:][rows, columns]
     if min(values.shape) < 8:
-        raise PlotError(f"wavenumber_spectrum: the box holds {values.shape[1]} x {values.shape[0]} cells; it needs 8 a side.")
+        rows, columns = values.shape
+        raise PlotError(f"wavenumber_spectrum: the domain has {columns} x {rows} cells; 8 a side are needed.")
     if not np.isfinite(values).all():
         raise PlotError(f"wavenumber_spectrum: there is land in the box, or {name} is not finite; choose a box at sea.")
     whole_y = mesh.periodic_y and values.shape[0] == mesh.y.size

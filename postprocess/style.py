@@ -1,4 +1,6 @@
 """What all figures share: type, line weights, and colours that every eye can tell apart."""
+import warnings
+
 import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -59,8 +61,10 @@ def applied():
 def colormap(name):
     """cmocean's map of that name, or matplotlib's nearest to it where cmocean is not installed."""
     try:
-        import cmocean
-    except ImportError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # what it says to matplotlib is not for our users
+            import cmocean
+    except (ImportError, TypeError):  # not installed, or too old for this matplotlib
         return mpl.colormaps[_FALLBACK.get(name, "viridis")].copy()
     return cmocean.cm.cmap_d[name].copy()
 

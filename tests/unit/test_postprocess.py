@@ -1,0 +1,525 @@
+"""Figures and diagnostics of output files: the numbers are right, the figures are there, mistakes are explained."""
+import ast
+import datetime
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+xr = pytest.importorskip("xarray")
+matplotlib = pytest.importorskip("matplotlib")
+
+import postprocess  # noqa: E402
+from postprocess import budgets, files, gauges, maps, spectra, style  # noqa: E402
+from postprocess.cli import main, plot  # noqa: E402
+from postprocess.errors import PlotError  # noqa: E402
+
+RADIUS = 6.371e6
+START = "seconds since 2011-03-11 05:46:23"
+
+
+def lines(low, high, n, periodic):
+    """(centres, faces) of n cells: n + 1 faces in a closed direction, the n east or north ones in a periodic one."""
+    edges = np.linspace(low, high, n + 1)
+    return 0.5 * (edges[1:] + edges[:-1]), edges[1:] if periodic else edges
+
+
+def output(x=(0.0, 1e6), y=(0.0, 1e6), nx=20, ny=16, periodic="", spherical=False, times=(0.0,), units=START, **fields):
+    """A dataset as a run writes it; fields are functions of (t, x, y), or numbers, at their own points."""
+    xh, xq = lines(*x, nx, "x" in periodic)
+    yh, yq = lines(*y, ny, "y" in periodic)
+    names = ("degrees_east", "degrees_north") if spherical else ("m", "m")
+    coords = {"time": ("time", np.asarray(times, float), {"units": units})}
+    coords |= {n: (n, v, {"units": names[n[0] == "y"]}) for n, v in (("xh", xh), ("xq", xq), ("yh", yh), ("yq", yq))}
+    places = {"u": ("yh", "xq"), "v": ("yq", "xh"), "vorticity": ("yq", "xq")}
+    long_names = {"eta": "sea surface elevation", "maximum_elevation": "maximum sea surface elevation"}
+    data = {}
+    for name, function in fields.items():
+        at_y, at_x = places.get(name, ("yh", "xh"))
+        where = coords[at_x][1][None, :], coords[at_y][1][:, None]
+        attrs = {"units": "m s-1" if name in "uv" else "m", "long_name": long_names.get(name, name)}
+        value = function if callable(function) else lambda t, x, y, number=function: number + 0 * x + 0 * y
+        if name in ("depth", "maximum_elevation", "arrival_time"):
+            data[name] = ((at_y, at_x), value(0.0, *where), attrs)
+        else:
+            data[name] = (("time", at_y, at_x), np.stack([value(t, *where) for t in times]), attrs)
+    return xr.Dataset(data, coords)
+
+
+def gauge_output(times, series, units=START):
+    """A CF timeSeries dataset; `series` {name: values}."""
+    n = len(series)
+    return xr.Dataset(
+        {"eta": (("time", "gauge"), np.array(list(series.values())).T, {"units": "m"})},
+        {"time": ("time", np.asarray(times, float), {"units": units}),
+         "gauge_name": ("gauge", list(series), {"cf_role": "timeseries_id"}),
+         "longitude": ("gauge", 144.0 + np.arange(n), {"standard_name": "longitude"}),
+         "latitude": ("gauge", 38.0 + np.arange(n), {"standard_name": "latitude"})},
+        {"featureType": "timeSeries"})
+
+
+def island(x, y):
+    return (x - 143) ** 2 + (y - 38) ** 2 < 4
+
+
+@pytest.fixture
+def tsunami(tmp_path):
+    """Paths of fields, maxima and gauges of three hours on the sphere, with an island."""
+    def wave(t, x, y):
+        r = np.hypot(x - 147, y - 38)
+        return np.where(island(x, y), np.nan, 0.5 * np.cos(2 * (r - t / 1800)) * np.exp(-((r - t / 1800) ** 2)))
+
+    sphere = dict(x=(140, 155), y=(32, 44), nx=30, ny=24, spherical=True)
+    times = np.arange(0, 10801, 900.0)
+    depth = lambda t, x, y: np.where(island(x, y), np.nan, 4000.0 + 100 * x)  # noqa: E731
+    fields = output(times=times, eta=wave, depth=depth, **sphere).assign_attrs(title="A wave")
+    distance = lambda x, y: np.where(island(x, y), np.nan, np.hypot(x - 147, y - 38))  # noqa: E731
+    maxima = output(maximum_elevation=lambda t, x, y: np.exp(-distance(x, y)),
+                    arrival_time=lambda t, x, y: 1800 * distance(x, y), **sphere)
+    t = np.arange(0, 10801, 20.0)
+    points = gauge_output(t, {"DART 1": np.sin(t / 600), "KPG1": 0.3 * np.sin(t / 400)})
+    paths = [tmp_path / f"{name}.nc" for name in ("run", "maxima", "gauges")]
+    for dataset, path in zip((fields, maxima, points), paths):
+        dataset.to_netcdf(path)
+    return paths
+
+
+@pytest.fixture
+def gyre(tmp_path):
+    """A file of a slow flow on a plane: a month, u and v from one streamfunction."""
+    def psi(x, y):
+        return 2e4 * np.sin(np.pi * x / 1e6) * np.sin(2 * np.pi * y / 1e6)
+
+    step = 1e6 / 20
+    path = tmp_path / "gyre.nc"
+    output(nx=20, ny=20, times=np.arange(4) * 10 * 86400.0, units="seconds", depth=1000.0,
+           eta=lambda t, x, y: 1e-6 * t * np.sin(np.pi * x / 1e6) * np.sin(2 * np.pi * y / 1e6),
+           u=lambda t, x, y: -(t / 2.6e6) * (psi(x, y + step / 2) - psi(x, y - step / 2)) / step / 1000,
+           v=lambda t, x, y: (t / 2.6e6) * (psi(x + step / 2, y) - psi(x - step / 2, y)) / step / 1000).to_netcdf(path)
+    return path
+
+
+def assert_drawn(path, least=200):
+    """A picture of sensible size that is not blank."""
+    from matplotlib.image import imread
+
+    picture = imread(path)[..., :3]
+    assert min(picture.shape[:2]) >= least
+    assert picture.std() > 0.02
+
+
+# -- budgets ----------------------------------------------------------------------------------------------------------
+
+
+def test_areas_of_a_sphere_sum_to_its_surface():
+    mesh = files.mesh_of(output(x=(0, 360), y=(-90, 90), nx=12, ny=9, periodic="x", spherical=True, eta=0.0))
+    assert mesh.periodic_x and not mesh.periodic_y
+    np.testing.assert_allclose(mesh.area.sum() * 12, 4 * np.pi * RADIUS**2, rtol=1e-14)
+
+
+def test_uniform_flow_has_its_exact_energy_on_a_periodic_plane():
+    sums = budgets.budgets(output(periodic="xy", u=0.3, v=-0.4, eta=1.5, depth=98.5, nx=7, ny=5), gravity=10.0)
+    np.testing.assert_allclose(sums["kinetic_energy"], 1025.0 * 1e12 * 100 * 0.125, rtol=1e-13)
+    np.testing.assert_allclose(sums["potential_energy"], 1025.0 * 10 * 1e12 * 1.5**2 / 2, rtol=1e-13)
+    np.testing.assert_allclose(sums["volume"], 1e14, rtol=1e-13)
+    np.testing.assert_allclose(sums["mean_elevation"], 1.5, rtol=1e-13)
+    np.testing.assert_allclose(sums["enstrophy"], 0.0, atol=1e-20)
+
+
+def test_energy_and_enstrophy_of_solid_body_rotation_converge_at_second_order():
+    speed, depth, omega = 10.0, 4000.0, budgets.EARTH_ROTATION
+    turn = lambda t, x, y: speed * np.cos(np.deg2rad(y)) + 0 * x  # noqa: E731
+    exact = {"kinetic_energy": 1025.0 * depth * speed**2 * 4 * np.pi * RADIUS**2 / 3,
+             "enstrophy": 8 * np.pi * speed**2 / 3,
+             "potential_enstrophy": 8 * np.pi * RADIUS**2 * (omega + speed / RADIUS) ** 2 / 3 / depth}
+    errors = []
+    for n in (12, 24):
+        sums = budgets.budgets(output(x=(0, 360), y=(-90, 90), nx=2 * n, ny=n, periodic="x", spherical=True,
+                                      u=turn, v=0.0, eta=0.0, depth=depth))
+        errors.append([abs(float(sums[name][0]) / value - 1) for name, value in exact.items()])
+    ratio = np.array(errors[0]) / np.array(errors[1])
+    assert (np.array(errors[1]) < 0.02).all()
+    assert (ratio > 3.5).all(), ratio
+
+
+def test_land_holds_no_water_and_no_energy():
+    half = lambda t, x, y: np.where(x < 5e5, 10.0, np.nan) + 0 * y  # noqa: E731
+    still = lambda t, x, y: np.where((x > 0) & (x < 4.9e5), 0.2, np.nan) + 0 * y  # noqa: E731
+    sums = budgets.budgets(output(eta=lambda t, x, y: 0 * half(t, x, y), depth=half, u=still, v=np.nan))
+    np.testing.assert_allclose(sums["volume"], 0.5e12 * 10)
+    faces = 9 * 16  # of those 11 columns of faces, the wall and the coast stand still
+    np.testing.assert_allclose(sums["kinetic_energy"], 1025.0 * 10 * (5e4 * 6.25e4) * faces * 0.2**2 / 2)
+
+
+def test_vorticity_in_the_file_goes_before_that_of_free_slip():
+    sums = budgets.budgets(output(periodic="xy", u=0.0, v=0.0, eta=0.0, depth=1.0, vorticity=2e-5))
+    np.testing.assert_allclose(sums["enstrophy"], 0.5 * 4e-10 * 1e12)
+
+
+@pytest.mark.parametrize("periodic", ["", "x", "xy"])
+def test_streamfunction_is_recovered_from_its_own_transports(periodic):
+    rng = np.random.default_rng(1)
+    nx, ny, depth = 6, 5, 50.0
+    shape = ny + ("y" not in periodic), nx + ("x" not in periodic)
+    psi = rng.normal(size=shape)
+    if "x" not in periodic:
+        psi[:, [0, -1]] = 0.0
+    if "y" not in periodic:
+        psi[[0, -1]] = 0.0
+    dx, dy = 1e6 / nx, 1e6 / ny
+    down = psi - np.roll(psi, 1, 0) if "y" in periodic else np.diff(psi, axis=0)
+    along = psi - np.roll(psi, 1, 1) if "x" in periodic else np.diff(psi, axis=1)
+    data = output(nx=nx, ny=ny, periodic=periodic, eta=0.0, depth=depth,
+                  u=lambda t, x, y: -down / dy / depth, v=lambda t, x, y: along / dx / depth)
+    found = budgets.streamfunction(data, 0)
+    assert found.dims == ("yq", "xq")
+    np.testing.assert_allclose(found, psi - psi[0, 0], atol=1e-12)
+    np.testing.assert_allclose(budgets.gyre_transport(data), np.abs(psi - psi[0, 0]).max())
+
+
+def test_transport_through_any_section_is_the_difference_of_the_streamfunction(gyre):
+    data = files.open_output(gyre)
+    psi = budgets.streamfunction(data.assign(eta=0 * data["eta"]), -1)
+    data = data.assign(eta=0 * data["eta"])
+    for start, end in [((0, 2.5e5), (4e5, 2.5e5)), ((1e5, 9e5), (7e5, 1e5)), ((5e5, 0), (5e5, 4e5))]:
+        ends = [psi.sel(xq=p[0], yq=p[1], method="nearest") for p in (start, end)]
+        moved = budgets.transport(data, start, end)
+        np.testing.assert_allclose(moved[-1], ends[0] - ends[1], rtol=1e-11, atol=1e-6)
+
+
+def test_eastward_flow_is_to_the_right_of_a_section_that_goes_north():
+    data = output(u=0.1, v=0.0, eta=0.0, depth=1000.0, nx=10, ny=10)
+    np.testing.assert_allclose(budgets.transport(data, (5e5, 2e5), (5e5, 7e5)), 0.1 * 1000 * 5e5)
+    np.testing.assert_allclose(budgets.transport(data, (5e5, 7e5), (5e5, 2e5)), -0.1 * 1000 * 5e5)
+
+
+def test_section_outside_the_domain_is_refused():
+    with pytest.raises(PlotError, match="outside the domain"):
+        budgets.transport(output(u=0.0, v=0.0, eta=0.0, depth=1.0), (0, 0), (2e6, 0))
+
+
+# -- spectra ----------------------------------------------------------------------------------------------------------
+
+
+def integral(spectrum, width):
+    return float(spectrum.sum()) * width
+
+
+def test_periodic_spectrum_holds_all_of_the_kinetic_energy():
+    rng = np.random.default_rng(2)
+    u, v = rng.normal(size=(2, 16, 20))
+    data = output(y=(0, 0.8e6), periodic="xy", u=lambda *_: u - u.mean(), v=lambda *_: v - v.mean())
+    spectrum = spectra.wavenumber_spectrum(data)
+    energy = 0.5 * (u.var() + v.var())
+    np.testing.assert_allclose(integral(spectrum, 2 * np.pi / 0.8e6), energy, rtol=1e-12)
+    assert spectrum.attrs["units"] == "m3 s-2"
+
+
+def test_a_single_wave_is_found_at_its_wavenumber():
+    k = 2 * np.pi * 5 / 1e6
+    data = output(nx=64, ny=64, periodic="xy", eta=lambda t, x, y: 3 * np.cos(k * x) + 0 * y)
+    spectrum = spectra.wavenumber_spectrum(data, "eta")
+    assert float(spectrum["wavenumber"][spectrum.values.argmax()]) == pytest.approx(k, rel=0.1)
+    np.testing.assert_allclose(integral(spectrum, 2 * np.pi / 1e6), 4.5, rtol=1e-12)
+    assert float(spectrum.max()) * 2 * np.pi / 1e6 > 0.999 * 4.5
+
+
+def test_a_window_keeps_the_variance_of_a_box_in_a_closed_basin():
+    k = 2 * np.pi * 9.3 / 1e6
+    data = output(nx=80, ny=80, eta=lambda t, x, y: 7 + 2 * np.cos(k * x + 0.4 * k * y))
+    spectrum = spectra.wavenumber_spectrum(data, "eta")
+    np.testing.assert_allclose(integral(spectrum, 2 * np.pi / 1e6), 2.0, rtol=0.01)
+    assert float(spectrum["wavenumber"][spectrum.values.argmax()]) == pytest.approx(np.hypot(1, 0.4) * k, rel=0.06)
+
+
+def test_spectra_refuse_land_and_small_boxes():
+    data = output(nx=40, ny=40, eta=lambda t, x, y: np.where(x < 4e5, np.nan, 1.0 + 0 * y))
+    with pytest.raises(PlotError, match="land in the box"):
+        spectra.wavenumber_spectrum(data, "eta")
+    assert np.isfinite(spectra.wavenumber_spectrum(data, "eta", box=((5e5, 1e6), (0, 1e6)))).all()
+    with pytest.raises(PlotError, match="box holds 4 cells along x"):
+        spectra.wavenumber_spectrum(data, "eta", box=((5e5, 6e5), (0, 1e6)))
+
+
+def test_frequency_spectrum_finds_the_period_and_the_variance_of_a_tide():
+    t = np.arange(0, 20 * 3600, 30.0)
+    value = np.sin(2 * np.pi * t / 1200)
+    value[50:53] = np.nan
+    frequency, power = spectra.frequency_spectrum(gauges.Series("a", t, value), segments=5)
+    assert 1 / frequency[power.argmax()] == pytest.approx(1200, rel=0.05)
+    np.testing.assert_allclose(power.sum() * (frequency[1] - frequency[0]), 0.5, rtol=0.03)
+
+
+# -- gauges -----------------------------------------------------------------------------------------------------------
+
+
+def pulse(t, height=1.0, arrives=3600.0):
+    return height * np.exp(-(((t - arrives - 600) / 300) ** 2))
+
+
+def test_a_perfect_model_explains_everything_and_no_model_nothing():
+    t = np.arange(0, 7200, 4.0)
+    observed = gauges.Series("a", t, pulse(t))
+    for model, share in ((pulse(t), 1.0), (0 * t, 0.0), (pulse(t) + 0.3, 1.0), (-pulse(t), -3.0)):
+        found, window = gauges.variance_explained(gauges.Series("a", t, model), observed)
+        np.testing.assert_allclose(found, share, atol=1e-12)
+        assert window == (900.0, 7196.0)
+
+
+def test_records_before_900_seconds_count_nowhere():
+    t = np.arange(0, 7201, 4.0)
+    shaken = pulse(t) + np.where(t < 900, 5 * np.sin(t), 0)
+    row = gauges.score(gauges.Series("a", t, pulse(t)), gauges.Series("a", t, shaken))
+    assert row.variance_explained == 1.0
+    assert row.arrival == row.observed_arrival
+    assert row.maximum == row.observed_maximum == 1.0
+
+
+def test_arrival_is_the_first_time_above_a_fifth_of_the_maximum_before_two_hours():
+    t = np.arange(0, 12001, 1.0)
+    value = np.where(t >= 3000, 0.19, 0.0) + np.where(t >= 4000, 0.02, 0) + np.where(t >= 5000, 0.79, 0)
+    value[t > 7200] = 50.0
+    series = gauges.Series("a", t, value)
+    assert gauges.peak(series) == pytest.approx(1.0)
+    assert gauges.arrival(series) == 4000.0
+
+
+def test_late_records_gaps_and_other_sampling_are_bridged():
+    t = np.arange(0, 7201, 7.0)
+    value = pulse(t)
+    value[300:310] = np.nan
+    at = np.arange(3000, 9000, 60.0)
+    seen = pulse(at)
+    seen[5] = np.nan
+    share, window = gauges.variance_explained(gauges.Series("a", t, value), gauges.Series("a", at, seen))
+    assert share > 0.999
+    assert window == (3000.0, 7140.0 + 60.0 * (t[-1] >= 7200))
+
+
+def test_nothing_in_common_gives_no_figure_rather_than_an_error():
+    t = np.arange(0, 600, 4.0)
+    row = gauges.score(gauges.Series("a", t, pulse(t)), gauges.Series("a", t + 1e5, np.full(t.size, np.nan)))
+    assert np.isnan([row.variance_explained, row.arrival, row.observed_maximum]).all()
+    assert gauges.table([row]).splitlines()[-1].split() == ["a", *"--------"]
+
+
+def test_the_table_has_a_row_for_each_gauge_with_or_without_a_record():
+    t = np.arange(0, 7201, 4.0)
+    series = [gauges.Series(n, t, pulse(t, 0.9)) for n in ("seen", "unseen")]
+    text = gauges.table(gauges.scores(series, {"seen": gauges.Series("seen", t, pulse(t))}))
+    assert text.splitlines()[2].split() == ["seen", "63.7", "63.7", "+0.0", "0.900", "1.000", "0.90", "0.99",
+                                            "15", "to", "120"]
+    assert text.splitlines()[3].split() == ["unseen", "63.7", "-", "-", "0.900", "-", "-", "-", "-"]
+
+
+def test_csv_files_are_found_by_name_and_read_in_any_order(tmp_path):
+    (tmp_path / "21418.csv").write_text("time_s,elevation_m\n8,0.3\n4,\n0,0.1\n")
+    (tmp_path / "other.csv").write_text("nonsense\n")
+    found = gauges.read_observations(tmp_path, ["DART 21418", "KPG1"])
+    assert list(found) == ["DART 21418"]
+    np.testing.assert_array_equal(found["DART 21418"].time, [0, 4, 8])
+    np.testing.assert_array_equal(found["DART 21418"].value, [0.1, np.nan, 0.3])
+
+
+def test_observations_that_cannot_be_used_are_explained(tmp_path):
+    with pytest.raises(PlotError, match="is no folder"):
+        gauges.read_observations(tmp_path / "nowhere", ["a"])
+    with pytest.raises(PlotError, match="no CSV file in .* named after one of the gauges a, b"):
+        gauges.read_observations(tmp_path, ["a", "b"])
+    (tmp_path / "a.csv").write_text("seconds,metres\n1,2\n")
+    with pytest.raises(PlotError, match="columns time_s and elevation_m"):
+        gauges.read_observations(tmp_path, ["a"])
+
+
+def test_gauges_are_read_with_their_names_and_places():
+    first, second = gauges.read_gauges(gauge_output([0, 1], {"KPG1": [1.0, 2.0], "DART 21418": [3.0, np.nan]}))
+    assert (first.name, first.x, first.y) == ("KPG1", 144.0, 38.0)
+    assert second.name == "DART 21418"
+    np.testing.assert_array_equal(second.value, [3.0, np.nan])
+
+
+# -- files and maps ---------------------------------------------------------------------------------------------------
+
+
+def test_times_are_told_as_people_say_them():
+    start = datetime.datetime(2011, 3, 11, 5, 46, 23)
+    assert files.stamp(5400, start) == "T+01:30 (07:16 UTC)"
+    assert files.stamp(5400) == "T+01:30"
+    assert files.stamp(0, None, 40 * 86400) == "day 0"
+    assert files.stamp(31.5 * 86400, start) == "day 31.5 (2011-04-11)"
+    assert files.stamp(2.5 * 365.25 * 86400) == "year 2.5"
+
+
+def test_times_become_seconds_whatever_their_unit():
+    assert files.seconds(output(times=(0, 2), units="hours since 2011-03-11 05:46:23", eta=0.0)).tolist() == [0, 7200]
+    assert files.start_of(output(eta=0.0)) == datetime.datetime(2011, 3, 11, 5, 46, 23)
+    assert files.start_of(output(units="seconds", eta=0.0)) is None
+    with pytest.raises(PlotError, match="fortnights"):
+        files.seconds(output(units="fortnights", eta=0.0))
+
+
+def test_limits_are_symmetric_and_leave_out_a_lone_extreme():
+    values = np.append(np.linspace(-1, 1, 10001), [80.0, np.nan])
+    low, high = style.limits(values)
+    assert low == -high
+    assert 0.98 < high < 1.01
+    assert style.limits(np.linspace(0.01, 5, 100))[0] == 0.0
+    assert style.limits(np.full(4, np.nan)) == (-1.0, 1.0)
+    assert style.limits(np.zeros(4)) == (-1.0, 1.0)
+
+
+def test_a_map_at_60_degrees_is_twice_as_tall_as_one_at_the_equator():
+    spans = [files.mesh_of(output(x=(0, 10), y=(m - 5, m + 5), spherical=True, eta=0.0)) for m in (0, 60)]
+    assert spans[1].aspect / spans[0].aspect == pytest.approx(2.0)
+    assert files.mesh_of(output(eta=0.0)).aspect == 1.0
+
+
+def test_faces_of_a_closed_direction_are_drawn_half_a_cell_beyond_its_ends():
+    data = output(nx=4, ny=4, u=1.0, eta=0.0)
+    mesh = files.mesh_of(data)
+    axes = style.new_figure(3, 3).add_axes((0, 0, 1, 1))
+    image = maps.draw_field(axes, mesh, files.snapshot(data, "u", 0), None, "viridis")
+    assert image.get_extent() == [-125.0, 1125.0, 0.0, 1000.0]  # km
+
+
+def test_isochrones_stand_every_half_hour_and_carry_their_time(tsunami):
+    data = files.open_output(tsunami[1])
+    axes = style.new_figure(6, 6).add_axes((0, 0, 1, 1))
+    maps.draw_maximum(axes, data)
+    shown = {text.get_text() for text in axes.texts}
+    assert {"1:00", "1:30", "2:00"} <= shown
+    assert all(text.split(":")[1] in ("00", "30") for text in shown)
+
+
+def test_land_is_grey_and_opaque_and_water_is_clear():
+    wet = np.ones((9, 9), bool)
+    wet[3:6, 3:6] = False
+    colours = maps._land(wet)
+    assert (colours[wet][:, 3] == 0).all() and (colours[~wet][:, 3] == 1).all()
+    assert np.ptp(colours[~wet][:, :3], axis=1).max() < 0.02
+    assert colours[4, 4, 0] > colours[3, 3, 0]
+
+
+def test_units_are_set_with_raised_exponents():
+    assert files.pretty("m s-1") == "m s⁻¹"
+    assert files.label(output(eta=0.0)["eta"]) == "Sea surface elevation [m]"
+    assert files.scaled(np.array([2.5e15]), "J") == (2.5, "10¹⁵ J")
+
+
+# -- plot -------------------------------------------------------------------------------------------------------------
+
+
+def test_plot_makes_one_page_of_a_tsunami_from_its_three_files(tsunami, tmp_path, capsys):
+    (tmp_path / "kpg1.csv").write_text("time_s,elevation_m\n" + "".join(
+        f"{t},{0.3 * np.sin(t / 400)}\n" for t in range(1020, 6961, 60)))
+    drawn = plot(tsunami, observations=tmp_path)
+    assert drawn == tmp_path / "run.tsunami.png"
+    assert_drawn(drawn, 800)
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("KPG1"))
+    assert row.split()[7:] == ["1.00", "17", "to", "116"]
+
+
+@pytest.mark.parametrize("chosen, kind", [([0], "maps"), ([1], "maximum"), ([2], "gauges"), ([0, 1], "tsunami"),
+                                          ([2, 0], "tsunami")])
+def test_plot_chooses_the_figure_by_what_the_files_hold(tsunami, chosen, kind):
+    paths = [tsunami[n] for n in chosen]
+    drawn = plot(paths)
+    assert drawn.name == f"{paths[0].stem}.{kind}.png"
+    assert_drawn(drawn)
+
+
+@pytest.mark.parametrize("kind", ["auto", "budgets", "spectrum", "maps"])
+def test_plot_draws_a_slow_flow(gyre, kind):
+    drawn = plot(gyre, kind=kind, variable="u" if kind == "maps" else None)
+    assert drawn.name == f"gyre.{'circulation' if kind == 'auto' else kind}.png"
+    assert_drawn(drawn)
+
+
+def test_spectra_of_gauges_are_drawn(tsunami, tmp_path):
+    assert_drawn(plot(tsunami[2], output=tmp_path / "s.png", kind="spectrum"))
+
+
+def test_an_animation_has_a_frame_for_every_record(gyre, tmp_path):
+    from PIL import Image
+
+    drawn = plot(gyre, output=tmp_path / "a.gif", kind="animation")
+    with Image.open(drawn) as picture:
+        assert picture.n_frames == 4
+
+
+def test_mp4_without_ffmpeg_is_refused_and_gif_is_the_default(gyre, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(PlotError, match="needs ffmpeg.*name a .gif"):
+        plot(gyre, output=tmp_path / "a.mp4", kind="animation")
+    assert postprocess.cli._output(None, gyre, "animation").name == "gyre.animation.gif"
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+def test_mp4_is_written_whatever_the_size_of_the_picture(tsunami, tmp_path):
+    drawn = plot(tsunami[0], output=tmp_path / "a.mp4", kind="animation")
+    assert drawn.read_bytes()[4:8] == b"ftyp"
+
+
+@pytest.mark.parametrize("options, says", [
+    ({"kind": "sculpture"}, "kind 'sculpture' is not one of auto, tsunami"),
+    ({"variable": "salinity"}, "no variable 'salinity'; it has depth, eta"),
+    ({"times": [1e6]}, "time 1e\\+06 s is not in .* from 0 to 10800 s"),
+    ({"kind": "maximum"}, "needs a file of maxima; the ones given hold fields"),
+    ({"kind": "circulation"}, "the file lacks u, v"),
+    ({"kind": "budgets"}, "the file lacks u, v"),
+    ({"output": "nowhere/a.png"}, "folder nowhere of a.png does not exist"),
+    ({"output": "picture.xyz"}, "does not end in a format"),
+    ({"observations": "."}, "observations were given without a gauge file"),
+])  # fmt: skip
+def test_what_cannot_be_drawn_is_said_in_one_sentence(tsunami, options, says):
+    with pytest.raises(PlotError, match=says) as error:
+        plot(tsunami[0], **options)
+    assert str(error.value).endswith(".") and "\n" not in str(error.value)
+
+
+def test_files_that_are_no_output_are_named(tmp_path, tsunami):
+    with pytest.raises(PlotError, match="nothing.nc is no file"):
+        plot(tmp_path / "nothing.nc")
+    (tmp_path / "text.nc").write_text("no netCDF")
+    with pytest.raises(PlotError, match="text.nc cannot be read as netCDF"):
+        plot(tmp_path / "text.nc")
+    xr.Dataset({"a": ("x", [1.0])}).to_netcdf(tmp_path / "other.nc")
+    with pytest.raises(PlotError, match="other.nc holds no field, maxima or gauges"):
+        plot(tmp_path / "other.nc")
+    with pytest.raises(PlotError, match="both hold fields; give one of them"):
+        plot([tsunami[0], tsunami[0]])
+    with pytest.raises(PlotError, match="no file was given"):
+        plot([])
+
+
+def test_the_command_line_prints_the_path_or_the_mistake(tsunami, tmp_path, capsys):
+    assert main([str(tsunami[1]), "-o", str(tmp_path / "m.pdf")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "m.pdf")
+    assert (tmp_path / "m.pdf").read_bytes().startswith(b"%PDF")
+    assert main([str(tmp_path / "nothing.nc")]) == 1
+    assert capsys.readouterr().err.startswith("error: open_output: ")
+
+
+def test_figures_leave_the_users_settings_alone(tsunami):
+    before = dict(matplotlib.rcParams)
+    plot(tsunami[1])
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_without_cmocean_there_are_colour_maps_all_the_same(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cmocean", None)
+    assert style.colormap("balance").name == "RdBu_r"
+    assert style.colormap("dense").N > 100
+
+
+def test_the_package_imports_no_model():
+    folder = pathlib.Path(postprocess.__file__).parent
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                assert node.level < 2, path
+                names = [node.module or ""] if node.level == 0 else []
+            assert not {name.split(".")[0] for name in names} & {"swmodel", "jax", "postprocess"}, path
+            assert not any(name.startswith("matplotlib.pyplot") for name in names), path
