@@ -76,8 +76,10 @@ def seconds(dataset):
 
 def start_of(dataset):
     """The date at which the time axis starts, or None where the file gives none that means anything."""
-    since = dataset["time"].attrs.get("units", "") if "time" in dataset.variables else ""
-    _, _, date = since.partition(" since ")
+    attributes = dataset["time"].attrs if "time" in dataset.variables else {}
+    if attributes.get("comment", "").startswith("nominal"):
+        return None
+    _, _, date = attributes.get("units", "").partition(" since ")
     date = date.strip().removesuffix("UTC").removesuffix("Z").strip()
     try:
         start = datetime.datetime.fromisoformat(date)
@@ -234,7 +236,8 @@ def mesh_of(dataset):
     y, height = _line(dataset, "yh", "yq")
     return Mesh(x, y, width, height, spherical,
                 sizes.get("xq") == sizes["xh"], sizes.get("yq") == sizes["yh"],
-                float(dataset.attrs.get("radius", EARTH_RADIUS)))
+                next((float(v.attrs["earth_radius"]) for v in dataset.variables.values()
+                      if "earth_radius" in v.attrs), EARTH_RADIUS))
 
 
 def _line(dataset, centre, face):

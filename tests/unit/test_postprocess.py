@@ -118,6 +118,11 @@ def test_areas_of_a_sphere_sum_to_its_surface():
     np.testing.assert_allclose(mesh.area.sum() * 12, 4 * np.pi * RADIUS**2, rtol=1e-14)
 
 
+def test_the_radius_of_the_sphere_is_that_of_the_file():
+    data = output(x=(0, 10), y=(0, 10), spherical=True, eta=0.0).assign(crs=((), 0, {"earth_radius": 1000.0}))
+    assert files.mesh_of(data).dy == pytest.approx(1000.0 * np.deg2rad(10 / 16))
+
+
 def test_uniform_flow_has_its_exact_energy_on_a_periodic_plane():
     sums = budgets.budgets(output(periodic="xy", u=0.3, v=-0.4, eta=1.5, depth=98.5, nx=7, ny=5), gravity=10.0)
     np.testing.assert_allclose(sums["kinetic_energy"], 1025.0 * 1e12 * 100 * 0.125, rtol=1e-13)
@@ -355,6 +360,9 @@ def test_times_become_seconds_whatever_their_unit():
     assert files.seconds(output(times=(0, 2), units="hours since 2011-03-11 05:46:23", eta=0.0)).tolist() == [0, 7200]
     assert files.start_of(output(eta=0.0)) == datetime.datetime(2011, 3, 11, 5, 46, 23)
     assert files.start_of(output(units="seconds", eta=0.0)) is None
+    nominal = output(units="seconds since 2000-01-01", eta=0.0)
+    nominal["time"].attrs["comment"] = "nominal date: the run has no calendar"
+    assert files.start_of(nominal) is None
     with pytest.raises(PlotError, match="fortnights"):
         files.seconds(output(units="fortnights", eta=0.0))
 
