@@ -7,7 +7,7 @@ __all__ = ["mistakes_between"]
 
 def mistakes_between(sections):
     """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
-    checks = (_coriolis, _formulas, _boundaries, _places, _files, _intervals, _source)
+    checks = (_coriolis, _formulas, _boundaries, _places, _files, _intervals)
     return [mistake for check in checks for mistake in check(sections)]
 
 
@@ -80,6 +80,9 @@ def _places(sections):
         places += [(("output", "gauges", "positions", name), at) for name, at in output.gauges.positions.items()]
     if initial is not None and initial.type == "gaussian":
         places.append((("initial", "centre"), initial.centre))
+    source = sections.get("source")
+    for index, fault in enumerate(() if source is None else source.faults):
+        places.append((("source", "faults", index, "longitude"), (fault.longitude, fault.latitude)))
     for path, place in places if grid is not None else ():
         if why := _not_on(grid, place):
             yield Mistake(path, why)
@@ -128,8 +131,3 @@ def _intervals(sections):
     for path, seconds in intervals:
         if seconds < stepper.dt:
             yield Mistake(path, f"{seconds:g} s is shorter than the time step of {stepper.dt:g} s; use a multiple of it")
-
-
-def _source(sections):
-    if sections.get("source") is not None and _spherical(sections) is False:
-        yield Mistake(("source",), "faults are placed by longitude and latitude, so they need a spherical grid")

@@ -7,12 +7,13 @@ from pydantic import BaseModel, ValidationError, create_model
 
 from ..errors import ConfigError, DataError
 from .consistency import mistakes_between
+from .dump import dump
 from .locate import key_lines, line_of
 from .mistakes import Mistake, from_pydantic, nearest
 from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Model, NoRotation, Stepper
 from .scenario import Initial, Output, Rest, Run, Source
 
-__all__ = ["Experiment", "Draft", "read", "load"]
+__all__ = ["Experiment", "Draft", "Override", "read", "load", "understand"]
 
 
 class Experiment(BaseModel):
@@ -34,9 +35,9 @@ class Experiment(BaseModel):
 
 @dataclasses.dataclass(frozen=True)
 class Override:
-    """`--set stepper.dt=300`: `value` goes to the key at `path`."""
+    """`value` goes to the key at `path`; `option` is how it stood on the command line, as "--set stepper.dt=300"."""
 
-    text: str
+    option: str
     path: tuple
     value: object
 
@@ -47,18 +48,27 @@ class Draft:
 
     Attributes:
         file: its path as the user named it.
+        folder: what the paths in it are relative to.
+        raw: its tables, overrides included.
         sections: the valid ones by name, defaults filled in.
         mistakes: every Mistake found so far.
         lines: line of each key path.
-        text: the file as it was read, for the output's attributes.
+        text: the file as it was read.
     """
 
     file: Path
+    folder: Path
+    raw: dict
     sections: dict
     mistakes: tuple
     lines: dict
     overrides: tuple
     text: str
+
+    @property
+    def effective_text(self):
+        """TOML that says the same without overrides: the file as it was written if there are none."""
+        return dump(self.raw) if self.overrides else self.text
 
     def sentences(self, more=()):
         """All mistakes, and `more`, as sentences with file and line, in the order of the file."""
@@ -85,21 +95,25 @@ def read(file, overrides=()):
 
     Args:
         file: its path; files that it names are relative to its folder.
-        overrides: texts like "stepper.dt=300", the value in TOML (quotes may be left out).
+        overrides: texts like "stepper.dt=300", the value in TOML (quotes may be left out), or Overrides.
 
     Raises:
         DataError: if there is no such file.
         ConfigError: if it is not TOML, or an override is not understood.
     """
     file = Path(file)
-    text = _text(file)
+    return understand(_text(file), file, file.resolve().parent, overrides)
+
+
+def understand(text, file, folder, overrides=()):
+    """The Draft in `text`, which is called `file` in messages and names files relative to `folder`; see `read`."""
     raw = _parse(text, file)
-    overrides = tuple(_override(override) for override in overrides)
-    refused = [f"--set {o.text}: {why}" for o in overrides if (why := _apply(raw, o))]
+    overrides = tuple(o if isinstance(o, Override) else _override(o) for o in overrides)
+    refused = [f"{o.option}: {why}" for o in overrides if (why := _apply(raw, o))]
     if refused:
         raise ConfigError(refused)
-    sections, mistakes = _validate(raw, file.resolve().parent)
-    return Draft(file, sections, tuple(mistakes), key_lines(text), overrides, text)
+    sections, mistakes = _validate(raw, Path(folder))
+    return Draft(file, Path(folder), raw, sections, tuple(mistakes), key_lines(text), overrides, text)
 
 
 def _text(file):
@@ -136,7 +150,7 @@ def _override(text):
         value = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         value = value.strip()
-    return Override(text, path, value)
+    return Override(f"--set {text}", path, value)
 
 
 def _apply(raw, override):

@@ -23,7 +23,7 @@ class Mistake:
         key = dotted(self.path)
         for override in overrides:
             if self.path[: len(override.path)] == override.path:
-                return f"--set {override.text}: {key + ': ' if key != dotted(override.path) else ''}{self.text}"
+                return f"{override.option}: {key + ': ' if key != dotted(override.path) else ''}{self.text}"
         line = line_of(lines, self.path)
         return f"{file}{f':{line}' if line else ''}: {key + ': ' if key else ''}{self.text}"
 

@@ -7,16 +7,16 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from .mistakes import nearest
 from .quantities import Quantity
-from .sections import Flag, Formula, InputFile, Layout, NotNegative, Place, Positive, Section, existing_folder
+from .sections import AnyCoordinate, Auto, Flag, Formula, InputFile, Layout, NotNegative, Place, Positive, Section, existing_folder
 
 __all__ = ["Source", "Initial", "Output", "Run"]
 
 
-class Subfault(Section):
-    """One rectangular fault, in the conventions of Okada (1985)."""
+class Fault(Section):
+    """One rectangular fault; `swmodel.sources.Fault` says what each number means."""
 
-    longitude: Quantity("degree")  # of the reference point that `reference` names
-    latitude: Quantity("degree")
+    longitude: AnyCoordinate  # degrees; x [m] on a plane
+    latitude: AnyCoordinate
     depth: NotNegative("m")
     length: Positive("m")
     width: Positive("m")
@@ -26,20 +26,23 @@ class Subfault(Section):
     slip: NotNegative("m")
     onset: NotNegative("s") = 0.0
     rise_time: NotNegative("s") = 0.0
+    rigidity: Positive("Pa") = 4.0e10
+    reference: Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"] = "centroid"
 
 
 class Source(Section):
-    """An earthquake: subfaults from a table, or written here."""
+    """An earthquake: faults from a table, or written here."""
 
     file: InputFile | None = None
-    faults: tuple[Subfault, ...] = ()
-    horizontal: Flag = False
-    kajiura: Flag = False
+    faults: tuple[Fault, ...] = ()
+    horizontal: Flag = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
+    kajiura: Flag = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
+    every: Auto("s") = "auto"  # how often the motion is sampled
 
     @model_validator(mode="after")
     def _one_table(self):
         if (self.file is None) == (not self.faults):
-            raise ValueError("give either file (a table of subfaults) or [[source.faults]], and one of them")
+            raise ValueError("give either file (a table of faults) or [[source.faults]], and one of them")
         return self
 
 
@@ -86,11 +89,11 @@ OutputFile = Annotated[str, AfterValidator(_file_name)]
 
 
 def _known_variables(names):
-    from ..fields import VARIABLES
+    from ..diagnostics import FIELDS
 
     for name in names:
-        if name not in VARIABLES:
-            raise ValueError(f"unknown variable {name!r}; {nearest(name, VARIABLES)}")
+        if name not in FIELDS:
+            raise ValueError(f"unknown variable {name!r}; {nearest(name, FIELDS)}")
     if len(set(names)) < len(names):
         raise ValueError("a variable is named twice")
     return names

@@ -11,7 +11,7 @@ from .quantities import Quantity, QuantityError, quantity
 
 __all__ = [
     "Section", "Count", "Flag", "InputFile", "Range", "Place", "Positive", "NotNegative", "Formula", "Layout", "Sides",
-    "SIDES", "Coordinate", "existing_folder", "Auto",
+    "SIDES", "Coordinate", "AnyCoordinate", "existing_folder", "Auto",
 ]  # fmt: skip
 
 SIDES = ("west", "east", "south", "north")
@@ -67,10 +67,8 @@ def _coordinate(value):
     return found
 
 
-# (x, y) on the grid, as the grid counts them.
-Place = tuple[
-    Annotated[Coordinate, BeforeValidator(_coordinate)], Annotated[Coordinate, BeforeValidator(_coordinate)]
-]
+AnyCoordinate = Annotated[Coordinate, BeforeValidator(_coordinate)]
+Place = tuple[AnyCoordinate, AnyCoordinate]  # (x, y) as the grid counts them
 
 
 def Auto(unit):

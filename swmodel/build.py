@@ -1,0 +1,382 @@
+"""From an experiment file to the model's objects.
+
+`assemble` makes all that one process can make by itself (grid, sea floor, wind, faults) and collects every mistake on
+the way; `model_of`, `stepper_of` and `state_of` make the rest for this rank. The Python API makes the same objects by
+their constructors; nothing here is a second way of doing physics.
+"""
+import dataclasses
+import math
+import types
+from typing import Any
+
+import numpy as np
+
+from .config.expressions import Expression
+from .config.mistakes import Mistake, nearest
+from .errors import ConfigError, DataError, SwmodelError
+
+__all__ = ["Assembly", "assemble", "grid_of", "bathymetry_of", "model_of", "stepper_of", "state_of", "tiles", "time_step", "unstable"]
+
+MOST_RECORDS = 48  # of a source's motion, each one a field of the whole grid
+KAJIURA_MARGIN = 1.5e5  # [m] round what the source lifts
+
+
+@dataclasses.dataclass
+class Assembly:
+    """What an experiment file describes, as far as it could be made, and every mistake on the way."""
+
+    draft: Any
+    grid: Any = None
+    bathymetry: Any = None
+    forcing: tuple = ()
+    source: Any = None
+    summary: Any = None  # of the source
+    mistakes: list = dataclasses.field(default_factory=list)
+
+    def section(self, name):
+        return self.draft.sections.get(name)
+
+    def attempt(self, path, make, *arguments):
+        """make(*arguments), or None with its error noted as a mistake of the key at `path`."""
+        try:
+            return make(*arguments)
+        except (SwmodelError, ValueError, OSError) as error:
+            texts = getattr(error, "mistakes", None) or [str(error)]
+            self.mistakes += [Mistake(path, text) for text in texts]
+            return None
+
+    def sentences(self):
+        return self.draft.sentences(self.mistakes)
+
+    def experiment(self):
+        """The valid Experiment; raises ConfigError with every mistake of the file and of what it names."""
+        return self.draft.experiment(self.mistakes)
+
+
+def assemble(draft, ranks=1):
+    """Make what the valid sections of a Draft describe, for `ranks` ranks; never raises for a mistake of the user's."""
+    made = Assembly(draft)
+    if made.section("grid") is None:
+        return made
+    made.grid = made.attempt(("grid",), grid_of, made.section("grid"))
+    if made.grid is None:
+        return made
+    if made.section("run") is not None:
+        made.attempt(("run", "layout"), tiles, made.grid, ranks, made.section("run").layout)
+    if made.section("bathymetry") is not None:
+        made.bathymetry = made.attempt(("bathymetry",), bathymetry_of, made.section("bathymetry"), made.grid)
+    if made.section("forcing") and made.section("run") is not None:
+        entries = enumerate(made.section("forcing"))
+        made.forcing = tuple(made.attempt(("forcing", i), _forcing, f, made.grid, made.section("run")) for i, f in entries)
+    if made.section("source") is not None and made.bathymetry is not None:
+        made.source, made.summary = made.attempt(
+            ("source",), _source, made.section("source"), made.grid, made.bathymetry
+        ) or (None, None)
+    if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
+        made.attempt(("output", "gauges", "positions"), _check_gauges, made)
+    return made
+
+
+def tiles(grid, ranks, layout=None, halo=1):
+    """The Decomposition of `grid` for so many ranks; raises TileError if it cannot be."""
+    from .parallel.decomposition import Decomposition, TileError, best_layout
+
+    layout = best_layout(grid.shape, ranks) if layout is None else layout
+    if layout[0] * layout[1] != ranks:
+        raise TileError(
+            f"{layout[0]} x {layout[1]} tiles (y x x) need {layout[0] * layout[1]} ranks, and there are {ranks}; "
+            f"change the layout, or start mpirun -n {layout[0] * layout[1]}"
+        )
+    decomposition = Decomposition(grid.shape, tuple(layout))
+    decomposition.check_halo(halo)
+    return decomposition
+
+
+def _check_gauges(made):
+    from .monitors import Gauges
+    from .parallel.decomposition import Tile
+
+    whole = Tile(0, made.grid.ny, 0, made.grid.nx)
+    like = types.SimpleNamespace(grid=made.grid, wet=made.bathymetry.wet, tile=whole, dtype=np.float32)
+    Gauges.at(made.section("output").gauges.positions, like)
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def grid_of(section):
+    """The CartesianGrid or SphericalGrid of a [grid] section."""
+    from .grid import CartesianGrid, SphericalGrid
+
+    kind = {"cartesian": CartesianGrid, "spherical": SphericalGrid}[section.type]
+    return kind(**section.model_dump(exclude={"type"}))
+
+
+def bathymetry_of(section, grid):
+    """The Bathymetry of `grid` from a [bathymetry] section."""
+    from .bathymetry import from_depth, onto_grid, read_elevation
+
+    if section.type == "flat":
+        return from_depth(section.depth, grid)
+    options = section.model_dump(include={"minimum_depth", "fill_lakes"})
+    if section.type == "formula":
+        return from_depth(section.depth, grid, **options)
+    elevation = read_elevation(section.file, section.variable)
+    try:
+        return onto_grid(elevation, grid, section.method, **options)
+    finally:
+        elevation.close()
+
+
+def _on_grid(value, name):
+    """A number as it is; a formula as a function that makes sure its values are finite."""
+    if not isinstance(value, Expression):
+        return value
+
+    def values(x, y):
+        result = np.asarray(value(x, y))
+        if not np.isfinite(result).all():
+            raise ConfigError(f"{name}: the formula {value.text!r} is not finite everywhere on the grid")
+        return result
+
+    return values
+
+
+def _forcing(section, grid, run):
+    from .dynamics.forcing import WindStress
+
+    if section.type == "wind_file":
+        return _wind_from_file(section, grid, run)
+    return WindStress(x=_on_grid(section.x, "x"), y=_on_grid(section.y, "y"), density=section.density)
+
+
+def _wind_from_file(section, grid, run):
+    """Stress at u and v points from the wind of a file; both components are needed at both."""
+    from .dynamics.forcing import WindStress
+    from .regrid import Records, read_field_onto, wind_stress
+
+    stress = []
+    for position in "uv":
+        wind = [
+            read_field_onto(section.file, name, grid, position, run.start, (0.0, run.until)) for name in (section.u, section.v)
+        ]
+        along = wind_stress(*(records.values for records in wind), section.drag, section.air_density)["uv".index(position)]
+        stress.append(Records(wind[0].times, along, wind[0].cycle))
+    return WindStress(x=stress[0], y=stress[1], density=section.density)
+
+
+def _source(section, grid, bathymetry):
+    """(BottomMotion, Summary) of a [source] section."""
+    import jax.numpy as jnp
+
+    from . import sources
+    from .model import BottomMotion
+
+    source = _faults(section, grid)
+    gradient = sources.depth_gradient(grid, bathymetry.depth) if section.horizontal else None
+    x, y = grid.coordinates("h")
+    times, uplift = sources.records(source, x, y, _source_times(sources.breakpoints(source), section.every), gradient)
+    if section.kajiura:
+        smooth = sources.KajiuraFilter.of(grid, bathymetry.depth, _around(grid, np.asarray(uplift[-1])))
+        uplift = smooth(jnp.asarray(uplift))
+    uplift = np.asarray(uplift)
+    summary = sources.summarise(source, np.where(bathymetry.wet, uplift[-1], 0.0), grid.area_h)
+    return BottomMotion(times, uplift), summary
+
+
+def _faults(section, grid):
+    from . import sources
+
+    projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
+    if section.file is not None:
+        return sources.read_source(section.file, projection=projection)
+    return sources.Source([sources.Fault(**fault.model_dump()) for fault in section.faults], projection=projection)
+
+
+def _source_times(breakpoints, every):
+    """When the motion is sampled: at all its breakpoints if they are few, else evenly, up to its end."""
+    if every == "auto" and len(breakpoints) <= MOST_RECORDS:
+        return None
+    first, end = float(breakpoints[0]), float(breakpoints[-1])
+    intervals = MOST_RECORDS if every == "auto" else max(math.ceil((end - first) / every), 1)
+    return np.linspace(first, end, intervals + 1)
+
+
+def _around(grid, uplift):
+    """(x0, x1, y0, y1) of what a source lifts by more than a thousandth of its most, with a margin."""
+    rows, columns = np.nonzero(np.abs(uplift) > 1e-3 * np.abs(uplift).max())
+    metrics = grid.metrics(np.arange(grid.ny))
+    j = math.ceil(KAJIURA_MARGIN / float(np.min(metrics["dy_h"])))
+    i = math.ceil(KAJIURA_MARGIN / float(np.min(metrics["dx_h"])))
+    low_x, high_x = max(columns.min() - i, 0), min(columns.max() + i, grid.nx - 1)
+    low_y, high_y = max(rows.min() - j, 0), min(rows.max() + j, grid.ny - 1)
+    return grid.x_edges[low_x], grid.x_edges[high_x + 1], grid.y_edges[low_y], grid.y_edges[high_y + 1]
+
+
+# -- the model --------------------------------------------------------------------------------------------------------
+
+
+def model_of(made, communicator="auto", layout=None):
+    """The ShallowWater model of an Assembly without mistakes, on this rank; collective."""
+    import swmodel as sw
+
+    experiment = made.experiment()
+    sides = {"free_slip": sw.FreeSlip, "no_slip": sw.NoSlip}
+    momentum = {
+        "energy_conserving": sw.EnergyConserving,
+        "enstrophy_conserving": sw.EnstrophyConserving,
+        "arakawa_lamb": sw.ArakawaLamb,
+    }
+    return sw.ShallowWater(
+        made.grid,
+        made.bathymetry,
+        gravity=experiment.model.gravity,
+        coriolis=_coriolis(experiment.coriolis),
+        momentum=momentum[experiment.model.momentum](),
+        forcing=made.forcing,
+        dissipation=tuple(_term(section) for section in experiment.dissipation),
+        boundaries=tuple(_term(section) for section in experiment.boundary),
+        source=made.source,
+        linear=experiment.model.linear,
+        side=sides[experiment.model.side](),
+        communicator=communicator,
+        layout=layout,
+        dtype=experiment.model.precision,
+    )
+
+
+def _coriolis(section):
+    import swmodel as sw
+
+    kinds = {"f_plane": sw.FPlane, "beta_plane": sw.BetaPlane, "rotating_sphere": sw.RotatingSphere}
+    return None if section.type == "none" else kinds[section.type](**section.model_dump(exclude={"type"}))
+
+
+def _term(section):
+    """A drag, viscosity or boundary object: the sections are named after them and hold their arguments."""
+    import swmodel as sw
+
+    kinds = {
+        "linear_drag": sw.LinearDrag, "quadratic_drag": sw.QuadraticDrag, "manning_drag": sw.ManningDrag,
+        "laplacian": sw.Laplacian, "biharmonic": sw.Biharmonic, "flather": sw.Flather, "sponge": sw.Sponge,
+    }  # fmt: skip
+    return kinds[section.type](**section.model_dump(exclude={"type"}))
+
+
+def stepper_of(section, dt=1.0):
+    """The time stepper of a [stepper] section, with time step `dt` [s]."""
+    import swmodel as sw
+
+    kinds = {
+        "ab2": sw.AB2, "ab3": sw.AB3, "ssprk3": sw.SSPRK3, "rk4": sw.RK4, "forward_backward": sw.ForwardBackward,
+    }  # fmt: skip
+    return kinds[section.type](dt, **section.model_dump(include={"epsilon"}))
+
+
+def time_step(experiment, limits):
+    """dt [s]: as the file says, or a fraction of the longest stable one, shortened to divide the output intervals.
+
+    Raises:
+        ConfigError: if the file's dt is not stable, naming the limit and its place.
+    """
+    from .stability import largest_time_step
+
+    dt = experiment.stepper.dt
+    if dt == "auto":
+        longest = largest_time_step(limits) if limits else experiment.run.until
+        return _dividing(experiment.stepper.fraction * longest, _intervals(experiment))
+    if limits and dt > limits[0].dt:
+        raise ConfigError(too_long(experiment.stepper, limits))
+    return dt
+
+
+def too_long(section, limits):
+    """The sentence for a time step over its limit."""
+    from .stability import largest_time_step
+
+    return (
+        f"{section.dt:g} s is over the limit of {section.type}, {limits[0]}; "
+        f'use dt = "auto", or at most {0.9 * largest_time_step(limits):.3g} s'
+    )
+
+
+def unstable(made):
+    """Mistakes of the time step in an Assembly that has others, as far as grid and sea floor tell; at most one."""
+    import swmodel as sw
+
+    from .parallel import SerialCommunicator
+    from .stability import limits
+
+    model, stepper = made.section("model"), made.section("stepper")
+    if made.bathymetry is None or model is None or stepper is None or stepper.dt == "auto":
+        return []
+    waves = sw.ShallowWater(
+        made.grid, made.bathymetry, gravity=model.gravity, communicator=SerialCommunicator(), dtype="float32"
+    )
+    found = limits(waves, stepper_of(stepper))
+    return [Mistake(("stepper", "dt"), too_long(stepper, found))] if stepper.dt > found[0].dt else []
+
+
+def _intervals(experiment):
+    output = experiment.output
+    intervals = [fields.every for fields in output.fields]
+    return intervals + ([output.restart.every] if output.restart is not None else []) or [experiment.run.until]
+
+
+def _dividing(longest, intervals):
+    """The longest dt up to `longest` of which every interval is a whole multiple, to the millisecond."""
+    common = math.gcd(*(round(1000 * interval) for interval in intervals)) / 1000
+    if common < longest / 10:  # they have nothing sensible in common: outputs then fall on the nearest step
+        return longest
+    return common / math.ceil(common / longest)
+
+
+# -- the initial state ------------------------------------------------------------------------------------------------
+
+
+def state_of(section, model):
+    """This tile's initial State of an [initial] section; collective."""
+    if section.type == "formula":
+        return model.state(**{name: _on_grid(getattr(section, name), f"initial.{name}") for name in ("u", "v", "eta")})
+    if section.type == "gaussian":
+        return model.state(eta=_gaussian(section, model.grid))
+    if section.type == "file":
+        return model.state(**_from_file(section, model.grid))
+    return model.at_rest()
+
+
+def _gaussian(section, grid):
+    x0, y0 = section.centre
+
+    def bump(x, y):
+        if not grid.spherical:
+            return section.amplitude * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / section.radius**2)
+        x, y, lon, lat = map(np.deg2rad, (x, y, x0, y0))
+        haversine = np.sin((y - lat) / 2) ** 2 + np.cos(y) * np.cos(lat) * np.sin((x - lon) / 2) ** 2
+        distance = 2.0 * grid.radius * np.arcsin(np.sqrt(np.minimum(haversine, 1.0)))
+        return section.amplitude * np.exp(-((distance / section.radius) ** 2))
+
+    return bump
+
+
+def _from_file(section, grid):
+    """eta, u, v (ny, nx) of a record of a file on the same grid; faces on the west and south edge are dropped."""
+    import xarray as xr
+
+    found = {}
+    with xr.open_dataset(section.file, decode_times=False) as dataset:
+        for name, extra in (("eta", (0, 0)), ("u", (0, 1)), ("v", (1, 0))):
+            if name not in dataset:
+                raise DataError(f"initial.file: {section.file} has no variable {name!r}; {nearest(name, dataset.variables)}.")
+            values = dataset[name]
+            while values.ndim > 2:
+                values = values[section.record]
+            values = np.nan_to_num(np.asarray(values, float))
+            faces = tuple(n + more for n, more in zip(grid.shape, extra))
+            if values.shape not in (grid.shape, faces):
+                raise DataError(
+                    f"initial.file: {name} in {section.file} has shape {values.shape} and the grid needs {grid.shape}; "
+                    "start from a file of the same grid."
+                )
+            found[name] = values[-grid.ny :, -grid.nx :]
+    return found

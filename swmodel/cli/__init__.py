@@ -1,0 +1,234 @@
+"""The command line: a thin shell over `config`, `build` and `Simulation`. Each command is in a module of its own."""
+import os
+import signal
+import sys
+from typing import Annotated, Optional
+
+import typer
+
+from .. import launch
+from ..errors import EXIT_CONFIG, EXIT_ERROR, EXIT_OK
+from ..version import VERSION
+
+__all__ = ["app", "main"]
+
+EXIT_CODES = """Exit codes: 0 all went well; 1 an error; 2 a mistake in the command or the experiment file; 3 the run blew
+up; 130 and 143 stopped by SIGINT or SIGTERM, after a restart was written."""
+
+app = typer.Typer(
+    name="swmodel",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=EXIT_CODES.replace("\n", " "),
+    help="A differentiable shallow-water ocean model on one core, one GPU, or a cluster of them.\n\n"
+    "Start with [bold]swmodel new[/bold], which lists the experiments that come with it.",
+)
+
+
+def _examples(*lines):
+    """The end of a command's help: examples one below the other, then the exit codes."""
+    return "\n\n".join(["Examples:", *lines, EXIT_CODES.replace("\n", " ")])
+
+
+def _print_version(wanted):
+    if wanted:
+        typer.echo(f"swmodel {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _swmodel(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+):
+    pass
+
+
+File = Annotated[str, typer.Argument(metavar="FILE.toml", help="An experiment file.", show_default=False)]
+Set = Annotated[
+    Optional[list[str]],
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file, as stepper.dt=300; may be repeated."),
+]
+Until = Annotated[Optional[str], typer.Option(metavar="TIME", help="Model time at which to end: '3 hour', 1year, seconds.")]
+CommunicatorKind = Annotated[Optional[str], typer.Option("--communicator", metavar="KIND", help="auto, serial or mpi.")]
+LayoutOption = Annotated[Optional[str], typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks.")]  # fmt: skip
+Folder = Annotated[Optional[str], typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
+Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output at the end.")]
+Observations = Annotated[
+    Optional[str], typer.Option(metavar="DIR", help="Folder of NAME.csv (time_s, elevation_m) with observed gauge records.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where errors come from; write a log per rank.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel new", "swmodel new tohoku_2011", "swmodel new double_gyre my_gyre",
+    )
+)  # fmt: skip
+def new(
+    name: Annotated[Optional[str], typer.Argument(metavar="[NAME]", help="An experiment; without it they are listed.")] = None,
+    folder: Annotated[Optional[str], typer.Argument(metavar="[DIR]", help="Where to put it; a folder of its name if left out.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+):  # fmt: skip
+    """Copy a commented experiment, its data included, to start from."""
+    from .library import copy_experiment
+
+    copy_experiment(name, folder, force)
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel check tohoku.toml", "swmodel check tohoku.toml --ranks 4", "swmodel check gyre.toml --set grid.nx=512",
+    )
+)  # fmt: skip
+def check(
+    file: File,
+    set: Set = None,
+    ranks: Annotated[int, typer.Option(min=1, help="Number of ranks to plan for.")] = 1,
+    layout: LayoutOption = None,
+    until: Until = None,
+    debug: Debug = False,
+):
+    """Say what a run would do (tiles, limits of the time step, memory, output), or every mistake at once."""
+    from .checks import check_experiment
+
+    check_experiment(file, _overrides(set, until=until, layout=layout), ranks)
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel run tohoku.toml --plot",
+        "mpirun -n 4 swmodel run double_gyre.toml --set stepper.dt=300 --until 1year",
+        "mpirun -n 2 swmodel run tohoku.toml -o output/a --plot --observations records",
+    )
+)
+def run(
+    file: File,
+    set: Set = None,
+    until: Until = None,
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    output: Folder = None,
+    overwrite: Overwrite = False,
+    plot: Plot = False,
+    observations: Observations = None,
+    debug: Debug = False,
+    quiet: Quiet = False,
+):
+    """Run an experiment, on one rank or, under mpirun or srun, on many."""
+    from .runs import Options, run_experiment
+
+    overrides = _overrides(set, until=until, communicator=communicator, layout=layout, observations=observations)
+    run_experiment(file, overrides, Options(output, overwrite, plot, debug, quiet))
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel resume output/restart.nc --until '6 hour'", "mpirun -n 4 swmodel resume gyre.restart.nc --until 2years",
+    )
+)  # fmt: skip
+def resume(
+    restart: Annotated[str, typer.Argument(metavar="RESTART.nc", help="A restart file.", show_default=False)],
+    until: Until = None,
+    set: Set = None,
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    output: Folder = None,
+    plot: Plot = False,
+    observations: Observations = None,
+    debug: Debug = False,
+    quiet: Quiet = False,
+):
+    """Go on from a restart file, on any number of ranks; the output files are continued."""
+    from .runs import Options, resume_experiment
+
+    overrides = _overrides(set, until=until, communicator=communicator, layout=layout, observations=observations)
+    resume_experiment(restart, overrides, Options(output, False, plot, debug, quiet))
+
+
+@app.command(epilog=_examples("swmodel doctor"))
+def doctor():
+    """Print versions, the MPI that each part uses, devices and binding, and make one exchange on 2 ranks."""
+    from .. import doctor as examination
+
+    raise typer.Exit(examination.run())
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel plot output/*.nc",
+        "swmodel plot fields.nc maxima.nc gauges.nc --observations records -o tsunami.png",
+        "swmodel plot fields.nc --kind animation --variable eta",
+    )
+)
+def plot(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Output files of one run.", show_default=False)],
+    output: Annotated[Optional[str], typer.Option("--output", "-o", metavar="FILE", help="Figure to write; its suffix chooses the format.")] = None,
+    kind: Annotated[str, typer.Option(help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum or budgets.")] = "auto",
+    observations: Observations = None,
+    variable: Annotated[Optional[str], typer.Option(help="What maps, animations and spectra show.")] = None,
+    time: Annotated[Optional[list[str]], typer.Option(metavar="TIME", help="Time of a map, as '30 min'; may be repeated.")] = None,
+    debug: Debug = False,
+):  # fmt: skip
+    """Draw output: maps, gauges, circulation, spectra, budgets, animations; chosen by what the files hold."""
+    from .figures import plot_files
+
+    plot_files(files, output, kind, observations, variable, time)
+
+
+def _overrides(texts, **options):
+    """The `--set` texts, and the options that stand for a key, in the form that `config.read` takes."""
+    from ..config import Override
+
+    keys = {
+        "until": ("run", "until"), "communicator": ("run", "communicator"), "layout": ("run", "layout"),
+        "observations": ("output", "gauges", "observations"),
+    }  # fmt: skip
+    if options.get("observations") is not None:  # options count from here, keys of the file from its folder
+        options["observations"] = os.path.abspath(options["observations"])
+    given = [(f"--{name} {value}", keys[name], value) for name, value in options.items() if value is not None]
+    return [*(texts or []), *(Override(option, path, value) for option, path, value in given)]
+
+
+def main(arguments=None):
+    """The program `swmodel`; ends with one of the exit codes above."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    started = launch.launcher()
+    root = started is None or started.rank == 0
+    code = _run(arguments, root)
+    sys.stdout.flush()
+    sys.exit(code)
+
+
+# click, of which typer carries a copy of its own or not: its errors by way of the one that typer shows.
+_UsageError, _ClickError = typer.BadParameter.__mro__[1:3]
+
+
+def _run(arguments, root):
+    if not root:
+        _be_quiet()
+    try:
+        return typer.main.get_command(app)(arguments, prog_name="swmodel", standalone_mode=False) or EXIT_OK
+    except _ClickError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message())
+        elif root:
+            command = getattr(getattr(error, "ctx", None), "command_path", "swmodel")
+            print(f"error: {error.format_message()} (see {command} --help)", file=sys.stderr)
+        return EXIT_CONFIG if isinstance(error, _UsageError) else EXIT_ERROR
+    except (typer.Abort, KeyboardInterrupt):
+        return 128 + signal.SIGINT
+    except Exception as error:
+        from .failures import fail
+
+        return fail(error, "--debug" in arguments)
+
+
+def _be_quiet():
+    """Let the root alone write to standard output."""
+    sys.stdout = open(os.devnull, "w")

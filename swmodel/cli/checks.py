@@ -1,0 +1,81 @@
+"""`swmodel check`: what a run would do, or every mistake at once."""
+import numpy as np
+
+from .. import launch
+from ..build import assemble, model_of, state_of, stepper_of, tiles, time_step, unstable
+from ..config import read
+from ..errors import ConfigError
+from . import facts
+
+__all__ = ["check_experiment"]
+
+
+def check_experiment(file, overrides, ranks):
+    """Print what a run on `ranks` ranks would do. Raises ConfigError with every mistake."""
+    draft = read(file, overrides)
+    model_section = draft.sections.get("model")
+    launch.configure_process("float32" if model_section is None else model_section.precision, "serial")
+    made = assemble(draft, ranks)
+    if draft.mistakes or made.mistakes:
+        made.mistakes += unstable(made)
+        raise ConfigError(made.sentences())
+    experiment = made.experiment()
+    model = model_of(made, "serial")
+    lines, warnings = _plan(made, experiment, model, ranks)
+    print(facts.table(lines))
+    for warning in warnings:
+        print(f"warning: {warning}")
+    print(f"{draft.file}: no mistakes found")
+
+
+def _plan(made, experiment, model, ranks):
+    """((label, text) lines, warnings) of a run; raises ConfigError for what only the model tells."""
+    from ..stability import largest_time_step, limits
+
+    stepper = stepper_of(experiment.stepper)
+    halo, found = model.halo(stepper), limits(model, stepper, state_of(experiment.initial, model))
+    decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
+    dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
+    made.experiment()
+    longest = largest_time_step(found) if found else np.inf
+    cells = max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
+    need = facts.memory(cells, model.dtype.itemsize, _kept(stepper), np.prod(model.grid.shape))
+    lines = [
+        ("experiment", experiment.run.title or made.draft.file.stem),
+        ("grid", facts.grid_line(made.grid)),
+        ("sea floor", facts.sea_line(made.bathymetry)),
+        ("ranks", facts.ranks_line(decomposition, made.bathymetry.wet)),
+        ("memory", f"about {facts.size(need)} per rank, in {model.dtype}"),
+        ("stepper", f"{type(stepper).__name__}, a halo of {halo} cells"),
+        ("limits", "\n".join(map(str, found)) or "none"),
+        ("time step", facts.step_line(dt, found, longest, experiment.run.until)),
+    ]
+    if made.summary is not None:
+        lines.append(("source", str(made.summary)))
+    outputs = facts.output_lines(experiment, np.prod(model.grid.shape), dt)
+    lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
+    return lines, _warnings(made, experiment, dt, longest, ranks)
+
+
+def _kept(stepper):
+    return {"AB2": 1, "AB3": 2, "ForwardBackward": 3, "RK4": 2}.get(type(stepper).__name__, 1)
+
+
+def _warnings(made, experiment, dt, longest, ranks):
+    warnings = list(made.bathymetry.report)
+    if dt > longest:
+        warnings.append(
+            f"dt = {dt:g} s is below each single limit, but above {longest:.4g} s, up to which all together are stable for sure."
+        )
+    for index, fields in enumerate(experiment.output.fields):
+        if abs(fields.every / dt - round(fields.every / dt)) > 1e-6 * fields.every / dt:
+            warnings.append(
+                f"output.fields[{index}].every = {fields.every:g} s is no multiple of dt = {dt:.6g} s: "
+                "records fall on the nearest step."
+            )
+        if fields.every > experiment.run.until:
+            warnings.append(f"output.fields[{index}].every is longer than the run.")
+    cores = launch.threads_per_rank()
+    if ranks > cores:
+        warnings.append(f"{ranks} ranks would share the {cores} cores of this machine and wait for each other.")
+    return warnings

@@ -1,0 +1,103 @@
+"""What a run is, in a line each: for the head of a run and for `swmodel check`."""
+import math
+
+import numpy as np
+
+from ..progress import duration
+
+__all__ = ["grid_line", "sea_line", "ranks_line", "step_line", "output_lines", "memory", "size", "table"]
+
+BASE_MEMORY = 350e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
+
+
+def table(lines):
+    """(label, text) pairs with the texts below each other."""
+    width = max(len(label) for label, _ in lines) + 2
+    pad = "\n" + " " * width
+    return "\n".join(f"{label:<{width}}{text.replace(chr(10), pad)}" for label, text in lines)
+
+
+def grid_line(grid):
+    """Cells, their size and the domain."""
+    metrics = grid.metrics(np.arange(grid.ny))
+    sizes = [_span(metrics[name]) for name in ("dx_h", "dy_h")]
+    domain = f"{grid.x_edges[0]:g} to {grid.x_edges[-1]:g}", f"{grid.y_edges[0]:g} to {grid.y_edges[-1]:g}"
+    closed = f", periodic in {' and '.join(grid.periodic)}" if grid.periodic else ""
+    if grid.spherical:
+        where = f"longitude {domain[0]}, latitude {domain[1]}"
+        return f"spherical, {grid.nx} x {grid.ny} cells of {sizes[0]} x {sizes[1]}, {where}{closed}"
+    extent = [length(high - low) for low, high in (grid.x_edges[[0, -1]], grid.y_edges[[0, -1]])]
+    return f"cartesian, {grid.nx} x {grid.ny} cells of {sizes[0]} x {sizes[1]}, {extent[0]} x {extent[1]}{closed}"
+
+
+def length(metres):
+    """A length in m or km."""
+    return f"{metres / 1000:.4g} km" if metres >= 1000 else f"{metres:.4g} m"
+
+
+def _span(lengths):
+    low, high = length(np.min(lengths)), length(np.max(lengths))
+    if low == high:
+        return low
+    return f"{low.removesuffix(' km') if low.endswith('km') == high.endswith('km') else low} to {high}"
+
+
+def sea_line(bathymetry):
+    """Wet share and depths."""
+    depth = bathymetry.depth[bathymetry.wet]
+    cells = f"{depth.size:,} of {bathymetry.wet.size:,} cells wet ({100 * depth.size / bathymetry.wet.size:.0f} %)"
+    if np.ptp(depth) == 0:
+        return f"{cells}, {depth[0]:g} m deep"
+    return f"{cells}, {depth.min():.4g} to {depth.max():.4g} m deep, {depth.mean():.4g} m in the mean"
+
+
+def ranks_line(decomposition, wet=None):
+    """Tiles and how evenly the water is shared out."""
+    tiles = [decomposition.tile(rank) for rank in range(decomposition.size)]
+    rows, columns = ({tile.shape[axis] for tile in tiles} for axis in (0, 1))
+    py, px = decomposition.layout
+    across = " or ".join(map(str, sorted(columns, reverse=True)))
+    along = " or ".join(map(str, sorted(rows, reverse=True)))
+    text = f"{decomposition.size}, {py} x {px} tiles (y x x) of {across} x {along} cells"
+    if wet is None or decomposition.size == 1:
+        return text
+    water = [int(wet[tile.slices].sum()) for tile in tiles]
+    return f"{text}, with {min(water):,} to {max(water):,} wet cells each"
+
+
+def step_line(dt, limits, longest, until):
+    """Time step, its share of the limit, number of steps."""
+    share = f"{dt / longest:.2f} of the longest stable one, {longest:.4g} s" if limits else "no limit"
+    return f"{dt:.6g} s ({share}); {round(until / dt):,} steps to {duration(until)}"
+
+
+def memory(cells, itemsize, stages_kept, ranks_cells=0):
+    """Bytes that a rank needs: its share of the fields, and on the root the whole field that it gathers."""
+    arrays = 60 + 3 * stages_kept  # geometry, terms, and the intermediate fields of a stage, as compiled on a CPU
+    return BASE_MEMORY + arrays * itemsize * cells + 8 * 6 * ranks_cells
+
+
+def size(number):
+    """Bytes in the unit people would use."""
+    power = min(int(math.log(max(number, 1), 1000)), 4)
+    return f"{number / 1000**power:.3g} {['B', 'kB', 'MB', 'GB', 'TB'][power]}"
+
+
+def output_lines(experiment, cells, dt):
+    """A line for each file: what, how often, how large at most."""
+    until, lines = experiment.run.until, []
+    for fields in experiment.output.fields:
+        records = int(until / fields.every + 1e-9) + 1
+        about = size(4 * cells * records * len(fields.variables))
+        what = ", ".join(fields.variables)
+        lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about} before compression")
+    gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart
+    if gauges is not None:
+        names = ", ".join(gauges.positions)
+        about = size(8 * (len(gauges.positions) + 1) * until / dt)
+        lines.append(f"{gauges.file}: elevation at {names}, every step, {about}")
+    if maxima is not None:
+        lines.append(f"{maxima.file}: maximum elevation, time at which it first passed {maxima.threshold:g} m")
+    if restart is not None:
+        lines.append(f"{restart.file}: restart, every {duration(restart.every)} and at the end")
+    return lines

@@ -1,0 +1,85 @@
+"""How a command ends when something is wrong: one sentence, printed once, and every rank leaves with the same status.
+
+Ranks that fail alike (a wrong key, a blow-up that all have agreed on) meet in a barrier and leave in order; the root
+speaks for them. A rank that fails alone finds nobody there, says so itself and takes the others down with it.
+"""
+import sys
+import time as clock
+import traceback
+
+from .. import launch
+from ..errors import EXIT_ERROR, SwmodelError
+
+__all__ = ["fail", "sentences"]
+
+PATIENCE = 10.0  # [s] that a failing rank waits for the others to fail as well
+
+
+def sentences(error):
+    """What to print for an exception, a line each."""
+    if hasattr(error, "mistakes"):
+        return list(error.mistakes)
+    text = str(error).strip()
+    if isinstance(error, SwmodelError) or isinstance(error, (launch.LaunchError, ValueError, FileNotFoundError)):
+        return [text or type(error).__name__]
+    return [f"{type(error).__name__}: {text or 'no explanation'}"]
+
+
+def fail(error, debug=False):
+    """Report `error` as the module says and return the exit status; ends other ranks if this one failed alone."""
+    code = getattr(error, "exit_code", None) or EXIT_ERROR
+    started = launch.launcher()
+    lines = sentences(error)
+    if debug:
+        lines = ["".join(traceback.format_exception(error)).rstrip(), *lines]
+    elif code == EXIT_ERROR and not isinstance(error, (SwmodelError, launch.LaunchError)):
+        lines.append("Run again with --debug to see where it comes from.")
+    if started is None or started.size == 1:
+        _print(lines)
+        return code
+    world = _world(started)
+    if world is None:
+        if started.rank == 0:
+            _print(lines)
+        return code
+    if _all_fail(world):
+        if world.rank == 0 or debug:
+            _print(lines, world.rank if debug else None)
+        return code
+    _print(lines, world.rank)
+    world.Abort(code)
+    return code
+
+
+def _world(started):
+    """MPI's world, if it can be had and is the one that the launcher started; None otherwise."""
+    if not launch.mpi_installed():
+        return None
+    try:
+        world = launch.load_mpi().COMM_WORLD
+    except launch.LaunchError:
+        return None
+    return world if world.size == started.size else None
+
+
+def _all_fail(world):
+    """Whether all ranks come here within PATIENCE."""
+    request, deadline = world.Ibarrier(), clock.monotonic() + PATIENCE
+    while not request.Test():
+        if clock.monotonic() > deadline:
+            return False
+        clock.sleep(0.01)
+    return True
+
+
+def _print(lines, rank=None):
+    prefix = "" if rank is None else f"rank {rank}: "
+    sys.stdout.flush()
+    if len(lines) > 1 and "Traceback" not in lines[0]:
+        count = sum(not line.startswith("Run again") for line in lines)
+        head = f"{prefix}{count} mistakes:\n" if count > 1 else prefix
+        body = "\n".join(f"  {line}" if count > 1 else line for line in lines)
+    else:
+        head, body = f"{prefix}", "\n".join(lines)
+    sys.stderr.write(f"error: {head}{body}\n")
+    sys.stderr.flush()

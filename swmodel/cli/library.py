@@ -1,0 +1,61 @@
+"""`swmodel new`: the experiments that come with the package, and copies of them to change."""
+import difflib
+import shutil
+from pathlib import Path
+
+from ..errors import ConfigError
+from ..resources import experiments
+
+__all__ = ["library", "copy_experiment"]
+
+SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
+
+
+def library():
+    """{name: files} of the experiments: a folder is one, and so are files of one stem beside each other."""
+    found = {}
+    for entry in sorted(experiments().iterdir()):
+        if entry.is_dir():
+            files = [file for file in sorted(entry.iterdir()) if file.suffix in SUFFIXES and file.is_file()]
+            if any(file.suffix in (".toml", ".py") for file in files):
+                found[entry.name] = files
+        elif entry.suffix in (".toml", ".py") and entry.stem != "__init__":
+            found.setdefault(entry.stem, []).append(entry)
+    return found
+
+
+def copy_experiment(name, folder, force):
+    """Copy experiment `name` to `folder` and say what to do with it; list all of them if `name` is None."""
+    known = library()
+    if name is None:
+        _list(known)
+        return
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+        raise ConfigError(f"there is no experiment {name!r}; {hint}")
+    target = Path(name if folder is None else folder)
+    there = [target / file.name for file in known[name] if (target / file.name).exists()]
+    if there and not force:
+        raise ConfigError(f"{', '.join(map(str, there))} would be replaced; choose another folder, or add --force.")
+    target.mkdir(parents=True, exist_ok=True)
+    for file in known[name]:
+        shutil.copyfile(file, target / file.name)
+        print(f"{target / file.name}  ({file.stat().st_size / 1000:.0f} kB)")
+    toml = next((target / file.name for file in known[name] if file.suffix == ".toml"), None)
+    if toml is not None:
+        print(f"next:\n  swmodel check {toml}\n  swmodel run {toml} --plot\n  mpirun -n 2 swmodel run {toml} --plot")
+
+
+def _list(known):
+    width = max(map(len, known)) + 2
+    for name, files in known.items():
+        print(f"{name:<{width}}{_headline(files)}")
+    print("\nswmodel new NAME [DIR] copies one, with its data.")
+
+
+def _headline(files):
+    """The first comment of the TOML file, or the first line of the script's docstring."""
+    described = sorted(files, key=lambda file: file.suffix != ".toml")[0]
+    first = described.read_text(encoding="utf-8").splitlines()[0]
+    return first.strip("# \"'")

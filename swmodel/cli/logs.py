@@ -1,0 +1,50 @@
+"""Messages of a run: plain text on the root's standard output; with --debug, everything in a file per rank."""
+import faulthandler
+import logging
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["LOGGER", "start", "keep_in"]
+
+LOGGER = logging.getLogger("swmodel")
+
+
+class _Plain(logging.Formatter):
+    def format(self, record):
+        text = super().format(record)
+        return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
+
+
+class _Output(logging.StreamHandler):
+    """Writes to whatever sys.stdout is now; warnings go to stderr."""
+
+    def emit(self, record):
+        self.setStream(sys.stderr if record.levelno >= logging.WARNING else sys.stdout)
+        super().emit(record)
+
+
+def start(root, quiet=False):
+    """Messages of level INFO (WARNING if quiet) from the root."""
+    LOGGER.handlers.clear()
+    LOGGER.propagate = False
+    LOGGER.setLevel(logging.DEBUG)
+    handler = _Output() if root else logging.NullHandler()
+    handler.setLevel(logging.WARNING if quiet else logging.INFO)
+    handler.setFormatter(_Plain())
+    LOGGER.addHandler(handler)
+    logging.captureWarnings(True)
+    logging.getLogger("py.warnings").handlers = [handler]
+
+
+def keep_in(folder, rank):
+    """Keep this rank's messages, those of jax, and the stack of a crash in folder/rank-NNNN.log."""
+    path = Path(folder) / f"rank-{rank:04d}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(path, mode="w")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    for name in ("swmodel", "py.warnings", "jax"):
+        logging.getLogger(name).addHandler(handler)
+    faulthandler.enable(handler.stream)
+    LOGGER.debug("rank %d, process %d on %s", rank, os.getpid(), os.uname().nodename)
+    return path

@@ -1,0 +1,222 @@
+"""`swmodel run` and `swmodel resume`: from a file to a Simulation, and what is said before, during and after."""
+import dataclasses
+import shlex
+import time as clock
+from pathlib import Path
+
+import numpy as np
+
+from .. import launch
+from ..build import assemble, model_of, state_of, stepper_of, time_step
+from ..config import Override, read, understand
+from ..errors import ConfigError, DataError
+from ..progress import ProgressBar, duration
+from ..version import VERSION, git_commit
+from . import facts, logs
+
+__all__ = ["Options", "run_experiment", "resume_experiment"]
+
+RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the command line asks for beside the experiment; `folder` is where output goes, None for the file's own."""
+
+    folder: str | None = None
+    overwrite: bool = False
+    plot: bool = False
+    debug: bool = False
+    quiet: bool = False
+
+
+def run_experiment(file, overrides, options):
+    """Run an experiment file from its beginning."""
+    draft = read(file, overrides)
+    _run(draft, options, restart=None)
+
+
+def resume_experiment(restart, overrides, options):
+    """Go on from a restart file, with the experiment that it holds."""
+    path = Path(restart)
+    draft = _remembered(path, overrides)
+    folder = options.folder if options.folder is not None else str(path.parent)
+    _run(draft, dataclasses.replace(options, folder=folder), restart=path)
+
+
+def _remembered(path, overrides):
+    """The Draft of the experiment in a restart file; its time step is that of the file unless `--set` says otherwise."""
+    from ..output.restart import read_restart
+
+    if not path.is_file():
+        raise DataError(f"there is no restart file {path.resolve()}.")
+    restart = read_restart(path)
+    head, _, text = str(restart.attributes.get("config", "")).partition("\n")
+    if not head.startswith(RECORD):
+        raise DataError(
+            f"{path} does not hold its experiment, as files of `swmodel run` do; go on from it in Python: "
+            "Simulation(...).resume(path)."
+        )
+    original = Path(head.removeprefix(RECORD))
+    dt = Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"]))
+    return understand(text, original, original.parent, [dt, *overrides])
+
+
+def _run(draft, options, restart):
+    begun = clock.perf_counter()
+    run = draft.sections.get("run")
+    model = draft.sections.get("model")
+    process = launch.configure_process(
+        "float32" if model is None else model.precision, "auto" if run is None else run.communicator
+    )
+    started = process.launcher
+    rank, ranks = (started.rank, started.size) if process.communicator == "mpi" and started else (0, 1)
+    logs.start(rank == 0, options.quiet)
+    made = assemble(draft, ranks)
+    experiment = made.experiment()
+    folder = Path(options.folder if options.folder is not None else experiment.output.folder)
+    if options.debug:
+        logs.keep_in(folder, rank)
+    simulation = _simulation(made, experiment, process, options.overwrite or restart is not None)
+    files = _outputs(simulation, experiment, folder, options.overwrite or restart is not None)
+    message = None if restart is None else simulation.resume(restart)
+    _announce(made, experiment, simulation, process)
+    if message:
+        logs.LOGGER.info("%s", message)
+    logs.LOGGER.debug("set up in %.1f s", clock.perf_counter() - begun)
+    _steps(simulation, experiment, options)
+    if simulation.communicator.is_root:
+        _conclude(files, experiment, options)
+
+
+def _simulation(made, experiment, process, overwrite):
+    import swmodel as sw
+
+    from ..stability import limits
+
+    model = model_of(made, process.communicator, experiment.run.layout)
+    found = limits(model, stepper_of(experiment.stepper))
+    dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
+    made.experiment()
+    return sw.Simulation(
+        model,
+        state_of(experiment.initial, model),
+        stepper_of(experiment.stepper, dt),
+        start=experiment.run.start,
+        title=experiment.run.title,
+        config=f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
+        overwrite=overwrite,
+    )
+
+
+def _outputs(simulation, experiment, folder, overwrite):
+    """Ask the simulation for the experiment's files in `folder`; returns {kind: paths}."""
+    output = experiment.output
+    files = {"fields": [folder / fields.file for fields in output.fields]}
+    for kind in ("gauges", "maxima", "restart"):
+        section = getattr(output, kind)
+        files[kind] = [] if section is None else [folder / section.file]
+    simulation.communicator.from_root(lambda: _make_room(sum(files.values(), []), overwrite))
+    for path, fields in zip(files["fields"], output.fields):
+        simulation.write(path, fields.variables, every=fields.every)
+    for path in files["gauges"]:
+        simulation.gauges(path, output.gauges.positions)
+    for path in files["maxima"]:
+        simulation.maxima(path, output.maxima.threshold)
+    for path in files["restart"]:
+        simulation.restart(path, every=output.restart.every)
+    return files
+
+
+def _make_room(paths, overwrite):
+    """Make the folders of `paths`; refuse to replace files unless told to."""
+    there = [str(path) for path in paths if path.exists()]
+    if there and not overwrite:
+        raise ConfigError(
+            f"{', '.join(there)} {'exists' if len(there) == 1 else 'exist'} already; add --overwrite, "
+            "or choose another folder with --output DIR."
+        )
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _announce(made, experiment, simulation, process):
+    """What is about to run, on the root; warnings about cores are asked of all ranks."""
+    from ..stability import largest_time_step, limits
+
+    model = simulation.model
+    found = limits(model, simulation.scheme, simulation.state)
+    longest = largest_time_step(found) if found else np.inf
+    threads = f"{process.threads} thread{'s' * (process.threads > 1)} each"
+    where = f"GPU {process.gpu}" if process.gpu else threads
+    commit = git_commit() if simulation.communicator.is_root else None
+    lines = [
+        ("swmodel", f"{VERSION}{f' ({commit})' if commit else ''}  {experiment.run.title}"),
+        ("grid", facts.grid_line(made.grid)),
+        ("sea floor", facts.sea_line(made.bathymetry)),
+        ("ranks", f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {where}, {model.dtype}"),
+        ("time step", facts.step_line(simulation.dt, found, longest, experiment.run.until)),
+        ("stepper", f"{type(simulation.scheme).__name__}, strictest limit: {found[0] if found else 'none'}"),
+    ]
+    if made.summary is not None:
+        lines.append(("source", str(made.summary)))
+    logs.LOGGER.info("%s", facts.table(lines))
+    for warning in [*made.bathymetry.report, _crowded(simulation)]:
+        if warning:
+            logs.LOGGER.warning("%s", warning)
+
+
+def _crowded(simulation):
+    """A warning if ranks share cores; collective."""
+    if simulation.communicator.name != "mpi":
+        return None
+    return launch.binding_warning(launch.load_mpi().COMM_WORLD)
+
+
+def _steps(simulation, experiment, options):
+    bar = ProgressBar() if simulation.communicator.is_root and not options.quiet else None
+    begun, first = clock.perf_counter(), simulation.time
+    try:
+        simulation.run(until=experiment.run.until, progress=bar)
+    finally:
+        if bar is not None:
+            bar.close()
+    took = max(clock.perf_counter() - begun, 1e-9)
+    logs.LOGGER.info(
+        "done: %s of model time in %s, %.3g times as fast as real time",
+        duration(simulation.time - first), duration(took), (simulation.time - first) / took,
+    )  # fmt: skip
+
+
+def _conclude(files, experiment, options):
+    """Where the files are, the figure if asked for, and what to try next."""
+    say = logs.LOGGER.info
+    written = [path for paths in files.values() for path in paths if path.exists()]
+    if not written:
+        say("nothing was written: the experiment has no [output].")
+        return
+    say("files:\n%s", "\n".join(f"  {path}  ({facts.size(path.stat().st_size)})" for path in written))
+    figures = _drawable(files)
+    gauges = experiment.output.gauges
+    observations = None if gauges is None else gauges.observations
+    if options.plot and figures:
+        from .figures import draw
+
+        say("figure: %s", draw(figures, observations=observations))
+    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, figures, options)))
+
+
+def _drawable(files):
+    """The files that one figure shows: the first of the fields, maxima and gauges."""
+    return [path for kind in ("fields", "maxima", "gauges") for path in files[kind][:1] if path.exists()]
+
+
+def _suggestions(files, figures, options):
+    quote = shlex.quote
+    if figures and not options.plot:
+        yield f"swmodel plot {' '.join(quote(str(path)) for path in figures)}"
+    if files["fields"]:
+        yield f"swmodel plot {quote(str(files['fields'][0]))} --kind animation"
+        yield f"python -c 'import xarray; print(xarray.open_dataset(\"{files['fields'][0]}\"))'"
+    for path in files["restart"][:1]:
+        yield f"swmodel resume {quote(str(path))} --until ..."
