@@ -8,7 +8,7 @@ from matplotlib.animation import FFMpegWriter, PillowWriter
 from . import style
 from .errors import PlotError
 from .files import label, mesh_of, seconds, snapshot, stamp, start_of, wet_cells
-from .maps import add_colorbar, draw_base, draw_field, draw_gauges, field_norm, map_axes, sea_floor
+from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, field_norm, map_axes, sea_floor
 
 __all__ = ["animate", "suffix"]
 
@@ -29,7 +29,7 @@ def animate(dataset, path, variable="eta", gauges=(), frames_per_second=10, widt
     """
     writer = _writer(path, frames_per_second)
     mesh = mesh_of(dataset)
-    first = snapshot(dataset, variable, 0)
+    first = drawable(dataset, mesh, variable, 0)
     if "time" not in dataset[variable].dims or dataset.sizes["time"] < 2:
         raise PlotError(f"animate: {variable!r} has one record only; an animation needs two or more.")
     time, start = seconds(dataset), start_of(dataset)
@@ -46,7 +46,7 @@ def animate(dataset, path, variable="eta", gauges=(), frames_per_second=10, widt
         try:
             with writer.saving(page, str(path), dots_per_inch):
                 for k in range(len(time)):
-                    image.set_data(snapshot(dataset, variable, k))
+                    image.set_data(drawable(dataset, mesh, variable, k))
                     title.set_text(stamp(time[k], start, time[-1]))
                     writer.grab_frame()
         except subprocess.CalledProcessError as error:

@@ -30,7 +30,9 @@ def circulation(dataset, times=None, history=True):
     if missing:
         raise PlotError(f"circulation: the file lacks {', '.join(missing)}; write eta, u and v of the run.")
     mesh = mesh_of(dataset)
-    record = len(seconds(dataset)) - 1 if times is None else nearest(dataset, times)[-1]
+    if times is not None and len(times) != 1:
+        raise PlotError(f"circulation: {len(times)} times were given, and it shows one; choose among them.")
+    record = len(seconds(dataset)) - 1 if times is None else nearest(dataset, times)[0]
     tall = float(np.clip(PANEL * mesh.shape, 1.5, 5.0))
     history = history and dataset.sizes["time"] > 2 and _has_thickness(dataset)
     low = 2.75 if history else 0.55

@@ -1,5 +1,6 @@
 """From files to figures in one call: what `swmodel plot FILE...` and `python -m postprocess FILE...` do."""
 import argparse
+import contextlib
 import importlib.util
 import pathlib
 import sys
@@ -29,35 +30,41 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
         PlotError: one sentence, for anything that cannot be drawn.
     """
     _require("matplotlib", "xarray", "netCDF4")
-    from .files import kind_of, open_output
-
     paths = [pathlib.Path(p) for p in ([paths] if isinstance(paths, (str, pathlib.Path)) else paths)]
     if not paths:
         raise PlotError("plot: no file was given; give one or several that a run has written.")
     if kind not in KINDS:
         raise PlotError(f"plot: kind {kind!r} is not one of {', '.join(KINDS)}.")
-    files = {}
-    try:
-        for path in paths:
-            dataset = open_output(path)
-            holds = kind_of(dataset)
-            if holds in files:
-                dataset.close()
-                both = f"{files[holds].encoding['source']} and {path}"
-                raise PlotError(f"plot: {both} both hold {holds}; give one of them.")
-            files[holds] = dataset
+    with contextlib.ExitStack() as opened:
+        files, first = _sort(paths, opened)
         kind = _choose(files, variable) if kind == "auto" else kind
-        output = _output(output, paths[0], kind)
+        output = _output(output, first, kind)
         return _draw(kind, files, output, observations, variable, times)
-    finally:
-        for dataset in files.values():
-            dataset.close()
+
+
+def _sort(paths, opened):
+    """({"fields", "maxima", "gauges": dataset}, the first path among them); restarts beside others are passed over."""
+    from .files import kind_of, open_output
+
+    files, sources = {}, {}
+    for path in paths:
+        dataset = opened.enter_context(open_output(path))
+        holds = kind_of(dataset)
+        if holds == "restart" and len(paths) > 1:
+            continue
+        if holds in files:
+            raise PlotError(f"plot: {sources[holds]} and {path} both hold {holds}; give one of them.")
+        files[holds], sources[holds] = dataset, path
+    if not set(files) - {"restart"}:
+        raise PlotError(f"plot: {paths[0]} is a restart, not output; give a file that `write`, `maxima` or `gauges` of a "
+                        "run has written.")
+    return files, next(iter(sources.values()))
 
 
 def _require(*modules):
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        raise PlotError(f"plot: {', '.join(missing)} not installed; do so with `pip install {' '.join(missing)}`.")
+        raise PlotError(f"plot: no {', '.join(missing)} here; `pip install {' '.join(missing)}` installs it.")
 
 
 def _choose(files, variable):

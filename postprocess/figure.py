@@ -43,17 +43,17 @@ def tsunami(fields, maxima=None, gauges=None, observations=None, times=None):
     top = min(small * mesh.shape, 4.0)
     lower = _lower_height(mesh, maxima, series)
     with style.applied():
-        page = style.new_figure(WIDTH, 0.95 + top + (1.0 + lower if lower else 0.3))
+        page = style.new_figure(WIDTH, 0.95 + top + (1.05 + lower if lower else 0.3))
         _heading(page, fields)
         base = page.get_size_inches()[1] - 0.85 - top
         _draw_snapshots(page, fields, records, series, (small, top, base))
         if maxima is not None:
             width = _map_width(series)
-            axes = map_axes(page, (MARGIN, 0.45, width, lower), mesh_of(maxima))
+            axes = map_axes(page, (MARGIN, 0.52, width, lower), mesh_of(maxima))
             image = draw_maximum(axes, maxima, series)
             axes.set_title("Maximum elevation, and first arrival [h:mm]")
             side = axes.get_position().x1 * WIDTH
-            add_colorbar(page, (side + 0.13, 0.6, 0.13, lower - 0.3), image, label(maxima["maximum_elevation"]))
+            add_colorbar(page, (side + 0.13, 0.67, 0.13, lower - 0.3), image, label(maxima["maximum_elevation"]))
         if series:
             left = 0.5 * WIDTH + 0.75 if maxima is not None else MARGIN + 0.1
             _draw_gauges(page, series, observations or {}, start_of(gauges), (left, lower))
@@ -66,7 +66,9 @@ def _records(fields, times):
     have = seconds(fields)
     if times is None:
         times = [max(have[0], have[-1] * part) for part in (0.125, 0.25, 0.5, 1.0)]
-    return nearest(fields, times)[:4]
+    if len(times) > 4:
+        raise PlotError(f"tsunami: {len(times)} times were given, and there is room for 4; choose among them.")
+    return nearest(fields, times)
 
 
 def _map_width(series):
@@ -115,7 +117,7 @@ def _draw_gauges(page, series, observations, start, place):
     each = lower / len(series)
     span = series[0].time[0], series[0].time[-1]
     for n, gauge in enumerate(series):
-        bottom = 0.45 + lower - (n + 1) * each + (0.0 if n == len(series) - 1 else 0.12)
+        bottom = 0.52 + lower - (n + 1) * each + (0.0 if n == len(series) - 1 else 0.12)
         tall = each - 0.32 - (0.12 if n < len(series) - 1 else 0.0) * 0.5
         axes = page.add_axes((left / WIDTH, bottom / height, (WIDTH - left - 0.3) / WIDTH, tall / height))
         draw_series(axes, gauge, observations.get(gauge.name), span)

@@ -135,10 +135,10 @@ def snapshot(dataset, name, record=None):
     return array.transpose(*positions(array)).values.astype(float)
 
 
-def label(array, units=None):
+def label(array):
     """ "Sea surface elevation [m]", from the metadata."""
     text = array.attrs.get("long_name") or str(array.name).replace("_", " ")
-    units = array.attrs.get("units", "") if units is None else units
+    units = array.attrs.get("units", "")
     return text[:1].upper() + text[1:] + (f" [{pretty(units)}]" if units and units != "1" else "")
 
 

@@ -2,24 +2,34 @@
 import numpy as np
 from matplotlib import patheffects
 from matplotlib.colors import LogNorm, Normalize
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
 
 from . import style
 from .files import label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 
-__all__ = ["add_colorbar", "draw_arrivals", "draw_base", "draw_field", "draw_gauges", "draw_maximum", "field_norm",
-           "keep_outer_labels", "map_axes", "maximum", "panels", "sea_floor"]
+__all__ = ["add_colorbar", "draw_arrivals", "draw_base", "draw_field", "draw_gauges", "draw_maximum", "drawable",
+           "field_norm", "keep_outer_labels", "map_axes", "maximum", "panels", "sea_floor"]
 
 _SIGNED = dict.fromkeys(("eta", "u", "v", "uplift", "transport_x", "transport_y"), "balance") | dict.fromkeys(
     ("vorticity", "potential_vorticity", "divergence"), "curl")
 _HALO = [patheffects.withStroke(linewidth=2.0, foreground="white")]
 
 
+def drawable(dataset, mesh, name, record):
+    """A record of a variable, with n + 1 faces in every direction that has faces: periodic ones begin with the last."""
+    values = snapshot(dataset, name, record)
+    along_y, along_x = positions(dataset[name])
+    if along_x == "xq" and mesh.periodic_x:
+        values = np.concatenate([values[:, -1:], values], axis=1)
+    if along_y == "yq" and mesh.periodic_y:
+        values = np.concatenate([values[-1:], values])
+    return values
+
+
 def draw_field(axes, mesh, values, norm, colormap):
-    """`values` (ny, nx) as an image; faces and corners are drawn on the cells that they close. NaN stays empty."""
+    """`values` as an image: (ny, nx) at centres, one more along a direction of faces. NaN stays empty."""
     west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
     rows, columns = values.shape
-    # n + 1 faces reach half a cell over both ends; n faces lie half a cell further east or north than the centres
     half_x = 0.5 * mesh.width * mesh.scale if columns > mesh.x.size else 0.0
     half_y = 0.5 * mesh.height * mesh.scale if rows > mesh.y.size else 0.0
     return axes.imshow(values, norm=norm, cmap=colormap, origin="lower", interpolation="nearest", zorder=1,
@@ -56,8 +66,10 @@ def _label_axes(axes, mesh):
     west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
     axes.set_xlim(west, east)
     axes.set_ylim(south, north)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 3, 5, 10]))
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 3, 5, 10]))
+    for axis, span in ((axes.xaxis, east - west), (axes.yaxis, north - south)):
+        globe = mesh.spherical and span > 120
+        axis.set_major_locator(MultipleLocator(90 if span > 240 else 30) if globe else
+                               MaxNLocator(5, steps=[1, 2, 3, 5, 10]))
     if mesh.spherical:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _longitude(value)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _latitude(value)))
@@ -104,7 +116,19 @@ def draw_arrivals(axes, mesh, arrival, every=1800.0):
     texts = axes.clabel(lines, fmt=lambda t: f"{int(t) // 3600}:{int(t) % 3600 // 60:02d}", fontsize=7.5,
                         inline_spacing=3)
     for text in texts:
-        text.set_path_effects(_HALO)
+        if _is_at_sea(mesh, arrival, text.get_position()):
+            text.set_path_effects(_HALO)
+        else:
+            text.remove()
+
+
+def _is_at_sea(mesh, arrival, point):
+    """Whether the wave came to nearly all cells around a label: along coasts labels would lie on each other."""
+    column = int(np.abs(mesh.x * mesh.scale - point[0]).argmin())
+    row = int(np.abs(mesh.y * mesh.scale - point[1]).argmin())
+    reach = max(1, round(0.02 * max(arrival.shape)))
+    near = arrival[max(0, row - reach):row + reach + 1, max(0, column - reach):column + reach + 1]
+    return np.isfinite(near).mean() > 0.9
 
 
 def draw_maximum(axes, dataset, gauges=(), every=1800.0):
@@ -179,7 +203,7 @@ def panels(dataset, variable="eta", times=None, gauges=(), columns=3):
     """
     mesh, wet = mesh_of(dataset), wet_cells(dataset)
     records = _records(dataset, variable, times)
-    fields = [snapshot(dataset, variable, k) for k in records]
+    fields = [drawable(dataset, mesh, variable, k) for k in records]
     norm, colormap = field_norm(dataset[variable], np.stack(fields))
     columns = min(columns, len(fields))
     rows = -(-len(fields) // columns)
