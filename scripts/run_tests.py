@@ -9,7 +9,6 @@ none hung.
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,10 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from swmodel import launch  # noqa: E402
+
 PARALLEL = ROOT / "tests" / "parallel"
 COUNTED = ("passed", "failed", "error", "skipped", "xfailed")
 NO_TESTS = 5  # pytest's exit status
@@ -35,8 +38,6 @@ class Tally:
 
 def worker(folder, arguments):
     """One rank: run pytest; all but the root write to a log."""
-    from swmodel import launch
-
     started = launch.launcher()
     rank = 0 if started is None else started.rank
     if rank:
@@ -51,8 +52,6 @@ def worker(folder, arguments):
 
 def run(ranks, arguments, timeout):
     """Run pytest on so many ranks; return its tally, with an error more where it died or hung."""
-    from swmodel import launch
-
     print(f"\nranks={ranks}  pytest {' '.join(arguments)}", flush=True)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="swmodel-tests-") as name:
@@ -76,16 +75,11 @@ def _wait(command, environment, timeout):
     process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
     try:
         return process.wait(timeout)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt) as reason:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        if isinstance(reason, KeyboardInterrupt):
-            raise
+    except subprocess.TimeoutExpired:
         return None
+    finally:
+        if process.poll() is None:
+            launch.stop(process)
 
 
 def _show_logs(folder, status, timeout):
@@ -124,8 +118,6 @@ def main():
     parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for each number of ranks")
     chosen, rest = parser.parse_known_args()
     serial, parallel = split(rest)
-    from swmodel import launch
-
     tallies = {}
     for ranks in map(int, chosen.ranks.split(",")):
         arguments = serial if ranks == 1 else parallel
@@ -142,7 +134,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     if sys.argv[1:2] == ["--worker"]:
         worker(Path(sys.argv[2]), sys.argv[3:])
     else:

