@@ -72,8 +72,9 @@ class Environment:
             status = subprocess.run(command, stdout=log, stderr=log, env=environment, cwd=ROOT).returncode
         print(f" {time.monotonic() - begin:.0f} s" if status == 0 else " failed", flush=True)
         if status:
-            tail = self.log_file.read_text(errors="replace").splitlines()[-25:]
-            raise SetupError("\n".join(tail) + f"\n\n{what} failed; the whole log is {self.log_file}")
+            lines = self.log_file.read_text(errors="replace").splitlines()[-25:]
+            why = next((line for line in reversed(lines) if line.lower().startswith("error")), f"status {status}")
+            raise SetupError("\n".join(lines) + f"\n\n{what} failed ({why}); the whole log is {self.log_file}")
 
 
 def create(environment, base):
@@ -85,14 +86,16 @@ def create(environment, base):
     print(f"virtual environment {environment.folder}, Python {sys.version.split()[0]}", flush=True)
     shutil.rmtree(environment.folder, ignore_errors=True)
     environment.folder.mkdir(parents=True)
-    ensurepip = importlib.util.find_spec("ensurepip") is not None
-    venv = [base, "-m", "venv", str(environment.folder)] + ([] if ensurepip else ["--without-pip"])
-    environment.run(*venv, what="creating it")
-    if not ensurepip:
+    venv = [base, "-m", "venv", str(environment.folder)]
+    spec = importlib.util.find_spec("ensurepip")
+    if spec is not None and spec.origin is not None:
+        environment.run(*venv, what="creating it")
+    else:
+        environment.run(*venv, "--without-pip", what="creating it without pip (python3-venv is not installed)")
         if importlib.util.find_spec("pip") is None:
-            raise SetupError(f"{base} has neither pip nor ensurepip; install python3-pip or python3-venv.")
+            raise SetupError(f"{base} has neither pip nor venv; install one (Debian: apt install python3-venv).")
         outside = [base, "-m", "pip", "--python", str(environment.python), "install", "pip"]
-        environment.run(*outside, what="installing pip with the pip outside (python3-venv is missing)")
+        environment.run(*outside, what=f"installing pip into it with that of {base}")
     environment.record(python=sys.version)
 
 

@@ -313,10 +313,8 @@ def loaded_mpi():
 
 def library_name(text):
     """"Open MPI 5.0.11" of "Open MPI v5.0.11, package: ...", "MPICH 4.3.2" of "MPICH Version:      4.3.2 ..."."""
-    name, _, rest = text.strip("\x00 \n").partition("ersion:")
-    if rest:
-        return f"{name.rstrip('vV ').strip()} {rest.split()[0]}"
-    return text.strip("\x00 \n").splitlines()[0].split(",")[0].replace(" v", " ")
+    named = re.match(r"(.*?)\s+Version\s*:\s*(\S+)", text)
+    return " ".join(named.groups()) if named else text.strip("\x00 \n").splitlines()[0].split(",")[0].replace(" v", " ")
 
 
 def loaded_library(name):

@@ -1,0 +1,293 @@
+"""Who started this process, what it may use, and that n processes never take themselves for one."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swmodel import launch
+from swmodel.errors import ConfigError
+
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "OMPI_VERSION": "5.0.11",
+}  # fmt: skip
+HYDRA = {"PMI_SIZE": "4", "PMI_RANK": "3", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+SRUN = {
+    "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NTASKS": "7", "SLURM_STEP_NUM_TASKS": "7", "SLURM_PROCID": "4",
+    "SLURM_LOCALID": "0", "SLURM_NODEID": "1", "SLURM_STEP_TASKS_PER_NODE": "4,3",
+}  # fmt: skip
+VARIABLES = {*OPEN_MPI, *HYDRA, *SRUN, "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS", "XLA_PYTHON_CLIENT_PREALLOCATE"}
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Sets the environment that a launcher would have given."""
+
+    def start(environment):
+        for name in VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+
+    start({})
+    return start
+
+
+def test_open_mpi_is_recognised():
+    assert launch.launcher(OPEN_MPI) == launch.Launcher("Open MPI's mpirun 5.0.11", 8, 5, 1, 4)
+
+
+def test_hydra_is_recognised():
+    assert launch.launcher(HYDRA) == launch.Launcher("Hydra's mpirun (MPICH, Intel MPI)", 4, 3, 1, 2)
+
+
+def test_pmi_without_local_ranks_is_recognised():
+    found = launch.launcher({"PMI_SIZE": "4", "PMI_RANK": "3"})
+    assert (found.size, found.rank, found.local_rank, found.local_size) == (4, 3, 0, None)
+
+
+def test_job_step_is_recognised_with_the_tasks_of_its_node():
+    assert launch.launcher(SRUN) == launch.Launcher("Slurm's srun", 7, 4, 0, 3)
+
+
+@pytest.mark.parametrize(("tasks", "node", "count"), [("4(x2),3", "1", 4), ("4(x2),3", "2", 3), ("", "0", None)])
+def test_tasks_per_node_are_read_as_slurm_writes_them(tasks, node, count):
+    assert launch.launcher({**SRUN, "SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_NODEID": node}).local_size == count
+
+
+def test_pmi_of_a_job_step_is_the_step():
+    assert launch.launcher({**SRUN, "PMI_SIZE": "7", "PMI_RANK": "4"}).name == "Slurm's srun"
+
+
+def test_open_mpi_inside_a_job_step_of_its_daemons_is_open_mpi():
+    assert launch.launcher({**SRUN, **OPEN_MPI}).size == 8
+
+
+def test_batch_script_is_one_process():
+    batch = {name: value for name, value in SRUN.items() if "STEP" not in name}
+    assert launch.launcher(batch) is None
+
+
+@pytest.mark.parametrize("step", ["4294967291", "4294967290"])
+def test_batch_and_interactive_steps_are_one_process(step):
+    assert launch.launcher({**SRUN, "SLURM_STEP_ID": step}) is None
+
+
+@pytest.mark.parametrize("size", ["", "many", "-1"])
+def test_a_size_that_is_no_number_is_no_launcher(size):
+    assert launch.launcher({**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": size}) is None
+
+
+def test_without_a_launcher_there_is_one_rank(started):
+    assert launch.launched_ranks() == 1
+    assert launch.local_rank() == 0
+
+
+def test_launched_ranks_and_local_rank(started):
+    started(OPEN_MPI)
+    assert (launch.launched_ranks(), launch.local_rank()) == (8, 1)
+
+
+# -- the world ------------------------------------------------------------------------------------------------------
+
+
+def test_a_world_of_all_ranks_passes(started):
+    started(OPEN_MPI)
+    launch.check_world(8)
+
+
+def test_a_smaller_world_stops_in_one_sentence_that_names_both_mpis(started, monkeypatch):
+    started(HYDRA)
+    monkeypatch.setattr(launch, "loaded_mpi", lambda: ("Open MPI 5.0.11", "/opt/lib/libmpi.so.40"))
+    with pytest.raises(launch.LaunchError) as stop:
+        launch.check_world(1)
+    text = str(stop.value)
+    assert "Hydra's mpirun (MPICH, Intel MPI) started 4 processes" in text
+    assert "Open MPI 5.0.11 (/opt/lib/libmpi.so.40), sees 1" in text
+    assert "\n" not in text and text.endswith(".")
+
+
+def test_serial_runs_are_not_started_several_times(started):
+    started(SRUN)
+    for communicator in ("serial", "sharded"):
+        with pytest.raises(launch.LaunchError, match="7 processes.*overwrite"):
+            launch.configure_process(communicator=communicator)
+
+
+def test_several_ranks_without_mpi_stop(started, monkeypatch):
+    started(OPEN_MPI)
+    monkeypatch.setattr(launch, "mpi_installed", lambda: False)
+    for attempt in (launch.configure_process, launch.load_mpi):
+        with pytest.raises(launch.LaunchError, match="8 processes.*not installed.*make setup"):
+            attempt()
+
+
+def test_mpi_asked_for_without_mpi_stops(started, monkeypatch):
+    monkeypatch.setattr(launch, "mpi_installed", lambda: False)
+    with pytest.raises(launch.LaunchError, match="asks for MPI.*not installed"):
+        launch.configure_process(communicator="mpi")
+
+
+def test_unknown_communicator_and_precision_are_refused(started):
+    with pytest.raises(launch.LaunchError, match="'carrier pigeon'"):
+        launch.configure_process(communicator="carrier pigeon")
+    with pytest.raises(ConfigError, match="'float16'"):
+        launch.configure_process(precision="float16")
+
+
+def test_auto_is_serial_for_one_process(started):
+    process = launch.configure_process()
+    assert (process.communicator, process.launcher, process.gpu) == ("serial", None, None)
+    assert process.threads == len(os.sched_getaffinity(0))
+
+
+# -- GPUs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_gpus(monkeypatch):
+    """JAX's CUDA plugin seems installed, on a host with so many GPUs."""
+    real = launch.importlib.util.find_spec
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: name if "cuda" in name else real(name))
+    return lambda count: monkeypatch.setattr(launch.glob, "glob", lambda pattern: ["/dev/nvidia0"] * count)
+
+
+def test_each_local_rank_gets_a_gpu_of_its_own(with_gpus):
+    with_gpus(4)
+    environment = {}
+    assert launch._bind_gpu(environment, launch.Launcher("x", 8, 5, 1, 4)) == "1"
+    assert environment == {"CUDA_VISIBLE_DEVICES": "1"}
+
+
+def test_ranks_that_share_gpus_go_round_and_do_not_take_all_memory(with_gpus):
+    with_gpus(2)
+    environment = {}
+    assert launch._bind_gpu(environment, launch.Launcher("x", 4, 3, 3, 4)) == "1"
+    assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+
+
+def test_only_visible_gpus_are_given_by_number_or_name(with_gpus):
+    with_gpus(8)
+    environment = {"CUDA_VISIBLE_DEVICES": "6, MIG-a1"}
+    assert launch._bind_gpu(environment, launch.Launcher("x", 2, 1, 1, 2)) == "MIG-a1"
+    environment = {"CUDA_VISIBLE_DEVICES": "6"}
+    assert launch._bind_gpu(environment, launch.Launcher("x", 2, 1, 1, 2)) == "6"
+
+
+@pytest.mark.parametrize("environment", [{"JAX_PLATFORMS": "cpu"}, {"CUDA_VISIBLE_DEVICES": ""}])
+def test_no_gpu_is_bound_where_none_is_wanted(with_gpus, environment):
+    with_gpus(2)
+    before = dict(environment)
+    assert launch._bind_gpu(environment, launch.Launcher("x", 2, 1, 1, 2)) is None
+    assert environment == before
+
+
+# -- cores ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
+def test_shares_of_cores_are_even_disjoint_and_complete(ranks):
+    cores = [{core, core + 8} for core in range(8)]  # two hardware threads each
+    shares = [launch._share(cores, rank, ranks) for rank in range(ranks)]
+    assert set().union(*shares) == set(range(16))
+    assert sum(map(len, shares)) == 16
+    assert max(map(len, shares)) - min(map(len, shares)) <= 2
+    assert all((core + 8) % 16 in share for share in shares for core in share)
+
+
+def test_more_ranks_than_cores_take_turns():
+    shares = [launch._share([{0}, {1}], rank, 6) for rank in range(6)]
+    assert shares == [{0}, {1}] * 3
+
+
+def test_hardware_threads_of_a_core_are_found():
+    cores = launch._physical_cores(os.sched_getaffinity(0))
+    assert set().union(*cores) == os.sched_getaffinity(0)
+    assert sum(map(len, cores)) == len(os.sched_getaffinity(0))
+
+
+def test_ranks_that_share_cores_are_warned_of():
+    apart = [("a", (0, 1)), ("a", (2, 3)), ("b", (0, 1))]
+    assert launch.crowding(apart) is None
+    together = [("a", (0,)), ("b", (0, 1)), ("b", (0, 1))]
+    assert "2 ranks with 4 threads share 2 cores of host b" in launch.crowding(together)
+
+
+# -- MPI's names and mpirun -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Open MPI v5.0.11, package: Open MPI user@host Distribution, ident: 5.0.11\0", "Open MPI 5.0.11"),
+        ("MPICH Version:      4.3.2\nMPICH Release date: ...", "MPICH 4.3.2"),
+        ("MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date", "MVAPICH2 2.3.7"),
+        ("Intel(R) MPI Library 2021.11 for Linux* OS\n", "Intel(R) MPI Library 2021.11 for Linux* OS"),
+    ],
+)
+def test_mpi_libraries_are_named_shortly(text, name):
+    assert launch.library_name(text) == name
+
+
+def test_mpirun_of_this_environment_comes_before_that_on_path(tmp_path, monkeypatch):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder in (ours, theirs):
+        folder.mkdir()
+        (folder / "mpirun").write_text("#!/bin/sh\n")
+        (folder / "mpirun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(theirs))
+    monkeypatch.setattr(sys, "executable", str(ours / "python"))
+    assert launch.mpirun(3) == [str(ours / "mpirun"), "-n", "3"]
+    (ours / "mpirun").unlink()
+    assert launch.mpirun(3) == [str(theirs / "mpirun"), "-n", "3"]
+    (theirs / "mpirun").unlink()
+    with pytest.raises(launch.LaunchError, match="no mpirun"):
+        launch.mpirun(3)
+
+
+def test_what_a_launcher_set_does_not_reach_the_next_one(started):
+    started({**OPEN_MPI, **HYDRA})
+    environment = launch.mpirun_environment()
+    assert launch.launcher(environment) is None
+    assert environment["PATH"] == os.environ["PATH"]
+
+
+needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not installed")
+WORLD = (
+    "from swmodel import launch\n"
+    "process = launch.configure_process()\n"
+    "world = launch.load_mpi().COMM_WORLD\n"
+    "launch.check_world(world.size)\n"
+    "print('answer', launch.launched_ranks(), world.size, process.communicator, launch.binding_warning(world))\n"
+)
+
+
+def _python(code, *starter):
+    environment = {**launch.mpirun_environment(), "JAX_PLATFORMS": "cpu"}
+    root = Path(__file__).resolve().parents[2]
+    command = [*starter, sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=root, env=environment)
+
+
+@needs_mpi
+def test_mpirun_starts_a_world_whose_ranks_do_not_share_cores():
+    ranks = min(2, len(launch._physical_cores(os.sched_getaffinity(0))))
+    ended = _python(WORLD, *launch.mpirun(ranks))
+    answers = [line for line in ended.stdout.splitlines() if line.startswith("answer")]
+    kind = "mpi" if ranks > 1 else "serial"
+    assert answers == [f"answer {ranks} {ranks} {kind} None"] * ranks, ended.stderr
+
+
+@needs_mpi
+def test_ranks_started_by_a_foreign_launcher_stop(tmp_path):
+    """A launcher that MPI does not know, as an mpirun of another MPI is: each process would be rank 0 of 1."""
+    foreign = tmp_path / "mpirun"
+    foreign.write_text('#!/bin/sh\nexport PMI_SIZE=2 PMI_RANK=0\n"$@" & PMI_RANK=1 "$@"; wait $!\n')
+    foreign.chmod(0o755)
+    ended = _python("import warnings; warnings.simplefilter('ignore')\n" + WORLD, str(foreign))
+    assert "answer" not in ended.stdout
+    assert ended.stderr.count("LaunchError: a PMI launcher started 2 processes") == 2, ended.stderr
+    version, _ = launch.loaded_mpi()
+    assert version is None or version in ended.stderr
