@@ -50,14 +50,12 @@ def _sort(paths, opened):
     for path in paths:
         dataset = opened.enter_context(open_output(path))
         holds = kind_of(dataset)
-        if holds == "restart" and len(paths) > 1:
-            continue
         if holds in files:
             raise PlotError(f"plot: {sources[holds]} and {path} both hold {holds}; give one of them.")
-        files[holds], sources[holds] = dataset, path
-    if not set(files) - {"restart"}:
-        raise PlotError(f"plot: {paths[0]} is a restart, not output; give a file that `write`, `maxima` or `gauges` of a "
-                        "run has written.")
+        if holds != "restart":
+            files[holds], sources[holds] = dataset, path
+    if not files:
+        raise PlotError(f"plot: {paths[0]} is a restart, of which there is no figure; give an output file of the run.")
     return files, next(iter(sources.values()))
 
 

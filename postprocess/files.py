@@ -43,7 +43,9 @@ def _source(dataset):
 
 
 def kind_of(dataset):
-    """ "gauges", "maxima" or "fields", by what the file holds."""
+    """ "restart", "gauges", "maxima" or "fields", by what the file holds."""
+    if "swmodel_restart" in dataset.attrs:
+        return "restart"
     if any("timeseries_id" == v.attrs.get("cf_role") for v in dataset.variables.values()):
         return "gauges"
     if "maximum_elevation" in dataset:

@@ -14,6 +14,8 @@ import postprocess  # noqa: E402
 from postprocess import budgets, files, gauges, maps, spectra, style  # noqa: E402
 from postprocess.cli import main, plot  # noqa: E402
 from postprocess.errors import PlotError  # noqa: E402
+from swmodel.grid import SphericalGrid  # noqa: E402
+from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields  # noqa: E402
 
 RADIUS = 6.371e6
 START = "seconds since 2011-03-11 05:46:23"
@@ -499,6 +501,46 @@ def test_files_that_are_no_output_are_named(tmp_path, tsunami):
         plot([tsunami[0], tsunami[0]])
     with pytest.raises(PlotError, match="no file was given"):
         plot([])
+
+
+def test_restarts_are_passed_over_beside_output_and_refused_alone(tsunami, tmp_path):
+    restart = tmp_path / "a.restart.nc"
+    output(eta=0.0).assign_attrs(swmodel_restart=1).to_netcdf(restart)
+    assert plot([restart, tsunami[0]]).name == "run.maps.png"
+    with pytest.raises(PlotError, match="is a restart, of which there is no figure"):
+        plot(restart)
+
+
+@pytest.mark.parametrize("periodic", ["", "x"])
+def test_what_the_model_writes_is_read(tmp_path, periodic):
+    grid = SphericalGrid(24, 18, (0, 360) if periodic else (170, 200), (20, 50), periodic=periodic)
+    wet = np.ones(grid.shape, bool)
+    wet[5:8, 9:13] = False
+    static = {"wet": wet, "depth": np.where(wet, 4000.0, 0.0)}
+    east = np.where(np.arange(24 + (not periodic)) > 2, 0.5, 0.0) * np.ones((18, 1))
+    paths = [tmp_path / f"{name}.nc" for name in ("fields", "maxima", "gauges")]
+    with FieldFile(paths[0], grid, ("eta", "u", "v"), static=static) as file:
+        for k in range(3):
+            file.append(600.0 * k, {"eta": np.full(grid.shape, 0.1 * k), "u": k * east, "v": np.zeros((19, 24))})
+    maxima = {"maximum_elevation": np.where(wet, 0.2, np.nan), "arrival_time": np.where(wet, 600.0, np.nan)}
+    write_fields(paths[1], grid, maxima, seconds=1200.0, static=static)
+    with GaugeFile(paths[2], {"A 1": (185.0, 30.0), "B": (190.0, 31.0)}, grid) as file:
+        file.append(np.arange(100) * 12.0, np.stack([np.sin(np.arange(100) / 9), np.zeros(100)], -1))
+
+    fields = files.open_output(paths[0])
+    mesh = files.mesh_of(fields)
+    assert (mesh.periodic_x, mesh.periodic_y, mesh.spherical) == (bool(periodic), False, True)
+    np.testing.assert_array_equal(files.wet_cells(fields), wet)
+    np.testing.assert_allclose(mesh.area, grid.area_h, rtol=1e-12)
+    assert files.start_of(fields) is None
+    np.testing.assert_array_equal(files.seconds(fields), [0, 600, 1200])
+    series = gauges.read_gauges(files.open_output(paths[2]))
+    assert [(g.name, g.x, g.y) for g in series] == [("A 1", 185.0, 30.0), ("B", 190.0, 31.0)]
+    np.testing.assert_allclose(series[0].value, np.sin(np.arange(100) / 9), rtol=1e-6)
+    sums = budgets.budgets(fields, gravity=9.81)
+    np.testing.assert_allclose(sums["mean_elevation"], [0, 0.1, 0.2], rtol=1e-6)
+    assert_drawn(plot(paths))
+    assert_drawn(plot(paths[0], kind="maps", variable="u"), 150)
 
 
 def test_the_command_line_prints_the_path_or_the_mistake(tsunami, tmp_path, capsys):
