@@ -61,7 +61,7 @@ def wave_amplification(stepper, angle):
     # (G - 1) eta = -i a E u and (G - 1) u = -i a P eta, with E and P polynomials in 1/G; times G^6.
     extrapolate = np.array([0, 1.5 + b, -0.5 - 2 * b, b])
     pressure = np.array([d, 1 - d - c - e, c, e])
-    return _largest_root(np.array([1.0, -2.0, 1.0, 0, 0, 0, 0]) + angle**2 * np.polymul(extrapolate, pressure))
+    return _largest_root(np.array([1.0, -2.0, 1.0, 0, 0, 0, 0]) + angle**2 * np.convolve(extrapolate, pressure))
 
 
 def _largest_root(coefficients):

@@ -157,6 +157,10 @@ class Communicator(abc.ABC):
         """The root's Python object on every rank."""
 
     @abc.abstractmethod
+    def host_gather(self, value):
+        """The list of all ranks' Python objects, on every rank."""
+
+    @abc.abstractmethod
     def barrier(self): ...
 
     @abc.abstractmethod
@@ -166,3 +170,16 @@ class Communicator(abc.ABC):
     def agree(self, flag):
         """True on every rank if `flag` is true on any."""
         return bool(self.host_maximum(1.0 if flag else 0.0))
+
+    def from_root(self, function):
+        """What `function()` returned on the root, on every rank; what it raised there is raised everywhere."""
+        outcome = None
+        if self.is_root:
+            try:
+                outcome = function(), None
+            except Exception as error:  # noqa: BLE001  it is raised again below, on all ranks
+                outcome = None, error
+        value, error = self.host_broadcast(outcome)
+        if error is not None:
+            raise error
+        return value

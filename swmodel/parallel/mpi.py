@@ -113,6 +113,9 @@ class MPICommunicator(Communicator):
     def host_broadcast(self, value):
         return self.host.bcast(value)
 
+    def host_gather(self, value):
+        return self.host.allgather(value)
+
     def barrier(self):
         self.host.Barrier()
 

@@ -1,0 +1,329 @@
+"""What a run writes and when: snapshots, gauges, maxima, restarts. The root writes; all ranks gather."""
+import contextlib
+import math
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import diagnostics
+from ..compilation import jit
+from ..errors import ConfigError
+from .netcdf import FieldFile, GaugeFile, write_fields
+from .restart import read_restart, write_restart
+from ..version import VERSION
+
+__all__ = ["FieldOutput", "GaugeOutput", "MaximaOutput", "RestartOutput", "Run", "restored"]
+
+
+class Output:
+    """One file of a run; the root alone holds a writer."""
+
+    every = None
+
+    def open(self, simulation, attributes):
+        """Prepare the file, on the root."""
+
+    def next_step(self, simulation):
+        """The next step after this one at which it is due, or None."""
+        if self.every is None:
+            return None
+        number = math.floor(simulation.step * simulation.dt / self.every + 1e-9)
+        step = simulation.step
+        while step <= simulation.step:
+            number += 1
+            step = round(number * self.every / simulation.dt)
+        return step
+
+    def is_due(self, simulation):
+        if self.every is None:
+            return False
+        nearest = round(simulation.time / self.every)
+        return simulation.step == round(nearest * self.every / simulation.dt)
+
+    def write(self, simulation):
+        """Write what is due now; collective."""
+
+    def chunk(self, simulation, series, count):
+        """Take what was recorded at the last `count` steps; collective."""
+
+    def finish(self, simulation):
+        """Write what the end of a run asks for; collective."""
+
+    def close(self):
+        """Close the file, whatever happened."""
+
+
+class FieldOutput(Output):
+    """Snapshots of fields."""
+
+    def __init__(self, path, variables, every):
+        unknown = [name for name in variables if name not in diagnostics.FIELDS]
+        if unknown:
+            raise ConfigError(
+                f"{path}: there is no variable {', '.join(map(repr, unknown))}; "
+                f"choose from {', '.join(diagnostics.FIELDS)}."
+            )
+        self.path, self.variables, self.every, self.file = Path(path), variables, every, None
+
+    def open(self, simulation, attributes):
+        self.file = FieldFile(
+            self.path, simulation.model.grid, self.variables, start=simulation.start, attributes=attributes,
+            static={"depth": simulation.model.depth, "wet": simulation.model.wet},
+            append=simulation.resumed_at is not None, resume_time=simulation.resumed_at,
+            overwrite=simulation.overwrite,
+        )  # fmt: skip
+
+    def is_due(self, simulation):
+        return super().is_due(simulation) or (self.every is None and simulation.step == 0)
+
+    def write(self, simulation):
+        fields = collect(simulation, self.variables)
+        if self.file is not None:
+            self.file.append(simulation.time, fields)
+
+    def finish(self, simulation):
+        if not self.is_due(simulation):
+            self.write(simulation)
+
+    def close(self):
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+class GaugeOutput(Output):
+    """Elevation at points, of every step."""
+
+    def __init__(self, path, points, gauges):
+        self.path, self.points, self.gauges, self.file = Path(path), points, gauges, None
+
+    def open(self, simulation, attributes):
+        self.file = GaugeFile(
+            self.path, self.points, simulation.model.grid, start=simulation.start, attributes=attributes,
+            append=simulation.resumed_at is not None, resume_time=simulation.resumed_at,
+            overwrite=simulation.overwrite,
+        )  # fmt: skip
+
+    def begin(self, simulation):
+        self._append(simulation, self.gauges.read(simulation.state.eta)[None], np.array([simulation.step]))
+
+    def chunk(self, simulation, series, count):
+        self._append(simulation, series[:count], simulation.step - count + 1 + np.arange(count))
+
+    def _append(self, simulation, shares, steps):
+        values = simulation.communicator.host_sum(np.asarray(shares, np.float64))
+        if self.file is not None:
+            self.file.append(steps * simulation.dt, values)
+
+    def close(self):
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+class MaximaOutput(Output):
+    """Maximum elevation and arrival time, written at the end and beside every restart."""
+
+    def __init__(self, path, threshold):
+        self.path, self.threshold = Path(path), threshold
+
+    def open(self, simulation, attributes):
+        self.attributes = {**attributes, "arrival_threshold": f"{self.threshold:g} m"}
+
+    def finish(self, simulation):
+        gather = simulation.communicator.gather_to_root
+        maximum, arrival = (gather(simulation._maxima_carry[name]) for name in ("maximum", "arrival"))
+        if maximum is None:
+            return
+        model = simulation.model
+        fields = {
+            "maximum_elevation": np.where(model.wet & np.isfinite(maximum), maximum, np.nan),
+            "arrival_time": np.where(model.wet & (arrival >= 0), arrival * simulation.dt, np.nan),
+        }
+        write_fields(
+            self.path, model.grid, fields, seconds=simulation.time, start=simulation.start,
+            attributes=self.attributes, static={"depth": model.depth, "wet": model.wet},
+        )  # fmt: skip
+
+
+class RestartOutput(Output):
+    """All that a run needs to go on."""
+
+    def __init__(self, path, every):
+        self.path, self.every, self.written = Path(path), every, None
+
+    def open(self, simulation, attributes):
+        self.attributes = attributes
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(self, simulation):
+        if simulation.step == 0 or self.written == simulation.step:
+            return
+        arrays, scalars = _restart_content(simulation)
+        if simulation.communicator.is_root:
+            write_restart(self.path, simulation.model.grid, arrays, scalars, self.attributes)
+        self.written = simulation.step
+
+    finish = write
+
+
+class Run:
+    """The outputs of one run, opened together and closed whatever happens."""
+
+    def __init__(self, outputs):
+        self.outputs = outputs
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, simulation, outputs):
+        """A Run with its files open on the root; an error there is raised on every rank."""
+        attributes = run_attributes(simulation)
+        run = cls(outputs)
+        try:
+            simulation.communicator.from_root(lambda: [o.open(simulation, attributes) for o in outputs] and None)
+            if simulation.resumed_at is None:
+                for output in outputs:
+                    if isinstance(output, GaugeOutput):
+                        output.begin(simulation)
+            yield run
+        finally:
+            for output in outputs:
+                output.close()
+
+    def due(self, simulation):
+        for output in self.outputs:
+            if output.is_due(simulation) and simulation.step != simulation.resumed_step:
+                output.write(simulation)
+
+    def chunk(self, simulation, series, count):
+        for output in self.outputs:
+            output.chunk(simulation, series, count)
+
+    def next_step(self, simulation):
+        return min((n for n in (o.next_step(simulation) for o in self.outputs) if n is not None), default=None)
+
+    def finish(self, simulation):
+        for output in self.outputs:
+            output.finish(simulation)
+
+    def write_restart(self, simulation):
+        for output in self.outputs:
+            if isinstance(output, RestartOutput):
+                output.write(simulation)
+
+    def restart_hint(self):
+        """One sentence on where to go on from."""
+        for output in self.outputs:
+            if isinstance(output, RestartOutput) and output.written is not None:
+                return f"The newest restart is {output.path}, of step {output.written}: swmodel resume {output.path}"
+        return "No restart was written."
+
+
+def run_attributes(simulation):
+    """Global attributes that reproduce the run."""
+    model = simulation.model
+    py, px = model.communicator.layout
+    return {
+        "source": f"swmodel {VERSION}",
+        "config": simulation.config,
+        "ranks": np.int32(model.communicator.size),
+        "layout": f"{py} x {px} tiles (y x x)",
+        "communicator": model.communicator.name,
+        "precision": str(model.dtype),
+        "time_stepper": f"{type(simulation.scheme).__name__}(dt={simulation.dt:g})",
+        "time_step_seconds": np.float64(simulation.dt),
+    }
+
+
+# -- collecting tiles -----------------------------------------------------------------------------------------------
+
+
+@jit(static_argnames=("names", "edges"))
+def _diagnose(dynamics, state, names, edges):
+    flow = dynamics.prepare().flow(state.u, state.v, state.eta, jnp.zeros((), state.eta.dtype))
+    return {name: _with_edges(diagnostics.FIELDS[name](flow), edges) for name in names}
+
+
+def _with_edges(field, edges):
+    """A Field's interior, with the faces on the domain's west and south edge if this tile has them."""
+    west, south = edges
+    x, y = field.position in "uq", field.position in "vq"
+    return field.crop((int(west and x), 0, int(south and y), 0)).data
+
+
+def collect(simulation, names):
+    """{name: global array} on the root, None in its place elsewhere; n + 1 faces in directions that are not periodic."""
+    model = simulation.model
+    iy, ix = model.communicator.coordinates
+    edges = (ix == 0 and not model.grid.periodic_x, iy == 0 and not model.grid.periodic_y)
+    dynamics = model.dynamics(simulation.halo, simulation.step, simulation.dt)
+    tiles = _diagnose(dynamics, simulation.state, tuple(names), edges)
+    return {name: model.communicator.gather_to_root(np.asarray(tile)) for name, tile in tiles.items()}
+
+
+# -- restarts -------------------------------------------------------------------------------------------------------
+
+
+def _parts(simulation):
+    return {"state": simulation.state, "history": simulation.history, "maxima": simulation._maxima_carry}
+
+
+def _named_leaves(tree):
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {"_".join(_plain(key) for key in path): leaf for path, leaf in leaves}
+
+
+def _plain(key):
+    return str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key))))
+
+
+def _restart_content(simulation):
+    leaves = _named_leaves(_parts(simulation))
+    gather = simulation.communicator.gather_to_root
+    arrays = {name: gather(np.asarray(leaf)) for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
+    scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
+    scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
+    return arrays, scalars
+
+
+def restored(simulation, path):
+    """Put a restart's content into `simulation`; collective. Returns one sentence."""
+    communicator, grid = simulation.communicator, simulation.model.grid
+    restart = communicator.from_root(lambda: _without_arrays(read_restart(path, grid)))
+    whole = read_restart(path, grid).arrays if communicator.is_root else {}
+    same = restart["stepper"] == type(simulation.scheme).__name__ and restart["dt"] == simulation.dt
+    parts = _parts(simulation)
+    wanted = _named_leaves(parts if same else {**parts, "history": ()})
+    simulation.step = round(restart["step"] * restart["dt"] / simulation.dt)
+    simulation.resumed_at, simulation.resumed_step = simulation.time, simulation.step
+    values = {}
+    for name, leaf in wanted.items():
+        if jnp.ndim(leaf) == 0:
+            values[name] = jnp.asarray(restart[name], leaf.dtype)
+        elif name in restart["names"]:  # maxima that the earlier run did not watch start now
+            tile = communicator.scatter_from_root(whole.get(name), grid.shape)
+            values[name] = jnp.asarray(tile, leaf.dtype)
+    _put_back(simulation, parts, values, same)
+    told = f"resumed {path} at step {simulation.step} ({simulation.time:g} s)"
+    if same:
+        return f"{told}."
+    was = f"{restart['stepper']} with dt = {restart['dt']:g} s"
+    return f"{told}; the file was written by {was}, so the time stepper's history starts anew."
+
+
+def _without_arrays(restart):
+    return {**restart.scalars, "names": sorted(restart.arrays)}
+
+
+def _put_back(simulation, parts, values, same):
+    paths, structure = jax.tree_util.tree_flatten_with_path(parts)
+    names = ["_".join(_plain(key) for key in path) for path, _ in paths]
+    old = dict(zip(names, (leaf for _, leaf in paths)))
+    rebuilt = jax.tree_util.tree_unflatten(structure, [values.get(name, old[name]) for name in names])
+    simulation.state = rebuilt["state"]
+    simulation.history = rebuilt["history"] if same else simulation.stepper.history(rebuilt["state"])
+    simulation._maxima_carry = rebuilt["maxima"]
+
+

@@ -1,0 +1,282 @@
+"""A run: compiled chunks of steps, and between them output, progress, signals, safety and restarts.
+
+A chunk ends at the next step at which something is due (output, a forcing record, the end), and after about a second.
+Whatever ranks must agree on (a signal, a blow-up, how long the next chunk is) is settled between chunks in one
+reduction on the host; within a chunk no rank leaves early.
+"""
+import dataclasses
+import time as clock
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import stability
+from .compilation import jit
+from .errors import BlowUp, ConfigError, Interrupted
+from .integrate import one_step
+from .monitors import Gauges, Health, Maxima
+from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
+from .pytrees import pytree
+from .signals import SignalWatch
+
+__all__ = ["Simulation"]
+
+SECONDS_PER_CHUNK = 1.0
+LONGEST_CHUNK = 4096  # steps; also the length of the buffer that gauges fill
+
+
+@pytree
+class Carry:
+    """What the compiled loop hands on: the state, the stepper's history, and what is watched at every step."""
+
+    state: Any
+    history: Any
+    maxima: Any
+    series: Any
+    health: Any
+
+
+@jit(donate_argnums=(2,))
+def advance(dynamics, stepper, carry, monitors, first, count):
+    """`count` steps from step number `first` on. One program for every count."""
+    equations = dynamics.prepare()
+    maxima, gauges, health = monitors
+    dtype = carry.state.eta.dtype
+
+    def body(k, carry):
+        state, history = one_step(equations, stepper, carry.state, carry.history, k.astype(dtype))
+        step = first + k + 1
+        uplift = None if equations.uplift is None else equations.uplift.at(k.astype(dtype) + 1.0).interior
+        return Carry(
+            state=state,
+            history=history,
+            maxima=None if maxima is None else maxima.update(carry.maxima, state, step),
+            series=None if gauges is None else gauges.update(carry.series, state, k),
+            health=health.update(carry.health, state, uplift, step),
+        )
+
+    return jax.lax.fori_loop(0, count, body, carry)
+
+
+class Simulation:
+    """A model, a state and a stepper, and what to write while they run.
+
+    Args:
+        model: a ShallowWater.
+        state: a State of this rank's tile, from `model.at_rest()` or `model.state(...)`.
+        stepper: a TimeStepper.
+        start: the date and time of step 0 (a datetime, UTC), or None.
+        config: the experiment as text, kept in every file.
+        overwrite: whether files of an earlier run may be replaced.
+
+    Raises:
+        ConfigError: if the time step is over the model's limit, naming the limit and where it is set.
+    """
+
+    def __init__(self, model, state, stepper, start=None, config="", overwrite=True):
+        stepper.check()
+        self.model, self.start, self.config, self.overwrite = model, start, config, overwrite
+        self.dt = float(stepper.dt)
+        self.scheme = stepper
+        self.stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)
+        self.step = 0
+        self.state = state
+        self.history = self.stepper.history(state)
+        self.halo = model.halo(self.stepper)
+        self._outputs, self._maxima, self._gauges = [], None, None
+        self._maxima_carry = None
+        self.resumed_at = self.resumed_step = None
+        self._check_time_step()
+
+    @property
+    def time(self):
+        """Model time [s]: steps times dt."""
+        return self.step * self.dt
+
+    @property
+    def communicator(self):
+        return self.model.communicator
+
+    def _check_time_step(self):
+        tightest = stability.limits(self.model, self.scheme, self.state)[:1]
+        if tightest and self.dt > tightest[0].dt:
+            raise ConfigError(
+                f"the time step of {self.dt:g} s is over the limit of {type(self.scheme).__name__}: {tightest[0]}; "
+                f"use {0.9 * tightest[0].dt:.3g} s or less."
+            )
+
+    # -- what to write ------------------------------------------------------------------------------------------------
+
+    def write(self, path, variables=("eta", "u", "v"), every=None):
+        """Write snapshots of `variables` to the netCDF file `path`, now and `every` so many seconds."""
+        self._outputs.append(FieldOutput(path, tuple(variables), self._interval(every, path)))
+        return self
+
+    def gauges(self, path, points):
+        """Write the elevation at `points`, {name: (x, y)}, at every step; bilinear over the wet cells around them."""
+        self._gauges = Gauges.at(points, self.model)
+        self._outputs.append(GaugeOutput(path, dict(points), self._gauges))
+        return self
+
+    def maxima(self, path, threshold=0.01):
+        """Write the maximum elevation and the first time at which |eta| passes `threshold` [m], of every step."""
+        self._maxima = Maxima(jnp.asarray(threshold, self.model.dtype))
+        self._maxima_carry = self._maxima.start(self.state)
+        self._outputs.append(MaximaOutput(path, threshold))
+        return self
+
+    def restart(self, path, every=None):
+        """Write a restart to `path`, `every` so many seconds, at the end, and when a signal asks for one."""
+        self._outputs.append(RestartOutput(path, self._interval(every, path)))
+        return self
+
+    def _interval(self, every, path):
+        if every is not None and not every >= 0.999 * self.dt:
+            raise ConfigError(f"{path} is to be written every {every:g} s, and a step takes {self.dt:g} s; write less often.")
+        return every
+
+    def resume(self, path):
+        """Go on from the restart file `path`, written on any number of ranks: bit for bit on the same ranks and dt.
+
+        Another stepper or time step starts its history anew, and says so in the returned message.
+
+        Returns:
+            str: what was resumed, and what was not.
+        """
+        from .output.schedule import restored
+
+        message = restored(self, path)
+        self._check_time_step()
+        return message
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(self, until=None, steps=None, progress=None):
+        """Step until `until` [s] of model time, or for `steps` steps.
+
+        Args:
+            until: model time [s]; the run ends at the nearest step.
+            steps: instead of `until`.
+            progress: called on the root between chunks as progress(step, last_step, model_seconds, wall_seconds); True
+                shows a bar.
+
+        Returns:
+            The State at the end.
+
+        Raises:
+            BlowUp: when the run is no longer finite, runs dry or passes the CFL limit; files keep what they had.
+            Interrupted: on SIGINT or SIGTERM, after a restart was written.
+        """
+        last = self.step + steps if steps is not None else round(until / self.dt)
+        if last < self.step:
+            raise ConfigError(f"the run is at {self.time:g} s already, and was asked to end at {until:g} s; give a later time.")
+        report = _progress(progress, self)
+        with SignalWatch() as signals, Run.opened(self, self._outputs) as run:
+            self._loop(last, signals, run, report)
+            run.finish(self)
+        return self.state
+
+    def _loop(self, last, signals, run, report):
+        monitors = (self._maxima, self._gauges, Health.of(self.model, self.dt))
+        carry = self._carry(monitors)
+        pace, began = Pace(), clock.perf_counter()
+        run.due(self)
+        report(self.step, last, self.time, 0.0)
+        while self.step < last:
+            count = min(self._until_next(last, run), pace.steps)
+            dynamics = self.model.dynamics(self.halo, self.step, self.dt)
+            carry = advance(dynamics, self.stepper, carry, monitors, jnp.int32(self.step), jnp.int32(count))
+            jax.block_until_ready(carry)
+            self._check_health(carry.health, run)
+            self.step += count
+            self.state, self.history, self._maxima_carry = carry.state, carry.history, carry.maxima
+            run.chunk(self, carry.series, count)
+            run.due(self)
+            request, pace.steps = self._agree(signals.take(), pace.measure(count))
+            report(self.step, last, self.time, clock.perf_counter() - began)
+            if request:
+                self._obey(request, run)
+
+    def _carry(self, monitors):
+        maxima, gauges, health = monitors
+        series = None if gauges is None else gauges.start(LONGEST_CHUNK, self.model.dtype)
+        # The loop's buffers are donated: hand it copies of what the caller holds.
+        copies = jax.tree.map(jnp.copy, (self.state, self.history, self._maxima_carry))
+        return Carry(*copies, series, health.start())
+
+    def _until_next(self, last, run):
+        events = [last, run.next_step(self), self.model.next_record(self.step, self.dt)]
+        return min(event for event in events if event is not None and event > self.step) - self.step
+
+    def _agree(self, request, steps):
+        """(the most urgent signal of any rank, the root's choice of the next chunk's length), on every rank."""
+        mine = steps if self.communicator.is_root else 0
+        request, steps = self.communicator.host_maximum(np.array([float(request), float(mine)]))
+        return int(request), int(steps)
+
+    def _obey(self, request, run):
+        run.write_restart(self)
+        signal, ends = SignalWatch.meaning(request)
+        if ends:
+            message = f"{signal.name} stopped the run at step {self.step} ({self.time:g} s). {run.restart_hint()}"
+            raise Interrupted(message, signal)
+
+    def _check_health(self, health, run):
+        """Raise BlowUp, with the place, on every rank alike if any rank's tile is unwell."""
+        step, place, thickness, courant = (x.item() for x in map(np.asarray, health))
+        earliest = -self.communicator.host_maximum(-float(step) if step >= 0 else -np.inf)
+        if not np.isfinite(earliest):
+            return
+        tile, found = self.model.tile, None
+        if step == earliest:
+            row, column = divmod(place, tile.shape[1])
+            x, y = self.model.grid.x_centres[tile.i0 + column], self.model.grid.y_centres[tile.j0 + row]
+            found = (self.communicator.rank, x, y, thickness, courant)
+        everyone = self.communicator.host_gather(found)
+        raise BlowUp(_diagnosis(next(f for f in everyone if f is not None), earliest, self, run))
+
+
+def _diagnosis(found, step, simulation, run):
+    _, x, y, thickness, courant = found
+    when = f"stopped at step {step:.0f} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}) "
+    if not (np.isfinite(thickness) and np.isfinite(courant)):
+        what, remedy = "the elevation is not finite", "use a shorter time step, or more viscosity or drag"
+    elif courant > 1.0:
+        what, remedy = f"the flow crosses {courant:.2f} cells a step", "use a shorter time step, or more viscosity or drag"
+    else:
+        what = f"the water is {thickness:.2f} m deep, and less than 1 m cannot be computed without wetting and drying"
+        remedy = "raise the minimum depth of the bathymetry, or make the cell land"
+    return f"The run {when}{what}; {remedy}. {run.restart_hint()}"
+
+
+@dataclasses.dataclass
+class Pace:
+    """How many steps take about SECONDS_PER_CHUNK."""
+
+    steps: int = 8
+    since: float = dataclasses.field(default_factory=clock.perf_counter)
+    warm: bool = False
+
+    def measure(self, count):
+        """The length of the next chunk after one of `count` steps; the first one holds the compilation."""
+        now = clock.perf_counter()
+        took, self.since = now - self.since, now
+        if not self.warm:
+            self.warm = True
+            return self.steps
+        wanted = count * SECONDS_PER_CHUNK / max(took, 1e-6)
+        return int(np.clip(wanted, max(self.steps // 4, 1), min(self.steps * 4, LONGEST_CHUNK)))
+
+
+def _progress(progress, simulation):
+    if not simulation.communicator.is_root or progress in (None, False):
+        return lambda *arguments: None
+    if progress is True:
+        from .progress import ProgressBar
+
+        return ProgressBar()
+    return progress
+
+
