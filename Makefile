@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # bundled: Open MPI from PyPI; system: the mpicc and mpirun on PATH; none: serial. Empty: as the last time, else bundled
 MPI ?=
-# auto: where nvidia-smi lists a GPU and there is a CUDA toolkit; yes, no
-GPU ?= auto
+# auto: where nvidia-smi lists a GPU and there is a CUDA toolkit; yes, no. Empty: as the last time, else auto
+GPU ?=
 RANKS ?= 2
 OUTPUT ?= output/tohoku_2011
 # what `make test` passes to pytest: TESTS="-k halo tests/parallel"

@@ -3,9 +3,11 @@
     python3 scripts/setup.py [--venv .venv] [--mpi bundled|system|none] [--gpu auto|yes|no]
 
 bundled: the Open MPI wheel from PyPI, with its mpirun. system: the mpicc and mpirun on PATH, against which mpi4py is
-compiled too. none: the serial model. What is done already is not done again: a stamp in the environment holds the
-versions that mpi4jax was compiled for, since with another jax, Python or MPI it would crash. Needs the standard
-library only.
+compiled too. none: the serial model. auto: with CUDA where nvidia-smi lists a GPU and there is a CUDA toolkit.
+
+What is done already is not done again, and what was chosen stays: a stamp in the environment holds both, and the
+versions that mpi4jax was compiled for, since with another jax, Python or MPI it would crash. Needs the standard library
+only.
 """
 import argparse
 import glob
@@ -163,8 +165,10 @@ def install_mpi(environment, choice, cuda):
     empty = environment.folder / "no-cuda"
     empty.mkdir(exist_ok=True)
     afresh = ["--no-build-isolation", "--no-cache-dir", "--no-binary", "mpi4jax", "mpi4jax"]
-    cuda_path = {"CUDA_PATH": str(cuda or empty)}
-    environment.pip(*again, *afresh, what="compiling mpi4jax (half a minute)", env={**build, **cuda_path})
+    build["CUDA_PATH"] = str(cuda or empty)
+    if cuda:
+        build["LDFLAGS"] = f"-Wl,-rpath,{cuda}/lib64"
+    environment.pip(*again, *afresh, what="compiling mpi4jax (half a minute)", env=build)
     versions = environment.installed()
     environment.record(mpi4jax={**want, **{name: versions.get(name) for name in ("mpi4py", "mpi4jax")}})
 
@@ -199,12 +203,15 @@ def check_compilers():
         )
 
 
-def cuda_toolkit(gpu):
+def cuda_toolkit(environment, gpu):
     """The folder of the CUDA toolkit for JAX and mpi4jax, where there is a GPU or the user says so; None for the CPU.
 
-    An nvcc on PATH may be a wrapper with its headers elsewhere, hence the search for cuda_runtime.h itself.
+    An nvcc on PATH may be a wrapper with its headers elsewhere, hence the search for cuda_runtime.h itself. What was
+    settled stays until the user says otherwise: a cluster's login node has no GPU, its others have.
     """
-    if gpu == "no" or (gpu == "auto" and not has_gpu()):
+    if not gpu and "cuda" in environment.stamp:
+        return environment.stamp["cuda"]
+    if gpu == "no" or (gpu != "yes" and not has_gpu()):
         return None
     named = [os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME", "CUDA_ROOT")]
     nvcc = shutil.which("nvcc")
@@ -237,7 +244,8 @@ def arguments():
     parser.add_argument("--venv", default=str(ROOT / ".venv"), help="where the virtual environment goes")
     mpis = ["", "bundled", "system", "none"]
     parser.add_argument("--mpi", choices=mpis, default="", help="which MPI (empty: that of the last time, or bundled)")
-    parser.add_argument("--gpu", choices=["auto", "yes", "no"], default="auto", help="JAX and mpi4jax with CUDA")
+    gpus = ["", "auto", "yes", "no"]
+    parser.add_argument("--gpu", choices=gpus, default="", help="CUDA or not (empty: as the last time, or auto)")
     return parser.parse_args()
 
 
@@ -254,13 +262,13 @@ def main():
     if choice["mpi"] != "none" and not before.get("mpi4jax"):
         check_compilers()  # before the downloads
     create(environment, getattr(sys, "_base_executable", sys.executable))
-    cuda = cuda_toolkit(chosen.gpu)
+    cuda = cuda_toolkit(environment, chosen.gpu)
     install(environment, choice["mpi"], cuda)
     if choice["mpi"] == "none":
         remove_mpi(environment)
     else:
         install_mpi(environment, choice, cuda)
-    environment.record(mpi=choice["mpi"])
+    environment.record(mpi=choice["mpi"], cuda=cuda)
     if environment.stamp != before:
         print(f"swmodel is set up: . {os.path.relpath(environment.bin)}/activate; swmodel doctor", flush=True)
 
