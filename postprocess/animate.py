@@ -8,7 +8,7 @@ from matplotlib.animation import FFMpegWriter, PillowWriter
 from . import style
 from .errors import PlotError
 from .files import label, mesh_of, seconds, snapshot, stamp, start_of, wet_cells
-from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, field_norm, map_axes, sea_floor
+from .maps import colorbar_beside, draw_base, draw_field, draw_gauges, drawable, field_norm, map_axes, sea_floor
 
 __all__ = ["animate", "suffix"]
 
@@ -42,7 +42,7 @@ def animate(dataset, path, variable="eta", gauges=(), frames_per_second=10, widt
         draw_base(axes, mesh, wet_cells(dataset), sea_floor(dataset))
         draw_gauges(axes, mesh, gauges)
         title = axes.set_title("")
-        add_colorbar(page, (width + 0.8, 0.55, 0.14, height - 0.2), image, label(dataset[variable]))
+        colorbar_beside(axes, image, label(dataset[variable]))
         try:
             with writer.saving(page, str(path), dots_per_inch):
                 for k in range(len(time)):

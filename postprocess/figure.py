@@ -6,7 +6,7 @@ from .errors import PlotError
 from .files import label, mesh_of, nearest, seconds, snapshot, stamp, start_of, wet_cells
 from .gauges import draw_legend, draw_series, read_gauges
 from .maps import (
-    add_colorbar,
+    colorbar_beside,
     draw_base,
     draw_field,
     draw_gauges,
@@ -21,6 +21,8 @@ __all__ = ["tsunami"]
 
 WIDTH = 13.0  # [inches]
 MARGIN = 0.55
+LEAST_PER_GAUGE = 0.92
+MOST_GAUGES = 8  # observed ones come first
 
 
 def tsunami(fields, maxima=None, gauges=None, observations=None, times=None):
@@ -38,26 +40,37 @@ def tsunami(fields, maxima=None, gauges=None, observations=None, times=None):
     """
     mesh = mesh_of(fields)
     series = read_gauges(gauges) if gauges is not None else []
+    observations = observations or {}
+    shown = sorted(series, key=lambda gauge: gauge.name not in observations)[:MOST_GAUGES]
     records = _records(fields, times)
     small = (WIDTH - MARGIN - 0.95 - 0.42 * (len(records) - 1)) / max(len(records), 3)
     top = min(small * mesh.shape, 4.0)
-    lower = _lower_height(mesh, maxima, series)
+    large = _map_size(mesh_of(maxima), len(shown)) if maxima is not None else (0.0, 0.0)
+    lower = max(large[1], LEAST_PER_GAUGE * len(shown))
     with style.applied():
         page = style.new_figure(WIDTH, 0.95 + top + (1.05 + lower if lower else 0.3))
         _heading(page, fields)
         base = page.get_size_inches()[1] - 0.85 - top
         _draw_snapshots(page, fields, records, series, (small, top, base))
+        left = MARGIN + 0.1
         if maxima is not None:
-            width = _map_width(series)
-            axes = map_axes(page, (MARGIN, 0.52, width, lower), mesh_of(maxima))
+            axes = map_axes(page, (MARGIN, 0.52 + lower - large[1], *large), mesh_of(maxima))
             image = draw_maximum(axes, maxima, series)
             axes.set_title("Maximum elevation, and first arrival [h:mm]")
-            side = axes.get_position().x1 * WIDTH
-            add_colorbar(page, (side + 0.13, 0.67, 0.13, lower - 0.3), image, label(maxima["maximum_elevation"]))
-        if series:
-            left = 0.5 * WIDTH + 0.75 if maxima is not None else MARGIN + 0.1
-            _draw_gauges(page, series, observations or {}, start_of(gauges), (left, lower))
+            colorbar_beside(axes, image, label(maxima["maximum_elevation"]))
+            left = MARGIN + large[0] + 1.6
+        if shown:
+            _draw_gauges(page, shown, observations, start_of(gauges), (left, lower))
     return page
+
+
+def _map_size(mesh, gauges):
+    """(width, height) of the map of maxima: half the page or, beside many gauges, more; all of it without any."""
+    if gauges == 0:
+        width, height = WIDTH - MARGIN - 0.95, 7.5
+    else:
+        width, height = 6.2, np.clip(LEAST_PER_GAUGE * gauges, 4.9, 6.2)
+    return min(width, height / mesh.shape), min(height, width * mesh.shape)
 
 
 def _records(fields, times):
@@ -69,18 +82,6 @@ def _records(fields, times):
     if len(times) > 4:
         raise PlotError(f"tsunami: {len(times)} times were given, and there is room for 4; choose among them.")
     return nearest(fields, times)
-
-
-def _map_width(series):
-    """The map of maxima has the left half; all of the page if there are no gauges."""
-    return 0.5 * WIDTH - 1.3 if series else WIDTH - MARGIN - 0.95
-
-
-def _lower_height(mesh, maxima, series):
-    if maxima is None and not series:
-        return 0.0
-    tall = _map_width(series) * mesh.shape if maxima is not None else 0.0
-    return float(np.clip(max(tall, 1.3 * len(series)), 2.5, 7.5))
 
 
 def _heading(page, fields):
@@ -107,8 +108,7 @@ def _draw_snapshots(page, fields, records, series, place):
         draw_gauges(axes, mesh, series, names=False)
         axes.set_title(stamp(seconds(fields)[k], start_of(fields), seconds(fields)[-1]))
         keep_outer_labels(axes, n == 0, True)
-    side = axes.get_position().x1 * WIDTH
-    add_colorbar(page, (side + 0.13, base + 0.1, 0.13, top - 0.2), image, label(fields["eta"]))
+    colorbar_beside(axes, image, label(fields["eta"]))
 
 
 def _draw_gauges(page, series, observations, start, place):

@@ -204,7 +204,7 @@ def draw_series(axes, model, observed=None, span=None):
               markeredgecolor="white", markeredgewidth=0.6)
     axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
     axes.set_title(model.name)
-    axes.text(1, 1.02, _summary(row), transform=axes.transAxes, ha="right", va="bottom", fontsize=8,
+    axes.text(1, 1.02, _summary(row), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5,
               color=style.GREY)
     axes.set_ylim(*_height(model, observed))
     axes.set_xlim(*(np.array(span or (model.time[0], model.time[-1])) / 60))
@@ -219,7 +219,7 @@ def draw_legend(axes, observed):
     if observed:
         lines.append(Line2D([], [], color=_OBSERVED, linewidth=2.2, label="observed"))
     lines.append(Line2D([], [], color=style.GREY, marker="o", linestyle="", markersize=4.5,
-                        label="arrival (a fifth of the maximum)"))
+                        label="arrival"))
     below = offset_copy(axes.transAxes, axes.figure, 0, -19, units="points")
     axes.legend(handles=lines, loc="upper right", bbox_to_anchor=(1.0, 0.0), bbox_transform=below, ncols=3,
                 handlelength=1.4, columnspacing=1.2, borderaxespad=0.0)
@@ -240,11 +240,11 @@ def _height(*series):
 
 def _summary(row):
     if np.isfinite(row.variance_explained):
-        return (f"variance explained {100 * row.variance_explained:.0f} %,  "
+        return (f"explains {100 * row.variance_explained:.0f} % of variance,  "
                 f"arrival {(row.arrival - row.observed_arrival) / 60:+.1f} min,  "
-                f"maximum {row.maximum:.2f} of {row.observed_maximum:.2f} m")
+                f"max. {row.maximum:.2f} of {row.observed_maximum:.2f} m")
     if np.isfinite(row.arrival):
-        return f"arrival {row.arrival / 60:.0f} min,  maximum {row.maximum:.2f} m"
+        return f"arrival {row.arrival / 60:.0f} min,  max. {row.maximum:.2f} m"
     return ""
 
 

@@ -7,11 +7,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, Multiple
 from . import style
 from .files import label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 
-__all__ = ["add_colorbar", "draw_arrivals", "draw_base", "draw_field", "draw_gauges", "draw_maximum", "drawable",
-           "field_norm", "keep_outer_labels", "map_axes", "maximum", "panels", "sea_floor"]
+__all__ = ["add_colorbar", "colorbar_beside", "draw_arrivals", "draw_base", "draw_field", "draw_gauges", "draw_maximum",
+           "drawable", "field_norm", "keep_outer_labels", "map_axes", "maximum", "panels", "sea_floor"]
 
 _SIGNED = dict.fromkeys(("eta", "u", "v", "uplift", "transport_x", "transport_y"), "balance") | dict.fromkeys(
     ("vorticity", "potential_vorticity", "divergence"), "curl")
+_CORNERS = ((4, 2), (-4, 2), (4, -2), (-4, -2))  # of a dot, for its name [points]
 _HALO = [patheffects.withStroke(linewidth=2.0, foreground="white")]
 
 
@@ -90,17 +91,44 @@ def _latitude(value):
 def draw_gauges(axes, mesh, gauges, names=True):
     """Gauges as white dots, with their names unless told otherwise. `gauges` have name, x and y."""
     west, east, south, north = mesh.extent
+    placed = []
     for gauge in gauges:
         x = west + (gauge.x - west) % 360 if mesh.spherical else gauge.x
-        if not (west <= x <= east and south <= gauge.y <= north):
-            continue
-        axes.plot(x * mesh.scale, gauge.y * mesh.scale, "o", markersize=4.6, markerfacecolor="white",
-                  markeredgecolor=style.BLACK, markeredgewidth=1.0, zorder=6)
-        if names:
-            left = x > west + 0.75 * (east - west)
-            axes.annotate(gauge.name, (x * mesh.scale, gauge.y * mesh.scale), xytext=(-5 if left else 5, 4),
-                          textcoords="offset points", ha="right" if left else "left", fontsize=7.5,
-                          fontweight="bold", zorder=7, path_effects=_HALO)
+        if west <= x <= east and south <= gauge.y <= north:
+            placed.append((gauge.name, (x * mesh.scale, gauge.y * mesh.scale)))
+    for _, point in placed:
+        axes.plot(*point, "o", markersize=4.6, markerfacecolor="white", markeredgecolor=style.BLACK,
+                  markeredgewidth=1.0, zorder=6)
+    if names:
+        _draw_names(axes, placed)
+
+
+def _draw_names(axes, placed, size=7.5):
+    """The names beside their dots, right and above if there is room, else at another corner."""
+    points = [axes.transData.transform(point) * 72 / axes.figure.dpi for _, point in placed]
+    frame = axes.get_window_extent().get_points().ravel() * 72 / axes.figure.dpi
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
+    for (name, point), (x, y) in zip(placed, points):
+        wide = 0.68 * size * len(name)
+        boxes = [(x + dx - (wide if dx < 0 else 0), y + dy - (size if dy < 0 else 0)) for dx, dy in _CORNERS]
+        boxes = [(left, low, left + wide, low + size) for left, low in boxes]
+        costs = [sum(_overlap(box, other) for other in taken) + _outside(box, frame) for box in boxes]
+        best = int(np.argmin(costs))
+        taken.append(boxes[best])
+        dx, dy = _CORNERS[best]
+        axes.annotate(name, point, xytext=(dx, dy), textcoords="offset points", ha="right" if dx < 0 else "left",
+                      va="top" if dy < 0 else "bottom", fontsize=size, fontweight="bold", zorder=7, path_effects=_HALO)
+
+
+def _overlap(a, b):
+    """The area that two boxes (left, low, right, high) share."""
+    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+
+
+def _outside(box, frame):
+    """The part of a box's area that is not in the frame, and counts most."""
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    return 10 * (area - _overlap(box, frame))
 
 
 def draw_arrivals(axes, mesh, arrival, every=1800.0):
@@ -156,6 +184,15 @@ def map_axes(figure, box, mesh):
     left, bottom = left + (width - drawn[0]) / 2, bottom + (height - drawn[1]) / 2
     w, h = figure.get_size_inches()
     return figure.add_axes((left / w, bottom / h, drawn[0] / w, drawn[1] / h))
+
+
+def colorbar_beside(axes, image, text):
+    """A colour bar along the right side of `axes`."""
+    w, h = axes.figure.get_size_inches()
+    box = axes.get_position()
+    margin = 0.03 * box.height * h
+    place = (box.x1 * w + 0.13, box.y0 * h + margin, 0.13, box.height * h - 2 * margin)
+    return add_colorbar(axes.figure, place, image, text)
 
 
 def add_colorbar(figure, box, image, text, extend="both", ticks=None):
@@ -260,5 +297,5 @@ def maximum(dataset, gauges=()):
         axes = map_axes(figure, (0.6, 0.45, width, height), mesh)
         image = draw_maximum(axes, dataset, gauges)
         axes.set_title("Maximum elevation; lines: first arrival, h:mm after the start")
-        add_colorbar(figure, (width + 0.75, 0.6, 0.14, height - 0.3), image, label(dataset["maximum_elevation"]))
+        colorbar_beside(axes, image, label(dataset["maximum_elevation"]))
     return figure
