@@ -17,7 +17,7 @@ from .errors import ConfigError, DataError, SwmodelError
 
 __all__ = ["Assembly", "assemble", "grid_of", "bathymetry_of", "model_of", "stepper_of", "state_of", "tiles", "time_step", "unstable"]
 
-MOST_RECORDS = 48  # of a source's motion, each one a field of the whole grid
+MOST_RECORDS = 24  # of a source's motion, each one a field of the whole grid
 KAJIURA_MARGIN = 1.5e5  # [m] round what the source lifts
 
 
@@ -68,12 +68,13 @@ def assemble(draft, ranks=1):
     if made.section("forcing") and made.section("run") is not None:
         entries = enumerate(made.section("forcing"))
         made.forcing = tuple(made.attempt(("forcing", i), _forcing, f, made.grid, made.section("run")) for i, f in entries)
-    if made.section("source") is not None and made.bathymetry is not None:
-        made.source, made.summary = made.attempt(
-            ("source",), _source, made.section("source"), made.grid, made.bathymetry
-        ) or (None, None)
+    faults = None
+    if made.section("source") is not None:
+        faults = made.attempt(("source",), _faults, made.section("source"), made.grid)
     if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
+    if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
+        made.source, made.summary = _source(made.section("source"), faults, made.grid, made.bathymetry)
     return made
 
 
@@ -165,14 +166,13 @@ def _wind_from_file(section, grid, run):
     return WindStress(x=stress[0], y=stress[1], density=section.density)
 
 
-def _source(section, grid, bathymetry):
-    """(BottomMotion, Summary) of a [source] section."""
+def _source(section, source, grid, bathymetry):
+    """(BottomMotion, Summary) of a [source] section and its faults."""
     import jax.numpy as jnp
 
     from . import sources
     from .model import BottomMotion
 
-    source = _faults(section, grid)
     gradient = sources.depth_gradient(grid, bathymetry.depth) if section.horizontal else None
     x, y = grid.coordinates("h")
     times, uplift = sources.records(source, x, y, _source_times(sources.breakpoints(source), section.every), gradient)

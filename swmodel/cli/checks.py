@@ -38,8 +38,8 @@ def _plan(made, experiment, model, ranks):
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.experiment()
     longest = largest_time_step(found) if found else np.inf
-    cells = max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
-    need = facts.memory(cells, model.dtype.itemsize, _kept(stepper), np.prod(model.grid.shape))
+    whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
+    need = facts.memory(tile, whole, model.dtype.itemsize, _kept(stepper), made.source)
     lines = [
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),
@@ -52,7 +52,7 @@ def _plan(made, experiment, model, ranks):
     ]
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
-    outputs = facts.output_lines(experiment, np.prod(model.grid.shape), dt)
+    outputs = facts.output_lines(experiment, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     return lines, _warnings(made, experiment, dt, longest, ranks)
 

@@ -7,7 +7,7 @@ from ..progress import duration
 
 __all__ = ["grid_line", "sea_line", "ranks_line", "step_line", "output_lines", "memory", "size", "table"]
 
-BASE_MEMORY = 350e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
+BASE_MEMORY = 300e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
 
 
 def table(lines):
@@ -71,10 +71,18 @@ def step_line(dt, limits, longest, until):
     return f"{dt:.6g} s ({share}); {round(until / dt):,} steps to {duration(until)}"
 
 
-def memory(cells, itemsize, stages_kept, ranks_cells=0):
-    """Bytes that a rank needs: its share of the fields, and on the root the whole field that it gathers."""
-    arrays = 60 + 3 * stages_kept  # geometry, terms, and the intermediate fields of a stage, as compiled on a CPU
-    return BASE_MEMORY + arrays * itemsize * cells + 8 * 6 * ranks_cells
+def memory(tile, whole, itemsize, kept, source=None):
+    """Bytes that a rank needs, as measured on a CPU: its share of the fields, and what of the whole grid is on the host.
+
+    Args:
+        tile, whole: cells of the largest tile and of the grid.
+        itemsize: bytes of a number.
+        kept: past tendencies that the stepper keeps.
+        source: a BottomMotion, or None.
+    """
+    arrays = 45 + 3 * kept  # geometry, terms, and the intermediate fields of a stage
+    moving = 0 if source is None else 4 * source.uplift.nbytes  # while the faults are summed up
+    return BASE_MEMORY + arrays * itemsize * tile + 6 * 8 * whole + moving
 
 
 def size(number):

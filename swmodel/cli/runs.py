@@ -90,20 +90,18 @@ def _run(draft, options, restart):
 
 
 def _simulation(made, experiment, process, overwrite):
-    import swmodel as sw
-
+    from ..simulation import Simulation
     from ..stability import limits
 
     model = model_of(made, process.communicator, experiment.run.layout)
     found = limits(model, stepper_of(experiment.stepper))
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.experiment()
-    return sw.Simulation(
+    return Simulation(
         model,
         state_of(experiment.initial, model),
         stepper_of(experiment.stepper, dt),
         start=experiment.run.start,
-        title=experiment.run.title,
         config=f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
         overwrite=overwrite,
     )

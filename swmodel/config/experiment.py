@@ -1,4 +1,6 @@
 """The experiment file as a whole: read, override, validate section by section."""
+import contextlib
+import copy
 import dataclasses
 import tomllib
 from pathlib import Path
@@ -186,8 +188,28 @@ def _validate(raw, folder):
                 sections[name] = field.default
             continue
         try:
-            one = create_model(name, **{name: (field.annotation, field)})
-            sections[name] = getattr(one.model_validate({name: raw[name]}, context={"folder": folder}), name)
+            sections[name] = _section(name, field, raw[name], folder)
         except ValidationError as error:
-            mistakes += from_pydantic(error.errors(include_url=False), Experiment)
+            found = error.errors(include_url=False)
+            mistakes += from_pydantic(found, Experiment)
+            unknown = from_pydantic([e for e in found if e["type"] == "extra_forbidden"], Experiment)
+            known = _without(raw[name], [mistake.path[1:] for mistake in unknown])
+            with contextlib.suppress(ValidationError):  # unknown keys alone do not hide what else can be checked
+                sections[name] = _section(name, field, known, folder)
     return sections, mistakes + mistakes_between(sections)
+
+
+def _section(name, field, raw, folder):
+    one = create_model(name, **{name: (field.annotation, field)})
+    return getattr(one.model_validate({name: raw}, context={"folder": folder}), name)
+
+
+def _without(raw, paths):
+    """A copy of `raw` without the keys at `paths`."""
+    raw = copy.deepcopy(raw)
+    for path in paths:
+        table = raw
+        for part in path[:-1]:
+            table = table[part]
+        del table[path[-1]]
+    return raw

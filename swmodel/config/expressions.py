@@ -52,7 +52,8 @@ class Expression:
 
         try:
             with np.errstate(all="ignore"):
-                self(np.full((1, 1), 0.5), np.full((1, 1), 0.5))
+                result = self(np.full((1, 1), 0.5), np.full((1, 1), 0.5))
+            np.broadcast_to(np.asarray(result, float), (1, 1))
         except (TypeError, ValueError, ArithmeticError) as error:
             raise ExpressionError(f"{self.text!r} cannot be evaluated: {error}") from error
 

@@ -38,8 +38,10 @@ def dotted(path):
 
 def nearest(name, known):
     """ "did you mean ...?", or what is known, for a name that is not."""
-    near = difflib.get_close_matches(str(name), [str(k) for k in known], 1, cutoff=0.55)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(map(str, known)))}"
+    known = [str(k) for k in known]
+    holding = [k for k in known if len(str(name)) > 2 and str(name).lower() in k]
+    near = holding if len(holding) == 1 else difflib.get_close_matches(str(name), known, 1, cutoff=0.55)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
 
 
 def from_pydantic(errors, root):

@@ -1,0 +1,422 @@
+"""The command line: what it prints, what it leaves behind, and the status with which it ends."""
+import datetime
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import netCDF4
+import numpy as np
+import pytest
+
+from swmodel import launch
+from swmodel.cli import main
+from swmodel.cli.library import library
+from swmodel.progress import ProgressBar, duration
+
+SMALL = """\
+[run]
+title = "A bump in a box"
+until = "2 hour"
+start = 2020-01-01T00:00:00
+
+[grid]
+type = "cartesian"
+nx = 24
+ny = 16
+x = [0, "240 km"]
+y = [0, "160 km"]
+
+[bathymetry]
+type = "flat"
+depth = "100 m"
+
+[initial]
+type = "gaussian"
+amplitude = "10 cm"
+centre = ["100 km", 80e3]
+radius = "30 km"
+
+[stepper]
+type = "rk4"
+dt = 60
+
+[[output.fields]]
+file = "fields.nc"
+variables = ["eta", "u", "v"]
+every = "30 min"
+
+[output.gauges]
+positions.A = [120e3, 80e3]
+
+[output.maxima]
+
+[output.restart]
+every = "1 hour"
+"""
+
+
+@pytest.fixture
+def command(capsys):
+    """Run `swmodel ARGUMENTS` in this process: (status, stdout, stderr). The precision of other tests is kept."""
+    before = jax.config.jax_enable_x64
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        told = capsys.readouterr()
+        return ended.value.code, told.out, told.err
+
+    yield call
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture
+def case(tmp_path):
+    path = tmp_path / "case.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def program(*arguments):
+    return [sys.executable, "-c", "from swmodel.cli import main; main()", *map(str, arguments)]
+
+
+def start(*arguments, ranks=1, **options):
+    """`swmodel ARGUMENTS` as a process of its own, under mpirun for more ranks than one."""
+    head = launch.mpirun(ranks) if ranks > 1 else []
+    environment = {**launch.mpirun_environment(), "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*head, *program(*arguments)], env=environment, **pipes, **options)
+
+
+def finish(process, timeout=120):
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, out, err
+
+
+needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="needs mpi4py and mpi4jax")
+
+
+# -- help -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["new", "check", "run", "resume", "doctor", "plot"])
+def test_every_command_explains_itself_with_examples_and_exit_codes(command, name):
+    status, out, _ = command(name, "--help")
+    assert status == 0
+    assert f"swmodel {name}" in out and "Examples:" in out and "blew" in out
+
+
+def test_version(command):
+    status, out, _ = command("--version")
+    assert status == 0 and re.fullmatch(r"swmodel \d+\.\d+\S*\n", out)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"], ["new"], ["new", "nothing"]])
+def test_help_and_lists_are_there_at_once_because_jax_is_not_imported(arguments):
+    code = f"""
+import sys
+from swmodel.cli import main
+try:
+    main({arguments!r})
+except SystemExit:
+    assert "jax" not in sys.modules, "jax"
+    assert "xarray" not in sys.modules, "xarray"
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rnu"], "No such command 'rnu'"),
+        (["run"], "Missing argument"),
+        (["run", "x.toml", "--sett", "a=1"], "--sett"),
+        (["check", "x.toml", "--ranks", "0"], "--ranks"),
+        (["check", "none.toml"], "there is no experiment file"),
+        (["resume", "none.nc"], "there is no restart file"),
+        (["new", "tohoku"], "did you mean 'tohoku_2011'?"),
+    ],
+)
+def test_a_wrong_command_is_one_sentence_and_status_2(command, arguments, said):
+    status, out, err = command(*arguments)
+    assert status == 2 and out == ""
+    assert said in err and err.startswith("error: ") and err.count("\n") == 1
+
+
+# -- new --------------------------------------------------------------------------------------------------------------
+
+
+def test_new_lists_every_experiment(command):
+    status, out, _ = command("new")
+    assert status == 0
+    assert {"double_gyre", "north_atlantic", "tohoku_2011"} <= set(re.findall(r"^(\w+)  ", out, re.M))
+
+
+@pytest.mark.parametrize("name", sorted(library()))
+def test_a_copy_of_an_experiment_passes_check(command, tmp_path, name):
+    status, out, _ = command("new", name, tmp_path / "mine")
+    toml = next((tmp_path / "mine").glob("*.toml"))
+    assert status == 0 and f"swmodel check {toml}" in out
+    status, out, err = command("check", toml, "--ranks", 4)
+    assert status == 0, err
+    assert "no mistakes found" in out and "2 x 2 tiles" in out
+
+
+def test_new_does_not_replace_what_was_changed(command, tmp_path):
+    command("new", "double_gyre", tmp_path)
+    (tmp_path / "double_gyre.toml").write_text("mine")
+    status, _, err = command("new", "double_gyre", tmp_path)
+    assert status == 2 and "would be replaced" in err
+    assert (tmp_path / "double_gyre.toml").read_text() == "mine"
+    assert command("new", "double_gyre", tmp_path, "--force")[0] == 0
+
+
+# -- check ------------------------------------------------------------------------------------------------------------
+
+
+def test_check_says_what_a_run_would_do(command, case):
+    status, out, _ = command("check", case, "--ranks", 6)
+    assert status == 0
+    for part in ("24 x 16 cells", "2 x 3 tiles", "gravity waves: dt <=", "60 s", "120 steps", "fields.nc", "5 records"):
+        assert part in out, part
+
+
+def test_check_reports_every_mistake_of_file_time_step_ranks_and_gauges_at_once(command, case):
+    text = SMALL.replace('[grid]\n', '[grid]\nperiodc = "x"\n').replace("dt = 60", "dt = 900")
+    case.write_text(text.replace('type = "flat"\ndepth = "100 m"', 'type = "formula"\ndepth = "100 * (x < 50 * km)"'))
+    status, out, err = command("check", case, "--ranks", 1000)
+    assert status == 2 and out == ""
+    lines = err.splitlines()
+    assert lines[0] == "error: 4 mistakes:"
+    assert f"{case}:7: grid.periodc: unknown key; did you mean 'periodic'?" in err
+    assert "stepper.dt: 900 s is over the limit of rk4, gravity waves: dt <=" in err
+    assert "cannot be cut into 1000 tiles" in err and "use at most 384 ranks" in err
+    assert "gauge 'A'" in err and "no water" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("stepper.dt=900", "over the limit of rk4"),
+        ("run.layout=3x1", "3 x 1 tiles (y x x) need 3 ranks, and there are 1"),
+        ("bathymetry.depth=-3", "must be greater than 0"),
+        ("output.gauges.positions.B=[1, 2e9]", "outside the grid"),
+        ('bathymetry={type="file", file="none.nc"}', "there is no file"),
+    ],
+)
+def test_check_fails_with_the_place_of_the_option(command, case, change, said):
+    status, _, err = command("check", case, "--set", change)
+    assert status == 2
+    assert f"--set {change}: " in err and said in err
+
+
+def test_a_bathymetry_that_does_not_cover_the_domain_is_refused_with_both_ranges(command, tmp_path):
+    command("new", "tohoku_2011", tmp_path)
+    status, _, err = command("check", tmp_path / "tohoku.toml", "--set", "grid.longitude=[110, 180]")
+    assert status == 2
+    assert "120.00 to 179.92" in err and "110.00 to 180.00" in err
+
+
+# -- run --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_writes_what_was_asked_and_says_where(command, case, tmp_path):
+    status, out, err = command("run", case, "--output", tmp_path / "out")
+    assert status == 0, err
+    for name in ("fields.nc", "gauges.nc", "maxima.nc", "restart.nc"):
+        assert str(tmp_path / "out" / name) in out and (tmp_path / "out" / name).exists()
+    assert "swmodel plot" in out and "swmodel resume" in out and "x real time" in out
+    with netCDF4.Dataset(tmp_path / "out" / "fields.nc") as dataset:
+        assert dataset["eta"].shape == (5, 16, 24) and dataset["u"].shape == (5, 16, 25)
+        assert dataset.title == "A bump in a box"
+        assert SMALL in dataset.config
+    with netCDF4.Dataset(tmp_path / "out" / "gauges.nc") as dataset:
+        assert dataset.dimensions["time"].size == 121
+
+
+def test_auto_divides_the_intervals_of_the_output(command, case, tmp_path):
+    command("run", case, "--set", "stepper.dt=auto", "-o", tmp_path, "--until", "1 hour")
+    with netCDF4.Dataset(tmp_path / "fields.nc") as dataset:
+        dt = float(dataset.time_step_seconds)
+        np.testing.assert_allclose(dataset["time"][:], [0, 1800, 3600], rtol=1e-12)
+    assert abs(1800 / dt - round(1800 / dt)) < 1e-9
+
+
+def test_files_of_an_earlier_run_are_kept_unless_overwrite_is_given(command, case, tmp_path):
+    assert command("run", case, "-o", tmp_path, "-q")[0] == 0
+    before = (tmp_path / "fields.nc").read_bytes()
+    status, _, err = command("run", case, "-o", tmp_path, "-q")
+    assert status == 2 and "fields.nc" in err and "--overwrite" in err
+    assert (tmp_path / "fields.nc").read_bytes() == before
+    assert command("run", case, "-o", tmp_path, "-q", "--overwrite")[0] == 0
+
+
+def test_quiet_prints_nothing_and_overrides_are_kept_with_the_output(command, case, tmp_path):
+    status, out, err = command("run", case, "-o", tmp_path, "-q", "--set", "stepper.dt=120", "--until", "1 hour")
+    assert (status, out, err) == (0, "", "")
+    with netCDF4.Dataset(tmp_path / "fields.nc") as dataset:
+        assert "dt = 120" in dataset.config and 'until = "1 hour"' in dataset.config
+
+
+def test_resume_continues_bit_for_bit_and_goes_on_in_the_same_files(command, case, tmp_path):
+    assert command("run", case, "-o", tmp_path / "whole", "-q")[0] == 0
+    assert command("run", case, "-o", tmp_path / "parts", "-q", "--until", "1 hour")[0] == 0
+    status, out, err = command("resume", tmp_path / "parts" / "restart.nc", "--until", "2 hour")
+    assert status == 0, err
+    assert "resumed" in out
+    for name, variable in (("fields.nc", "eta"), ("fields.nc", "u"), ("gauges.nc", "eta"), ("maxima.nc", "maximum_elevation")):
+        with netCDF4.Dataset(tmp_path / "whole" / name) as one, netCDF4.Dataset(tmp_path / "parts" / name) as two:
+            np.testing.assert_array_equal(one[variable][:], two[variable][:], err_msg=f"{name} {variable}")
+
+
+def test_a_blow_up_ends_with_status_3_and_keeps_the_files(command, case, tmp_path):
+    status, _, err = command("run", case, "-o", tmp_path, "--set", "bathymetry.depth=2", "--set", "initial.amplitude=-1.5")
+    assert status == 3
+    assert "stopped at step" in err and err.count("error:") == 1
+    assert (tmp_path / "fields.nc").exists()
+
+
+def test_an_unexpected_error_is_short_and_debug_shows_where_it_comes_from(command, case, tmp_path, monkeypatch):
+    def broken(*arguments):
+        raise KeyError("lost")
+
+    monkeypatch.setattr("swmodel.cli.runs.state_of", broken)
+    status, _, err = command("run", case, "-o", tmp_path)
+    assert status == 1 and "KeyError" in err and "--debug" in err and "Traceback" not in err
+    status, _, err = command("run", case, "-o", tmp_path, "--debug")
+    assert status == 1 and "Traceback" in err and "in broken" in err
+    assert "KeyError" in (tmp_path / "rank-0000.log").read_text()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_with_its_status_after_a_restart(case, tmp_path, number, status):
+    process = start("run", case, "-o", tmp_path, "--until", "10 year", "--set", "output.fields=[]")
+    while not (tmp_path / "restart.nc").exists() and process.poll() is None:
+        time.sleep(0.1)
+    process.send_signal(number)
+    code, _, err = finish(process)
+    assert code == status, err
+    assert "swmodel resume" in err and err.count("error:") == 1
+
+
+# -- under mpirun -----------------------------------------------------------------------------------------------------
+
+
+@needs_mpi
+def test_two_ranks_say_one_sentence_about_a_wrong_key_and_both_fail(case):
+    code, out, err = finish(start("run", case, "--set", "stepper.dtt=3", ranks=2))
+    assert code == 2
+    assert (out + err).count("unknown key; did you mean 'dt'?") == 1
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "stepper.dt=900"], "over the limit of rk4"),
+        (["--layout", "3x1"], "need 3 ranks"),
+        (["--communicator", "serial"], "overwrite the others' files"),
+        (["--what"], "No such option"),
+    ],
+)
+def test_two_ranks_fail_together_with_one_sentence(case, tmp_path, arguments, said):
+    code, out, err = finish(start("run", case, "-o", tmp_path, *arguments, ranks=2))
+    assert code in (1, 2)
+    assert (out + err).count(said) == 1
+
+
+@needs_mpi
+def test_a_rank_that_fails_alone_is_heard_and_takes_the_others_down(case, tmp_path):
+    code = (
+        "import swmodel.cli.runs as runs, swmodel.launch as launch\n"
+        "from swmodel.cli import main\n"
+        "def broken(*a):\n"
+        "    raise ValueError('only this rank')\n"
+        "if launch.launcher().rank == 1:\n"
+        "    runs.state_of = broken\n"
+        "import swmodel.cli.failures as failures\n"
+        "failures.PATIENCE = 1.0\n"
+        f"main(['run', {str(case)!r}, '-o', {str(tmp_path)!r}])\n"
+    )
+    environment = {**launch.mpirun_environment(), "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [*launch.mpirun(2), sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode != 0
+    assert done.stderr.count("rank 1: only this rank") == 1
+
+
+@needs_mpi
+def test_two_ranks_give_what_one_gives(command, case, tmp_path):
+    double = ["--set", "model.precision=float64", "-q"]
+    assert command("run", case, "-o", tmp_path / "one", *double)[0] == 0
+    code, _, err = finish(start("run", case, "-o", tmp_path / "two", *double, "--debug", ranks=2))
+    assert code == 0, err
+    with netCDF4.Dataset(tmp_path / "one" / "restart.nc") as one, netCDF4.Dataset(tmp_path / "two" / "restart.nc") as two:
+        for name in ("state_eta", "state_u", "state_v"):
+            np.testing.assert_allclose(two[name][:], one[name][:], rtol=1e-12, atol=1e-14)
+    assert (tmp_path / "two" / "rank-0001.log").exists()
+
+
+# -- progress ---------------------------------------------------------------------------------------------------------
+
+
+class Tape(list):
+    encoding = "utf-8"
+
+    def write(self, text):
+        self.append(text)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return False
+
+
+def _play(bar, wall, steps=1000, dt=60.0):
+    for second in range(wall + 1):
+        step = steps * second // wall
+        bar(step, steps, step * dt, float(second))
+
+
+def test_a_log_gets_a_line_every_ten_seconds_with_speed_and_time_to_go():
+    tape = Tape()
+    _play(ProgressBar(tape, width=None), wall=100)
+    lines = "".join(tape).splitlines()
+    assert 10 <= len(lines) <= 12
+    assert lines[5].startswith(" 50 %  model time 8 h 20 min  10 steps/s  600 x real time  50 s to go")
+    assert lines[-1].startswith("100 %") and "took 1 min 40 s" in lines[-1]
+
+
+def test_a_terminal_gets_one_line_that_is_redrawn_and_fits():
+    tape = Tape()
+    _play(ProgressBar(tape, width=60), wall=100)
+    text = "".join(tape)
+    assert text.count("\n") == 1 and text.endswith("\n")
+    assert all(len(part) == 59 for part in text.rstrip("\n").split("\r")[1:])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.5, "0.5 s"), (300, "5 min"), (5000, "1 h 23 min"), (3600, "1 h"), (10 * 86400, "10 days"), (365.25 * 86400, "1 year")],
+)
+def test_durations_read_as_people_say_them(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_the_start_is_that_of_the_files_time_axis(command, case, tmp_path):
+    command("run", case, "-o", tmp_path, "-q", "--until", "1 hour", "--set", "run.start=2011-03-11T05:46:23")
+    with netCDF4.Dataset(tmp_path / "fields.nc") as dataset:
+        first = netCDF4.num2date(dataset["time"][0], dataset["time"].units)
+    assert datetime.datetime(*first.timetuple()[:6]) == datetime.datetime(2011, 3, 11, 5, 46, 23)
