@@ -7,6 +7,8 @@ MPI ?=
 GPU ?=
 RANKS ?= 2
 OUTPUT ?= output/tohoku_2011
+# a folder of NAME.csv with observed gauge records, for the figure of the demo
+OBSERVATIONS ?=
 # what `make test` passes to pytest: TESTS="-k halo tests/parallel"
 TESTS ?=
 
@@ -24,14 +26,16 @@ BIN = $(VENV)/bin
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
-	@echo 'Variables: PYTHON=python3.12  MPI=bundled|system|none  GPU=auto|yes|no  RANKS=2  TESTS="-k halo"  VENV=.venv'
+	@echo 'Variables: PYTHON=python3.12  MPI=bundled|system|none  GPU=auto|yes|no  RANKS=2'
+	@echo '           OBSERVATIONS=folder  TESTS="-k halo"  VENV=.venv'
 
 setup:  ## virtual environment, dependencies, MPI, mpi4jax; what is done is not done again
 	@command -v $(PYTHON) >/dev/null || { echo "setup: $(PYTHON) is not on PATH; install Python 3.11 to 3.13, or name yours: make setup PYTHON=..."; exit 1; }
 	@$(PYTHON) scripts/setup.py --venv "$(VENV)" --mpi "$(MPI)" --gpu "$(GPU)"
 
 demo: setup  ## the 2011 Tohoku tsunami on RANKS ranks, with maps and gauges in output/
-	@$$(test -x $(BIN)/mpirun && echo $(BIN)/mpirun -n $(RANKS)) $(BIN)/swmodel run experiments/tohoku_2011/tohoku.toml --output $(OUTPUT) --plot
+	@$$(test -x $(BIN)/mpirun && echo $(BIN)/mpirun -n $(RANKS)) $(BIN)/swmodel run experiments/tohoku_2011/tohoku.toml \
+		--output $(OUTPUT) --overwrite --plot $(if $(OBSERVATIONS),--observations "$(OBSERVATIONS)")
 
 test: setup  ## the whole test suite: serial, then under mpirun on 2, 4 and 6 ranks
 	@$(BIN)/python scripts/run_tests.py $(TESTS)
