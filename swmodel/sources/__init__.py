@@ -1,0 +1,153 @@
+"""Tsunami sources: faults, the sea-floor motion they make, and tables of published ones.
+
+A table is a CSV file, one row a fault, or a TOML file with a `[[fault]]` each and, above them, what all faults share.
+Columns are named as the arguments of `Fault`, with their unit: `longitude [degrees]`, `depth [km]`, `slip [m]`,
+`onset [min]`, ...; `reference`, one of REFERENCES and the same for all, and `name`, which only messages use, have none.
+`slip_1 [m]`, `slip_2 [m]`, ... in place of `slip [m]` are successive windows, each `rise_time` long, the first from
+`onset`. In CSV files, what follows a # is a comment.
+"""
+import csv
+import difflib
+import os
+import re
+import tomllib
+
+import numpy as np
+
+from swmodel.errors import ConfigError, DataError
+from swmodel.sources.fault import (
+    REFERENCES,
+    AzimuthalEqualArea,
+    Fault,
+    Plane,
+    Source,
+    Summary,
+    breakpoints,
+    depth_gradient,
+    displacement,
+    mistakes,
+    records,
+    summarise,
+    uplift,
+)
+from swmodel.sources.kajiura import KajiuraFilter, SeaSurface, region_around
+from swmodel.sources.okada import Rectangle, surface_displacement
+
+__all__ = [
+    "REFERENCES", "AzimuthalEqualArea", "Fault", "KajiuraFilter", "Plane", "Rectangle", "SeaSurface", "Source",
+    "Summary", "breakpoints", "depth_gradient", "displacement", "read_source", "records", "region_around", "summarise",
+    "surface_displacement", "uplift",
+]
+
+_ANGLE = {"degrees": 1.0, "degree": 1.0, "deg": 1.0, "degrees_east": 1.0, "degrees_north": 1.0}
+_LENGTH = {"m": 1.0, "km": 1.0e3, "cm": 1.0e-2}
+_TIME = {"s": 1.0, "min": 60.0}
+_PRESSURE = {"Pa": 1.0, "GPa": 1.0e9, "dyn cm-2": 0.1}
+_UNITS = {
+    "longitude": _ANGLE | _LENGTH, "latitude": _ANGLE | _LENGTH, "depth": _LENGTH, "length": _LENGTH, "width": _LENGTH,
+    "strike": _ANGLE, "dip": _ANGLE, "rake": _ANGLE, "slip": _LENGTH, "onset": _TIME, "rise_time": _TIME,
+    "rigidity": _PRESSURE,
+}
+_REQUIRED = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
+
+
+def read_source(path, **options):
+    """Source from a table (the format is above).
+
+    Args:
+        path: of a .csv or .toml file.
+        options: poisson_ratio and projection of the Source.
+
+    Raises:
+        DataError: every mistake at once, with file, row and column.
+    """
+    path = os.fspath(path)
+    try:
+        rows, found = (_toml_rows if path.endswith(".toml") else _csv_rows)(path)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{path} cannot be read as a table of faults: {error}.") from None
+    if not rows:
+        raise DataError(f"{path} holds no faults; give a row (CSV) or a [[fault]] (TOML) for each.")
+    columns = _columns(rows, found)
+    if not found:
+        columns, names = _numbers(rows, columns, found)
+    if not found:
+        try:
+            fault = _fault(columns, {str(row.get("reference", "centroid")).strip() for row in rows})
+            return Source([fault], **options)
+        except ConfigError as error:
+            found = [_with_names(text, names) for text in error.mistakes]
+    raise DataError([f"{path}: {text}" for text in found])
+
+
+def _csv_rows(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        lines = [(number, line.split("#")[0].strip()) for number, line in enumerate(file, 1)]
+    lines = [(number, line) for number, line in lines if line]
+    if not lines:
+        return [], []
+    table = list(csv.reader([line for _, line in lines], skipinitialspace=True))
+    header, found, rows = [name.strip() for name in table[0]], [], []
+    for (number, _), cells in zip(lines[1:], table[1:]):
+        if len(cells) != len(header):
+            found.append(f"line {number} has {len(cells)} cells and the header {len(header)}; give one for each column.")
+        rows.append(dict(zip(header, cells)) | {"": f"line {number}"})
+    return rows, found
+
+
+def _toml_rows(path):
+    with open(path, "rb") as file:
+        shared = tomllib.load(file)
+    faults = shared.pop("fault", [])
+    return [shared | fault | {"": f"[[fault]] {number}"} for number, fault in enumerate(faults, 1)], []
+
+
+def _columns(rows, found):
+    """{header: (field, factor)} of the columns with numbers; mistakes go to `found`."""
+    columns = {}
+    for header in dict.fromkeys(name for row in rows for name in row if name not in ("", "name", "reference")):
+        match = re.fullmatch(r"(\w+?)(_\d+)?\s*(?:\[(.+)\])?", header)
+        field, unit = (match[1], match[3]) if match else (header, None)
+        if field not in _UNITS or (match[2] and field != "slip"):
+            near = difflib.get_close_matches(field, [*_UNITS, "name", "reference"], 1, 0.0)[0]
+            found.append(f"column {header!r} is unknown; the nearest valid name is {near!r}.")
+        elif unit not in _UNITS[field]:
+            found.append(f"column {header!r} needs a unit out of {', '.join(_UNITS[field])}: '{field} [...]'.")
+        else:
+            columns[header] = (field + (match[2] or ""), _UNITS[field][unit])
+    fields = [re.sub(r"_\d+$", "", field) for field, _ in columns.values()]
+    found += [f"the column {field!r} is missing." for field in _REQUIRED if field not in fields and not found]
+    fields = [field for field, _ in columns.values()]
+    found += [f"the column {field!r} is there twice." for field in sorted(set(fields)) if fields.count(field) > 1]
+    return columns
+
+
+def _numbers(rows, columns, found):
+    """{field: (faults,) in SI units} and the names of the faults."""
+    names = [f"{row['']} ({row['name']})" if row.get("name") else row[""] for row in rows]
+    values = {field: np.full(len(rows), np.nan) for field, _ in columns.values()}
+    for i, row in enumerate(rows):
+        for header, (field, factor) in columns.items():
+            try:
+                values[field][i] = float(row[header]) * factor
+            except (KeyError, TypeError, ValueError):
+                found.append(f"{names[i]}: {header} = {row.get(header)!r} is not a number; give one.")
+    return values, names
+
+
+def _fault(columns, references):
+    """One stacked Fault; windows follow one another, each a rise time long."""
+    if len(references) > 1:
+        raise ConfigError(f"the reference points differ ({', '.join(sorted(references))}); give all faults the same one.")
+    windows = sorted((field for field in columns if field.startswith("slip")), key=lambda name: (len(name), name))
+    slip = np.stack([columns.pop(name) for name in windows], axis=1)
+    rise_time = columns.pop("rise_time", np.zeros(len(slip)))[:, None]
+    onset = columns.pop("onset", np.zeros(len(slip)))[:, None] + np.arange(len(windows)) * rise_time
+    return Fault(**columns, slip=slip, onset=onset, rise_time=rise_time, reference=references.pop())
+
+
+def _with_names(text, names):
+    """Source's sentence, with the row in the file for the number of the fault."""
+    text = text.removeprefix("Source: ")
+    match = re.match(r"fault (\d+): ", text)
+    return f"{names[int(match[1]) - 1]}: {text[match.end():]}" if match else text

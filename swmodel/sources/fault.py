@@ -1,0 +1,396 @@
+"""Earthquake faults, and the motion of the sea floor above them.
+
+A fault is a rectangle that slips (okada.py); a source is many of them. The floor moves by the sum over faults i of
+
+    U_i(lon, lat) s_i(t),   s_i(t) = sum over windows k of slip_ik min(1, max(0, (t - onset_ik) / rise_time_ik)),
+
+U_i per metre of slip, s_i piecewise linear in time. A sloping floor that moves sideways lifts the water too (Tanioka &
+Satake 1996, doi:10.1029/96GL00736): with the depth H positive downwards and u positive to the east, north and up,
+
+    uplift = u_up + u_east dH/d(east) + u_north dH/d(north).
+
+Each fault lies in the plane of Lambert's azimuthal equal-area projection about its own reference point (Snyder 1987,
+USGS Prof. Paper 1395, p. 185, doi:10.3133/pp1395): strike and position are exact there, the displaced volume is exact
+everywhere, and distances 600 km away are off by 0.04 %.
+"""
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from swmodel.errors import ConfigError
+from swmodel.grid import EARTH_RADIUS
+from swmodel.pytrees import pytree, replace, static
+from swmodel.sources.okada import Rectangle, surface_displacement
+
+__all__ = [
+    "REFERENCES", "AzimuthalEqualArea", "Plane", "Fault", "Source", "Summary",
+    "breakpoints", "depth_gradient", "displacement", "lift", "mistakes", "records", "slip_history", "summarise",
+    "sum_over_faults", "uplift",
+]
+
+REFERENCES = {  # the point that longitude, latitude and depth belong to: (shares of length along strike, width down dip)
+    "centroid": (0.5, 0.5),
+    "top_centre": (0.5, 0.0),
+    "top_corner": (0.0, 0.0),  # the end of the upper edge from which one looks along the strike
+    "bottom_centre": (0.5, 1.0),
+    "bottom_corner": (0.0, 1.0),  # likewise; the origin of Okada (1985)
+}
+HISTORY = ("slip", "onset", "rise_time")
+
+
+@dataclasses.dataclass(frozen=True)
+class AzimuthalEqualArea:
+    """Lambert's projection of a sphere of `radius` [m] onto the plane that touches it at a point."""
+
+    radius: float = EARTH_RADIUS
+
+    def local(self, longitude, latitude, at):
+        """Metres to the east and north of `at` = (longitude, latitude); everything else [degrees]."""
+        east, latitude = jnp.deg2rad(longitude - at[0]), jnp.deg2rad(latitude)
+        at_latitude = jnp.deg2rad(at[1])
+        north = latitude - at_latitude
+        half = jnp.sin(east / 2) ** 2
+        haversine = jnp.sin(north / 2) ** 2 + jnp.cos(at_latitude) * jnp.cos(latitude) * half
+        scale = self.radius / jnp.sqrt(jnp.maximum(1 - haversine, 1e-6))  # the opposite pole has no image
+        return (
+            scale * jnp.cos(latitude) * jnp.sin(east),
+            scale * (jnp.sin(north) + 2 * jnp.sin(at_latitude) * jnp.cos(latitude) * half),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Plane:
+    """No projection: `longitude` and `latitude` are x and y [m] of a Cartesian grid, y to the north."""
+
+    def local(self, longitude, latitude, at):
+        return longitude - at[0], latitude - at[1]
+
+
+@pytree
+class Fault:
+    """A rectangle that slips, or several: every number may be an array (faults,), those of its history (faults, windows).
+
+    Args:
+        longitude, latitude: of the reference point [degrees] ([m] on a `Plane`).
+        depth: of the reference point below the sea floor [m].
+        length, width: along strike and down dip [m].
+        strike: clockwise from north, the plane dipping to its right [degrees].
+        dip: from the horizontal, 0 to 90 [degrees].
+        rake: of the slip of the upper side, anticlockwise from the strike (90 is a pure thrust) [degrees].
+        slip: [m].
+        onset: when the slip begins [s].
+        rise_time: how long it takes [s]; 0 is as fast as the model can (see `records`).
+        rigidity: for the seismic moment alone [Pa].
+        reference: one of REFERENCES.
+    """
+
+    longitude: float
+    latitude: float
+    depth: float
+    length: float
+    width: float
+    strike: float
+    dip: float
+    rake: float
+    slip: float
+    onset: float = 0.0
+    rise_time: float = 0.0
+    rigidity: float = 4.0e10
+    reference: str = static(default="centroid")
+
+
+@pytree
+class Source:
+    """Faults that make one earthquake.
+
+    Args:
+        faults: a list of Faults; kept as one, with leaves (faults,) and a history (faults, windows).
+        poisson_ratio: of the crust.
+        projection: AzimuthalEqualArea() or Plane().
+
+    Raises:
+        ConfigError: for faults that cannot be, every mistake at once.
+    """
+
+    faults: Fault
+    poisson_ratio: float = 0.25
+    projection: object = static(default=AzimuthalEqualArea())
+
+    def __post_init__(self):
+        if isinstance(self.faults, (list, tuple)):
+            stacked = _stack(self.faults)
+            found = mistakes(stacked)
+            if found:
+                raise ConfigError([f"Source: {text}" for text in found])
+            object.__setattr__(self, "faults", stacked)
+
+
+def _stack(faults):
+    if not faults:
+        raise ConfigError("Source: faults is empty; give at least one Fault.")
+    if len({fault.reference for fault in faults}) > 1:
+        raise ConfigError("Source: the faults have different reference points; give all of them the same `reference`.")
+    faults = [_columns(fault) for fault in faults]
+    windows = max(fault.slip.shape[1] for fault in faults)
+
+    def join(name):
+        parts = [getattr(fault, name) for fault in faults]
+        xp = _numpy_for(*parts)
+        if name in HISTORY:
+            parts = [xp.pad(part, ((0, 0), (0, windows - part.shape[1]))) for part in parts]
+        return xp.concatenate(parts)
+
+    return replace(faults[0], **{name: join(name) for name in _numbers(faults[0])})
+
+
+def _columns(fault):
+    """`fault` with leaves (n,) and a history (n, windows)."""
+    values = _numbers(fault)
+    xp = _numpy_for(*values.values())
+    values = {name: xp.asarray(value, dtype=float) for name, value in values.items()}
+    history = [values[name] if values[name].ndim == 2 else values[name].reshape(-1, 1) for name in HISTORY]
+    n = max([value.size for name, value in values.items() if name not in HISTORY] + [part.shape[0] for part in history])
+    windows = max(part.shape[1] for part in history)
+    values = {name: xp.broadcast_to(value.reshape(-1), (n,)) for name, value in values.items() if name not in HISTORY}
+    return replace(fault, **values, **{name: xp.broadcast_to(part, (n, windows)) for name, part in zip(HISTORY, history)})
+
+
+def _numbers(fault):
+    return {f.name: getattr(fault, f.name) for f in dataclasses.fields(fault) if not f.metadata.get("static")}
+
+
+def _numpy_for(*values):
+    return jnp if any(isinstance(value, jax.core.Tracer) for value in values) else np
+
+
+def mistakes(fault, names=None):
+    """What is wrong with a stacked Fault, a sentence each; nothing is said of numbers that are still being traced.
+
+    Args:
+        fault: Fault with leaves (n,) and a history (n, windows).
+        names: what to call the n faults.
+    """
+    if fault.reference not in REFERENCES:
+        return [f"reference = {fault.reference!r} is not one of {', '.join(REFERENCES)}."]
+    if _numpy_for(*_numbers(fault).values()) is jnp:
+        return []
+    names = [f"fault {i + 1}" for i in range(len(fault.depth))] if names is None else names
+    top = _top(fault)
+    rules = [
+        (name, ~np.isfinite(value), "is not a number", "give a finite one") for name, value in _numbers(fault).items()
+    ] + [
+        ("slip", fault.slip < 0, "is negative", "reverse it by a rake 180 degrees away"),
+        ("rise_time", fault.rise_time < 0, "is negative", "give 0 s or more"),
+        ("dip", (fault.dip < 0) | (fault.dip > 90), "is not within 0 to 90 degrees", "dip to the right of the strike"),
+        ("rigidity", fault.rigidity <= 0, "is not positive", "give it in Pa, about 4e10"),
+        *[(name, getattr(fault, name) <= 0, "is not positive", "give it in m") for name in ("length", "width")],
+        ("depth", top < -1e-6 * fault.width, "puts the upper edge above the sea floor",
+         f"make it larger, or check that it is the depth of the reference point, {fault.reference}"),
+    ]
+    return [
+        f"{names[i]}: {name} = {np.reshape(getattr(fault, name)[i], -1)[k]:g} {why}; {remedy}."
+        for name, wrong, why, remedy in rules
+        for i, k in np.argwhere(np.reshape(wrong, (len(names), -1)))
+    ]
+
+
+def _top(fault):
+    """Depth of the upper edge [m]."""
+    xp = _numpy_for(fault.depth, fault.width, fault.dip)
+    return fault.depth - REFERENCES[fault.reference][1] * fault.width * xp.sin(xp.deg2rad(fault.dip))
+
+
+def _per_metre(source, fault, longitude, latitude):
+    """(east, north, up) [m] at the points for 1 m of slip on one fault."""
+    fault = jax.tree.map(lambda leaf: jnp.asarray(leaf, longitude.dtype), fault)
+    east, north = source.projection.local(longitude, latitude, (fault.longitude, fault.latitude))
+    strike, rake = jnp.deg2rad(fault.strike), jnp.deg2rad(fault.rake)
+    along, down = REFERENCES[fault.reference]
+    x = east * jnp.sin(strike) + north * jnp.cos(strike) + along * fault.length
+    y = north * jnp.sin(strike) - east * jnp.cos(strike) - down * fault.width * jnp.cos(jnp.deg2rad(fault.dip))
+    top = _top(fault)
+    rectangle = Rectangle(fault.length, fault.width, jnp.where(top < 0, 0, top), fault.dip)
+    ux, uy, uz = surface_displacement(x, y, rectangle, (jnp.cos(rake), jnp.sin(rake), 0.0), source.poisson_ratio)
+    return ux * jnp.sin(strike) - uy * jnp.cos(strike), ux * jnp.cos(strike) + uy * jnp.sin(strike), uz
+
+
+def sum_over_faults(source, longitude, latitude, amounts, part):
+    """Sums of the faults' displacements, one fault in memory at a time.
+
+    Args:
+        source, longitude, latitude: as in `uplift`.
+        amounts: slip of each fault (m, faults) [m].
+        part: function of the (east, north, up) of one fault, linear, to the array that is summed.
+
+    Returns:
+        sum_i amounts[m, i] part(displacement per metre of fault i), (m, *part).
+    """
+    longitude, latitude = jnp.broadcast_arrays(jnp.asarray(longitude, float), jnp.asarray(latitude, float))
+
+    @jax.checkpoint  # else the derivative keeps the intermediate results of every fault
+    def add(total, fault_and_amounts):
+        fault, amount = fault_and_amounts
+        field = part(*_per_metre(source, fault, longitude, latitude))
+        return total + amount.reshape(-1, *[1] * field.ndim) * field[None], None
+
+    amounts = jnp.asarray(amounts, longitude.dtype)
+    shape = jax.eval_shape(part, longitude, longitude, longitude).shape
+    total = jnp.zeros((amounts.shape[0], *shape), longitude.dtype)
+    return jax.lax.scan(add, total, (source.faults, amounts.T))[0]
+
+
+def lift(gradient):
+    """How much a displacement (east, north, up) lifts the water over depths with that (east, north) gradient, or None."""
+    if gradient is None:
+        return lambda east, north, up: up
+    return lambda east, north, up: up + east * jnp.asarray(gradient[0], up.dtype) + north * jnp.asarray(
+        gradient[1], up.dtype
+    )
+
+
+@jax.jit
+def displacement(source, longitude, latitude):
+    """(east, north, up) [m] in the end, (3, ny, nx), at longitudes (1, nx) and latitudes (ny, 1) or both (ny, nx)."""
+    return sum_over_faults(source, longitude, latitude, _slip(source)[None], lambda *parts: jnp.stack(parts))[0]
+
+
+@functools.partial(jax.jit, static_argnames="each")
+def uplift(source, longitude, latitude, gradient=None, each=False):
+    """How far the sea floor lifts the water in the end [m].
+
+    Args:
+        source: Source.
+        longitude, latitude: of the points [degrees], (1, nx) and (ny, 1) or both (ny, nx).
+        gradient: (dH/d(east), dH/d(north)) of the depth there (`depth_gradient`) for the share of the horizontal
+            motion; None leaves it out.
+        each: whether to return every fault's own share.
+
+    Returns:
+        (ny, nx), or (faults, ny, nx).
+    """
+    if not each:
+        return sum_over_faults(source, longitude, latitude, _slip(source)[None], lift(gradient))[0]
+    longitude, latitude = jnp.broadcast_arrays(jnp.asarray(longitude, float), jnp.asarray(latitude, float))
+
+    def share(fault):
+        return jnp.sum(jnp.asarray(fault.slip, longitude.dtype)) * lift(gradient)(
+            *_per_metre(source, fault, longitude, latitude)
+        )
+
+    return jax.lax.map(share, source.faults)
+
+
+def _slip(source):
+    """Slip of each fault in the end [m], (faults,)."""
+    return _numpy_for(source.faults.slip).sum(source.faults.slip, axis=1)
+
+
+def breakpoints(source, shortest_rise=1.0):
+    """When the motion of the floor changes its pace: the onsets and ends of all windows that slip, ascending [s].
+
+    While they are being traced their values are unknown: then equal ones, and those of windows without slip, remain.
+    """
+    faults = source.faults
+    xp = _numpy_for(faults.slip, faults.onset, faults.rise_time)
+    times = xp.stack([faults.onset, faults.onset + xp.maximum(faults.rise_time, shortest_rise)])
+    if xp is jnp:
+        return jnp.sort(times.reshape(-1))
+    times = np.sort(np.append(times[:, faults.slip > 0].reshape(-1), [] if np.any(faults.slip > 0) else 0.0))
+    return times[np.diff(times, prepend=-np.inf) > 1e-6]
+
+
+def records(source, longitude, latitude, times=None, gradient=None, shortest_rise=1.0):
+    """The history of the sea floor, for linear interpolation in time (constant before the first and after the last).
+
+    Args:
+        source, longitude, latitude, gradient: as in `uplift`.
+        times: when to sample it [s], ascending, up to the end of all slip; None for all `breakpoints`, between which it
+            is linear: exact, and one field of memory each.
+        shortest_rise: what a shorter rise time, 0 too, is taken to be [s]; give the model's time step.
+
+    Returns:
+        (times (m,) [s], uplift so far (m, ny, nx) [m]).
+
+    Raises:
+        ConfigError: for times that do not ascend, or that end before the slip does.
+    """
+    times, amounts = slip_history(source, times, shortest_rise)
+    return times, sum_over_faults(source, longitude, latitude, amounts, lift(gradient))
+
+
+def slip_history(source, times=None, shortest_rise=1.0):
+    """(times (m,) [s], slip of every fault by then (m, faults) [m]), as `records` takes them."""
+    ends = breakpoints(source, shortest_rise)
+    times = ends if times is None else times
+    if _numpy_for(times, ends) is np and (np.any(np.diff(times) <= 0) or times[-1] < ends[-1] - 1e-6):
+        raise ConfigError(
+            f"records: times, which end at {times[-1]:g} s, must ascend and reach the end of all slip at {ends[-1]:g} s."
+        )
+    faults = jax.tree.map(jnp.asarray, source.faults)
+    elapsed = jnp.asarray(times, faults.onset.dtype)[:, None, None] - faults.onset[None]
+    risen = jnp.clip(elapsed / jnp.maximum(faults.rise_time, shortest_rise)[None], 0.0, 1.0)
+    return times, jnp.sum(risen * faults.slip[None], axis=2)
+
+
+def depth_gradient(grid, depth):
+    """(dH/d(east), dH/d(north)) of depths (ny, nx) [m], by centred differences; none on land (depth <= 0)."""
+    depth = np.asarray(depth, float)
+    x, y = grid.x_centres, grid.y_centres
+    if grid.spherical:
+        x, y = grid.radius * np.deg2rad(x), grid.radius * np.deg2rad(y)
+    east, north = np.gradient(depth, x, axis=1), np.gradient(depth, y, axis=0)
+    if grid.spherical:
+        east = east / np.cos(np.deg2rad(grid.y_centres))[:, None]
+    return np.where(depth > 0, east, 0.0), np.where(depth > 0, north, 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """The size of an earthquake: moment [N m], moment magnitude, slip [m], volumes of water lifted and lowered [m3]."""
+
+    faults: int
+    seismic_moment: float
+    magnitude: float
+    maximum_slip: float
+    lifted: float | None = None
+    lowered: float | None = None
+    highest: float | None = None
+    lowest: float | None = None
+
+    def __str__(self):
+        lines = [
+            f"faults              {self.faults}",
+            f"seismic moment      {self.seismic_moment:.3g} N m",
+            f"moment magnitude    {self.magnitude:.2f}",
+            f"maximum slip        {self.maximum_slip:.1f} m",
+        ]
+        if self.lifted is not None:
+            lines += [
+                f"uplift              {self.lowest:.2f} to {self.highest:.2f} m",
+                f"displaced volume    {self.lifted / 1e9:.1f} km3 up, {self.lowered / 1e9:.1f} km3 down",
+            ]
+        return "\n".join(lines)
+
+
+def summarise(source, field=None, area=None):
+    """Summary of a source, with its volumes where `field`, its uplift [m], and the `area` of the cells [m2] are given.
+
+    Mw = (log10 M0 - 9.1) / 1.5 (IASPEI 2013 form of Hanks & Kanamori 1979, doi:10.1029/JB084iB05p02348), M0 the sum of
+    rigidity x length x width x slip.
+    """
+    faults, slip = source.faults, np.asarray(_slip(source))
+    moment = float(np.sum(np.asarray(faults.rigidity * faults.length * faults.width) * slip))
+    magnitude = (math.log10(moment) - 9.1) / 1.5 if moment > 0 else -math.inf
+    size = Summary(slip.size, moment, magnitude, float(slip.max()))
+    if field is None:
+        return size
+    field = np.asarray(field, float)
+    volume = field * np.asarray(area, float)
+    return dataclasses.replace(
+        size, lifted=float(volume[volume > 0].sum()), lowered=float(-volume[volume < 0].sum()),
+        highest=float(field.max()), lowest=float(field.min()),
+    )
