@@ -1,0 +1,178 @@
+"""Files: how they come to disk whole, in their place, and by one run at a time.
+
+    schedule.py   what a run writes, and when
+    netcdf.py     fields, gauges and maxima as CF and SGRID netCDF
+    restart.py    all that a run needs to go on
+    metadata.py   what those files say about themselves
+
+Here is what they share. `claim` keeps two runs off one file; `replacing` writes beside a file and renames, so that the
+old content stays until the new one is complete; `reserve` finds a full disk before HDF5 does, which would leave the
+file unreadable.
+"""
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import glob
+import os
+import socket
+from pathlib import Path
+
+from ..errors import DataError, SwmodelError
+
+__all__ = ["Claim", "claim", "replacing", "reserve"]
+
+# Without HDF5's own lock a file can be opened and plotted while the run goes on writing it. `claim` keeps other runs
+# off, also on file systems where that lock fails. HDF5 looks once, when netCDF4 is imported.
+os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+
+NO_LOCKS_HERE = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclasses.dataclass
+class Claim:
+    """The right to write `path`, from `claim` until `release` or the end of the process."""
+
+    path: Path
+    descriptor: int | None
+
+    def release(self):
+        """Let other runs write the file."""
+        if self.descriptor is not None:
+            _lock_path(self.path).unlink(missing_ok=True)
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+def claim(path, *, overwrite=False, append=False):
+    """Claim `path` for this run, with a lock (flock on `.NAME.lock` beside it) that ends with the process.
+
+    Args:
+        path: the file; its folder is made if need be.
+        overwrite: whether an existing file may be replaced.
+        append: whether an existing file may be continued.
+
+    Returns:
+        Claim: `release` it when the file is closed.
+
+    Raises:
+        DataError: if the file exists and neither is allowed, or its folder cannot be written.
+        SwmodelError: if another run has claimed it.
+    """
+    path = Path(os.path.realpath(path))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _locked(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}; give a path in a folder of yours.") from error
+    taken = Claim(path, descriptor)
+    if path.is_dir() or (path.exists() and not (overwrite or append)):
+        taken.release()
+        kind, remedy = ("is a folder", "") if path.is_dir() else ("exists already", ", or replace it with --overwrite")
+        raise DataError(f"{path} {kind}, and would be lost; give another name{remedy}.")
+    return taken
+
+
+def _lock_path(path):
+    return path.with_name(f".{path.name}.lock")
+
+
+def _locked(path):
+    """The descriptor of the locked lock file of `path`; None on file systems without locks."""
+    while True:
+        descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # whoever held it may have removed it between the two lines above: then it locks nothing
+            if os.path.samestat(os.fstat(descriptor), os.stat(_lock_path(path))):
+                break
+            os.close(descriptor)
+        except FileNotFoundError:
+            os.close(descriptor)
+        except BlockingIOError:
+            owner = os.pread(descriptor, 256, 0).decode(errors="replace") or "unknown process"
+            os.close(descriptor)
+            raise SwmodelError(
+                f"{path} is being written by another run ({owner}); let it end, or give this run another name."
+            ) from None
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno not in NO_LOCKS_HERE:
+                raise
+            return None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+    return descriptor
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """A temporary path beside `path`. When the block ends well, it is on disk and becomes `path` in one step.
+
+    When the block fails, `path` is what it was before, and the temporary file is gone.
+
+    Raises:
+        SwmodelError: if the file cannot be written, naming the cause.
+    """
+    path = Path(os.path.realpath(path))
+    start = f".{path.name}.{socket.gethostname()}."
+    temporary = path.with_name(f"{start}{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_stale(path.with_name(glob.escape(start) + "*.part"))
+        yield temporary
+        _to_disk(temporary)
+        os.replace(temporary, path)
+        with contextlib.suppress(OSError):  # not every file system can sync a folder
+            _to_disk(path.parent)
+    except (OSError, RuntimeError) as error:  # what netCDF4 raises when HDF5 fails
+        raise SwmodelError(
+            f"{path} could not be written: {error}; make room on the disk, or give another folder. "
+            "A file of that name from before is as it was."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _remove_stale(pattern):
+    """Remove what processes that are gone have left half-written."""
+    for name in glob.glob(str(pattern), include_hidden=True):
+        try:
+            os.kill(int(name.split(".")[-2]), 0)
+        except ProcessLookupError:
+            Path(name).unlink(missing_ok=True)
+        except (ValueError, PermissionError):
+            continue
+
+
+def _to_disk(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def reserve(descriptor, size, name):
+    """Fail now if the open file `descriptor` cannot grow by `size` bytes.
+
+    The room is asked for and given back: what follows must fit, because a write that fails half-way (full disk, quota)
+    leaves an HDF5 file that nobody can open.
+
+    Raises:
+        SwmodelError: naming the file, the cause and the size.
+    """
+    if not hasattr(os, "posix_fallocate"):
+        return
+    end = os.fstat(descriptor).st_size
+    try:
+        os.posix_fallocate(descriptor, end, size)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise SwmodelError(
+                f"{name} cannot grow by {size / 1e6:.1f} MB: {error.strerror}; its records so far are safe. Make room, "
+                "and resume from the newest restart."
+            ) from error
+    finally:
+        os.ftruncate(descriptor, end)

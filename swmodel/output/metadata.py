@@ -1,0 +1,309 @@
+"""What a file says about itself: CF-1.11 and SGRID-0.3 metadata of grid, variables, time and run.
+
+Dimensions xh, yh are cell centres, xq, yq faces. A direction that is not periodic has n + 1 faces (SGRID padding none,
+xgcm "outer"); a periodic one has n, the east and north ones (SGRID padding low, xgcm "right").
+
+https://cfconventions.org/cf-conventions/cf-conventions.html, https://sgrid.github.io/sgrid/
+"""
+import dataclasses
+import datetime
+import json
+import math
+import re
+import shlex
+import sys
+
+import netCDF4
+import numpy as np
+
+from ..fields import VARIABLES
+from ..version import VERSION, git_commit
+
+__all__ = ["DIMENSIONS", "continued_attributes", "define_field", "define_gauges", "define_grid", "define_moment",
+           "define_series", "define_time", "define_wet", "describe_grid", "fill_value", "reach_of_water",
+           "run_attributes", "shape", "variable_of"]
+
+CONVENTIONS, SGRID = "CF-1.11", "SGRID-0.3"
+DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq", "xq")}
+LOCATIONS = {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}  # SGRID's words
+LARGEST_CHUNK = 4 << 20  # [bytes]
+NOMINAL_START = datetime.datetime(2000, 1, 1)
+REFERENCES = (
+    "Arakawa and Lamb (1981), doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2; "
+    "Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2"
+)
+
+# On longitude and latitude x is east and y is north, and CF has names for that.
+ON_SPHERE = {
+    "sea_water_x_velocity": "eastward_sea_water_velocity",
+    "sea_water_y_velocity": "northward_sea_water_velocity",
+}
+
+
+def variable_of(name):
+    """The row of the variable table, or ValueError naming what there is."""
+    if name not in VARIABLES:
+        raise ValueError(f"there is no variable {name!r}; choose from {', '.join(VARIABLES)}.")
+    return VARIABLES[name]
+
+
+def faces(grid):
+    """(along y, along x): how many faces a row and a column have in files."""
+    return grid.ny + (not grid.periodic_y), grid.nx + (not grid.periodic_x)
+
+
+def shape(grid, position):
+    """Shape of an array at `position` in files."""
+    rows, columns = faces(grid)
+    return rows if position in "vq" else grid.ny, columns if position in "uq" else grid.nx
+
+
+def reach_of_water(wet, grid, position):
+    """True at the points of `position` that touch a wet cell; beyond a wall there is land.
+
+    Args:
+        wet: (ny, nx), true in wet cells.
+    """
+    wet = np.asarray(wet) > 0.5
+    for axis, moves, periodic in ((1, position in "uq", grid.periodic_x), (0, position in "vq", grid.periodic_y)):
+        if moves and periodic:
+            wet = wet | np.roll(wet, -1, axis)
+        elif moves:
+            pad = [(1, 1) if k == axis else (0, 0) for k in (0, 1)]
+            beyond = np.pad(wet, pad)
+            wet = np.delete(beyond, 0, axis) | np.delete(beyond, -1, axis)
+    return wet
+
+
+def axes(grid):
+    """Coordinates of centres and faces, {name: (values, attributes, bounds or None)}; centres have bounds."""
+    found = {}
+    for axis, edges, centres, periodic in (
+        ("x", grid.x_edges, grid.x_centres, grid.periodic_x),
+        ("y", grid.y_edges, grid.y_centres, grid.periodic_y),
+    ):
+        about = _direction(grid, axis)
+        name = about["long_name"]
+        bounds = np.stack([edges[:-1], edges[1:]], -1)
+        found[f"{axis}h"] = centres, about | {"long_name": f"{name} of cell centres"}, bounds
+        # COMODO's word, for readers that do not know SGRID: where face 0 lies, seen from centre 0
+        about |= {"long_name": f"{name} of cell faces", "c_grid_axis_shift": 0.5 if periodic else -0.5}
+        found[f"{axis}q"] = edges[1:] if periodic else edges, about, None
+    return found
+
+
+def _direction(grid, axis):
+    # CF keeps `axis` for horizontal coordinates that are, or can be turned into, longitude and latitude (section 5.6)
+    if not grid.spherical:
+        return {"long_name": axis, "units": "m", "cartesian_axis": axis.upper()}
+    name, units = ("longitude", "degrees_east") if axis == "x" else ("latitude", "degrees_north")
+    return {"long_name": name, "standard_name": name, "units": units, "axis": axis.upper()}
+
+
+def topology(grid):
+    """Attributes of the SGRID container variable."""
+    x = f"xh: xq (padding: {'low' if grid.periodic_x else 'none'})"
+    y = f"yh: yq (padding: {'low' if grid.periodic_y else 'none'})"
+    return {
+        "cf_role": "grid_topology",
+        "topology_dimension": np.int32(2),
+        "node_dimensions": "xq yq",
+        "face_dimensions": f"{x} {y}",
+        "edge1_dimensions": f"xq {y}",
+        "edge2_dimensions": f"{x} yq",
+        "node_coordinates": "xq yq",
+        "face_coordinates": "xh yh",
+        "edge1_coordinates": "xq yh",
+        "edge2_coordinates": "xh yq",
+        "long_name": "Arakawa C-grid: eta on faces, u on edge1, v on edge2, vorticity on nodes",
+    }
+
+
+def variable_attributes(variable, grid):
+    """CF attributes of a row of the variable table on `grid`."""
+    found = {name: getattr(variable, name) for name in ("long_name", "standard_name", "units", "cell_methods")}
+    if grid.spherical:
+        found["standard_name"] = ON_SPHERE.get(variable.standard_name, variable.standard_name)
+        found["long_name"] = re.sub("(.+) along x", r"eastward \1", found["long_name"])
+        found["long_name"] = re.sub("(.+) along y", r"northward \1", found["long_name"])
+    if variable.position == "h":
+        found["cell_measures"] = "area: area"
+    found |= {"grid": "grid", "location": LOCATIONS[variable.position]}
+    return {name: value for name, value in found.items() if value}
+
+
+def at_point(variable, grid):
+    """CF attributes of a row of the variable table at points, which have no cells."""
+    found = variable_attributes(variable, grid)
+    return {name: value for name, value in found.items() if name not in ("cell_measures", "grid", "location")}
+
+
+def fill_value(dtype):
+    """netCDF's own default for missing values of `dtype`."""
+    return netCDF4.default_fillvals[np.dtype(dtype).str[1:]]
+
+
+WET = {
+    "long_name": "wet cells", "standard_name": "sea_binary_mask", "units": "1",
+    "flag_values": np.array([0, 1], np.int8), "flag_meanings": "land sea", "cell_measures": "area: area",
+    "grid": "grid", "location": "face",
+}  # fmt: skip
+AREA = {
+    "long_name": "area of the cell", "standard_name": "cell_area", "units": "m2", "grid": "grid", "location": "face",
+}  # fmt: skip
+
+
+def time_attributes(start):
+    """CF attributes of time, counted from `start` (a datetime, UTC if it has no zone), or from a nominal date."""
+    nominal = start is None
+    start = NOMINAL_START if nominal else start
+    if start.tzinfo is not None:
+        start = start.astimezone(datetime.UTC).replace(tzinfo=None)
+    found = {
+        "long_name": "time", "standard_name": "time", "axis": "T",
+        "units": f"seconds since {start.isoformat(sep=' ')}", "calendar": "standard",
+        "units_metadata": "leap_seconds: none",
+    }  # fmt: skip
+    if nominal:
+        found["comment"] = f"nominal date: the run has no calendar, and {start:%Y-%m-%d} stands for its start"
+    return found
+
+
+def describe_grid(grid):
+    """The grid as text (JSON): its class and the arguments that make it again."""
+    return json.dumps({"type": type(grid).__name__, **dataclasses.asdict(grid)})
+
+
+def now():
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def run_attributes(grid, attributes, *, points=False):
+    """Global attributes: who wrote the file, and how to write it again.
+
+    Args:
+        grid: the Grid.
+        attributes: of the run; they win over what is said here.
+        points: whether the file holds points, and no C-grid.
+    """
+    given = {name: value for name, value in (attributes or {}).items() if value is not None and value != ""}
+    own = {
+        "Conventions": CONVENTIONS if points else f"{CONVENTIONS}, {SGRID}",
+        "title": "Shallow-water model output",
+        "source": f"swmodel {VERSION}",
+        "history": f"{now()}: written by swmodel {VERSION}: {shlex.join(sys.argv)}",
+        "references": REFERENCES,
+        "version": VERSION,
+        "git_commit": git_commit(),
+        "grid_description": describe_grid(grid),
+        "radius": np.float64(grid.radius) if grid.spherical else None,
+    }
+    found = {name: value for name, value in own.items() if value is not None} | given
+    return dict(sorted(found.items(), key=lambda item: item[0] == "config"))  # the longest comes last
+
+
+def continued_attributes(old, new, seconds):
+    """Attributes of a file that a later run continues from `seconds` on: what it was, and what has changed since."""
+    kept = dict(old)
+    for name, value in new.items():
+        if name != "history" and str(old.get(name, "")) != str(value):
+            kept[f"{name}_from_{seconds:.0f}_s"] = value
+    line = new["history"].replace("written", f"continued at {seconds:g} s", 1)
+    return {**kept, "history": f"{old['history']}\n{line}" if "history" in old else line}
+
+
+def gauge_coordinates(grid):
+    """Names and attributes of the two coordinates of points, x first."""
+    if grid.spherical:
+        return {"longitude": _direction(grid, "x"), "latitude": _direction(grid, "y")}
+    return {axis: _direction(grid, axis) for axis in "xy"}
+
+
+# -- writing it into an open netCDF4.Dataset ---------------------------------------------------------------------------
+
+
+def define(dataset, name, dimensions, attributes, values=None, *, dtype=None, chunks=None, fill=False, compression=0):
+    """A new variable, with its values if they are known; `fill` marks what is missing (False: nothing is)."""
+    variable = dataset.createVariable(
+        name, values.dtype if dtype is None else dtype, dimensions, fill_value=fill, chunksizes=chunks,
+        compression="zlib" if compression else None, complevel=compression or 1,
+    )  # fmt: skip
+    variable.setncatts(attributes)
+    variable.set_auto_maskandscale(False)
+    if values is not None:
+        variable[...] = values
+    return variable
+
+
+def define_grid(dataset, grid):
+    """Dimensions, coordinates, topology and areas."""
+    dataset.createDimension("bnds", 2)
+    for name, (values, attributes, bounds) in axes(grid).items():
+        dataset.createDimension(name, values.size)
+        if bounds is None:
+            define(dataset, name, (name,), attributes, values)
+        else:
+            define(dataset, name, (name,), attributes | {"bounds": f"{name}_bnds"}, values)
+            define(dataset, f"{name}_bnds", (name, "bnds"), {}, bounds)
+    define(dataset, "grid", (), topology(grid), np.zeros((), np.int32))
+    area = np.broadcast_to(grid.area_h, grid.shape)
+    define(dataset, "area", ("yh", "xh"), AREA, area, compression=1)
+
+
+def define_time(dataset, start, dimensions=("time",), chunk=512):
+    """The time coordinate; with no dimensions, of the one moment that a file holds."""
+    define(dataset, "time", dimensions, time_attributes(start), dtype="f8", chunks=(chunk,) if dimensions else None)
+
+
+def define_field(dataset, row, grid, dtype, *, time=False, compression=1, **attributes):
+    """A field of the variable table, by record if `time`, in chunks of whole slices or bands of rows."""
+    dtype, size = np.dtype(dtype), shape(grid, row.position)
+    bands = math.ceil(size[0] * size[1] * dtype.itemsize / LARGEST_CHUNK)
+    chunks = math.ceil(size[0] / bands), size[1]
+    return define(
+        dataset, row.name, ("time",) * time + DIMENSIONS[row.position], variable_attributes(row, grid) | attributes,
+        dtype=dtype, chunks=(1,) * time + chunks, fill=fill_value(dtype), compression=compression,
+    )  # fmt: skip
+
+
+def define_wet(dataset, wet):
+    """The land mask."""
+    values = (wet > 0.5).astype(np.int8)
+    define(dataset, "wet", ("yh", "xh"), WET, values)
+
+
+def define_moment(dataset, start, seconds, since_start):
+    """The one time of a file; with bounds from the start on if its fields are statistics `since_start`."""
+    define_time(dataset, start, ())
+    dataset["time"][...] = seconds
+    if since_start:
+        dataset["time"].bounds = "time_bnds"
+        define(dataset, "time_bnds", ("bnds",), {}, np.array([0.0, seconds]))
+
+
+def define_gauges(dataset, grid, gauges, depth):
+    """Names and places of points, {name: (x, y)}, and the depth there, (n,) or None."""
+    names = np.char.encode(np.array(list(gauges), str), "utf-8")
+    dataset.createDimension("name_length", max(names.dtype.itemsize, 1))
+    attributes = {"long_name": "name of the gauge", "cf_role": "timeseries_id", "_Encoding": "utf-8"}
+    letters = names.view("S1").reshape(names.size, -1) if names.size else None
+    define(dataset, "gauge_name", ("gauge", "name_length"), attributes, letters, dtype="S1")
+    points = np.array(list(gauges.values()), float).reshape(-1, 2)
+    for (name, attributes), values in zip(gauge_coordinates(grid).items(), points.T):
+        attributes["long_name"] += " of the gauge"
+        define(dataset, name, ("gauge",), attributes, values)
+    if depth is not None:
+        attributes = at_point(variable_of("depth"), grid) | {"cell_methods": "gauge: point"}
+        define(dataset, "depth", ("gauge",), attributes | places(grid), np.asarray(depth, float))
+
+
+def define_series(dataset, grid, row, dtype, chunk):
+    """A variable of the table at gauges, along time."""
+    attributes = at_point(row, grid) | places(grid)
+    sizes = min(len(dataset.dimensions["gauge"]), 64), chunk
+    define(dataset, row.name, ("gauge", "time"), attributes, dtype=dtype, chunks=sizes, fill=fill_value(dtype))
+
+
+def places(grid):
+    """The attribute that ties a series to its gauges."""
+    return {"coordinates": " ".join([*gauge_coordinates(grid), "gauge_name"])}

@@ -1,0 +1,366 @@
+"""netCDF files of a run, for xarray, xgcm and any other tool that reads CF: written by the root rank.
+
+    FieldFile     fields on the C-grid, record after record
+    GaugeFile     time series at points, a record a step (CF discrete sampling geometry timeSeries)
+    write_fields  fields of one moment or of the whole run (maxima, arrival times)
+
+A record that `append` has written outlives the process, and files can be opened while the run goes on.
+"""
+import math
+import os
+import time as clock
+
+import netCDF4
+import numpy as np
+
+from ..errors import DataError, SwmodelError
+from . import claim, metadata, replacing, reserve
+
+__all__ = ["FieldFile", "GaugeFile", "write_fields"]
+
+GAUGE_CHUNK = 4096  # records
+GAUGE_SECONDS = 10.0  # of wall-clock time, after which records that wait are written
+SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, beside its records
+
+
+class FieldFile:
+    """Fields on the C-grid along time, NaN on land.
+
+    Args:
+        path: of the file.
+        grid: the Grid.
+        variables: names from fields.VARIABLES.
+        start: date and time of 0 s (a datetime, UTC), or None.
+        attributes: global attributes.
+        static: fields that do not change, {name: (ny, nx)}: "wet" (1 in water) says where the land is; "depth" [m].
+        dtype: of the variables in the file.
+        append: continue an existing file; what it holds after `resume_time` [s] is dropped.
+        overwrite: replace an existing file.
+        compression: 1 (fast) to 9 (small), or 0 for none.
+
+    Raises:
+        DataError: if the file exists and neither is allowed, or it holds something else than is to be appended.
+        SwmodelError: if another run is writing it.
+    """
+
+    def __init__(self, path, grid, variables, *, start=None, attributes=None, static=None, dtype="float32",
+                 append=False, resume_time=None, overwrite=False, compression=1):  # fmt: skip
+        rows = [metadata.variable_of(name) for name in variables]
+        static = {name: array for name, array in (static or {}).items() if name not in variables}
+        self._grid, self._dtype, self._rows = grid, np.dtype(dtype), rows
+        self._dry = {position: _dry(static, grid, position) for position in {row.position for row in rows}}
+
+        def define(dataset):
+            metadata.define_grid(dataset, grid)
+            dataset.createDimension("time", None)
+            metadata.define_time(dataset, start)
+            for row in rows:
+                metadata.define_field(dataset, row, grid, self._dtype, time=True, compression=compression)
+            _define_static(dataset, grid, static)
+
+        attributes = metadata.run_attributes(grid, attributes)
+        self._records = Records(path, define, attributes, append, resume_time, overwrite)
+        self.path = self._records.path
+
+    def append(self, seconds, fields):
+        """Write one record.
+
+        Args:
+            seconds: model time since the start [s], after the last record's (if equal to it, that record is replaced).
+            fields: {name: global array}, all variables of the file: (ny, nx), and one more face in each direction that
+                is not periodic.
+
+        Raises:
+            SwmodelError: if there is no room for it.
+        """
+        names = [row.name for row in self._rows]
+        if set(fields) != set(names):
+            raise ValueError(f"append: {', '.join(fields)} came for {self.path}, which holds {', '.join(names)}.")
+        values = {}
+        for row in self._rows:
+            array = _checked(row.name, fields[row.name], metadata.shape(self._grid, row.position))
+            values[row.name] = _filled(array, self._dry[row.position], self._dtype)[None]
+        self._records.append(np.array([seconds], float), values)
+
+    def close(self):
+        """Close the file and let other runs write it; a second time it does nothing."""
+        self._records.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+
+class GaugeFile:
+    """Time series at points, eta(gauge, time), a record a step.
+
+    Records wait until there are GAUGE_CHUNK of them or GAUGE_SECONDS have passed; `flush` before a restart is written,
+    or a run that resumes from it after a crash leaves a gap.
+
+    Args:
+        path: of the file.
+        gauges: {name: (x, y)}, in metres or in degrees of longitude and latitude.
+        grid: the Grid.
+        start, attributes, append, resume_time, overwrite: as of FieldFile.
+        variable: the name in fields.VARIABLES of what is recorded.
+        depth: of the sea floor at the gauges [m], (number of gauges,), or None.
+        dtype: of the series in the file.
+
+    Raises:
+        DataError, SwmodelError: as FieldFile.
+    """
+
+    def __init__(self, path, gauges, grid, *, start=None, attributes=None, append=False, resume_time=None,
+                 overwrite=False, variable="eta", depth=None, dtype="float32"):  # fmt: skip
+        self._gauges, self._row, self._dtype = dict(gauges), metadata.variable_of(variable), np.dtype(dtype)
+
+        def define(dataset):
+            dataset.createDimension("gauge", len(self._gauges))
+            dataset.createDimension("time", None)
+            metadata.define_time(dataset, start, chunk=GAUGE_CHUNK)
+            metadata.define_gauges(dataset, grid, self._gauges, depth)
+            metadata.define_series(dataset, grid, self._row, self._dtype, GAUGE_CHUNK)
+
+        attributes = {"title": "Shallow-water model time series", **(attributes or {}), "featureType": "timeSeries"}
+        attributes = metadata.run_attributes(grid, attributes, points=True)
+        self._records = Records(path, define, attributes, append, resume_time, overwrite)
+        self.path = self._records.path
+        self._waiting, self._count, self._written_at = [], 0, clock.monotonic()
+
+    def append(self, seconds, values):
+        """Take records: `seconds` (n,) [s], increasing, after those before; `values` (n, number of gauges)."""
+        seconds = np.array(seconds, float, ndmin=1)
+        self._waiting.append((seconds, np.array(_checked(self._row.name, values, (seconds.size, len(self._gauges))))))
+        self._count += seconds.size
+        if self._count >= GAUGE_CHUNK or clock.monotonic() - self._written_at > GAUGE_SECONDS:
+            self.flush()
+
+    def flush(self):
+        """Write the records that wait."""
+        self._written_at = clock.monotonic()
+        if self._waiting:
+            times, values = (np.concatenate(parts) for parts in zip(*self._waiting))
+            self._waiting, self._count = [], 0
+            self._records.append(times, {self._row.name: values.T.astype(self._dtype)})
+
+    def close(self):
+        """Write the records that wait, close the file and let other runs write it."""
+        try:
+            self.flush()
+        finally:
+            self._records.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+
+def write_fields(path, grid, fields, *, seconds, start=None, attributes=None, static=None):
+    """Write fields of one moment, or of the run until then; an older file stays until this one is complete.
+
+    Args:
+        path: of the file; an existing one is replaced.
+        grid: the Grid.
+        fields: {name of fields.VARIABLES: global array}, in their own dtype; NaN is missing.
+        seconds: model time since the start [s]; maxima and the like are those from 0 to `seconds`.
+        start, attributes, static: as of FieldFile.
+
+    Raises:
+        SwmodelError: if it cannot be written.
+    """
+    rows = [metadata.variable_of(name) for name in fields]
+    static = {name: array for name, array in (static or {}).items() if name not in fields}
+    over_time = any(row.cell_methods in ("time: maximum", "time: minimum", "time: mean") for row in rows)
+    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
+        dataset.setncatts(metadata.run_attributes(grid, attributes))
+        metadata.define_grid(dataset, grid)
+        metadata.define_moment(dataset, start, seconds, since_start=over_time)
+        for row in rows:
+            array = _checked(row.name, fields[row.name], metadata.shape(grid, row.position))
+            variable = metadata.define_field(dataset, row, grid, array.dtype, coordinates="time")
+            variable[:] = _filled(array, _dry(static, grid, row.position) | np.isnan(array), array.dtype)
+        _define_static(dataset, grid, static)
+
+
+class Records:
+    """A file that grows along its unlimited dimension `time`.
+
+    HDF5 has no transactions. A kill within the dozen small writes that end an `append` (some ten microseconds) can cost
+    that record; where the index of chunks splits, at one record in 57, it can cost the file.
+
+    Args:
+        path: of the file.
+        define: define(dataset) writes everything but records and global attributes.
+        attributes: global attributes.
+        append, resume_time, overwrite: as of FieldFile.
+    """
+
+    def __init__(self, path, define, attributes, append, resume_time, overwrite):
+        self._claim = claim(path, overwrite=overwrite, append=append)
+        self.path = self._claim.path
+        self._dataset, self._descriptor, self._times = None, None, np.empty(0)
+        try:
+            if append and self.path.exists():
+                self._continue(define, attributes, math.inf if resume_time is None else resume_time)
+            else:
+                self._dataset = _created(self.path, define, attributes)
+            self._dataset.set_auto_maskandscale(False)
+            self._descriptor = os.open(self.path, os.O_RDWR)
+        except BaseException:
+            self.close()
+            raise
+
+    def _continue(self, define, attributes, resume_time):
+        """Open the file of an earlier run, without its records after `resume_time`."""
+        with _readable(self.path) as old, netCDF4.Dataset("expected", "w", diskless=True) as expected:
+            define(expected)
+            difference = _difference(old, expected)
+            if difference:
+                raise DataError(
+                    f"{self.path} cannot be continued: {difference}; give the output another name, or replace the file "
+                    "with --overwrite."
+                )
+            times = np.asarray(old["time"][:])
+            keep = times <= resume_time + 1e-9 * max(1.0, abs(resume_time))
+            self._times = times[keep]
+            end = min(resume_time, self._times.max(initial=0.0))
+            was = {name: old.getncattr(name) for name in old.ncattrs()}
+            attributes = metadata.continued_attributes(was, attributes, end)
+            if not keep.all():
+                # the unlimited dimension of a netCDF file cannot shrink
+                self._dataset = _created(self.path, lambda new: _copy_records(old, new, define, keep.sum()), attributes)
+        if self._dataset is None:
+            self._dataset = netCDF4.Dataset(self.path, "a")
+            self._dataset.setncatts(attributes)
+            self._dataset.sync()
+
+    def append(self, times, values):
+        """Write records at `times` (n,) [s]; `values` are arrays with n entries along time, {name: array}."""
+        if self._dataset is None:
+            raise ValueError(f"append: {self.path} is closed.")
+        known = self._times[:-1] if times[0] in self._times[-1:] else self._times
+        ordered = np.concatenate([known[-1:], times])
+        if (np.diff(ordered) <= 0).any():
+            raise ValueError(f"append: time must increase, and {ordered} [s] came for {self.path}.")
+        size = sum(array.nbytes for array in values.values()) + times.nbytes
+        reserve(self._descriptor, size + size // 64 + SLACK, self.path)
+        try:
+            for name, array in {**values, "time": times}.items():
+                variable = self._dataset[name]
+                variable[_along_time(variable, known.size, known.size + times.size)] = array
+            self._dataset.sync()
+        except (OSError, RuntimeError) as error:
+            raise SwmodelError(f"{self.path} could not be written at {times[0]:g} s: {error}.") from error
+        self._times = np.concatenate([known, times])
+
+    def close(self):
+        """Close the file and release it; a second time it does nothing."""
+        try:
+            if self._dataset is not None:
+                self._dataset.close()
+        finally:
+            self._dataset = None
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+            self._claim.release()
+
+
+def _created(path, define, attributes):
+    """A new, open dataset, which takes its name once its header is complete."""
+    with replacing(path) as temporary:
+        dataset = netCDF4.Dataset(temporary, "x")
+        try:
+            dataset.setncatts(attributes)
+            define(dataset)
+            dataset.sync()
+        except BaseException:
+            dataset.close()
+            raise
+    return dataset
+
+
+def _readable(path):
+    try:
+        dataset = netCDF4.Dataset(path)
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be continued: it is no complete netCDF file ({error.strerror}); move it away, or replace "
+            "it with --overwrite."
+        ) from error
+    dataset.set_auto_maskandscale(False)
+    return dataset
+
+
+def _difference(old, new):
+    """What keeps records of `new` out of the file `old`, in words; None if nothing does."""
+    for name, variable in new.variables.items():
+        if name not in old.variables:
+            return f"it has no {name}"
+        was = old[name]
+        kinds = [(v.dtype, v.dimensions, getattr(v, "units", None)) for v in (was, variable)]
+        if kinds[0] != kinds[1]:
+            told = [f"{np.dtype(dtype)}({', '.join(dimensions)}) [{units}]" for dtype, dimensions, units in kinds]
+            return f"its {name} is {told[0]}, and this run's is {told[1]}"
+        if "time" not in variable.dimensions and not _same(was, variable):
+            return f"its {name} is not this run's"
+    more = [n for n, v in old.variables.items() if "time" in v.dimensions and n not in new.variables]
+    return f"it also has {', '.join(more)}, which this run does not write" if more else None
+
+
+def _same(a, b):
+    if a.shape != b.shape:
+        return False
+    if getattr(a.dtype, "kind", "O") != "f":
+        return np.array_equal(a[...], b[...])
+    return np.allclose(a[...], b[...], rtol=1e-6, atol=0.0)
+
+
+def _copy_records(old, new, define, count):
+    """Define `new`, and copy the first `count` records of `old`."""
+    define(new)
+    block = GAUGE_CHUNK if "gauge" in old.dimensions else 1
+    for name, variable in old.variables.items():
+        if "time" in variable.dimensions:
+            for begin in range(0, count, block):
+                where = _along_time(variable, begin, min(begin + block, count))
+                new[name][where] = variable[where]
+
+
+def _along_time(variable, begin, end):
+    return tuple(slice(begin, end) if dimension == "time" else slice(None) for dimension in variable.dimensions)
+
+
+def _define_static(dataset, grid, static):
+    """The land mask, and fields of the table that do not change."""
+    for name, array in static.items():
+        if name == "wet":
+            metadata.define_wet(dataset, _checked(name, array, grid.shape))
+            continue
+        row = metadata.variable_of(name)
+        array = _checked(name, array, metadata.shape(grid, row.position))
+        variable = metadata.define_field(dataset, row, grid, array.dtype)
+        variable[:] = _filled(array, _dry(static, grid, row.position), array.dtype)
+
+
+def _checked(name, array, shape):
+    array = np.asarray(array)
+    if array.shape != tuple(shape):
+        raise ValueError(f"{name} has shape {array.shape}, and the file needs {tuple(shape)}.")
+    return array
+
+
+def _dry(static, grid, position):
+    """True where a point touches no water; False without a land mask."""
+    if "wet" not in static:
+        return False
+    return ~metadata.reach_of_water(_checked("wet", static["wet"], grid.shape), grid, position)
+
+
+def _filled(array, dry, dtype):
+    with np.errstate(over="ignore"):
+        return np.where(dry, np.asarray(metadata.fill_value(dtype), dtype), array.astype(dtype, copy=False))

@@ -1,0 +1,187 @@
+"""Restart files: all that a run needs to go on, bit for bit, on any number of ranks.
+
+A netCDF file of global arrays in their own dtype, numbers and texts, the grid, and a checksum over all of it. It is
+complete or absent: written under another name, synced to disk, renamed.
+"""
+import dataclasses
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+
+from ..errors import DataError
+from ..version import VERSION
+from . import replacing
+from .metadata import describe_grid
+
+__all__ = ["Restart", "read_restart", "write_restart"]
+
+FORMAT = 1  # raised when an older swmodel could not read the file
+OWN = ("restart_format", "swmodel_version", "grid_description", "checksum")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.@+-]*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Restart:
+    """What a restart file holds.
+
+    Attributes:
+        arrays: {name: global array}, in the dtype in which they were written.
+        scalars: {name: bool, int, float or str}.
+        attributes: {name: text or number}, as the run describes itself.
+        grid: the grid's class and arguments, a dict.
+    """
+
+    arrays: dict
+    scalars: dict
+    attributes: dict
+    grid: dict
+
+
+def write_restart(path, grid, arrays, scalars, attributes=None):
+    """Write a restart; an older one of that name stays until this one is complete and on disk.
+
+    Args:
+        path: of the file.
+        grid: the Grid.
+        arrays: {name: global array}, (..., ny, nx) or any other shape; numbers or bools.
+        scalars: {name: bool, int, float or str}.
+        attributes: {name: text or number}; None and "" are left out.
+
+    Raises:
+        SwmodelError: if it cannot be written; the older one is as it was.
+    """
+    arrays = {name: _storable(name, array) for name, array in arrays.items()}
+    scalars = {name: _plain(name, value) for name, value in scalars.items()}
+    attributes = {
+        name: _plain(name, value)
+        for name, value in (attributes or {}).items()
+        if name not in OWN and value is not None and value != ""
+    }
+    header = {
+        "restart_format": np.int32(FORMAT),
+        "swmodel_version": VERSION,
+        "grid_description": describe_grid(grid),
+        "checksum": _checksum(arrays, scalars, attributes, describe_grid(grid)),
+    }
+    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
+        dataset.setncatts(header | _as_attributes(attributes))
+        dataset.createVariable("scalars", "i1").setncatts(_as_attributes(scalars))
+        for name, array in arrays.items():
+            _write_array(dataset, grid, name, array)
+
+
+def read_restart(path, grid=None):
+    """Read a restart whole; every rank then takes its tile of the arrays.
+
+    Args:
+        path: of the file.
+        grid: the Grid on which the run goes on, or None to take what comes.
+
+    Raises:
+        DataError: if there is no such file, it is damaged, newer than this swmodel, or of another grid.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"there is no restart file {path}; give the path of one that a run has written.")
+    try:
+        with netCDF4.Dataset(path) as dataset:
+            dataset.set_auto_maskandscale(False)
+            _check_format(dataset, path)
+            restart, checksum = _read(dataset), dataset.checksum
+    except DataError:
+        raise
+    except (OSError, RuntimeError, AttributeError, ValueError) as error:
+        raise DataError(f"{path} is damaged or cut short ({error}); resume from an older restart.") from error
+    described = json.dumps(restart.grid)
+    if checksum != _checksum(restart.arrays, restart.scalars, restart.attributes, described):
+        raise DataError(f"{path} is damaged: its content does not match its checksum; resume from an older restart.")
+    if grid is not None:
+        _check_grid(path, restart.grid, json.loads(describe_grid(grid)))
+    return restart
+
+
+def _check_format(dataset, path):
+    if "restart_format" not in dataset.ncattrs():
+        raise DataError(f"{path} is no restart of swmodel; give the file that `restart` of a run names.")
+    if dataset.restart_format > FORMAT:
+        raise DataError(
+            f"{path} has restart format {dataset.restart_format}, of swmodel {dataset.swmodel_version}, and swmodel "
+            f"{VERSION} reads up to {FORMAT}; install the newer one."
+        )
+
+
+def _check_grid(path, was, wanted):
+    differences = [
+        f"{name} was {was.get(name)} and is {wanted.get(name)}"
+        for name in {**was, **wanted}
+        if was.get(name) != wanted.get(name)
+    ]
+    if differences:
+        raise DataError(
+            f"{path} belongs to another grid: {', '.join(differences)}; resume it with the grid it was written on."
+        )
+
+
+def _storable(name, array):
+    array = np.ascontiguousarray(array) if np.ndim(array) else np.asarray(array)
+    if not NAME.fullmatch(name) or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8 or array.dtype == "f2":
+        raise ValueError(f"write_restart: {name!r} of {array.dtype} cannot be stored; give bool, int or float arrays.")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _plain(name, value):
+    value = value.item() if isinstance(value, np.generic) else value
+    if not NAME.fullmatch(name) or not isinstance(value, bool | int | float | str):
+        raise ValueError(f"write_restart: {name!r} = {value!r} cannot be stored; give a bool, int, float or str.")
+    return value
+
+
+def _as_attributes(values):
+    return {name: np.int8(value) if isinstance(value, bool) else value for name, value in values.items()}
+
+
+def _write_array(dataset, grid, name, array):
+    """One variable; its last dimensions are y and x where they are the grid's."""
+    names = [f"n{size}" for size in array.shape]
+    if array.shape[-2:] == grid.shape:
+        names[-2:] = "y", "x"
+    for dimension, size in zip(names, array.shape):
+        if dimension not in dataset.dimensions:
+            dataset.createDimension(dimension, size)
+    stored = array.view("i1") if array.dtype == bool else array
+    variable = dataset.createVariable(name, stored.dtype, names, fill_value=False)
+    variable.set_auto_maskandscale(False)
+    if array.dtype == bool:
+        variable.dtype_in_memory = "bool"
+    variable[...] = stored
+
+
+def _read(dataset):
+    arrays, scalars = {}, {}
+    for name, variable in dataset.variables.items():
+        if name == "scalars":
+            scalars = {key: _python(variable.getncattr(key)) for key in variable.ncattrs()}
+        else:
+            array = np.asarray(variable[...])
+            arrays[name] = array.view(bool) if "dtype_in_memory" in variable.ncattrs() else array
+    attributes = {name: _python(dataset.getncattr(name)) for name in dataset.ncattrs() if name not in OWN}
+    return Restart(arrays, scalars, attributes, json.loads(dataset.grid_description))
+
+
+def _python(value):
+    return bool(value) if isinstance(value, np.int8) else value.item() if isinstance(value, np.generic) else value
+
+
+def _checksum(arrays, scalars, attributes, grid):
+    """SHA-256 of names, dtypes, shapes and bits."""
+    digest = hashlib.sha256(grid.encode())
+    for name, value in sorted([*scalars.items(), *attributes.items()]):
+        digest.update(f"{name}={value};".encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size and array.ndim else array.tobytes())
+    return digest.hexdigest()
