@@ -99,14 +99,15 @@ def _streamfunction(page, place, dataset, mesh, record):
     axes.set_ylabel("")
     axes.set_title(f"Transport streamfunction, largest {high:.3g} Sv")
     bar = _bar(page, place, filled, "Streamfunction [Sv]", "neither")
-    bar.set_ticks(np.arange(-8, 9, 4) * step)
-    bar.ax.set_xticklabels([f"{value:g}" for value in np.arange(-8, 9, 4) * step])
+    ticks = np.arange(-8, 9, 4 if high > 6 * step else 2) * step
+    ticks = ticks[np.abs(ticks) <= levels[-1]]
+    bar.set_ticks(ticks, labels=[f"{value:g}" for value in ticks])
 
 
 def _nice(value):
-    """The next of 1, 2, 2.5, 5 times a power of ten."""
+    """The next number that a scale may be divided by."""
     power = 10.0 ** np.floor(np.log10(value))
-    return power * next(m for m in (1, 2, 2.5, 5, 10) if m * power >= value * (1 - 1e-9))
+    return power * next(m for m in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if m * power >= value * (1 - 1e-9))
 
 
 def _speed(page, place, dataset, mesh, record):

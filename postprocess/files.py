@@ -44,7 +44,7 @@ def _source(dataset):
 
 def kind_of(dataset):
     """ "restart", "gauges", "maxima" or "fields", by what the file holds."""
-    if "swmodel_restart" in dataset.attrs:
+    if "restart_format" in dataset.attrs:
         return "restart"
     if any("timeseries_id" == v.attrs.get("cf_role") for v in dataset.variables.values()):
         return "gauges"
@@ -236,10 +236,8 @@ def mesh_of(dataset):
     spherical = "degree" in dataset["xh"].attrs.get("units", "")
     x, width = _line(dataset, "xh", "xq")
     y, height = _line(dataset, "yh", "yq")
-    return Mesh(x, y, width, height, spherical,
-                sizes.get("xq") == sizes["xh"], sizes.get("yq") == sizes["yh"],
-                next((float(v.attrs["earth_radius"]) for v in dataset.variables.values()
-                      if "earth_radius" in v.attrs), EARTH_RADIUS))
+    radius = float(dataset.attrs.get("radius", EARTH_RADIUS))
+    return Mesh(x, y, width, height, spherical, sizes.get("xq") == sizes["xh"], sizes.get("yq") == sizes["yh"], radius)
 
 
 def _line(dataset, centre, face):

@@ -11,11 +11,15 @@ xr = pytest.importorskip("xarray")
 matplotlib = pytest.importorskip("matplotlib")
 
 import postprocess  # noqa: E402
-from postprocess import budgets, files, gauges, maps, spectra, style  # noqa: E402
+from postprocess import budgets, cgrid, files, gauges, maps, spectra, style  # noqa: E402
 from postprocess.cli import main, plot  # noqa: E402
 from postprocess.errors import PlotError  # noqa: E402
-from swmodel.grid import SphericalGrid  # noqa: E402
+from swmodel import diagnostics  # noqa: E402
+from swmodel.dynamics.coriolis import RotatingSphere  # noqa: E402
+from swmodel.grid import CartesianGrid, SphericalGrid  # noqa: E402
+from swmodel.model import ShallowWater  # noqa: E402
 from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields  # noqa: E402
+from swmodel.output.restart import write_restart  # noqa: E402
 
 RADIUS = 6.371e6
 START = "seconds since 2011-03-11 05:46:23"
@@ -121,7 +125,7 @@ def test_areas_of_a_sphere_sum_to_its_surface():
 
 
 def test_the_radius_of_the_sphere_is_that_of_the_file():
-    data = output(x=(0, 10), y=(0, 10), spherical=True, eta=0.0).assign(crs=((), 0, {"earth_radius": 1000.0}))
+    data = output(x=(0, 10), y=(0, 10), spherical=True, eta=0.0).assign_attrs(radius=1000.0)
     assert files.mesh_of(data).dy == pytest.approx(1000.0 * np.deg2rad(10 / 16))
 
 
@@ -148,6 +152,30 @@ def test_energy_and_enstrophy_of_solid_body_rotation_converge_at_second_order():
     ratio = np.array(errors[0]) / np.array(errors[1])
     assert (np.array(errors[1]) < 0.02).all()
     assert (ratio > 3.5).all(), ratio
+
+
+@pytest.mark.parametrize("periodic", ["", "x"])
+def test_energy_and_vorticity_of_a_file_are_those_of_the_model(tmp_path, periodic):
+    rng = np.random.default_rng(3)
+    grid = SphericalGrid(12, 9, (0, 360) if periodic else (0, 60), (10, 55), periodic=periodic)
+    depth = rng.uniform(100, 4000, grid.shape)
+    depth[3:5, 4:7] = 0.0
+    model = ShallowWater(grid, depth, gravity=9.0, coriolis=RotatingSphere(), communicator="serial", dtype=np.float64)
+    state = model.state(*rng.normal(size=(3, *grid.shape)))
+    flow = model.dynamics(2).prepare().flow(state.u, state.v, state.eta, 0.0)
+    edge = [(0, 0), (0 if periodic else 1, 0)]
+    record = {"eta": state.eta, "u": np.pad(state.u, edge), "v": np.pad(state.v, [(1, 0), (0, 0)])}
+    static = {"wet": model.wet, "depth": model.depth}
+    with FieldFile(tmp_path / "a.nc", grid, record, static=static, dtype="float64") as file:
+        file.append(0.0, {name: np.asarray(value) for name, value in record.items()})
+    data = files.open_output(tmp_path / "a.nc")
+    sums = budgets.budgets(data, gravity=9.0, density=1.0)
+    energy = float(sums["kinetic_energy"][0] + sums["potential_energy"][0])
+    np.testing.assert_allclose(energy, float(diagnostics.energy(flow)), rtol=1e-13)
+    mesh = files.mesh_of(data)
+    u, v = (np.nan_to_num(files.snapshot(data, name)) for name in "uv")
+    zeta = cgrid.vorticity(u, v, mesh, files.wet_cells(data), data["yq"].values)
+    np.testing.assert_allclose(zeta[1:, 0 if periodic else 1:], flow.vorticity.interior, rtol=1e-11, atol=1e-18)
 
 
 def test_land_holds_no_water_and_no_energy():
@@ -505,7 +533,7 @@ def test_files_that_are_no_output_are_named(tmp_path, tsunami):
 
 def test_restarts_are_passed_over_beside_output_and_refused_alone(tsunami, tmp_path):
     restart = tmp_path / "a.restart.nc"
-    output(eta=0.0).assign_attrs(swmodel_restart=1).to_netcdf(restart)
+    write_restart(restart, CartesianGrid(4, 3, (0, 1), (0, 1)), {"state_eta": np.zeros((3, 4))}, {"step": 1})
     assert plot([restart, tsunami[0]]).name == "run.maps.png"
     with pytest.raises(PlotError, match="is a restart, of which there is no figure"):
         plot(restart)
