@@ -12,13 +12,15 @@ from .maps import colorbar_beside, draw_base, draw_field, draw_gauges, drawable,
 
 __all__ = ["animate", "suffix"]
 
+DOTS_PER_INCH = 110
+
 
 def suffix():
     """".mp4" where ffmpeg is installed, else ".gif"."""
     return ".mp4" if shutil.which("ffmpeg") else ".gif"
 
 
-def animate(dataset, path, variable="eta", gauges=(), frames_per_second=10, width=6.4, dots_per_inch=110):
+def animate(dataset, path, variable="eta", gauges=(), frames_per_second=10, width=6.4):
     """Writes every record of `variable` as a frame of `path` (.mp4 or .gif); returns `path`.
 
     Args:
@@ -44,7 +46,7 @@ def animate(dataset, path, variable="eta", gauges=(), frames_per_second=10, widt
         title = axes.set_title("")
         colorbar_beside(axes, image, label(dataset[variable]))
         try:
-            with writer.saving(page, str(path), dots_per_inch):
+            with writer.saving(page, str(path), DOTS_PER_INCH):
                 for k in range(len(time)):
                     image.set_data(drawable(dataset, mesh, variable, k))
                     title.set_text(stamp(time[k], start, time[-1]))
