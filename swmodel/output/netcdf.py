@@ -189,9 +189,9 @@ def write_fields(path, grid, fields, *, seconds, start=None, attributes=None, st
 class Records:
     """A file that grows along its unlimited dimension `time`.
 
-    HDF5 has no transactions. SIGKILL between the dozen small writes that end an `append` can cost that record; where the
-    index of chunks splits (after 64 records, then every 57), it can cost the file. Replayed up to each boundary between
-    the writes of 150 records, 11 files of 1710 could not be read.
+    HDF5 has no transactions. SIGKILL between the dozen small writes that end an `append` can cost that record; where
+    the index of chunks splits (after 64 records, then every 57), it can cost the file. Replayed up to each boundary
+    between the writes of 150 records, 11 files of 1710 could not be read.
 
     Args:
         path: of the file.
