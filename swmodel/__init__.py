@@ -1,4 +1,13 @@
-"""swmodel: a differentiable, distributed shallow-water ocean model."""
+"""swmodel: a differentiable, distributed shallow-water ocean model.
+
+    grid = sw.CartesianGrid(nx=256, ny=256, x=(0, 2000 * km), y=(0, 2000 * km))
+    model = sw.ShallowWater(grid, depth=1000.0, coriolis=sw.BetaPlane(f0=1e-4, beta=2e-11))
+    simulation = sw.Simulation(model, model.at_rest(), sw.SSPRK3(dt=60.0))
+    simulation.run(until=1 * day)
+
+The same script runs on many ranks: `mpirun -n 4 python script.py`.
+"""
+from . import units
 from .dynamics.boundaries import Flather, Sponge
 from .dynamics.coriolis import BetaPlane, FPlane, RotatingSphere
 from .dynamics.dissipation import Biharmonic, Laplacian, LinearDrag, ManningDrag, QuadraticDrag
@@ -8,5 +17,16 @@ from .dynamics.shallow_water import State
 from .grid import CartesianGrid, SphericalGrid
 from .integrate import integrate
 from .model import BottomMotion, FreeSlip, NoSlip, ShallowWater
+from .regrid import Records
+from .simulation import Simulation
 from .stability import largest_time_step, limits
 from .time_steppers import AB2, AB3, RK4, SSPRK3, ForwardBackward
+from .version import VERSION as __version__
+
+__all__ = [
+    "AB2", "AB3", "ArakawaLamb", "BetaPlane", "Biharmonic", "BottomMotion", "CartesianGrid", "EnergyConserving",
+    "EnstrophyConserving", "FPlane", "Flather", "ForwardBackward", "FreeSlip", "Laplacian", "LinearDrag",
+    "ManningDrag", "NoSlip", "QuadraticDrag", "RK4", "Records", "RotatingSphere", "SSPRK3", "ShallowWater",
+    "Simulation", "SphericalGrid", "Sponge", "State", "WindStress", "__version__", "integrate", "largest_time_step",
+    "limits", "units",
+]  # fmt: skip

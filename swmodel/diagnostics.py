@@ -13,7 +13,7 @@ __all__ = ["FIELDS", "volume", "energy", "potential_enstrophy", "total"]
 
 def _speed(flow):
     squared = mean_x(flow.u * flow.u) + mean_y(flow.v * flow.v)
-    return squared.map(lambda s: jnp.sqrt(jnp.where(s > 0, s, 1.0)) * (s > 0))
+    return squared.map(lambda s: jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0))  # no NaN in its derivative
 
 
 FIELDS = {

@@ -69,16 +69,17 @@ class Simulation:
         stepper: a TimeStepper.
         start: the date and time of step 0 (a datetime, UTC), or None.
         config: the experiment as text, kept in every file.
+        title: of the run, kept in every file and shown in figures.
         overwrite: whether files of an earlier run may be replaced.
 
     Raises:
         ConfigError: if the time step is over the model's limit, naming the limit and where it is set.
     """
 
-    def __init__(self, model, state, stepper, start=None, config="", overwrite=True):
+    def __init__(self, model, state, stepper, start=None, config="", title="Shallow-water model output", overwrite=True):
         stepper.check()
         self.model, self.start, self.config, self.overwrite = model, start, config, overwrite
-        self.dt = float(stepper.dt)
+        self.title, self.dt = title, float(stepper.dt)
         self.scheme = stepper
         self.stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)
         self.step = 0

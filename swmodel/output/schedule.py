@@ -226,6 +226,7 @@ def run_attributes(simulation):
     model = simulation.model
     py, px = model.communicator.layout
     return {
+        "title": simulation.title,
         "source": f"swmodel {VERSION}",
         "config": simulation.config,
         "ranks": np.int32(model.communicator.size),
@@ -234,6 +235,7 @@ def run_attributes(simulation):
         "precision": str(model.dtype),
         "time_stepper": f"{type(simulation.scheme).__name__}(dt={simulation.dt:g})",
         "time_step_seconds": np.float64(simulation.dt),
+        "gravity": np.float64(model.gravity),
     }
 
 

@@ -111,7 +111,8 @@ class Communicator(abc.ABC):
 
     def maximum(self, x):
         """The largest x of all ranks. Not differentiable: the tangent is zero."""
-        return x if self.size == 1 else self._maximum(jax.lax.stop_gradient(x))
+        x = jax.lax.stop_gradient(x)
+        return x if self.size == 1 else self._maximum(x)
 
     def _alone(self, axis):
         return (self.size if axis is None else self.along(axis)) == 1

@@ -1,0 +1,88 @@
+"""Models that the parallel tests run on one rank and on all: small, uneven, with islands."""
+import numpy as np
+
+import swmodel as sw
+from swmodel.compilation import jit
+from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.launch import launched_ranks
+
+NX, NY = 13, 11
+RANKS = launched_ranks()
+LAYOUTS = {1: [(1, 1)], 2: [(1, 2), (2, 1)], 4: [(2, 2), (1, 4)], 6: [(2, 3), (3, 2)]}[RANKS]
+run = jit(sw.integrate, static_argnums=3)
+
+
+def random(seed):
+    return np.random.default_rng(seed).standard_normal((NY, NX))
+
+
+def sea_floor(islands=True):
+    """(NY, NX) depths of 500 to 1500 m, a tenth of them land."""
+    depth = 1000.0 + 500.0 * np.tanh(random(1))
+    return np.where(np.random.default_rng(2).random((NY, NX)) < 0.1, 0.0, depth) if islands else depth
+
+
+def plane(periodic=""):
+    return sw.CartesianGrid(NX, NY, (0.0, 1.3e5), (0.0, 1.1e5), periodic)
+
+
+def sphere():
+    return sw.SphericalGrid(NX, NY, (120.0, 180.0), (15.0, 60.0))
+
+
+def globe():
+    return sw.SphericalGrid(NX, NY, (-180.0, 180.0), (-90.0, 90.0))
+
+
+CASES = {
+    "walls and islands": lambda **o: (
+        sw.ShallowWater(
+            plane(), sea_floor(), coriolis=sw.FPlane(1e-4), side=sw.NoSlip(),
+            dissipation=(sw.Laplacian(100.0), sw.QuadraticDrag(2.5e-3)),
+            forcing=(sw.WindStress(x=lambda x, y: 0.1 * np.cos(y / 2e4)),), **o,
+        ),
+        sw.AB2(10.0),
+    ),
+    "doubly periodic": lambda **o: (
+        sw.ShallowWater(
+            plane("xy"), sea_floor(), coriolis=sw.FPlane(1e-4), momentum=sw.ArakawaLamb(),
+            dissipation=(sw.Biharmonic(1e9),), **o,
+        ),
+        sw.AB3(10.0),
+    ),
+    "open sides of a sphere": lambda **o: (
+        sw.ShallowWater(
+            sphere(), sea_floor(), coriolis=sw.RotatingSphere(), momentum=sw.EnstrophyConserving(),
+            boundaries=(sw.Flather(), sw.Sponge(width=8e5, rate=1e-4)), dissipation=(sw.ManningDrag(0.025),),
+            source=sw.BottomMotion([0.0, 300.0], np.stack([0.0 * random(3), random(3)])), **o,
+        ),
+        sw.ForwardBackward(60.0),
+    ),
+    "both poles": lambda **o: (
+        sw.ShallowWater(globe(), sea_floor(), coriolis=sw.RotatingSphere(), **o),
+        sw.SSPRK3(200.0),
+    ),
+}  # fmt: skip
+
+
+def start(model):
+    """A State in motion."""
+    return model.state(u=0.1 * random(4), v=0.1 * random(5), eta=random(6))
+
+
+def alone(case):
+    """(model, stepper) of a case on this rank alone, whatever was started."""
+    return CASES[case](communicator=SerialCommunicator())
+
+
+def together(case, layout):
+    """(model, stepper) of a case on all ranks."""
+    model, stepper = CASES[case](communicator=make_communicator("auto", (NY, NX), layout))
+    assert model.communicator.size == RANKS
+    return model, stepper
+
+
+def steps(model, stepper, number):
+    """The State after `number` steps from `start`."""
+    dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
+    return run(dynamics, stepper, start(model), number)[0]

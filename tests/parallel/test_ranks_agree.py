@@ -1,0 +1,68 @@
+"""Any number of ranks gives the result of one: forwards, and in its gradient."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.compilation import jit
+from swmodel.pytrees import replace
+
+from . import cases
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """State after 100 steps on one rank, by case, made when first asked for."""
+    made = {}
+
+    def of(case):
+        if case not in made:
+            model, stepper = cases.alone(case)
+            made[case] = jax.tree.map(np.asarray, cases.steps(model, stepper, 100))
+        return made[case]
+
+    return of
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS, ids=str)
+@pytest.mark.parametrize("case", cases.CASES)
+def test_a_hundred_steps_equal_those_of_one_rank(case, layout, reference):
+    model, stepper = cases.together(case, layout)
+    ours, whole = cases.steps(model, stepper, 100), reference(case)
+    for name in ("u", "v", "eta"):
+        tile, expected = np.asarray(getattr(ours, name)), getattr(whole, name)
+        assert np.isfinite(expected).all()
+        np.testing.assert_allclose(tile, expected[model.tile.slices], rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def cost(state, dynamics, depth, viscosity, stepper, weights):
+    """A weighted elevation after ten steps, of a drag coefficient that every rank holds and a field that none does."""
+    communicator = dynamics.communicator
+    viscosity = communicator.replicated(viscosity)
+    terms = (sw.Laplacian(viscosity), *dynamics.terms[1:])
+    dynamics = replace(dynamics, depth=depth, terms=terms)
+    final, _ = sw.integrate(dynamics, stepper, state, 10)
+    return communicator.sum(jnp.sum(weights * final.eta) + jnp.sum(weights * final.u * final.v))
+
+
+gradient = jit(jax.grad(cost, argnums=(0, 2, 3)))
+
+
+def gradients(model, stepper):
+    dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
+    gauge = np.zeros((cases.NY, cases.NX))
+    gauge[2, 3] = 1.0
+    weights = jnp.asarray(gauge[model.tile.slices])
+    return gradient(cases.start(model), dynamics, dynamics.depth, jnp.asarray(100.0), stepper, weights)
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS, ids=str)
+def test_the_gradient_of_a_gauge_on_one_rank_equals_that_of_one_rank(layout):
+    model, stepper = cases.together("walls and islands", layout)
+    ours, whole = gradients(model, stepper), gradients(*cases.alone("walls and islands"))
+    for tile, expected in zip(jax.tree.leaves(ours), jax.tree.leaves(whole)):
+        expected = np.asarray(expected)
+        mine = expected[model.tile.slices] if expected.ndim else expected
+        assert np.isfinite(expected).all() and np.abs(expected).max() > 0
+        np.testing.assert_allclose(np.asarray(tile), mine, rtol=0, atol=1e-11 * np.abs(expected).max())

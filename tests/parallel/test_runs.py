@@ -1,0 +1,103 @@
+"""Whole runs on many ranks: files, restarts on another number of ranks, and ends that all ranks share."""
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+from swmodel.errors import BlowUp, ConfigError, TileError
+from swmodel.parallel import make_communicator
+from swmodel.simulation import Simulation
+
+from . import cases
+
+CASE, LAYOUT = "walls and islands", cases.LAYOUTS[0]
+GAUGES = {"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}
+
+
+def simulation(model, stepper):
+    return Simulation(model, cases.start(model), stepper)
+
+
+@pytest.fixture(scope="module")
+def models():
+    """(model, stepper) on all ranks, and on this one alone."""
+    return cases.together(CASE, LAYOUT), cases.alone(CASE)
+
+
+def test_files_of_many_ranks_hold_what_one_rank_would_write(models, tmp_path):
+    """Snapshots, gauges and maxima, faces on the west and south edge included."""
+    for name, (model, stepper) in zip(("all", "one"), models):
+        if name == "one" and not models[0][0].communicator.is_root:
+            continue
+        run = simulation(model, stepper)
+        run.write(tmp_path / f"{name}.nc", ("eta", "u", "v", "vorticity", "thickness", "speed"), every=100.0)
+        run.gauges(tmp_path / f"{name}-gauges.nc", GAUGES).maxima(tmp_path / f"{name}-maxima.nc", threshold=0.5)
+        run.run(until=300.0)
+    if models[0][0].communicator.is_root:
+        for kind in ("", "-gauges", "-maxima"):
+            with xr.open_dataset(tmp_path / f"all{kind}.nc") as ours, xr.open_dataset(tmp_path / f"one{kind}.nc") as one:
+                xr.testing.assert_allclose(ours, one, rtol=1e-6, atol=1e-9)
+    models[0][0].communicator.barrier()
+
+
+def test_a_restart_goes_on_bit_for_bit_on_the_same_ranks_and_to_rounding_on_one(models, tmp_path):
+    (model, stepper), (whole, _) = models
+    straight = simulation(model, stepper)
+    straight.run(steps=40)
+    first = simulation(model, stepper).restart(tmp_path / "restart.nc")
+    first.run(steps=25)
+    again = simulation(model, stepper)
+    again.resume(tmp_path / "restart.nc")
+    again.run(steps=15)
+    for ours, expected in zip(jax.tree.leaves(again.state), jax.tree.leaves(straight.state)):
+        np.testing.assert_array_equal(ours, expected)
+    alone = simulation(whole, stepper)
+    alone.resume(tmp_path / "restart.nc")
+    alone.run(steps=15)
+    for ours, expected in zip(jax.tree.leaves(again.state), jax.tree.leaves(alone.state)):
+        expected = np.asarray(expected)
+        np.testing.assert_allclose(ours, expected[model.tile.slices], rtol=0, atol=1e-12 * np.abs(expected).max())
+    model.communicator.barrier()
+
+
+def test_all_ranks_stop_when_the_flow_of_one_passes_the_cfl_limit(models):
+    (model, stepper), _ = models
+    u = np.zeros((cases.NY, cases.NX))
+    u[5, 6] = 2000.0
+    run = Simulation(model, model.state(eta=0.0), stepper)
+    run.state = model.state(u=u * model.faces("u"))
+    with pytest.raises(BlowUp, match="in the cell at .*shorter time step"):
+        run.run(steps=30)
+
+
+def test_all_ranks_are_told_of_a_folder_that_cannot_be_made(models, tmp_path):
+    (model, stepper), _ = models
+    if model.communicator.is_root:
+        (tmp_path / "file").write_text("")
+    model.communicator.barrier()
+    run = simulation(model, stepper).write(tmp_path / "file" / "out.nc", ("eta",), every=100.0)
+    with pytest.raises(Exception, match="file"):
+        run.run(steps=2)
+    model.communicator.barrier()
+
+
+def test_more_ranks_than_the_grid_can_take_are_refused():
+    if cases.RANKS == 1:
+        pytest.skip("one rank fits")
+    with pytest.raises(TileError, match="at most"):
+        make_communicator("mpi", (1, cases.RANKS - 1))
+
+
+def test_a_layout_for_another_number_of_ranks_is_refused():
+    if cases.RANKS == 1:
+        pytest.skip("one rank has no layout")
+    with pytest.raises(TileError, match="were started"):
+        make_communicator("mpi", (64, 64), (5, 7))
+
+
+def test_a_gauge_on_land_or_outside_is_named(models):
+    (model, stepper), _ = models
+    with pytest.raises(ConfigError, match="outside the grid"):
+        simulation(model, stepper).gauges("gauges.nc", {"far": (1e9, 0.0)})
+
+
