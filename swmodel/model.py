@@ -37,20 +37,31 @@ class NoSlip:
 class BottomMotion:
     """A sea floor that moves: cumulative uplift [m], (n, ny, nx), at `times` [s], linear in between.
 
-    It raises the surface and lowers H by the same amount, in water alone. Motion faster than a time step takes one.
+    It raises the surface and lowers H by the same amount, in water alone. Motion faster than a time step takes one; a
+    first record that is not zero is such a motion.
+
+    Args:
+        times: increasing, from 0 on [s], (n,).
+        uplift: since the start, at these times [m], (n, ny, nx).
     """
 
     times: Any
     uplift: Any
 
     def series(self, domain):
-        uplift = np.asarray(self.uplift)
+        uplift, times = np.asarray(self.uplift), np.asarray(self.times, float)
         if uplift.shape[1:] != domain.grid.shape or len(uplift) != len(self.times):
             raise ValueError(
                 f"BottomMotion: uplift has shape {uplift.shape} for {len(self.times)} times; "
                 f"it must be (times, ny, nx) = ({len(self.times)}, {domain.grid.ny}, {domain.grid.nx})."
             )
-        return Series(np.asarray(self.times, float), uplift[(slice(None), *domain.tile.slices)])
+        if times[0] < 0 or (np.diff(times) <= 0).any():
+            raise ValueError(f"BottomMotion: times = {times.tolist()} s do not increase from 0 on; count from the start.")
+        sudden = np.any(uplift[0])  # of the whole grid: ranks must have the same records
+        uplift = uplift[(slice(None), *domain.tile.slices)]
+        if sudden:
+            uplift, times = np.concatenate([np.zeros_like(uplift[:1]), uplift]), np.append(times[0], times)
+        return Series(times, uplift)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,8 +196,13 @@ class ShallowWater:
         return min((n for n in (s.next_step(step, dt) for s in series) if n is not None), default=None)
 
     def halo(self, stepper):
-        """The halo that a step needs, found by tracing it: the smallest for which no stencil reaches beyond."""
+        """The halo that a step needs, found by tracing it: the smallest for which no stencil reaches beyond.
+
+        Raises:
+            TileError: if a tile is thinner than that.
+        """
         for width in range(1, 17):
+            self.decomposition.check_halo(width)
             try:
                 self._trace(stepper, width)
             except HaloError:

@@ -22,8 +22,9 @@ __all__ = ["Term", "Series", "Window", "as_field", "tile_array"]
 class Series:
     """Tile records (n, ...) at `times` [s], linear in between, held at the ends or repeated every `cycle` [s].
 
-    Stays on the host; `window` hands the compiled program two records at a time. Times are rounded to whole steps, and
-    kept at least one step apart, so that runs of steps end on records and nothing between two is lost.
+    Stays on the host; `window` hands the compiled program two records at a time. Times are rounded to whole steps, so
+    that runs of steps end on records. Of records within one step the last one counts, so that sums of their differences
+    keep all; the very first is kept too, and what follows it within its step is reached one step later.
     """
 
     times: np.ndarray
@@ -31,24 +32,26 @@ class Series:
     cycle: float | None = None
 
     def _steps(self, dt):
-        """(the records' step numbers, the cycle in steps or None)."""
+        """(the step numbers of the records that count, those records, the cycle in steps or None)."""
         steps = np.rint(np.asarray(self.times) / dt).astype(np.int64)
-        for k in range(1, len(steps)):
-            steps[k] = max(steps[k], steps[k - 1] + 1)
-        return steps, (round(self.cycle / dt) if self.cycle else None)
+        steps[1:] = np.maximum(steps[1:], steps[0] + 1)
+        records = np.flatnonzero(np.append(np.diff(steps) > 0, True))
+        cycle = max(round(self.cycle / dt), steps[-1] - steps[0] + 1) if self.cycle else None
+        return steps[records], records, cycle
 
     def _bracket(self, step, dt):
         """(record, following record, steps since the first, steps between them or None) at `step`."""
-        steps, cycle = self._steps(dt)
-        last = len(steps) - 1
+        steps, records, cycle = self._steps(dt)
         if cycle:
             step = steps[0] + (step - steps[0]) % cycle
         k = int(np.searchsorted(steps, step, side="right")) - 1
         if k < 0:
             return 0, 0, step - steps[0], None
-        if k < last:
-            return k, k + 1, step - steps[k], steps[k + 1] - steps[k]
-        return last, 0 if cycle else last, step - steps[last], (steps[0] + cycle - steps[last]) if cycle else None
+        if k + 1 < len(steps):
+            return records[k], records[k + 1], step - steps[k], steps[k + 1] - steps[k]
+        if cycle:
+            return records[k], 0, step - steps[k], steps[0] + cycle - steps[k]
+        return records[k], records[k], step - steps[k], None
 
     def next_step(self, step, dt):
         """The step at which the interval that holds `step` ends; None if it never does."""
@@ -64,23 +67,27 @@ class Series:
         return Window(
             first=jnp.asarray(self.values[first], dtype),
             second=jnp.asarray(self.values[second], dtype),
-            start=jnp.asarray(since / length, dtype),
-            rate=jnp.asarray(1.0 / length if second != first else 0.0, dtype),
+            since=jnp.asarray(since, dtype),
+            length=jnp.asarray(length, dtype),
         )
 
 
 @pytree
 class Window:
-    """Two records and where between them a run of steps lies: `start`, and `rate` a step, in units of the interval."""
+    """Two records, `length` steps apart, and how many steps `since` the first of them a run of steps starts."""
 
     first: Any
     second: Any
-    start: jax.Array
-    rate: jax.Array
+    since: jax.Array
+    length: jax.Array
 
     def at(self, step):
-        """The value `step` (a number, fractions too) steps after the run's start."""
-        weight = jnp.clip(self.start + self.rate * step, 0.0, 1.0)
+        """The value `step` (a number, fractions too) steps after the run's start.
+
+        Whole steps are exact in floating point, and the one division is the same wherever a run of steps started: so a
+        run does not depend on how it was cut into chunks.
+        """
+        weight = jnp.clip((self.since + step) / self.length, 0.0, 1.0)
         if isinstance(self.first, Field):
             return self.first + (self.second - self.first) * weight
         return self.first + weight * (self.second - self.first)
@@ -154,6 +161,11 @@ def tile_array(x, position, domain, name):
         _check_shape(values.shape[1:], grid, name)
         if len(values) != len(x.times) or (np.diff(x.times) <= 0).any():
             raise ValueError(f"{name} has {len(values)} records at times {list(x.times)}; give one increasing time each.")
+        if x.cycle and x.cycle <= x.times[-1] - x.times[0]:
+            raise ValueError(
+                f"{name} repeats every {x.cycle:g} s, and its records span {x.times[-1] - x.times[0]:g} s; "
+                "give a longer cycle, or fewer records."
+            )
         cut = values if values.ndim == 1 else values[(slice(None), *tile.slices)]
         return Series(np.asarray(x.times, float), np.asarray(cut, domain.dtype), x.cycle)
     if callable(x):
