@@ -81,6 +81,12 @@ class Decomposition:
 
     def check_halo(self, halo):
         """Raise TileError if a tile is thinner than the halo, which one message from one neighbour must fill."""
+        for cells, name in zip(self.shape, "yx"):
+            if cells < halo:
+                raise TileError(
+                    f"the grid has {cells} cells along {name}, fewer than the halo of {halo} that these terms and this "
+                    f"time stepper need; give it {halo} or more."
+                )
         thinnest = [cells // tiles for cells, tiles in zip(self.shape, self.layout)]
         if min(thinnest) < halo:
             most = max(self.shape[0] // halo, 1) * max(self.shape[1] // halo, 1)
