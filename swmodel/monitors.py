@@ -28,11 +28,10 @@ class Maxima:
 
     threshold: Any
 
-    def start(self, state):
-        return {
-            "maximum": jnp.full_like(state.eta, -jnp.inf),
-            "arrival": jnp.full(state.eta.shape, -1, jnp.int32),
-        }
+    def start(self, state, step=0):
+        """The arrays, with the state at `step` as the first that counts."""
+        arrived = jnp.abs(state.eta) > self.threshold
+        return {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
 
     def update(self, carry, state, step):
         arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta) > self.threshold)
@@ -110,7 +109,12 @@ def _between(edges, x, n, periodic, angle):
 
 @pytree
 class Health:
-    """Looks every HEALTH_INTERVAL steps: `depth` [m], `wet`, and dt over the sides of the cells at u and v [s m-1]."""
+    """Looks every HEALTH_INTERVAL steps and at the end of a chunk, before anything is written.
+
+    Attributes:
+        depth: H at rest [m], and `wet`, where there is water.
+        dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
+    """
 
     depth: jax.Array
     wet: jax.Array
@@ -136,17 +140,19 @@ class Health:
         return jnp.full((), -1, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros(()), jnp.zeros(())
 
     def update(self, carry, state, uplift, step):
-        look = (carry[0] < 0) & (step % HEALTH_INTERVAL == 0)
-        return jax.lax.cond(look, lambda: self._look(carry, state, uplift, step), lambda: carry)
+        due = step % HEALTH_INTERVAL == 0
+        return jax.lax.cond(due, lambda: self.look(carry, state, uplift, step), lambda: carry)
 
-    def _look(self, carry, state, uplift, step):
+    def look(self, carry, state, uplift, step):
+        """What `start` describes, after a look at `state`; the first illness stays."""
         rise = 0.0 if uplift is None else uplift
         thickness = jnp.where(self.wet, self.depth - rise + state.eta, jnp.inf)
         courant = jnp.abs(state.u) * self.dt_per_dx + jnp.abs(state.v) * self.dt_per_dy
-        thin = jnp.zeros_like(self.wet) if self.linear else thickness < LEAST_THICKNESS
-        bad = thin | (courant > 1.0) | ~jnp.isfinite(courant + state.eta)
+        bad = ~jnp.isfinite(courant + state.eta)
+        if not self.linear:  # where amplitudes mean nothing
+            bad = bad | (thickness < LEAST_THICKNESS) | (courant > 1.0)
         place = jnp.argmax(bad.reshape(-1)).astype(jnp.int32)
-        ill = jnp.any(bad)
+        ill = jnp.any(bad) & (carry[0] < 0)
         values = thickness.reshape(-1)[place], courant.reshape(-1)[place]
         return (
             jnp.where(ill, step, carry[0]).astype(jnp.int32),

@@ -18,7 +18,7 @@ from .errors import BlowUp, ConfigError, Interrupted
 from .integrate import one_step
 from .monitors import Gauges, Health, Maxima
 from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
-from .pytrees import pytree
+from .pytrees import pytree, replace
 from .signals import SignalWatch
 
 __all__ = ["Simulation"]
@@ -45,19 +45,22 @@ def advance(dynamics, stepper, carry, monitors, first, count):
     maxima, gauges, health = monitors
     dtype = carry.state.eta.dtype
 
+    def uplift_after(steps):
+        return None if equations.uplift is None else equations.uplift.at(steps.astype(dtype)).interior
+
     def body(k, carry):
         state, history = one_step(equations, stepper, carry.state, carry.history, k.astype(dtype))
         step = first + k + 1
-        uplift = None if equations.uplift is None else equations.uplift.at(k.astype(dtype) + 1.0).interior
         return Carry(
             state=state,
             history=history,
             maxima=None if maxima is None else maxima.update(carry.maxima, state, step),
             series=None if gauges is None else gauges.update(carry.series, state, k),
-            health=health.update(carry.health, state, uplift, step),
+            health=health.update(carry.health, state, uplift_after(k + 1), step),
         )
 
-    return jax.lax.fori_loop(0, count, body, carry)
+    carry = jax.lax.fori_loop(0, count, body, carry)
+    return replace(carry, health=health.look(carry.health, carry.state, uplift_after(count), first + count))
 
 
 class Simulation:
@@ -155,7 +158,7 @@ class Simulation:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def run(self, until=None, steps=None, progress=None):
-        """Step until `until` [s] of model time, or for `steps` steps.
+        """Step until `until` [s] of model time, or for `steps` steps; again to go on, with the same files.
 
         Args:
             until: model time [s]; the run ends at the nearest step.
@@ -190,9 +193,9 @@ class Simulation:
             dynamics = self.model.dynamics(self.halo, self.step, self.dt)
             carry = advance(dynamics, self.stepper, carry, monitors, jnp.int32(self.step), jnp.int32(count))
             jax.block_until_ready(carry)
-            self._check_health(carry.health, run)
             self.step += count
             self.state, self.history, self._maxima_carry = carry.state, carry.history, carry.maxima
+            self._check_health(carry.health, run)
             run.chunk(self, carry.series, count)
             run.due(self)
             request, pace.steps = self._agree(signals.take(), pace.measure(count))

@@ -21,6 +21,11 @@ class Output:
     """One file of a run; the root alone holds a writer."""
 
     every = None
+    begun = False  # whether `run` has opened it before
+
+    def continues(self, simulation):
+        """Whether the file is gone on with: that of a resumed run, or of an earlier call of `run`."""
+        return self.begun or simulation.resumed_at is not None
 
     def open(self, simulation, attributes):
         """Prepare the file, on the root."""
@@ -71,7 +76,7 @@ class FieldOutput(Output):
         self.file = FieldFile(
             self.path, simulation.model.grid, self.variables, start=simulation.start, attributes=attributes,
             static={"depth": simulation.model.depth, "wet": simulation.model.wet},
-            append=simulation.resumed_at is not None, resume_time=simulation.resumed_at,
+            append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip
 
@@ -102,7 +107,7 @@ class GaugeOutput(Output):
     def open(self, simulation, attributes):
         self.file = GaugeFile(
             self.path, self.points, simulation.model.grid, start=simulation.start, attributes=attributes,
-            append=simulation.resumed_at is not None, resume_time=simulation.resumed_at,
+            append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip
 
@@ -183,10 +188,10 @@ class Run:
         run = cls(outputs)
         try:
             simulation.communicator.from_root(lambda: [o.open(simulation, attributes) for o in outputs] and None)
-            if simulation.resumed_at is None:
-                for output in outputs:
-                    if isinstance(output, GaugeOutput):
-                        output.begin(simulation)
+            for output in outputs:
+                if isinstance(output, GaugeOutput) and not output.continues(simulation):
+                    output.begin(simulation)
+                output.begun = True
             yield run
         finally:
             for output in outputs:
@@ -304,15 +309,27 @@ def restored(simulation, path):
     for name, leaf in wanted.items():
         if jnp.ndim(leaf) == 0:
             values[name] = jnp.asarray(restart[name], leaf.dtype)
-        elif name in restart["names"]:  # maxima that the earlier run did not watch start now
+        elif name in restart["names"]:
             tile = communicator.scatter_from_root(whole.get(name), grid.shape)
             values[name] = jnp.asarray(tile, leaf.dtype)
     _put_back(simulation, parts, values, same)
+    if simulation._maxima is not None:
+        _restore_maxima(simulation, "maxima_maximum" in restart["names"], restart["dt"] / simulation.dt)
     told = f"resumed {path} at step {simulation.step} ({simulation.time:g} s)"
     if same:
         return f"{told}."
     was = f"{restart['stepper']} with dt = {restart['dt']:g} s"
     return f"{told}; the file was written by {was}, so the time stepper's history starts anew."
+
+
+def _restore_maxima(simulation, watched, ratio):
+    """Start maxima that the earlier run did not watch; count arrivals in steps of this run, `ratio` to one of that."""
+    if not watched:
+        simulation._maxima_carry = simulation._maxima.start(simulation.state, simulation.step)
+    elif ratio != 1.0:
+        arrival = np.asarray(simulation._maxima_carry["arrival"])
+        steps = np.rint(arrival * ratio).astype(arrival.dtype)
+        simulation._maxima_carry["arrival"] = jnp.asarray(np.where(arrival < 0, arrival, steps))
 
 
 def _without_arrays(restart):
