@@ -25,7 +25,6 @@ from swmodel.sources.fault import (
     breakpoints,
     depth_gradient,
     displacement,
-    mistakes,
     records,
     summarise,
     uplift,
@@ -90,7 +89,7 @@ def _csv_rows(path):
     header, found, rows = [name.strip() for name in table[0]], [], []
     for (number, _), cells in zip(lines[1:], table[1:]):
         if len(cells) != len(header):
-            found.append(f"line {number} has {len(cells)} cells and the header {len(header)}; give one for each column.")
+            found.append(f"line {number} has {len(cells)} cells and the header {len(header)}; give one for each.")
         rows.append(dict(zip(header, cells)) | {"": f"line {number}"})
     return rows, found
 
@@ -138,7 +137,7 @@ def _numbers(rows, columns, found):
 def _fault(columns, references):
     """One stacked Fault; windows follow one another, each a rise time long."""
     if len(references) > 1:
-        raise ConfigError(f"the reference points differ ({', '.join(sorted(references))}); give all faults the same one.")
+        raise ConfigError(f"the reference points differ ({', '.join(sorted(references))}); give all the same one.")
     windows = sorted((field for field in columns if field.startswith("slip")), key=lambda name: (len(name), name))
     slip = np.stack([columns.pop(name) for name in windows], axis=1)
     rise_time = columns.pop("rise_time", np.zeros(len(slip)))[:, None]

@@ -32,7 +32,7 @@ __all__ = [
     "sum_over_faults", "uplift",
 ]
 
-REFERENCES = {  # the point that longitude, latitude and depth belong to: (shares of length along strike, width down dip)
+REFERENCES = {  # where longitude, latitude and depth are meant: (share of the length along strike, width down dip)
     "centroid": (0.5, 0.5),
     "top_centre": (0.5, 0.0),
     "top_corner": (0.0, 0.0),  # the end of the upper edge from which one looks along the strike
@@ -72,7 +72,7 @@ class Plane:
 
 @pytree
 class Fault:
-    """A rectangle that slips, or several: every number may be an array (faults,), those of its history (faults, windows).
+    """A rectangle that slips, or several: numbers may be arrays (faults,), and of its history also (faults, windows).
 
     Args:
         longitude, latitude: of the reference point [degrees] ([m] on a `Plane`).
@@ -156,7 +156,8 @@ def _columns(fault):
     n = max([value.size for name, value in values.items() if name not in HISTORY] + [part.shape[0] for part in history])
     windows = max(part.shape[1] for part in history)
     values = {name: xp.broadcast_to(value.reshape(-1), (n,)) for name, value in values.items() if name not in HISTORY}
-    return replace(fault, **values, **{name: xp.broadcast_to(part, (n, windows)) for name, part in zip(HISTORY, history)})
+    values |= {name: xp.broadcast_to(part, (n, windows)) for name, part in zip(HISTORY, history)}
+    return replace(fault, **values)
 
 
 def _numbers(fault):
@@ -244,7 +245,7 @@ def sum_over_faults(source, longitude, latitude, amounts, part):
 
 
 def lift(gradient):
-    """How much a displacement (east, north, up) lifts the water over depths with that (east, north) gradient, or None."""
+    """How much (east, north, up) lifts the water over depths with that (east, north) gradient; None: a level floor."""
     if gradient is None:
         return lambda east, north, up: up
     return lambda east, north, up: up + east * jnp.asarray(gradient[0], up.dtype) + north * jnp.asarray(
@@ -328,7 +329,7 @@ def slip_history(source, times=None, shortest_rise=1.0):
     times = ends if times is None else times
     if _numpy_for(times, ends) is np and (np.any(np.diff(times) <= 0) or times[-1] < ends[-1] - 1e-6):
         raise ConfigError(
-            f"records: times, which end at {times[-1]:g} s, must ascend and reach the end of all slip at {ends[-1]:g} s."
+            f"records: times, which end at {times[-1]:g} s, must ascend and reach the end of all slip, {ends[-1]:g} s."
         )
     faults = jax.tree.map(jnp.asarray, source.faults)
     elapsed = jnp.asarray(times, faults.onset.dtype)[:, None, None] - faults.onset[None]

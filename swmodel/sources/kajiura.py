@@ -1,21 +1,22 @@
 """From the sea floor to the sea surface: means over cells, and Kajiura's (1963) hydrodynamic smoothing.
 
-The surface above a floor that rises at once, by b(x), in water of depth H follows with (Kajiura 1963, Bull. Earthq. Res.
-Inst. 41, 535-571; Glimsdal et al. 2013, doi:10.5194/nhess-13-1507-2013)
+The surface above a floor that rises at once, by b(x), in water of depth H follows with (Kajiura 1963, Bull. Earthq.
+Res. Inst. 41, 535-571; Glimsdal et al. 2013, doi:10.5194/nhess-13-1507-2013)
 
     eta^(k) = b^(k) / cosh(|k| H),
 
 short waves being damped and long ones, |k| H << 1, left alone. Here it is applied to Fourier modes and not as a
 convolution with Kajiura's Green function, whose width is that of H and thus of a grid cell of an ocean model: too
-narrow to be sampled. Where H and the length of a degree of longitude vary, each cell's water rises in the depth and the
-latitude of that cell,
+narrow to be sampled. Written as the divergence of a volume flux it takes any depths,
 
-    eta = (1 / a) sum_m F_m[w_m a b],   F_m the filter of depth H_m and latitude phi_m,
+    eta = b + div(F),   F = Phi_H grad(b),   Phi_H^(k) = (1 - 1 / cosh(|k| H)) / |k|^2,
 
-a the areas of the cells and w_m(j, i) >= 0, sum_m w_m = 1, the weights of linear interpolation at the cell's own depth
-and latitude between those of the classes. That is exact for one class, linear in b, and conserves the volume sum(a b)
-for any depths. Sides that are not periodic reflect (the mirror image of b lies beyond them). Cells on land (H <= 0) keep
-their b.
+with H at the face that the flux goes through: exactly the formula above where H is uniform, and b + div(H^2 / 2 grad b)
+for long waves over any sea floor, which is what an impulsive potential flow gives (phi = b z at depth -z). So volume is
+conserved and a uniform uplift kept to rounding. No flux enters land (H <= 0), which keeps its b. grad and div are
+differences between cells and faces of the C-grid, for which |k|^2 in Phi is their own, sum of (2 / dx sin(k dx / 2))^2.
+Phi b is found for classes of depth, and of latitude for the length of a degree, and F interpolated linearly between
+them. Sides that are not periodic reflect.
 """
 import jax
 import jax.numpy as jnp
@@ -32,24 +33,29 @@ __all__ = ["KajiuraFilter", "SeaSurface", "region_around"]
 class KajiuraFilter:
     """The filter for one grid and its depths; make it with `KajiuraFilter.of`, apply it as a function.
 
+    Fields are extended by their mirror image, to (ey, ex), beyond sides of the patch that are not periodic.
+
     Args:
-        window: share of each cell of the patch that is filtered, (my, mx): 1, falling to 0 towards sides within the grid.
-        area: areas of the patch's cells over their mean, (my, 1).
-        depth_weights, latitude_weights: (depths, my, mx) and (latitudes, my, 1).
-        depths: H of the classes [m].
-        wavenumbers: (k_x (latitudes, mkx), k_y (mky)) of the Fourier modes [m-1].
+        depth: at east and north faces, two of (ey, ex) [m], 0 where there is land.
+        share: of the flux that passes east and north faces, two of (ey, ex): 1, down to 0 towards sides in the grid.
+        latitude: of cells and of north faces, two of (ey, 1) [degrees], or [m] on a plane, where they do not matter.
+        classes: depths (m,) [m] and latitudes (n,) of the classes.
+        phases: of the Fourier modes from one cell to the next, along x (ex / 2 + 1) and y (ey).
+        steps: of the grid along x and y [rad], or [m] on a plane.
+        radius: of the sphere [m], or None.
         corner: first row and column of the patch.
-        periodic: (x, y), whether the patch closes upon itself.
+        shape: of the patch.
     """
 
-    window: jnp.ndarray
-    area: jnp.ndarray
-    depth_weights: jnp.ndarray
-    latitude_weights: jnp.ndarray
-    depths: jnp.ndarray
-    wavenumbers: tuple
+    depth: tuple
+    share: tuple
+    latitude: tuple
+    classes: tuple
+    phases: tuple
+    steps: tuple
+    radius: float | None = static()
     corner: tuple = static()
-    periodic: tuple = static()
+    shape: tuple = static()
 
     @classmethod
     def of(cls, grid, depth, region=None, depth_step=500.0, latitude_step=5.0):
@@ -65,25 +71,26 @@ class KajiuraFilter:
         """
         depth = np.asarray(depth, float)
         if depth.shape != grid.shape:
-            raise ConfigError(f"KajiuraFilter: depth has the shape {depth.shape} and the grid {grid.shape}; give one a cell.")
+            raise ConfigError(f"KajiuraFilter: depth has the shape {depth.shape}, but the grid {grid.shape}.")
         columns, taper_x = _patch(grid.x_centres, None if region is None else region[:2], "x")
         rows, taper_y = _patch(grid.y_centres, None if region is None else region[2:], "y")
-        periodic = (grid.periodic_x and region is None, grid.periodic_y and region is None)
-        depths, depth_weights = _classes(np.maximum(depth[rows, columns], 0.0), depth_step)
-        latitudes, latitude_weights = _classes(grid.y_centres[rows][:, None], latitude_step if grid.spherical else np.inf)
-        dx, dy = (np.diff(edges).mean() for edges in (grid.x_edges, grid.y_edges))
-        mx = taper_x.size if periodic[0] else 2 * taper_x.size
-        my = taper_y.size if periodic[1] else 2 * taper_y.size
-        dx = np.full(len(latitudes), dx)
-        if grid.spherical:
-            dx, dy = grid.radius * np.deg2rad(dx) * np.cos(np.deg2rad(latitudes)), grid.radius * np.deg2rad(dy)
-        wavenumbers = (
-            2 * np.pi * np.fft.rfftfreq(mx)[None] / dx[:, None], 2 * np.pi * np.fft.fftfreq(my) / dy,
+        closed = (not grid.periodic_y or region is not None, not grid.periodic_x or region is not None)
+        depth, taper = (
+            _mirrored(field, closed) for field in (np.maximum(depth[rows, columns], 0), taper_y[:, None] * taper_x)
         )
-        area = grid.area_h[rows]
+        edges = grid.y_edges[rows.start:rows.stop + 1]
+        faces = np.concatenate([edges[1:], edges[-2::-1]]) if closed[0] else edges[1:]
+        centres = _mirrored(grid.y_centres[rows][:, None], (closed[0], False))
+        wet = [np.minimum(depth, np.roll(depth, -1, axis)) > 0 for axis in (1, 0)]
+        depths = tuple(np.where(w, _to_faces(depth, axis), 0) for w, axis in zip(wet, (1, 0)))
+        steps = [np.diff(edges).mean() for edges in (grid.x_edges, grid.y_edges)]
+        steps = tuple(np.deg2rad(steps) if grid.spherical else steps)
         return cls(
-            taper_y[:, None] * taper_x[None], area / area.mean(), depth_weights, latitude_weights, depths, wavenumbers,
-            (int(rows.start), int(columns.start)), periodic,
+            depths, tuple(_to_faces(taper, axis) for axis in (1, 0)), (centres, faces[:, None]),
+            (_classes(depths, depth_step), _classes((centres,), latitude_step if grid.spherical else np.inf)),
+            (2 * np.pi * np.fft.rfftfreq(depth.shape[1]), 2 * np.pi * np.fft.fftfreq(depth.shape[0])),
+            steps, grid.radius if grid.spherical else None, (int(rows.start), int(columns.start)),
+            (taper_y.size, taper_x.size),
         )
 
     def __call__(self, field):
@@ -91,35 +98,75 @@ class KajiuraFilter:
         if field.ndim == 3:
             return jax.lax.map(self, field)
         own = jax.tree.map(lambda leaf: jnp.asarray(leaf, field.dtype), self)
-        (j, i), (my, mx) = self.corner, self.window.shape
-        patch = field[j:j + my, i:i + mx]
-        smooth = own._filter(own.window * patch * own.area) / own.area
-        return field.at[j:j + my, i:i + mx].set((1 - own.window) * patch + smooth)
+        (j, i), (my, mx) = self.corner, self.shape
+        return field.at[j:j + my, i:i + mx].add(own._gain(field[j:j + my, i:i + mx]))
 
-    def _filter(self, field):
-        """sum over the classes of F_m[w_m field], one class in memory at a time."""
-        k_x, k_y = self.wavenumbers
+    def _gain(self, field):
+        """div(F) on the patch."""
         my, mx = field.shape
-        shape = (my if self.periodic[1] else 2 * my, mx if self.periodic[0] else 2 * mx)
+        dx, dy = self.steps
+        extended = _mirrored(field, tuple(n > m for n, m in zip(self.depth[0].shape, self.shape)), jnp)
+        flux_x, flux_y = self._flux(jnp.fft.rfft2(extended))
+        at_cells, at_faces = (self._cosine(latitude) for latitude in self.latitude)
+        flux_x, flux_y = flux_x / at_cells, flux_y * at_faces
+        divergence = (flux_x - jnp.roll(flux_x, 1, 1)) / dx**2 + (flux_y - jnp.roll(flux_y, 1, 0)) / dy**2
+        return (divergence / at_cells)[:my, :mx] / (self.radius or 1.0) ** 2
+
+    def _flux(self, modes):
+        """Phi b's differences across east and north faces, summed over the classes, one in memory at a time."""
+        depths, latitudes = self.classes
+        shape = self.depth[0].shape
 
         def add(total, one):
-            depth, depth_weight, k, latitude_weight = one
-            modes = jnp.fft.rfft2(self._with_images(field * depth_weight * latitude_weight))
-            wave = jnp.sqrt(k[None, :] ** 2 + k_y[:, None] ** 2) * depth
-            return total + modes / jnp.cosh(jnp.minimum(wave, 80.0)).astype(modes.dtype), None
+            depth, latitude = one
+            phi = jnp.fft.irfft2(modes * self._phi(depth, latitude).astype(modes.dtype), s=shape)
+            return tuple(
+                flux + weight * (jnp.roll(phi, -1, axis) - phi)
+                for flux, weight, axis in zip(total, self._weights(depth, latitude), (1, 0))
+            ), None
 
-        def over_latitudes(total, one):
-            depth, depth_weight = one
-            return jax.lax.scan(lambda t, lat: add(t, (depth, depth_weight, *lat)), total, (k_x, self.latitude_weights))
+        pairs = jnp.repeat(depths, latitudes.size), jnp.tile(latitudes, depths.size)
+        return jax.lax.scan(add, (jnp.zeros(shape, self.depth[0].dtype),) * 2, pairs)[0]
 
-        zero = jnp.zeros((shape[0], shape[1] // 2 + 1), jnp.complex128 if field.dtype == jnp.float64 else jnp.complex64)
-        total = jax.lax.scan(over_latitudes, zero, (self.depths, self.depth_weights))[0]
-        return jnp.fft.irfft2(total, s=shape)[:my, :mx]
+    def _phi(self, depth, latitude):
+        """(1 - 1 / cosh(|k| H)) over the square of the differences' wavenumber, (ky, kx) [m2]."""
+        radius = self.radius or 1.0
+        steps = self.steps[0] * radius * self._cosine(latitude), self.steps[1] * radius
+        phases = self.phases[0][None], self.phases[1][:, None]
+        k = jnp.sqrt(sum((phase / step) ** 2 for phase, step in zip(phases, steps)))
+        squared = sum((2 / step * jnp.sin(phase / 2)) ** 2 for phase, step in zip(phases, steps))
+        wave = jnp.minimum(k * depth, 80.0)  # beyond, 1 / cosh underflows
+        damped = 2 * jnp.sinh(wave / 2) ** 2 / jnp.cosh(wave)
+        return jnp.where(k > 0, damped / jnp.where(k > 0, squared, 1.0), 0.0)
 
-    def _with_images(self, field):
-        for axis, closes in ((0, self.periodic[1]), (1, self.periodic[0])):
-            field = field if closes else jnp.concatenate([field, jnp.flip(field, axis)], axis)
-        return field
+    def _weights(self, depth, latitude):
+        """Of a class at east and north faces."""
+        return tuple(
+            share * _hat(at_depth, self.classes[0], depth) * _hat(at_latitude, self.classes[1], latitude)
+            for share, at_depth, at_latitude in zip(self.share, self.depth, self.latitude)
+        )
+
+    def _cosine(self, latitude):
+        return 1.0 if self.radius is None else jnp.cos(jnp.deg2rad(latitude))
+
+
+def _hat(values, nodes, node):
+    """Weight of `node`, one of the equidistant `nodes`, in linear interpolation to `values`."""
+    if nodes.size == 1:
+        return jnp.ones_like(values)
+    nearest = jnp.clip(values, nodes[0], nodes[-1])
+    return jnp.maximum(0.0, 1 - jnp.abs(nearest - node) / (nodes[1] - nodes[0]))
+
+
+def _mirrored(field, axes, xp=np):
+    """`field` and, along the axes that are marked, its mirror image after it."""
+    for axis, closed in enumerate(axes):
+        field = xp.concatenate([field, xp.flip(field, axis)], axis) if closed else field
+    return field
+
+
+def _to_faces(field, axis):
+    return 0.5 * (field + np.roll(field, -1, axis))
 
 
 @pytree
@@ -163,8 +210,9 @@ class SeaSurface:
             gradient = tuple(
                 part[rows, columns].repeat(refinement, 0).repeat(refinement, 1) for part in depth_gradient(grid, depth)
             )
+        longitude, latitude = _points(grid.x_edges, columns, refinement), _points(grid.y_edges, rows, refinement)
         return cls(
-            _points(grid.x_edges, columns, refinement)[None], _points(grid.y_edges, rows, refinement)[:, None], gradient,
+            longitude[None], latitude[:, None], gradient,
             taper_y[:, None] * taper_x[None], smoothing, grid.shape, (int(rows.start), int(columns.start)), refinement,
         )
 
@@ -173,7 +221,7 @@ class SeaSurface:
         return self._surface(source, jnp.sum(jnp.asarray(source.faults.slip), axis=1)[None])[0]
 
     def records(self, source, times=None, shortest_rise=1.0):
-        """(times (m,) [s], surface (m, ny, nx) [m]): the sum of all that rose until then; the rest as in `fault.records`."""
+        """(times (m,) [s], surface (m, ny, nx) [m]): the sum of all that rose until then; see `fault.records`."""
         times, amounts = slip_history(source, times, shortest_rise)
         return times, self._surface(source, amounts)
 
@@ -198,7 +246,7 @@ def region_around(source, grid, reach=5.0e5):
         east, north = source.projection.local(x, y, at)
         near |= np.asarray(east) ** 2 + np.asarray(north) ** 2 < reach**2
     if not near.any():
-        raise ConfigError("region_around: no cell of the grid is near the faults; check their positions and the domain.")
+        raise ConfigError("region_around: no cell of the grid is near the faults; check positions and domain.")
     columns, rows = np.flatnonzero(near.any(0)), np.flatnonzero(near.any(1))
     return (
         float(grid.x_edges[columns[0]]), float(grid.x_edges[columns[-1] + 1]),
@@ -229,11 +277,9 @@ def _patch(centres, limits, name):
     return slice(inside[0], inside[-1] + 1), low * high
 
 
-def _classes(values, step):
-    """Equidistant nodes over the range of `values`, at most `step` apart, and weights (nodes, *shape) of the values."""
-    low, high = values.min(), values.max()
+def _classes(fields, step):
+    """Equidistant nodes over the range of the values of `fields`, at most `step` apart."""
+    low, high = min(field.min() for field in fields), max(field.max() for field in fields)
     if not np.isfinite(step) or high - low < 1e-9 * max(abs(high), 1.0):
-        return np.array([0.5 * (low + high)]), np.ones((1, *values.shape))
-    nodes = np.linspace(low, high, int(np.ceil((high - low) / step)) + 1)
-    position = (values - low) / (nodes[1] - nodes[0])
-    return nodes, np.maximum(0.0, 1 - np.abs(position[None] - np.arange(nodes.size).reshape(-1, *[1] * values.ndim)))
+        return np.array([0.5 * (low + high)])
+    return np.linspace(low, high, int(np.ceil((high - low) / step)) + 1)

@@ -1,7 +1,7 @@
 """Displacement of the surface of an elastic half-space by slip on a buried rectangle.
 
-Okada (1985), Bull. Seismol. Soc. Am. 75, 1135-1154, doi:10.1785/BSSA0750041135. The rectangle is length x width [m]; x
-runs along strike, y to the left of it on the surface, z up, and the plane dips by `dip` to the right of the strike. With
+Okada (1985), Bull. Seismol. Soc. Am. 75, 1135-1154, doi:10.1785/BSSA0750041135. The rectangle is length x width [m];
+x runs along strike, y to the left of it on the surface, z up, and the plane dips to the right of the strike. With
 
     eta = y cos(dip) + top sin(dip), q = y sin(dip) - top cos(dip)     (y from the surface projection of the upper edge)
 
@@ -68,11 +68,13 @@ def surface_displacement(x, y, rectangle, slip, poisson_ratio=0.25):
         (ux, uy, uz) [m] along x, y and up, in the shape and type of x. On the trace of a rectangle that reaches the
         surface, where the displacement jumps, it is that of the upper (hanging) side.
     """
+    x, y = jnp.asarray(x), jnp.asarray(y)
     length, width, top, dip = (jnp.asarray(value, x.dtype) for value in rectangle)
     c, s = jnp.cos(jnp.deg2rad(dip)), jnp.sin(jnp.deg2rad(dip))
     alpha = 1 - 2 * jnp.asarray(poisson_ratio, x.dtype)  # mu / (lambda + mu)
-    hair = (length + width) * (1e-10 if x.dtype == jnp.float64 else 1e-6)
-    eta, q = _off_the_trace(y * c + top * s, y * s - top * c, c, s, hair)
+    hair = jax.lax.stop_gradient(length + width) * (1e-10 if x.dtype == jnp.float64 else 1e-6)
+    y, top = _off_the_trace(y, top, hair)
+    eta, q = y * c + top * s, y * s - top * c
     sigma = jnp.where(x > length / 2, 1, -1).astype(x.dtype)
     zero = jnp.zeros_like(length)
 
@@ -90,10 +92,10 @@ def surface_displacement(x, y, rectangle, slip, poisson_ratio=0.25):
     return jax.lax.scan(add, (jnp.zeros_like(x),) * 3, corners)[0]
 
 
-def _off_the_trace(eta, q, c, s, hair):
-    """(eta, q), moved to the hanging side by a hair where both vanish, so that no formula meets R = 0."""
-    near = eta * eta + q * q < hair * hair
-    return jnp.where(near, -hair * c, eta), jnp.where(near, -hair * s, q)
+def _off_the_trace(y, top, hair):
+    """(y, top), moved to the hanging side by a hair where both vanish, so that no formula meets R = 0."""
+    near = y * y + top * top < hair * hair
+    return jnp.where(near, -hair, y), jnp.where(near, 0, top)
 
 
 def _corner(xi, eta, q, y, d, sigma, hair):

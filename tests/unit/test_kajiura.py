@@ -1,0 +1,206 @@
+"""Kajiura's filter: modes, volumes, long waves, his Green function; and the sea surface over faults."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from swmodel.errors import ConfigError
+from swmodel.grid import CartesianGrid, SphericalGrid
+from swmodel.pytrees import replace
+from swmodel.sources import Fault, KajiuraFilter, SeaSurface, Source, depth_gradient, records, region_around, uplift
+
+PERIODIC = CartesianGrid(32, 24, (0.0, 160e3), (0.0, 120e3), periodic="xy")
+CLOSED = CartesianGrid(32, 24, (0.0, 160e3), (0.0, 120e3))
+OCEAN = SphericalGrid(60, 48, (140.0, 145.0), (36.0, 40.0))
+
+
+def varied_depth(grid, seed=0):
+    """Depths from land to 8 km."""
+    x, y = np.meshgrid(np.linspace(0, 1, grid.nx), np.linspace(0, 1, grid.ny))
+    return 8000 * x * (1 + 0.2 * np.sin(6 * y)) - 600 + 300 * np.random.default_rng(seed).normal(size=grid.shape)
+
+
+@pytest.mark.parametrize("m, n", [(0, 0), (1, 0), (0, 1), (3, 2), (7, 5), (15, 11)])
+def test_a_fourier_mode_is_damped_by_exactly_one_over_cosh_k_H(m, n):
+    x, y = PERIODIC.coordinates("h")
+    k, l = 2 * np.pi * m / 160e3, 2 * np.pi * n / 120e3
+    mode = np.cos(k * x + l * y + 0.3)
+    smooth = KajiuraFilter.of(PERIODIC, np.full(PERIODIC.shape, 6000.0))(jnp.asarray(mode))
+    np.testing.assert_allclose(smooth, mode / np.cosh(np.hypot(k, l) * 6000.0), atol=1e-14)
+
+
+@pytest.mark.parametrize("m, n", [(0, 0), (1, 0), (4, 3), (31, 23)])
+def test_between_walls_a_standing_mode_is_damped_as_exactly(m, n):
+    x, y = CLOSED.coordinates("h")
+    k, l = np.pi * m / 160e3, np.pi * n / 120e3
+    mode = np.cos(k * x) * np.cos(l * y)
+    smooth = KajiuraFilter.of(CLOSED, np.full(CLOSED.shape, 6000.0))(jnp.asarray(mode))
+    np.testing.assert_allclose(smooth, mode / np.cosh(np.hypot(k, l) * 6000.0), atol=1e-14)
+
+
+@pytest.mark.parametrize("region", [None, (141.0, 144.0, 36.5, 39.0)])
+def test_volume_is_conserved_over_any_depths_on_the_sphere(region):
+    field = np.random.default_rng(1).normal(size=OCEAN.shape)
+    smooth = np.asarray(KajiuraFilter.of(OCEAN, varied_depth(OCEAN), region)(jnp.asarray(field)))
+    assert np.abs(smooth - field).max() > 0.5
+    assert abs(np.sum(OCEAN.area_h * (smooth - field))) < 1e-12 * np.sum(OCEAN.area_h * np.abs(field))
+
+
+@pytest.mark.parametrize("grid", [PERIODIC, CLOSED, OCEAN])
+def test_a_uniform_uplift_is_kept_over_any_depths(grid):
+    smooth = KajiuraFilter.of(grid, varied_depth(grid))(jnp.ones(grid.shape))
+    np.testing.assert_allclose(smooth, 1.0, atol=1e-13)
+
+
+def test_long_waves_change_by_the_divergence_of_half_the_squared_depth_times_their_slope():
+    """The limit |k| H << 1 of an impulsive potential flow over a sea floor of any shape; classes are 50 m apart."""
+    grid = CartesianGrid(256, 4, (0.0, 2000e3), (0.0, 30e3), periodic="xy")
+    x, _ = grid.coordinates("h")
+    k = 2 * np.pi / 1000e3
+    depth = 3000.0 + 1000.0 * np.sin(k / 2 * x) + np.zeros(grid.shape)
+    wave = np.cos(k * x) + np.zeros(grid.shape)
+    slope, curvature = -k * np.sin(k * x), -k * k * np.cos(k * x)
+    want = depth**2 / 2 * curvature + depth * 500.0 * k * np.cos(k / 2 * x) * slope
+    gain = np.asarray(KajiuraFilter.of(grid, depth, depth_step=50.0)(jnp.asarray(wave))) - wave
+    np.testing.assert_allclose(gain, want, atol=1e-2 * np.abs(want).max())
+    assert np.abs(gain).max() < 1e-3
+
+
+def test_land_keeps_its_uplift_and_no_water_crosses_the_coast():
+    depth = np.where(np.arange(32) < 16, -100.0, 5000.0) * np.ones((24, 1))
+    field = np.random.default_rng(6).normal(size=PERIODIC.shape)
+    smooth = np.asarray(KajiuraFilter.of(PERIODIC, depth)(jnp.asarray(field)))
+    np.testing.assert_array_equal(smooth[:, :16], field[:, :16])
+    np.testing.assert_allclose(smooth[:, 16:].sum(), field[:, 16:].sum(), rtol=1e-12)
+    assert np.abs(smooth - field)[:, 16:].max() > 1.0
+
+
+def test_outside_its_region_the_surface_follows_the_floor():
+    field = np.random.default_rng(2).normal(size=OCEAN.shape)
+    depth = np.full(OCEAN.shape, 5000.0)
+    smooth = np.asarray(KajiuraFilter.of(OCEAN, depth, (141.0, 144.0, 36.5, 39.0))(jnp.asarray(field)))
+    x, y = OCEAN.coordinates("h")
+    outside = (x < 141) | (x > 144) | (y < 36.5) | (y > 39)
+    np.testing.assert_array_equal(smooth[outside], field[outside])
+    whole = np.asarray(KajiuraFilter.of(OCEAN, depth)(jnp.asarray(field)))
+    centre = (abs(x - 142.5) < 0.7) & (abs(y - 37.75) < 0.6)
+    np.testing.assert_allclose(smooth[centre], whole[centre], atol=0.02)
+
+
+def test_far_from_a_step_in_depth_each_side_is_smoothed_in_its_own_depth():
+    grid = CartesianGrid(64, 24, (0.0, 320e3), (0.0, 120e3), periodic="xy")
+    depth = np.where(np.arange(64) < 32, 3000.0, 6000.0) * np.ones((24, 1))
+    smooth = KajiuraFilter.of(grid, depth)
+    for column, own in ((16, 3000.0), (48, 6000.0)):
+        point = jnp.zeros(grid.shape).at[12, column].set(1.0)
+        alone = KajiuraFilter.of(grid, np.full(grid.shape, own))(point)
+        np.testing.assert_allclose(smooth(point), alone, atol=2e-4)
+
+
+def test_degrees_of_longitude_have_their_length_at_every_latitude():
+    """A mode along a parallel, narrow as a cell, against 1 / cosh(k H) with its own cos(latitude)."""
+    grid = SphericalGrid(48, 96, (140.0, 144.0), (20.0, 60.0), periodic="")
+    x, y = grid.coordinates("h")
+    n = 12 * np.pi / np.deg2rad(4.0)
+    mode = np.cos(n * np.deg2rad(x - 140.0)) + 0 * y
+    smooth = np.asarray(KajiuraFilter.of(grid, np.full(grid.shape, 4000.0))(jnp.asarray(mode)))
+    want = mode / np.cosh(n / (6.371e6 * np.cos(np.deg2rad(y))) * 4000.0)
+    np.testing.assert_allclose(smooth[5:-5], want[5:-5], atol=2e-3)
+
+
+def test_a_point_source_makes_the_green_function_of_kajiura():
+    """G(r) = 1 / (pi H^2) sum (-1)^n (2n + 1) / ((2n + 1)^2 + (r / H)^2)^(3/2) (Glimsdal et al. 2013, eq. 3)."""
+    grid = CartesianGrid(256, 256, (-40e3, 40e3), (-40e3, 40e3), periodic="xy")
+    x, y = grid.coordinates("h")
+    depth, centre = 4000.0, (128, 128)
+    r = np.hypot(x - grid.x_centres[128], y - grid.y_centres[128]) / depth
+    series = np.zeros(grid.shape)
+    for n in range(4000):  # its alternating terms, averaged over the last two partial sums
+        term = (-1) ** n * (2 * n + 1) / ((2 * n + 1) ** 2 + r**2) ** 1.5
+        series += term if n < 3999 else term / 2
+    point = jnp.zeros(grid.shape).at[centre].set(1 / grid.area_h[0, 0])
+    smooth = KajiuraFilter.of(grid, np.full(grid.shape, depth))(point)
+    near = r < 5
+    np.testing.assert_allclose(np.asarray(smooth)[near], (series / (np.pi * depth**2))[near], atol=1e-4 / depth**2)
+
+
+def test_the_filter_is_linear_and_differentiable_and_takes_records():
+    rng = np.random.default_rng(3)
+    a, b = (jnp.asarray(rng.normal(size=OCEAN.shape)) for _ in range(2))
+    smooth = KajiuraFilter.of(OCEAN, varied_depth(OCEAN))
+    np.testing.assert_allclose(smooth(2 * a - b), 2 * smooth(a) - smooth(b), atol=1e-13)
+    value, pull_back = jax.vjp(smooth, a)
+    np.testing.assert_allclose(jnp.vdot(b, jax.jvp(smooth, (a,), (a,))[1]), jnp.vdot(pull_back(b)[0], a), rtol=1e-12)
+    np.testing.assert_allclose(smooth(jnp.stack([a, b])), jnp.stack([value, smooth(b)]), atol=1e-14)
+
+
+def test_float32_stays_float32():
+    field = jnp.asarray(np.random.default_rng(4).normal(size=OCEAN.shape), jnp.float32)
+    smooth = KajiuraFilter.of(OCEAN, varied_depth(OCEAN))
+    assert smooth(field).dtype == jnp.float32
+    np.testing.assert_allclose(smooth(field), smooth(field.astype(jnp.float64)), atol=1e-5)
+
+
+def test_depths_of_another_grid_and_a_region_without_cells_are_refused():
+    with pytest.raises(ConfigError, match=r"depth has the shape \(3, 4\), but the grid \(48, 60\)"):
+        KajiuraFilter.of(OCEAN, np.ones((3, 4)))
+    with pytest.raises(ConfigError, match="x = .* holds no cell of the grid, which spans 140.0"):
+        KajiuraFilter.of(OCEAN, np.ones(OCEAN.shape), (200.0, 210.0, 36.0, 40.0))
+
+
+# -- the sea surface over faults --------------------------------------------------------------------------------------
+
+THRUST = Source([
+    Fault(143.0, 38.2, 2e3, 80e3, 40e3, 195.0, 10.0, 85.0, 6.0, rise_time=20.0, reference="top_corner"),
+    Fault(142.5, 38.0, 9e3, 80e3, 40e3, 195.0, 12.0, 85.0, 3.0, onset=15.0, rise_time=30.0, reference="top_corner"),
+])
+
+
+def test_the_surface_is_the_mean_over_cells_of_the_uplift():
+    fine = SphericalGrid(300, 240, OCEAN.longitude, OCEAN.latitude)
+    depth = np.clip(varied_depth(OCEAN), 10.0, None)
+    gradient = tuple(part.repeat(5, 0).repeat(5, 1) for part in depth_gradient(OCEAN, depth))
+    want = np.asarray(uplift(THRUST, *fine.coordinates("h"), gradient)).reshape(48, 5, 60, 5).mean((1, 3))
+    surface = SeaSurface.of(OCEAN, depth, refinement=5, kajiura=False)
+    np.testing.assert_allclose(surface.elevation(THRUST), want, atol=1e-12)
+    vertical = SeaSurface.of(OCEAN, depth, refinement=1, horizontal=False, kajiura=False).elevation(THRUST)
+    np.testing.assert_allclose(vertical, uplift(THRUST, *OCEAN.coordinates("h")), atol=1e-12)
+
+
+def test_its_records_are_smoothed_and_end_with_its_elevation():
+    depth = np.clip(varied_depth(OCEAN), 10.0, None)
+    surface = SeaSurface.of(OCEAN, depth, refinement=1)
+    times, fields = surface.records(THRUST, np.array([0.0, 15.0, 45.0]))
+    np.testing.assert_allclose(fields[-1], surface.elevation(THRUST), atol=1e-12)
+    _, floor = records(THRUST, *OCEAN.coordinates("h"), times, depth_gradient(OCEAN, depth))
+    np.testing.assert_allclose(fields[1], KajiuraFilter.of(OCEAN, depth)(floor[1]), atol=1e-12)
+
+
+def test_a_region_around_the_faults_gives_the_surface_there_and_none_beyond():
+    grid = SphericalGrid(90, 80, (134.0, 152.0), (30.0, 46.0))
+    depth = np.full(grid.shape, 5000.0)
+    region = region_around(THRUST, grid, reach=400e3)
+    assert 137.5 < region[0] < 138.5 and 147.0 < region[1] < 148.0
+    assert 33.5 < region[2] < 35.0 and 41.0 < region[3] < 42.5
+    whole = np.asarray(SeaSurface.of(grid, depth).elevation(THRUST))
+    part = np.asarray(SeaSurface.of(grid, depth, region).elevation(THRUST))
+    x, y = grid.coordinates("h")
+    near = (abs(x - 142.6) < 3) & (abs(y - 37.9) < 2.5)
+    far = (x < region[0]) | (x > region[1]) | (y < region[2]) | (y > region[3])
+    np.testing.assert_allclose(part[near], whole[near], atol=1e-3 * whole.max())
+    assert (part[far] == 0).all()
+    np.testing.assert_allclose(part, whole, atol=0.02 * whole.max())
+    with pytest.raises(ConfigError, match="no cell of the grid is near the faults"):
+        region_around(THRUST, SphericalGrid(10, 10, (0, 10), (0, 10)))
+
+
+def test_the_surface_is_differentiable_in_the_slip():
+    surface = SeaSurface.of(OCEAN, np.full(OCEAN.shape, 5000.0), refinement=2)
+    weights = jnp.asarray(np.random.default_rng(5).normal(size=OCEAN.shape))
+
+    @jax.jit
+    def number(slip):
+        return jnp.vdot(weights, surface.elevation(replace(THRUST, faults=replace(THRUST.faults, slip=slip))))
+
+    slip = jnp.asarray(THRUST.faults.slip)
+    np.testing.assert_allclose(jnp.vdot(jax.grad(number)(slip), slip), number(slip), rtol=1e-12)
