@@ -53,8 +53,14 @@ class Assembly:
         return self.draft.experiment(self.mistakes)
 
 
-def assemble(draft, ranks=1):
-    """Make what the valid sections of a Draft describe, for `ranks` ranks; never raises for a mistake of the user's."""
+def assemble(draft, ranks=1, records=MOST_RECORDS):
+    """Make what the valid sections of a Draft describe; never raises for a mistake of the user's.
+
+    Args:
+        draft: the Draft.
+        ranks: for how many ranks.
+        records: in how many intervals a source's motion is sampled at most; 1 is enough to look at it.
+    """
     made = Assembly(draft)
     if made.section("grid") is None:
         return made
@@ -74,7 +80,7 @@ def assemble(draft, ranks=1):
     if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
-        made.source, made.summary = _source(made.section("source"), faults, made.grid, made.bathymetry)
+        made.source, made.summary = _source(made, faults, records)
     return made
 
 
@@ -166,16 +172,17 @@ def _wind_from_file(section, grid, run):
     return WindStress(x=stress[0], y=stress[1], density=section.density)
 
 
-def _source(section, source, grid, bathymetry):
-    """(BottomMotion, Summary) of a [source] section and its faults."""
+def _source(made, source, most):
+    """(BottomMotion, Summary) of the [source] section and its faults."""
     import jax.numpy as jnp
 
     from . import sources
     from .model import BottomMotion
 
+    section, grid, bathymetry = made.section("source"), made.grid, made.bathymetry
     gradient = sources.depth_gradient(grid, bathymetry.depth) if section.horizontal else None
-    x, y = grid.coordinates("h")
-    times, uplift = sources.records(source, x, y, _source_times(sources.breakpoints(source), section.every), gradient)
+    times = _source_times(sources.breakpoints(source), section.every, most)
+    times, uplift = sources.records(source, *grid.coordinates("h"), times, gradient)
     if section.kajiura:
         smooth = sources.KajiuraFilter.of(grid, bathymetry.depth, _around(grid, np.asarray(uplift[-1])))
         uplift = smooth(jnp.asarray(uplift))
@@ -193,12 +200,12 @@ def _faults(section, grid):
     return sources.Source([sources.Fault(**fault.model_dump()) for fault in section.faults], projection=projection)
 
 
-def _source_times(breakpoints, every):
+def _source_times(breakpoints, every, most):
     """When the motion is sampled: at all its breakpoints if they are few, else evenly, up to its end."""
-    if every == "auto" and len(breakpoints) <= MOST_RECORDS:
+    if every == "auto" and len(breakpoints) <= most:
         return None
     first, end = float(breakpoints[0]), float(breakpoints[-1])
-    intervals = MOST_RECORDS if every == "auto" else max(math.ceil((end - first) / every), 1)
+    intervals = most if every == "auto" or most == 1 else max(math.ceil((end - first) / every), 1)
     return np.linspace(first, end, intervals + 1)
 
 

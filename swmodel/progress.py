@@ -7,7 +7,7 @@ import time as clock
 from . import launch
 from .units import day, hour, minute, year
 
-__all__ = ["ProgressBar", "duration", "terminal_width"]
+__all__ = ["ProgressBar", "duration", "rounded", "terminal_width"]
 
 REDRAW = 0.1  # [s]
 LOG_EVERY = 10.0  # [s]
@@ -67,12 +67,12 @@ class ProgressBar:
         if self.speed and step < last_step:
             parts += [
                 f"{self.speed:.3g} steps/s" if self.speed < 1000 else f"{self.speed:.0f} steps/s",
-                f"{_rounded(self.speed * self.dt)} x real time",
+                f"{rounded(self.speed * self.dt)} x real time",
                 f"{duration((last_step - step) / self.speed)} to go",
             ]
         elif step == last_step and step > self.first:
             took = max(now - self.begun, 1e-9)
-            parts += [f"{_rounded((step - self.first) * (self.dt or 0.0) / took)} x real time", f"took {duration(took)}"]
+            parts += [f"{rounded((step - self.first) * (self.dt or 0.0) / took)} x real time", f"took {duration(took)}"]
         text = "  ".join(parts)
         if not self.width:
             self.stream.write(text + "\n")
@@ -105,7 +105,8 @@ def _short(value):
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _rounded(value):
+def rounded(value):
+    """Three digits of a number, or two and zeros if it is large."""
     return f"{value:.3g}" if value < 1000 else f"{float(f'{value:.2g}'):.0f}"
 
 

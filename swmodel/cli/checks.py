@@ -2,7 +2,7 @@
 import numpy as np
 
 from .. import launch
-from ..build import assemble, model_of, state_of, stepper_of, tiles, time_step, unstable
+from ..build import MOST_RECORDS, assemble, model_of, state_of, stepper_of, tiles, time_step, unstable
 from ..config import read
 from ..errors import ConfigError
 from . import facts
@@ -15,12 +15,13 @@ def check_experiment(file, overrides, ranks):
     draft = read(file, overrides)
     model_section = draft.sections.get("model")
     launch.configure_process("float32" if model_section is None else model_section.precision, "serial")
-    made = assemble(draft, ranks)
+    made = assemble(draft, ranks, records=1)
     if draft.mistakes or made.mistakes:
         made.mistakes += unstable(made)
         raise ConfigError(made.sentences())
     experiment = made.experiment()
-    model = model_of(made, "serial")
+    model = made.attempt((), model_of, made, "serial")
+    made.experiment()
     lines, warnings = _plan(made, experiment, model, ranks)
     print(facts.table(lines))
     for warning in warnings:
@@ -33,13 +34,15 @@ def _plan(made, experiment, model, ranks):
     from ..stability import largest_time_step, limits
 
     stepper = stepper_of(experiment.stepper)
-    halo, found = model.halo(stepper), limits(model, stepper, state_of(experiment.initial, model))
+    state = made.attempt(("initial",), state_of, experiment.initial, model)
+    halo, found = model.halo(stepper), limits(model, stepper, state)
     decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.experiment()
     longest = largest_time_step(found) if found else np.inf
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
-    need = facts.memory(tile, whole, model.dtype.itemsize, _kept(stepper), made.source)
+    moving = 0 if made.source is None else MOST_RECORDS
+    need = facts.memory(tile, whole, model.dtype.itemsize, _kept(stepper), moving)
     lines = [
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),

@@ -71,18 +71,18 @@ def step_line(dt, limits, longest, until):
     return f"{dt:.6g} s ({share}); {round(until / dt):,} steps to {duration(until)}"
 
 
-def memory(tile, whole, itemsize, kept, source=None):
+def memory(tile, whole, itemsize, kept, records=0):
     """Bytes that a rank needs, as measured on a CPU: its share of the fields, and what of the whole grid is on the host.
 
     Args:
         tile, whole: cells of the largest tile and of the grid.
         itemsize: bytes of a number.
         kept: past tendencies that the stepper keeps.
-        source: a BottomMotion, or None.
+        records: of a source's motion.
     """
     arrays = 45 + 3 * kept  # geometry, terms, and the intermediate fields of a stage
-    moving = 0 if source is None else 4 * source.uplift.nbytes  # while the faults are summed up
-    return BASE_MEMORY + arrays * itemsize * tile + 6 * 8 * whole + moving
+    summed = 4 * records * itemsize  # while the faults are added up
+    return BASE_MEMORY + arrays * itemsize * tile + (6 * 8 + summed) * whole
 
 
 def size(number):

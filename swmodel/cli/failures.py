@@ -3,6 +3,7 @@
 Ranks that fail alike (a wrong key, a blow-up that all have agreed on) meet in a barrier and leave in order; the root
 speaks for them. A rank that fails alone finds nobody there, says so itself and takes the others down with it.
 """
+import logging
 import sys
 import time as clock
 import traceback
@@ -30,6 +31,7 @@ def fail(error, debug=False):
     code = getattr(error, "exit_code", None) or EXIT_ERROR
     started = launch.launcher()
     lines = sentences(error)
+    logging.getLogger("swmodel").debug("ended with status %d", code, exc_info=error)
     if debug:
         lines = ["".join(traceback.format_exception(error)).rstrip(), *lines]
     elif code == EXIT_ERROR and not isinstance(error, (SwmodelError, launch.LaunchError)):

@@ -10,9 +10,9 @@ from .. import launch
 from ..build import assemble, model_of, state_of, stepper_of, time_step
 from ..config import Override, read, understand
 from ..errors import ConfigError, DataError
-from ..progress import ProgressBar, duration
-from ..version import VERSION, git_commit
-from . import facts, logs
+from ..progress import ProgressBar, duration, rounded
+from ..version import VERSION, git_commit, versions
+from . import facts, figures, logs
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
 
@@ -72,36 +72,54 @@ def _run(draft, options, restart):
     started = process.launcher
     rank, ranks = (started.rank, started.size) if process.communicator == "mpi" and started else (0, 1)
     logs.start(rank == 0, options.quiet)
+    if options.plot:
+        figures.require()
     made = assemble(draft, ranks)
     experiment = made.experiment()
     folder = Path(options.folder if options.folder is not None else experiment.output.folder)
     if options.debug:
         logs.keep_in(folder, rank)
+        logs.LOGGER.debug("%s; %s", process, ", ".join(f"{name} {version}" for name, version in versions().items()))
     simulation = _simulation(made, experiment, process, options.overwrite or restart is not None)
     files = _outputs(simulation, experiment, folder, options.overwrite or restart is not None)
-    message = None if restart is None else simulation.resume(restart)
+    message = None if restart is None else _resume(simulation, restart, experiment.run.until)
     _announce(made, experiment, simulation, process)
     if message:
         logs.LOGGER.info("%s", message)
-    logs.LOGGER.debug("set up in %.1f s", clock.perf_counter() - begun)
+    model = simulation.model
+    logs.LOGGER.debug("tile %s, halo %d, set up in %.1f s", model.tile, simulation.halo, clock.perf_counter() - begun)
     _steps(simulation, experiment, options)
     if simulation.communicator.is_root:
         _conclude(files, experiment, options)
+
+
+def _resume(simulation, restart, until):
+    """Put the restart into the simulation; returns a sentence."""
+    message = simulation.resume(restart)
+    if until < simulation.time + 0.5 * simulation.dt:
+        raise ConfigError(
+            f"{restart} is at {duration(simulation.time)} of model time, and the run ends at {duration(until)}; "
+            "give a later end with --until."
+        )
+    return message
 
 
 def _simulation(made, experiment, process, overwrite):
     from ..simulation import Simulation
     from ..stability import limits
 
-    model = model_of(made, process.communicator, experiment.run.layout)
+    model = made.attempt((), model_of, made, process.communicator, experiment.run.layout)
+    made.experiment()
+    state = made.attempt(("initial",), state_of, experiment.initial, model)
     found = limits(model, stepper_of(experiment.stepper))
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.experiment()
     return Simulation(
         model,
-        state_of(experiment.initial, model),
+        state,
         stepper_of(experiment.stepper, dt),
         start=experiment.run.start,
+        title=experiment.run.title or made.draft.file.stem,
         config=f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
         overwrite=overwrite,
     )
@@ -181,8 +199,8 @@ def _steps(simulation, experiment, options):
             bar.close()
     took = max(clock.perf_counter() - begun, 1e-9)
     logs.LOGGER.info(
-        "done: %s of model time in %s, %.3g times as fast as real time",
-        duration(simulation.time - first), duration(took), (simulation.time - first) / took,
+        "done: %s of model time in %s, %s times as fast as real time",
+        duration(simulation.time - first), duration(took), rounded((simulation.time - first) / took),
     )  # fmt: skip
 
 
@@ -194,14 +212,12 @@ def _conclude(files, experiment, options):
         say("nothing was written: the experiment has no [output].")
         return
     say("files:\n%s", "\n".join(f"  {path}  ({facts.size(path.stat().st_size)})" for path in written))
-    figures = _drawable(files)
+    drawable = _drawable(files)
     gauges = experiment.output.gauges
     observations = None if gauges is None else gauges.observations
-    if options.plot and figures:
-        from .figures import draw
-
-        say("figure: %s", draw(figures, observations=observations))
-    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, figures, options)))
+    if options.plot and drawable:
+        say("figure: %s", figures.draw(drawable, observations=observations))
+    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawable, options)))
 
 
 def _drawable(files):
@@ -209,10 +225,10 @@ def _drawable(files):
     return [path for kind in ("fields", "maxima", "gauges") for path in files[kind][:1] if path.exists()]
 
 
-def _suggestions(files, figures, options):
+def _suggestions(files, drawable, options):
     quote = shlex.quote
-    if figures and not options.plot:
-        yield f"swmodel plot {' '.join(quote(str(path)) for path in figures)}"
+    if drawable and not options.plot:
+        yield f"swmodel plot {' '.join(quote(str(path)) for path in drawable)}"
     if files["fields"]:
         yield f"swmodel plot {quote(str(files['fields'][0]))} --kind animation"
         yield f"python -c 'import xarray; print(xarray.open_dataset(\"{files['fields'][0]}\"))'"
