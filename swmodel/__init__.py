@@ -7,7 +7,12 @@
 
 The same script runs on many ranks: `mpirun -n 4 python script.py`.
 """
-from . import units
+import os
+
+# HDF5 reads it when it loads: files can then be opened while the run that writes them goes on.
+os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+
+from . import units  # noqa: E402
 from .dynamics.boundaries import Flather, Sponge
 from .dynamics.coriolis import BetaPlane, FPlane, RotatingSphere
 from .dynamics.dissipation import Biharmonic, Laplacian, LinearDrag, ManningDrag, QuadraticDrag

@@ -10,6 +10,7 @@ import numpy as np
 from .. import diagnostics
 from ..compilation import jit
 from ..errors import ConfigError
+from . import claim
 from .netcdf import FieldFile, GaugeFile, write_fields
 from .restart import read_restart, write_restart
 from ..version import VERSION
@@ -56,8 +57,14 @@ class Output:
     def finish(self, simulation):
         """Write what the end of a run asks for; collective."""
 
+    def flush(self):
+        """Bring to disk what was recorded."""
+
     def close(self):
-        """Close the file, whatever happened."""
+        """Close or release the file, whatever happened."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
 
 
 class FieldOutput(Output):
@@ -92,11 +99,6 @@ class FieldOutput(Output):
         if not self.is_due(simulation):
             self.write(simulation)
 
-    def close(self):
-        if self.file is not None:
-            self.file.close()
-            self.file = None
-
 
 class GaugeOutput(Output):
     """Elevation at points, of every step."""
@@ -122,10 +124,19 @@ class GaugeOutput(Output):
         if self.file is not None:
             self.file.append(steps * simulation.dt, values)
 
-    def close(self):
+    def flush(self):
         if self.file is not None:
-            self.file.close()
-            self.file = None
+            self.file.flush()
+
+
+class Claimed:
+    """A file that is replaced whole, kept from other runs while this one lasts."""
+
+    def __init__(self, path, simulation):
+        self._claim = claim(path, overwrite=simulation.overwrite, append=simulation.step > 0)
+
+    def close(self):
+        self._claim.release()
 
 
 class MaximaOutput(Output):
@@ -136,6 +147,7 @@ class MaximaOutput(Output):
 
     def open(self, simulation, attributes):
         self.attributes = {**attributes, "arrival_threshold": f"{self.threshold:g} m"}
+        self.file = Claimed(self.path, simulation)
 
     def finish(self, simulation):
         gather = simulation.communicator.gather_to_root
@@ -161,7 +173,7 @@ class RestartOutput(Output):
 
     def open(self, simulation, attributes):
         self.attributes = attributes
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.file = Claimed(self.path, simulation)
 
     def write(self, simulation):
         if simulation.step == 0 or self.written == simulation.step:
@@ -200,7 +212,10 @@ class Run:
     def due(self, simulation):
         for output in self.outputs:
             if output.is_due(simulation) and simulation.step != simulation.resumed_step:
-                output.write(simulation)
+                if isinstance(output, RestartOutput):
+                    self.write_restart(simulation)
+                else:
+                    output.write(simulation)
 
     def chunk(self, simulation, series, count):
         for output in self.outputs:
@@ -214,6 +229,9 @@ class Run:
             output.finish(simulation)
 
     def write_restart(self, simulation):
+        """A restart, and first all that was recorded until its step, so that a resumed run leaves no gap."""
+        for output in self.outputs:
+            output.flush()
         for output in self.outputs:
             if isinstance(output, RestartOutput):
                 output.write(simulation)

@@ -1,5 +1,9 @@
-"""One rank a process: the verbs as mpi4jax messages inside the jitted program, mpi4py on the host."""
+"""One rank a process: the verbs as mpi4jax messages inside the jitted program, mpi4py on the host.
+
+An exception that nothing caught ends all ranks: the others would wait for this one's messages for ever.
+"""
 import sys
+import time
 
 import jax.numpy as jnp
 import mpi4jax
@@ -35,6 +39,7 @@ class MPICommunicator(Communicator):
                 f"started; change the layout or start mpirun -n {layout[0] * layout[1]}."
             )
         self.device, self.host = world.Dup(), world.Dup()
+        _end_together(self.host)
         iy, ix = self.coordinates
         self._lines = {"y": world.Split(color=ix, key=iy), "x": world.Split(color=iy, key=ix), None: self.device}
 
@@ -123,3 +128,20 @@ class MPICommunicator(Communicator):
         sys.stdout.flush()
         sys.stderr.flush()
         self.host.Abort(status)
+
+
+def _end_together(world):
+    """Make an uncaught exception on any rank of `world` end them all, the root's message first."""
+    earlier = sys.excepthook
+    if getattr(earlier, "ends_all_ranks", False) or world.size == 1:
+        return
+
+    def end(kind, error, traceback):
+        if world.rank:
+            time.sleep(1.0)  # where all fail alike, the root tells
+        earlier(kind, error, traceback)
+        sys.stderr.flush()
+        world.Abort(getattr(error, "exit_code", 1))
+
+    end.ends_all_ranks = True
+    sys.excepthook = end
