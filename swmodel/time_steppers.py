@@ -68,7 +68,8 @@ class AB2(TimeStepper):
 
     Args:
         dt: [s].
-        epsilon: 0.1 unless told otherwise. Waves are stable up to about 2 sqrt(epsilon); with 0 they always grow.
+        epsilon: 0.1 unless told otherwise. Waves are stable up to about 2 sqrt(epsilon); with 0 they always grow. What
+            turns at the rate w loses epsilon (w dt)^2 of its amplitude in a step.
     """
 
     dt: Any
@@ -87,7 +88,7 @@ class AB2(TimeStepper):
 
 @pytree
 class AB3(TimeStepper):
-    """Adams-Bashforth of third order; it starts with a step of Euler and one of AB2.
+    """Adams-Bashforth of third order; it starts with a step of Euler, whose error of dt^2 stays, and one of AB2.
 
     Args:
         dt: [s].
@@ -156,7 +157,8 @@ class ForwardBackward(TimeStepper):
     The continuity equation, Coriolis force and advection see the state extrapolated to the middle of the step,
     (3/2 + b) x_n - (1/2 + 2 b) x_{n-1} + b x_{n-2}; the pressure gradient sees the new elevation,
     d eta_{n+1} + (1 - d - c - e) eta_n + c eta_{n-1} + e eta_{n-2}. eta_{n+1} is computed one cell beyond the tile, so
-    that a step needs one exchange. Weights of the paper's section 2.3: b = 0.281105, c = 0.088, d = 0.614, e = 0.013.
+    that a step needs one exchange. Open sides see eta_n: half a cell inside and half a step ago is where an outgoing
+    wave was, and with the extrapolated one they would halve the stable time step. Weights of the paper's section 2.3: b = 0.281105, c = 0.088, d = 0.614, e = 0.013.
 
     Args:
         dt: [s].

@@ -84,7 +84,8 @@ class Sponge(Term):
     Args:
         sides: which of "west", "east", "south", "north".
         width: of the layer [m].
-        rate: the damping rate at the side itself [s-1]; some sqrt(g H) / width times 5 let little back.
+        rate: the damping rate at the side itself [s-1]: a number, a function or an array. exp(-rate width / (2 c)) of
+            a wave of speed c comes back from a wall behind it: 10 c / width let 1 % back, and 5 do before Flather.
         elevation: what eta relaxes towards [m]: a number, a function, an array or time records.
     """
 
@@ -100,6 +101,8 @@ class Sponge(Term):
 
     def on_tile(self, domain):
         profile = sponge_profile(domain.grid, self.sides, self.width)
+        if hasattr(self.rate, "times"):
+            raise ValueError("Sponge: rate cannot be time records; give a number, a function of (x, y) or an array.")
         here = Term.on_tile(self, domain)
         return replace(here, rate=here.rate * jnp.asarray(profile[domain.tile.slices], domain.dtype))
 

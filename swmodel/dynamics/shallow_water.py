@@ -129,12 +129,15 @@ class Equations:
         return State(u.interior, v.interior, self.continuity(flow, step).interior)
 
     def flow(self, u, v, eta, step, *more):
-        """A Flow from tile arrays, its halos filled in one exchange; arrays in `more` are sent along as flow.more."""
+        """A Flow from tile arrays, its halos filled in one exchange; arrays in `more` are sent along as flow.more.
+
+        The first of `more` is the elevation that open sides see, where that is another than eta.
+        """
         tile = self.geometry.tile
         padded = exchange([u, v, eta, *more], tile.halo, tile.sides, self.communicator)
         u, v, eta, *more = (Field(a, p, (tile.halo,) * 4) for a, p in zip(padded, ["u", "v", "h"] + ["h"] * len(more)))
         for condition in self.opens:
-            u, v = condition.fill(u, v, eta, self, step)
+            u, v = condition.fill(u, v, more[0] if more else eta, self, step)
         return Flow(self, u, v, eta, step, more)
 
     def continuity(self, flow, step):
