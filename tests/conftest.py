@@ -17,8 +17,8 @@ import pytest
 
 from swmodel import launch
 
-PATIENCE_FAILED = 20.0  # [s] that a rank which failed waits for the others before it stops them
-PATIENCE_PASSED = 280.0  # [s] that a rank which passed waits: less than pytest's faulthandler_timeout
+PATIENCE_FAILED = 60.0  # [s] that a rank which failed waits for the others before it stops them
+PATIENCE_PASSED = 580.0  # [s] that a rank which passed waits: less than pytest's faulthandler_timeout
 OUTCOMES = ("passed", "failed", "skipped")
 
 launch.configure_process(precision="float64", communicator="auto")

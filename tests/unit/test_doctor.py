@@ -96,7 +96,7 @@ def test_problems_end_with_status_one(monkeypatch):
     [
         ("mpirun (Open MPI) 5.0.11\n\nReport bugs", "Open MPI 5.0.11"),
         ("HYDRA build details:\n    Version:                                 4.3.2\n", "MPICH 4.3.2"),
-        ("Intel(R) MPI Library for Linux* OS, Version 2021.11\n", "Intel(R) MPI Library for Linux* OS, Version 2021.11"),
+        ("Intel(R) MPI Library, Version 2021.11\nCopyright", "Intel(R) MPI Library, Version 2021.11"),
         ("", "unknown"),
     ],
 )
