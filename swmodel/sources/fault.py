@@ -325,6 +325,8 @@ def records(source, longitude, latitude, times=None, gradient=None, shortest_ris
 
 def slip_history(source, times=None, shortest_rise=1.0):
     """(times (m,) [s], slip of every fault by then (m, faults) [m]), as `records` takes them."""
+    if shortest_rise <= 0:
+        raise ConfigError(f"records: shortest_rise = {shortest_rise} s is not positive; give the model's time step.")
     ends = breakpoints(source, shortest_rise)
     times = ends if times is None else times
     if _numpy_for(times, ends) is np and (np.any(np.diff(times) <= 0) or times[-1] < ends[-1] - 1e-6):

@@ -72,8 +72,8 @@ class KajiuraFilter:
         depth = np.asarray(depth, float)
         if depth.shape != grid.shape:
             raise ConfigError(f"KajiuraFilter: depth has the shape {depth.shape}, but the grid {grid.shape}.")
-        columns, taper_x = _patch(grid.x_centres, None if region is None else region[:2], "x")
-        rows, taper_y = _patch(grid.y_centres, None if region is None else region[2:], "y")
+        columns, taper_x = _patch(grid.x_centres, region and region[:2], "x", grid.periodic_x)
+        rows, taper_y = _patch(grid.y_centres, region and region[2:], "y", grid.periodic_y)
         closed = (not grid.periodic_y or region is not None, not grid.periodic_x or region is not None)
         depth, taper = (
             _mirrored(field, closed) for field in (np.maximum(depth[rows, columns], 0), taper_y[:, None] * taper_x)
@@ -203,8 +203,8 @@ class SeaSurface:
         """
         depth = np.asarray(depth, float)
         smoothing = KajiuraFilter.of(grid, depth, region) if kajiura else None
-        columns, taper_x = _patch(grid.x_centres, None if region is None else region[:2], "x")
-        rows, taper_y = _patch(grid.y_centres, None if region is None else region[2:], "y")
+        columns, taper_x = _patch(grid.x_centres, region and region[:2], "x", grid.periodic_x)
+        rows, taper_y = _patch(grid.y_centres, region and region[2:], "y", grid.periodic_y)
         gradient = None
         if horizontal:
             gradient = tuple(
@@ -260,8 +260,8 @@ def _points(edges, cells, refinement):
     return (low[:, None] + (high - low)[:, None] * (np.arange(refinement) + 0.5) / refinement).reshape(-1)
 
 
-def _patch(centres, limits, name):
-    """The slice of cells within `limits`, and a taper over them: 1, down to 0 over the outer tenth of sides inside."""
+def _patch(centres, limits, name, periodic):
+    """The slice of cells within `limits`, and a taper over them: 1, down to 0 at sides that are not the grid's."""
     if limits is None:
         return slice(0, centres.size), np.ones(centres.size)
     inside = np.flatnonzero((centres >= limits[0]) & (centres <= limits[1]))
@@ -272,8 +272,8 @@ def _patch(centres, limits, name):
         )
     cells, steps = np.arange(inside.size), max(inside.size // 10, 1)
     rise = np.sin(np.pi / 2 * np.clip((cells + 0.5) / steps, 0, 1)) ** 2
-    low = np.ones(inside.size) if inside[0] == 0 else rise
-    high = np.ones(inside.size) if inside[-1] == centres.size - 1 else rise[::-1]
+    low = np.ones(inside.size) if inside[0] == 0 and not periodic else rise
+    high = np.ones(inside.size) if inside[-1] == centres.size - 1 and not periodic else rise[::-1]
     return slice(inside[0], inside[-1] + 1), low * high
 
 

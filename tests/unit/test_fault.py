@@ -248,6 +248,8 @@ def test_breakpoints_move_with_traced_onsets():
 def test_records_that_end_too_early_are_refused():
     with pytest.raises(ConfigError, match="end of all slip, 40 s"):
         records(windows(), LONGITUDE, LATITUDE, np.arange(0.0, 31.0))
+    with pytest.raises(ConfigError, match="shortest_rise = 0 s is not positive"):
+        records(windows(), LONGITUDE, LATITUDE, shortest_rise=0)
 
 
 # -- size -------------------------------------------------------------------------------------------------------------
