@@ -5,7 +5,8 @@ A scheme is stable while lambda dt lies in its region; each process has its lamb
     gravity waves  i c k,      c k = 2 sqrt(g h) sqrt(1/dx^2 + 1/dy^2) at most on a C-grid
     Coriolis       i f
     advection      i (|u|/dx + |v|/dy)
-    viscosity      - 4 nu (1/dx^2 + 1/dy^2) at most; biharmonic its square
+    viscosity      - 4 nu (1/dx^2 + 1/dy^2) over a flat bottom, more on a shallow face beside deep water; biharmonic
+                   its square
     drag, sponge   - r
     open sides     waves and the sponge's drag together, in the cells where both are
 
@@ -21,6 +22,7 @@ from .time_steppers import AB2, AB3, ForwardBackward, RK4, SSPRK3
 __all__ = ["Limit", "limits", "largest_time_step", "stable_interval"]
 
 OPEN_SIDES = 0.92  # of the limit without them: what a corner that radiates both ways bears with ForwardBackward
+NO_SLIP = 1.25  # what the stress at walls and capes adds at most
 MARGIN = 1e-9  # growth a step that counts as none
 
 
@@ -120,6 +122,11 @@ def largest_time_step(found):
     return min([together, *(limit.dt for limit in found if limit.alone)])
 
 
+def _ratio(corners, one, other):
+    """Twice the mean thickness of a face's corners over twice its own, 0 where a side is land."""
+    return np.where((one > 0) & (other > 0), corners / np.maximum(one + other, 1e-3), 0.0)
+
+
 class _Site:
     """One tile's rates [s-1] of every process, what terms are asked with, and the search for the fastest of all."""
 
@@ -164,8 +171,21 @@ class _Site:
         return self.speed("x") * np.sqrt(self.per_dx2) + self.speed("y") * np.sqrt(self.per_dy2)
 
     def viscous_rate(self, viscosity):
-        """The fastest decay rate of the Laplacian term [s-1]."""
-        return 4.0 * np.asarray(viscosity, float) * (self.per_dx2 + self.per_dy2)
+        """The fastest decay rate of the Laplacian term [s-1], at the faces of each cell.
+
+        The shear stress goes with the thickness h_q at the corners, the water that it moves with h_u on the face.
+        """
+        model, modes = self.model, ["wrap" if p else 0 for p in (self.model.grid.periodic_y, self.model.grid.periodic_x)]
+        h = self.tile.cut(np.where(model.wet, model.depth, 0.0), 1, *modes)
+        corner = lambda x: x[1:, 1:] + x[1:, :-1] + x[:-1, 1:] + x[:-1, :-1]  # noqa: E731
+        h_q = corner(h) / np.maximum(corner((h > 0).astype(float)), 1.0)
+        if model.side.factor > 1:
+            h_q = NO_SLIP * h_q
+        shear_u = _ratio(h_q[1:] + h_q[:-1], h[1:-1, 1:], h[1:-1, :-1])
+        shear_v = _ratio(h_q[:, 1:] + h_q[:, :-1], h[1:, 1:-1], h[:-1, 1:-1])
+        u = self.per_dx2 + np.maximum(shear_u[:, 1:], shear_u[:, :-1]) * self.per_dy2
+        v = self.per_dy2 + np.maximum(shear_v[1:], shear_v[:-1]) * self.per_dx2
+        return 4.0 * np.asarray(viscosity, float) * np.maximum(u, v)
 
     def limit(self, name, interval, rate):
         """The Limit set by the fastest `rate` in a wet cell of any rank; None if it sets none."""
