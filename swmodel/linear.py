@@ -8,6 +8,7 @@ scatters into padded copies; and it is the only way to differentiate a message.
 import functools
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -63,7 +64,7 @@ def _declare(name, function, effects):
 
     def batch(operands, axes, **parameters):
         (x,), (axis,) = operands, axes
-        return primitive.bind(batching.moveaxis(x, axis, 0), **parameters), 0
+        return primitive.bind(jnp.moveaxis(x, axis, 0), **parameters), 0
 
     primitive.def_impl(implementation)
     primitive.def_effectful_abstract_eval(abstract)
