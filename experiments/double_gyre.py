@@ -2,6 +2,7 @@
 
     python double_gyre.py              or              mpirun -n 2 python double_gyre.py
 """
+
 import numpy as np
 
 import swmodel as sw
@@ -11,11 +12,11 @@ size = 2000 * km
 grid = sw.CartesianGrid(nx=128, ny=128, x=(0.0, size), y=(0.0, size))
 model = sw.ShallowWater(
     grid,
-    depth=1000.0,                                                             # of the moving layer [m]
-    gravity=0.02,                                                             # reduced gravity [m s-2]
-    coriolis=sw.BetaPlane(f0=7e-5, beta=2e-11),                               # [s-1], [m-1 s-1]
+    depth=1000.0,  # of the moving layer [m]
+    gravity=0.02,  # reduced gravity [m s-2]
+    coriolis=sw.BetaPlane(f0=7e-5, beta=2e-11),  # [s-1], [m-1 s-1]
     forcing=sw.WindStress(x=lambda x, y: -0.1 * np.cos(2 * np.pi * y / size)),  # [N m-2]
-    dissipation=sw.Laplacian(1000.0),                                         # [m2 s-1]
+    dissipation=sw.Laplacian(1000.0),  # [m2 s-1]
     side=sw.NoSlip(),
 )
 simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(dt=1200.0))

@@ -4,6 +4,7 @@
 the way; `model_of`, `stepper_of` and `state_of` make the rest for this rank. The Python API makes the same objects by
 their constructors; nothing here is a second way of doing physics.
 """
+
 import dataclasses
 import math
 import types
@@ -15,7 +16,18 @@ from .config.expressions import Expression
 from .config.mistakes import Mistake, nearest
 from .errors import ConfigError, DataError, SwmodelError
 
-__all__ = ["Assembly", "assemble", "grid_of", "bathymetry_of", "model_of", "stepper_of", "state_of", "tiles", "time_step", "unstable"]
+__all__ = [
+    "Assembly",
+    "assemble",
+    "grid_of",
+    "bathymetry_of",
+    "model_of",
+    "stepper_of",
+    "state_of",
+    "tiles",
+    "time_step",
+    "unstable",
+]
 
 MOST_RECORDS = 24  # of a source's motion, each one a field of the whole grid
 KAJIURA_MARGIN = 1.5e5  # [m] round what the source lifts
@@ -73,7 +85,9 @@ def assemble(draft, ranks=1, records=MOST_RECORDS):
         made.bathymetry = made.attempt(("bathymetry",), bathymetry_of, made.section("bathymetry"), made.grid)
     if made.section("forcing") and made.section("run") is not None:
         entries = enumerate(made.section("forcing"))
-        made.forcing = tuple(made.attempt(("forcing", i), _forcing, f, made.grid, made.section("run")) for i, f in entries)
+        made.forcing = tuple(
+            made.attempt(("forcing", i), _forcing, f, made.grid, made.section("run")) for i, f in entries
+        )
     faults = None
     if made.section("source") is not None:
         faults = made.attempt(("source",), _faults, made.section("source"), made.grid)
@@ -165,9 +179,12 @@ def _wind_from_file(section, grid, run):
     stress = []
     for position in "uv":
         wind = [
-            read_field_onto(section.file, name, grid, position, run.start, (0.0, run.until)) for name in (section.u, section.v)
+            read_field_onto(section.file, name, grid, position, run.start, (0.0, run.until))
+            for name in (section.u, section.v)
         ]
-        along = wind_stress(*(records.values for records in wind), section.drag, section.air_density)["uv".index(position)]
+        along = wind_stress(*(records.values for records in wind), section.drag, section.air_density)[
+            "uv".index(position)
+        ]
         stress.append(Records(wind[0].times, along, wind[0].cycle))
     return WindStress(x=stress[0], y=stress[1], density=section.density)
 
@@ -374,7 +391,9 @@ def _from_file(section, grid):
     with xr.open_dataset(section.file, decode_times=False) as dataset:
         for name, extra in (("eta", (0, 0)), ("u", (0, 1)), ("v", (1, 0))):
             if name not in dataset:
-                raise DataError(f"initial.file: {section.file} has no variable {name!r}; {nearest(name, dataset.variables)}.")
+                raise DataError(
+                    f"initial.file: {section.file} has no variable {name!r}; {nearest(name, dataset.variables)}."
+                )
             values = dataset[name]
             while values.ndim > 2:
                 values = values[section.record]

@@ -1,4 +1,5 @@
 """How far a run is, how fast, and when it will be done: one line that is redrawn, or a line now and then in a log."""
+
 import os
 import shutil
 import sys
@@ -98,7 +99,9 @@ def duration(seconds):
             unit = minute if large == "min" else hour
             whole, rest = divmod(round(seconds / unit * 60), 60)
             return f"{whole} {large}" + (f" {rest:02d} {small}" if rest else "")
-    return f"{_short(seconds / day)} days" if seconds < year else f"{_short(seconds / year)} year{'s' * (seconds != year)}"
+    return (
+        f"{_short(seconds / day)} days" if seconds < year else f"{_short(seconds / year)} year{'s' * (seconds != year)}"
+    )
 
 
 def _short(value):

@@ -1,8 +1,9 @@
 """The command line: a thin shell over `config`, `build` and `Simulation`. Each command is in a module of its own."""
+
 import os
 import signal
 import sys
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -12,8 +13,10 @@ from ..version import VERSION
 
 __all__ = ["app", "main"]
 
-EXIT_CODES = """Exit codes: 0 all went well; 1 an error; 2 a mistake in the command or the experiment file; 3 the run blew
-up; 130 and 143 stopped by SIGINT or SIGTERM, after a restart was written."""
+EXIT_CODES = (
+    "Exit codes: 0 all went well; 1 an error; 2 a mistake in the command or the experiment file; 3 the run blew up; "
+    "130 and 143 stopped by SIGINT or SIGTERM, after a restart was written."
+)
 
 app = typer.Typer(
     name="swmodel",
@@ -21,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog=EXIT_CODES.replace("\n", " "),
+    epilog=EXIT_CODES,
     help="A differentiable shallow-water ocean model on one core, one GPU, or a cluster of them.\n\n"
     "Start with [bold]swmodel new[/bold], which lists the experiments that come with it.",
 )
@@ -29,7 +32,7 @@ app = typer.Typer(
 
 def _examples(*lines):
     """The end of a command's help: examples one below the other, then the exit codes."""
-    return "\n\n".join(["Examples:", *lines, EXIT_CODES.replace("\n", " ")])
+    return "\n\n".join(["Examples:", *lines, EXIT_CODES])
 
 
 def _print_version(wanted):
@@ -49,17 +52,23 @@ def _swmodel(
 
 File = Annotated[str, typer.Argument(metavar="FILE.toml", help="An experiment file.", show_default=False)]
 Set = Annotated[
-    Optional[list[str]],
+    list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file, as stepper.dt=300; may be repeated."),
 ]
-Until = Annotated[Optional[str], typer.Option(metavar="TIME", help="Model time at which to end: '3 hour', 1year, seconds.")]
-CommunicatorKind = Annotated[Optional[str], typer.Option("--communicator", metavar="KIND", help="auto, serial or mpi.")]
-LayoutOption = Annotated[Optional[str], typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks.")]  # fmt: skip
-Folder = Annotated[Optional[str], typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.")]
+Until = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Model time at which to end: '3 hour', 1year, seconds.")
+]
+CommunicatorKind = Annotated[str | None, typer.Option("--communicator", metavar="KIND", help="auto, serial or mpi.")]
+LayoutOption = Annotated[
+    str | None,
+    typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks."),
+]
+Folder = Annotated[str | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output at the end.")]
 Observations = Annotated[
-    Optional[str], typer.Option(metavar="DIR", help="Folder of NAME.csv (time_s, elevation_m) with observed gauge records.")
+    str | None,
+    typer.Option(metavar="DIR", help="Folder of NAME.csv (time_s, elevation_m) with observed gauge records."),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where errors come from; write a log per rank.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
@@ -71,8 +80,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and e
     )
 )  # fmt: skip
 def new(
-    name: Annotated[Optional[str], typer.Argument(metavar="[NAME]", help="An experiment; without it they are listed.")] = None,
-    folder: Annotated[Optional[str], typer.Argument(metavar="[DIR]", help="Where to put it; a folder of its name if left out.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="An experiment; without it they are listed.")
+    ] = None,
+    folder: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="Where to put it; a folder of its name if left out.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ):  # fmt: skip
     """Copy a commented experiment, its data included, to start from."""
@@ -129,7 +142,8 @@ def run(
 
 @app.command(
     epilog=_examples(
-        "swmodel resume output/restart.nc --until '6 hour'", "mpirun -n 4 swmodel resume gyre.restart.nc --until 2years",
+        "swmodel resume output/restart.nc --until '6 hour'",
+        "mpirun -n 4 swmodel resume gyre.restart.nc --until 2years",
     )
 )  # fmt: skip
 def resume(
@@ -168,11 +182,19 @@ def doctor():
 )
 def plot(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Output files of one run.", show_default=False)],
-    output: Annotated[Optional[str], typer.Option("--output", "-o", metavar="FILE", help="Figure to write; its suffix chooses the format.")] = None,
-    kind: Annotated[str, typer.Option(help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum or budgets.")] = "auto",
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Figure to write; its suffix chooses the format."),
+    ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum or budgets."),
+    ] = "auto",
     observations: Observations = None,
-    variable: Annotated[Optional[str], typer.Option(help="What maps, animations and spectra show.")] = None,
-    time: Annotated[Optional[list[str]], typer.Option(metavar="TIME", help="Time of a map, as '30 min'; may be repeated.")] = None,
+    variable: Annotated[str | None, typer.Option(help="What maps, animations and spectra show.")] = None,
+    time: Annotated[
+        list[str] | None, typer.Option(metavar="TIME", help="Time of a map, as '30 min'; may be repeated.")
+    ] = None,
     debug: Debug = False,
 ):  # fmt: skip
     """Draw output: maps, gauges, circulation, spectra, budgets, animations; chosen by what the files hold."""
@@ -223,6 +245,9 @@ def _run(arguments, root):
         return EXIT_CONFIG if isinstance(error, _UsageError) else EXIT_ERROR
     except (typer.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
+    except BrokenPipeError:  # `swmodel check ... | head` has read enough
+        _be_quiet()
+        return 128 + signal.SIGPIPE
     except Exception as error:
         from .failures import fail
 

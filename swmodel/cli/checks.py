@@ -1,4 +1,5 @@
 """`swmodel check`: what a run would do, or every mistake at once."""
+
 import numpy as np
 
 from .. import launch
@@ -68,7 +69,8 @@ def _warnings(made, experiment, dt, longest, ranks):
     warnings = list(made.bathymetry.report)
     if dt > longest:
         warnings.append(
-            f"dt = {dt:g} s is below each single limit, but above {longest:.4g} s, up to which all together are stable for sure."
+            f"dt = {dt:g} s is below each single limit, but above {longest:.4g} s, "
+            "up to which all together are stable for sure."
         )
     for index, fields in enumerate(experiment.output.fields):
         if abs(fields.every / dt - round(fields.every / dt)) > 1e-6 * fields.every / dt:

@@ -1,4 +1,5 @@
 """What a run is, in a line each: for the head of a run and for `swmodel check`."""
+
 import math
 
 import numpy as np
@@ -72,7 +73,7 @@ def step_line(dt, limits, longest, until):
 
 
 def memory(tile, whole, itemsize, kept, records=0):
-    """Bytes that a rank needs, as measured on a CPU: its share of the fields, and what of the whole grid is on the host.
+    """Bytes that a rank needs, as measured on a CPU: its share of the fields, and what the host has of the whole grid.
 
     Args:
         tile, whole: cells of the largest tile and of the grid.
@@ -98,7 +99,9 @@ def output_lines(experiment, cells, dt):
         records = int(until / fields.every + 1e-9) + 1
         about = size(4 * cells * records * len(fields.variables))
         what = ", ".join(fields.variables)
-        lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about} before compression")
+        lines.append(
+            f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about} before compression"
+        )
     gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart
     if gauges is not None:
         names = ", ".join(gauges.positions)

@@ -3,6 +3,7 @@
 Ranks that fail alike (a wrong key, a blow-up that all have agreed on) meet in a barrier and leave in order; the root
 speaks for them. A rank that fails alone finds nobody there, says so itself and takes the others down with it.
 """
+
 import logging
 import sys
 import time as clock

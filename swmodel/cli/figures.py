@@ -1,4 +1,5 @@
 """`swmodel plot`: the post-processing that comes with the package, with this program's errors."""
+
 import importlib.util
 from pathlib import Path
 
@@ -12,7 +13,9 @@ __all__ = ["draw", "plot_files", "require"]
 def require():
     """Raise before a long run, and not after it, if no figure could be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise SwmodelError("--plot needs matplotlib, which is not installed; pip install matplotlib, or leave --plot out.")
+        raise SwmodelError(
+            "--plot needs matplotlib, which is not installed; pip install matplotlib, or leave --plot out."
+        )
 
 
 def plot_files(files, output=None, kind="auto", observations=None, variable=None, times=None):

@@ -1,4 +1,5 @@
 """`swmodel new`: the experiments that come with the package, and copies of them to change."""
+
 import difflib
 import shutil
 from pathlib import Path

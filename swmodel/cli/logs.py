@@ -1,4 +1,5 @@
 """Messages of a run: plain text on the root's standard output; with --debug, everything in a file per rank."""
+
 import faulthandler
 import logging
 import os

@@ -1,4 +1,5 @@
 """`swmodel run` and `swmodel resume`: from a file to a Simulation, and what is said before, during and after."""
+
 import dataclasses
 import shlex
 import time as clock
@@ -45,7 +46,7 @@ def resume_experiment(restart, overrides, options):
 
 
 def _remembered(path, overrides):
-    """The Draft of the experiment in a restart file; its time step is that of the file unless `--set` says otherwise."""
+    """The Draft of the experiment in a restart file, with the time step of that run unless `--set` says otherwise."""
     from ..output.restart import read_restart
 
     if not path.is_file():
@@ -58,8 +59,12 @@ def _remembered(path, overrides):
             "Simulation(...).resume(path)."
         )
     original = Path(head.removeprefix(RECORD))
-    dt = Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"]))
-    return understand(text, original, original.parent, [dt, *overrides])
+    anew = [
+        Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"])),
+        Override("any ranks", ("run", "communicator"), "auto"),
+        Override("any ranks", ("run", "layout"), "auto"),
+    ]
+    return understand(text, original, original.parent, [*anew, *overrides])
 
 
 def _run(draft, options, restart):
@@ -158,13 +163,16 @@ def _make_room(paths, overwrite):
 
 def _announce(made, experiment, simulation, process):
     """What is about to run, on the root; warnings about cores are asked of all ranks."""
+    import jax
+
     from ..stability import largest_time_step, limits
 
     model = simulation.model
     found = limits(model, simulation.scheme, simulation.state)
     longest = largest_time_step(found) if found else np.inf
+    device = jax.local_devices()[0]
     threads = f"{process.threads} thread{'s' * (process.threads > 1)} each"
-    where = f"GPU {process.gpu}" if process.gpu else threads
+    where = threads if device.platform == "cpu" else f"{device.device_kind} {process.gpu or ''}".strip()
     commit = git_commit() if simulation.communicator.is_root else None
     lines = [
         ("swmodel", f"{VERSION}{f' ({commit})' if commit else ''}  {experiment.run.title}"),

@@ -5,6 +5,7 @@
 The sections are in `physics` and `scenario`; what only holds between sections is in `consistency`; `swmodel.build`
 makes the model's objects of them. Nothing here imports jax.
 """
+
 from .experiment import Draft, Experiment, Override, load, read, understand
 
 __all__ = ["Draft", "Experiment", "Override", "load", "read", "understand"]

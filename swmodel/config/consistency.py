@@ -1,4 +1,5 @@
 """What must hold between sections, as far as the file alone tells. Each check sees the sections that are valid."""
+
 from .expressions import COORDINATES, Expression
 from .mistakes import Mistake
 
@@ -31,7 +32,9 @@ def _formulas(sections):
     spherical = _spherical(sections)
     if spherical is None:
         return
-    entries = [("bathymetry", None), ("initial", None)] + [("forcing", i) for i in range(len(sections.get("forcing", ())))]
+    entries = [("bathymetry", None), ("initial", None)] + [
+        ("forcing", i) for i in range(len(sections.get("forcing", ())))
+    ]
     for name, index in entries:
         section = sections.get(name) if index is None else sections["forcing"][index]
         for key, value in section or ():
@@ -123,11 +126,15 @@ def _intervals(sections):
     stepper, output, run = sections.get("stepper"), sections.get("output"), sections.get("run")
     if stepper is None or stepper.dt == "auto":
         return
-    intervals = [] if output is None else [(("output", "fields", i, "every"), f.every) for i, f in enumerate(output.fields)]
+    intervals = (
+        [] if output is None else [(("output", "fields", i, "every"), f.every) for i, f in enumerate(output.fields)]
+    )
     if output is not None and output.restart is not None:
         intervals.append((("output", "restart", "every"), output.restart.every))
     if run is not None:
         intervals.append((("run", "until"), run.until))
     for path, seconds in intervals:
         if seconds < stepper.dt:
-            yield Mistake(path, f"{seconds:g} s is shorter than the time step of {stepper.dt:g} s; use a multiple of it")
+            yield Mistake(
+                path, f"{seconds:g} s is shorter than the time step of {stepper.dt:g} s; use a multiple of it"
+            )

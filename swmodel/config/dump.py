@@ -1,4 +1,5 @@
 """Tables back to TOML, for experiments that the command line changed. `tomllib` only reads."""
+
 import datetime
 import json
 import math
@@ -26,7 +27,9 @@ def _table(table, path):
 
 
 def _has_header(value):
-    return isinstance(value, dict) or (isinstance(value, list) and value != [] and all(isinstance(v, dict) for v in value))
+    return isinstance(value, dict) or (
+        isinstance(value, list) and value != [] and all(isinstance(v, dict) for v in value)
+    )
 
 
 def _key(name):

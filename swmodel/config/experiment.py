@@ -1,4 +1,5 @@
 """The experiment file as a whole: read, override, validate section by section."""
+
 import contextlib
 import copy
 import dataclasses
@@ -145,7 +146,9 @@ def _parse(text, file):
 
 def _override(text):
     key, equals, value = text.partition("=")
-    path = tuple(int(part) if part.isdigit() else part for part in key.strip().replace("[", ".").replace("]", "").split("."))
+    path = tuple(
+        int(part) if part.isdigit() else part for part in key.strip().replace("[", ".").replace("]", "").split(".")
+    )
     if not equals or "" in path:
         raise ConfigError(f"--set {text}: expected KEY=VALUE, as in stepper.dt=300")
     try:

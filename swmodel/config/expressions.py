@@ -4,6 +4,7 @@ Names are the coordinates (x, y in metres on a plane; longitude, latitude in deg
 `swmodel.units`, and the functions below. The text is parsed to a syntax tree of which only these parts are allowed, so
 an experiment file cannot run anything.
 """
+
 import ast
 import dataclasses
 import difflib
@@ -17,9 +18,7 @@ FUNCTIONS = {
     "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "arctan": "arctan", "arctan2": "arctan2", "sign": "sign",
     "minimum": "minimum", "maximum": "maximum", "where": "where", "radians": "deg2rad", "degrees": "rad2deg",
 }  # fmt: skip
-CONSTANTS = {"pi": 3.141592653589793} | {
-    name: value for name, value in vars(units).items() if isinstance(value, float)
-}
+CONSTANTS = {"pi": 3.141592653589793} | {name: value for name, value in vars(units).items() if isinstance(value, float)}
 COORDINATES = {False: ("x", "y"), True: ("longitude", "latitude")}
 _OPERATORS = (
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.USub, ast.UAdd,
@@ -85,7 +84,9 @@ def _parse(text):
                 node.value = float(node.value)  # whole numbers could grow without end
         return tree
     except (SyntaxError, ValueError, RecursionError, OverflowError) as error:
-        raise ExpressionError(f"{text!r} is not a formula; write one as in '-0.1 * cos(2 * pi * y / (2000 * km))'") from error
+        raise ExpressionError(
+            f"{text!r} is not a formula; write one as in '-0.1 * cos(2 * pi * y / (2000 * km))'"
+        ) from error
 
 
 def _check(node, text):

@@ -2,6 +2,7 @@
 
 The text is known to be valid TOML (tomllib has read it), so the scanner only has to tell keys from values.
 """
+
 import re
 
 __all__ = ["key_lines", "line_of"]

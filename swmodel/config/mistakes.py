@@ -1,4 +1,5 @@
 """What is wrong with an experiment file: each mistake has a key path, a line and one sentence."""
+
 import dataclasses
 import difflib
 import types
@@ -117,7 +118,9 @@ def _section_models(root, section):
     if section not in root.model_fields:
         return []
     members = _members(root.model_fields[section].annotation)
-    elements = [m for member in members for m in (_members(get_args(member)[0]) if get_origin(member) is tuple else [member])]
+    elements = [
+        m for member in members for m in (_members(get_args(member)[0]) if get_origin(member) is tuple else [member])
+    ]
     return [model for model in elements if hasattr(model, "model_fields")]
 
 

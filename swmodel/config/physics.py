@@ -1,4 +1,5 @@
 """The sections that say what is solved, where and how: grid, sea floor, model, terms, time stepping."""
+
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -147,7 +148,9 @@ def _drag_law(value):
     if value in DRAG_LAWS:
         return value
     if isinstance(value, str) or not 0 < quantity(value, "") < 0.1:
-        raise ValueError(f"expected {' or '.join(map(repr, DRAG_LAWS))}, or a coefficient between 0 and 0.1, got {value!r}")
+        raise ValueError(
+            f"expected {' or '.join(map(repr, DRAG_LAWS))}, or a coefficient between 0 and 0.1, got {value!r}"
+        )
     return float(value)
 
 
@@ -191,9 +194,7 @@ class Biharmonic(Section):
     viscosity: NotNegative("m4 s-1")
 
 
-Dissipation = Annotated[
-    LinearDrag | QuadraticDrag | ManningDrag | Laplacian | Biharmonic, Field(discriminator="type")
-]
+Dissipation = Annotated[LinearDrag | QuadraticDrag | ManningDrag | Laplacian | Biharmonic, Field(discriminator="type")]
 
 
 class Flather(Section):

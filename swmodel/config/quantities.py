@@ -3,6 +3,7 @@
 A quantity is a number and a product of units with whole exponents ("m2 s-1", "m^2/s", "N m**-2"); a bare number is in
 the SI unit (degrees for longitude and latitude). What comes out is a float in that unit.
 """
+
 import difflib
 import math
 import re

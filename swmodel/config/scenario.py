@@ -1,4 +1,5 @@
 """The sections that say what happens and what is kept: source, initial state, output, run."""
+
 import datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,7 +8,19 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from .mistakes import nearest
 from .quantities import Quantity
-from .sections import AnyCoordinate, Auto, Flag, Formula, InputFile, Layout, NotNegative, Place, Positive, Section, existing_folder
+from .sections import (
+    AnyCoordinate,
+    Auto,
+    Flag,
+    Formula,
+    InputFile,
+    Layout,
+    NotNegative,
+    Place,
+    Positive,
+    Section,
+    existing_folder,
+)
 
 __all__ = ["Source", "Initial", "Output", "Run"]
 

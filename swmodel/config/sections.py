@@ -1,4 +1,5 @@
-"""The pieces that sections of an experiment file are made of: names that must be known, files that must exist, ranges."""
+"""What sections of an experiment file are made of: names that must be known, files that must exist, ranges, sides."""
+
 import difflib
 import re
 from pathlib import Path
@@ -72,7 +73,7 @@ Place = tuple[AnyCoordinate, AnyCoordinate]  # (x, y) as the grid counts them
 
 
 def Auto(unit):
-    """"auto", or a positive quantity."""
+    """ "auto", or a positive quantity."""
 
     def read(value):
         if value == "auto":

@@ -1,4 +1,5 @@
 """The command line: what it prints, what it leaves behind, and the status with which it ends."""
+
 import datetime
 import os
 import re
@@ -192,7 +193,7 @@ def test_check_says_what_a_run_would_do(command, case):
 
 
 def test_check_reports_every_mistake_of_file_time_step_ranks_and_gauges_at_once(command, case):
-    text = SMALL.replace('[grid]\n', '[grid]\nperiodc = "x"\n').replace("dt = 60", "dt = 900")
+    text = SMALL.replace("[grid]\n", '[grid]\nperiodc = "x"\n').replace("dt = 60", "dt = 900")
     case.write_text(text.replace('type = "flat"\ndepth = "100 m"', 'type = "formula"\ndepth = "100 * (x < 50 * km)"'))
     status, out, err = command("check", case, "--ranks", 1000)
     assert status == 2 and out == ""
@@ -280,13 +281,20 @@ def test_resume_continues_bit_for_bit_and_goes_on_in_the_same_files(command, cas
     status, out, err = command("resume", tmp_path / "parts" / "restart.nc", "--until", "2 hour")
     assert status == 0, err
     assert "resumed" in out
-    for name, variable in (("fields.nc", "eta"), ("fields.nc", "u"), ("gauges.nc", "eta"), ("maxima.nc", "maximum_elevation")):
+    for name, variable in (
+        ("fields.nc", "eta"),
+        ("fields.nc", "u"),
+        ("gauges.nc", "eta"),
+        ("maxima.nc", "maximum_elevation"),
+    ):
         with netCDF4.Dataset(tmp_path / "whole" / name) as one, netCDF4.Dataset(tmp_path / "parts" / name) as two:
             np.testing.assert_array_equal(one[variable][:], two[variable][:], err_msg=f"{name} {variable}")
 
 
 def test_a_blow_up_ends_with_status_3_and_keeps_the_files(command, case, tmp_path):
-    status, _, err = command("run", case, "-o", tmp_path, "--set", "bathymetry.depth=2", "--set", "initial.amplitude=-1.5")
+    status, _, err = command(
+        "run", case, "-o", tmp_path, "--set", "bathymetry.depth=2", "--set", "initial.amplitude=-1.5"
+    )
     assert status == 3
     assert "stopped at step" in err and err.count("error:") == 1
     assert (tmp_path / "fields.nc").exists()
@@ -366,10 +374,22 @@ def test_two_ranks_give_what_one_gives(command, case, tmp_path):
     assert command("run", case, "-o", tmp_path / "one", *double)[0] == 0
     code, _, err = finish(start("run", case, "-o", tmp_path / "two", *double, "--debug", ranks=2))
     assert code == 0, err
-    with netCDF4.Dataset(tmp_path / "one" / "restart.nc") as one, netCDF4.Dataset(tmp_path / "two" / "restart.nc") as two:
+    with (
+        netCDF4.Dataset(tmp_path / "one" / "restart.nc") as one,
+        netCDF4.Dataset(tmp_path / "two" / "restart.nc") as two,
+    ):
         for name in ("state_eta", "state_u", "state_v"):
             np.testing.assert_allclose(two[name][:], one[name][:], rtol=1e-12, atol=1e-14)
     assert (tmp_path / "two" / "rank-0001.log").exists()
+
+
+@needs_mpi
+def test_a_run_goes_on_on_another_number_of_ranks(command, case, tmp_path):
+    assert command("run", case, "-o", tmp_path, "-q", "--until", "1 hour", "--layout", "1x1")[0] == 0
+    code, _, err = finish(start("resume", tmp_path / "restart.nc", "--until", "2 hour", ranks=2))
+    assert code == 0, err
+    with netCDF4.Dataset(tmp_path / "fields.nc") as dataset:
+        np.testing.assert_allclose(dataset["time"][:], [0, 1800, 3600, 5400, 7200])
 
 
 # -- progress ---------------------------------------------------------------------------------------------------------
@@ -413,7 +433,14 @@ def test_a_terminal_gets_one_line_that_is_redrawn_and_fits():
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.5, "0.5 s"), (300, "5 min"), (5000, "1 h 23 min"), (3600, "1 h"), (10 * 86400, "10 days"), (365.25 * 86400, "1 year")],
+    [
+        (0.5, "0.5 s"),
+        (300, "5 min"),
+        (5000, "1 h 23 min"),
+        (3600, "1 h"),
+        (10 * 86400, "10 days"),
+        (365.25 * 86400, "1 year"),
+    ],
 )
 def test_durations_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
@@ -421,7 +448,9 @@ def test_durations_read_as_people_say_them(seconds, text):
 
 def test_the_script_and_the_file_of_the_double_gyre_are_one_experiment(command, tmp_path):
     script, toml = library()["double_gyre"]
-    text = script.read_text().replace("3 * year", "2 * day").replace("10 * day", "1 * day").replace("1 * year", "2 * day")
+    text = (
+        script.read_text().replace("3 * year", "2 * day").replace("10 * day", "1 * day").replace("1 * year", "2 * day")
+    )
     (tmp_path / "gyre.py").write_text(text)
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(

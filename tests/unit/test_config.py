@@ -1,4 +1,5 @@
 """Experiment files: what is accepted, and that every mistake is reported at once, with its place and a remedy."""
+
 import datetime
 import textwrap
 import tomllib
@@ -137,8 +138,9 @@ def test_a_formula_is_arithmetic_of_the_coordinates():
 @pytest.mark.parametrize(
     "text",
     [
-        "__import__('os').system('true')", "x.__class__", "(lambda: 1)()", "[x for x in y]", "open('a')", "x if y else 1",
-        "'text'", "x @ y", "cos", "cos(x, y, 1)", "cos(x=1)", "1 +", "unknown + 1", "9 ** 9 ** 9 ** 9", "f(x)", "True", "",
+        "__import__('os').system('true')", "x.__class__", "(lambda: 1)()", "[x for x in y]", "open('a')",
+        "x if y else 1", "'text'", "x @ y", "cos", "cos(x, y, 1)", "cos(x=1)", "1 +", "unknown + 1", "9 ** 9 ** 9 ** 9",
+        "f(x)",         "True", "",
     ],
 )  # fmt: skip
 def test_a_formula_can_do_nothing_else(text):
@@ -286,7 +288,15 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(write):
         every = 600
     """)  # fmt: skip
     found = mistakes(write(text))
-    expected = ["nx is missing", "grid.nxx", "bathymetry.depth", "stepper.type", "forcing[0].x", "sides[1]", "'vorticity'"]
+    expected = [
+        "nx is missing",
+        "grid.nxx",
+        "bathymetry.depth",
+        "stepper.type",
+        "forcing[0].x",
+        "sides[1]",
+        "'vorticity'",
+    ]
     assert len(found) == len(expected)
     assert all(part in sentence for part, sentence in zip(expected, found)), found
 
@@ -316,7 +326,8 @@ def test_a_missing_experiment_file_and_a_folder_are_told_apart(tmp_path):
 
 def test_an_empty_file_lacks_every_required_section(write):
     found = mistakes(write(""))
-    assert [name for name in ("grid", "bathymetry", "stepper", "run") if any(f"[{name}] is missing" in f for f in found)] == [
+    required = ("grid", "bathymetry", "stepper", "run")
+    assert [name for name in required if any(f"[{name}] is missing" in f for f in found)] == [
         "grid", "bathymetry", "stepper", "run",
     ]  # fmt: skip
 
@@ -327,20 +338,26 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
 @pytest.mark.parametrize(
     ("base", "more", "said"),
     [
-        (GOOD.replace("[0, 160e3]", '[0, 160e3]\nperiodic = "x"'), FLATHER, "there is no west side: the grid is periodic in x"),
+        (GOOD.replace("[0, 160e3]", '[0, 160e3]\nperiodic = "x"'), FLATHER,
+         "there is no west side: the grid is periodic in x"),
         (GOOD, FLATHER + FLATHER, "boundary[1].sides: the west side is open twice"),
         (GOOD, '[[boundary]]\ntype = "flather"\nsides = []\n', "no side is named"),
         (GOOD, '[boundary]\ntype = "flather"\nsides = ["west"]\n', "write it with double brackets"),
         (GOOD, '[coriolis]\ntype = "rotating_sphere"\n', "needs a spherical grid"),
         (ANOTHER_GRID, '[coriolis]\ntype = "beta_plane"\nf0 = 1e-4\nbeta = 2e-11\n', "needs a cartesian grid"),
-        (ANOTHER_GRID, '[[forcing]]\ntype = "wind_stress"\nx = "0.1 * y"\n', "uses y, which a spherical grid does not have"),
+        (ANOTHER_GRID, '[[forcing]]\ntype = "wind_stress"\nx = "0.1 * y"\n',
+         "uses y, which a spherical grid does not have"),
         (GOOD, '[initial]\ntype = "formula"\neta = "exp(-latitude)"\n', "uses latitude, which a cartesian grid"),
-        (GOOD, '[initial]\ntype = "gaussian"\namplitude = 1\nradius = 5e3\ncentre = [0, "400 km"]\n', "is outside the grid"),
-        (GOOD, "[output.gauges.positions]\nA = [1e3, 2e7]\n", "output.gauges.positions.A: (1000, 2e+07) is outside the grid"),
-        (GOOD, '[output.gauges.positions]\nA = ["1 degree", 2]\n', "a coordinate in degree does not fit the cartesian grid"),
+        (GOOD, '[initial]\ntype = "gaussian"\namplitude = 1\nradius = 5e3\ncentre = [0, "400 km"]\n',
+         "is outside the grid"),
+        (GOOD, "[output.gauges.positions]\nA = [1e3, 2e7]\n",
+         "output.gauges.positions.A: (1000, 2e+07) is outside the grid"),
+        (GOOD, '[output.gauges.positions]\nA = ["1 degree", 2]\n',
+         "a coordinate in degree does not fit the cartesian grid"),
         (GOOD, "[output.gauges.positions]\nA = [1, 2, 3]\n", "too many values"),
         (GOOD, "[output.gauges.positions]\n", "output.gauges.positions"),
-        (GOOD, '[output.maxima]\nfile = "a.nc"\n[output.gauges]\nfile = "a.nc"\npositions.A = [1, 2]\n', "is written by output.gauges too"),
+        (GOOD, '[output.maxima]\nfile = "a.nc"\n[output.gauges]\nfile = "a.nc"\npositions.A = [1, 2]\n',
+         "is written by output.gauges too"),
         (GOOD, '[output.maxima]\nfile = "a.txt"\n', "does not end in .nc"),
         (GOOD, '[run.more]\n', "run.more: unknown key"),
         (GOOD, '[source]\nkajiura = true\n', "give either file (a table of faults) or [[source.faults]]"),
@@ -348,7 +365,8 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (GOOD, '[model]\nmomentum = "energy"\n', "'energy' is unknown; did you mean 'energy_conserving'?"),
         (GOOD, '[[dissipation]]\ntype = "laplacian"\nviscosity = "300 m s-1"\n', "is a velocity; expected a viscosity"),
         (ANOTHER_GRID.replace("[30, 40]", "[30, 100]"), "", "goes beyond a pole"),
-        (ANOTHER_GRID.replace("[30, 40]", '[30, 40]\nperiodic = "x"'), "", "spans less than 360 degrees and cannot be periodic"),
+        (ANOTHER_GRID.replace("[30, 40]", '[30, 40]\nperiodic = "x"'), "",
+         "spans less than 360 degrees and cannot be periodic"),
         (ANOTHER_GRID.replace("2011-03-11T05:46:23", '"tomorrow"'), "", "expected a date and time in UTC"),
     ],
 )  # fmt: skip
@@ -363,7 +381,9 @@ def test_sections_that_do_not_fit_together_are_refused(write, base, more, said):
 def test_overrides_are_toml_values_and_bare_words(write):
     path = write(with_more(GOOD, '[[forcing]]\ntype = "wind_stress"\nx = 0.1\n'))
     experiment = load(
-        path, ["stepper.dt=300", "run.until=1year", "model.linear=true", "forcing.0.x=0.2", "forcing[0].y='0.1 Pa'", "grid.x=[0, 5e5]"]
+        path,
+        ["stepper.dt=300", "run.until=1year", "model.linear=true", "forcing.0.x=0.2", "forcing[0].y='0.1 Pa'",
+         "grid.x=[0, 5e5]"],
     )  # fmt: skip
     assert (experiment.stepper.dt, experiment.run.until) == (300.0, 365.25 * 86400)
     assert experiment.model.linear is True
