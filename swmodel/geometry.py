@@ -12,7 +12,7 @@ import numpy as np
 from . import operators as op
 from .fields import WHOLE, Field
 from .parallel.halo import SIDES, Sides
-from .pytrees import pytree, static
+from .pytrees import pytree, replace, static
 
 __all__ = ["TileGeometry", "Geometry"]
 
@@ -83,7 +83,8 @@ class Geometry:
         area_h, area_q: areas [m2], with inverses per_area_h, per_area_q; area_u = dx_u dy_u and area_v = dx_v dy_v
             are those of the energy.
         wet_area: area of wet cells, 0 on land [h].
-        wet_area_q: the wet area round a corner, a sum of four cells [q]; dry_q is 1 where it vanishes.
+        wet_area_q: the wet area round a corner, a sum of four cells, one value at a pole [q]; dry_q is 1 where it
+            vanishes.
         slip: what multiplies a velocity difference across a corner: 1 at sea, 0 or 2 at a coast (free or no slip).
     """
 
@@ -106,7 +107,7 @@ class Geometry:
     slip: Field
 
     @staticmethod
-    def derive(tile, slip_at_coast):
+    def derive(tile, slip_at_coast, communicator):
         """Complete a TileGeometry; `slip_at_coast` is 0 for free slip, 2 for no slip."""
         column = lambda x, position: _field(x, position, tile.halo)  # noqa: E731
         dx = {p: column(tile.metrics[f"dx_{p}"], p) for p in "huvq"}
@@ -117,7 +118,7 @@ class Geometry:
         wet_area_q, four = op.sum_xy(wet_area), op.sum_xy(wet)
         area_q = op.mean_xy(area_h) if isinstance(area_h, Field) else area_h
         at_sea = four.map(lambda n: (n > 3.5).astype(n.dtype))
-        return Geometry(
+        geometry = Geometry(
             tile=tile,
             dx=dx,
             dy=dy,
@@ -133,9 +134,11 @@ class Geometry:
             per_area_q=safe_inverse(area_q),
             wet_area=wet_area,
             wet_area_q=wet_area_q,
-            dry_q=wet_area_q.map(lambda a: (a == 0).astype(a.dtype)),
+            dry_q=wet_area_q,
             slip=at_sea + slip_at_coast * (1.0 - at_sea),
         )
+        around = geometry.at_poles(wet_area_q, communicator)
+        return replace(geometry, wet_area_q=around, dry_q=around.map(lambda a: (a == 0).astype(a.dtype)))
 
     @property
     def area_u(self):

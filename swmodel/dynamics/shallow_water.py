@@ -75,7 +75,7 @@ class Dynamics:
     def prepare(self):
         """Fill the halos of everything that does not change during a run; collective."""
         ghosts = Exchange(self.tile, self.communicator)
-        geometry = Geometry.derive(self.tile, self.slip)
+        geometry = Geometry.derive(self.tile, self.slip, self.communicator)
         return Equations(
             geometry=geometry,
             depth=ghosts.parameter(self.depth) * geometry.wet,
