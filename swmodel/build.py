@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .config.expressions import Expression
-from .config.mistakes import Mistake, nearest
-from .errors import ConfigError, DataError, SwmodelError
+from .build_states import on_grid, state_of
+from .config.mistakes import Mistake
+from .errors import ConfigError, SwmodelError
 
 __all__ = [
     "Assembly",
@@ -149,26 +149,14 @@ def bathymetry_of(section, grid):
         elevation.close()
 
 
-def _on_grid(value, name):
-    """A number as it is; a formula as a function that makes sure its values are finite."""
-    if not isinstance(value, Expression):
-        return value
-
-    def values(x, y):
-        result = np.asarray(value(x, y))
-        if not np.isfinite(result).all():
-            raise ConfigError(f"{name}: the formula {value.text!r} is not finite everywhere on the grid")
-        return result
-
-    return values
-
-
 def _forcing(section, grid, run):
     from .dynamics.forcing import WindStress
 
     if section.type == "wind_file":
         return _wind_from_file(section, grid, run)
-    return WindStress(x=_on_grid(section.x, "x"), y=_on_grid(section.y, "y"), density=section.density)
+    return WindStress(
+        x=on_grid(section.x, grid, "u", "x"), y=on_grid(section.y, grid, "v", "y"), density=section.density
+    )
 
 
 def _wind_from_file(section, grid, run):
@@ -353,56 +341,3 @@ def _dividing(longest, intervals):
     if common < longest / 10:  # they have nothing sensible in common: outputs then fall on the nearest step
         return longest
     return common / math.ceil(common / longest)
-
-
-# -- the initial state ------------------------------------------------------------------------------------------------
-
-
-def state_of(section, model):
-    """This tile's initial State of an [initial] section; collective."""
-    if section.type == "formula":
-        return model.state(**{name: _on_grid(getattr(section, name), f"initial.{name}") for name in ("u", "v", "eta")})
-    if section.type == "gaussian":
-        return model.state(eta=_gaussian(section, model.grid))
-    if section.type == "file":
-        return model.state(**_from_file(section, model.grid))
-    return model.at_rest()
-
-
-def _gaussian(section, grid):
-    x0, y0 = section.centre
-
-    def bump(x, y):
-        if not grid.spherical:
-            return section.amplitude * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / section.radius**2)
-        x, y, lon, lat = map(np.deg2rad, (x, y, x0, y0))
-        haversine = np.sin((y - lat) / 2) ** 2 + np.cos(y) * np.cos(lat) * np.sin((x - lon) / 2) ** 2
-        distance = 2.0 * grid.radius * np.arcsin(np.sqrt(np.minimum(haversine, 1.0)))
-        return section.amplitude * np.exp(-((distance / section.radius) ** 2))
-
-    return bump
-
-
-def _from_file(section, grid):
-    """eta, u, v (ny, nx) of a record of a file on the same grid; faces on the west and south edge are dropped."""
-    import xarray as xr
-
-    found = {}
-    with xr.open_dataset(section.file, decode_times=False) as dataset:
-        for name, extra in (("eta", (0, 0)), ("u", (0, 1)), ("v", (1, 0))):
-            if name not in dataset:
-                raise DataError(
-                    f"initial.file: {section.file} has no variable {name!r}; {nearest(name, dataset.variables)}."
-                )
-            values = dataset[name]
-            while values.ndim > 2:
-                values = values[section.record]
-            values = np.nan_to_num(np.asarray(values, float))
-            faces = tuple(n + more for n, more in zip(grid.shape, extra))
-            if values.shape not in (grid.shape, faces):
-                raise DataError(
-                    f"initial.file: {name} in {section.file} has shape {values.shape} and the grid needs {grid.shape}; "
-                    "start from a file of the same grid."
-                )
-            found[name] = values[-grid.ny :, -grid.nx :]
-    return found

@@ -471,3 +471,30 @@ def test_the_start_is_that_of_the_files_time_axis(command, case, tmp_path):
     with netCDF4.Dataset(tmp_path / "fields.nc") as dataset:
         first = netCDF4.num2date(dataset["time"][0], dataset["time"].units)
     assert datetime.datetime(*first.timetuple()[:6]) == datetime.datetime(2011, 3, 11, 5, 46, 23)
+
+
+def test_a_run_starts_from_a_record_or_a_restart_of_an_earlier_one(command, case, tmp_path):
+    assert command("run", case, "-o", tmp_path / "first", "-q")[0] == 0
+    with netCDF4.Dataset(tmp_path / "first" / "fields.nc") as dataset:
+        records = np.array(dataset["eta"][:]), np.array(dataset["u"][:])
+    for file, record in (("fields.nc", 2), ("restart.nc", -1)):
+        start_from = f'initial={{type="file", file="first/{file}", record={record}}}'
+        status, _, err = command("run", case, "-o", tmp_path / "second", "-q", "--overwrite", "--set", start_from)
+        assert status == 0, err
+        with netCDF4.Dataset(tmp_path / "second" / "fields.nc") as dataset:
+            np.testing.assert_array_equal(dataset["eta"][0], records[0][record])
+            np.testing.assert_array_equal(dataset["u"][0], records[1][record])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ('initial={type="file", file="case.toml"}', "is no netCDF file"),
+        ('initial={type="formula", eta="1 / (x - x)"}', "is not finite everywhere on the grid"),
+        ('forcing=[{type="wind_stress", x="0.1 / (y - 5000)"}]', "is not finite everywhere on the grid"),
+        ('bathymetry={type="formula", depth="-x"}', "nowhere above 0"),
+    ],
+)
+def test_what_only_the_grid_tells_is_reported_with_its_key(command, case, change, said):
+    status, _, err = command("check", case, "--set", change)
+    assert status == 2 and said in err and f"--set {change}: " in err and err.count("\n") == 1
