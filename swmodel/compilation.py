@@ -1,7 +1,7 @@
 """How programs of the model are compiled: `jax.jit`, with the options that stencils need on a CPU.
 
-XLA's newer fusion emitters for the CPU run this model's step at half the speed of the older ones (720 x 720, float32,
-two cores: 52 against 116 million cell-steps a second) and compile its gradient three times as long.
+XLA's newer fusion emitters for the CPU run this model's step at about half the speed of the older ones, and take longer to
+compile it: `python benchmarks/step.py` prints the ratio.
 """
 import functools
 
