@@ -30,7 +30,6 @@ __all__ = [
 ]
 
 MOST_RECORDS = 24  # of a source's motion, each one a field of the whole grid
-KAJIURA_MARGIN = 1.5e5  # [m] round what the source lifts
 
 
 @dataclasses.dataclass
@@ -179,18 +178,15 @@ def _wind_from_file(section, grid, run):
 
 def _source(made, source, most):
     """(BottomMotion, Summary) of the [source] section and its faults."""
-    import jax.numpy as jnp
-
     from . import sources
     from .model import BottomMotion
 
     section, grid, bathymetry = made.section("source"), made.grid, made.bathymetry
-    gradient = sources.depth_gradient(grid, bathymetry.depth) if section.horizontal else None
-    times = _source_times(sources.breakpoints(source), section.every, most)
-    times, uplift = sources.records(source, *grid.coordinates("h"), times, gradient)
-    if section.kajiura:
-        smooth = sources.KajiuraFilter.of(grid, bathymetry.depth, _around(grid, np.asarray(uplift[-1])))
-        uplift = smooth(jnp.asarray(uplift))
+    surface = sources.SeaSurface.of(
+        grid, bathymetry.depth, sources.region_around(source, grid),
+        horizontal=section.horizontal, kajiura=section.kajiura,
+    )  # fmt: skip
+    times, uplift = surface.records(source, _source_times(sources.breakpoints(source), section.every, most))
     uplift = np.asarray(uplift)
     summary = sources.summarise(source, np.where(bathymetry.wet, uplift[-1], 0.0), grid.area_h)
     return BottomMotion(times, uplift), summary
@@ -212,17 +208,6 @@ def _source_times(breakpoints, every, most):
     first, end = float(breakpoints[0]), float(breakpoints[-1])
     intervals = most if every == "auto" or most == 1 else max(math.ceil((end - first) / every), 1)
     return np.linspace(first, end, intervals + 1)
-
-
-def _around(grid, uplift):
-    """(x0, x1, y0, y1) of what a source lifts by more than a thousandth of its most, with a margin."""
-    rows, columns = np.nonzero(np.abs(uplift) > 1e-3 * np.abs(uplift).max())
-    metrics = grid.metrics(np.arange(grid.ny))
-    j = math.ceil(KAJIURA_MARGIN / float(np.min(metrics["dy_h"])))
-    i = math.ceil(KAJIURA_MARGIN / float(np.min(metrics["dx_h"])))
-    low_x, high_x = max(columns.min() - i, 0), min(columns.max() + i, grid.nx - 1)
-    low_y, high_y = max(rows.min() - j, 0), min(rows.max() + j, grid.ny - 1)
-    return grid.x_edges[low_x], grid.x_edges[high_x + 1], grid.y_edges[low_y], grid.y_edges[high_y + 1]
 
 
 # -- the model --------------------------------------------------------------------------------------------------------
