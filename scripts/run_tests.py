@@ -9,6 +9,7 @@ none hung.
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,10 +27,15 @@ NO_TESTS = 5  # pytest's exit status
 
 
 class Tally:
-    """A pytest plugin that writes how many tests had which outcome."""
+    """A pytest plugin that writes how many tests had which outcome, and what failed while it may yet die or hang."""
 
-    def __init__(self, file):
-        self.file = file
+    def __init__(self, folder):
+        self.file, self.failures = folder / "tally.json", folder / "rank0.log"
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            with self.failures.open("a") as log:
+                log.write(f"FAILED {report.nodeid}\n{report.longreprtext}\n\n")
 
     def pytest_terminal_summary(self, terminalreporter):
         counts = {outcome: len(terminalreporter.stats.get(outcome, ())) for outcome in COUNTED}
@@ -47,7 +53,7 @@ def worker(folder, arguments):
         arguments = [*arguments, "-v"]
     import pytest
 
-    sys.exit(pytest.main(arguments, plugins=[Tally(folder / "tally.json")] if rank == 0 else []))
+    sys.exit(pytest.main(arguments, plugins=[Tally(folder)] if rank == 0 else []))
 
 
 def run(ranks, arguments, timeout):
@@ -84,8 +90,8 @@ def _wait(command, environment, timeout):
 
 def _show_logs(folder, status, timeout):
     for log in sorted(folder.glob("rank*.log")):
-        lines = log.read_text(errors="replace").splitlines()[-40:]
-        print(f"\n-- the end of {log.stem}'s output", *lines, sep="\n")
+        lines = log.read_text(errors="replace").splitlines()[-60:]
+        print(f"\n-- {'what failed before' if log.stem == 'rank0' else f'the end of {log.stem}'}", *lines, sep="\n")
     why = f"was stopped after {timeout:g} s" if status is None else f"ended with status {status} and no summary"
     print(f"\npytest {why}", flush=True)
 
@@ -137,7 +143,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
         worker(Path(sys.argv[2]), sys.argv[3:])
     else:
-        try:
-            main()
-        except KeyboardInterrupt:
-            sys.exit(130)
+        for number in (signal.SIGINT, signal.SIGTERM):  # the ranks are in a session of their own and must be ended too
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+        main()
