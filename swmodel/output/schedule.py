@@ -22,6 +22,7 @@ class Output:
     """One file of a run; the root alone holds a writer."""
 
     every = None
+    file = None
     begun = False  # whether `run` has opened it before
 
     def continues(self, simulation):
