@@ -1,0 +1,55 @@
+"""Poincare waves on the C-grid have their exact discrete frequency, whatever the form of the vorticity flux.
+
+    omega^2 = f^2 cos^2(k dx / 2) cos^2(l dy / 2) + g H (4 / dx^2 sin^2(k dx / 2) + 4 / dy^2 sin^2(l dy / 2))
+"""
+import numpy as np
+import pytest
+
+import swmodel as sw
+
+from .cases import NAMED, plane, tendency
+
+F, G, H, DX, DY = 1e-4, 9.81, 500.0, 1e4, 1e4
+WAVES = [(1, 0), (0, 1), (1, 1), (2, -3), (5, 4), (6, 5), (6, 0), (-4, 2)]
+
+
+def amplitudes(model, wave, vector):
+    """The 3 complex amplitudes of the tendency of the wave with amplitudes `vector`, and what else the tendency holds."""
+    k, l = 2 * np.pi * wave[0] / (12 * DX), 2 * np.pi * wave[1] / (10 * DY)
+    phase = [np.exp(1j * (k * x + l * y)) for x, y in map(model.grid.coordinates, "uvh")]
+    fields = [a * p for a, p in zip(vector, phase)]
+    real, imaginary = (tendency(model, model.state(*parts)) for parts in (np.real(fields), np.imag(fields)))
+    found = [np.asarray(r) + 1j * np.asarray(i) for r, i in zip(*((s.u, s.v, s.eta) for s in (real, imaginary)))]
+    means = np.array([np.mean(t / p) for t, p in zip(found, phase)])
+    return means, max(np.abs(t - m * p).max() for t, m, p in zip(found, means, phase))
+
+
+@pytest.mark.parametrize(**NAMED)
+def test_poincare_waves_have_the_exact_discrete_frequency(momentum):
+    model = sw.ShallowWater(plane(periodic="xy"), H, coriolis=sw.FPlane(F), momentum=momentum, linear=True)
+    scales = np.array([1.0, 1.0, np.sqrt(H / G)])
+    for wave in WAVES:
+        columns, rests = zip(*(amplitudes(model, wave, scales * unit) for unit in np.eye(3)))
+        x, y = np.pi * wave[0] / 12, np.pi * wave[1] / 10
+        turning, gravity = (F * np.cos(x) * np.cos(y)) ** 2, G * H * 4 * ((np.sin(x) / DX) ** 2 + (np.sin(y) / DY) ** 2)
+        omega = np.sqrt(turning + gravity)
+        found = np.linalg.eigvals(np.array(columns).T / scales[:, None])
+        assert np.abs(found.real).max() < 1e-12 * omega
+        np.testing.assert_allclose(sorted(found.imag), [-omega, 0.0, omega], rtol=1e-12, atol=1e-12 * omega)
+        assert max(rests) < 1e-12 * omega
+
+
+def test_the_flow_turns_to_the_right_where_f_is_positive():
+    model = sw.ShallowWater(plane(periodic="xy"), H, coriolis=sw.FPlane(F))
+    rates = tendency(model, model.state(u=1.0))
+    np.testing.assert_allclose(rates.v, -F, rtol=1e-12)
+    rates = tendency(model, model.state(v=1.0))
+    np.testing.assert_allclose(rates.u, F, rtol=1e-12)
+
+
+def test_water_flows_down_the_slope_of_the_surface():
+    model = sw.ShallowWater(plane(), H)
+    rates = tendency(model, model.state(eta=lambda x, y: 2e-5 * x - 1e-5 * y))
+    np.testing.assert_allclose(rates.u[:, :-1], -G * 2e-5, rtol=1e-9)
+    np.testing.assert_allclose(rates.v[:-1], G * 1e-5, rtol=1e-9)
+    assert (rates.u[:, -1] == 0).all() and (rates.v[-1] == 0).all()

@@ -1,0 +1,112 @@
+"""Drag and viscosity take energy and nothing else, and leave alone a body that turns with the sphere."""
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.compilation import jit
+from swmodel.operators import mean_x, mean_y
+
+from .cases import band, globe, march, plane, random_state, rough
+
+TERMS = (sw.LinearDrag(1e-5), sw.QuadraticDrag(2e-3), sw.ManningDrag(0.03), sw.Laplacian(1e3), sw.Biharmonic(1e11))
+SYMMETRIC = (sw.LinearDrag, sw.Laplacian, sw.Biharmonic)
+SLIPS = (sw.FreeSlip(), sw.NoSlip())
+
+
+def water(grid, side):
+    depth = rough(grid)
+    depth[-1, 4:7] = 0.0
+    return sw.ShallowWater(grid, depth, dissipation=TERMS, side=side)
+
+
+WATERS = pytest.mark.parametrize(
+    "model", [water(grid(), side) for grid in (plane, globe) for side in SLIPS],
+    ids=[f"{grid}-{type(side).__name__}" for grid in ("plane", "globe") for side in SLIPS],
+)  # fmt: skip
+
+
+@jit
+def accelerations(dynamics, state):
+    """[(du/dt, dv/dt) of each term], and the mass that each face moves, h area: all (ny, nx)."""
+    equations = dynamics.prepare()
+    flow, g = equations.flow(state.u, state.v, state.eta, 0.0), equations.geometry
+    masses = (mean_x(flow.h) * g.area_u * g.moving_u).interior, (mean_y(flow.h) * g.area_v * g.moving_v).interior
+    each = [term(flow, 0.0) for term in equations.terms]
+    return [((u * g.moving_u).interior, (v * g.moving_v).interior) for u, v in each], masses
+
+
+def forces(model, state):
+    each, masses = accelerations(model.dynamics(2), state)
+    return {type(term): tuple(map(np.asarray, force)) for term, force in zip(TERMS, each)}, tuple(map(np.asarray, masses))
+
+
+def work(masses, force, state):
+    """(sum of mass u . force, the sum of its absolute terms)."""
+    parts = [m * f * np.asarray(w) for m, f, w in zip(masses, force, (state.u, state.v))]
+    return sum(p.sum() for p in parts), sum(np.abs(p).sum() for p in parts)
+
+
+@WATERS
+def test_no_term_ever_gives_energy_to_a_random_flow(model):
+    for seed in range(4):
+        state = random_state(model, seed)
+        found, masses = forces(model, state)
+        for term, force in found.items():
+            done, absolute = work(masses, force, state)
+            assert done < -1e-3 * absolute, term.__name__
+
+
+@WATERS
+def test_viscosity_is_self_adjoint_where_mass_weighs(model):
+    one, other = random_state(model, 1), random_state(model, 2)
+    other = model.state(other.u, other.v, one.eta)
+    (first, masses), (second, _) = forces(model, one), forces(model, other)
+    for term in SYMMETRIC:
+        (there, absolute), (back, _) = work(masses, first[term], other), work(masses, second[term], one)
+        assert abs(there - back) < 1e-12 * absolute, term.__name__
+
+
+def test_viscosity_keeps_momentum():
+    grid = plane(periodic="xy")
+    model = sw.ShallowWater(grid, rough(grid, islands=0.0), dissipation=TERMS)
+    found, masses = forces(model, random_state(model))
+    for term in (sw.Laplacian, sw.Biharmonic):
+        for mass, force in zip(masses, found[term]):
+            assert abs((mass * force).sum()) < 1e-12 * np.abs(mass * force).sum()
+
+
+@pytest.mark.parametrize("grid", (band(), globe()), ids=("band", "globe"))
+def test_solid_body_rotation_on_the_sphere_feels_no_viscosity(grid):
+    model = sw.ShallowWater(grid, 1000.0, dissipation=TERMS)
+    turning = lambda x, y: 20.0 * np.cos(np.deg2rad(y)) + 0 * x  # noqa: E731
+    sheared = lambda x, y: 20.0 * np.cos(np.deg2rad(y)) ** 2 + 0 * x  # noqa: E731
+    inside = slice(None) if grid.periodic_x else slice(3, -3)  # walls stop the flow
+    (still, _), (felt, _) = (forces(model, model.state(u=u)) for u in (turning, sheared))
+    for term in (sw.Laplacian, sw.Biharmonic):
+        none, some = (max(np.abs(x[:, inside]).max() for x in found[term]) for found in (still, felt))
+        assert none < 1e-10 * some, term.__name__
+
+
+@pytest.mark.parametrize("term, power", ((sw.Laplacian(1e3), 2), (sw.Biharmonic(1e11), 4)), ids=("laplacian", "biharmonic"))
+def test_a_shear_flow_decays_at_the_discrete_rate(term, power):
+    """exp(- nu K^2 t), or K^4, with K = 2 / dy sin(l dy / 2); along x and along y alike."""
+    grid = sw.CartesianGrid(10, 10, (0.0, 1e5), (0.0, 1e5), "xy")
+    model = sw.ShallowWater(grid, 1000.0, dissipation=(term,))
+    K = 2 / 1e4 * np.sin(2 * np.pi / 10)
+    wave = lambda y: np.sin(4 * np.pi * y / 1e5)  # noqa: E731
+    for start in (model.state(u=lambda x, y: wave(y) + 0 * x), model.state(v=lambda x, y: wave(x) + 0 * y)):
+        state, _ = march(model, sw.RK4(50.0), start, 100)
+        left = np.exp(-term.viscosity * K**power * 5000.0)
+        np.testing.assert_allclose(state.u, left * start.u, atol=1e-9)
+        np.testing.assert_allclose(state.v, left * start.v, atol=1e-9)
+        assert left < 0.99
+
+
+def test_drag_slows_a_uniform_flow_as_its_formula_says():
+    grid = plane(6, 5, "xy")
+    model = sw.ShallowWater(grid, 40.0, gravity=9.81, dissipation=TERMS)
+    found, _ = forces(model, model.state(u=3.0, v=4.0))
+    rates = {sw.LinearDrag: 1e-5, sw.QuadraticDrag: 2e-3 * 5 / 40, sw.ManningDrag: 9.81 * 0.03**2 * 5 / 40 ** (4 / 3)}
+    for term, rate in rates.items():
+        np.testing.assert_allclose(found[term][0], -3.0 * rate, rtol=1e-12)
+        np.testing.assert_allclose(found[term][1], -4.0 * rate, rtol=1e-12)

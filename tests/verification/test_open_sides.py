@@ -1,0 +1,88 @@
+"""Waves leave through open sides, and what lies outside comes in."""
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.parallel.halo import SIDES
+
+from .cases import march, plane, rough, random_state
+
+H, G, DX, N = 1000.0, 9.81, 1e4, 60
+C = np.sqrt(G * H)
+FLATHER = lambda *sides: (sw.Flather(sides=sides),)  # noqa: E731
+SPONGE = lambda *sides, rate: sw.Sponge(sides=sides, width=15 * DX, rate=rate * C / (15 * DX))  # noqa: E731
+
+
+def returned(side, boundaries, stepper):
+    """The share of a pulse, 8 cells wide, that comes back from `side` at normal incidence."""
+    along_x, sign = side in ("west", "east"), 1.0 if side in ("east", "north") else -1.0
+    shape = (N, 4) if along_x else (4, N)
+    grid = sw.CartesianGrid(*shape, (0.0, shape[0] * DX), (0.0, shape[1] * DX), "y" if along_x else "x")
+    model = sw.ShallowWater(grid, H, gravity=G, boundaries=boundaries)
+    pulse = lambda x, y: 0.1 * np.exp(-((((x if along_x else y) / DX - N / 2) / 8) ** 2)) + 0 * (x + y)  # noqa: E731
+    flow = lambda x, y: sign * C / H * pulse(x, y)  # noqa: E731
+    start = model.state(eta=pulse, **{"u" if along_x else "v": flow})
+    steps = round(0.95 * N * DX / C / stepper.dt)  # there and almost back
+    state, _ = march(model, stepper, start, steps)
+    return float(np.abs(state.eta).max()) / 0.1
+
+
+BOTH = {"west": ("west", "east"), "east": ("west", "east"), "south": ("south", "north"), "north": ("south", "north")}
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_less_than_five_percent_comes_back_from_flather(side):
+    assert returned(side, FLATHER(*BOTH[side]), sw.ForwardBackward(50.0)) < 0.03
+
+
+@pytest.mark.parametrize("side", ("west", "north"))
+def test_less_than_two_percent_comes_back_from_a_sponge_before_a_wall(side):
+    assert returned(side, (SPONGE(*BOTH[side], rate=10.0),), sw.ForwardBackward(50.0)) < 0.02
+
+
+@pytest.mark.parametrize("side", ("east", "south"))
+def test_less_than_two_percent_comes_back_from_a_sponge_before_flather(side):
+    boundaries = (*FLATHER(*BOTH[side]), SPONGE(*BOTH[side], rate=5.0))
+    assert returned(side, boundaries, sw.ForwardBackward(50.0)) < 0.02
+
+
+@pytest.mark.parametrize("stepper", (sw.AB2(20.0), sw.RK4(80.0)), ids=lambda s: type(s).__name__)
+def test_every_stepper_lets_waves_out(stepper):
+    assert returned("east", FLATHER("west", "east"), stepper) < 0.05
+
+
+def test_a_wall_sends_everything_back():
+    """So the tests above measure what they say."""
+    assert returned("east", (), sw.ForwardBackward(50.0)) > 0.9
+
+
+def test_a_basin_fills_to_the_level_outside():
+    grid = plane(12, 10)
+    model = sw.ShallowWater(grid, rough(grid), boundaries=(sw.Flather(elevation=0.5), sw.Sponge(
+        sides="west", width=4e4, rate=1e-3, elevation=0.5)), dissipation=(sw.LinearDrag(1e-4),))  # fmt: skip
+    state, _ = march(model, sw.ForwardBackward(60.0), model.at_rest(), 3000)
+    np.testing.assert_allclose(state.eta, 0.5 * model.wet, atol=1e-3)
+
+
+@pytest.mark.parametrize("axis, sides", (("x", ("west", "east")), ("y", ("south", "north"))))
+def test_a_flow_from_outside_passes_through(axis, sides):
+    """Into the west (south) and out of the east (north) side: velocities count towards the outside."""
+    grid = plane(8, 8, "y" if axis == "x" else "x")
+    along = lambda x, y: np.where((x if axis == "x" else y) < 4e4, -0.3, 0.3) + 0 * (x + y)  # noqa: E731
+    model = sw.ShallowWater(grid, 100.0, boundaries=(sw.Flather(sides=sides, velocity=along),), dissipation=(sw.LinearDrag(1e-5),))
+    state, _ = march(model, sw.ForwardBackward(100.0), model.at_rest(), 2000)
+    flow = np.asarray(state.u)[:, :-1] if axis == "x" else np.asarray(state.v)[:-1]
+    np.testing.assert_allclose(flow, 0.3, rtol=0.02)
+
+
+@pytest.mark.parametrize("stepper", (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0)),
+                         ids=lambda s: type(s).__name__)  # fmt: skip
+def test_corners_that_radiate_both_ways_stay_bounded_at_the_limit(stepper):
+    import dataclasses
+
+    grid = plane()
+    model = sw.ShallowWater(grid, H, linear=True, boundaries=(sw.Flather(), sw.Sponge(width=4e4, rate=5e-3)))
+    longest = sw.limits(model, stepper)[0]
+    assert longest.name == "open sides"
+    state, _ = march(model, dataclasses.replace(stepper, dt=longest.dt), random_state(model), 1000)
+    assert np.abs(state.eta).max() < 0.1
