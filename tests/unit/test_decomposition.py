@@ -1,0 +1,77 @@
+"""Tiles cover the grid once, differ by at most one cell, and are cut where the cut is shortest."""
+import itertools
+
+import numpy as np
+import pytest
+
+from swmodel.parallel import Decomposition, TileError, best_layout
+
+SHAPES, LAYOUTS = ((11, 13), (6, 7), (4, 9)), ((1, 1), (2, 3), (3, 2), (4, 1), (1, 5), (4, 4))
+
+
+@pytest.mark.parametrize("shape, layout", list(itertools.product(SHAPES, LAYOUTS)))
+def test_tiles_cover_the_grid_exactly_once_and_differ_by_at_most_one(shape, layout):
+    parts = Decomposition(shape, layout)
+    covered = np.zeros(shape, int)
+    tiles = [parts.tile(rank) for rank in range(parts.size)]
+    for tile in tiles:
+        covered[tile.slices] += 1
+    assert (covered == 1).all()
+    for k in range(2):
+        sizes = [tile.shape[k] for tile in tiles]
+        assert max(sizes) - min(sizes) <= 1
+        along = sizes[:: layout[1]] if k == 0 else sizes[: layout[1]]
+        assert along == sorted(along, reverse=True)
+
+
+def test_ranks_are_numbered_along_x_first():
+    parts = Decomposition((4, 9), (2, 3))
+    assert [parts.coordinates(rank) for rank in range(6)] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert parts.tile(4).slices == (slice(2, 4), slice(3, 6))
+
+
+@pytest.mark.parametrize("ranks", (1, 2, 4, 6, 12))
+@pytest.mark.parametrize("shape", ((100, 30), (30, 100), (64, 64), (7, 50)))
+def test_the_best_layout_cuts_the_least(shape, ranks):
+    cut = lambda py, px: (py - 1) * shape[1] + (px - 1) * shape[0]  # noqa: E731
+    possible = [(p, ranks // p) for p in range(1, ranks + 1) if ranks % p == 0 and p <= shape[0] and ranks // p <= shape[1]]
+    assert cut(*best_layout(shape, ranks)) == min(cut(*layout) for layout in possible)
+
+
+def test_long_rows_are_kept_where_cuts_tie():
+    assert best_layout((40, 40), 2) == (2, 1)
+
+
+def test_more_ranks_than_cells_are_refused_with_the_most_possible():
+    with pytest.raises(TileError, match="use at most 12 ranks"):
+        best_layout((3, 4), 13)
+    with pytest.raises(TileError, match="at least 2 x 2 cells; use at most 6 ranks"):
+        best_layout((4, 6), 7, halo=2)
+    with pytest.raises(TileError, match="5 tiles along y, where the grid has 4 cells"):
+        Decomposition((4, 6), (5, 1))
+
+
+def test_a_tile_thinner_than_the_halo_is_refused_with_the_most_ranks_possible():
+    parts = Decomposition((8, 10), (4, 2))
+    parts.check_halo(2)
+    with pytest.raises(TileError, match=r"tiles of 5 x 2 cells, thinner than the halo of 3; use at most 6 ranks \(no more than 2 along y and 3"):
+        parts.check_halo(3)
+
+
+def test_a_grid_thinner_than_the_halo_is_refused():
+    with pytest.raises(TileError, match="the grid has 1 cells along y, fewer than the halo of 2"):
+        Decomposition((1, 10), (1, 1)).check_halo(2)
+
+
+def test_a_tile_is_cut_with_what_lies_beyond_each_edge():
+    whole = np.arange(20.0).reshape(4, 5)
+    tile = Decomposition((4, 5), (2, 1)).tile(1)
+    np.testing.assert_array_equal(tile.cut(whole, 0, 0, 0), whole[2:])
+    wrapped = tile.cut(whole, 1, "wrap", "wrap")
+    np.testing.assert_array_equal(wrapped, np.pad(whole, 1, mode="wrap")[2:6])
+    mixed = tile.cut(whole, 2, ("edge", 7.0), (-1.0, "edge"))
+    np.testing.assert_array_equal(mixed[:4, 2:-2], whole)
+    np.testing.assert_array_equal(mixed[4:, 2:], 7.0)
+    np.testing.assert_array_equal(mixed[:, :2], -1.0)
+    np.testing.assert_array_equal(mixed[:4, -2:], whole[:, [-1, -1]])
+    np.testing.assert_array_equal(tile.cut(np.stack([whole, -whole]), 1, 0, "wrap")[1, 1:3, 1:-1], -whole[2:])

@@ -1,0 +1,66 @@
+"""Fields refuse what makes no sense on a C-grid, and the table of variables is complete."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from swmodel import diagnostics
+from swmodel.fields import VARIABLES, WHOLE, Field, FieldError, HaloError
+
+
+def field(position="h", halo=(2, 2, 2, 2), rows=8, columns=9):
+    return Field(jnp.arange(rows * columns, dtype=float).reshape(rows, columns), position, halo)
+
+
+@pytest.mark.parametrize("operation", ("__add__", "__sub__", "__mul__", "__truediv__"))
+def test_fields_of_different_positions_do_not_meet(operation):
+    with pytest.raises(FieldError, match="at 'h' met one at 'u'; move one of them first"):
+        getattr(field("h"), operation)(field("u"))
+
+
+def test_arithmetic_crops_to_the_halo_that_both_have():
+    wide, narrow = field(halo=(2, 2, 2, 2)), field(halo=(1, 2, 0, 1), rows=5, columns=8)
+    total = wide + narrow
+    assert total.halo == (1, 2, 0, 1)
+    np.testing.assert_array_equal(total.data, wide.data[2:-1, 1:] + narrow.data)
+
+
+def test_numbers_act_on_either_side():
+    f = field()
+    np.testing.assert_array_equal((2.0 - f).data, 2.0 - f.data)
+    np.testing.assert_array_equal((f - 2.0).data, f.data - 2.0)
+    np.testing.assert_array_equal((1.0 / (f + 1.0)).data, 1.0 / (f.data + 1.0))
+    np.testing.assert_array_equal((3.0 * f).data, (f * 3.0).data)
+    np.testing.assert_array_equal((-f).data, -f.data)
+
+
+def test_a_column_has_no_end_along_x():
+    column = Field(jnp.arange(8.0)[:, None], "h", (WHOLE, WHOLE, 2, 2))
+    total = field(halo=(1, 3, 2, 1), rows=7) * column
+    assert total.halo == (1, 3, 2, 1)
+    np.testing.assert_array_equal(total.data, field(rows=7).data * np.arange(7.0)[:, None])
+
+
+def test_the_interior_is_the_tile_itself():
+    np.testing.assert_array_equal(field().interior, field().data[2:-2, 2:-2])
+
+
+def test_halo_cannot_be_made_from_nothing():
+    with pytest.raises(HaloError, match="cannot have halo"):
+        field(halo=(1, 1, 1, 1)).crop((2, 1, 1, 1))
+
+
+def test_a_stencil_beyond_the_halo_is_an_error_when_the_interior_is_asked_for():
+    with pytest.raises(HaloError, match="reached 1 beyond the halo"):
+        field(halo=(1, 1, -1, 0)).interior
+
+
+def test_fields_are_pytrees_that_keep_their_place():
+    f = jax.jit(lambda f: f)(field("q"))
+    assert (f.position, f.halo) == ("q", (2, 2, 2, 2))
+
+
+def test_the_table_says_what_files_need_of_every_diagnostic():
+    assert set(diagnostics.FIELDS) <= set(VARIABLES)
+    for name, row in VARIABLES.items():
+        assert row.name == name and row.position in "huvq" and row.units and row.long_name

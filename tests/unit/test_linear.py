@@ -1,0 +1,146 @@
+"""Every linear piece and its declared transpose are each other's adjoint, however JAX takes them."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from swmodel import operators
+from swmodel.parallel import SerialCommunicator
+from swmodel.linear import linear_pair
+
+SHAPE = (3, 5, 6)
+PAIRS = {
+    "low": lambda x, axis: jax.lax.slice_in_dim(x, 0, x.shape[axis] - 1, axis=x.ndim + axis),
+    "high": lambda x, axis: jax.lax.slice_in_dim(x, 1, x.shape[axis], axis=x.ndim + axis),
+    "difference": lambda x, axis: jnp.diff(x, axis=axis),
+    "pair_sum": lambda x, axis: PAIRS["low"](x, axis) + PAIRS["high"](x, axis),
+}
+EACH = pytest.mark.parametrize("name", PAIRS)
+AXES = pytest.mark.parametrize("axis", (-1, -2))
+
+
+def random(shape, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape))
+
+
+def assert_adjoint(function, x, seed=1):
+    """<function(x), y> = <x, transpose(y)>, and the tangent is the function itself."""
+    y = random(jax.eval_shape(function, x).shape, seed)
+    out, pull = jax.vjp(function, x)
+    (back,) = pull(y)
+    scale = float(jnp.linalg.norm(out.ravel()) * jnp.linalg.norm(y.ravel()))
+    assert abs(float(jnp.vdot(out, y) - jnp.vdot(x, back))) < 1e-14 * scale
+    (transposed,) = jax.linear_transpose(function, x)(y)
+    np.testing.assert_array_equal(transposed, back)
+    value, tangent = jax.jvp(function, (x,), (2.0 * x,))
+    np.testing.assert_array_equal(value, out)
+    np.testing.assert_allclose(tangent, 2.0 * out, rtol=1e-15)
+
+
+@EACH
+@AXES
+def test_operators_are_what_their_names_say_and_adjoint_to_their_transposes(name, axis):
+    function = lambda x: getattr(operators, name)(x, axis=axis)  # noqa: E731
+    x = random(SHAPE)
+    np.testing.assert_array_equal(function(x), PAIRS[name](x, axis))
+    assert_adjoint(function, x)
+
+
+@EACH
+@AXES
+def test_operators_batch_over_any_axis_and_differentiate_twice(name, axis):
+    function = lambda x: getattr(operators, name)(x, axis=axis)  # noqa: E731
+    plain = lambda x: PAIRS[name](x, axis)  # noqa: E731
+    x = random(SHAPE)
+    for batch in (0, 1, 2):
+        moved = jnp.moveaxis(x, 0, batch)
+        np.testing.assert_array_equal(jax.vmap(function, in_axes=batch)(moved), plain(x))
+    assert_adjoint(jax.vmap(function), x)
+    cubic = lambda f: lambda x: jnp.sum(f(x) ** 3)  # noqa: E731
+    curvature = lambda f: jax.grad(lambda x: jnp.vdot(jax.grad(cubic(f))(x), x))(x)  # noqa: E731
+    np.testing.assert_allclose(curvature(function), curvature(plain), rtol=1e-13, atol=1e-13)
+
+
+def test_a_wrong_transpose_would_be_found():
+    twice, _ = linear_pair("wrong_for_this_test", lambda x: 2.0 * x, lambda y: 3.0 * y)
+    with pytest.raises(AssertionError):
+        assert_adjoint(twice, random((4,)))
+
+
+class Stacked(SerialCommunicator):
+    """A mesh of 2 x 3 ranks in one array, whose first axis counts them: the verbs without messages."""
+
+    size, layout = 6, (2, 3)
+
+    def _mesh(self, x):
+        return x.reshape(*self.layout, *x.shape[1:])
+
+    def _along(self, function, x, axis):
+        """`function` (of an array and its axis) along the mesh axis, or along both."""
+        meshed = self._mesh(x)
+        return function(meshed, (0, 1) if axis is None else {"y": 0, "x": 1}[axis]).reshape(x.shape)
+
+    def _shift(self, x, axis, direction):
+        return self._along(lambda m, k: jnp.roll(m, direction, axis=k), x, axis)
+
+    def _all_to_all(self, x, axis):
+        return self._along(lambda m, k: jnp.swapaxes(m, k, m.ndim - 2), x, axis)
+
+    def _sum(self, x, axis, ordered):
+        return self._along(lambda m, k: jnp.broadcast_to(jnp.sum(m, axis=k, keepdims=True), m.shape), x, axis)
+
+    def _broadcast(self, x):
+        return jnp.broadcast_to(x[:1], x.shape)
+
+    def _only_on_root(self, x):
+        return jnp.zeros_like(x).at[0].set(jnp.sum(x, axis=0))
+
+
+MESH = Stacked()
+
+
+@pytest.mark.parametrize("axis, direction", [(a, d) for a in "xy" for d in (1, -1)])
+def test_shift_is_adjoint_to_the_shift_back(axis, direction):
+    assert_adjoint(lambda x: MESH.shift(x, axis, direction), random((6, 4)))
+
+
+@pytest.mark.parametrize("axis, ranks", (("x", 3), ("y", 2)))
+def test_all_to_all_is_adjoint_to_its_inverse(axis, ranks):
+    x = random((6, ranks, 4))
+    assert_adjoint(lambda x: MESH.all_to_all(x, axis), x)
+    np.testing.assert_array_equal(MESH.all_to_all(MESH.all_to_all(x, axis), axis), x)
+
+
+def test_broadcast_is_adjoint_to_the_sum_on_the_root():
+    assert_adjoint(MESH.broadcast, random((6, 4)))
+
+
+@pytest.mark.parametrize("axis", (None, "x", "y"))
+def test_a_sum_passes_its_cotangent_on_and_a_replicated_value_sums_its_own(axis):
+    """Replicated values count once in dot products: so sum and `replicated` are adjoint to each other."""
+    x = random((6, 4))
+    same = MESH._sum(random((6, 4), 1), axis, False)  # one value along the axis
+    _, pull = jax.vjp(lambda x: MESH.sum(x, axis=axis), x)
+    np.testing.assert_array_equal(pull(same)[0], same)
+    _, pull = jax.vjp(lambda x: MESH.replicated(x, axis=axis), same)
+    np.testing.assert_allclose(pull(x)[0], MESH._sum(x, axis, False), rtol=1e-15)
+
+
+def test_the_gradient_through_a_deviation_from_the_mean_is_that_of_one_rank():
+    def loss(x):
+        mean = MESH.replicated(MESH.sum(x) / 6.0)
+        return jnp.sum((x - mean) ** 3)
+
+    x = random((6, 4))
+    whole = jax.grad(lambda x: jnp.sum((x - jnp.mean(x, axis=0, keepdims=True)) ** 3))(x)
+    np.testing.assert_allclose(jax.grad(loss)(x), whole, rtol=1e-12, atol=1e-13)
+
+
+def test_one_rank_alone_sends_nothing():
+    alone, x = SerialCommunicator(), random((4, 5))
+    verbs = (
+        lambda x: alone.shift(x, "x", 1), lambda x: alone.all_to_all(x, "y"), alone.sum, alone.replicated, alone.broadcast,
+    )  # fmt: skip
+    for verb in verbs:
+        assert not jax.make_jaxpr(verb)(x).eqns
+        assert_adjoint(verb, x)
