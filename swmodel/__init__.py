@@ -5,33 +5,47 @@
     simulation = sw.Simulation(model, model.at_rest(), sw.SSPRK3(dt=60.0))
     simulation.run(until=1 * day)
 
-The same script runs on many ranks: `mpirun -n 4 python script.py`.
+The same script runs on many ranks: `mpirun -n 4 python script.py`. Names are loaded when they are first used, so that
+`swmodel --help` does not wait for JAX.
 """
+import importlib
 import os
 
 # HDF5 reads it when it loads: files can then be opened while the run that writes them goes on.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
-from . import units  # noqa: E402
-from .dynamics.boundaries import Flather, Sponge
-from .dynamics.coriolis import BetaPlane, FPlane, RotatingSphere
-from .dynamics.dissipation import Biharmonic, Laplacian, LinearDrag, ManningDrag, QuadraticDrag
-from .dynamics.forcing import WindStress
-from .dynamics.momentum import ArakawaLamb, EnergyConserving, EnstrophyConserving
-from .dynamics.shallow_water import State
-from .grid import CartesianGrid, SphericalGrid
-from .integrate import integrate
-from .model import BottomMotion, FreeSlip, NoSlip, ShallowWater
-from .regrid import Records
-from .simulation import Simulation
-from .stability import largest_time_step, limits
-from .time_steppers import AB2, AB3, RK4, SSPRK3, ForwardBackward
-from .version import VERSION as __version__
+_HOMES = {
+    "dynamics.boundaries": ("Flather", "Sponge"),
+    "dynamics.coriolis": ("BetaPlane", "FPlane", "RotatingSphere"),
+    "dynamics.dissipation": ("Biharmonic", "Laplacian", "LinearDrag", "ManningDrag", "QuadraticDrag"),
+    "dynamics.forcing": ("WindStress",),
+    "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),
+    "dynamics.shallow_water": ("State",),
+    "grid": ("CartesianGrid", "SphericalGrid"),
+    "integration": ("integrate",),
+    "model": ("BottomMotion", "FreeSlip", "NoSlip", "ShallowWater"),
+    "regrid": ("Records",),
+    "simulation": ("Simulation",),
+    "stability": ("largest_time_step", "limits"),
+    "time_steppers": ("AB2", "AB3", "RK4", "SSPRK3", "ForwardBackward"),
+    "version": ("VERSION",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "AB2", "AB3", "ArakawaLamb", "BetaPlane", "Biharmonic", "BottomMotion", "CartesianGrid", "EnergyConserving",
-    "EnstrophyConserving", "FPlane", "Flather", "ForwardBackward", "FreeSlip", "Laplacian", "LinearDrag",
-    "ManningDrag", "NoSlip", "QuadraticDrag", "RK4", "Records", "RotatingSphere", "SSPRK3", "ShallowWater",
-    "Simulation", "SphericalGrid", "Sponge", "State", "WindStress", "__version__", "integrate", "largest_time_step",
-    "limits", "units",
-]  # fmt: skip
+__all__ = [*_HOME_OF, "units"]
+
+
+def __getattr__(name):
+    if name == "__version__":
+        name = "VERSION"
+    if name == "units":
+        return importlib.import_module(".units", __name__)
+    if name not in _HOME_OF:
+        raise AttributeError(f"swmodel has no {name!r}; it has {', '.join(sorted(__all__))}.")
+    value = getattr(importlib.import_module(f".{_HOME_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -15,7 +15,7 @@ import numpy as np
 from . import stability
 from .compilation import jit
 from .errors import BlowUp, ConfigError, Interrupted
-from .integrate import one_step
+from .integration import one_step
 from .monitors import Gauges, Health, Maxima
 from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
 from .pytrees import pytree, replace
