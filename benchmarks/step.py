@@ -26,7 +26,7 @@ def program(stepper, cells, steps, options):
     model = sw.ShallowWater(
         grid, 4000.0, coriolis=sw.BetaPlane(1e-4, 2e-11), dissipation=sw.Laplacian(10.0), dtype="float32"
     )
-    state = model.state(eta=lambda x, y: np.exp(-((x - length / 3) ** 2 + (y - length / 2) ** 2) / 1e10))
+    state = model.state(eta=lambda x, y: np.cos(7 * np.pi * x / length) * np.cos(3 * np.pi * y / length))
     dynamics = model.dynamics(model.halo(stepper))
     begin = time.perf_counter()
     compiled = jax.jit(sw.integrate, static_argnums=3, compiler_options=options)

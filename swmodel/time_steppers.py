@@ -62,6 +62,16 @@ def _combine(state, dt, weights, tendencies):
     return jax.tree.map(sum_of, state, *tendencies)
 
 
+def _stages(stage, start, table):
+    """The stages of a Runge-Kutta step as a loop over the rows of its table.
+
+    Written out, XLA would fuse each stage into the next and compute the earlier ones again for every neighbour: ten
+    times the work, and a program as many times longer to compile.
+    """
+    dtype = jax.tree.leaves(start)[0].dtype
+    return jax.lax.scan(stage, start, jnp.asarray(table, dtype))[0]
+
+
 @pytree
 class AB2(TimeStepper):
     """Adams-Bashforth of second order, damped by `epsilon`; the first step is Euler's.
@@ -121,11 +131,17 @@ class SSPRK3(TimeStepper):
     order = 3
 
     def step(self, equations, state, history, step):
-        dt = self.dt
-        first = state + dt * equations.tendency(state, step)
-        second = 0.75 * state + 0.25 * (first + dt * equations.tendency(first, step + 1.0))
-        third = second + dt * equations.tendency(second, step + 0.5)
-        return (1.0 / 3.0) * state + (2.0 / 3.0) * third, history
+        def advanced(now, slope, kept, new):
+            return kept * state + new * (now + self.dt * slope)
+
+        def stage(carry, weights):
+            kept, new, at = weights
+            now = advanced(*carry, kept, new)
+            return (now, equations.tendency(now, step + at)), None
+
+        flat = jax.tree.map(jnp.zeros_like, state)
+        last = _stages(stage, (state, flat), [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.75, 0.25, 0.5]])
+        return advanced(*last, 1.0 / 3.0, 2.0 / 3.0), history
 
 
 @pytree
@@ -142,12 +158,14 @@ class RK4(TimeStepper):
     order = 4
 
     def step(self, equations, state, history, step):
-        dt = self.dt
-        k1 = equations.tendency(state, step)
-        k2 = equations.tendency(state + (0.5 * dt) * k1, step + 0.5)
-        k3 = equations.tendency(state + (0.5 * dt) * k2, step + 0.5)
-        k4 = equations.tendency(state + dt * k3, step + 1.0)
-        return state + (dt / 6.0) * (k1 + 2.0 * k2 + 2.0 * k3 + k4), history
+        def stage(carry, weights):
+            slope, total = carry
+            reach, share = weights
+            slope = equations.tendency(state + (self.dt * reach) * slope, step + reach)
+            return (slope, total + (self.dt * share) * slope), None
+
+        flat = jax.tree.map(jnp.zeros_like, state)
+        return _stages(stage, (flat, state), [[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])[1], history
 
 
 @pytree
