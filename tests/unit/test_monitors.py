@@ -1,0 +1,150 @@
+"""What is watched at every step: gauges, maxima and arrivals, and the health of the run."""
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.errors import ConfigError
+from swmodel.monitors import Gauges, Health, Maxima
+from swmodel.parallel import Decomposition
+
+PLANE = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
+
+
+def read(model, points, function):
+    eta = function(*model.grid.coordinates("h")) * model.wet
+    return np.asarray(Gauges.at(points, model).read(jnp.asarray(eta)))
+
+
+def test_gauges_are_exact_for_linear_elevations():
+    model = sw.ShallowWater(PLANE, 100.0)
+    rng = np.random.default_rng(0)
+    points = {str(k): (x, y) for k, (x, y) in enumerate(zip(rng.uniform(5e3, 7.5e4, 20), rng.uniform(5e3, 5.5e4, 20)))}
+    plane = lambda x, y: 1.0 + 3e-5 * x - 2e-5 * y  # noqa: E731
+    np.testing.assert_allclose(read(model, points, plane), [plane(*p) for p in points.values()], rtol=1e-12)
+
+
+def test_gauges_between_the_last_centre_and_the_wall_take_the_last_centre():
+    model = sw.ShallowWater(PLANE, 100.0)
+    np.testing.assert_allclose(read(model, {"corner": (0.0, 0.0)}, lambda x, y: x + y), 1e4)
+    np.testing.assert_allclose(read(model, {"corner": (8e4, 6e4)}, lambda x, y: x + y), 13e4)
+
+
+def test_gauges_see_wet_cells_alone():
+    depth = np.full((6, 8), 100.0)
+    depth[2, 3] = 0.0
+    model = sw.ShallowWater(PLANE, depth)
+    np.testing.assert_allclose(read(model, {"coast": (3.9e4, 2.9e4)}, lambda x, y: 2.0 + 0 * (x + y)), 2.0, rtol=1e-14)
+    shares = {(2, 4): 0.4 * 0.6, (3, 3): 0.6 * 0.4, (3, 4): 0.4 * 0.4}  # the rest is land
+    eta = np.random.default_rng(1).random((6, 8))
+    found = read(model, {"coast": (3.9e4, 2.9e4)}, lambda x, y: eta)
+    np.testing.assert_allclose(found, sum(w * eta[c] for c, w in shares.items()) / sum(shares.values()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("longitude", (179.5, -180.0, 180.0, -179.5, 539.5))
+def test_gauges_find_their_place_across_the_date_line(longitude):
+    grid = sw.SphericalGrid(20, 6, (170.0, 190.0), (0.0, 6.0))
+    found = read(sw.ShallowWater(grid, 100.0), {"g": (longitude, 2.0)}, lambda x, y: x + 0 * y)
+    np.testing.assert_allclose(found, 170.0 + (longitude - 170.0) % 360.0, rtol=1e-13)
+
+
+def test_gauges_lie_between_the_last_and_the_first_cell_of_a_turn():
+    grid = sw.SphericalGrid(12, 6, (-180.0, 180.0), (0.0, 6.0))
+    model = sw.ShallowWater(grid, 100.0)
+    eta = np.zeros((6, 12))
+    eta[:, 0], eta[:, -1] = 1.0, 3.0
+    found = read(model, {"seam": (180.0, 3.0), "west": (-172.5, 3.0), "east": (172.5, 3.0)}, lambda x, y: eta)
+    np.testing.assert_allclose(found, [2.0, 1.5, 2.5], rtol=1e-12)
+
+
+def test_every_tile_has_its_share_of_a_gauge():
+    """The sum over the tiles is the elevation, and a tile without the gauge has weights of zero."""
+    whole = sw.ShallowWater(PLANE, 100.0)
+    points = {"a": (4.1e4, 3.2e4), "b": (6.9e4, 0.2e4)}
+    eta, total = np.random.default_rng(2).random((6, 8)), 0.0
+    for rank in range(6):
+        tile = Decomposition((6, 8), (2, 3)).tile(rank)
+        part = sw.ShallowWater(PLANE, 100.0)
+        part.tile = tile
+        total = total + np.asarray(Gauges.at(points, part).read(jnp.asarray(eta[tile.slices])))
+    np.testing.assert_allclose(total, np.asarray(Gauges.at(points, whole).read(jnp.asarray(eta))), rtol=1e-14)
+
+
+def test_all_gauges_that_cannot_be_are_named_at_once():
+    depth = np.full((6, 8), 100.0)
+    depth[:3, :3] = 0.0
+    with pytest.raises(ConfigError) as raised:
+        Gauges.at({"inland": (1e4, 1e4), "sea": (5e4, 5e4), "far": (9e4, 1e4)}, sw.ShallowWater(PLANE, depth))
+    first, second = raised.value.mistakes
+    assert "'inland'" in first and "no water around it" in first
+    assert "'far'" in second and "outside the grid, which spans 0 to 80000" in second
+
+
+def test_maxima_and_arrivals_count_the_first_state_and_every_step():
+    maxima = Maxima(jnp.asarray(0.1))
+    model = sw.ShallowWater(sw.CartesianGrid(2, 2, (0, 1), (0, 1)), 1.0)
+    series = [[[0.0, 0.3], [0.0, 0.05]], [[-0.2, 0.2], [0.0, 0.1]], [[0.5, 0.1], [0.0, 0.11]]]
+    states = [model.state(eta=np.array(eta)) for eta in series]
+    carry = maxima.start(states[0])
+    for step, state in enumerate(states[1:], start=1):
+        carry = maxima.update(carry, state, step)
+    np.testing.assert_allclose(carry["maximum"], np.max(series, axis=0))
+    np.testing.assert_array_equal(carry["arrival"], [[1, 0], [-1, 2]])
+
+
+def health(model, dt=1.0, **fields):
+    watch = Health.of(model, dt)
+    return [np.asarray(x).item() for x in watch.look(watch.start(), model.state(**fields), None, jnp.int32(20))]
+
+
+def at(row, column, value):
+    field = np.zeros((6, 8))
+    field[row, column] = value
+    return field
+
+
+@pytest.mark.parametrize(
+    "fields, thickness, courant",
+    [
+        ({"eta": at(2, 3, -9.5)}, 0.5, 0.0),
+        ({"u": at(2, 3, 1.2e4)}, 10.0, 1.2),
+        ({"v": at(2, 3, -1.2e4)}, 10.0, 1.2),
+        ({"u": at(2, 3, 6e3), "v": at(2, 3, 6e3)}, 10.0, 1.2),
+        ({"eta": at(2, 3, np.nan)}, np.nan, 0.0),
+        ({"u": at(2, 3, np.inf)}, 10.0, np.inf),
+    ],
+)
+def test_illness_is_found_with_its_step_and_place(fields, thickness, courant):
+    step, place, h, cfl = health(sw.ShallowWater(PLANE, 10.0), **fields)
+    assert (step, place) == (20, 2 * 8 + 3)
+    np.testing.assert_allclose([h, cfl], [thickness, courant], rtol=1e-12)
+
+
+def test_a_sound_state_is_left_alone_and_land_is_never_thin():
+    depth = np.full((6, 8), 10.0)
+    depth[2, 3] = 0.0
+    assert health(sw.ShallowWater(PLANE, depth), u=at(1, 1, 9e3), eta=at(4, 4, -8.9))[0] == -1
+
+
+def test_the_linear_equations_know_no_thickness_and_no_speed():
+    model = sw.ShallowWater(PLANE, 10.0, linear=True)
+    assert health(model, u=at(1, 1, 9e9), eta=at(4, 4, -80.0))[0] == -1
+    assert health(model, eta=at(4, 4, np.nan))[0] == 20
+
+
+def test_the_first_illness_is_the_one_that_is_told():
+    model = sw.ShallowWater(PLANE, 10.0)
+    watch = Health.of(model, 1.0)
+    carry = watch.start()
+    for step, fields in ((10, {}), (20, {"eta": at(1, 2, -9.8)}), (30, {"u": at(0, 0, 9e9)})):
+        carry = watch.update(carry, model.state(**fields), None, jnp.int32(step))
+    assert [x.item() for x in carry[:2]] == [20, 10]
+    unseen = watch.update(watch.start(), model.state(eta=at(1, 2, -9.8)), None, jnp.int32(23))
+    assert unseen[0].item() == -1  # it looks every tenth step, and at the end of a chunk
+
+
+def test_a_sea_floor_that_rises_thins_the_water():
+    model = sw.ShallowWater(PLANE, 10.0)
+    watch = Health.of(model, 1.0)
+    carry = watch.look(watch.start(), model.at_rest(), jnp.asarray(at(1, 2, 9.5)), jnp.int32(10))
+    assert carry[0].item() == 10 and carry[2].item() == pytest.approx(0.5)

@@ -1,0 +1,135 @@
+"""Limits of the time step: those of the literature, where they are set, and that runs live below and die above them."""
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.compilation import jit
+from swmodel.integration import one_step
+from swmodel.stability import amplification, stable_interval, wave_amplification
+
+STEPPERS = (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0))
+EACH = pytest.mark.parametrize("stepper", STEPPERS, ids=lambda s: type(s).__name__)
+
+
+def plane(nx=8, ny=6, periodic=""):
+    return sw.CartesianGrid(nx, ny, (0.0, nx * 1e4), (0.0, ny * 1e4), periodic)
+
+
+@jit
+def _march(dynamics, stepper, state, steps):
+    equations = dynamics.prepare()
+    body = lambda k, c: one_step(equations, stepper, *c, k.astype(float))  # noqa: E731
+    return jax.lax.fori_loop(0, steps, body, (state, stepper.history(state)))[0]
+
+
+def march(model, stepper, state, steps):
+    return _march(model.dynamics(model.halo(stepper)), jax.tree.map(jnp.asarray, stepper), state, jnp.int32(steps))
+
+
+def limit_of(model, stepper, name, state=None):
+    return next(limit for limit in sw.limits(model, stepper, state) if limit.name == name)
+
+
+@pytest.mark.parametrize(
+    "kind, axis, interval",
+    [
+        (sw.RK4, "imaginary", 2.828), (sw.RK4, "real", 2.785), (sw.SSPRK3, "imaginary", 1.732), (sw.SSPRK3, "real", 2.512),
+        (sw.AB3, "imaginary", 0.723), (sw.AB3, "real", 6 / 11), (sw.ForwardBackward, "wave", 1.780),
+    ],
+)  # fmt: skip
+def test_intervals_are_those_of_the_literature(kind, axis, interval):
+    """Durran (2010), Numerical Methods for Fluid Dynamics; Shchepetkin & McWilliams (2005) for forward-backward."""
+    assert abs(stable_interval(kind, 0.0, axis) - interval) < 2e-3
+
+
+@EACH
+def test_the_amplification_is_that_of_the_exponential_for_small_steps(stepper):
+    damping = 0.1 * 1e-4 if isinstance(stepper, sw.AB2) else 0.0
+    assert amplification(stepper, 1e-2j) == pytest.approx(1.0 - damping, abs=1e-7)
+    assert amplification(stepper, -0.1) == pytest.approx(np.exp(-0.1), rel=3e-3)
+
+
+@EACH
+def test_waves_of_the_grid_live_below_the_limit_and_blow_up_above(stepper):
+    model = sw.ShallowWater(plane(6, 4, "xy"), 1000.0, linear=True)
+    j, i = np.indices(model.grid.shape)
+    checkers = model.state(eta=(-1.0) ** (i + j))
+    longest = limit_of(model, stepper, "gravity waves").dt
+    largest = {f: march(model, dataclasses.replace(stepper, dt=f * longest), checkers, 2000).eta for f in (0.98, 1.1)}
+    assert np.abs(largest[0.98]).max() < 2.0
+    assert not np.abs(largest[1.1]).max() < 1e6
+
+
+@EACH
+def test_a_drag_is_borne_below_its_limit_and_not_above(stepper):
+    model = sw.ShallowWater(plane(6, 4, "xy"), 1000.0, gravity=1e-9, dissipation=(sw.LinearDrag(1e-3),))
+    longest = limit_of(model, stepper, "LinearDrag").dt
+    left = {f: march(model, dataclasses.replace(stepper, dt=f * longest), model.state(u=1.0), 600).u for f in (0.98, 1.1)}
+    assert np.abs(left[0.98]).max() < 1.0
+    assert not np.abs(left[1.1]).max() < 1e3
+
+
+@pytest.mark.parametrize("side", (sw.FreeSlip(), sw.NoSlip()), ids=("free slip", "no slip"))
+@pytest.mark.parametrize("kind, viscosity", ((sw.Laplacian, 1e4), (sw.Biharmonic, 1e11)))
+def test_viscosity_is_borne_at_its_limit_over_the_roughest_bottom(kind, viscosity, side):
+    """A face of 20 m between corners of 2500 m decays a hundred times as fast as over a flat bottom."""
+    rng, grid = np.random.default_rng(0), plane(10, 9)
+    depth = np.where(rng.random(grid.shape) < 0.5, 20.0, 5000.0) * (rng.random(grid.shape) > 0.1)
+    model = sw.ShallowWater(grid, depth, gravity=1e-12, dissipation=(kind(viscosity),), side=side)
+    flat = sw.ShallowWater(grid, 1000.0, gravity=1e-12, dissipation=(kind(viscosity),), side=sw.FreeSlip())
+    longest = limit_of(model, sw.RK4(1.0), kind.__name__).dt
+    start = model.state(*(1e-3 * rng.standard_normal(grid.shape) for _ in "uv"))
+    for frac in (1.0, 0.2):
+        state = march(model, sw.RK4(frac * longest), start, 300)
+        assert np.abs(state.u).max() < 5e-3
+    power = 1 if kind is sw.Laplacian else 2
+    wanted = stable_interval(sw.RK4, 0.0, "real") / (viscosity * (8 / 1e8) ** power)
+    assert limit_of(flat, sw.RK4(1.0), kind.__name__).dt == pytest.approx(wanted, rel=1e-9)
+
+
+def test_the_limit_of_waves_is_that_of_the_deepest_water_and_says_where():
+    depth = np.full((6, 8), 100.0)
+    depth[4, 2] = 900.0
+    model = sw.ShallowWater(plane(), depth, gravity=10.0)
+    limit = limit_of(model, sw.RK4(1.0), "gravity waves")
+    assert limit.dt == pytest.approx(stable_interval(sw.RK4, 0.0, "wave") / (2 * np.sqrt(9000.0) * np.sqrt(2e-8)))
+    assert limit.place == (2.5e4, 4.5e4) and str(limit).endswith("at (25000, 45000)")
+
+
+def test_land_sets_no_limit():
+    depth = np.full((6, 8), 100.0)
+    depth[4, 2] = -9000.0
+    model = sw.ShallowWater(plane(), depth)
+    assert limit_of(model, sw.AB2(1.0), "gravity waves").dt == limit_of(sw.ShallowWater(plane(), 100.0), sw.AB2(1.0), "gravity waves").dt
+
+
+def test_rotation_flow_and_drag_set_theirs():
+    drags = (sw.LinearDrag(1e-4), sw.QuadraticDrag(1e-2), sw.ManningDrag(0.05))
+    model = sw.ShallowWater(plane(), 50.0, gravity=9.81, coriolis=sw.FPlane(-2e-4), dissipation=drags)
+    state, stepper = model.state(u=3.0, v=4.0), sw.RK4(1.0)
+    turning, damping = (stable_interval(sw.RK4, 0.0, axis) for axis in ("imaginary", "real"))
+    wanted = {
+        "Coriolis force": turning / 2e-4, "advection": turning / (7 / 1e4), "LinearDrag": damping / 1e-4,
+        "QuadraticDrag": damping / (1e-2 * 5 / 50), "ManningDrag": damping / (9.81 * 0.05**2 * 5 / 50 ** (4 / 3)),
+    }  # fmt: skip
+    for name, dt in wanted.items():
+        assert limit_of(model, stepper, name, state).dt == pytest.approx(dt, rel=1e-6), name
+    assert not [limit for limit in sw.limits(model, stepper) if limit.name in ("advection", "QuadraticDrag")]
+
+
+def test_limits_come_tightest_first_and_add_up():
+    model = sw.ShallowWater(plane(), 50.0, coriolis=sw.FPlane(1e-4), dissipation=(sw.LinearDrag(1e-3),))
+    found = sw.limits(model, sw.AB3(1.0))
+    assert [limit.dt for limit in found] == sorted(limit.dt for limit in found)
+    assert sw.largest_time_step(found) == pytest.approx(1 / sum(1 / limit.dt for limit in found))
+
+
+def test_cells_that_shrink_to_a_pole_set_the_limit_there():
+    grid = sw.SphericalGrid(36, 18, (0.0, 360.0), (-90.0, 90.0))
+    limit = limit_of(sw.ShallowWater(grid, 4000.0), sw.RK4(1.0), "gravity waves")
+    assert abs(limit.place[1]) == 85.0
+    assert wave_amplification(sw.RK4(1.0), 1.0) == amplification(sw.RK4(1.0), 1j)

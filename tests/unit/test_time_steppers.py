@@ -1,0 +1,143 @@
+"""Time steppers: their orders, their first steps, and their formulas, on one small nonlinear flow."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.compilation import jit
+from swmodel.integration import one_step
+from swmodel.time_steppers import Past
+
+GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4), "xy")
+MODEL = sw.ShallowWater(GRID, lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 6e4) + 0 * y, coriolis=sw.FPlane(2e-4))
+START = MODEL.state(
+    u=lambda x, y: np.sin(2 * np.pi * y / 5e4) + 0 * x, v=lambda x, y: 0.5 * np.cos(2 * np.pi * x / 6e4) + 0 * y,
+    eta=lambda x, y: np.sin(2 * np.pi * x / 6e4) * np.cos(2 * np.pi * y / 5e4),
+)  # fmt: skip
+DYNAMICS = MODEL.dynamics(2)
+LENGTH = 1920.0  # [s]
+ORDERS = {sw.AB2: 2, sw.AB3: 3, sw.SSPRK3: 3, sw.RK4: 4, sw.ForwardBackward: 2}
+EACH = pytest.mark.parametrize("kind", ORDERS, ids=lambda kind: kind.__name__)
+
+
+def stepper_of(kind, dt):
+    """AB2 without its damping, which is of first order."""
+    return jax.tree.map(jnp.asarray, kind(dt, epsilon=0.0) if kind is sw.AB2 else kind(dt))
+
+
+@jit
+def _march(dynamics, stepper, state, history, steps):
+    equations = dynamics.prepare()
+    body = lambda k, c: one_step(equations, stepper, *c, k.astype(float))  # noqa: E731
+    return jax.lax.fori_loop(0, steps, body, (state, history))
+
+
+def march(stepper, steps, state=START, history=None):
+    return _march(DYNAMICS, stepper, state, stepper.history(state) if history is None else history, jnp.int32(steps))
+
+
+@jit
+def tendency(dynamics, state):
+    return dynamics.prepare().tendency(state, 0.0)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """The state after `t` seconds (also before the start): RK4 with steps of 5 s."""
+    return lambda t: march(sw.RK4(jnp.asarray(5.0 * np.sign(t))), round(abs(t) / 5.0))[0]
+
+
+def primed(kind, dt, exact):
+    """The history of a scheme that has been running."""
+    before = [exact(-dt), exact(-2 * dt)]
+    if kind is sw.ForwardBackward:
+        return Past(jnp.int32(2), tuple(before))
+    slopes = tuple(tendency(DYNAMICS, state) for state in before)
+    return {sw.AB2: Past(jnp.int32(1), slopes[:1]), sw.AB3: Past(jnp.int32(2), slopes)}.get(kind, ())
+
+
+def error(state, wanted):
+    pieces = [np.asarray(a - b).ravel() for a, b in zip(*map(jax.tree.leaves, (state, wanted)))]
+    return np.sqrt(np.mean(np.concatenate(pieces) ** 2))
+
+
+@EACH
+def test_a_scheme_converges_at_its_order(kind, exact):
+    end, steps = exact(LENGTH), {sw.RK4: (24, 48)}.get(kind, (48, 96))
+    wrong = []
+    for n in steps:
+        dt = LENGTH / n
+        wrong.append(error(march(stepper_of(kind, dt), n, START, primed(kind, dt, exact))[0], end))
+    order = np.log2(wrong[0] / wrong[1])
+    assert ORDERS[kind] - 0.2 < order < ORDERS[kind] + 0.6
+    assert kind.order == ORDERS[kind]
+
+
+@pytest.mark.parametrize("kind", (sw.AB2, sw.AB3, sw.ForwardBackward), ids=lambda kind: kind.__name__)
+def test_the_first_steps_leave_second_order(kind, exact):
+    """What a fresh start changes of the end, against one with a history."""
+    left = []
+    for n in (96, 192):
+        stepper = stepper_of(kind, LENGTH / n)
+        fresh, running = march(stepper, n)[0], march(stepper, n, START, primed(kind, LENGTH / n, exact))[0]
+        left.append(error(fresh, running))
+    assert 1.8 < np.log2(left[0] / left[1]) < 2.2
+
+
+@EACH
+def test_the_first_step_is_that_of_euler_or_complete(kind):
+    """A history that is empty is not used, whatever it holds."""
+    stepper = stepper_of(kind, 10.0)
+    history = jax.tree.map(lambda x: x + 7.0 if x.ndim == 2 else x, stepper.history(START))
+    (clean, _), (dirty, _) = march(stepper, 1), march(stepper, 1, START, history)
+    for a, b in zip(*map(jax.tree.leaves, (clean, dirty))):
+        np.testing.assert_array_equal(a, b)
+    if kind in (sw.AB2, sw.AB3):
+        slope = tendency(DYNAMICS, START)
+        np.testing.assert_allclose(clean.u, START.u + 10.0 * slope.u, rtol=1e-13)
+
+
+def test_adams_bashforth_combines_the_slopes_with_its_weights():
+    states = [START, *(march(sw.RK4(jnp.asarray(10.0)), n)[0] for n in (1, 2))]
+    slopes = [tendency(DYNAMICS, state) for state in states]
+    stepper = sw.AB3(jnp.asarray(10.0))
+    found, history = march(stepper, 1, states[2], Past(jnp.int32(2), (slopes[1], slopes[0])))
+    wanted = states[2].eta + 10.0 / 12 * (23 * slopes[2].eta - 16 * slopes[1].eta + 5 * slopes[0].eta)
+    np.testing.assert_allclose(found.eta, wanted, rtol=1e-13)
+    np.testing.assert_allclose(history.values[1].eta, slopes[1].eta, rtol=0)
+    stepper = sw.AB2(jnp.asarray(10.0), jnp.asarray(0.1))
+    found, _ = march(stepper, 1, states[1], Past(jnp.int32(1), (slopes[0],)))
+    np.testing.assert_allclose(found.v, states[1].v + 10.0 * (1.6 * slopes[1].v - 0.6 * slopes[0].v), rtol=1e-13)
+
+
+def test_forward_backward_presses_with_the_new_elevation():
+    """AB3-AM4 of Shchepetkin & McWilliams (2005): the pressure in a flow at rest, three levels of elevation deep."""
+    rng, dt, g = np.random.default_rng(0), 10.0, 9.81
+    model = sw.ShallowWater(GRID, 100.0, gravity=g, linear=True)
+    eta = [rng.standard_normal(GRID.shape) for _ in range(3)]
+    now, *before = (model.state(eta=e) for e in eta)
+    stepper = sw.ForwardBackward(jnp.asarray(dt))
+    state, _ = _march(model.dynamics(2), stepper, now, Past(jnp.int32(2), tuple(before)), jnp.int32(1))
+    seen = (0.614 + 1 - 0.614 - 0.088 - 0.013) * eta[0] + 0.088 * eta[1] + 0.013 * eta[2]
+    np.testing.assert_allclose(state.eta, eta[0], rtol=1e-13)
+    np.testing.assert_allclose(state.u, -g * dt * (np.roll(seen, -1, axis=1) - seen) / 1e4, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(state.v, -g * dt * (np.roll(seen, -1, axis=0) - seen) / 1e4, rtol=1e-10, atol=1e-15)
+    moving = [model.state(u=rng.standard_normal(GRID.shape)) for _ in range(3)]
+    state, _ = _march(model.dynamics(2), stepper, moving[0], Past(jnp.int32(2), tuple(moving[1:])), jnp.int32(1))
+    b = 0.281105
+    u = (1.5 + b) * moving[0].u - (0.5 + 2 * b) * moving[1].u + b * moving[2].u
+    np.testing.assert_allclose(state.eta, -100.0 * dt * (u - np.roll(u, 1, axis=1)) / 1e4, rtol=1e-10, atol=1e-13)
+
+
+def test_derivatives_go_through_the_time_step():
+    """The state's derivative in dt is the tendency, for one step of Euler."""
+    slope = jax.jvp(lambda dt: march(sw.AB3(dt), 1)[0].eta, (jnp.asarray(10.0),), (jnp.asarray(1.0),))[1]
+    np.testing.assert_allclose(slope, tendency(DYNAMICS, START).eta, rtol=1e-10, atol=1e-15)
+
+
+@EACH
+@pytest.mark.parametrize("dt", (0.0, -5.0, float("nan")))
+def test_a_time_step_that_is_none_is_refused(kind, dt):
+    with pytest.raises(ValueError, match=f"{kind.__name__}: dt = .* is not a time step; give a positive number"):
+        kind(dt).check()
