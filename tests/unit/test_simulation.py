@@ -1,0 +1,268 @@
+"""A run: whole whatever it is cut into, stopped in time and with a reason, and gone on with bit for bit."""
+import os
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel.errors import BlowUp, ConfigError, Interrupted
+from swmodel.output.restart import read_restart
+from swmodel.pytrees import replace
+from swmodel.simulation import Simulation
+
+NX, NY = 8, 6
+GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))
+RNG = np.random.default_rng(5)
+DEPTH = np.where(RNG.random(GRID.shape) < 0.1, 0.0, 800.0 + 200.0 * RNG.random(GRID.shape))
+UPLIFT = RNG.random(GRID.shape)
+GAUGES = {"one": (3.3e4, 2.1e4), "two": (6.1e4, 4.7e4)}
+STEPPERS = (sw.AB2(10.0), sw.AB3(10.0), sw.SSPRK3(10.0), sw.RK4(10.0), sw.ForwardBackward(10.0))
+
+
+class Records:
+    times, cycle = (0.0, 230.0, 410.0), 500.0
+    values = np.random.default_rng(6).standard_normal((3, NY, NX))
+
+
+def forced():
+    return sw.ShallowWater(
+        GRID, DEPTH, coriolis=sw.FPlane(1e-4), forcing=(sw.WindStress(x=Records(), y=0.1),),
+        source=sw.BottomMotion((0.0, 37.0, 95.0), np.multiply.outer((0.0, 0.7, 1.0), UPLIFT)),
+    )  # fmt: skip
+
+
+FORCED, CALM = forced(), sw.ShallowWater(GRID, 100.0)  # programs are compiled once for each
+
+
+def simulation(folder, model=FORCED, stepper=STEPPERS[0], every=50.0, state=None, threshold=0.3, **options):
+    """A Simulation that writes all it can into `folder`."""
+    state = model.at_rest() if state is None else state
+    run = Simulation(model, state, stepper, title="test", **options)
+    run.write(folder / "fields.nc", ("eta", "u", "v"), every=every).gauges(folder / "gauges.nc", GAUGES)
+    return run.maxima(folder / "maxima.nc", threshold=threshold).restart(folder / "restart.nc", every=every)
+
+
+def open_all(folder):
+    return {name: xr.open_dataset(folder / f"{name}.nc", decode_times=False).load() for name in ("fields", "gauges", "maxima")}
+
+
+def assert_same(a, b):
+    for x, y in zip(*map(jax.tree.leaves, (a, b))):
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.fixture(scope="module")
+def every_step(tmp_path_factory):
+    """(the run, its files) with an output at every one of 60 steps."""
+    folder = tmp_path_factory.mktemp("every_step")
+    run = simulation(folder, every=10.0)
+    run.run(steps=60)
+    return run, open_all(folder)
+
+
+# -- how it is cut does not matter -------------------------------------------------------------------------------------
+
+
+def test_a_run_in_chunks_equals_a_run_at_once_bit_for_bit(every_step, tmp_path):
+    """Over the records of a wind that comes again and of a sea floor that rises off the steps."""
+    run = simulation(tmp_path, every=1e9)
+    run.run(until=600.0)
+    assert_same((run.state, run.history, run._maxima_carry), (every_step[0].state, every_step[0].history, every_step[0]._maxima_carry))
+    np.testing.assert_array_equal(open_all(tmp_path)["gauges"].eta, every_step[1]["gauges"].eta)
+
+
+def test_running_again_goes_on_with_the_same_files(every_step, tmp_path):
+    run = simulation(tmp_path, every=20.0)
+    for until in (130.0, 200.0, 600.0):
+        run.run(until=until)
+    assert_same(run.state, every_step[0].state)
+    found, whole = open_all(tmp_path), every_step[1]
+    np.testing.assert_allclose(found["gauges"].time, whole["gauges"].time)
+    np.testing.assert_array_equal(found["gauges"].eta, whole["gauges"].eta)
+    np.testing.assert_array_equal(found["maxima"].maximum_elevation, whole["maxima"].maximum_elevation)
+    wanted = sorted({*range(0, 601, 20), 130})  # the end of a run is written too
+    np.testing.assert_allclose(found["fields"].time, wanted)
+    np.testing.assert_array_equal(found["fields"].eta, whole["fields"].eta.sel(time=wanted))
+
+
+def test_maxima_and_arrivals_are_those_of_every_step(every_step):
+    files = every_step[1]
+    eta = files["fields"].eta
+    np.testing.assert_allclose(files["maxima"].maximum_elevation.squeeze(), eta.max("time"), rtol=1e-6)
+    above = np.abs(eta) > 0.3
+    first = xr.where(above.any("time"), eta.time[above.argmax("time")].drop_vars("time"), np.nan)
+    np.testing.assert_array_equal(files["maxima"].arrival_time.squeeze(), first)
+    assert 0 < int(above.any("time").sum()) and float(first.max()) > float(first.min())
+
+
+def test_gauges_are_those_of_every_step(every_step):
+    files = every_step[1]
+    assert files["gauges"].sizes["time"] == files["fields"].sizes["time"] == 61
+    np.testing.assert_allclose(files["gauges"].time, 10.0 * np.arange(61))
+    assert float(np.abs(files["gauges"].eta).max()) > 0.1
+
+
+# -- restarts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stepper", STEPPERS, ids=lambda s: type(s).__name__)
+def test_a_restart_goes_on_bit_for_bit(stepper, tmp_path):
+    whole = simulation(tmp_path / "whole", stepper=stepper, every=1e9)
+    whole.run(steps=40)
+    simulation(tmp_path / "parts", stepper=stepper, every=1e9).run(steps=13)
+    resumed = simulation(tmp_path / "parts", stepper=stepper, every=1e9)
+    assert resumed.resume(tmp_path / "parts" / "restart.nc") == f"resumed {tmp_path / 'parts' / 'restart.nc'} at step 13 (130 s)."
+    assert resumed.time == 130.0
+    resumed.run(steps=27)
+    assert_same((resumed.state, resumed.history, resumed._maxima_carry), (whole.state, whole.history, whole._maxima_carry))
+    a, b = open_all(tmp_path / "whole"), open_all(tmp_path / "parts")
+    np.testing.assert_array_equal(a["gauges"].eta, b["gauges"].eta)
+    np.testing.assert_allclose(b["gauges"].time, 10.0 * np.arange(41))
+    np.testing.assert_array_equal(a["maxima"].arrival_time, b["maxima"].arrival_time)
+
+
+def test_another_time_step_or_stepper_starts_its_history_anew_and_says_so(tmp_path):
+    first = simulation(tmp_path, stepper=sw.AB2(10.0), every=1e9, threshold=0.05)
+    first.run(steps=20)
+    arrived = open_all(tmp_path)["maxima"].arrival_time
+    for stepper, step in ((sw.AB2(5.0), 40), (sw.AB3(10.0), 20)):
+        run = simulation(tmp_path, stepper=stepper, every=1e9, threshold=0.05)
+        message = run.resume(tmp_path / "restart.nc")
+        assert "written by AB2 with dt = 10 s, so the time stepper's history starts anew" in message
+        assert run.step == step and run.time == 200.0 and int(run.history.count) == 0
+        assert_same(run.state, first.state)
+        steps = np.asarray(run._maxima_carry["arrival"])
+        seconds = np.where(steps >= 0, steps * stepper.dt, np.nan)
+        np.testing.assert_allclose(seconds, arrived.squeeze())
+
+
+def test_resuming_with_too_long_a_step_is_refused(tmp_path):
+    run = simulation(tmp_path, model=CALM, every=1e9)
+    run.run(steps=3)
+    faster = simulation(tmp_path, model=CALM, stepper=sw.AB2(50.0), every=1e9)
+    faster.model = sw.ShallowWater(GRID, 4000.0)
+    with pytest.raises(ConfigError, match="over the limit"):
+        faster.resume(tmp_path / "restart.nc")
+
+
+def test_maxima_that_an_earlier_run_did_not_watch_start_with_the_restart(tmp_path):
+    hump = CALM.state(eta=lambda x, y: 0.5 * np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 4e8))
+    plain = Simulation(CALM, hump, STEPPERS[0]).restart(tmp_path / "restart.nc")
+    plain.run(steps=30)
+    run = simulation(tmp_path, model=CALM, every=1e9, state=CALM.state(eta=9.0))
+    run.resume(tmp_path / "restart.nc")
+    np.testing.assert_array_equal(run._maxima_carry["maximum"], plain.state.eta)
+
+
+# -- safety ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_step_over_the_limit_is_refused_with_what_to_use():
+    with pytest.raises(ConfigError, match=r"time step of 200 s is over the limit of AB2: gravity waves: dt <= .* at \(5000, 5000\); use .* s or less"):
+        Simulation(CALM, CALM.at_rest(), sw.AB2(200.0))
+
+
+def test_a_run_that_is_no_longer_finite_writes_nothing_of_it(tmp_path):
+    """Also where it fell ill between two looks and outputs were due at once."""
+    run = simulation(tmp_path, model=CALM, every=30.0, state=CALM.state(u=0.1))
+    run.run(steps=3)
+    healthy = read_restart(tmp_path / "restart.nc", GRID)
+    run.state = replace(run.state, v=run.state.v.at[2, 3].set(np.nan))
+    with pytest.raises(BlowUp) as stopped:
+        Simulation.run(run, steps=40)
+    text = str(stopped.value)
+    assert "stopped at step 6 (60 s)" in text and "elevation is not finite" in text and "use a shorter time step" in text
+    assert f"The newest restart is {tmp_path / 'restart.nc'}, of step 3: swmodel resume" in text
+    kept = read_restart(tmp_path / "restart.nc", GRID)
+    assert kept.scalars["step"] == healthy.scalars["step"] == 3
+    np.testing.assert_array_equal(kept.arrays["state_u"], healthy.arrays["state_u"])
+    assert float(open_all(tmp_path)["fields"].time.max()) <= 30.0
+    assert np.isnan(run.state.eta).any()  # what it was is there to look at
+
+
+@pytest.mark.parametrize(
+    "fields, sentences",
+    [
+        ({"eta": -99.5}, ("is 0.50 m deep", "raise the minimum depth")),
+        ({"u": 1500.0, "v": 10.0}, ("crosses", "cells a step", "use a shorter time step")),
+    ],
+)
+def test_a_run_stops_where_it_runs_dry_or_too_fast(fields, sentences, tmp_path):
+    mask = np.zeros(GRID.shape)
+    mask[3, 5] = 1.0
+    model = sw.ShallowWater(GRID, 100.0, gravity=1e-6)
+    state = model.state(**{name: x * mask for name, x in fields.items()})
+    run = simulation(tmp_path, model=model, stepper=sw.SSPRK3(10.0), every=10.0, state=state)
+    with pytest.raises(BlowUp, match=r"stopped at step 1 \(10 s\): in the cell at \(55000, 35000\)") as stopped:
+        run.run(steps=20)
+    assert all(sentence in str(stopped.value) for sentence in sentences)
+    assert stopped.value.exit_code == 3 and "No restart was written." in str(stopped.value)
+
+
+def test_usr1_asks_for_a_restart_and_the_run_goes_on(tmp_path):
+    run = simulation(tmp_path, model=CALM, every=1e9)
+    seen = []
+
+    def progress(step, *rest):
+        if step and not seen:
+            seen.append(step)
+            os.kill(os.getpid(), signal.SIGUSR1)
+        elif step and len(seen) == 1 and (tmp_path / "restart.nc").exists():
+            seen.append(read_restart(tmp_path / "restart.nc", GRID).scalars["step"])
+
+    run.run(steps=60, progress=progress)
+    assert run.step == 60 and seen[0] < seen[1] < 60
+
+
+@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
+def test_int_and_term_write_a_restart_and_end_the_run(number, tmp_path):
+    run, before = simulation(tmp_path, model=CALM, every=1e9), signal.getsignal(number)
+
+    def progress(step, *rest):
+        if step == 8:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(Interrupted, match=rf"{number.name} stopped the run at step \d+ .*of step \d+: swmodel resume") as stopped:
+        run.run(steps=1000, progress=progress)
+    assert stopped.value.exit_code == 128 + number
+    assert read_restart(tmp_path / "restart.nc", GRID).scalars["step"] == run.step < 1000
+    assert signal.getsignal(number) is before
+    run.run(steps=2)  # and it can go on
+    assert read_restart(tmp_path / "restart.nc", GRID).scalars["step"] == run.step
+
+
+# -- small things ------------------------------------------------------------------------------------------------------
+
+
+def test_outputs_more_frequent_than_steps_and_unknown_variables_are_refused(tmp_path):
+    run = Simulation(CALM, CALM.at_rest(), STEPPERS[0])
+    with pytest.raises(ConfigError, match="is to be written every 5 s, and a step takes 10 s"):
+        run.write(tmp_path / "a.nc", ("eta",), every=5.0)
+    with pytest.raises(ConfigError, match="no variable 'etta'; choose from"):
+        run.write(tmp_path / "a.nc", ("etta",), every=50.0)
+
+
+def test_a_run_cannot_go_back(tmp_path):
+    run = simulation(tmp_path, model=CALM, every=1e9)
+    run.run(until=100.0)
+    with pytest.raises(ConfigError, match="is at 100 s already, and was asked to end at 50 s"):
+        run.run(until=50.0)
+
+
+def test_an_interval_that_is_no_multiple_of_the_step_is_met_at_the_nearest(tmp_path):
+    run = simulation(tmp_path, model=CALM, every=25.0)
+    run.run(until=200.0)
+    times = open_all(tmp_path)["fields"].time.values
+    assert times[0] == 0 and times[-1] == 200 and np.abs(times - 25.0 * np.arange(times.size)).max() <= 5.0
+
+
+def test_the_state_that_was_given_is_left_as_it_was(tmp_path):
+    start = CALM.state(u=0.1)
+    run = simulation(tmp_path, model=CALM, every=1e9, state=start)
+    run.run(steps=5)
+    np.testing.assert_array_equal(start.u, CALM.state(u=0.1).u)
+    assert isinstance(run.state.u, jnp.ndarray) and not np.array_equal(run.state.u, start.u)
