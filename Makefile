@@ -40,8 +40,8 @@ demo: setup  ## the 2011 Tohoku tsunami on RANKS ranks, with maps and gauges in 
 test: setup  ## the whole test suite: serial, then under mpirun on 2, 4 and 6 ranks
 	@$(BIN)/python scripts/run_tests.py $(TESTS)
 
-verify: setup  ## the published cases alone, serially
-	@$(BIN)/python scripts/run_tests.py --ranks 1 tests/verification $(TESTS)
+verify: setup  ## the published cases at their full size, serially
+	@$(BIN)/python scripts/run_tests.py --ranks 1 -m "verify or not verify" tests/verification $(TESTS)
 
 bench: setup  ## the benchmarks, each with its figures
 	@set -e; for script in benchmarks/*.py; do $(BIN)/python $$script; done

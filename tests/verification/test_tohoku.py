@@ -1,0 +1,64 @@
+"""The 2011 Tohoku tsunami, run as a user runs it, reaches the DART buoys when it did."""
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from swmodel import resources
+from swmodel.launch import mpirun_environment
+
+# First time after 900 s above a fifth of the record's maximum before 7200 s [s], and that maximum [m], from the records
+# of NOAA's buoys with the tides removed.
+OBSERVED = {"21418": (1800.0, 1.78), "21401": (3580.0, 0.65), "21413": (4556.0, 0.81)}
+
+
+def gauges(folder, *overrides):
+    """{name: (seconds, elevation)} of the experiment with `overrides`, on one rank."""
+    command = [sys.executable, "-c", "from swmodel.cli import main; main()", "run"]
+    command += [str(resources.experiments() / "tohoku_2011" / "tohoku.toml"), "--output", str(folder), "--quiet"]
+    for override in overrides:
+        command += ["--set", override]
+    subprocess.run(command, check=True, env=mpirun_environment())
+    with xr.open_dataset(folder / "gauges.nc", decode_times=False) as series:
+        names = [str(name) for name in series.gauge_name.values]
+        return {name: (series.time.values, series.eta.values[k]) for k, name in enumerate(names)}
+
+
+def arrival(seconds, elevation):
+    """(first time after 900 s above a fifth of the maximum before 7200 s, that maximum)."""
+    early = seconds < 7200.0
+    highest = elevation[early].max()
+    late = (seconds > 900.0) & (elevation > highest / 5)
+    return seconds[np.argmax(late)], highest
+
+
+@pytest.fixture(scope="module")
+def fine(tmp_path_factory):
+    """Gauges of the experiment as it stands."""
+    return gauges(tmp_path_factory.mktemp("fine"))
+
+
+def test_on_quarter_degrees_it_reaches_the_buoys_within_ten_minutes(tmp_path):
+    series = gauges(tmp_path, "grid.nx=240", "grid.ny=180", "run.until=7200")
+    for name, (when, _) in OBSERVED.items():
+        assert abs(arrival(*series[name])[0] - when) < 600.0, name
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("name, minutes", [("21418", 3.0), ("21401", 5.0), ("21413", 5.0)])
+def test_it_reaches_each_buoy_on_time_and_within_a_factor_of_two(fine, name, minutes):
+    when, highest = arrival(*fine[name])
+    observed, most = OBSERVED[name]
+    assert abs(when - observed) < 60.0 * minutes
+    assert 0.5 < highest / most < 2.0
+
+
+@pytest.mark.verify
+def test_an_open_side_at_160_e_changes_no_gauge_by_two_percent(fine, tmp_path):
+    dt = float(np.diff(fine["21418"][0])[0])
+    near = gauges(tmp_path, "grid.longitude=[120, 160]", "grid.nx=480", f"stepper.dt={dt!r}")
+    for name, (seconds, elevation) in fine.items():
+        other = np.interp(seconds, *near[name])
+        assert np.abs(other - elevation).max() < 0.02 * np.abs(elevation).max(), name
