@@ -5,7 +5,7 @@ import numpy as np
 
 import swmodel as sw
 from swmodel.compilation import jit
-from swmodel.integrate import one_step
+from swmodel.integration import one_step
 
 FORMS = (sw.EnergyConserving(), sw.EnstrophyConserving(), sw.ArakawaLamb())
 NAMED = dict(argnames="momentum", argvalues=FORMS, ids=lambda form: type(form).__name__)
