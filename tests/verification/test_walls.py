@@ -5,10 +5,9 @@ import pytest
 
 import swmodel as sw
 
-from .cases import NAMED, march, plane, random_state, rough, tendency
+from .cases import FORMS, NAMED, march, plane, random_state, rough, tendency
 
 TERMS = (sw.Laplacian(1e3), sw.Biharmonic(1e10), sw.QuadraticDrag(2e-3), sw.LinearDrag(1e-6))
-SLIPS = pytest.mark.parametrize("side", (sw.FreeSlip(), sw.NoSlip()), ids=("free slip", "no slip"))
 
 
 def sea(grid, depth, momentum, side):
@@ -18,9 +17,11 @@ def sea(grid, depth, momentum, side):
     )  # fmt: skip
 
 
-@SLIPS
-@pytest.mark.parametrize(**NAMED)
-@pytest.mark.parametrize("surrounded", ("", "xy"), ids=("land and walls", "land and seams"))
+@pytest.mark.parametrize(
+    "momentum, side, surrounded",
+    [(form, sw.NoSlip(), "xy") for form in FORMS] + [(FORMS[0], sw.FreeSlip(), "")],
+    ids=[f"{type(form).__name__}-no slip-seams" for form in FORMS] + ["EnergyConserving-free slip-walls"],
+)
 def test_a_wall_at_the_edge_of_the_domain_equals_a_coast_in_the_same_place(momentum, side, surrounded):
     inner, outer = plane(9, 8), plane(13, 11, surrounded)
     depth = rough(inner, 7)
@@ -35,12 +36,11 @@ def test_a_wall_at_the_edge_of_the_domain_equals_a_coast_in_the_same_place(momen
         assert (np.pad(there[1:-2, 3:-1], ((1, 2), (3, 1))) == there).all()
 
 
-@SLIPS
-def test_a_run_beside_a_wall_equals_one_beside_a_coast(side):
+def test_a_run_beside_a_wall_equals_one_beside_a_coast():
     inner, outer = plane(9, 8), plane(10, 10)
     put = lambda x: np.pad(np.asarray(x), ((1, 1), (0, 1)))  # noqa: E731
     depth = rough(inner, 7)
-    models = [sea(grid, d, sw.ArakawaLamb(), side) for grid, d in ((inner, depth), (outer, put(depth)))]
+    models = [sea(grid, d, sw.ArakawaLamb(), sw.FreeSlip()) for grid, d in ((inner, depth), (outer, put(depth)))]
     start = random_state(models[0], size=0.1)
     ends = [march(m, sw.AB2(30.0), m.state(*fields), 50)[0] for m, fields in zip(models, (
         (start.u, start.v, start.eta), (put(start.u), put(start.v), put(start.eta))))]  # fmt: skip
