@@ -36,6 +36,7 @@ class TimeStepper(abc.ABC):
         """(state, history) one dt later; `step` is the number of steps since the forcing's window began."""
 
     def check(self):
+        """Raise ValueError for a `dt` that is none."""
         if not self.dt > 0:
             raise ValueError(f"{type(self).__name__}: dt = {self.dt} s is not a time step; give a positive number.")
 
@@ -65,8 +66,7 @@ def _combine(state, dt, weights, tendencies):
 def _stages(stage, start, table):
     """The stages of a Runge-Kutta step as a loop over the rows of its table.
 
-    Written out, XLA would fuse each stage into the next and compute the earlier ones again for every neighbour: ten
-    times the work, and a program as many times longer to compile.
+    Written out, XLA would fuse each stage into the next and compute the earlier ones again for every neighbour.
     """
     dtype = jax.tree.leaves(start)[0].dtype
     return jax.lax.scan(stage, start, jnp.asarray(table, dtype))[0]
