@@ -51,7 +51,8 @@ class Flather(Term):
     def fill(self, u, v, eta, equations, step):
         """u and v (Fields with halo) with this condition on the open faces, and outside them."""
         speed = (equations.gravity / equations.filled_depth(step)).map(jnp.sqrt)
-        out = speed * (eta - value_at(self.elevation, step)) * equations.geometry.wet + value_at(self.velocity, step)
+        out = speed * (eta - value_at(self.elevation, step)) + value_at(self.velocity, step)
+        out = out * equations.geometry.wet
         sides = equations.geometry.tile.sides
         for side, axis in ((WEST, -1), (EAST, -1), (SOUTH, -2), (NORTH, -2)):
             if SIDES[side] in self.sides:
