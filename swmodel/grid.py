@@ -40,18 +40,22 @@ class Grid(abc.ABC):
 
     @property
     def x_edges(self):
+        """(nx + 1,) west and east ends of the cells [m, or degrees on the sphere]."""
         return _edges(*self._limits[0], self.nx)
 
     @property
     def y_edges(self):
+        """(ny + 1,) south and north ends of the cells, likewise."""
         return _edges(*self._limits[1], self.ny)
 
     @property
     def x_centres(self):
+        """(nx,)"""
         return 0.5 * (self.x_edges[1:] + self.x_edges[:-1])
 
     @property
     def y_centres(self):
+        """(ny,)"""
         return 0.5 * (self.y_edges[1:] + self.y_edges[:-1])
 
     def coordinates(self, position):
