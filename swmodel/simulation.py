@@ -120,12 +120,14 @@ class Simulation:
 
     def gauges(self, path, points):
         """Write the elevation at `points`, {name: (x, y)}, at every step; bilinear over the wet cells around them."""
+        self._once(GaugeOutput, path, "gauges")
         self._gauges = Gauges.at(points, self.model)
         self._outputs.append(GaugeOutput(path, dict(points), self._gauges))
         return self
 
     def maxima(self, path, threshold=0.01):
         """Write the maximum elevation and the first time at which |eta| passes `threshold` [m], of every step."""
+        self._once(MaximaOutput, path, "maxima")
         self._maxima = Maxima(jnp.asarray(threshold, self.model.dtype))
         self._maxima_carry = self._maxima.start(self.state)
         self._outputs.append(MaximaOutput(path, threshold))
@@ -135,6 +137,11 @@ class Simulation:
         """Write a restart to `path`, `every` so many seconds, at the end, and when a signal asks for one."""
         self._outputs.append(RestartOutput(path, self._interval(every, path)))
         return self
+
+    def _once(self, kind, path, what):
+        for output in self._outputs:
+            if isinstance(output, kind):
+                raise ConfigError(f"{path}: {what} are written to {output.path} already; ask for all of them at once.")
 
     def _interval(self, every, path):
         if every is not None and not every >= 0.999 * self.dt:
@@ -173,6 +180,8 @@ class Simulation:
             BlowUp: when the run is no longer finite, runs dry or passes the CFL limit; files keep what they had.
             Interrupted: on SIGINT or SIGTERM, after a restart was written.
         """
+        if (until is None) == (steps is None):
+            raise ConfigError("run: give one of until, in seconds of model time, and steps.")
         last = self.step + steps if steps is not None else round(until / self.dt)
         if last < self.step:
             raise ConfigError(f"the run is at {self.time:g} s already, and was asked to end at {until:g} s; give a later time.")

@@ -246,6 +246,17 @@ def test_outputs_more_frequent_than_steps_and_unknown_variables_are_refused(tmp_
         run.write(tmp_path / "a.nc", ("etta",), every=50.0)
 
 
+def test_a_run_has_one_file_of_gauges_and_one_of_maxima_and_one_end(tmp_path):
+    run = simulation(tmp_path, model=CALM, every=1e9)
+    with pytest.raises(ConfigError, match="gauges are written to .*gauges.nc already; ask for all of them at once"):
+        run.gauges(tmp_path / "more.nc", {"three": (1e4, 1e4)})
+    with pytest.raises(ConfigError, match="maxima are written to .*maxima.nc already"):
+        run.maxima(tmp_path / "more.nc", threshold=1.0)
+    for ends in ({}, {"until": 10.0, "steps": 1}):
+        with pytest.raises(ConfigError, match="give one of until, in seconds of model time, and steps"):
+            run.run(**ends)
+
+
 def test_a_run_cannot_go_back(tmp_path):
     run = simulation(tmp_path, model=CALM, every=1e9)
     run.run(until=100.0)
