@@ -2,14 +2,16 @@
 
 Physics is written in Fields. An operator moves a Field half a cell and uses up halo on one side; arithmetic crops both
 sides to the halo they share; adding fields of different positions raises FieldError while the program is traced.
-None of this exists at run time. Below it, `VARIABLES` is the one table of names, units and metadata.
+None of this exists at run time. `Field` holds an array; `kernels.Expression`, the other kind, holds a recipe from which
+one fused loop is made. Below them, `VARIABLES` is the one table of names, units and metadata.
 """
+import abc
 import dataclasses
 import operator
 
 import jax
 
-__all__ = ["Field", "FieldError", "HaloError", "Variable", "VARIABLES", "WHOLE", "variable"]
+__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "Variable", "VARIABLES", "WHOLE", "variable"]
 
 WHOLE = 1 << 20  # the halo of a column along x: it never runs out
 
@@ -22,57 +24,28 @@ class HaloError(ValueError):
     """A stencil reached beyond the halo."""
 
 
-@jax.tree_util.register_pytree_node_class
-@dataclasses.dataclass(frozen=True)
-class Field:
-    """An array at `position` ("h", "u", "v", "q") with `halo` = (west, east, south, north) cells around the tile.
+class AbstractField(abc.ABC):
+    """A value at every point of one C-grid position, with the arithmetic of such values.
 
     Attributes:
-        data: (..., ny + south + north, nx + west + east); a metric column has one cell along x and halo WHOLE there.
+        position: "h", "u", "v" or "q".
     """
 
-    data: jax.Array
-    position: str
-    halo: tuple
-
-    def tree_flatten(self):
-        return (self.data,), (self.position, self.halo)
-
-    @classmethod
-    def tree_unflatten(cls, static, leaves):
-        return cls(leaves[0], *static)
-
-    def crop(self, halo):
-        """The same Field with less halo."""
-        if halo == self.halo:
-            return self
-        cut = [have - want for have, want in zip(self.halo, halo)]
-        if min(cut) < 0:
-            raise HaloError(f"a field at {self.position!r} with halo {self.halo} cannot have halo {tuple(halo)}.")
-        rows, columns = self.data.shape[-2:]
-        x = slice(None) if self.halo[0] == WHOLE else slice(cut[0], columns - cut[1])
-        data = self.data[..., cut[2] : rows - cut[3], x]
-        kept = (WHOLE, WHOLE, *halo[2:]) if self.halo[0] == WHOLE else tuple(halo)
-        return Field(data, self.position, kept)
-
-    @property
-    def interior(self):
-        """The tile's own cells, (..., ny, nx)."""
-        if min(self.halo) < 0:
-            raise HaloError(f"the stencil of a field at {self.position!r} reached {-min(self.halo)} beyond the halo.")
-        return self.crop((0, 0, 0, 0)).data
-
-    def _with(self, other, function):
-        if not isinstance(other, Field):
-            return Field(function(self.data, other), self.position, self.halo)
-        if self.position != other.position:
-            raise FieldError(f"a field at {self.position!r} met one at {other.position!r}; move one of them first.")
-        shared = tuple(map(min, self.halo, other.halo))
-        return Field(function(self.crop(shared).data, other.crop(shared).data), self.position, shared)
-
+    @abc.abstractmethod
     def map(self, function):
-        """`function`, a pointwise one, of the data."""
-        return Field(function(self.data), self.position, self.halo)
+        """`function`, a pointwise one, of the values."""
+
+    @abc.abstractmethod
+    def along(self, pair, side, position):
+        """The Field at `position`, half a cell away, made of two neighbours by an operators.Pair.
+
+        `side` is the one on which a cell is lost, numbered as in `halo`: on the east, a value between cells i and i + 1
+        is numbered i; on the west, one between faces i - 1 and i is.
+        """
+
+    @abc.abstractmethod
+    def _with(self, other, function):
+        """`function` of the values of both, where both are known."""
 
     def __add__(self, other):
         return self._with(other, operator.add)
@@ -100,6 +73,74 @@ class Field:
 
     def __neg__(self):
         return self.map(operator.neg)
+
+    def check_position(self, other):
+        """Raise FieldError unless both lie at the same points."""
+        if self.position != other.position:
+            raise FieldError(f"a field at {self.position!r} met one at {other.position!r}; move one of them first.")
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True)
+class Field(AbstractField):
+    """An array at `position` ("h", "u", "v", "q") with `halo` = (west, east, south, north) cells around the tile.
+
+    Attributes:
+        data: (..., ny + south + north, nx + west + east); a metric column has one cell along x and halo WHOLE there.
+    """
+
+    data: jax.Array
+    position: str
+    halo: tuple
+
+    def tree_flatten(self):
+        return (self.data,), (self.position, self.halo)
+
+    @classmethod
+    def tree_unflatten(cls, static, leaves):
+        return cls(leaves[0], *static)
+
+    @property
+    def dtype(self):
+        return self.data.dtype
+
+    def crop(self, halo):
+        """The same Field with less halo."""
+        if halo == self.halo:
+            return self
+        cut = [have - want for have, want in zip(self.halo, halo)]
+        if min(cut) < 0:
+            raise HaloError(f"a field at {self.position!r} with halo {self.halo} cannot have halo {tuple(halo)}.")
+        rows, columns = self.data.shape[-2:]
+        x = slice(None) if self.halo[0] == WHOLE else slice(cut[0], columns - cut[1])
+        data = self.data[..., cut[2] : rows - cut[3], x]
+        kept = (WHOLE, WHOLE, *halo[2:]) if self.halo[0] == WHOLE else tuple(halo)
+        return Field(data, self.position, kept)
+
+    @property
+    def interior(self):
+        """The tile's own cells, (..., ny, nx)."""
+        if min(self.halo) < 0:
+            raise HaloError(f"the stencil of a field at {self.position!r} reached {-min(self.halo)} beyond the halo.")
+        return self.crop((0, 0, 0, 0)).data
+
+    def map(self, function):
+        return Field(function(self.data), self.position, self.halo)
+
+    def along(self, pair, side, position):
+        if self.halo[side] == WHOLE:  # a column: its neighbours along x are itself
+            return Field(pair.values(self.data, self.data), position, self.halo)
+        halo = tuple(n - (k == side) for k, n in enumerate(self.halo))
+        return Field(pair.array(self.data, axis=-1 if side < 2 else -2), position, halo)
+
+    def _with(self, other, function):
+        if not isinstance(other, AbstractField):
+            return Field(function(self.data, other), self.position, self.halo)
+        if not isinstance(other, Field):
+            return NotImplemented
+        self.check_position(other)
+        shared = tuple(map(min, self.halo, other.halo))
+        return Field(function(self.crop(shared).data, other.crop(shared).data), self.position, shared)
 
 
 @dataclasses.dataclass(frozen=True)

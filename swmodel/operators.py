@@ -7,10 +7,13 @@
 They take h to u and v to q along x, h to v and u to q along y, and back. Each is declared with its transpose in gather
 form: the cotangent is padded by one zero on each side and the mirrored two-point stencil is applied.
 """
+import dataclasses
+import operator
+from typing import Callable
+
 import jax.numpy as jnp
 from jax import lax
 
-from .fields import WHOLE, Field
 from .linear import linear_pair
 
 __all__ = [
@@ -19,7 +22,6 @@ __all__ = [
 
 _MOVES = {"x": {"h": "u", "u": "h", "v": "q", "q": "v"}, "y": {"h": "v", "v": "h", "u": "q", "q": "u"}}
 _CENTRED = {"x": "hv", "y": "hu"}  # positions in the middle of a cell along that axis
-_AXIS = {"x": -1, "y": -2}
 
 
 def _low(x, *, axis):
@@ -58,60 +60,60 @@ difference, _ = linear_pair("difference", _difference, _difference_transposed)
 pair_sum, _ = linear_pair("pair_sum", _sum, _sum_transposed)
 
 
-def _halo_after(field, direction):
-    """One side loses a cell: a value between centres i and i+1 is numbered i, one between faces i-1 and i is i."""
-    loses_high = field.position in _CENTRED[direction]
-    side = {"x": 0, "y": 2}[direction] + loses_high
-    return tuple(n - (k == side and n != WHOLE) for k, n in enumerate(field.halo))
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """One value of two neighbours: as an operator on whole arrays, and of the two values."""
+
+    array: Callable  # array(x, axis=) -> one cell less along the axis
+    values: Callable  # values(low, high)
 
 
-def _apply(operator, field, direction):
-    position = _MOVES[direction][field.position]
-    if direction == "x" and field.halo[0] == WHOLE:
-        return _column_along_x(operator, field, position)
-    return Field(operator(field.data, axis=_AXIS[direction]), position, _halo_after(field, direction))
+LOW = Pair(low, lambda low, high: low)
+HIGH = Pair(high, lambda low, high: high)
+DIFFERENCE = Pair(difference, lambda low, high: high - low)
+SUM = Pair(pair_sum, operator.add)
 
 
-def _column_along_x(operator, field, position):
-    factor = {difference: 0.0, pair_sum: 2.0}.get(operator, 1.0)
-    return Field(field.data * factor, position, field.halo)
+def _apply(pair, field, direction):
+    side = {"x": 0, "y": 2}[direction] + (field.position in _CENTRED[direction])
+    return field.along(pair, side, _MOVES[direction][field.position])
 
 
 def west(f):
-    return _apply(low, f, "x")
+    return _apply(LOW, f, "x")
 
 
 def east(f):
-    return _apply(high, f, "x")
+    return _apply(HIGH, f, "x")
 
 
 def south(f):
-    return _apply(low, f, "y")
+    return _apply(LOW, f, "y")
 
 
 def north(f):
-    return _apply(high, f, "y")
+    return _apply(HIGH, f, "y")
 
 
 def difference_x(f):
-    return _apply(difference, f, "x")
+    return _apply(DIFFERENCE, f, "x")
 
 
 def difference_y(f):
-    return _apply(difference, f, "y")
+    return _apply(DIFFERENCE, f, "y")
 
 
 def mean_x(f):
-    return 0.5 * _apply(pair_sum, f, "x")
+    return 0.5 * _apply(SUM, f, "x")
 
 
 def mean_y(f):
-    return 0.5 * _apply(pair_sum, f, "y")
+    return 0.5 * _apply(SUM, f, "y")
 
 
 def sum_xy(f):
     """The sum of the four neighbours: h to q, u to v and back."""
-    return _apply(pair_sum, _apply(pair_sum, f, "x"), "y")
+    return _apply(SUM, _apply(SUM, f, "x"), "y")
 
 
 def mean_xy(f):
