@@ -11,6 +11,8 @@ OUTPUT ?= output/tohoku_2011
 OBSERVATIONS ?=
 # what `make test` passes to pytest: TESTS="-k halo tests/parallel"
 TESTS ?=
+# what `make bench` passes on: BENCH="--only step --repeats 9"
+BENCH ?=
 
 # mpirun refuses root (containers, CI) and more ranks than cores unless told
 ifeq ($(shell id -u),0)
@@ -43,8 +45,8 @@ test: setup  ## the whole test suite: serial, then under mpirun on 2, 4 and 6 ra
 verify: setup  ## the published cases at their full size, serially
 	@$(BIN)/python scripts/run_tests.py --ranks 1 -m "verify or not verify" tests/verification $(TESTS)
 
-bench: setup  ## the benchmarks, each with its figures
-	@set -e; for script in benchmarks/*.py; do $(BIN)/python $$script; done
+bench: setup  ## every figure that was asked for, side by side with its peer: within 45 minutes on 2 cores
+	@$(BIN)/python benchmarks/run.py $(BENCH)
 
 lint:  ## style, by ruff (pip install ruff)
 	@command -v ruff >/dev/null || { echo "lint: ruff is not on PATH; pip install ruff"; exit 1; }

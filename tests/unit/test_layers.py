@@ -14,7 +14,7 @@ LAYERS = [
     ["dynamics", "sources"],
     ["time_steppers", "integration", "diagnostics"],
     ["model", "monitors", "output"],
-    ["stability"],
+    ["stability", "performance"],
     ["simulation"],
     ["config", "build", "build_states", "doctor"],
     ["cli"],

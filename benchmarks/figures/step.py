@@ -1,0 +1,107 @@
+"""The step against the peer's demo, against C by hand, and against the memory's bandwidth; in both precisions."""
+import statistics
+
+import demo
+import numpy as np
+from harness import NotMeasured, ratio
+
+from swmodel.performance.cases import BETA, F0, SPACING, TIME_STEP, VISCOSITY
+from swmodel.performance.machine import last_cache
+
+NAMES = (
+    "step_vs_demo", "step_vs_c", "step_fraction_of_bandwidth", "c_fraction_of_bandwidth", "float64_vs_float32",
+    "forward_backward_vs_ab2", "memory_arrays",
+)  # fmt: skip
+BYTES = 12 * 4  # a cell and step of AB2: three prognostics and three tendencies, each read and written once
+DEMOS = {"demo, 1 rank": (1, False), "demo, 1 rank bound": (1, True), "demo, 2 ranks": (2, False), "demo, 2 ranks bound": (2, True)}
+CHECK_SIZE, CHECK_STEPS, CHECK_TOLERANCE = (403, 211), 20, 1e-5
+GRAVITY, EPSILON = 9.81, 0.1
+
+
+def measure(bench):
+    nx, ny = bench.size
+    cells = nx * ny
+    workers = {}
+    try:
+        _start(bench, workers)
+        times = bench.interleave("step", workers)
+    finally:
+        for worker in workers.values():
+            worker.stop()
+    ours = times["swmodel"]
+    rates = {name: cells / statistics.median(t) / 1e6 for name, t in times.items() if name != "triad"}
+    sizes = {"size": bench.size, "precision": "float32", "million_cell_steps_per_second": rates}
+    demos = {name: times[name] for name in DEMOS if name in times}
+    if demos:
+        best = min(demos, key=lambda name: statistics.median(demos[name]))
+        bench.figure("step_vs_demo", ratio(demos[best], ours), at_least=4, best=best, **sizes)
+    if "C" in times:
+        bench.figure("step_vs_c", ratio(times["C"], ours), at_least=1, **sizes)
+    if "triad" in times:
+        bandwidth = 12.0 * _triad_cells() / min(times["triad"])
+        told = {"bytes_per_cell": BYTES, "triad_bytes_per_second": bandwidth}
+        for name, side, least in (("step", "swmodel", 0.25), ("c", "C", 0.25)):
+            if side in times:
+                value = BYTES * cells / statistics.median(times[side]) / bandwidth
+                bench.figure(f"{name}_fraction_of_bandwidth", value, at_least=least, **told)
+    bench.figure("float64_vs_float32", ratio(ours, times["float64"]), at_least=0.5, **sizes)
+    bench.figure("forward_backward_vs_ab2", ratio(ours, times["forward_backward"]), **sizes)
+    bench.figure("memory_arrays", workers["swmodel"].info["memory_arrays"], at_most=16, size=bench.size)
+
+
+def _start(bench, workers):
+    """Start what can be had; what cannot leaves its figures with the reason."""
+    state = bench.folder / "state.bin"
+    workers["swmodel"] = bench.steps("swmodel", save=str(state))
+    workers["float64"] = bench.steps("float64", precision="float64")
+    workers["forward_backward"] = bench.steps("forward-backward", stepper="forward_backward")
+    try:
+        check(bench)
+        workers["C"] = bench.start("C", c_command(bench, bench.size, state))
+    except NotMeasured as why:
+        bench.missing("step_vs_c", why)
+        bench.missing("c_fraction_of_bandwidth", why)
+    try:
+        program, _ = bench.native("triad")
+        workers["triad"] = bench.start("triad", [program, _triad_cells()])
+    except NotMeasured as why:
+        bench.missing("step_fraction_of_bandwidth", why)
+    try:
+        source = demo.fetch(bench.folder / "peer")
+        for name, (ranks, bound) in DEMOS.items():
+            command = [*bench.mpirun(ranks, bound), *bench.python("demo.py", source=str(source), size=bench.size, batch=4)]
+            workers[name] = bench.start(name, command, bench.environment(ranks))
+    except (NotMeasured, OSError, ValueError) as why:
+        bench.missing("step_vs_demo", why)
+
+
+def _triad_cells():
+    return 4 * last_cache() // 4
+
+
+def c_command(bench, size, state):
+    """The yardstick's command line, for the basin and time step that swmodel's side has."""
+    program, compiled = bench.native("shallow_water")
+    bench.workers["compiler"] = compiled
+    physics = (SPACING, SPACING, GRAVITY, F0, BETA, VISCOSITY, TIME_STEP, EPSILON)
+    return [program, *size, *map(repr, physics), state, len(bench.cores)]
+
+
+def check(bench):
+    """C and swmodel come to the same state, to rounding in float32, from the same one; else NotMeasured."""
+    files = {name: bench.folder / f"check-{name}.bin" for name in ("start", "model", "c")}
+    with bench.steps("check swmodel", size=CHECK_SIZE, batch=CHECK_STEPS, save=str(files["start"])) as model:
+        with bench.start("check C", c_command(bench, CHECK_SIZE, files["start"])) as c:
+            for worker, name in ((model, "model"), (c, "c")):
+                worker.run(CHECK_STEPS)
+                worker.ask(f"{'state' if name == 'model' else 'save'} {files[name]}", "saved")
+    fields = [np.fromfile(files[name], np.float32).reshape(-1, CHECK_SIZE[0] * CHECK_SIZE[1]) for name in files]
+    start, ours, theirs = fields[0][1:], *fields[1:]
+    error, moved = (np.abs(a - ours).max(axis=1) / np.abs(ours).max(axis=1) for a in (theirs, start))
+    bench.raw["check of C"] = {"relative_error_u_v_eta": error.tolist(), "moved_u_v_eta": moved.tolist(), "steps": CHECK_STEPS}
+    if not (error < CHECK_TOLERANCE).all() or not (moved > 100 * CHECK_TOLERANCE).all():
+        raise NotMeasured(
+            f"C and swmodel differ by {error.max():.2g} of the largest value after {CHECK_STEPS} steps "
+            f"(moved: {moved.min():.2g}), so that it is no yardstick"
+        )
+    bench.say(f"    C is swmodel after {CHECK_STEPS} steps to {error.max():.1e}")

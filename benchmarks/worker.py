@@ -1,0 +1,146 @@
+"""The workers of the benchmarks that run swmodel. One argument, a JSON object, whose `kind` is
+
+    step       times steps of the basin: size, and stepper, precision, communicator, layout, devices, batch, save
+    compile    times compilations of the full nonlinear step on the sphere; a "step" is one of them
+    triad      times a copy (a = b) on the device JAX has; a "step" is one pass over `cells` numbers
+    predict    seconds a step that `swmodel check` foretells on `ranks` ranks, for each of `sizes`
+
+Beside `run N`, a step worker answers `state FILE` by writing its tile's u, v, eta to FILE.
+"""
+import json
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from swmodel import launch  # noqa: E402
+
+PAUSE = 0.002  # [s] between looks at whether the root has news
+
+
+def serve(info, world=None, **commands):
+    """Print what this worker is, then answer lines of standard input: `NAME ARGUMENT` by commands[NAME](ARGUMENT).
+
+    Args:
+        info: for the harness; JSON.
+        world: the ranks' mpi4py communicator: the root reads, the others are told, and sleep until then.
+        commands: functions from an argument to (word, value), of which the root prints `word value`.
+    """
+    root = world is None or world.rank == 0
+    if root:
+        print("ready", json.dumps(info), flush=True)
+    while line := _everywhere(sys.stdin.readline() if root else None, world):
+        name, _, argument = line.strip().partition(" ")
+        word, value = commands[name](argument)
+        if root:
+            print(word, value, flush=True)
+
+
+def _everywhere(line, world):
+    """The root's line on every rank, without waiting on a core."""
+    if world is None or world.size == 1:
+        return line
+    if world.rank == 0:
+        for rank in range(1, world.size):
+            world.send(line, dest=rank)
+        return line
+    while not world.Iprobe(source=0):
+        time.sleep(PAUSE)
+    return world.recv(source=0)
+
+
+def step(options):
+    process = launch.configure_process(
+        options.get("precision", "float32"), options.get("communicator", "serial"), options.get("devices")
+    )
+    import jax
+    import numpy as np
+
+    from swmodel.performance import Program, basin, stepper_named
+    from swmodel.performance.timing import batch_of
+
+    nx, ny = options["size"]
+    layout = options.get("layout")
+    model, state = basin(nx, ny, options.get("precision", "float32"), process.communicator, layout and tuple(layout))
+    if "save" in options:
+        depth = np.where(model.wet, model.depth, 0.0)
+        np.concatenate([np.asarray(x, np.float32).ravel() for x in (depth, state.u, state.v, state.eta)]).tofile(
+            options["save"]
+        )
+    stepper = stepper_named(options.get("stepper", "ab2"))
+    program = Program(model, state, stepper, options.get("batch") or batch_of(nx * ny))
+    messages, size, reductions = program.traffic()
+    info = {
+        "batch": program.steps, "compile_seconds": program.compile_seconds, "memory_arrays": program.memory().arrays,
+        "messages": messages, "bytes": size, "reductions": reductions, "layout": model.communicator.layout,
+        "device": jax.devices()[0].device_kind, "threads": process.threads,
+    }  # fmt: skip
+
+    def run(steps):
+        return "took", program.run(int(steps) // program.steps) * int(steps)
+
+    def save(name):
+        np.concatenate([np.asarray(x, np.float32).ravel() for x in jax.tree.leaves(program.state)]).tofile(name)
+        return "saved", name
+
+    serve(info, _world(process), run=run, state=save)
+
+
+def _world(process):
+    return launch.load_mpi().COMM_WORLD.Dup() if process.communicator == "mpi" else None
+
+
+def compile_step(options):
+    """Everything that a tsunami or gyre run compiles: sphere, islands, wind, drag, viscosity, open sides."""
+    launch.configure_process("float32", "serial")
+    import jax
+    import numpy as np
+
+    import swmodel as sw
+    from swmodel.performance import Program
+
+    nx, ny = options["size"]
+    model = sw.ShallowWater(
+        sw.SphericalGrid(nx, ny, (120.0, 180.0), (15.0, 60.0)),
+        lambda x, y: 3000.0 + 4000.0 * np.sin(x / 7.0) * np.cos(y / 5.0),
+        coriolis=sw.RotatingSphere(),
+        forcing=(sw.WindStress(x=lambda x, y: 0.1 * np.cos(np.deg2rad(3 * y)) + 0 * x),),
+        dissipation=(sw.Laplacian(1000.0), sw.QuadraticDrag(2.5e-3)),
+        boundaries=(sw.Flather(), sw.Sponge(width=5e5, rate=1e-4)),
+        communicator="serial",
+        dtype="float32",
+    )
+    program = Program(model, model.at_rest(), sw.AB2(1.0), 10)
+
+    def run(times):
+        seconds = 0.0
+        for _ in range(int(times)):
+            jax.clear_caches()
+            seconds += program.compile()
+        return "took", seconds
+
+    serve({"first": program.compile_seconds, "size": [nx, ny]}, run=run)
+
+
+def copy(options):
+    launch.configure_process("float32", "serial")
+    import jax
+    import jax.numpy as jnp
+
+    source = jnp.ones(options["cells"], jnp.float32)
+    program = jax.jit(jnp.copy)
+
+    def run(passes):
+        begin = time.perf_counter()
+        for _ in range(int(passes)):
+            target = program(source)
+        target.block_until_ready()
+        return "took", time.perf_counter() - begin
+
+    serve({"device": jax.devices()[0].device_kind, "platform": jax.devices()[0].platform}, run=run)
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.argv[1])
+    {"step": step, "compile": compile_step, "copy": copy}[asked.pop("kind")](asked)

@@ -1,0 +1,16 @@
+"""How fast the model runs here, and how fast it would run on more ranks.
+
+    cases.py       the basin that is timed, and a communicator that stands in for many ranks
+    timing.py      a compiled run of steps: seconds a step, compilation, memory
+    machine.py     memory bandwidth, and latency and bandwidth between ranks, fitted to messages of growing length
+    prediction.py  seconds a step on any number of ranks, from these
+"""
+from .cases import basin, stepper_named
+from .machine import Link, fit_link, measure_link, triad_bandwidth
+from .prediction import Compute, Machine, Prediction, fit_compute, predict, signature
+from .timing import Program
+
+__all__ = [
+    "Compute", "Link", "Machine", "Prediction", "Program", "basin", "fit_compute", "fit_link", "measure_link", "predict",
+    "signature", "stepper_named", "triad_bandwidth",
+]  # fmt: skip

@@ -1,0 +1,55 @@
+"""What is timed: waves in a closed basin of variable depth on a beta-plane, the energy form with Laplacian viscosity.
+
+The physics of the mpi4jax demo, but for its depth, which is one number there. Amplitudes are such that every term
+counts, and nothing is ever at rest: numbers too small to be normal would cost a hundred times as much.
+"""
+import numpy as np
+
+from ..dynamics.coriolis import BetaPlane
+from ..dynamics.dissipation import Laplacian
+from ..grid import CartesianGrid
+from ..model import ShallowWater
+from ..time_steppers import AB2, AB3, RK4, SSPRK3, ForwardBackward
+
+__all__ = ["SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "STEPPERS", "basin", "stepper_named"]
+
+SPACING = 5000.0  # of the cells [m]
+TIME_STEP = 2.0  # [s], for every stepper
+VISCOSITY = 1000.0  # [m2 s-1]
+F0, BETA = 1e-4, 4e-12  # [s-1], [m-1 s-1]
+STEPPERS = {"ab2": AB2, "ab3": AB3, "ssprk3": SSPRK3, "rk4": RK4, "forward_backward": ForwardBackward}
+
+
+def stepper_named(name):
+    """The stepper of that name, with the time step of the benchmarks."""
+    if name not in STEPPERS:
+        raise ValueError(f"the stepper is one of {', '.join(STEPPERS)}, and {name!r} came; choose one of these.")
+    return STEPPERS[name](TIME_STEP)
+
+
+def basin(nx, ny, precision="float32", communicator="auto", layout=None):
+    """(ShallowWater, State of this tile) of the basin with nx x ny cells."""
+    length, width = SPACING * nx, SPACING * ny
+
+    def waves(function_x, m, function_y, n):
+        return lambda x, y: function_x(m * np.pi * x / length) * function_y(n * np.pi * y / width)
+
+    def scaled(factor, wave):
+        return lambda x, y: factor * wave(x, y)
+
+    depth = waves(np.cos, 3, np.cos, 2)
+    model = ShallowWater(
+        CartesianGrid(nx, ny, (0.0, length), (0.0, width)),
+        lambda x, y: 4000.0 + 1000.0 * depth(x, y),  # [m]
+        coriolis=BetaPlane(F0, BETA),
+        dissipation=(Laplacian(VISCOSITY),),
+        communicator=communicator,
+        layout=layout,
+        dtype=precision,
+    )
+    state = model.state(
+        u=scaled(5.0, waves(np.sin, 2, np.cos, 11)),
+        v=scaled(3.0, waves(np.cos, 13, np.sin, 2)),
+        eta=scaled(10.0, waves(np.cos, 7, np.cos, 3)),
+    )
+    return model, state

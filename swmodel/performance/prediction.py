@@ -1,0 +1,166 @@
+"""Seconds a step on any number of ranks, from what one machine was seen to do.
+
+    step     = compute + exchange
+    compute  = overhead max(1, r / cores) + per_cell n + beyond max(n - knee, 0)     r ranks with n cells on a machine
+    exchange = messages latency + bytes / bandwidth + reductions ceil(log2 ranks) latency
+
+The r ranks of a machine share its cores and its memory, so that n counts the cells of all of them, and all cores work on
+them whether as threads or as ranks. Below `knee` cells the fields stay in the cache; beyond it each cell costs more. The
+overhead, what a step costs however few its cells, is every rank's own; ranks beyond the cores wait for each other.
+`exchange` takes the slowest link a message goes by: between machines where there are several.
+"""
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import ConfigError, DataError
+from .machine import Link
+
+__all__ = ["Compute", "Machine", "Prediction", "fit_compute", "predict", "signature"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Compute:
+    """What a step costs on a machine, all its cores at work.
+
+    Attributes:
+        overhead: of a step, however small [s].
+        per_cell: [s]; beyond `knee` cells each costs `beyond` [s] more.
+        signature: of the physics, stepper and precision that were timed.
+    """
+
+    overhead: float
+    per_cell: float
+    beyond: float = 0.0
+    knee: float = 0.0
+    signature: str = ""
+
+    def seconds(self, cells, ranks=1, cores=1):
+        """Of a step of `ranks` ranks that have `cells` cells together, on a machine of `cores` cores."""
+        arithmetic = self.per_cell * cells + self.beyond * max(cells - self.knee, 0.0)
+        return self.overhead * max(1.0, ranks / cores) + arithmetic
+
+
+def fit_compute(cells, seconds, signature=""):
+    """The Compute that fits steps of `cells` cells which took `seconds`: least squares of relative errors.
+
+    Two sizes give a line; from four on the knee is the one of the sizes that leaves the least error.
+    """
+    cells, seconds = np.asarray(cells, float), np.asarray(seconds, float)
+    fits = [_fit(cells, seconds, knee) for knee in (0.0, *(np.sort(cells)[1:-1] if len(cells) > 3 else ()))]
+    _, (overhead, per_cell, beyond), knee = min(fits, key=lambda fit: fit[0])
+    return Compute(float(overhead), float(per_cell), float(beyond), float(knee), signature)
+
+
+def _fit(cells, seconds, knee):
+    """(squared relative error, (overhead, per cell, beyond), knee), none of them negative."""
+    from scipy.optimize import nnls
+
+    columns = [np.ones_like(cells), cells, np.maximum(cells - knee, 0.0)]
+    matrix = np.stack(columns[: 3 if knee else 2], axis=1) / seconds[:, None]
+    found, error = nnls(matrix, np.ones_like(seconds))
+    return error, (*found, 0.0)[:3], knee
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What `swmodel bench --save` keeps of a machine.
+
+    Attributes:
+        processor: its name; cores: how many this process may use.
+        bandwidth: of its memory in a triad [bytes s-1].
+        compute: tuple of Compute, one for each signature that was timed.
+        shared: the Link between ranks of the machine, or None.
+        network: the Link between machines, or None.
+    """
+
+    processor: str = ""
+    cores: int = 1
+    bandwidth: float | None = None
+    compute: tuple = ()
+    shared: Link | None = None
+    network: Link | None = None
+
+    def compute_of(self, signature):
+        """The Compute of that signature, or None."""
+        return next((compute for compute in self.compute if compute.signature == signature), None)
+
+    def merge(self, other):
+        """This machine with what `other` knows in addition or anew."""
+        kept = tuple(compute for compute in self.compute if other.compute_of(compute.signature) is None)
+        newer = {name: value for name, value in vars(other).items() if value not in (None, ())}
+        return dataclasses.replace(self, **{**newer, "compute": (*kept, *other.compute)})
+
+    def save(self, path):
+        Path(path).write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+
+    @staticmethod
+    def load(path):
+        """The Machine in a file of `swmodel bench --save`; raises DataError if it holds none."""
+        try:
+            found = json.loads(Path(path).read_text())
+            links = {name: found[name] and Link(**found[name]) for name in ("shared", "network")}
+            return Machine(**{**found, **links, "compute": tuple(Compute(**c) for c in found["compute"])})
+        except FileNotFoundError:
+            raise DataError(f"there is no file {path}; make it with `swmodel bench --save {path}`.") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{path} is no file of `swmodel bench --save` ({type(error).__name__}: {error}); make it anew."
+            ) from None
+
+
+def signature(model, stepper):
+    """What a step's cost depends on beside its cells: stepper, precision, grid and terms."""
+    terms = sorted(type(term).__name__ for term in (*model.terms, *model.opens))
+    form = "linear" if model.linear else type(model.momentum).__name__
+    shape = "spherical" if model.grid.spherical else "cartesian"
+    return ", ".join([type(stepper).__name__, str(model.dtype), shape, form, *terms])
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """Seconds a step: compute, and messages in between; on how many machines, by which link (None: no messages)."""
+
+    compute: float
+    exchange: float
+    machines: int
+    link: Link | None
+
+    @property
+    def seconds(self):
+        return self.compute + self.exchange
+
+
+def predict(machine, compute, cells, ranks, traffic=(0, 0, 0), per_machine=None):
+    """The Prediction of a step.
+
+    Args:
+        machine: a Machine, all of whose kind there are, with the links that are known.
+        compute: a Compute.
+        cells: of the whole grid.
+        ranks: how many.
+        traffic: (messages, bytes, reductions) that a rank sends a step.
+        per_machine: ranks on each machine; as many as it has cores if its network is known, else all.
+
+    Raises:
+        ConfigError: if ranks talk, and by a link that was not measured.
+    """
+    if per_machine is None:
+        per_machine = ranks if machine.network is None else min(ranks, machine.cores)
+    machines = math.ceil(ranks / per_machine)
+    here = min(ranks, per_machine)
+    arithmetic = compute.seconds(cells * here / ranks, here, machine.cores)
+    if ranks == 1 or not any(traffic):
+        return Prediction(arithmetic, 0.0, machines, None)
+    link = machine.network if machines > 1 else machine.shared or machine.network
+    if link is None:
+        where = "between machines; measure it with `swmodel bench --network` on two nodes" if machines > 1 else (
+            "between ranks; measure it with `mpirun -n 2 swmodel bench --network`"
+        )  # fmt: skip
+        raise ConfigError(f"the time of a message is not known {where}, or give --latency and --bandwidth.")
+    messages, size, reductions = traffic
+    rounds = messages + reductions * math.ceil(math.log2(ranks))
+    return Prediction(arithmetic, link.seconds(rounds, size), machines, link)
