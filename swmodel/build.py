@@ -114,10 +114,13 @@ def tiles(grid, ranks, layout=None, halo=1):
 
 def _check_gauges(made):
     from .monitors import Gauges
-    from .parallel.decomposition import Tile
+    from .parallel import SerialCommunicator
 
-    whole = Tile(0, made.grid.ny, 0, made.grid.nx)
-    like = types.SimpleNamespace(grid=made.grid, wet=made.bathymetry.wet, tile=whole, dtype=np.float32)
+    one = SerialCommunicator()
+    like = types.SimpleNamespace(
+        grid=made.grid, wet=made.bathymetry.wet, dtype=np.float32, communicator=one,
+        decomposition=one.decomposition(made.grid.shape),
+    )  # fmt: skip
     Gauges.at(made.section("output").gauges.positions, like)
 
 

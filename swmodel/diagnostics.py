@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from .dynamics.transport import divergence
 from .operators import mean_x, mean_y
+from .parallel.halo import without_padding
 
 __all__ = ["FIELDS", "volume", "energy", "potential_enstrophy", "total"]
 
@@ -32,23 +33,24 @@ FIELDS = {
 }
 
 
-def total(field, communicator, ordered=False):
-    """The sum of a Field over the cells of all tiles."""
-    return communicator.sum(jnp.sum(field.interior), ordered=ordered)
+def total(field, flow, ordered=False):
+    """The sum of a Field of a Flow over the cells of all tiles."""
+    own = without_padding(field.interior, flow.geometry.tile.sides)
+    return flow.equations.communicator.sum(jnp.sum(own), ordered=ordered)
 
 
 def volume(flow):
     """The water above rest, sum of area eta [m3]: constant in a closed domain."""
-    return total(flow.geometry.wet_area * flow.eta, flow.equations.communicator)
+    return total(flow.geometry.wet_area * flow.eta, flow)
 
 
 def energy(flow):
     """Kinetic and potential energy over density, sum of area (h K + g eta^2 / 2) [m5 s-2]."""
     kinetic = flow.h * flow.kinetic_energy
     potential = 0.5 * flow.gravity * (flow.eta * flow.eta)
-    return total(flow.geometry.wet_area * (kinetic + potential), flow.equations.communicator)
+    return total(flow.geometry.wet_area * (kinetic + potential), flow)
 
 
 def potential_enstrophy(flow):
     """Sum of area h_q q^2 / 2 over corners [m s-2]."""
-    return total(0.5 * flow.geometry.area_q * (flow.h_q * (flow.q * flow.q)), flow.equations.communicator)
+    return total(0.5 * flow.geometry.area_q * (flow.h_q * (flow.q * flow.q)), flow)

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import operators as op
-from .fields import WHOLE, Field
-from .parallel.halo import SIDES, Sides
+from .fields import WHOLE, AbstractField, Field
+from .parallel.halo import SIDES, Sides, without_padding
 from .pytrees import pytree, replace, static
 
 __all__ = ["TileGeometry", "Geometry"]
@@ -43,8 +43,17 @@ class TileGeometry:
 
     @staticmethod
     def build(grid, wet, coriolis, halo, opens, communicator, dtype):
-        """The geometry of this rank's tile of `grid`, where `wet` (ny, nx) is the whole grid's mask."""
-        tile = communicator.decomposition(grid.shape).tile(communicator.rank)
+        """The geometry of the tiles of `grid` here, where `wet` (ny, nx) is the whole grid's mask."""
+
+        def make(rank):
+            return TileGeometry._of_rank(rank, grid, wet, coriolis, halo, opens, communicator, np.dtype(dtype))
+
+        return communicator.place(make)
+
+    @staticmethod
+    def _of_rank(rank, grid, wet, coriolis, halo, opens, communicator, dtype):
+        parts = communicator.decomposition(grid.shape)
+        tile = parts.box(rank)
         rows, columns = np.arange(tile.j0 - halo, tile.j1 + halo), np.arange(tile.i0 - halo, tile.i1 + halo)
         modes = {
             side: "wrap" if periodic else "edge" if side in opens or at_pole else 0
@@ -53,10 +62,13 @@ class TileGeometry:
             )
         }
         wet = tile.cut(np.asarray(wet, float), halo, (modes["south"], modes["north"]), (modes["west"], modes["east"]))
+        for axis, line in enumerate(parts.padding(rank)):
+            if line:  # what lies there after an exchange is a neighbour's, one cell off: land makes it harmless
+                wet[(slice(None),) * axis + (0,)] = 0.0
         fixed_u = [edge for edge, side in ((-1, "west"), (grid.nx - 1, "east")) if side in opens]
         fixed_v = [e for e, k, side in ((-1, 0, "south"), (grid.ny - 1, 1, "north")) if side in opens or grid.poles[k]]
         at_pole = [e for e, pole in zip((-1, grid.ny - 1), grid.poles) if pole]
-        as_array = lambda x: jnp.asarray(x, dtype)  # noqa: E731
+        as_array = lambda x: np.asarray(x, dtype)  # noqa: E731
         return TileGeometry(
             metrics=jax.tree.map(as_array, grid.metrics(rows)),
             wet=as_array(wet),
@@ -64,7 +76,7 @@ class TileGeometry:
             moving_u=as_array(wet[:, 1:] * wet[:, :-1] * ~np.isin(columns[:-1], fixed_u)),
             moving_v=as_array(wet[1:] * wet[:-1] * ~np.isin(rows[:-1], fixed_v)[:, None]),
             pole=as_array(np.isin(rows, at_pole)[:, None]) if at_pole else None,
-            sides=Sides.of(grid, communicator, opens, dtype),
+            sides=Sides.of(grid, communicator, opens, dtype, rank),
             shape=tile.shape,
             halo=halo,
             columns=grid.nx,
@@ -107,16 +119,21 @@ class Geometry:
     slip: Field
 
     @staticmethod
-    def derive(tile, slip_at_coast, communicator):
-        """Complete a TileGeometry; `slip_at_coast` is 0 for free slip, 2 for no slip."""
-        column = lambda x, position: _field(x, position, tile.halo)  # noqa: E731
+    def derive(tile, slip_at_coast, communicator, lift=lambda field, as_bytes=False: field):
+        """Complete a TileGeometry; `slip_at_coast` is 0 for free slip, 2 for no slip.
+
+        `lift` makes another kind of field of each Field that the tile holds; `as_bytes` says that it is a mask.
+        """
+        column = lambda x, position: lift(_field(x, position, tile.halo))  # noqa: E731
         dx = {p: column(tile.metrics[f"dx_{p}"], p) for p in "huvq"}
         dy = {p: column(tile.metrics[f"dy_{p}"], p) for p in "huvq"}
         area_h = column(tile.metrics["area_h"], "h")
-        wet = Field(tile.wet, "h", (tile.halo,) * 4)
+        wet = lift(Field(tile.wet, "h", (tile.halo,) * 4), as_bytes=True)
+        moving_u = Field(tile.moving_u, "u", (tile.halo, tile.halo - 1, tile.halo, tile.halo))
+        moving_v = Field(tile.moving_v, "v", (tile.halo, tile.halo, tile.halo, tile.halo - 1))
         wet_area = wet * area_h
         wet_area_q, four = op.sum_xy(wet_area), op.sum_xy(wet)
-        area_q = op.mean_xy(area_h) if isinstance(area_h, Field) else area_h
+        area_q = op.mean_xy(area_h) if isinstance(area_h, AbstractField) else area_h
         at_sea = four.map(lambda n: (n > 3.5).astype(n.dtype))
         geometry = Geometry(
             tile=tile,
@@ -126,8 +143,8 @@ class Geometry:
             per_dy={p: safe_inverse(x) for p, x in dy.items()},
             f=column(tile.coriolis, "q"),
             wet=wet,
-            moving_u=Field(tile.moving_u, "u", (tile.halo, tile.halo - 1, tile.halo, tile.halo)),
-            moving_v=Field(tile.moving_v, "v", (tile.halo, tile.halo, tile.halo, tile.halo - 1)),
+            moving_u=lift(moving_u, as_bytes=True),
+            moving_v=lift(moving_v, as_bytes=True),
             area_h=area_h,
             area_q=area_q,
             per_area_h=safe_inverse(area_h),
@@ -161,7 +178,7 @@ class Geometry:
         """A corner Field whose rows at a pole hold their zonal mean, one value across all tiles."""
         if self.tile.pole is None:
             return field
-        own = field.crop((0, 0, *field.halo[2:])).data
+        own = without_padding(field.crop((0, 0, *field.halo[2:])).data, self.tile.sides, "x")
         total = communicator.sum(jnp.sum(own, axis=-1, keepdims=True), axis="x")
         mean = communicator.replicated(total, axis="x") / self.tile.columns
         pole = _field(self.tile.pole, "q", self.tile.halo).crop((WHOLE, WHOLE, *field.halo[2:])).data
@@ -170,7 +187,7 @@ class Geometry:
 
 def safe_inverse(x):
     """1 / x, and 0 where x is 0 (at poles, on land), with finite derivatives there."""
-    if isinstance(x, Field):
+    if isinstance(x, AbstractField):
         return x.map(safe_inverse)
     return jnp.where(x == 0, 0.0, 1.0 / jnp.where(x == 0, 1.0, x)).astype(x.dtype)
 

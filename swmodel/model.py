@@ -57,20 +57,32 @@ class BottomMotion:
             )
         if times[0] < 0 or (np.diff(times) <= 0).any():
             raise ValueError(f"BottomMotion: times = {times.tolist()} s do not increase from 0 on; count from the start.")
-        sudden = np.any(uplift[0])  # of the whole grid: ranks must have the same records
-        uplift = uplift[(slice(None), *domain.tile.slices)]
-        if sudden:
+        if np.any(uplift[0]):
             uplift, times = np.concatenate([np.zeros_like(uplift[:1]), uplift]), np.append(times[0], times)
-        return Series(times, uplift)
+        return domain.series(times, uplift)
 
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """Where a tile lies: what terms need to cut their fields to it."""
+    """How the grid is shared out: what terms need to cut their fields to tiles."""
 
     grid: Any
-    tile: Any
+    communicator: Any
     dtype: Any
+
+    def cut(self, whole):
+        """Tile arrays, as programs hold them, of a (..., ny, nx) host array; a number as it is."""
+        return self.communicator.place(lambda rank: self._part(whole, rank))
+
+    def series(self, times, values, cycle=None):
+        """A Series of tile records of (n, ny, nx) or (n,) host values."""
+        parts = {rank: self._part(values, rank) for rank in self.communicator.ranks}
+        return Series(times, parts, cycle, self.communicator.place)
+
+    def _part(self, whole, rank):
+        if np.ndim(whole) < 2:
+            return np.asarray(whole, self.dtype)
+        return np.asarray(self.communicator.decomposition(self.grid.shape).cut(whole, rank), self.dtype)
 
 
 class ShallowWater:
@@ -88,7 +100,7 @@ class ShallowWater:
         source: a BottomMotion, or None.
         linear: leave out advection and the elevation's share of the thickness.
         side: FreeSlip() or NoSlip(), at coasts and walls.
-        communicator: "auto", "serial", "mpi", or a Communicator.
+        communicator: "auto", "serial", "mpi", "sharded", or a Communicator.
         layout: (py, px) tiles; chosen to cut the least unless given.
         dtype: float32 or float64; JAX's default float unless given.
 
@@ -107,8 +119,7 @@ class ShallowWater:
             raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
-        self.tile = self.decomposition.tile(self.communicator.rank)
-        self.domain = Domain(grid, self.tile, self.dtype)
+        self.domain = Domain(grid, self.communicator, self.dtype)
         self.depth, self.wet = _global_depth(depth, grid)
         self.gravity = float(gravity)
         self.opens = tuple(b.on_tile(self.domain) for b in _one_or_more(boundaries) if isinstance(b, Flather))
@@ -133,6 +144,21 @@ class ShallowWater:
     def open_sides(self):
         return tuple(dict.fromkeys(side for condition in self.opens for side in condition.sides))
 
+    @property
+    def tile(self):
+        """The Tile of this process, where it holds one."""
+        if len(self.communicator.ranks) > 1:
+            raise AttributeError("this process holds many tiles: ask the model's decomposition.tile(rank) for each.")
+        return self.decomposition.tile(self.communicator.ranks[0])
+
+    def scatter(self, whole):
+        """Tile arrays, as compiled programs take them, of a host array (..., ny, nx) that every process has."""
+        return self.domain.cut(whole)
+
+    def gather(self, tile):
+        """The host array (..., ny, nx) of tile arrays, on the root; None elsewhere. Collective."""
+        return self.communicator.gather_to_root(tile, self.grid.shape)
+
     # -- states -------------------------------------------------------------------------------------------------------
 
     def at_rest(self):
@@ -144,7 +170,7 @@ class ShallowWater:
         mask = {"u": self.faces("u"), "v": self.faces("v"), "h": self.wet}
         fields = {
             name: tile_array(x, position, self.domain, f"ShallowWater.state: {name}")
-            * jnp.asarray(mask[position][self.tile.slices], self.dtype)
+            * self.domain.cut(mask[position])
             for name, position, x in (("u", "u", u), ("v", "v", v), ("eta", "h", eta))
         }
         return State(**fields)
@@ -175,8 +201,8 @@ class ShallowWater:
     def _dynamics(self, halo):
         depth = np.where(self.wet, self.depth, 0.0)
         return Dynamics(
-            depth=jnp.asarray(depth[self.tile.slices], self.dtype),
-            gravity=jnp.asarray(self.gravity, self.dtype),
+            depth=self.domain.cut(depth),
+            gravity=self.domain.cut(self.gravity),
             tile=TileGeometry.build(
                 self.grid, self.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
             ),
@@ -212,13 +238,14 @@ class ShallowWater:
         raise HaloError(f"{type(stepper).__name__} needs a halo of more than 16 cells.")
 
     def _trace(self, stepper, width):
-        def step(dynamics, state):
+        def step(dynamics, stepper, state):
             return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0.0)
 
         if width not in self._made:
             self._made[width] = self._dynamics(width)
-        state = State(*(jax.ShapeDtypeStruct(self.tile.shape, self.dtype) for _ in range(3)))
-        jax.eval_shape(step, self.dynamics(width, 0, 1.0), state)
+        dynamics = self.dynamics(width, 0, 1.0)
+        like = jax.ShapeDtypeStruct(dynamics.depth.shape, self.dtype)
+        jax.eval_shape(self.communicator.spmd(step), dynamics, stepper, State(like, like, like))
 
 
 def _one_or_more(terms):

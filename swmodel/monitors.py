@@ -56,21 +56,24 @@ class Gauges:
         Raises:
             ConfigError: for points outside the grid, or with no wet cell around them; all of them at once.
         """
-        grid, tile = model.grid, model.tile
         found, mistakes = {}, []
         for name, (x, y) in points.items():
             try:
-                found[name] = _around(grid, model.wet, x, y)
+                found[name] = _around(model.grid, model.wet, x, y)
             except ValueError as error:
                 mistakes.append(f"gauge {name!r} at ({x:g}, {y:g}) {error}")
         if mistakes:
             raise ConfigError(mistakes)
-        cells, weights = np.zeros((len(points), 4), np.int32), np.zeros((len(points), 4))
-        for k, (rows, columns, shares) in enumerate(found.values()):
+        rows, columns, shares = (np.array([place[k] for place in found.values()]).reshape(-1, 4) for k in range(3))
+
+        def make(rank):
+            tile, box = model.decomposition.tile(rank), model.decomposition.box(rank)
             mine = (rows >= tile.j0) & (rows < tile.j1) & (columns >= tile.i0) & (columns < tile.i1)
-            cells[k] = np.where(mine, (rows - tile.j0) * tile.shape[1] + columns - tile.i0, 0)
-            weights[k] = np.where(mine, shares, 0.0)
-        return Gauges(jnp.asarray(cells), jnp.asarray(weights, model.dtype), tuple(points))
+            cells = np.where(mine, (rows - box.j0) * box.shape[1] + columns - box.i0, 0)
+            weights = np.where(mine, shares, 0.0)
+            return Gauges(cells.astype(np.int32), weights.astype(model.dtype), tuple(points))
+
+        return model.communicator.place(make)
 
     def start(self, capacity, dtype):
         return jnp.zeros((capacity, len(self.names)), dtype)
@@ -124,20 +127,21 @@ class Health:
 
     @staticmethod
     def of(model, dt):
-        metrics = model.grid.metrics(np.arange(model.tile.j0, model.tile.j1))
-        shortest = {name: np.maximum(metrics[name], 1e-30) for name in ("dx_u", "dy_v")}
-        cut = model.tile.slices
-        return Health(
-            depth=jnp.asarray(np.where(model.wet, model.depth, 0.0)[cut], model.dtype),
-            wet=jnp.asarray(model.wet[cut]),
-            dt_per_dx=jnp.asarray(dt / shortest["dx_u"], model.dtype),
-            dt_per_dy=jnp.asarray(dt / shortest["dy_v"], model.dtype),
-            linear=model.linear,
-        )
+        depth = np.where(model.wet, model.depth, 0.0)
 
-    def start(self):
-        """(step of the first look at which it was unwell or -1, flat index of the cell, least h, largest CFL)."""
-        return jnp.full((), -1, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros(()), jnp.zeros(())
+        def make(rank):
+            box = model.decomposition.box(rank)
+            metrics = model.grid.metrics(np.arange(box.j0, box.j1))
+            per_side = [np.asarray(dt / np.maximum(metrics[side], 1e-30), model.dtype) for side in ("dx_u", "dy_v")]
+            cut = lambda whole, dtype: model.decomposition.cut(whole, rank).astype(dtype)  # noqa: E731
+            return Health(cut(depth, model.dtype), cut(model.wet, bool), *per_side, model.linear)
+
+        return model.communicator.place(make)
+
+    @staticmethod
+    def start():
+        """(step of the first look at which it was unwell or -1, flat index of the cell, least h, largest CFL), (1,) each."""
+        return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
     def update(self, carry, state, uplift, step):
         due = step % HEALTH_INTERVAL == 0
@@ -151,7 +155,7 @@ class Health:
         bad = ~jnp.isfinite(courant + state.eta)
         if not self.linear:  # where amplitudes mean nothing
             bad = bad | (thickness < LEAST_THICKNESS) | (courant > 1.0)
-        place = jnp.argmax(bad.reshape(-1)).astype(jnp.int32)
+        place = jnp.argmax(bad.reshape(-1))[None].astype(jnp.int32)
         ill = jnp.any(bad) & (carry[0] < 0)
         values = thickness.reshape(-1)[place], courant.reshape(-1)[place]
         return (

@@ -40,7 +40,11 @@ class Carry:
 
 @jit(donate_argnums=(2,))
 def advance(dynamics, stepper, carry, monitors, first, count):
-    """`count` steps from step number `first` on. One program for every count."""
+    """`count` steps from step number `first` on, on every tile. One program for every count."""
+    return dynamics.communicator.spmd(_advance)(dynamics, stepper, carry, monitors, first, count)
+
+
+def _advance(dynamics, stepper, carry, monitors, first, count):
     equations = dynamics.prepare()
     maxima, gauges, health = monitors
     dtype = carry.state.eta.dtype
@@ -84,10 +88,12 @@ class Simulation:
         self.model, self.start, self.config, self.overwrite = model, start, config, overwrite
         self.title, self.dt = title, float(stepper.dt)
         self.scheme = stepper
-        self.stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)
+        self.stepper = model.communicator.place(
+            lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper)
+        )
         self.step = 0
         self.state = state
-        self.history = self.stepper.history(state)
+        self.history = self.start_history(state)
         self.halo = model.halo(self.stepper)
         self._outputs, self._maxima, self._gauges = [], None, None
         self._maxima_carry = None
@@ -102,6 +108,10 @@ class Simulation:
     @property
     def communicator(self):
         return self.model.communicator
+
+    def start_history(self, state):
+        """The stepper's history before its first step from `state`."""
+        return self.communicator.spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
 
     def _check_time_step(self):
         tightest = stability.limits(self.model, self.scheme, self.state)[:1]
@@ -128,7 +138,7 @@ class Simulation:
     def maxima(self, path, threshold=0.01):
         """Write the maximum elevation and the first time at which |eta| passes `threshold` [m], of every step."""
         self._once(MaximaOutput, path, "maxima")
-        self._maxima = Maxima(jnp.asarray(threshold, self.model.dtype))
+        self._maxima = Maxima(self.model.scatter(threshold))
         self._maxima_carry = self._maxima.start(self.state)
         self._outputs.append(MaximaOutput(path, threshold))
         return self
@@ -214,10 +224,11 @@ class Simulation:
 
     def _carry(self, monitors):
         maxima, gauges, health = monitors
-        series = None if gauges is None else gauges.start(LONGEST_CHUNK, self.model.dtype)
+        place = self.communicator.place
+        series = None if gauges is None else place(lambda rank: gauges.start(LONGEST_CHUNK, self.model.dtype))
         # The loop's buffers are donated: hand it copies of what the caller holds.
         copies = jax.tree.map(jnp.copy, (self.state, self.history, self._maxima_carry))
-        return Carry(*copies, series, health.start())
+        return Carry(*copies, series, place(lambda rank: health.start()))
 
     def _until_next(self, last, run):
         events = [last, run.next_step(self), self.model.next_record(self.step, self.dt)]
@@ -238,21 +249,26 @@ class Simulation:
 
     def _check_health(self, health, run):
         """Raise BlowUp, with the place, on every rank alike if any rank's tile is unwell."""
-        step, place, thickness, courant = (x.item() for x in map(np.asarray, health))
-        earliest = -self.communicator.host_maximum(-float(step) if step >= 0 else -np.inf)
+        ill = {}
+        for rank, found in self.communicator.tiles(health).items():
+            step, *what = (np.asarray(x).item() for x in found)
+            if step >= 0:
+                ill[rank] = step, what
+        earliest = -self.communicator.host_maximum(-float(min((step for step, _ in ill.values()), default=np.inf)))
         if not np.isfinite(earliest):
             return
-        tile, found = self.model.tile, None
-        if step == earliest:
-            row, column = divmod(place, tile.shape[1])
-            x, y = self.model.grid.x_centres[tile.i0 + column], self.model.grid.y_centres[tile.j0 + row]
-            found = (self.communicator.rank, x, y, thickness, courant)
-        everyone = self.communicator.host_gather(found)
-        raise BlowUp(_diagnosis(next(f for f in everyone if f is not None), earliest, self, run))
+        first = {rank: what for rank, (step, what) in ill.items() if step == earliest}
+        everyone = {}
+        for found in self.communicator.host_gather(first):
+            everyone.update(found)
+        rank = min(everyone)
+        raise BlowUp(_diagnosis(rank, *everyone[rank], earliest, self, run))
 
 
-def _diagnosis(found, step, simulation, run):
-    _, x, y, thickness, courant = found
+def _diagnosis(rank, place, thickness, courant, step, simulation, run):
+    box, grid = simulation.model.decomposition.box(rank), simulation.model.grid
+    row, column = divmod(place, box.shape[1])
+    x, y = grid.x_centres[box.i0 + column], grid.y_centres[box.j0 + row]
     when = f"stopped at step {step:.0f} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}) "
     if not (np.isfinite(thickness) and np.isfinite(courant)):
         what, remedy = "the elevation is not finite", "use a shorter time step, or more viscosity or drag"

@@ -101,17 +101,19 @@ def limits(model, stepper, state=None):
     Returns:
         list of Limit.
     """
-    site = _Site(model, state)
+    sites = [_Site(model, rank, *tile) for rank, tile in model.communicator.tiles((state, model.terms)).items()]
     kind, epsilon = type(stepper), float(getattr(stepper, "epsilon", 0.0))
     interval = functools.partial(stable_interval, kind, epsilon)
+    find = functools.partial(_tightest, sites)
     found = [
-        site.limit("gravity waves", interval("wave"), site.wave_rate()),
-        site.limit("Coriolis force", interval("imaginary"), site.coriolis_rate()),
-        site.limit("advection", interval("imaginary"), site.advection_rate()),
+        find("gravity waves", interval("wave"), lambda site: site.wave_rate()),
+        find("Coriolis force", interval("imaginary"), lambda site: site.coriolis_rate()),
+        find("advection", interval("imaginary"), lambda site: site.advection_rate()),
     ]
-    for term in model.terms:
-        found.append(site.limit(type(term).__name__, interval("real"), np.asarray(term.rates(site), float)))
-    open_sides = site.limit("open sides", OPEN_SIDES, site.open_rate(interval("wave"), interval("real")))
+    for k, term in enumerate(model.terms):
+        find_rate = lambda site, k=k: np.asarray(site.terms[k].rates(site), float)  # noqa: E731
+        found.append(find(type(term).__name__, interval("real"), find_rate))
+    open_sides = find("open sides", OPEN_SIDES, lambda site: site.open_rate(interval("wave"), interval("real")))
     found.append(open_sides and dataclasses.replace(open_sides, alone=True))
     return sorted((limit for limit in found if limit is not None), key=lambda limit: limit.dt)
 
@@ -128,15 +130,15 @@ def _ratio(corners, one, other):
 
 
 class _Site:
-    """One tile's rates [s-1] of every process, what terms are asked with, and the search for the fastest of all."""
+    """One tile's rates [s-1] of every process, and what terms are asked with. Padding of the tile counts as land."""
 
-    def __init__(self, model, state):
-        self.model, self.state, self.gravity = model, state, model.gravity
-        self.tile, self.wet = model.tile, model.wet[model.tile.slices]
-        metrics = model.grid.metrics(np.arange(self.tile.j0, self.tile.j1))
+    def __init__(self, model, rank, state, terms):
+        self.model, self.rank, self.state, self.terms, self.gravity = model, rank, state, terms, model.gravity
+        self.box, self.wet = model.decomposition.box(rank), model.decomposition.cut(model.wet, rank)
+        metrics = model.grid.metrics(np.arange(self.box.j0, self.box.j1))
         self.per_dx2 = np.broadcast_to(1.0 / np.asarray(metrics["dx_h"], float) ** 2, self.wet.shape)
         self.per_dy2 = np.broadcast_to(1.0 / np.asarray(metrics["dy_h"], float) ** 2, self.wet.shape)
-        self.thickness = np.where(self.wet, model.depth[self.tile.slices], 1.0)
+        self.thickness = np.where(self.wet, model.depth[self.box.slices], 1.0)
         if state is not None and not model.linear:
             self.thickness = np.maximum(self.thickness + np.where(self.wet, np.asarray(state.eta, float), 0.0), 1e-3)
 
@@ -153,16 +155,16 @@ class _Site:
     def open_rate(self, wave, real):
         """What waves and sponges take of the intervals `wave` and `real` per second, in cells beside open sides."""
         ny, nx = self.model.grid.shape
-        i, j = np.arange(self.tile.i0, self.tile.i1)[None, :], np.arange(self.tile.j0, self.tile.j1)[:, None]
+        i, j = np.arange(self.box.i0, self.box.i1)[None, :], np.arange(self.box.j0, self.box.j1)[:, None]
         at = {"west": i == 0, "east": i == nx - 1, "south": j == 0, "north": j == ny - 1}
-        damping = sum(np.asarray(t.rates(self), float) for t in self.model.terms if hasattr(t, "continuity"))
+        damping = sum(np.asarray(t.rates(self), float) for t in self.terms if hasattr(t, "continuity"))
         beside = sum([at[side] for side in self.model.open_sides], damping > 0)
         return np.where(beside, self.wave_rate() / wave + damping / real, 0.0)
 
     def coriolis_rate(self):
         if self.model.coriolis is None:
             return np.zeros(self.wet.shape)
-        rows = np.arange(self.tile.j0, self.tile.j1)
+        rows = np.arange(self.box.j0, self.box.j1)
         return np.broadcast_to(np.abs(self.model.coriolis.at(self.model.grid, rows)), self.wet.shape)
 
     def advection_rate(self):
@@ -176,7 +178,7 @@ class _Site:
         The shear stress goes with the thickness h_q at the corners, the water that it moves with h_u on the face.
         """
         model, modes = self.model, ["wrap" if p else 0 for p in (self.model.grid.periodic_y, self.model.grid.periodic_x)]
-        h = self.tile.cut(np.where(model.wet, model.depth, 0.0), 1, *modes)
+        h = self.box.cut(np.where(model.wet, model.depth, 0.0), 1, *modes)
         corner = lambda x: x[1:, 1:] + x[1:, :-1] + x[:-1, 1:] + x[:-1, :-1]  # noqa: E731
         h_q = corner(h) / np.maximum(corner((h > 0).astype(float)), 1.0)
         if model.side.factor > 1:
@@ -187,15 +189,17 @@ class _Site:
         v = self.per_dy2 + np.maximum(shear_v[1:], shear_v[:-1]) * self.per_dx2
         return 4.0 * np.asarray(viscosity, float) * np.maximum(u, v)
 
-    def limit(self, name, interval, rate):
-        """The Limit set by the fastest `rate` in a wet cell of any rank; None if it sets none."""
+    def fastest(self, rate):
+        """(the fastest rate of a wet cell, its rank, x, y)."""
         rate = np.where(self.wet, np.broadcast_to(rate, self.wet.shape), 0.0)
         row, column = np.unravel_index(np.argmax(rate), rate.shape)
-        fastest, communicator = float(rate[row, column]), self.model.communicator
-        overall = communicator.host_maximum(fastest)
-        if overall <= 0:
-            return None
-        x, y = self.model.grid.x_centres[self.tile.i0 + column], self.model.grid.y_centres[self.tile.j0 + row]
-        first = -communicator.host_maximum(-communicator.rank if fastest == overall else -np.inf)
-        mine = np.array([x, y]) if communicator.rank == first else np.zeros(2)
-        return Limit(name, interval / overall, tuple(communicator.host_sum(mine)))
+        x, y = self.model.grid.x_centres[self.box.i0 + column], self.model.grid.y_centres[self.box.j0 + row]
+        return float(rate[row, column]), self.rank, float(x), float(y)
+
+
+def _tightest(sites, name, interval, rates):
+    """The Limit that the fastest of `rates(site)` in a wet cell of any rank sets; None if it sets none. Collective."""
+    communicator = sites[0].model.communicator
+    mine = [site.fastest(rates(site)) for site in sites]
+    rate, _, *place = max(sum(communicator.host_gather(mine), []), key=lambda found: (found[0], -found[1]))
+    return Limit(name, interval / rate, tuple(place)) if rate > 0 else None

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..fields import Field
+from ..fields import AbstractField, Field
 from ..pytrees import pytree, replace
 
 __all__ = ["Term", "Series", "Window", "as_field", "tile_array"]
@@ -20,9 +20,9 @@ __all__ = ["Term", "Series", "Window", "as_field", "tile_array"]
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """Tile records (n, ...) at `times` [s], linear in between, held at the ends or repeated every `cycle` [s].
+    """Records `values` (n, ...) at `times` [s], linear in between, held at the ends or repeated every `cycle` [s].
 
-    Stays on the host; `window` hands the compiled program two records at a time. Times are rounded to whole steps, so
+    With `place` (a communicator's) the values are {rank: its tile's records}. They stay on the host; `window` hands the compiled program two records at a time. Times are rounded to whole steps, so
     that runs of steps end on records. Of records within one step the last one counts, so that sums of their differences
     keep all; the very first is kept too, and what follows it within its step is reached one step later.
     """
@@ -30,6 +30,7 @@ class Series:
     times: np.ndarray
     values: np.ndarray
     cycle: float | None = None
+    place: Any = None
 
     def _steps(self, dt):
         """(the step numbers of the records that count, those records, the cycle in steps or None)."""
@@ -65,11 +66,16 @@ class Series:
         first, second, since, length = self._bracket(step, dt)
         since, length = (0, 1) if length is None else (since, length)
         return Window(
-            first=jnp.asarray(self.values[first], dtype),
-            second=jnp.asarray(self.values[second], dtype),
+            first=self._record(first, dtype),
+            second=self._record(second, dtype),
             since=jnp.asarray(since, dtype),
             length=jnp.asarray(length, dtype),
         )
+
+    def _record(self, k, dtype):
+        if self.place is None:
+            return jnp.asarray(self.values[k], dtype)
+        return self.place(lambda rank: np.asarray(self.values[rank][k], dtype))
 
 
 @pytree
@@ -88,7 +94,7 @@ class Window:
         run does not depend on how it was cut into chunks.
         """
         weight = jnp.clip((self.since + step) / self.length, 0.0, 1.0)
-        if isinstance(self.first, Field):
+        if isinstance(self.first, AbstractField):
             return self.first + (self.second - self.first) * weight
         return self.first + weight * (self.second - self.first)
 
@@ -150,12 +156,12 @@ def tile_array(x, position, domain, name):
     Args:
         x: number; callable(x, y) of the grid's coordinates at `position`; (ny, nx) array; an object with `times`,
             `values` (n, ny, nx) and `cycle`.
-        domain: has `grid`, `tile` and `dtype`.
+        domain: the model's Domain.
 
     Raises:
         ValueError: if an array has another shape than the grid, naming both.
     """
-    grid, tile = domain.grid, domain.tile
+    grid = domain.grid
     if hasattr(x, "times") and hasattr(x, "values"):
         values = np.asarray(x.values)
         _check_shape(values.shape[1:], grid, name)
@@ -166,14 +172,11 @@ def tile_array(x, position, domain, name):
                 f"{name} repeats every {x.cycle:g} s, and its records span {x.times[-1] - x.times[0]:g} s; "
                 "give a longer cycle, or fewer records."
             )
-        cut = values if values.ndim == 1 else values[(slice(None), *tile.slices)]
-        return Series(np.asarray(x.times, float), np.asarray(cut, domain.dtype), x.cycle)
+        return domain.series(np.asarray(x.times, float), values, x.cycle)
     if callable(x):
         x = np.broadcast_to(np.asarray(x(*grid.coordinates(position)), float), grid.shape)
-    if np.ndim(x) == 0:
-        return jnp.asarray(x, domain.dtype)
     _check_shape(np.shape(x), grid, name)
-    return jnp.asarray(np.asarray(x)[tile.slices], domain.dtype)
+    return domain.cut(x)
 
 
 def _check_shape(shape, grid, name):

@@ -115,13 +115,16 @@ class GaugeOutput(Output):
         )  # fmt: skip
 
     def begin(self, simulation):
-        self._append(simulation, self.gauges.read(simulation.state.eta)[None], np.array([simulation.step]))
+        read = simulation.communicator.spmd(lambda gauges, eta: gauges.read(eta)[None])
+        self._append(simulation, read(self.gauges, simulation.state.eta), np.array([simulation.step]))
 
     def chunk(self, simulation, series, count):
-        self._append(simulation, series[:count], simulation.step - count + 1 + np.arange(count))
+        self._append(simulation, series, simulation.step - count + 1 + np.arange(count))
 
-    def _append(self, simulation, shares, steps):
-        values = simulation.communicator.host_sum(np.asarray(shares, np.float64))
+    def _append(self, simulation, series, steps):
+        shares = simulation.communicator.tiles(series).values()
+        mine = sum(np.asarray(tile[: len(steps)], np.float64) for tile in shares)
+        values = simulation.communicator.host_sum(mine)
         if self.file is not None:
             self.file.append(steps * simulation.dt, values)
 
@@ -151,11 +154,10 @@ class MaximaOutput(Output):
         self.file = Claimed(self.path, simulation)
 
     def finish(self, simulation):
-        gather = simulation.communicator.gather_to_root
-        maximum, arrival = (gather(simulation._maxima_carry[name]) for name in ("maximum", "arrival"))
+        model = simulation.model
+        maximum, arrival = (model.gather(simulation._maxima_carry[name]) for name in ("maximum", "arrival"))
         if maximum is None:
             return
-        model = simulation.model
         fields = {
             "maximum_elevation": np.where(model.wet & np.isfinite(maximum), maximum, np.nan),
             "arrival_time": np.where(model.wet & (arrival >= 0), arrival * simulation.dt, np.nan),
@@ -268,12 +270,15 @@ def run_attributes(simulation):
 
 @jit(static_argnames=("names", "edges"))
 def _diagnose(dynamics, state, names, edges):
-    flow = dynamics.prepare().flow(state.u, state.v, state.eta, jnp.zeros((), state.eta.dtype))
-    return {name: _with_edges(diagnostics.FIELDS[name](flow), edges) for name in names}
+    def fields(dynamics, state):
+        flow = dynamics.prepare().flow(state.u, state.v, state.eta, jnp.zeros((), state.eta.dtype))
+        return {name: _with_edges(diagnostics.FIELDS[name](flow), edges) for name in names}
+
+    return dynamics.communicator.spmd(fields)(dynamics, state)
 
 
 def _with_edges(field, edges):
-    """A Field's interior, with the faces on the domain's west and south edge if this tile has them."""
+    """A Field's interior, with the faces on its west and south side in directions that the domain has edges in."""
     west, south = edges
     x, y = field.position in "uq", field.position in "vq"
     return field.crop((int(west and x), 0, int(south and y), 0)).data
@@ -282,11 +287,10 @@ def _with_edges(field, edges):
 def collect(simulation, names):
     """{name: global array} on the root, None in its place elsewhere; n + 1 faces in directions that are not periodic."""
     model = simulation.model
-    iy, ix = model.communicator.coordinates
-    edges = (ix == 0 and not model.grid.periodic_x, iy == 0 and not model.grid.periodic_y)
+    edges = not model.grid.periodic_x, not model.grid.periodic_y
     dynamics = model.dynamics(simulation.halo, simulation.step, simulation.dt)
     tiles = _diagnose(dynamics, simulation.state, tuple(names), edges)
-    return {name: model.communicator.gather_to_root(np.asarray(tile)) for name, tile in tiles.items()}
+    return {name: model.gather(tiles[name]) for name in names}
 
 
 # -- restarts -------------------------------------------------------------------------------------------------------
@@ -307,8 +311,7 @@ def _plain(key):
 
 def _restart_content(simulation):
     leaves = _named_leaves(_parts(simulation))
-    gather = simulation.communicator.gather_to_root
-    arrays = {name: gather(np.asarray(leaf)) for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
+    arrays = {name: simulation.model.gather(leaf) for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
     scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
     scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
     return arrays, scalars
@@ -327,7 +330,7 @@ def restored(simulation, path):
     values = {}
     for name, leaf in wanted.items():
         if jnp.ndim(leaf) == 0:
-            values[name] = jnp.asarray(restart[name], leaf.dtype)
+            values[name] = communicator.place(lambda rank, name=name, leaf=leaf: np.asarray(restart[name], leaf.dtype))
         elif name in restart["names"]:
             tile = communicator.scatter_from_root(whole.get(name), grid.shape)
             values[name] = jnp.asarray(tile, leaf.dtype)
@@ -346,9 +349,13 @@ def _restore_maxima(simulation, watched, ratio):
     if not watched:
         simulation._maxima_carry = simulation._maxima.start(simulation.state, simulation.step)
     elif ratio != 1.0:
-        arrival = np.asarray(simulation._maxima_carry["arrival"])
-        steps = np.rint(arrival * ratio).astype(arrival.dtype)
-        simulation._maxima_carry["arrival"] = jnp.asarray(np.where(arrival < 0, arrival, steps))
+        tiles = simulation.communicator.tiles(simulation._maxima_carry["arrival"])
+
+        def counted_anew(rank):
+            arrival = np.asarray(tiles[rank])
+            return np.where(arrival < 0, arrival, np.rint(arrival * ratio)).astype(arrival.dtype)
+
+        simulation._maxima_carry["arrival"] = simulation.communicator.place(counted_anew)
 
 
 def _without_arrays(restart):
@@ -361,7 +368,7 @@ def _put_back(simulation, parts, values, same):
     old = dict(zip(names, (leaf for _, leaf in paths)))
     rebuilt = jax.tree_util.tree_unflatten(structure, [values.get(name, old[name]) for name in names])
     simulation.state = rebuilt["state"]
-    simulation.history = rebuilt["history"] if same else simulation.stepper.history(rebuilt["state"])
+    simulation.history = rebuilt["history"] if same else simulation.start_history(rebuilt["state"])
     simulation._maxima_carry = rebuilt["maxima"]
 
 

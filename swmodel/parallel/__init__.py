@@ -10,8 +10,8 @@ __all__ = [
 _made = {}
 
 
-def make_communicator(kind, shape, layout=None):
-    """The Communicator of this run: `kind` is "auto", "serial", "mpi", or one already made.
+def make_communicator(kind, shape, layout=None, devices=None):
+    """The Communicator of this run: `kind` is "auto", "serial", "mpi", "sharded", or one already made.
 
     "auto" is MPI where a launcher started more than one rank, serial otherwise. One is made for each layout and kept,
     since programs are compiled for it.
@@ -20,18 +20,22 @@ def make_communicator(kind, shape, layout=None):
         kind: as above.
         shape: the grid's (ny, nx), for which the layout is chosen if none is given.
         layout: (py, px), or None.
+        devices: for "sharded", how many devices to use; as many as the layout has tiles, or else all of them.
 
     Raises:
         ValueError: for an unknown kind.
-        LaunchError: if the launcher started more ranks than MPI sees, or MPI is asked for and not installed.
+        LaunchError: if the launcher started more ranks than MPI (or the sharded communicator's processes) sees, MPI is
+            asked for and not installed, or more devices than there are.
         TileError: if the layout does not fit the ranks or the grid.
     """
     from ..launch import check_world, launched_ranks, load_mpi
 
     if isinstance(kind, Communicator):
         return kind
-    if kind not in ("auto", "serial", "mpi"):
-        raise ValueError(f"communicator = {kind!r} is not known; use 'auto', 'serial' or 'mpi'.")
+    if kind not in ("auto", "serial", "mpi", "sharded"):
+        raise ValueError(f"communicator = {kind!r} is not known; use 'auto', 'serial', 'mpi' or 'sharded'.")
+    if kind == "sharded":
+        return _sharded(shape, layout, devices)
     if kind == "serial" or (kind == "auto" and launched_ranks() == 1):
         check_world(1)
         return _made.setdefault("serial", SerialCommunicator())
@@ -43,3 +47,17 @@ def make_communicator(kind, shape, layout=None):
 
         _made[layout] = MPICommunicator(layout)
     return _made[layout]
+
+
+def _sharded(shape, layout, devices):
+    from ..launch import check_devices
+    from .sharded import ShardedCommunicator
+
+    if devices is None and layout is not None:
+        devices = layout[0] * layout[1]
+    devices = check_devices(devices)
+    layout = best_layout(shape, devices) if layout is None else tuple(layout)
+    Decomposition(tuple(shape), layout)  # or the grid cannot be cut so
+    if ("sharded", layout) not in _made:
+        _made["sharded", layout] = ShardedCommunicator(layout)
+    return _made["sharded", layout]

@@ -1,6 +1,10 @@
 """Which cells belong to which rank: a 2-D mesh of tiles that differ by at most one cell in each direction.
 
 Ranks are numbered along x first: rank = iy * px + ix. Of n cells on p tiles the first n mod p tiles have one more.
+
+Where all arrays must have one shape (devices of one process), smaller tiles are padded: by at most one row and one
+column, at their low side, where they overlap their neighbour. So the edges of the domain lie where they do in an even
+cut: a first tile is never padded, and a last one ends with the domain. Padding of what a model holds is zero.
 """
 import dataclasses
 
@@ -54,10 +58,11 @@ def _take(array, index, axis, mode):
 
 @dataclasses.dataclass(frozen=True)
 class Decomposition:
-    """`shape` = (ny, nx) cells on `layout` = (py, px) tiles."""
+    """`shape` = (ny, nx) cells on `layout` = (py, px) tiles; `padded`: their arrays all have the largest one's shape."""
 
     shape: tuple
     layout: tuple
+    padded: bool = False
 
     def __post_init__(self):
         for cells, tiles, name in zip(self.shape, self.layout, "yx"):
@@ -78,6 +83,51 @@ class Decomposition:
     def tile(self, rank):
         iy, ix = self.coordinates(rank)
         return Tile(*_range(self.shape[0], self.layout[0], iy), *_range(self.shape[1], self.layout[1], ix))
+
+    def box(self, rank):
+        """The Tile of cells that a rank's arrays cover: its own and, at the low side, its padding."""
+        tile = self.tile(rank)
+        rows, columns = self.tile(0).shape if self.padded else tile.shape
+        return Tile(tile.j1 - rows, tile.j1, tile.i1 - columns, tile.i1)
+
+    def padding(self, rank):
+        """(rows, columns) of padding in a rank's arrays, each 0 or 1."""
+        tile, box = self.tile(rank), self.box(rank)
+        return tile.j0 - box.j0, tile.i0 - box.i0
+
+    @property
+    def uneven(self):
+        """The directions in which some tiles are padded: "", "x", "y" or "xy"."""
+        (ny, nx), (py, px) = self.shape, self.layout
+        return "x" * bool(self.padded and nx % px) + "y" * bool(self.padded and ny % py)
+
+    def cut(self, whole, rank):
+        """A rank's array, a copy, of a global host array (..., ny, nx); its padding is zero."""
+        part = np.array(np.asarray(whole)[(..., *self.box(rank).slices)])
+        rows, columns = self.padding(rank)
+        part[..., :rows, :] = 0
+        part[..., :, :columns] = 0
+        return part
+
+    def own(self, array, rank):
+        """What a rank's array adds to the whole: no padding, and faces on its low side at the domain's edge alone.
+
+        Args:
+            array: (..., rows, columns) of the rank's box, with one more row or column where it holds those faces.
+        """
+        keep = [
+            n + (have - covered) * (place == 0)
+            for n, covered, have, place in zip(
+                self.tile(rank).shape, self.box(rank).shape, array.shape[-2:], self.coordinates(rank)
+            )
+        ]
+        return array[..., array.shape[-2] - keep[0] :, array.shape[-1] - keep[1] :]
+
+    def put_together(self, arrays):
+        """The global host array (..., ny, nx), or with one more row or column, of {rank: array} for all ranks."""
+        px = self.layout[1]
+        parts = [self.own(arrays[rank], rank) for rank in range(self.size)]
+        return np.concatenate([np.concatenate(parts[k : k + px], axis=-1) for k in range(0, self.size, px)], axis=-2)
 
     def check_halo(self, halo):
         """Raise TileError if a tile is thinner than the halo, which one message from one neighbour must fill."""

@@ -1,0 +1,269 @@
+"""One process, all its devices: the verbs as collectives of one program that `jax.shard_map` runs on every tile.
+
+Device number k of the mesh holds the tile of rank k. What a model holds is one array a leaf, laid out in blocks over the
+mesh (`Communicator.place`), and a function of tiles becomes one of such arrays by `spmd`. Its body runs without JAX's
+own bookkeeping of what is replicated (check_vma=False): the verbs carry their transposes (communicator.py), and
+derivatives are taken inside the body. Taken outside, or through a plain psum, they would be wrong by the number of
+devices.
+
+Over several hosts each process holds the tiles of its own devices (`jax.distributed`, see launch.py). What its host-side
+verbs exchange goes over the devices too, as bytes: numbers arrive as they were sent, in any precision.
+"""
+import contextlib
+import os
+import pickle
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from .communicator import Communicator
+from .decomposition import Decomposition, TileError
+
+__all__ = ["ShardedCommunicator"]
+
+MESH = ("y", "x")
+HEAD = 1024  # bytes that processes exchange at once; longer objects take a second round
+
+
+class ShardedCommunicator(Communicator):
+    """A mesh of `layout` = (py, px) devices. `rank` is the number of this process, `ranks` are the tiles that it holds.
+
+    Args:
+        layout: (py, px).
+        devices: py * px devices in the order of ranks; the first of jax.devices() unless given.
+
+    Raises:
+        TileError: if there are fewer devices than tiles.
+    """
+
+    name = "sharded"
+
+    def __init__(self, layout, devices=None):
+        self.layout, self.size = tuple(layout), layout[0] * layout[1]
+        devices = jax.devices()[: self.size] if devices is None else list(devices)
+        if len(devices) != self.size:
+            raise TileError(
+                f"layout {layout[0]} x {layout[1]} (y x x) needs {self.size} devices, and there are {len(devices)}; "
+                "change the layout, or ask for more devices (--devices, or jax_num_cpu_devices on a CPU)."
+            )
+        self.mesh = Mesh(np.array(devices).reshape(self.layout), MESH, axis_types=(AxisType.Auto,) * 2)
+        self.rank, self.processes = jax.process_index(), jax.process_count()
+        self._here = {k: device for k, device in enumerate(devices) if device.process_index == self.rank}
+        if self.processes > 1:
+            _end_together(self)
+
+    @property
+    def ranks(self):
+        return tuple(self._here)
+
+    @property
+    def coordinates(self):
+        raise AttributeError("the sharded communicator has many tiles, and no coordinates: ask its decomposition.")
+
+    def decomposition(self, shape):
+        return Decomposition(tuple(shape), self.layout, padded=True)
+
+    def tile_shape(self, shape):
+        return self.decomposition(shape).box(0).shape
+
+    # -- arrays on the mesh -------------------------------------------------------------------------------------------
+
+    def spec(self, ndim):
+        """Which axes of an array of `ndim` dimensions are laid out over the mesh."""
+        if ndim < 2:
+            return PartitionSpec(MESH) if ndim else PartitionSpec()
+        return PartitionSpec(*[None] * (ndim - 2), *MESH)
+
+    def place(self, make):
+        return jax.tree.map(self._put, *(make(rank) for rank in self.ranks))
+
+    def _put(self, *parts):
+        """One array of the mesh from the host arrays of the tiles here."""
+        parts = [jax.device_put(np.asarray(part), device) for part, device in zip(parts, self._here.values())]
+        tile = parts[0].shape
+        blocks = {0: (), 1: (self.size,)}.get(len(tile), (1,) * (len(tile) - 2) + self.layout)
+        whole = tuple(n * k for n, k in zip(tile, blocks))
+        sharding = NamedSharding(self.mesh, self.spec(len(tile)))
+        return jax.make_array_from_single_device_arrays(whole, sharding, parts)
+
+    def tiles(self, tree):
+        leaves, structure = jax.tree.flatten(tree)
+        held = [self._blocks(leaf) for leaf in leaves]
+        return {rank: structure.unflatten([blocks[rank] for blocks in held]) for rank in self.ranks}
+
+    def _blocks(self, x):
+        if not isinstance(x, jax.Array) or x.ndim == 0:
+            return dict.fromkeys(self.ranks, np.asarray(x) if isinstance(x, jax.Array) else x)
+        x = jax.device_put(x, NamedSharding(self.mesh, self.spec(x.ndim)))
+        by_device = {shard.device: shard.data for shard in x.addressable_shards}
+        return {rank: np.asarray(by_device[device]) for rank, device in self._here.items()}
+
+    def spmd(self, function):
+        def everywhere(*arguments):
+            leaves, structure = jax.tree.flatten(arguments)
+            self._check(leaves)
+            found = []
+
+            def body(*tiles):
+                results, out = jax.tree.flatten(function(*structure.unflatten(tiles)))
+                found[:] = [out]
+                return results
+
+            def mapped(specs):
+                ins = tuple(self.spec(jnp.ndim(leaf)) for leaf in leaves)
+                return jax.shard_map(body, mesh=self.mesh, in_specs=ins, out_specs=specs, check_vma=False)
+
+            # How results are laid out follows from their dimensions, which a first trace tells.
+            results = jax.eval_shape(mapped(PartitionSpec()), *leaves)
+            return found[0].unflatten(mapped([self.spec(result.ndim) for result in results])(*leaves))
+
+        return everywhere
+
+    def _check(self, leaves):
+        for leaf in leaves:
+            blocks = {0: (), 1: (self.size,)}.get(jnp.ndim(leaf), self.layout)
+            shape = jnp.shape(leaf)[-len(blocks) :] if blocks else ()
+            if any(n % k for n, k in zip(shape, blocks)):
+                raise ValueError(
+                    f"spmd: an argument of shape {jnp.shape(leaf)} has no equal blocks on a mesh of {self.layout[0]} x "
+                    f"{self.layout[1]} devices; put whole-grid arrays there with `model.scatter`, others with `place`."
+                )
+
+    # -- verbs, inside `spmd` -----------------------------------------------------------------------------------------
+
+    def _shift(self, x, axis, direction):
+        n = self.along(axis)
+        with _inside():
+            return lax.ppermute(x, axis, [(k, (k + direction) % n) for k in range(n)])
+
+    def _all_to_all(self, x, axis):
+        with _inside():
+            return lax.all_to_all(x, axis, x.ndim - 2, x.ndim - 2, tiled=True)
+
+    def _sum(self, x, axis, ordered):
+        axis = MESH if axis is None else axis
+        with _inside():
+            if not ordered:
+                return lax.psum(x, axis)
+            everyone = lax.all_gather(x, axis)
+        return lax.scan(lambda total, part: (total + part, None), everyone[0], everyone[1:])[0]
+
+    def _broadcast(self, x):
+        return self._sum(self._on_root(x), None, False)
+
+    def _sum_on_root(self, x):
+        return self._on_root(self._sum(x, None, False))
+
+    def _on_root(self, x):
+        with _inside():
+            return jnp.where(lax.axis_index(MESH) == 0, x, jnp.zeros_like(x))
+
+    def _maximum(self, x):
+        with _inside():
+            return lax.pmax(x, MESH)
+
+    def _gather(self, x, shape):
+        parts, px = self.decomposition(shape), self.layout[1]
+        with _inside():
+            everyone = lax.all_gather(x, MESH)
+        tiles = [parts.own(everyone[rank], rank) for rank in range(self.size)]
+        rows = [jnp.concatenate(tiles[k : k + px], axis=-1) for k in range(0, self.size, px)]
+        return self._on_root(jnp.concatenate(rows, axis=-2))
+
+    def _scatter(self, x, shape):
+        parts = self.decomposition(shape)
+        blocks = [self._padded(x[(..., *parts.tile(k).slices)], parts, k) for k in range(self.size)]
+        with _inside():
+            return lax.psum_scatter(self._on_root(jnp.stack(blocks)), MESH, scatter_dimension=0)
+
+    def _padded(self, x, parts, rank):
+        return jnp.pad(x, [(0, 0)] * (x.ndim - 2) + [(n, 0) for n in parts.padding(rank)])
+
+    # -- host ---------------------------------------------------------------------------------------------------------
+
+    def gather_to_root(self, tile, shape=None):
+        block = [n // k for n, k in zip(tile.shape[-2:], self.layout)]
+        shape = tile.shape[-2:] if shape is None else shape
+        if self.processes == 1:
+            parts = self.tiles(tile)
+        else:
+            from jax.experimental.multihost_utils import process_allgather
+
+            whole = process_allgather(tile, tiled=True)
+            corners = [(iy * block[0], ix * block[1]) for iy in range(self.layout[0]) for ix in range(self.layout[1])]
+            parts = {k: whole[..., j : j + block[0], i : i + block[1]] for k, (j, i) in enumerate(corners)}
+        return self.decomposition(shape).put_together(parts) if self.is_root else None
+
+    def scatter_from_root(self, array, shape):
+        whole, parts = self.host_broadcast(array), self.decomposition(shape)
+        return self.place(lambda rank: parts.cut(whole, rank))
+
+    def host_sum(self, array):
+        return sum(map(np.asarray, self.host_gather(np.asarray(array))))
+
+    def host_maximum(self, value):
+        largest = np.max([np.asarray(v, float) for v in self.host_gather(value)], axis=0)
+        return largest if np.ndim(value) else float(largest)
+
+    def host_broadcast(self, value):
+        return self.host_gather(value if self.is_root else None)[0]
+
+    def host_gather(self, value):
+        if self.processes == 1:
+            return [value]
+        from jax.experimental.multihost_utils import process_allgather
+
+        mine = pickle.dumps(value)
+        mine = np.frombuffer(np.int64(len(mine)).tobytes() + mine, np.uint8)
+        head = np.zeros(HEAD, np.uint8)
+        head[: mine.size] = mine[:HEAD]
+        everyone = process_allgather(head)
+        lengths = [8 + int(one[:8].copy().view(np.int64)[0]) for one in everyone]
+        if max(lengths) > HEAD:
+            longest = np.zeros(1 << (max(lengths) - 1).bit_length(), np.uint8)  # few lengths, few programs
+            longest[: mine.size] = mine
+            everyone = process_allgather(longest)
+        return [pickle.loads(one[8:length].tobytes()) for one, length in zip(everyone, lengths)]
+
+    def barrier(self):
+        self.host_gather(None)
+
+    def abort(self, status=1):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if self.processes == 1:
+            sys.exit(status)
+        os._exit(status)  # the others find its connections closed; an orderly exit would wait for them
+
+
+@contextlib.contextmanager
+def _inside():
+    try:
+        yield
+    except NameError as error:
+        raise RuntimeError(
+            "a verb of the sharded communicator was called outside a program that runs on every tile; wrap the function "
+            "that calls it in `communicator.spmd(function)`, and take derivatives inside."
+        ) from error
+
+
+def _end_together(communicator):
+    """Make an uncaught exception on any process end it at once, so that the others do not wait for it."""
+    earlier = sys.excepthook
+    if getattr(earlier, "ends_all_ranks", False):
+        return
+
+    def end(kind, error, traceback):
+        earlier(kind, error, traceback)
+        sys.stderr.flush()
+        if communicator.is_root:
+            time.sleep(1.0)  # it holds the others' meeting point: where all fail alike, they tell first
+        communicator.abort(getattr(error, "exit_code", 1))
+
+    end.ends_all_ranks = True
+    sys.excepthook = end
