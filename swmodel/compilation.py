@@ -33,9 +33,12 @@ def jit(function=None, **options):
     def compiled():
         return jax.jit(function, compiler_options=compiler_options(), **options)
 
+    inside_another = jax.jit(function, **options)  # where options are the outer program's
+
     @functools.wraps(function)
     def call(*arguments, **keywords):
-        return compiled()(*arguments, **keywords)
+        traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((arguments, keywords)))
+        return (inside_another if traced else compiled())(*arguments, **keywords)
 
     call.lower = lambda *arguments, **keywords: compiled().lower(*arguments, **keywords)
     return call

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-__all__ = ["linear_pair"]
+__all__ = ["linear_pair", "plain_primitive"]
 
 NO_EFFECTS = frozenset()
 
@@ -21,23 +21,31 @@ def _no_effects(**parameters):
     return NO_EFFECTS
 
 
-def linear_pair(name, function, transpose, effects=_no_effects):
+def linear_pair(name, function, transpose, effects=_no_effects, transposed=None):
     """Declare `function` and `transpose`, linear in their one array operand, as each other's adjoint.
+
+    <x, y> is the sum of x y, of complex numbers too: a transpose is JAX's, without conjugation.
 
     Args:
         name: what the primitive is called in a printed jaxpr.
         function: `function(x, **parameters) -> y`; may have any number of leading (batch) axes on x.
         transpose: `transpose(y, **parameters) -> x`, with <function(x), y> = <x, transpose(y)>.
         effects: `effects(**parameters)` gives the JAX effects of a call (the ordered one of MPI, or none).
+        transposed: what the transpose is called there; the name and "_transposed" unless given.
 
     Returns:
         Two callables with the signatures of `function` and `transpose`. Parameters are static and hashable.
     """
     forward = _declare(name, function, effects)
-    backward = _declare(f"{name}_transposed", transpose, effects)
+    backward = _declare(transposed or f"{name}_transposed", transpose, effects)
     _link(forward, backward)
     _link(backward, forward)
     return _caller(forward, function), _caller(backward, transpose)
+
+
+def plain_primitive(name, function, effects=_no_effects):
+    """Declare `function` of one array as a primitive without a derivative: its operand must have no tangent."""
+    return _caller(_declare(name, function, effects), function)
 
 
 def _caller(primitive, function):

@@ -6,10 +6,14 @@
     replicated  a value that every rank holds enters distributed arithmetic: identity, whose transpose is `sum`
     maximum     of all ranks; has no derivative
     broadcast   the root's value on every rank
+    gather      the tiles of all ranks, put together on the root; zeros elsewhere
+    scatter     the root's whole array, cut into tiles; what other ranks hold is ignored
 
 All are linear (but `maximum`) and carry their transposes: shift(+1) and shift(-1), all_to_all and itself, sum and
-`the replicated cotangent, passed through`, replicated and sum. A value that every rank holds must go through
-`replicated` before it meets a distributed one, or its gradient holds one rank's share only.
+`the replicated cotangent, passed through`, replicated and sum, gather and scatter. A value that every rank holds must go
+through `replicated` before it meets a distributed one, or its gradient holds one rank's share only. Every verb takes
+real, complex and integer arrays (`maximum` no complex ones) and works inside jit, scan, while and vmap: axes that vmap
+adds come first, and travel in the same messages.
 
 Host-side verbs (gather_to_root, scatter_from_root, agree, ...) move numpy arrays for output and control; they are
 collective, and MPI gives them a communicator of their own.
@@ -17,8 +21,9 @@ collective, and MPI gives them a communicator of their own.
 import abc
 
 import jax
+import jax.numpy as jnp
 
-from ..linear import linear_pair
+from ..linear import linear_pair, plain_primitive
 from .decomposition import Decomposition
 
 __all__ = ["Communicator", "AXES"]
@@ -37,7 +42,7 @@ _shift, _ = linear_pair(
     _effects,
 )
 _all_to_all, _ = linear_pair(
-    "all_to_all",
+    "all_to_all_ranks",
     lambda x, *, communicator, axis: communicator._all_to_all(x, axis),
     lambda y, *, communicator, axis: communicator._all_to_all(y, axis),
     _effects,
@@ -57,13 +62,45 @@ _replicated, _ = linear_pair(
 _broadcast, _ = linear_pair(
     "broadcast_from_root",
     lambda x, *, communicator: communicator._broadcast(x),
-    lambda y, *, communicator: communicator._only_on_root(y),
+    lambda y, *, communicator: communicator._sum_on_root(y),
+    _effects,
+    "sum_on_root",
+)
+_gather, _scatter = linear_pair(
+    "gather_tiles",
+    lambda x, *, communicator, shape: communicator._gather(x, shape),
+    lambda y, *, communicator, shape: communicator._scatter(y, shape),
+    _effects,
+    "scatter_tiles",
+)
+_maximum = plain_primitive(
+    "maximum_of_ranks",
+    lambda x, *, communicator: communicator._maximum(x),
     _effects,
 )
 
 
 class Communicator(abc.ABC):
-    """A mesh of `layout` = (py, px) ranks. One instance a run; hashed by identity, so that programs are cached."""
+    """A mesh of `layout` = (py, px) ranks. One instance a run; hashed by identity, so that programs are cached.
+
+    A communicator of its own kind gives the methods with an underscore. Each is one verb for one array of this rank,
+    called only where there is more than one rank along the axis, inside the program that is being traced; it may be
+    linear algebra and communication, needs no derivative and no batching rule, and sees arrays with any number of
+    leading axes:
+
+        _shift(x, axis, direction)   x of the rank `direction` before this one along "y" or "x", around the ends
+        _all_to_all(x, axis)         block k of axis -2, of the length `along(axis)`, changes places with rank k's
+        _sum(x, axis, ordered)       over all ranks (axis None) or along one; ordered: added one after another by rank
+        _broadcast(x)                the root's x;  its transpose:
+        _sum_on_root(x)              the sum of all ranks on the root, zeros elsewhere
+        _gather(x, shape)            tiles (..., *tile_shape(shape)) to (..., *shape) on the root, zeros elsewhere
+        _scatter(x, shape)           the root's (..., *shape) to tiles: the transpose of _gather
+        _maximum(x)                  over all ranks
+        pieces(elements, ...)        into how many messages the transport splits one, for `traffic`
+        tile_shape(shape)            of the arrays that physics has: padded where all tiles must be alike
+
+    `effects` are the JAX effects of these, which keep messages in order (MPI), or none.
+    """
 
     effects = frozenset()
     name = "abstract"
@@ -82,10 +119,40 @@ class Communicator(abc.ABC):
 
     def along(self, axis):
         """The number of ranks along mesh axis "y" or "x"."""
+        if axis not in AXES:
+            raise ValueError(f"the mesh of ranks has the axes 'y' and 'x', and {axis!r} came; name one of these.")
         return self.layout[AXES[axis]]
 
     def decomposition(self, shape):
         return Decomposition(tuple(shape), tuple(self.layout))
+
+    # -- where tiles are, and programs that run on all of them ---------------------------------------------------------
+
+    @property
+    def ranks(self):
+        """The ranks whose tiles this process holds."""
+        return (self.rank,)
+
+    def place(self, make):
+        """What programs take for a tile: `make(rank)`, a pytree of host arrays, for every rank that this process holds.
+
+        Serial and MPI communicators hand on their own rank's. The sharded one puts all into one array a leaf, block by
+        block in the mesh of devices: leaves of two or more dimensions along their last two, those of one dimension
+        one after another; numbers, the same from every rank, are replicated.
+        """
+        return jax.tree.map(jnp.asarray, make(self.rank))
+
+    def spmd(self, function):
+        """`function` of tile pytrees, run on every tile: what takes and gives pytrees such as `place` makes.
+
+        Verbs are called, and derivatives taken, inside `function`. It is `function` itself where this process holds
+        one tile.
+        """
+        return function
+
+    def tiles(self, tree):
+        """{rank: its tile pytree} for the ranks that this process holds, of what `place` made or a program returned."""
+        return {self.rank: tree}
 
     # -- on the device, differentiable ------------------------------------------------------------------------------
 
@@ -95,10 +162,15 @@ class Communicator(abc.ABC):
 
     def all_to_all(self, x, axis):
         """x[..., k, :] goes to rank k along the axis; result[..., k, :] came from it."""
+        if x.ndim < 2 or x.shape[-2] != self.along(axis):
+            raise ValueError(
+                f"all_to_all: the array has shape {x.shape} and there are {self.along(axis)} ranks along {axis}; "
+                "give one block a rank along the last axis but one."
+            )
         return x if self.along(axis) == 1 else _all_to_all(x, communicator=self, axis=axis)
 
     def sum(self, x, axis=None, ordered=False):
-        """The sum over all ranks, or along one axis; `ordered` adds in the order of ranks, bit for bit each time."""
+        """The sum over all ranks, or along one axis; `ordered` adds rank after rank, bit for bit the same each time."""
         return x if self._alone(axis) else _sum(x, communicator=self, axis=axis, ordered=ordered)
 
     def replicated(self, x, axis=None):
@@ -109,13 +181,45 @@ class Communicator(abc.ABC):
         """The root's x on every rank."""
         return x if self.size == 1 else _broadcast(x, communicator=self)
 
+    def gather(self, tile, shape):
+        """The tiles of all ranks as one (..., *shape) array on the root, and zeros of that shape on the others.
+
+        Args:
+            tile: this rank's (..., *tile_shape(shape)).
+            shape: the whole grid's (ny, nx).
+        """
+        shape = tuple(int(n) for n in shape)
+        if tile.shape[-2:] != self.tile_shape(shape):
+            raise ValueError(
+                f"gather: rank {self.rank} has a tile of shape {tile.shape}, where its part of a grid of {shape} cells "
+                f"is {self.tile_shape(shape)}; give the tile's own cells, without halo."
+            )
+        return tile if self.size == 1 else _gather(tile, communicator=self, shape=shape)
+
+    def scatter(self, whole):
+        """This rank's tile of the root's (..., ny, nx) array; other ranks give any array of that shape and type."""
+        if whole.ndim < 2:
+            raise ValueError(f"scatter: the array has shape {whole.shape}; give the whole grid's, (..., ny, nx).")
+        self.decomposition(whole.shape[-2:])  # or it cannot be cut
+        return whole if self.size == 1 else _scatter(whole, communicator=self, shape=tuple(whole.shape[-2:]))
+
     def maximum(self, x):
         """The largest x of all ranks. Not differentiable: the tangent is zero."""
+        if jnp.issubdtype(x.dtype, jnp.complexfloating):
+            raise TypeError(f"maximum: {x.dtype} numbers have no order; take the maximum of their absolute values.")
         x = jax.lax.stop_gradient(x)
-        return x if self.size == 1 else self._maximum(x)
+        return x if self.size == 1 else _maximum(x, communicator=self)
 
     def _alone(self, axis):
         return (self.size if axis is None else self.along(axis)) == 1
+
+    def tile_shape(self, shape):
+        """(my, mx) of this rank's arrays on a grid of `shape` = (ny, nx) cells."""
+        return self.decomposition(shape).tile(self.rank).shape
+
+    def pieces(self, elements, dtype, ranks=1):
+        """How many messages take `elements` of `dtype` to each of `ranks` ranks at once."""
+        return 1
 
     @abc.abstractmethod
     def _shift(self, x, axis, direction): ...
@@ -130,7 +234,13 @@ class Communicator(abc.ABC):
     def _broadcast(self, x): ...
 
     @abc.abstractmethod
-    def _only_on_root(self, x): ...
+    def _sum_on_root(self, x): ...
+
+    @abc.abstractmethod
+    def _gather(self, x, shape): ...
+
+    @abc.abstractmethod
+    def _scatter(self, x, shape): ...
 
     @abc.abstractmethod
     def _maximum(self, x): ...
@@ -138,12 +248,18 @@ class Communicator(abc.ABC):
     # -- on the host, collective ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def gather_to_root(self, tile):
-        """Tiles (..., ny, nx) of all ranks, put together on the root; None on the others."""
+    def gather_to_root(self, tile, shape=None):
+        """Tiles (..., my, mx) of all ranks, put together on the root; None on the others.
+
+        Args:
+            tile: as programs hold it; with one more row or column where it has the faces on its low side, too: they are
+                kept at the domain's edge.
+            shape: the global (ny, nx); without it tiles have their own cells alone.
+        """
 
     @abc.abstractmethod
     def scatter_from_root(self, array, shape):
-        """This rank's tile of the root's (..., *shape) array (None elsewhere); `shape` is the global (ny, nx)."""
+        """The tile, as programs hold it, of the root's (..., *shape) array (None elsewhere); `shape` is (ny, nx)."""
 
     @abc.abstractmethod
     def host_sum(self, array):

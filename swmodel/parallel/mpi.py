@@ -2,12 +2,14 @@
 
 An exception that nothing caught ends all ranks: the others would wait for this one's messages for ever.
 """
+import math
 import sys
 import time
 
 import jax.numpy as jnp
 import mpi4jax
 import numpy as np
+from jax import lax
 from mpi4jax._src.utils import ordered_effect
 from mpi4py import MPI
 
@@ -21,7 +23,14 @@ class MPICommunicator(Communicator):
     """All ranks of `world` (COMM_WORLD unless given) on a mesh of `layout` = (py, px).
 
     Messages of the jitted program and of the host travel on duplicates of `world`, so that neither can match the
-    other's.
+    other's. MPI counts elements in 32 bits before its version 4, and mpi4jax splits nothing: longer messages of the
+    program go in pieces.
+
+    Args:
+        layout: (py, px).
+        world: an MPI communicator.
+        most_elements: that one message of the program may carry, to all ranks that it goes to together.
+        most_bytes: likewise.
 
     Raises:
         TileError: if py * px is not the number of ranks.
@@ -30,7 +39,7 @@ class MPICommunicator(Communicator):
     name = "mpi"
     effects = frozenset({ordered_effect})
 
-    def __init__(self, layout, world=None):
+    def __init__(self, layout, world=None, most_elements=2**31 - 1, most_bytes=2**31 - 1):
         world = MPI.COMM_WORLD if world is None else world
         self.rank, self.size, self.layout = world.rank, world.size, tuple(layout)
         if layout[0] * layout[1] != self.size:
@@ -38,10 +47,31 @@ class MPICommunicator(Communicator):
                 f"layout {layout[0]} x {layout[1]} (y x x) needs {layout[0] * layout[1]} ranks, and {self.size} were "
                 f"started; change the layout or start mpirun -n {layout[0] * layout[1]}."
             )
+        self.most_elements, self.most_bytes = most_elements, most_bytes
         self.device, self.host = world.Dup(), world.Dup()
         _end_together(self.host)
         iy, ix = self.coordinates
         self._lines = {"y": world.Split(color=ix, key=iy), "x": world.Split(color=iy, key=ix), None: self.device}
+
+    # -- device: a message longer than MPI's counts, or than the caller's limit, goes in pieces --------------------------
+
+    def _most(self, dtype, ranks=1):
+        """How many elements for each of `ranks` ranks one call may carry."""
+        return max(min(self.most_elements, self.most_bytes // np.dtype(dtype).itemsize) // ranks, 1)
+
+    def pieces(self, elements, dtype, ranks=1):
+        return max(-(-elements // self._most(dtype, ranks)), 1)
+
+    def _in_pieces(self, call, x, ranks=1):
+        """`call` of pieces of x along its last axis, put together again; each has `ranks` times as many elements."""
+        most = self._most(x.dtype, ranks)
+        starts = range(0, max(x.shape[-1], 1), most)
+        parts = [call(lax.slice_in_dim(x, k, min(k + most, x.shape[-1]), axis=-1)) for k in starts]
+        return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
+
+    def _each(self, call, x, ranks=1):
+        """`call`, which keeps shapes, of pieces of x whatever its shape."""
+        return self._in_pieces(call, x.reshape(-1), ranks).reshape(x.shape)
 
     def _neighbour(self, axis, step):
         place = list(self.coordinates)
@@ -50,32 +80,70 @@ class MPICommunicator(Communicator):
 
     def _shift(self, x, axis, direction):
         source, destination = self._neighbour(axis, -direction), self._neighbour(axis, direction)
-        return mpi4jax.sendrecv(x, x, source, destination, comm=self.device)
+        return self._each(lambda p: mpi4jax.sendrecv(p, p, source, destination, comm=self.device), x)
 
     def _all_to_all(self, x, axis):
-        return jnp.moveaxis(mpi4jax.alltoall(jnp.moveaxis(x, -2, 0), comm=self._lines[axis]), 0, -2)
+        ranks, blocks = self.along(axis), jnp.moveaxis(x, -2, 0)
+        came = self._in_pieces(
+            lambda p: mpi4jax.alltoall(p, comm=self._lines[axis]), blocks.reshape(ranks, -1), ranks
+        )
+        return jnp.moveaxis(came.reshape(blocks.shape), 0, -2)
 
     def _sum(self, x, axis, ordered):
-        if ordered:
-            return jnp.sum(mpi4jax.allgather(x, comm=self._lines[axis]), axis=0)
-        return mpi4jax.allreduce(x, MPI.SUM, comm=self._lines[axis])
+        line = self._lines[axis]
+        if not ordered:
+            return self._each(lambda p: mpi4jax.allreduce(p, MPI.SUM, comm=line), x)
+
+        def rank_after_rank(piece):
+            everyone = mpi4jax.allgather(piece, comm=line)
+            return lax.scan(lambda total, part: (total + part, None), everyone[0], everyone[1:])[0]
+
+        return self._each(rank_after_rank, x, line.size)
 
     def _broadcast(self, x):
-        return mpi4jax.allreduce(self._mask_root(x), MPI.SUM, comm=self.device)
+        return self._each(lambda p: mpi4jax.bcast(p, 0, comm=self.device), x)
 
-    def _only_on_root(self, x):
-        return self._mask_root(mpi4jax.allreduce(x, MPI.SUM, comm=self.device))
-
-    def _mask_root(self, x):
-        return x if self.is_root else jnp.zeros_like(x)
+    def _sum_on_root(self, x):
+        total = self._each(lambda p: mpi4jax.reduce(p, MPI.SUM, 0, comm=self.device), x)
+        return total if self.is_root else jnp.zeros_like(x)
 
     def _maximum(self, x):
-        return mpi4jax.allreduce(x, MPI.MAX, comm=self.device)
+        return self._each(lambda p: mpi4jax.allreduce(p, MPI.MAX, comm=self.device), x)
+
+    def _tiles(self, shape):
+        parts = self.decomposition(shape)
+        return [parts.tile(rank) for rank in range(self.size)]
+
+    def _gather(self, x, shape):
+        tiles, lead = self._tiles(shape), x.shape[:-2]
+        block = lead + tiles[0].shape  # the first tile is the largest, and all are sent as large
+        x = jnp.pad(x, [(0, most - n) for most, n in zip(block, x.shape)]).reshape(-1)
+        came = self._in_pieces(lambda p: mpi4jax.gather(p, 0, comm=self.device), x, self.size)
+        if not self.is_root:
+            return jnp.zeros(lead + shape, x.dtype)
+        came = came.reshape(self.size, *block)
+        parts = [came[(k, ..., slice(tile.shape[0]), slice(tile.shape[1]))] for k, tile in enumerate(tiles)]
+        px = self.layout[1]
+        rows = [jnp.concatenate(parts[k : k + px], axis=-1) for k in range(0, self.size, px)]
+        return jnp.concatenate(rows, axis=-2)
+
+    def _scatter(self, x, shape):
+        tiles, lead = self._tiles(shape), x.shape[:-2]
+        block, mine = lead + tiles[0].shape, tiles[self.rank].shape
+        if self.is_root:
+            parts = [x[(..., *tile.slices)] for tile in tiles]
+            parts = [jnp.pad(p, [(0, most - n) for most, n in zip(block, p.shape)]) for p in parts]
+            blocks = jnp.stack(parts).reshape(self.size, -1)
+        else:
+            blocks = jnp.zeros(math.prod(block), x.dtype)  # only its shape is looked at
+        tile = self._in_pieces(lambda p: mpi4jax.scatter(p, 0, comm=self.device), blocks, self.size)
+        return tile.reshape(block)[..., : mine[0], : mine[1]]
 
     # -- host ---------------------------------------------------------------------------------------------------------
 
-    def gather_to_root(self, tile):
-        tile = np.ascontiguousarray(tile)
+    def gather_to_root(self, tile, shape=None):
+        tile = np.asarray(tile)
+        tile = np.ascontiguousarray(tile if shape is None else self.decomposition(shape).own(tile, self.rank))
         shapes = self.host.gather(tile.shape)
         if not self.is_root:
             self.host.Send(tile, dest=0)

@@ -16,9 +16,9 @@ class SerialCommunicator(Communicator):
     def _identity(self, x, *arguments):
         return x
 
-    _shift = _all_to_all = _sum = _broadcast = _only_on_root = _maximum = _identity
+    _shift = _all_to_all = _sum = _broadcast = _sum_on_root = _gather = _scatter = _maximum = _identity
 
-    def gather_to_root(self, tile):
+    def gather_to_root(self, tile, shape=None):
         return np.asarray(tile)
 
     def scatter_from_root(self, array, shape):

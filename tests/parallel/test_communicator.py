@@ -1,15 +1,21 @@
 """The verbs do what they say, and each transpose is one: <f(x), y> = <x, f'(y)> over all ranks."""
+import ctypes
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from swmodel.errors import TileError
 from swmodel.parallel import make_communicator
 from swmodel.parallel.halo import Sides, exchange
+from swmodel.parallel.traffic import Count, traffic
 
 from . import cases
 
 SHAPE = (cases.NY, cases.NX)
+TYPES = ("float32", "float64", "complex64", "complex128")
 
 
 @pytest.fixture(scope="module", params=cases.LAYOUTS, ids=str)
@@ -17,38 +23,172 @@ def ranks(request):
     return make_communicator("auto", SHAPE, request.param)
 
 
-def mine(ranks, shape, seed, dtype=float):
-    """Numbers that differ on every rank."""
-    random = np.random.default_rng((seed, ranks.rank))
+def mine(ranks, shape, seed, dtype=float, same=()):
+    """Numbers that differ on every rank, but not between ranks along the mesh axes `same`."""
+    place = [0 if axis in same else k for axis, k in zip("yx", ranks.coordinates)]
+    random = np.random.default_rng((seed, *place))
     x = random.standard_normal(shape)
-    return jnp.asarray(x + 1j * random.standard_normal(shape) if dtype is complex else x)
+    return jnp.asarray(x + 1j * random.standard_normal(shape) if np.dtype(dtype).kind == "c" else x, dtype)
 
 
-def over_ranks(ranks, x):
-    return complex(ranks.host_sum(np.atleast_1d(np.asarray(x).sum()))[0])
+def over_ranks(ranks, x, same=()):
+    """The sum over ranks; of a value that is the same along some axes, once."""
+    copies = np.prod([ranks.along(axis) for axis in same])
+    return complex(ranks.host_sum(np.atleast_1d(np.asarray(x, complex).sum()))[0]) / copies
 
 
+def tile_shape(ranks):
+    return (2, *ranks.decomposition(SHAPE).tile(ranks.rank).shape)
+
+
+# name: (the verb, the shape of its operand, mesh axes along which the operand and the result are the same)
 VERBS = {
-    "shift x": lambda ranks: lambda x: ranks.shift(x, "x", +1),
-    "shift y": lambda ranks: lambda x: ranks.shift(x, "y", -1),
-    "all_to_all x": lambda ranks: lambda x: ranks.all_to_all(x[..., : ranks.along("x"), :], "x"),
-    "all_to_all y": lambda ranks: lambda x: ranks.all_to_all(x[..., : ranks.along("y"), :], "y"),
-    "broadcast": lambda ranks: ranks.broadcast,
-}
+    "shift x": (lambda ranks: lambda x: ranks.shift(x, "x", +1), lambda ranks: (4, 3), "", ""),
+    "shift y": (lambda ranks: lambda x: ranks.shift(x, "y", -1), lambda ranks: (4, 3), "", ""),
+    "all_to_all x": (lambda ranks: lambda x: ranks.all_to_all(x, "x"), lambda ranks: (2, ranks.along("x"), 3), "", ""),
+    "all_to_all y": (lambda ranks: lambda x: ranks.all_to_all(x, "y"), lambda ranks: (ranks.along("y"), 3), "", ""),
+    "sum": (lambda ranks: ranks.sum, lambda ranks: (4, 3), "", "yx"),
+    "sum x": (lambda ranks: lambda x: ranks.sum(x, "x"), lambda ranks: (4, 3), "", "x"),
+    "ordered sum": (lambda ranks: lambda x: ranks.sum(x, ordered=True), lambda ranks: (4, 3), "", "yx"),
+    "ordered sum y": (lambda ranks: lambda x: ranks.sum(x, "y", ordered=True), lambda ranks: (4, 3), "", "y"),
+    "replicated": (lambda ranks: ranks.replicated, lambda ranks: (4, 3), "yx", ""),
+    "replicated y": (lambda ranks: lambda x: ranks.replicated(x, "y"), lambda ranks: (4, 3), "y", ""),
+    "broadcast": (lambda ranks: ranks.broadcast, lambda ranks: (4, 3), "", ""),
+    "gather": (lambda ranks: lambda x: ranks.gather(x, SHAPE), tile_shape, "", ""),
+    "scatter": (lambda ranks: ranks.scatter, lambda ranks: (2, *SHAPE), "", ""),
+}  # fmt: skip
+
+
+def pair(ranks, verb, dtype):
+    """The verb, two operands and two cotangents."""
+    f, shape, same_in, same_out = VERBS[verb]
+    f, shape = f(ranks), shape(ranks)
+    xs = [mine(ranks, shape, seed, dtype, same_in) for seed in (1, 2)]
+    return f, xs, [mine(ranks, jax.eval_shape(f, xs[0]).shape, seed, dtype, same_out) for seed in (3, 4)]
+
+
+def assert_transposed(ranks, verb, x, y, out, back):
+    """<f(x), y> = <x, f'(y)> over all ranks, without conjugation: JAX's transpose of complex functions."""
+    *_, same_in, same_out = VERBS[verb]
+    assert out.dtype == back.dtype == x.dtype
+    left, right = over_ranks(ranks, out * y, same_out), over_ranks(ranks, x * back, same_in)
+    assert abs(left - right) <= np.finfo(x.dtype).eps * 8 * np.sqrt(x.size * y.size * ranks.size), (left, right)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("dtype", [float, complex])
-def test_verbs_that_move_values_have_exact_transposes(ranks, verb, dtype):
-    f = VERBS[verb](ranks)
-    x = mine(ranks, (8, 3), 1, dtype)
-    forward = jax.jit(f)(x)
-    y = mine(ranks, forward.shape, 2, dtype)
-    (back,) = jax.jit(lambda y: jax.linear_transpose(f, x)(y))(y)
-    left, right = over_ranks(ranks, forward * y), over_ranks(ranks, x * back)
-    assert abs(left - right) <= 1e-13 * max(1.0, abs(left))
-    tangent = jax.jvp(f, (x,), (x,))[1]
-    np.testing.assert_array_equal(tangent, forward)
+def test_verbs_have_exact_transposes_in_every_precision_real_and_complex(ranks, verb):
+    f, pairs = VERBS[verb][0](ranks), [pair(ranks, verb, dtype)[1:] for dtype in TYPES]
+
+    @jax.jit
+    def program(pairs):
+        return [(f(xs[0]), jax.linear_transpose(f, xs[0])(ys[0])[0]) for xs, ys in pairs]
+
+    for (xs, ys), (out, back), dtype in zip(pairs, program(pairs), TYPES):
+        assert out.dtype == dtype
+        assert_transposed(ranks, verb, xs[0], ys[0], out, back)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_have_tangents_and_cotangents_in_batches_too(ranks, verb):
+    f, xs, ys = pair(ranks, verb, complex)
+
+    @jax.jit
+    def program(xs, ys):
+        backs = [jax.linear_transpose(f, x)(y)[0] for x, y in zip(xs, ys)]
+        batched = jax.vmap(f, in_axes=1, out_axes=1)(jnp.stack(xs, axis=1))
+        pulled = jax.vmap(lambda x, y: jax.vjp(f, x)[1](y)[0])(jnp.stack(xs), jnp.stack(ys))
+        pushed = jax.vmap(lambda x, t: jax.jvp(f, (x,), (t,)))(jnp.stack(xs), jnp.stack(xs[::-1]))
+        return [f(x) for x in xs], backs, batched, pulled, pushed
+
+    outs, backs, batched, pulled, pushed = program(xs, ys)
+    np.testing.assert_array_equal(batched, jnp.stack(outs, axis=1))
+    np.testing.assert_array_equal(pulled, jnp.stack(backs))
+    np.testing.assert_array_equal(pushed[0], jnp.stack(outs))
+    np.testing.assert_array_equal(pushed[1], jnp.stack(outs[::-1]))
+    for k in range(2):
+        assert_transposed(ranks, verb, xs[k], ys[k], outs[k], pulled[k])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_differentiate_twice(ranks, verb):
+    """Of J = sum f(x)^3 over ranks, the Hessian times t is f'(6 f(x) f(t)), forward over reverse and reverse twice."""
+    f, shape, same_in, same_out = VERBS[verb]
+    f, shape = f(ranks), shape(ranks)
+    x, t = (mine(ranks, shape, seed, float, same_in) for seed in (1, 2))
+
+    @jax.jit
+    def products(x, t):
+        gradient = jax.grad(lambda x: jnp.sum(f(x) ** 3))
+        forward = jax.jvp(gradient, (x,), (t,))[1]
+        reverse = jax.vjp(gradient, x)[1](t)[0]
+        return forward, reverse, jax.linear_transpose(f, x)(6.0 * f(x) * f(t))[0]
+
+    forward, reverse, expected = products(x, t)
+    np.testing.assert_allclose(forward, expected, rtol=1e-12, atol=1e-13)
+    if same_in == same_out:  # else a cotangent of one kind would be taken for one of the other
+        np.testing.assert_allclose(reverse, expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("verb", [name for name in VERBS if name not in ("gather", "scatter")] + ["to the root and back"])
+def test_verbs_work_inside_scan_and_while_and_both_in_batches(ranks, verb):
+    f, shape, same, _ = VERBS.get(verb, (lambda ranks: lambda x: ranks.scatter(ranks.gather(x, SHAPE)), tile_shape, "", ""))
+    f, shape = f(ranks), shape(ranks)
+    g = lambda x: f(0.5 * x * x)  # noqa: E731
+    x = jnp.stack([mine(ranks, shape, seed, float, same) for seed in (1, 2)])
+    thrice = lambda x: g(g(g(x)))  # noqa: E731
+    scanned = lambda x: jax.lax.scan(lambda c, _: (g(c), None), x, None, length=3)[0]  # noqa: E731
+    looped = lambda x, n: jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, g(c[1])), (0, x))[1]  # noqa: E731
+
+    @jax.jit
+    def program(x, n):
+        pull = lambda h: jax.vmap(jax.grad(lambda x: jnp.sum(h(x) ** 2)))(x)  # noqa: E731
+        values = [jax.vmap(thrice)(x), jax.vmap(scanned)(x), jax.vmap(looped, (0, None))(x, n), looped(x[0], n)[None]]
+        return values, [pull(thrice), pull(scanned)]
+
+    (plain, *values), gradients = program(x, 3)
+    for value in values:
+        np.testing.assert_allclose(value, plain[: len(value)], rtol=1e-14)
+    np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-12, atol=1e-300)
+
+
+def test_an_unused_result_still_sends_what_the_others_wait_for(ranks):
+    """A symbolic zero cotangent on one rank must not skip a message."""
+    f = lambda x: (ranks.shift(x, "x", 1), ranks.shift(x, "y", 1))  # noqa: E731
+    x = mine(ranks, (3,), 1)
+    gradient = jax.jit(jax.grad(lambda x: jnp.sum(f(x)[ranks.rank % 2])))(x)
+    assert gradient.shape == x.shape and np.isfinite(gradient).all()
+
+
+def test_whole_numbers_are_sent_too(ranks):
+    x = jnp.arange(4) + ranks.rank
+    assert ranks.sum(x).tolist() == [ranks.size * k + sum(range(ranks.size)) for k in range(4)]
+    assert ranks.broadcast(x).tolist() == [0, 1, 2, 3]
+    assert ranks.maximum(x).tolist() == [k + ranks.size - 1 for k in range(4)]
+
+
+def test_gather_puts_tiles_where_they_belong_and_scatter_cuts_them_again(ranks):
+    whole = np.stack([cases.random(11), cases.random(12)])
+    tile = ranks.decomposition(SHAPE).tile(ranks.rank)
+    gathered = ranks.gather(jnp.asarray(whole[(..., *tile.slices)]), SHAPE)
+    np.testing.assert_array_equal(gathered, whole if ranks.is_root else 0.0 * whole)
+    on_root = jnp.asarray(whole) if ranks.is_root else jnp.full(whole.shape, np.nan)  # theirs is not looked at
+    np.testing.assert_array_equal(ranks.scatter(on_root), whole[(..., *tile.slices)])
+
+
+def test_what_cannot_be_sent_is_refused_in_a_sentence(ranks):
+    with pytest.raises(ValueError, match="without halo"):
+        ranks.gather(jnp.zeros((cases.NY + 4, cases.NX)), SHAPE)
+    with pytest.raises(ValueError, match="one block a rank"):
+        ranks.all_to_all(jnp.zeros((ranks.along("x") + 1, 2)), "x")
+    with pytest.raises(TypeError, match="no order"):
+        ranks.maximum(jnp.zeros(3, complex))
+    with pytest.raises(ValueError, match="'z' came"):
+        ranks.shift(jnp.zeros(3), "z", 1)
+    with pytest.raises(ValueError, match="whole grid's"):
+        ranks.scatter(jnp.zeros(3))
+    if ranks.size > 1:
+        with pytest.raises(TileError):
+            ranks.scatter(jnp.zeros((1, 1)))
 
 
 def test_shift_brings_what_the_opposite_neighbour_sent(ranks):
@@ -67,10 +207,19 @@ def test_sum_is_replicated_and_replicated_sums_its_cotangents(ranks):
     np.testing.assert_allclose(gradient, x - mean(x), rtol=0, atol=1e-13)
 
 
-def test_an_ordered_sum_is_the_same_on_every_rank_bit_for_bit(ranks):
-    total = np.asarray(ranks.sum(mine(ranks, (7,), 4), ordered=True))
-    everyone = ranks.host_gather(total.tobytes())
-    assert set(everyone) == {total.tobytes()}
+@pytest.mark.parametrize("axis", [None, "x", "y"])
+def test_an_ordered_sum_adds_rank_after_rank(ranks, axis):
+    """Bit for bit: the same on every rank, and what a loop over ranks would give."""
+    x = np.asarray(mine(ranks, (7,), 4) * 10.0 ** mine(ranks, (7,), 5))
+    total = np.asarray(ranks.sum(jnp.asarray(x), axis, ordered=True))
+    iy, ix = ranks.coordinates
+    line = {None: range(ranks.size), "x": [iy * ranks.layout[1] + k for k in range(ranks.layout[1])],
+            "y": [k * ranks.layout[1] + ix for k in range(ranks.layout[0])]}[axis]  # fmt: skip
+    everyone = ranks.host_gather(x)
+    expected = everyone[line[0]]
+    for rank in line[1:]:
+        expected = expected + everyone[rank]
+    assert total.tobytes() == expected.tobytes()
 
 
 def test_sums_along_an_axis_add_that_axis_alone(ranks):
@@ -78,21 +227,20 @@ def test_sums_along_an_axis_add_that_axis_alone(ranks):
     assert ranks.sum(jnp.array(10.0 * iy + ix), axis="x") == sum(10.0 * iy + k for k in range(ranks.along("x")))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_maximum_is_of_all_ranks_in_batches_too(ranks, dtype):
+    x = jnp.asarray(10 * mine(ranks, (4, 3), 5), dtype)
+    expected = np.max(ranks.host_gather(np.asarray(x)), axis=0)
+    looped = lambda x: jax.lax.scan(lambda c, _: (ranks.maximum(c), None), x, None, length=2)[0]  # noqa: E731
+    for found in (ranks.maximum(x), jax.vmap(ranks.maximum, 1, 1)(x), jax.jit(jax.vmap(looped))(x)):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_maximum_has_no_tangent(ranks):
     value, tangent = jax.jvp(ranks.maximum, (jnp.array(float(ranks.rank)),), (jnp.array(1.0),))
     assert value == ranks.size - 1 and tangent == 0
-
-
-def test_verbs_work_under_vmap_scan_and_while(ranks):
-    x = mine(ranks, (4, 3), 5)
-    shift = lambda x: ranks.shift(x, "x", +1)  # noqa: E731
-    np.testing.assert_array_equal(jax.vmap(shift, in_axes=1, out_axes=1)(x), shift(x))
-    around = jax.lax.scan(lambda c, _: (shift(c), None), x, None, length=ranks.along("x"))[0]
-    np.testing.assert_array_equal(around, x)
-    gradient = jax.grad(lambda x: jnp.sum(jax.lax.fori_loop(0, 3, lambda _, c: shift(c), x) ** 2))(x)
-    np.testing.assert_allclose(gradient, 2 * x, rtol=1e-14)
-    twice = jax.jvp(jax.grad(lambda x: ranks.sum(jnp.sum(shift(x) ** 3))), (x,), (x,))[1]
-    np.testing.assert_allclose(twice, 6 * x * x, rtol=1e-13)
+    assert jax.grad(lambda x: x * ranks.maximum(x))(jnp.array(2.0)) == 2.0  # only the factor outside
 
 
 @pytest.mark.parametrize("periodic", ["", "x", "y", "xy"])
@@ -128,6 +276,116 @@ def test_one_exchange_takes_four_messages_or_fewer(ranks):
     arrays = [jnp.zeros(shape)] * 3
     text = str(jax.make_jaxpr(lambda *a: exchange(list(a), 1, sides, ranks))(*arrays))
     assert text.count("= shift[") == 2 * sum(n > 1 for n in ranks.layout)
+
+
+# -- messages in pieces, and what is sent -----------------------------------------------------------------------------------
+
+LIMIT = 1000  # elements; below, operands have some 4,000
+WIDE = {
+    "shift x": (4, 1001), "shift y": (2001,), "all_to_all x": 700, "all_to_all y": 700, "sum": (3333,), "sum x": (4, 999),
+    "ordered sum": (2500,), "ordered sum y": (2001,), "replicated": (2, 1500), "replicated y": (2500,), "broadcast": (5, 901),
+}  # fmt: skip
+CALLS = {
+    "MPI_Sendrecv": "shift", "MPI_Alltoall": "all_to_all", "MPI_Allreduce": "sum", "MPI_Allgather": "sum",
+    "MPI_Bcast": "broadcast", "MPI_Reduce": "broadcast", "MPI_Gather": "gather", "MPI_Scatter": "scatter",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def short(ranks):
+    """The same mesh of ranks, whose messages carry at most LIMIT elements."""
+    if ranks.size == 1:
+        return ranks
+    from swmodel.parallel.mpi import MPICommunicator
+
+    return MPICommunicator(ranks.layout, most_elements=LIMIT)
+
+
+@pytest.fixture
+def messages(ranks, capfd):
+    """messages() is what MPI was called for since the last time: [(call, elements handed over)] of this rank."""
+    if ranks.size == 1:
+        yield lambda: []
+        return
+    from mpi4jax._src.xla_bridge import set_logging
+
+    def since():
+        jax.effects_barrier()
+        ctypes.CDLL(None).fflush(None)
+        return [(c, int(n)) for c, n in re.findall(r"(MPI_[A-Z][a-z]+) [^\n]*?(\d+) items", capfd.readouterr().out)]
+
+    capfd.readouterr()
+    set_logging(True)
+    yield since
+    set_logging(False)
+
+
+def sent(calls, itemsize, ranks):
+    """{verb: Count} of MPI's own record, by the rules of `traffic`: collectives as messages to each of the others."""
+    found = {}
+    for call, items in calls:
+        verb, others = CALLS[call], 1
+        if verb in ("all_to_all", "gather", "scatter") or call == "MPI_Bcast":
+            others = ranks - 1
+        reduces = call in ("MPI_Allreduce", "MPI_Allgather", "MPI_Reduce")
+        count = Count(0, items * itemsize, 1) if reduces else Count(others, others * items * itemsize, 0)
+        found[verb] = found.get(verb, Count()) + count
+    return found
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_long_messages_go_in_pieces_and_arrive_as_one(ranks, short, messages, verb):
+    make, shape, same_in, _ = VERBS[verb]
+    shape = WIDE.get(verb, (30, *shape(ranks)[1:]))
+    shape = (ranks.along(verb[-1]), shape) if isinstance(shape, int) else shape
+    x = jnp.round(100 * mine(ranks, shape, 1, "float32", same_in))  # whole numbers: sums are exact in any order
+    both = lambda f: jax.jit(lambda x: (f(x), jax.vjp(f, x)[1](f(x))[0]))  # noqa: E731
+    expected = both(make(ranks))(x)
+    messages()
+    found = both(make(short))(x)
+    for a, b in zip(found, expected):
+        np.testing.assert_array_equal(a, b)
+    calls = messages()
+    per_call = {"MPI_Alltoall": ranks.along(verb[-1]) if verb[-1] in "xy" else 1, "MPI_Gather": ranks.size,
+                "MPI_Scatter": ranks.size, "MPI_Allgather": ranks.along(verb[-1]) if verb[-1] in "xy" else ranks.size}  # fmt: skip
+    assert all(items * per_call.get(call, 1) <= LIMIT for call, items in calls)
+    counted = traffic(both(make(short)), x)
+    line = ranks.along(verb[-1]) if verb.startswith("all_to_all") else ranks.size
+    together = sum(sent(calls, 4, line).values(), Count())
+    assert counted.total == together
+    assert traffic(both(make(ranks)), x).total.bytes == together.bytes
+    whole = [call for call, items in calls if items == LIMIT // per_call.get(call, 1)]
+    assert not calls or whole  # and at least one was full
+
+
+def test_a_limit_in_bytes_splits_by_the_size_of_a_number(ranks):
+    if ranks.size == 1:
+        assert ranks.pieces(10**12, "float64") == 1
+        return
+    from swmodel.parallel.mpi import MPICommunicator
+
+    assert [ranks.pieces(n, "int8") for n in (2**31 - 1, 2**31)] == [1, 2]
+    assert [ranks.pieces(n, "float64") for n in (2**28 - 1, 2**28)] == [1, 2]
+    assert ranks.pieces(2**28, "complex64", ranks=4) == 5
+    short = MPICommunicator(ranks.layout, most_bytes=800)
+    assert [short.pieces(150, dtype) for dtype in ("float32", "float64", "complex128")] == [1, 2, 3]
+    x = mine(ranks, (150,), 1)
+    np.testing.assert_array_equal(short.shift(x, "x", 1), ranks.shift(x, "x", 1))
+
+
+def test_a_step_sends_four_messages_of_the_halo_and_no_reductions(ranks, messages):
+    """Of AB2 on 2 x 2 tiles, to each neighbour one: three fields, `halo` cells wide, along y corners included."""
+    model, stepper = cases.together("walls and islands", ranks.layout)
+    halo, (my, mx), (py, px) = model.halo(stepper), model.tile.shape, ranks.layout
+    dynamics, state = model.dynamics(model.halo(stepper), 0, stepper.dt), cases.start(model)
+    one, two, seven = (traffic(lambda d, s, n=n: cases.run(d, stepper, s, n), dynamics, state) for n in (1, 2, 7))
+    step = two - one  # a program also sends the depth, once
+    across, along = 3 * halo * my * 8, 3 * halo * (mx + 2 * halo) * 8
+    assert step.total == Count(2 * (px > 1) + 2 * (py > 1), 2 * (px > 1) * across + 2 * (py > 1) * along, 0)
+    assert seven.total == (one + step * 6).total
+    messages()
+    jax.block_until_ready(cases.run(dynamics, stepper, state, 7))
+    assert sent(messages(), 8, ranks.size) == seven.by_verb
 
 
 def test_tiles_gather_and_scatter_to_where_they_were(ranks):

@@ -92,7 +92,7 @@ class Stacked(SerialCommunicator):
     def _broadcast(self, x):
         return jnp.broadcast_to(x[:1], x.shape)
 
-    def _only_on_root(self, x):
+    def _sum_on_root(self, x):
         return jnp.zeros_like(x).at[0].set(jnp.sum(x, axis=0))
 
 

@@ -1,0 +1,265 @@
+"""What a program sends: messages, bytes and reductions of one rank, counted in its jaxpr before anything runs.
+
+A verb inside a scan counts as often as the scan is long, a branch as its busiest alternative, and a message that the
+transport splits as its pieces. Collectives count as the messages of their busiest rank, the root: of n ranks
+
+    shift             1 message of all bytes
+    all_to_all        n - 1 messages, each of one block
+    sum, maximum      1 reduction of all bytes; likewise the transposes of `replicated` and `broadcast`
+    broadcast         n - 1 messages of all bytes
+    gather, scatter   n - 1 messages, each of the largest tile
+
+so that every rank counts the same.
+"""
+import dataclasses
+import math
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+__all__ = ["Count", "Traffic", "traffic"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Count:
+    """Of one verb, or of all: point-to-point messages, reductions over ranks, and the bytes [1] of both."""
+
+    messages: int = 0
+    bytes: int = 0
+    reductions: int = 0
+
+    def __add__(self, other):
+        return Count(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other))))
+
+    def __sub__(self, other):
+        return self + other * -1
+
+    def __mul__(self, times):
+        return Count(*(times * a for a in dataclasses.astuple(self)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """What one rank sends in one call of a program.
+
+    Attributes:
+        by_verb: {verb: Count}.
+        open_loops: loops that communicate and whose length is known at run time only; their bodies count once.
+    """
+
+    by_verb: dict
+    open_loops: int = 0
+
+    @property
+    def total(self):
+        return sum(self.by_verb.values(), Count())
+
+    @property
+    def messages(self):
+        return self.total.messages
+
+    @property
+    def bytes(self):
+        return self.total.bytes
+
+    @property
+    def reductions(self):
+        return self.total.reductions
+
+    def __add__(self, other):
+        verbs = {**self.by_verb, **other.by_verb}
+        both = {v: self.by_verb.get(v, Count()) + other.by_verb.get(v, Count()) for v in verbs}
+        return Traffic(both, self.open_loops + other.open_loops)
+
+    def __sub__(self, other):
+        """What this program sends more: of n + 1 steps than of n it is what one step sends."""
+        return self + other * -1
+
+    def __mul__(self, times):
+        return Traffic({v: c * times for v, c in self.by_verb.items()} if times else {}, self.open_loops)
+
+
+NOTHING = Traffic({})
+
+
+def traffic(function, *arguments):
+    """The Traffic of one call `function(*arguments)` of this rank; nothing is compiled or sent.
+
+    Args:
+        function: of arrays and pytrees of them, jitted or not.
+        arguments: arrays, or jax.ShapeDtypeStruct in their place. A loop whose number of rounds is an integer argument
+            counts that many if its value is given.
+    """
+    closed = jax.make_jaxpr(function)(*arguments)
+    return _of_jaxpr(closed.jaxpr, [_integer(leaf) for leaf in jax.tree.leaves(arguments)])
+
+
+def _integer(value):
+    """The Python integer of a concrete scalar, else None."""
+    if isinstance(value, (jax.ShapeDtypeStruct, jax.core.Tracer)) or np.ndim(value):
+        return None
+    return int(value) if np.issubdtype(np.asarray(value).dtype, np.integer) else None
+
+
+def _of_jaxpr(jaxpr, inputs):
+    """The Traffic of a jaxpr; `inputs` are the values of those of its inputs that are known integers, None else."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    known = {var: value for var, value in zip(jaxpr.invars, inputs) if value is not None}
+    total = NOTHING
+    for equation in jaxpr.eqns:
+        operands = [_value(x, known) for x in equation.invars]
+        total += _of_equation(equation, operands)
+        value = _evaluated(equation, operands)
+        if value is not None:
+            known[equation.outvars[0]] = value
+    return total
+
+
+def _value(operand, known):
+    return _integer(operand.val) if isinstance(operand, Literal) else known.get(operand)
+
+
+_ARITHMETIC = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "max": max, "min": min,
+    "convert_element_type": lambda a: a, "copy": lambda a: a, "copy_p": lambda a: a,
+}  # fmt: skip
+
+
+def _evaluated(equation, operands):
+    """The integer that an equation gives, of those from which lengths of loops are computed; else None."""
+    rule, out = _ARITHMETIC.get(equation.primitive.name), equation.outvars[0].aval if equation.outvars else None
+    if rule is None or None in operands or out.shape or not np.issubdtype(out.dtype, np.integer):
+        return None
+    return rule(*operands)
+
+
+def _of_equation(equation, operands):
+    name, parameters = equation.primitive.name, equation.params
+    if name in _VERBS:
+        verb, count = _VERBS[name](equation.invars[0].aval, **parameters)
+        return Traffic({verb: count})
+    if name == "scan":
+        return _of_jaxpr(parameters["jaxpr"], ()) * parameters["length"]
+    if name == "while":
+        return _of_while(parameters, operands)
+    if name == "cond":
+        return _busiest([_of_jaxpr(branch, operands[1:]) for branch in parameters["branches"]])
+    if name == "custom_linear_solve":
+        return _of_jaxpr(parameters["jaxprs"].solve, ())
+    total = NOTHING
+    for inner in _jaxprs(parameters):
+        total += _of_jaxpr(inner, operands if len(operands) == len(inner.invars) else ())
+    return total
+
+
+def _jaxprs(parameters):
+    """The jaxprs among an equation's parameters."""
+    for value in parameters.values():
+        for one in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(one, (ClosedJaxpr, Jaxpr)):
+                yield getattr(one, "jaxpr", one)
+
+
+def _busiest(branches):
+    verbs = dict.fromkeys(verb for branch in branches for verb in branch.by_verb)
+    counts = {v: max((b.by_verb.get(v, Count()) for b in branches), key=dataclasses.astuple) for v in verbs}
+    return Traffic(counts, max(branch.open_loops for branch in branches))
+
+
+def _of_while(parameters, operands):
+    consts, carry = parameters["cond_nconsts"], parameters["cond_nconsts"] + parameters["body_nconsts"]
+    condition = _of_jaxpr(parameters["cond_jaxpr"], operands[:consts])
+    body = _of_jaxpr(parameters["body_jaxpr"], operands[consts:carry])
+    rounds = _rounds(parameters, [*operands[:consts], *operands[carry:]])
+    if rounds is not None:
+        return body * rounds + condition * (rounds + 1)
+    once = body + condition
+    return once + Traffic({}, 1) if once.by_verb else once
+
+
+def _rounds(parameters, operands):
+    """How often the body of a `fori_loop` runs: while i < n, with i + 1 for i and the same n; None if unknown."""
+    condition, body = parameters["cond_jaxpr"].jaxpr, parameters["body_jaxpr"].jaxpr
+    if [equation.primitive.name for equation in condition.eqns] != ["lt"]:
+        return None
+    known = {var: value for var, value in zip(condition.invars, operands) if value is not None}
+    counter, bound = condition.eqns[0].invars
+    first, last = _value(counter, known), _value(bound, known)
+    if first is None or last is None:
+        return None
+    carried = condition.invars[parameters["cond_nconsts"] :]
+    before, after = (dict(zip(carried, vs)) for vs in (body.invars[parameters["body_nconsts"] :], body.outvars))
+    fixed = isinstance(bound, Literal) or before.get(bound) is after.get(bound)
+    return max(last - first, 0) if fixed and _adds_one(body, before.get(counter), after.get(counter)) else None
+
+
+def _adds_one(body, before, after):
+    for equation in body.eqns:
+        if equation.outvars[0] is after:
+            one = [_integer(x.val) for x in equation.invars if isinstance(x, Literal)]
+            return equation.primitive.name == "add" and one == [1] and any(x is before for x in equation.invars)
+    return False
+
+
+# -- the verbs ----------------------------------------------------------------------------------------------------------
+
+
+def _bytes(aval):
+    return math.prod(aval.shape) * aval.dtype.itemsize
+
+
+def _split(communicator, aval, ranks=1, elements=None):
+    elements = math.prod(aval.shape) if elements is None else elements
+    return communicator.pieces(elements, aval.dtype, ranks)
+
+
+def _shift(x, *, communicator, **where):
+    return "shift", Count(_split(communicator, x), _bytes(x))
+
+
+def _all_to_all(x, *, communicator, axis):
+    ranks = communicator.along(axis)
+    pieces = _split(communicator, x, ranks, math.prod(x.shape) // ranks)
+    return "all_to_all", Count(pieces * (ranks - 1), _bytes(x) * (ranks - 1) // ranks)
+
+
+def _sum(x, *, communicator, axis=None, ordered=False, verb="sum"):
+    ranks = communicator.size if axis is None else communicator.along(axis)
+    return verb, Count(0, _bytes(x), _split(communicator, x, ranks if ordered else 1))
+
+
+def _nothing(verb):
+    return lambda x, **parameters: (verb, Count())
+
+
+def _broadcast(x, *, communicator):
+    others = communicator.size - 1
+    return "broadcast", Count(others * _split(communicator, x), others * _bytes(x))
+
+
+def _tiles(verb):
+    def count(x, *, communicator, shape):
+        block = math.prod(x.shape[:-2]) * math.prod(communicator.decomposition(shape).tile(0).shape)
+        others = communicator.size - 1
+        pieces = _split(communicator, x, communicator.size, block)
+        return verb, Count(others * pieces, others * block * x.dtype.itemsize)
+
+    return count
+
+
+_VERBS = {
+    "shift": _shift,
+    "shift_transposed": _shift,
+    "all_to_all_ranks": _all_to_all,
+    "all_to_all_ranks_transposed": _all_to_all,
+    "sum_of_ranks": _sum,
+    "sum_of_ranks_transposed": _nothing("sum"),
+    "replicated": _nothing("replicated"),
+    "replicated_transposed": lambda x, **p: _sum(x, verb="replicated", **p),
+    "broadcast_from_root": _broadcast,
+    "sum_on_root": lambda x, **p: _sum(x, verb="broadcast", **p),
+    "gather_tiles": _tiles("gather"),
+    "scatter_tiles": _tiles("scatter"),
+    "maximum_of_ranks": lambda x, **p: _sum(x, verb="maximum", **p),
+}
