@@ -1,22 +1,62 @@
-"""A stepper, many times, inside one compiled program. Knows nothing of outputs or adjoints."""
+"""Many steps inside one compiled program. Knows nothing of outputs or adjoints.
+
+`march` runs a carry on; `integrate` is the function of a state that studies differentiate. Values come from fused loops
+where the model has them; a derivative is that of the same steps on arrays, in both modes.
+"""
+import functools
+
 import jax
 import jax.numpy as jnp
 
-from .pytrees import replace
+from .kernels import FusedEngine, Unsupported
+from .marching import ArrayMarch, one_step
 
-__all__ = ["one_step", "integrate"]
+__all__ = ["one_step", "integrate", "march", "march_of"]
 
 
-def one_step(equations, stepper, state, history, step):
-    """(state, history) one time step later; the sea floor's rise over the step lifts the surface with it."""
-    state, history = stepper.step(equations, state, history, step)
-    if equations.uplift is not None:
-        state = replace(state, eta=state.eta + equations.uplift_during(step))
-    return state, history
+def march_of(dynamics, stepper):
+    """The march that dynamics.engine asks for: "fused" loops, where they have all that the physics needs, or "arrays"."""
+    if dynamics.engine == "fused" and FusedEngine.knows(dynamics, stepper):
+        return FusedEngine(dynamics, stepper)
+    return ArrayMarch(dynamics, stepper)
+
+
+def march(way, carry, count, watch=lambda step, state, seen: seen, seen=()):
+    """`count` steps of a march `way`; any number of them, static or not.
+
+    Args:
+        way: an ArrayMarch or FusedEngine.
+        carry: its carry.
+        count: of steps.
+        watch: `watch(step, state, seen) -> seen` after each step; `step` counts from 0.
+        seen: what it starts with.
+
+    Returns:
+        (carry, seen).
+    """
+
+    def body(length, start):
+        def run(k, both):
+            carry, seen = both
+            box = [seen]
+            first = start + k * length
+
+            def look(step, state):
+                box[0] = watch(first + step, state, box[0])
+
+            dtype = way.state(carry).eta.dtype
+            return way.steps(carry, first.astype(dtype), length, look), box[0]
+
+        return run
+
+    count = jnp.asarray(count, jnp.int32)
+    done = count // way.period * way.period if way.period > 1 else count
+    both = jax.lax.fori_loop(0, count // way.period, body(way.period, jnp.int32(0)), (carry, seen))
+    return both if way.period == 1 else jax.lax.fori_loop(0, count - done, body(1, done), both)
 
 
 def integrate(dynamics, stepper, state, steps, history=None):
-    """`steps` time steps under lax.scan: differentiable in `dynamics`, `stepper.dt` and `state`, in both modes.
+    """`steps` time steps: differentiable in `dynamics`, `stepper.dt` and `state`, in both modes.
 
     Args:
         dynamics: a Dynamics; its windows must cover the steps.
@@ -28,12 +68,33 @@ def integrate(dynamics, stepper, state, steps, history=None):
     Returns:
         (state, history) after the last step.
     """
-    equations = dynamics.prepare()
     history = stepper.history(state) if history is None else history
+    if dynamics.engine != "fused" or not FusedEngine.knows(dynamics, stepper):
+        return _on_arrays(dynamics, stepper, state, history, steps)
 
-    def body(carry, step):
-        return one_step(equations, stepper, *carry, step), None
+    @jax.custom_jvp
+    def values(dynamics, stepper, state, history):
+        way = FusedEngine(dynamics, stepper)
+        carry, _ = march(way, way.start(state, history), steps)
+        return way.state(carry), way.history(carry)
 
-    numbers = jnp.arange(steps, dtype=state.eta.dtype)
-    (state, history), _ = jax.lax.scan(body, (state, history), numbers)
-    return state, history
+    @values.defjvp
+    def derivative(primals, tangents):
+        return jax.jvp(functools.partial(_on_arrays, steps=steps), primals, tangents)
+
+    return values(dynamics, stepper, state, history)
+
+
+def _on_arrays(dynamics, stepper, state, history, steps):
+    """The same under lax.scan, which JAX can differentiate."""
+    way = ArrayMarch(dynamics, stepper)
+
+    def body(carry, first):
+        return way.steps(carry, first, way.period, lambda step, state: None), None
+
+    groups, rest = divmod(steps, way.period)
+    starts = jnp.arange(groups, dtype=state.eta.dtype) * way.period
+    carry, _ = jax.lax.scan(body, (state, history), starts)
+    for step in range(steps - rest, steps):
+        carry = way.steps(carry, jnp.asarray(step, state.eta.dtype), 1, lambda step, state: None)
+    return carry

@@ -15,17 +15,28 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .dynamics.shallow_water import State
+from .dynamics.shallow_water import State, like
+from .fields import AbstractField
 from .pytrees import pytree
 
 __all__ = ["TimeStepper", "AB2", "AB3", "SSPRK3", "RK4", "ForwardBackward"]
 
 
 class TimeStepper(abc.ABC):
-    """A scheme with time step `dt` [s]."""
+    """A scheme with time step `dt` [s].
+
+    Attributes:
+        stages: evaluations of the tendency in a step.
+        order: of accuracy.
+        remembers: "tendencies" or "states": what the history holds.
+        rotation: after how many steps each array of state and history is again where it was, when the newest is written
+            over what is oldest.
+    """
 
     stages = 1
     order = 1
+    remembers = "tendencies"
+    rotation = 1
 
     def history(self, state):
         """What the scheme remembers, empty: a pytree of tile arrays and an integer count of steps taken."""
@@ -56,20 +67,29 @@ class Past:
         return Past(jnp.minimum(self.count + 1, len(self.values)), (newest, *self.values[:-1]))
 
 
+def _weighted(weights, arrays):
+    return sum(weight.astype(x.dtype) * x for weight, x in zip(weights, arrays))
+
+
 def _combine(state, dt, weights, tendencies):
     def sum_of(x, *slopes):
         return x + dt * sum(weight.astype(x.dtype) * slope for weight, slope in zip(weights, slopes))
 
-    return jax.tree.map(sum_of, state, *tendencies)
+    return state.map(sum_of, *tendencies)
 
 
-def _stages(stage, start, table):
-    """The stages of a Runge-Kutta step as a loop over the rows of its table.
+def _stages(stage, start, table, engine):
+    """The stages of a Runge-Kutta step: start, a tuple of States, becomes stage(*start, weights) for each row of a table.
 
-    Written out, XLA would fuse each stage into the next and compute the earlier ones again for every neighbour.
+    Arrays go through a loop: written out, XLA would fuse each stage into the next and compute the earlier ones again
+    for every neighbour. Fields change their halos from stage to stage, so theirs are written out.
     """
-    dtype = jax.tree.leaves(start)[0].dtype
-    return jax.lax.scan(stage, start, jnp.asarray(table, dtype))[0]
+    table = jnp.asarray(table, start[0].u.dtype)
+    if not isinstance(start[0].u, AbstractField):
+        return jax.lax.scan(lambda carry, weights: (stage(*carry, weights), None), start, table)[0]
+    for weights in table:
+        start = engine.settle(stage(*start, weights))
+    return start
 
 
 @pytree
@@ -107,6 +127,7 @@ class AB3(TimeStepper):
     dt: Any
 
     order = 3
+    rotation = 2
 
     def history(self, state):
         return Past.empty(state, 2)
@@ -131,17 +152,12 @@ class SSPRK3(TimeStepper):
     order = 3
 
     def step(self, equations, state, history, step):
-        def advanced(now, slope, kept, new):
-            return kept * state + new * (now + self.dt * slope)
-
-        def stage(carry, weights):
+        def stage(now, weights):
             kept, new, at = weights
-            now = advanced(*carry, kept, new)
-            return (now, equations.tendency(now, step + at)), None
+            return (kept * state + new * (now + self.dt * equations.tendency(now, step + at)),)
 
-        flat = jax.tree.map(jnp.zeros_like, state)
-        last = _stages(stage, (state, flat), [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.75, 0.25, 0.5]])
-        return advanced(*last, 1.0 / 3.0, 2.0 / 3.0), history
+        table = [[0.0, 1.0, 0.0], [0.75, 0.25, 1.0], [1.0 / 3.0, 2.0 / 3.0, 0.5]]
+        return _stages(stage, (state,), table, equations.engine)[0], history
 
 
 @pytree
@@ -158,14 +174,13 @@ class RK4(TimeStepper):
     order = 4
 
     def step(self, equations, state, history, step):
-        def stage(carry, weights):
-            slope, total = carry
-            reach, share = weights
-            slope = equations.tendency(state + (self.dt * reach) * slope, step + reach)
-            return (slope, total + (self.dt * share) * slope), None
+        def stage(now, total, weights):
+            at, share, reach = weights
+            slope = equations.tendency(now, step + at)
+            return state + (self.dt * reach) * slope, total + (self.dt * share) * slope
 
-        flat = jax.tree.map(jnp.zeros_like, state)
-        return _stages(stage, (flat, state), [[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])[1], history
+        table = [[0.0, 1 / 6, 0.5], [0.5, 1 / 3, 0.5], [0.5, 1 / 3, 1.0], [1.0, 1 / 6, 0.0]]
+        return _stages(stage, (state, state), table, equations.engine)[1], history
 
 
 @pytree
@@ -185,6 +200,8 @@ class ForwardBackward(TimeStepper):
     dt: Any
 
     order = 2
+    remembers = "states"
+    rotation = 3
 
     def history(self, state):
         return Past.empty(state, 2)
@@ -192,16 +209,14 @@ class ForwardBackward(TimeStepper):
     def step(self, equations, state, history, step):
         extrapolate, pressure = self._weights(history.count)
         past = (state, *history.values)
-        middle = jax.tree.map(lambda *x: sum(w.astype(a.dtype) * a for w, a in zip(extrapolate, x)), *past)
-        known = sum(w.astype(s.eta.dtype) * s.eta for w, s in zip(pressure[1:], past))
+        middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values)
+        known = _weighted(pressure[1:], [s.eta for s in past])
         flow = equations.flow(middle.u, middle.v, middle.eta, step + 0.5, state.eta, known)
         eta, known = flow.more
         eta = eta + self.dt * equations.continuity(flow, step + 0.5)
-        along_x, along_y = equations.acceleration(flow, pressure[0].astype(known.data.dtype) * eta + known, step + 0.5)
-        new = State(
-            state.u + self.dt * along_x.interior, state.v + self.dt * along_y.interior, eta.interior
-        )
-        return new, history.push(state)
+        along_x, along_y = equations.acceleration(flow, pressure[0].astype(known.dtype) * eta + known, step + 0.5)
+        faster = like(state, State(self.dt * along_x, self.dt * along_y, eta))
+        return State(state.u + faster.u, state.v + faster.v, faster.eta), history.push(state)
 
     @staticmethod
     def _weights(count):

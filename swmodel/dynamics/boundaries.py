@@ -10,8 +10,10 @@ Both together let out what either alone sends back.
 """
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ..fields import Field
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
@@ -50,32 +52,53 @@ class Flather(Term):
 
     def fill(self, u, v, eta, equations, step):
         """u and v (Fields with halo) with this condition on the open faces, and outside them."""
-        speed = (equations.gravity / equations.filled_depth(step)).map(jnp.sqrt)
-        out = speed * (eta - value_at(self.elevation, step)) + value_at(self.velocity, step)
-        out = out * equations.geometry.wet
         sides = equations.geometry.tile.sides
-        for side, axis in ((WEST, -1), (EAST, -1), (SOUTH, -2), (NORTH, -2)):
+        for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
-                normal = u if axis == -1 else v
-                filled = _beyond(normal, out, side, axis, sides.open[side])
-                u, v = (filled, v) if axis == -1 else (u, filled)
+                inside = jax.tree.map(lambda f: _cells_inside(f, side), self._seen(eta, equations), is_leaf=_is_field)
+                out = _outflow(*inside, step) * (-1.0 if side in (WEST, SOUTH) else 1.0)
+                if side in (WEST, EAST):
+                    u = _beyond(u, out, side, sides.open[side])
+                else:
+                    v = _beyond(v, out, side, sides.open[side])
         return u, v
 
+    def _seen(self, eta, equations):
+        """What the velocity on an open face depends on: Fields, numbers and Windows of them."""
+        depth, uplift, wet = equations.depth, equations.uplift, equations.geometry.wet
+        return equations.gravity, depth, uplift, wet, eta, self.elevation, self.velocity
 
-def _beyond(normal, out, side, axis, is_open):
-    """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out` in the cell inside."""
-    width, place = normal.halo[side], normal.data.ndim + axis
-    cells, n = normal.data, normal.data.shape[axis]
-    from_low = side in (WEST, SOUTH)
-    faces = width if from_low else width + 1  # u is on the east face: the east side's own face is a cell of the tile
-    start = 0 if from_low else n - faces
-    inside = width if from_low else n - width - 1
-    value = jnp.take(out.data, jnp.array([inside]), axis=place) * (-1.0 if from_low else 1.0)
-    old = jnp.take(cells, jnp.arange(start, start + faces), axis=place)
-    new = old + is_open * (value - old)
-    rest = jnp.take(cells, jnp.arange(faces, n) if from_low else jnp.arange(0, start), axis=place)
-    parts = (new, rest) if from_low else (rest, new)
-    return Field(jnp.concatenate(parts, axis=place), normal.position, normal.halo)
+
+def _outflow(gravity, depth, uplift, wet, eta, outside, velocity, step):
+    """u_ext + sqrt(g / H) (eta - eta_ext) of cells beside an open side [m s-1], an array; 0 on land."""
+    depth = (depth if uplift is None else depth - value_at(uplift, step)) + (1.0 - wet)
+    out = (gravity / depth).map(jnp.sqrt) * (eta - value_at(outside, step)) + value_at(velocity, step)
+    return (out * wet).data
+
+
+def _is_field(x):
+    return isinstance(x, Field)
+
+
+def _cells_inside(field, side):
+    """The row or column of cells beside a side of the tile; numbers as they are."""
+    if not _is_field(field):
+        return field
+    axis = field.data.ndim - (1 if side in (WEST, EAST) else 2)
+    n, width = field.data.shape[axis], field.halo[side]
+    at = width if side in (WEST, SOUTH) else n - width - 1
+    return Field(lax.slice_in_dim(field.data, at, at + 1, axis=axis), field.position, (0, 0, 0, 0))
+
+
+def _beyond(normal, out, side, is_open):
+    """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open."""
+    axis = normal.data.ndim - (1 if side in (WEST, EAST) else 2)
+    n, low = normal.data.shape[axis], side in (WEST, SOUTH)
+    faces = normal.halo[side] + (not low)  # u is on the east face: the east side's own face is a cell of the tile
+    start = 0 if low else n - faces
+    old = lax.slice_in_dim(normal.data, start, start + faces, axis=axis)
+    new = old + is_open * (out - old)
+    return Field(lax.dynamic_update_slice_in_dim(normal.data, new, start, axis), normal.position, normal.halo)
 
 
 @pytree
@@ -105,7 +128,7 @@ class Sponge(Term):
         if hasattr(self.rate, "times"):
             raise ValueError("Sponge: rate cannot be time records; give a number, a function of (x, y) or an array.")
         here = Term.on_tile(self, domain)
-        return replace(here, rate=here.rate * jnp.asarray(profile[domain.tile.slices], domain.dtype))
+        return replace(here, rate=here.rate * domain.cut(profile))
 
     def prepare(self, exchange):
         return replace(self, rate=exchange.parameter(self.rate), elevation=exchange.parameter(self.elevation))

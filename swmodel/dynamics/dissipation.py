@@ -18,7 +18,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields import Field
+from ..fields import AbstractField
 from ..operators import difference_x, difference_y, mean_x, mean_xy, mean_y
 from ..pytrees import pytree, replace
 from .terms import Term
@@ -174,7 +174,7 @@ def viscous_force(u, v, viscosity, flow):
     shear = g.dx["q"] * g.per_dy["q"] * difference_y(u * g.per_dx["u"])
     shear = (shear + g.dy["q"] * g.per_dx["q"] * difference_x(v * g.per_dy["v"])) * g.slip
     normal = tension * flow.h * viscosity
-    tangential = shear * flow.h_q * (mean_xy(viscosity) if isinstance(viscosity, Field) else viscosity)
+    tangential = shear * flow.h_q * (mean_xy(viscosity) if isinstance(viscosity, AbstractField) else viscosity)
     along_x = difference_x(g.dy["h"] * g.dy["h"] * normal) * g.per_dy["u"]
     along_x = along_x + difference_y(g.dx["q"] * g.dx["q"] * tangential) * g.per_dx["u"]
     along_y = difference_x(g.dy["q"] * g.dy["q"] * tangential) * g.per_dy["v"]
@@ -185,10 +185,10 @@ def viscous_force(u, v, viscosity, flow):
 
 def to_u(x):
     """A parameter of cell centres at u points; numbers are numbers everywhere."""
-    return mean_x(x) if isinstance(x, Field) else x
+    return mean_x(x) if isinstance(x, AbstractField) else x
 
 
 def to_v(x):
-    return mean_y(x) if isinstance(x, Field) else x
+    return mean_y(x) if isinstance(x, AbstractField) else x
 
 

@@ -11,20 +11,32 @@ dissipation.py and boundaries.py (F). A sea floor that moves raises eta and lowe
 at its start and gives `Equations`, with halos filled, which steppers ask for tendencies.
 """
 import functools
+import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from ..fields import Field
+from ..fields import AbstractField, Field
 from ..geometry import Geometry, TileGeometry, safe_inverse
 from ..operators import difference_x, difference_y, mean_x, mean_y, sum_xy
-from ..parallel.halo import Sides, exchange
-from ..pytrees import pytree, static
+from ..parallel.halo import beyond_open_sides, exchange
+from ..pytrees import pytree, replace, static
 from .terms import Window, value_at
 from .transport import divergence, kinetic_energy, transports
 
-__all__ = ["State", "Dynamics", "Equations", "Flow"]
+__all__ = ["State", "Dynamics", "Equations", "Flow", "ArrayEngine", "like"]
+
+
+def as_tile_field(x, position):
+    """A tile array as a Field without halo; a Field as it is."""
+    return x if isinstance(x, AbstractField) else Field(x, position, (0, 0, 0, 0))
+
+
+def like(state, new):
+    """`new`, a State of Fields, as `state` holds them: arrays of the tile's own cells if those are arrays."""
+    return new if isinstance(state.u, AbstractField) else new.map(lambda field: field.interior)
+
 
 
 @pytree
@@ -41,11 +53,15 @@ class State:
     v: jax.Array
     eta: jax.Array
 
+    def map(self, function, *others):
+        """`function` of u, of v and of eta; what they hold may be arrays or Fields."""
+        return State(*(function(*(getattr(s, name) for s in (self, *others))) for name in ("u", "v", "eta")))
+
     def __add__(self, other):
-        return jax.tree.map(jnp.add, self, other)
+        return self.map(operator.add, other)
 
     def __rmul__(self, factor):
-        return jax.tree.map(lambda x: factor * x, self)
+        return self.map(lambda x: factor * x)
 
 
 @pytree
@@ -59,6 +75,9 @@ class Dynamics:
         terms: forcing and dissipation, in the order in which they are added.
         opens: Flather conditions.
         uplift: None, or a Window of the sea floor's cumulative uplift [m] (ny, nx).
+        reach: halo that one evaluation of all terms needs; None where it is the tile's own. A wider one lets several stages go
+            without a message.
+        engine: "fused" or "arrays"; see integration.
     """
 
     depth: jax.Array
@@ -71,6 +90,8 @@ class Dynamics:
     linear: bool = static()
     slip: float = static()
     communicator: Any = static()
+    reach: int | None = static(default=None)
+    engine: str = static(default="arrays")
 
     def prepare(self):
         """Fill the halos of everything that does not change during a run; collective."""
@@ -86,6 +107,7 @@ class Dynamics:
             momentum=self.momentum,
             linear=self.linear,
             communicator=self.communicator,
+            reach=self.reach or self.tile.halo,
         )
 
 
@@ -96,21 +118,47 @@ class Exchange:
         self.tile, self.communicator = tile, communicator
         every = tuple(side for side, axis in zip(("west", "east", "south", "north"), "xxyy")
                       if axis not in tile.sides.periodic)  # fmt: skip
-        self.sides = Sides(tile.sides.linked, 1.0 - tile.sides.linked, tile.sides.periodic, every)
+        self.sides = replace(tile.sides, open=1.0 - tile.sides.linked, opens=every)
 
-    def parameter(self, x):
-        """A number as it is; a tile array at cell centres as a Field with halo; a Window with both records so."""
+    def parameter(self, x, position="h"):
+        """A number as it is; a tile array at `position` as a Field with halo; a Window with both records so."""
         if isinstance(x, Window):
-            return x.map(self.parameter)
+            return x.map(lambda record: self.parameter(record, position))
         if jnp.ndim(x) < 2:
             return x
         (padded,) = exchange([x], self.tile.halo, self.sides, self.communicator)
-        return Field(padded, "h", (self.tile.halo,) * 4)
+        return Field(padded, position, (self.tile.halo,) * 4)
+
+
+class ArrayEngine:
+    """How Fields get their halos, and when what was computed becomes arrays; this one leaves the latter to XLA.
+
+    `kernels.FusedEngine` is the other. Both have `fill(equations, fields, step)`, which gives u, v, eta and what else there
+    is enough halo for one evaluation of all terms, and `settle(tree)`, which ends a stage.
+    """
+
+    def fill(self, equations, fields, step):
+        tile, u = equations.geometry.tile, fields[0]
+        if min(min(f.halo) for f in fields) < equations.reach:
+            arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, equations.communicator)
+            fields = [Field(a, f.position, (tile.halo,) * 4) for a, f in zip(arrays, fields)]
+        elif equations.opens:
+            fields = [beyond_open_sides(f, tile.sides) for f in fields]
+        u, v, eta, *more = fields
+        return [*equations.opened(u, v, more[0] if more else eta, step), eta, *more]
+
+    def settle(self, tree):
+        return tree
 
 
 @pytree
 class Equations:
-    """The terms with their halos filled. `step` counts from the start of the run of steps, fractions between."""
+    """The terms with their halos filled. `step` counts from the start of the run of steps, fractions between.
+
+    Attributes:
+        reach: halo that one evaluation of all terms uses up; the tile's own may be several times as wide.
+        engine: an ArrayEngine, or another with its methods.
+    """
 
     geometry: Geometry
     depth: Field
@@ -121,24 +169,31 @@ class Equations:
     momentum: Any = static()
     linear: bool = static()
     communicator: Any = static()
+    reach: int = static()
+    engine: Any = static(default=ArrayEngine())
 
     def tendency(self, state, step):
-        """d state/dt: all terms, from one halo exchange."""
+        """d state/dt: all terms, from one halo exchange. A State of arrays gives arrays, one of Fields gives Fields."""
         flow = self.flow(state.u, state.v, state.eta, step)
         u, v = self.acceleration(flow, flow.eta, step)
-        return State(u.interior, v.interior, self.continuity(flow, step).interior)
+        return like(state, State(u, v, self.continuity(flow, step)))
 
     def flow(self, u, v, eta, step, *more):
-        """A Flow from tile arrays, its halos filled in one exchange; arrays in `more` are sent along as flow.more.
+        """A Flow of tile arrays or Fields, whose halos are filled in one exchange where they have run out.
 
-        The first of `more` is the elevation that open sides see, where that is another than eta.
+        Fields in `more` are sent along, as flow.more; the first of them is the elevation that open sides see, where
+        that is another than eta.
         """
-        tile = self.geometry.tile
-        padded = exchange([u, v, eta, *more], tile.halo, tile.sides, self.communicator)
-        u, v, eta, *more = (Field(a, p, (tile.halo,) * 4) for a, p in zip(padded, ["u", "v", "h"] + ["h"] * len(more)))
-        for condition in self.opens:
-            u, v = condition.fill(u, v, more[0] if more else eta, self, step)
+        positions = ("u", "v", "h") + ("h",) * len(more)
+        fields = [as_tile_field(x, position) for x, position in zip((u, v, eta, *more), positions)]
+        u, v, eta, *more = self.engine.fill(self, fields, step)
         return Flow(self, u, v, eta, step, more)
+
+    def opened(self, u, v, eta, step):
+        """u and v (Fields with halo) with the conditions on open faces, and beyond them, that eta gives."""
+        for condition in self.opens:
+            u, v = condition.fill(u, v, eta, self, step)
+        return u, v
 
     def continuity(self, flow, step):
         """d eta/dt [m s-1], a Field at h."""
@@ -164,13 +219,9 @@ class Equations:
         """H with the sea floor's uplift so far [m], a Field at h."""
         return self.depth if self.uplift is None else self.depth - value_at(self.uplift, step)
 
-    def filled_depth(self, step):
-        """H, and 1 m on land, where it divides."""
-        return self.depth_at(step) + (1.0 - self.geometry.wet)
-
     def uplift_during(self, step):
-        """How much the sea floor, and eta with it, rises from `step` to `step` + 1 [m], (ny, nx)."""
-        return (self.uplift.at(step + 1.0) - self.uplift.at(step)).interior
+        """How much the sea floor, and eta with it, rises from `step` to `step` + 1 [m], a Field at h."""
+        return self.uplift.at(step + 1.0) - self.uplift.at(step)
 
 
 class Flow:

@@ -1,0 +1,177 @@
+"""Steps with fused loops: which arrays there are, when their ghosts are refreshed, and which are overwritten.
+
+The stepper and the physics are traced once a program with Expressions. A stage is one loop; between stages, and between
+steps, what was computed is settled into arrays with room for ghosts. They are overwritten where nothing needs them any
+more, so that the loop over steps copies nothing.
+"""
+import jax
+import jax.numpy as jnp
+
+from ..dynamics.shallow_water import State
+from ..fields import Field
+from ..geometry import Geometry
+from ..marching import one_step
+from ..parallel.halo import beyond_open_sides, refresh
+from ..pytrees import replace
+from .expressions import Expression, Source, lift, stored
+from .program import Unsupported
+from .stencil import run
+
+__all__ = ["FusedEngine"]
+
+POSITIONS = State("u", "v", "h")
+
+
+def _is_state(x):
+    return isinstance(x, State)
+
+
+class FusedEngine:
+    """Runs a stepper over Equations by fused loops; has the methods of marching.ArrayMarch, and those of ArrayEngine.
+
+    Args:
+        dynamics: a Dynamics.
+        stepper: a TimeStepper.
+    """
+
+    @staticmethod
+    def knows(dynamics, stepper):
+        """Whether fused loops have all that these need; a mean round a pole, over all ranks, they have not."""
+        if dynamics.tile.pole is not None:
+            return False
+
+        def one(dynamics, stepper):
+            engine = FusedEngine(dynamics, stepper)
+            state = State(*(jnp.zeros(dynamics.tile.shape, dynamics.depth.dtype) for _ in range(3)))
+            carry = engine.start(state, stepper.history(state))
+            return engine.steps(carry, jnp.zeros((), dynamics.depth.dtype), 1, lambda step, state: None)
+
+        try:
+            jax.eval_shape(one, dynamics, stepper)
+        except Unsupported:
+            return False
+        return True
+
+    def __init__(self, dynamics, stepper):
+        self.arrays, self.stepper = dynamics.prepare(), stepper
+        self.tile, self.ghosts = dynamics.tile, dynamics.tile.halo
+        self.sides, self.communicator = dynamics.tile.sides, dynamics.communicator
+        self.equations = self._lifted(dynamics)
+        self.group = self.ghosts // (self.equations.reach * stepper.stages) or 1
+        self.period = self.group * stepper.rotation
+
+    def _lifted(self, dynamics):
+        def lifted(tree):
+            return jax.tree.map(lift, tree, is_leaf=lambda x: isinstance(x, Field))
+
+        arrays = self.arrays
+        return replace(
+            arrays,
+            geometry=Geometry.derive(self.tile, dynamics.slip, self.communicator, lift),
+            depth=lift(arrays.depth),
+            terms=tuple(_each_field(term, lifted) for term in arrays.terms),
+            uplift=lifted(arrays.uplift),
+            opens=(),
+            engine=self,
+        )
+
+    # -- the march ----------------------------------------------------------------------------------------------------
+
+    def start(self, state, history):
+        """(state, history) with room for ghosts, which are filled."""
+        wide = jax.tree.map(lambda x: jnp.pad(x, self.ghosts) if jnp.ndim(x) == 2 else x, (state, history))
+        state, history = self._sources(*wide)
+        self._refresh([e.plain for s in _states((state, history)) for e in _fields(s)])
+        return self._arrays(state, history)
+
+    def steps(self, carry, first, count, watch):
+        """`count` steps from number `first` on; `watch(step, state)` sees the state after each."""
+        state, history = self._sources(*carry)
+        if self.group > 1:
+            self._refresh([e.plain for s in _states((state, history)) for e in _fields(s)])
+        for step in range(count):
+            old = [e.plain.array for s in _states((state, history)) for e in _fields(s)]
+            state, history = one_step(self.equations, self.stepper, state, history, first + step)
+            state, history = self.settle((state, history), old)
+            watch(step, self.state((state.map(lambda e: e.plain.array), None)))
+        return self._arrays(state, history)
+
+    def state(self, carry):
+        """The State of the tile's own cells. Open faces of it hold nothing: their velocity follows from the elevation."""
+        inner = lambda x: x[..., self.ghosts : -self.ghosts, self.ghosts : -self.ghosts]  # noqa: E731
+        return carry[0].map(inner)
+
+    def history(self, carry):
+        inner = lambda x: x[..., self.ghosts : -self.ghosts, self.ghosts : -self.ghosts]  # noqa: E731
+        return jax.tree.map(lambda x: inner(x) if jnp.ndim(x) >= 2 else x, carry[1])
+
+    def _sources(self, state, history):
+        """Arrays as Expressions. Only earlier states of the history kept their ghosts since they were the newest."""
+        kept = self.ghosts if self.stepper.remembers == "states" and self.group == 1 else 0
+        return self._sourced(state, 0), jax.tree.map(
+            lambda x: self._sourced(x, kept) if _is_state(x) else x, history, is_leaf=_is_state
+        )
+
+    def _sourced(self, state, halo):
+        return state.map(lambda array, position: self._stored(array, position, halo), POSITIONS)
+
+    def _stored(self, array, position, halo):
+        source = Source(array, (self.ghosts,) * 2, (halo,) * 4, array.dtype, prognostic=True)
+        return stored(source, position)
+
+    @staticmethod
+    def _arrays(state, history):
+        return jax.tree.map(lambda x: x.plain.array if isinstance(x, Expression) else x, (state, history))
+
+    # -- what Equations ask for ---------------------------------------------------------------------------------------
+
+    def fill(self, equations, fields, step):
+        """The fields, with ghosts enough for one evaluation of all terms; sides that are open, filled."""
+        sources = [source for field in fields for source in field.sources]
+        short = [s for s in dict.fromkeys(sources) if min(s.halo) < equations.reach]
+        if short:
+            self._refresh(short)
+        if not self.arrays.opens:
+            return fields
+        u, v, eta, *more = fields
+        seen = more[0] if more else eta
+        mixed = [f for f in (u, v, seen) if f.plain is None]
+        settled = iter(self.settle(mixed)) if mixed else None
+        u, v, seen = (next(settled) if f.plain is None else f for f in (u, v, seen))
+        if not short:
+            for f in (u, v, seen):
+                f.plain.array = beyond_open_sides(self._field(f), self.sides).data
+        for f, opened in zip((u, v), self.arrays.opened(*map(self._field, (u, v, seen)), step)):
+            f.plain.array = opened.data
+        return [u, v, eta, *more] if more else [u, v, seen]
+
+    def settle(self, tree, over=()):
+        """What was computed, in arrays, by one loop; `over` holds arrays that may be overwritten unless `tree` has them."""
+        leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Expression))
+        new = [x for x in leaves if isinstance(x, Expression) and x.plain is None]
+        held = {id(x.plain.array) for x in leaves if isinstance(x, Expression) and x.plain is not None}
+        free = [a for a in over if id(a) not in held]
+        free += [None] * (len(new) - len(free))
+        arrays, margin = run(new, self.tile.shape, self.ghosts, free[: len(new)]) if new else ([], 0)
+        made = {id(x): self._stored(a, x.position, margin) for x, a in zip(new, arrays)}
+        return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
+
+    def _refresh(self, sources):
+        arrays = refresh([s.array for s in sources], self.ghosts, self.sides, self.communicator)
+        for source, array in zip(sources, arrays):
+            source.array, source.halo = array, (self.ghosts,) * 4
+
+    def _field(self, expression):
+        return Field(expression.plain.array, expression.position, (self.ghosts,) * 4)
+
+
+def _states(tree):
+    return [x for x in jax.tree.leaves(tree, is_leaf=_is_state) if _is_state(x)]
+
+
+def _fields(state):
+    return state.u, state.v, state.eta
+
+
+def _each_field(term, lifted):
+    return replace(term, **{name: lifted(getattr(term, name)) for name in term.positions})

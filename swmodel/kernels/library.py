@@ -1,0 +1,119 @@
+"""Compiling fused loops with the machine's C++ compiler, once, and handing them to XLA.
+
+What was compiled is kept in $XDG_CACHE_HOME/swmodel (or ~/.cache/swmodel) under a name made of the text, the compiler, its
+options and the processor, so that the next run starts at once and ranks on different processors do not meet.
+"""
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import jax
+import jaxlib
+
+from ..errors import SwmodelError
+
+__all__ = ["CompileError", "find_compiler", "loop_name", "usable"]
+
+TARGET = "swmodel_fused_loop"
+RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
+LOOP_OPTIONS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-shared", "-fPIC", "-w")
+
+
+class CompileError(SwmodelError):
+    """The C++ compiler refused what it was given."""
+
+
+@functools.cache
+def find_compiler():
+    """The path of the C++ compiler: $CXX, else c++ or g++ on PATH; None where there is none."""
+    names = filter(None, [os.environ.get("CXX"), "c++", "g++"])
+    return next((path for path in map(shutil.which, names) if path), None)
+
+
+@functools.cache
+def usable():
+    """Whether fused loops can be compiled and loaded here; the runtime is, to find out."""
+    try:
+        _runtime()
+    except (CompileError, OSError):
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=None)
+def loop_name(source):
+    """Compile the C text of a loop, make it known to the runtime, and return the name by which it is called there."""
+    path = _compiled(source, LOOP_OPTIONS)
+    row = ctypes.CDLL(str(path)).row
+    _runtime().swmodel_register(path.stem.encode(), ctypes.cast(row, ctypes.c_void_p))
+    return path.stem
+
+
+@functools.cache
+def _runtime():
+    text = Path(__file__).with_name("runtime.cpp").read_text()
+    library = ctypes.CDLL(str(_compiled(text, (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir()), jaxlib.__version__)))
+    jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(library[TARGET]), platform="cpu")
+    library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p
+    return library
+
+
+def _compiled(text, options, version=""):
+    """The shared library made of `text`."""
+    if find_compiler() is None:
+        raise CompileError("no C++ compiler was found; install g++, or name one in CXX.")
+    key = "\0".join([text, *options, version, _compiler_version(), _processor()])
+    path = _cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.so"
+    if not path.exists():
+        _compile(text, options, path)
+    return path
+
+
+def _compile(text, options, path):
+    """Into a temporary name first: another rank may compile the same, and must not see half of it."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        source, library = Path(folder, "source.cpp"), Path(folder, path.name)
+        source.write_text(text)
+        done = subprocess.run(
+            [find_compiler(), *options, "-o", str(library), str(source)], capture_output=True, text=True, errors="replace"
+        )
+        if done.returncode:
+            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
+            raise CompileError(
+                f"{find_compiler()} could not compile a fused loop ({first}); choose another compiler with CXX, or do "
+                "without fused loops: engine = 'arrays'."
+            )
+        library.replace(path)
+
+
+@functools.cache
+def _cache_folder():
+    """A folder of this user's that can be written."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home, "swmodel")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="swmodel-"))
+
+
+@functools.cache
+def _compiler_version():
+    return subprocess.run([find_compiler(), "--version"], capture_output=True, text=True).stdout
+
+
+@functools.cache
+def _processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(("model name", "flags", "Features"))))

@@ -1,0 +1,231 @@
+// Runs a fused loop (source.py) over a tile for XLA: rows in parallel chunks, results in place where XLA agreed to that.
+//
+// A result that overwrites a field whose neighbours are still to be read waits: each chunk keeps as many rows of it as the
+// stencil reaches down, and the rows that other chunks read too are put in their place after all chunks are done.
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+namespace {
+
+using RowFunction = void (*)(const void* const*, const int64_t*, const void* const*, void* const*, int64_t);
+
+constexpr int64_t kCellsOfChunk = 16384;  // fewer are not worth another thread
+
+std::mutex registry_mutex;
+std::unordered_map<std::string, RowFunction>& Registry() {
+  static auto* registry = new std::unordered_map<std::string, RowFunction>;
+  return *registry;
+}
+
+struct Source {
+  const char* data;
+  int64_t size, stride, member_stride;             // bytes of an element; elements of a row; bytes of a member
+  int64_t row, column, is_column, lowest, highest;  // where cell (0, 0) lies; the rows that are read, from the cell's own
+};
+
+struct Result {
+  char* data;
+  int64_t size, stride, member_stride;
+  int64_t below, above;  // rows of the overwritten field that are read; 0 and 0 if none but the cell's own
+  bool waits;            // whether neighbours of it are read
+};
+
+struct Loop {
+  RowFunction row;
+  std::vector<Source> sources;
+  std::vector<Result> results;
+  std::vector<std::pair<const char*, int64_t>> scalars;  // and bytes to the next member's
+  int64_t rows, columns, ghosts, margin, members;
+
+  int64_t cells() const { return columns + 2 * margin; }
+  char* place(const Result& r, int64_t member, int64_t j) const {
+    return r.data + member * r.member_stride + ((j + ghosts) * r.stride + ghosts - margin) * r.size;
+  }
+};
+
+// Rows [first, last) of one member; rows that other chunks read are left in `late`.
+class Chunk {
+ public:
+  Chunk(const Loop& loop, int64_t member, int64_t first, int64_t last, bool others_below, bool others_above)
+      : loop_(loop), member_(member), first_(first), last_(last), below_(others_below), above_(others_above) {}
+
+  void Run() {
+    const auto& loop = loop_;
+    std::vector<const void*> in(loop.sources.size()), scalars;
+    std::vector<int64_t> strides;
+    for (const auto& s : loop.sources) strides.push_back(s.stride);
+    for (const auto& [data, step] : loop.scalars) scalars.push_back(data + member_ * step);
+    std::vector<void*> out(loop.results.size());
+    rings_.resize(loop.results.size());
+    for (size_t k = 0; k < loop.results.size(); ++k)
+      if (loop.results[k].waits) rings_[k].resize((loop.results[k].below + 1) * RowBytes(k));
+    for (int64_t j = first_; j < last_; ++j) {
+      for (size_t k = 0; k < in.size(); ++k) {
+        const auto& s = loop.sources[k];
+        in[k] = s.data + member_ * s.member_stride +
+                ((s.row + j) * s.stride + (s.is_column ? 0 : s.column - loop.margin)) * s.size;
+      }
+      for (size_t k = 0; k < out.size(); ++k)
+        out[k] = loop.results[k].waits ? Kept(k, j) : loop.place(loop.results[k], member_, j);
+      loop.row(in.data(), strides.data(), scalars.data(), out.data(), loop.cells());
+      for (size_t k = 0; k < out.size(); ++k)
+        if (loop.results[k].waits && j - loop.results[k].below >= first_) Store(k, j - loop.results[k].below);
+    }
+    for (size_t k = 0; k < out.size(); ++k)
+      if (loop.results[k].waits)
+        for (int64_t j = std::max(first_, last_ - loop.results[k].below); j < last_; ++j) Store(k, j);
+  }
+
+  void StoreLateRows() {
+    for (auto& [k, j, row] : late_) std::memcpy(loop_.place(loop_.results[k], member_, j), row.data(), row.size());
+  }
+
+ private:
+  int64_t RowBytes(size_t k) const { return loop_.cells() * loop_.results[k].size; }
+
+  char* Kept(size_t k, int64_t j) {
+    return rings_[k].data() + ((j - first_) % (loop_.results[k].below + 1)) * RowBytes(k);
+  }
+
+  void Store(size_t k, int64_t j) {
+    const auto& r = loop_.results[k];
+    const char* row = Kept(k, j);
+    if ((below_ && j < first_ + r.above) || (above_ && j >= last_ - r.below))
+      late_.emplace_back(k, j, std::vector<char>(row, row + RowBytes(k)));
+    else
+      std::memcpy(loop_.place(r, member_, j), row, RowBytes(k));
+  }
+
+  const Loop& loop_;
+  int64_t member_, first_, last_;
+  bool below_, above_;
+  std::vector<std::vector<char>> rings_;
+  std::vector<std::tuple<size_t, int64_t, std::vector<char>>> late_;
+};
+
+// Calls work(0), ..., work(count - 1) on the pool's threads and this one, which never waits for a thread to become free.
+template <typename Work>
+void InParallel(ffi::ThreadPool& pool, int64_t threads, int64_t count, const Work& work) {
+  struct Shared {
+    std::atomic<int64_t> next{0}, done{0};
+    std::mutex mutex;
+    std::condition_variable finished;
+  };
+  auto shared = std::make_shared<Shared>();
+  auto help = [shared, count, work = &work] {
+    for (int64_t k; (k = shared->next.fetch_add(1)) < count;) {
+      (*work)(k);
+      if (shared->done.fetch_add(1) + 1 == count) {
+        std::lock_guard<std::mutex> lock(shared->mutex);
+        shared->finished.notify_all();
+      }
+    }
+  };
+  for (int64_t k = 1; k < std::min(threads, count); ++k) pool.Schedule(decltype(help)(help));
+  help();
+  std::unique_lock<std::mutex> lock(shared->mutex);
+  shared->finished.wait(lock, [&] { return shared->done.load() == count; });
+}
+
+void ClearGhosts(const Loop& loop, const Result& r, int64_t member) {
+  char* data = r.data + member * r.member_stride;
+  const int64_t edge = loop.ghosts - loop.margin, rows = loop.rows + 2 * loop.ghosts, bytes = r.stride * r.size;
+  std::memset(data, 0, edge * bytes);
+  std::memset(data + (rows - edge) * bytes, 0, edge * bytes);
+  for (int64_t j = edge; j < rows - edge; ++j) {
+    std::memset(data + j * bytes, 0, edge * r.size);
+    std::memset(data + (j + 1) * bytes - edge * r.size, 0, edge * r.size);
+  }
+}
+
+// plan: rows, columns, ghosts, margin, sources, scalars; five numbers a source (row, column, is_column, lowest, highest),
+// two a result (the operand it overwrites or -1, whether neighbours of that are read).
+ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
+                     ffi::Span<const int64_t> plan) {
+  Loop loop;
+  {
+    std::lock_guard<std::mutex> lock(registry_mutex);
+    auto found = Registry().find(std::string(kernel));
+    if (found == Registry().end())
+      return ffi::Error(ffi::ErrorCode::kFailedPrecondition,
+                        "swmodel: the fused loop of this program is not loaded; compile the program in this process.");
+    loop.row = found->second;
+  }
+  const int64_t* p = plan.begin();
+  loop.rows = p[0], loop.columns = p[1], loop.ghosts = p[2], loop.margin = p[3], loop.members = 1;
+  const int64_t sources = p[4], scalars = p[5];
+  p += 6;
+  auto member_stride = [&](const ffi::AnyBuffer& buffer, size_t rank) {
+    auto dims = buffer.dimensions();
+    if (dims.size() == rank) return int64_t{0};
+    loop.members = dims[0];
+    int64_t bytes = ffi::ByteWidth(buffer.element_type());
+    for (size_t k = 1; k < dims.size(); ++k) bytes *= dims[k];
+    return bytes;
+  };
+  for (int64_t k = 0; k < sources; ++k, p += 5) {
+    auto buffer = operands.get<ffi::AnyBuffer>(k).value();
+    loop.sources.push_back({static_cast<const char*>(buffer.untyped_data()),
+                            static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())), buffer.dimensions().back(),
+                            member_stride(buffer, 2), p[0], p[1], p[2], p[3], p[4]});
+  }
+  for (int64_t k = sources; k < sources + scalars; ++k) {
+    auto buffer = operands.get<ffi::AnyBuffer>(k).value();
+    loop.scalars.emplace_back(static_cast<const char*>(buffer.untyped_data()), member_stride(buffer, 0));
+  }
+  for (size_t k = 0; k < results.size(); ++k, p += 2) {
+    auto buffer = *results.get<ffi::AnyBuffer>(k).value();
+    Result r{static_cast<char*>(buffer.untyped_data()), static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())),
+             buffer.dimensions().back(), member_stride(buffer, 2), 0, 0, p[1] != 0};
+    if (r.waits) r.below = std::max<int64_t>(0, -loop.sources[p[0]].lowest), r.above = std::max<int64_t>(0, loop.sources[p[0]].highest);
+    loop.results.push_back(r);
+    if (p[0] < 0)
+      for (int64_t m = 0; m < loop.members; ++m) ClearGhosts(loop, r, m);
+  }
+
+  const int64_t first = -loop.margin, rows = loop.rows + 2 * loop.margin, threads = std::max<int64_t>(1, pool.num_threads());
+  int64_t reach = 1;  // chunks thinner than the stencil would have to wait for others than their neighbours
+  for (const auto& r : loop.results) reach = std::max(reach, r.below + r.above);
+  const int64_t most = std::min(rows / reach, rows * loop.cells() / kCellsOfChunk);
+  const int64_t chunks = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / loop.members + 1, 1, std::max<int64_t>(1, most));
+  std::vector<Chunk> work;
+  work.reserve(chunks * loop.members);
+  for (int64_t m = 0; m < loop.members; ++m)
+    for (int64_t c = 0; c < chunks; ++c)
+      work.emplace_back(loop, m, first + rows * c / chunks, first + rows * (c + 1) / chunks, c > 0, c + 1 < chunks);
+  const int64_t count = static_cast<int64_t>(work.size());
+  InParallel(pool, threads, count, [&](int64_t k) { work[k].Run(); });
+  for (auto& chunk : work) chunk.StoreLateRows();
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+extern "C" void swmodel_register(const char* kernel, void* row) {
+  std::lock_guard<std::mutex> lock(registry_mutex);
+  Registry()[kernel] = reinterpret_cast<RowFunction>(row);
+}
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_fused_loop, FusedLoop,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .RemainingArgs()
+                                  .RemainingRets()
+                                  .Attr<std::string_view>("kernel")
+                                  .Attr<ffi::Span<const int64_t>>("plan"));
