@@ -105,7 +105,7 @@ def tiles(grid, ranks, layout=None, halo=1):
     if layout[0] * layout[1] != ranks:
         raise TileError(
             f"{layout[0]} x {layout[1]} tiles (y x x) need {layout[0] * layout[1]} ranks, and there are {ranks}; "
-            f"change the layout, or start mpirun -n {layout[0] * layout[1]}"
+            f"change the layout, or start mpirun -n {layout[0] * layout[1]} (sharded: --devices {layout[0] * layout[1]})"
         )
     decomposition = Decomposition(grid.shape, tuple(layout))
     decomposition.check_halo(halo)

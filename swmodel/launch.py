@@ -1,4 +1,4 @@
-"""How this process was started, and what it may use. The one place that reads the environment.
+"""How this process was started, and what it may use. It and devices.py are the places that read the environment.
 
     launcher()            who started how many ranks, and which one this is
     configure_process()   GPU, cores, precision: before JAX's backend and MPI start
@@ -52,6 +52,7 @@ class Process:
     launcher: Launcher | None
     threads: int  # cores that XLA's pool of threads follows
     gpu: str | None  # the entry of CUDA_VISIBLE_DEVICES that this rank was given
+    tiles: int = 1  # of the run: ranks, or devices of the sharded communicator
 
 
 def launcher(environment=None):
@@ -117,7 +118,7 @@ def local_rank():
 # -- before JAX and MPI start ---------------------------------------------------------------------------------------
 
 
-def configure_process(precision="float64", communicator="auto", devices=None):
+def configure_process(precision="float64", communicator="auto", devices=None, hosts=None):
     """Settle the communicator, bind this rank to its GPU and cores, and set JAX's precision.
 
     Call it once, before anything asks JAX for a device or MPI for its world: neither looks again.
@@ -125,7 +126,8 @@ def configure_process(precision="float64", communicator="auto", devices=None):
     Args:
         precision: "float64" or "float32".
         communicator: "auto" (MPI where a launcher started several ranks, else serial), "serial", "mpi", "sharded".
-        devices: for "sharded" on the CPU, how many devices JAX shall make of it.
+        devices: for "sharded", how many GPUs, or host devices of the CPU; all GPUs, or one device a core, unless given.
+        hosts: for "sharded" over several processes, the devices.Hosts.
     Returns:
         Process: what was settled.
     Raises:
@@ -134,8 +136,10 @@ def configure_process(precision="float64", communicator="auto", devices=None):
     if precision not in ("float32", "float64"):
         raise ConfigError(f"configure_process: precision is float32 or float64, and {precision!r} came; choose one.")
     started = launcher()
-    communicator = _choose(communicator, started)
-    gpu = None
+    communicator = _choose(communicator, started, hosts)
+    if (devices is not None or hosts is not None) and communicator != "sharded":
+        raise LaunchError(f"devices are for the sharded communicator, and this is {communicator}; add --communicator sharded.")
+    gpu, tiles = None, 1 if communicator == "serial" or started is None else started.size
     if communicator == "mpi" and started is not None:
         gpu = _bind_gpu(os.environ, started)
         if gpu is None:
@@ -143,12 +147,12 @@ def configure_process(precision="float64", communicator="auto", devices=None):
     import jax
 
     jax.config.update("jax_enable_x64", precision == "float64")
-    if devices is not None:
-        jax.config.update("jax_num_cpu_devices", devices)
-    return Process(communicator, started, threads_per_rank(), gpu)
+    if communicator == "sharded":
+        tiles = importlib.import_module(".devices", __package__).start_devices(devices, hosts)
+    return Process(communicator, started, threads_per_rank(), gpu, tiles)
 
 
-def _choose(communicator, started):
+def _choose(communicator, started, hosts=None):
     ranks = 1 if started is None else started.size
     if communicator == "auto":
         communicator = "mpi" if ranks > 1 else "serial"
@@ -158,7 +162,7 @@ def _choose(communicator, started):
         )
     if communicator == "mpi":
         _require_mpi()
-    elif ranks > 1:
+    elif ranks > 1 and hosts is None:
         raise LaunchError(
             f"{started.name} started {ranks} processes, but the communicator {communicator} was asked for, so that "
             "each would run the whole domain and overwrite the others' files; start one process, or choose mpi."
@@ -186,11 +190,7 @@ def _bind_gpu(environment, started):
 
     Before MPI starts, too: a CUDA-aware MPI would otherwise open a context of every rank on the first GPU.
     """
-    platforms = environment.get("JAX_PLATFORMS", "")
-    plugin = any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (12, 13))
-    if not plugin or (platforms and not {"cuda", "gpu"} & set(platforms.split(","))):
-        return None
-    visible = _visible_gpus(environment)
+    visible = usable_gpus(environment)
     if not visible:
         return None
     chosen = visible[started.local_rank % len(visible)]
@@ -200,7 +200,12 @@ def _bind_gpu(environment, started):
     return chosen
 
 
-def _visible_gpus(environment):
+def usable_gpus(environment):
+    """The entries of CUDA_VISIBLE_DEVICES that JAX would use; none where it has no plugin for them, or is told not to."""
+    platforms = environment.get("JAX_PLATFORMS", "")
+    plugin = any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (12, 13))
+    if not plugin or (platforms and not {"cuda", "gpu"} & set(platforms.split(","))):
+        return []
     named = environment.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
@@ -216,9 +221,7 @@ def threads_per_rank():
 
 
 def _affinity():
-    if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
-    return set(range(os.cpu_count() or 1))
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def _share_cores(environment, started):

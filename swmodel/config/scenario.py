@@ -11,6 +11,7 @@ from .quantities import Quantity
 from .sections import (
     AnyCoordinate,
     Auto,
+    Devices,
     Flag,
     Formula,
     InputFile,
@@ -159,5 +160,12 @@ class Run(Section):
     until: Positive("s")
     title: str = ""
     start: Annotated[datetime.datetime, BeforeValidator(_utc)] | None = None
-    communicator: Literal["auto", "serial", "mpi"] = "auto"
+    communicator: Literal["auto", "serial", "mpi", "sharded"] = "auto"
     layout: Layout = None
+    devices: Devices = None  # of communicator = "sharded": all GPUs, or one a core
+
+    @model_validator(mode="after")
+    def _devices_of_what(self):
+        if self.devices is not None and self.communicator != "sharded":
+            raise ValueError(f"devices = {self.devices} is for communicator = 'sharded', and this is {self.communicator!r}")
+        return self

@@ -11,7 +11,7 @@ from .expressions import Expression, ExpressionError
 from .quantities import Quantity, QuantityError, quantity
 
 __all__ = [
-    "Section", "Count", "Flag", "InputFile", "Range", "Place", "Positive", "NotNegative", "Formula", "Layout", "Sides",
+    "Section", "Count", "Flag", "InputFile", "Range", "Place", "Positive", "NotNegative", "Formula", "Layout", "Devices", "Sides",
     "SIDES", "Coordinate", "AnyCoordinate", "existing_folder", "Auto",
 ]  # fmt: skip
 
@@ -149,6 +149,17 @@ def _layout(value):
 
 
 Layout = Annotated[tuple[int, int] | None, BeforeValidator(_layout)]
+
+
+def _devices(value):
+    if value == "auto" or value is None:
+        return None
+    if type(value) is not int or value < 1:
+        raise ValueError("expected 'auto', or a number of devices")
+    return value
+
+
+Devices = Annotated[int | None, BeforeValidator(_devices)]
 
 
 def _some_sides(value):

@@ -50,7 +50,7 @@ def make_communicator(kind, shape, layout=None, devices=None):
 
 
 def _sharded(shape, layout, devices):
-    from ..launch import check_devices
+    from ..devices import check_devices
     from .sharded import ShardedCommunicator
 
     if devices is None and layout is not None:

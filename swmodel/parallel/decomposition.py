@@ -140,9 +140,10 @@ class Decomposition:
         thinnest = [cells // tiles for cells, tiles in zip(self.shape, self.layout)]
         if min(thinnest) < halo:
             most = max(self.shape[0] // halo, 1) * max(self.shape[1] // halo, 1)
+            who = "devices" if self.padded else "ranks"
             raise TileError(
-                f"{self.size} ranks cut {self.shape[1]} x {self.shape[0]} cells into tiles of {thinnest[1]} x "
-                f"{thinnest[0]} cells, thinner than the halo of {halo}; use at most {most} ranks "
+                f"{self.size} {who} cut {self.shape[1]} x {self.shape[0]} cells into tiles of {thinnest[1]} x "
+                f"{thinnest[0]} cells, thinner than the halo of {halo}; use at most {most} {who} "
                 f"(no more than {max(self.shape[0] // halo, 1)} along y and {max(self.shape[1] // halo, 1)} along x)."
             )
 
@@ -168,6 +169,6 @@ def best_layout(shape, ranks, halo=1):
         most = (ny // max(halo, 1)) * (nx // max(halo, 1))
         raise TileError(
             f"{nx} x {ny} cells cannot be cut into {ranks} tiles of at least {halo} x {halo} cells; "
-            f"use at most {most} ranks, or a number of ranks with factors that fit."
+            f"use at most {most} ranks (devices, if sharded), or a number of them with factors that fit."
         )
     return min(fits, key=lambda layout: ((layout[0] - 1) * nx + (layout[1] - 1) * ny, layout[1]))

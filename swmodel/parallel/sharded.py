@@ -10,10 +10,8 @@ Over several hosts each process holds the tiles of its own devices (`jax.distrib
 verbs exchange goes over the devices too, as bytes: numbers arrive as they were sent, in any precision.
 """
 import contextlib
-import os
 import pickle
 import sys
-import time
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +19,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from ..devices import leave
 from .communicator import Communicator
 from .decomposition import Decomposition, TileError
 
@@ -55,7 +54,7 @@ class ShardedCommunicator(Communicator):
         self.rank, self.processes = jax.process_index(), jax.process_count()
         self._here = {k: device for k, device in enumerate(devices) if device.process_index == self.rank}
         if self.processes > 1:
-            _end_together(self)
+            _end_together()
 
     @property
     def ranks(self):
@@ -234,11 +233,8 @@ class ShardedCommunicator(Communicator):
         self.host_gather(None)
 
     def abort(self, status=1):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if self.processes == 1:
-            sys.exit(status)
-        os._exit(status)  # the others find its connections closed; an orderly exit would wait for them
+        leave(status)
+        sys.exit(status)
 
 
 @contextlib.contextmanager
@@ -252,18 +248,15 @@ def _inside():
         ) from error
 
 
-def _end_together(communicator):
-    """Make an uncaught exception on any process end it at once, so that the others do not wait for it."""
+def _end_together():
+    """Make an uncaught exception end this process at once, so that the others do not wait for it."""
     earlier = sys.excepthook
     if getattr(earlier, "ends_all_ranks", False):
         return
 
     def end(kind, error, traceback):
         earlier(kind, error, traceback)
-        sys.stderr.flush()
-        if communicator.is_root:
-            time.sleep(1.0)  # it holds the others' meeting point: where all fail alike, they tell first
-        communicator.abort(getattr(error, "exit_code", 1))
+        leave(getattr(error, "exit_code", 1))
 
     end.ends_all_ranks = True
     sys.excepthook = end

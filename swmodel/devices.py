@@ -1,0 +1,156 @@
+"""The devices of the sharded communicator: how many this process has, and which processes make up a run.
+
+    hosts_of()        the processes of a run over several hosts, from the command line or the environment
+    start_devices()   host devices on a CPU, GPUs where there are some; several processes meet
+    check_devices()   as many as are asked for, and no launcher that started others
+    leave()           out of a run over several processes that would wait for this one
+
+Before JAX's backend starts: it looks at none of this again.
+"""
+import dataclasses
+import os
+import sys
+import time
+
+from . import launch
+
+__all__ = ["Hosts", "check_devices", "hosts_of", "leave", "start_devices"]
+
+VARIABLES = ("SWMODEL_COORDINATOR", "SWMODEL_NUM_PROCESSES", "SWMODEL_PROCESS_ID")
+
+
+@dataclasses.dataclass(frozen=True)
+class Hosts:
+    """The processes of one run: where they meet (HOST:PORT of process 0), how many they are, and which this one is."""
+
+    coordinator: str
+    processes: int
+    process: int
+
+
+def hosts_of(coordinator=None, processes=None, process=None, environment=None):
+    """The Hosts of this run, or None for a process by itself.
+
+    Args:
+        coordinator: HOST:PORT, or None to take SWMODEL_COORDINATOR.
+        processes: their number; None to take SWMODEL_NUM_PROCESSES, or what the launcher (srun, mpirun) says.
+        process: which of them this is, from 0; None to take SWMODEL_PROCESS_ID, or what the launcher says.
+
+    Raises:
+        LaunchError: if something of the three is missing, or does not go together.
+    """
+    environment = os.environ if environment is None else environment
+    started = launch.launcher(environment)
+    given = (coordinator, processes, process)
+    coordinator, processes, process = (
+        environment.get(name) if value is None else value for name, value in zip(VARIABLES, given)
+    )
+    if coordinator is None:
+        if given[1:] != (None, None):
+            raise launch.LaunchError("a run over several processes needs --coordinator HOST:PORT, of process 0; add it.")
+        return None
+    if started is not None:
+        processes, process = (
+            known if value is None else value for value, known in ((processes, started.size), (process, started.rank))
+        )
+    try:
+        hosts = Hosts(coordinator, int(processes), int(process))
+    except (TypeError, ValueError):
+        raise launch.LaunchError(
+            f"--coordinator {coordinator} needs the number of processes and which of them this is, and these are "
+            f"{processes} and {process}; add --num-processes N --process-id K, or start them with srun."
+        ) from None
+    if not 0 <= hosts.process < hosts.processes or ":" not in coordinator:
+        raise launch.LaunchError(
+            f"process {hosts.process} of {hosts.processes}, which meet at {coordinator}, cannot be; number them from 0 "
+            "and give the coordinator as HOST:PORT."
+        )
+    if started is not None and started.size > 1 and started.size != hosts.processes:
+        raise launch.LaunchError(
+            f"{started.name} started {started.size} processes, and --num-processes is {hosts.processes}; leave it out."
+        )
+    return hosts
+
+
+def start_devices(devices, hosts=None):
+    """Make the devices of this process and meet the others; returns how many devices the run has in all.
+
+    Args:
+        devices: of this process: GPUs, or host devices of the CPU; None for all GPUs, or one a core.
+        hosts: the Hosts, or None.
+
+    Raises:
+        LaunchError: for more GPUs than this host has, or if JAX's backend has started already.
+    """
+    import jax
+
+    gpus = launch.usable_gpus(os.environ)
+    try:
+        if gpus:
+            _choose_gpus(devices, gpus)
+        else:
+            jax.config.update("jax_num_cpu_devices", devices or launch.threads_per_rank())
+        if hosts is not None:
+            jax.config.update("jax_cpu_collectives_implementation", "gloo")
+            jax.distributed.initialize(
+                hosts.coordinator, hosts.processes, hosts.process, cluster_detection_method="deactivate"
+            )
+    except RuntimeError as error:
+        first = str(error).strip().splitlines()[0]
+        raise launch.LaunchError(
+            f"the devices cannot be made ({first}); configure the process before JAX is first used, and see that all "
+            "processes of the run start and reach the coordinator."
+        ) from error
+    return jax.device_count()
+
+
+def _choose_gpus(devices, gpus):
+    if devices is not None and devices > len(gpus):
+        raise launch.LaunchError(
+            f"{devices} devices are asked for, and this process sees {len(gpus)} GPU{'s' * (len(gpus) > 1)}; ask for "
+            f"{len(gpus)} or fewer, or for host devices with JAX_PLATFORMS=cpu."
+        )
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[:devices])
+
+
+def check_devices(count=None):
+    """`count`, or all devices of the run where it is None.
+
+    Raises:
+        LaunchError: for more devices than there are, or if a launcher started processes that know nothing of each other.
+    """
+    import jax
+
+    started = launch.launcher()
+    if started is not None and started.size > jax.process_count():
+        raise launch.LaunchError(
+            f"{started.name} started {started.size} processes, and the sharded communicator is one process with all its "
+            "devices, so that each would run the whole domain and overwrite the others' files; start one process, choose "
+            "mpi, or join them with --coordinator HOST:PORT."
+        )
+    there = jax.device_count()
+    if count is None:
+        return there
+    if count > there or (count < there and jax.process_count() > 1):
+        raise launch.LaunchError(
+            f"{count} devices are asked for, and JAX has {there} of kind {jax.devices()[0].platform}; use "
+            f"{there if jax.process_count() > 1 else f'{there} or fewer'}, or make more of a CPU before JAX starts "
+            "(--devices, or launch.configure_process(communicator='sharded', devices=...))."
+        )
+    return count
+
+
+def leave(status):
+    """End this process of a run over several at once: an orderly exit would wait for the others, and they for it.
+
+    Returns where this process is a run by itself. The first process holds the meeting point, and gives the others a
+    moment to say what they have to say.
+    """
+    jax = sys.modules.get("jax")
+    if jax is None or not jax.distributed.is_initialized():
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if jax.process_index() == 0:
+        time.sleep(1.0)
+    os._exit(status)
