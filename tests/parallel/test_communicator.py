@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from swmodel.compilation import compiler_options
 from swmodel.errors import TileError
 from swmodel.parallel import make_communicator
 from swmodel.parallel.halo import Sides, exchange
@@ -23,12 +24,23 @@ def ranks(request):
     return make_communicator("auto", SHAPE, request.param)
 
 
+@pytest.fixture(scope="module", params=cases.LAYOUTS if cases.RANKS < 4 else cases.LAYOUTS[:1], ids=str)
+def mesh(request):
+    """As `ranks`; where a mesh has both axes, one is enough."""
+    return make_communicator("auto", SHAPE, request.param)
+
+
+def quick(function):
+    """`jax.jit`, compiled fast: these programs run once."""
+    return jax.jit(function, compiler_options={**(compiler_options() or {}), "xla_backend_optimization_level": 0})
+
+
 def mine(ranks, shape, seed, dtype=float, same=()):
     """Numbers that differ on every rank, but not between ranks along the mesh axes `same`."""
     place = [0 if axis in same else k for axis, k in zip("yx", ranks.coordinates)]
     random = np.random.default_rng((seed, *place))
     x = random.standard_normal(shape)
-    return jnp.asarray(x + 1j * random.standard_normal(shape) if np.dtype(dtype).kind == "c" else x, dtype)
+    return (x + 1j * random.standard_normal(shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
 
 
 def over_ranks(ranks, x, same=()):
@@ -76,23 +88,23 @@ def assert_transposed(ranks, verb, x, y, out, back):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_verbs_have_exact_transposes_in_every_precision_real_and_complex(ranks, verb):
-    f, pairs = VERBS[verb][0](ranks), [pair(ranks, verb, dtype)[1:] for dtype in TYPES]
+def test_verbs_have_exact_transposes_in_every_precision_real_and_complex(mesh, verb):
+    f, pairs = VERBS[verb][0](mesh), [pair(mesh, verb, dtype)[1:] for dtype in TYPES]
 
-    @jax.jit
+    @quick
     def program(pairs):
         return [(f(xs[0]), jax.linear_transpose(f, xs[0])(ys[0])[0]) for xs, ys in pairs]
 
-    for (xs, ys), (out, back), dtype in zip(pairs, program(pairs), TYPES):
+    for (xs, ys), (out, back), dtype in zip(pairs, jax.device_get(program(pairs)), TYPES):
         assert out.dtype == dtype
-        assert_transposed(ranks, verb, xs[0], ys[0], out, back)
+        assert_transposed(mesh, verb, xs[0], ys[0], out, back)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_verbs_have_tangents_and_cotangents_in_batches_too(ranks, verb):
-    f, xs, ys = pair(ranks, verb, complex)
+def test_verbs_have_tangents_and_cotangents_in_batches_too(mesh, verb):
+    f, xs, ys = pair(mesh, verb, complex)
 
-    @jax.jit
+    @quick
     def program(xs, ys):
         backs = [jax.linear_transpose(f, x)(y)[0] for x, y in zip(xs, ys)]
         batched = jax.vmap(f, in_axes=1, out_axes=1)(jnp.stack(xs, axis=1))
@@ -100,52 +112,52 @@ def test_verbs_have_tangents_and_cotangents_in_batches_too(ranks, verb):
         pushed = jax.vmap(lambda x, t: jax.jvp(f, (x,), (t,)))(jnp.stack(xs), jnp.stack(xs[::-1]))
         return [f(x) for x in xs], backs, batched, pulled, pushed
 
-    outs, backs, batched, pulled, pushed = program(xs, ys)
-    np.testing.assert_array_equal(batched, jnp.stack(outs, axis=1))
-    np.testing.assert_array_equal(pulled, jnp.stack(backs))
-    np.testing.assert_array_equal(pushed[0], jnp.stack(outs))
-    np.testing.assert_array_equal(pushed[1], jnp.stack(outs[::-1]))
+    outs, backs, batched, pulled, pushed = jax.device_get(program(xs, ys))
+    np.testing.assert_array_equal(batched, np.stack(outs, axis=1))
+    np.testing.assert_array_equal(pulled, np.stack(backs))
+    np.testing.assert_array_equal(pushed[0], np.stack(outs))
+    np.testing.assert_array_equal(pushed[1], np.stack(outs[::-1]))
     for k in range(2):
-        assert_transposed(ranks, verb, xs[k], ys[k], outs[k], pulled[k])
+        assert_transposed(mesh, verb, xs[k], ys[k], outs[k], pulled[k])
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_verbs_differentiate_twice(ranks, verb):
+def test_verbs_differentiate_twice(mesh, verb):
     """Of J = sum f(x)^3 over ranks, the Hessian times t is f'(6 f(x) f(t)), forward over reverse and reverse twice."""
     f, shape, same_in, same_out = VERBS[verb]
-    f, shape = f(ranks), shape(ranks)
-    x, t = (mine(ranks, shape, seed, float, same_in) for seed in (1, 2))
+    f, shape = f(mesh), shape(mesh)
+    x, t = (mine(mesh, shape, seed, float, same_in) for seed in (1, 2))
 
-    @jax.jit
+    @quick
     def products(x, t):
         gradient = jax.grad(lambda x: jnp.sum(f(x) ** 3))
         forward = jax.jvp(gradient, (x,), (t,))[1]
         reverse = jax.vjp(gradient, x)[1](t)[0]
         return forward, reverse, jax.linear_transpose(f, x)(6.0 * f(x) * f(t))[0]
 
-    forward, reverse, expected = products(x, t)
+    forward, reverse, expected = jax.device_get(products(x, t))
     np.testing.assert_allclose(forward, expected, rtol=1e-12, atol=1e-13)
     if same_in == same_out:  # else a cotangent of one kind would be taken for one of the other
         np.testing.assert_allclose(reverse, expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("verb", [name for name in VERBS if name not in ("gather", "scatter")] + ["to the root and back"])
-def test_verbs_work_inside_scan_and_while_and_both_in_batches(ranks, verb):
+def test_verbs_work_inside_scan_and_while_and_both_in_batches(mesh, verb):
     f, shape, same, _ = VERBS.get(verb, (lambda ranks: lambda x: ranks.scatter(ranks.gather(x, SHAPE)), tile_shape, "", ""))
-    f, shape = f(ranks), shape(ranks)
+    f, shape = f(mesh), shape(mesh)
     g = lambda x: f(0.5 * x * x)  # noqa: E731
-    x = jnp.stack([mine(ranks, shape, seed, float, same) for seed in (1, 2)])
+    x = np.stack([mine(mesh, shape, seed, float, same) for seed in (1, 2)])
     thrice = lambda x: g(g(g(x)))  # noqa: E731
     scanned = lambda x: jax.lax.scan(lambda c, _: (g(c), None), x, None, length=3)[0]  # noqa: E731
     looped = lambda x, n: jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, g(c[1])), (0, x))[1]  # noqa: E731
 
-    @jax.jit
+    @quick
     def program(x, n):
         pull = lambda h: jax.vmap(jax.grad(lambda x: jnp.sum(h(x) ** 2)))(x)  # noqa: E731
         values = [jax.vmap(thrice)(x), jax.vmap(scanned)(x), jax.vmap(looped, (0, None))(x, n), looped(x[0], n)[None]]
         return values, [pull(thrice), pull(scanned)]
 
-    (plain, *values), gradients = program(x, 3)
+    (plain, *values), gradients = jax.device_get(program(x, 3))
     for value in values:
         np.testing.assert_allclose(value, plain[: len(value)], rtol=1e-14)
     np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-12, atol=1e-300)
@@ -292,19 +304,19 @@ CALLS = {
 
 
 @pytest.fixture(scope="module")
-def short(ranks):
+def short(mesh):
     """The same mesh of ranks, whose messages carry at most LIMIT elements."""
-    if ranks.size == 1:
-        return ranks
+    if mesh.size == 1:
+        return mesh
     from swmodel.parallel.mpi import MPICommunicator
 
-    return MPICommunicator(ranks.layout, most_elements=LIMIT)
+    return MPICommunicator(mesh.layout, most_elements=LIMIT)
 
 
 @pytest.fixture
-def messages(ranks, capfd):
+def messages(capfd):
     """messages() is what MPI was called for since the last time: [(call, elements handed over)] of this rank."""
-    if ranks.size == 1:
+    if cases.RANKS == 1:
         yield lambda: []
         return
     from mpi4jax._src.xla_bridge import set_logging
@@ -334,26 +346,26 @@ def sent(calls, itemsize, ranks):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_long_messages_go_in_pieces_and_arrive_as_one(ranks, short, messages, verb):
+def test_long_messages_go_in_pieces_and_arrive_as_one(mesh, short, messages, verb):
     make, shape, same_in, _ = VERBS[verb]
-    shape = WIDE.get(verb, (30, *shape(ranks)[1:]))
-    shape = (ranks.along(verb[-1]), shape) if isinstance(shape, int) else shape
-    x = jnp.round(100 * mine(ranks, shape, 1, "float32", same_in))  # whole numbers: sums are exact in any order
-    both = lambda f: jax.jit(lambda x: (f(x), jax.vjp(f, x)[1](f(x))[0]))  # noqa: E731
-    expected = both(make(ranks))(x)
+    shape = WIDE.get(verb, (30, *shape(mesh)[1:]))
+    shape = (mesh.along(verb[-1]), shape) if isinstance(shape, int) else shape
+    x = np.round(100 * mine(mesh, shape, 1, "float32", same_in))  # whole numbers: sums are exact in any order
+    both = lambda on: lambda x: (make(on)(x), jax.vjp(make(on), x)[1](make(on)(x))[0])  # noqa: E731
+    expected = quick(both(mesh))(x)
     messages()
-    found = both(make(short))(x)
+    found = quick(both(short))(x)
     for a, b in zip(found, expected):
         np.testing.assert_array_equal(a, b)
     calls = messages()
-    per_call = {"MPI_Alltoall": ranks.along(verb[-1]) if verb[-1] in "xy" else 1, "MPI_Gather": ranks.size,
-                "MPI_Scatter": ranks.size, "MPI_Allgather": ranks.along(verb[-1]) if verb[-1] in "xy" else ranks.size}  # fmt: skip
+    per_call = {"MPI_Alltoall": mesh.along(verb[-1]) if verb[-1] in "xy" else 1, "MPI_Gather": mesh.size,
+                "MPI_Scatter": mesh.size, "MPI_Allgather": mesh.along(verb[-1]) if verb[-1] in "xy" else mesh.size}  # fmt: skip
     assert all(items * per_call.get(call, 1) <= LIMIT for call, items in calls)
-    counted = traffic(both(make(short)), x)
-    line = ranks.along(verb[-1]) if verb.startswith("all_to_all") else ranks.size
+    counted = traffic(both(short), x)
+    line = mesh.along(verb[-1]) if verb.startswith("all_to_all") else mesh.size
     together = sum(sent(calls, 4, line).values(), Count())
     assert counted.total == together
-    assert traffic(both(make(ranks)), x).total.bytes == together.bytes
+    assert traffic(both(mesh), x).total.bytes == together.bytes
     whole = [call for call, items in calls if items == LIMIT // per_call.get(call, 1)]
     assert not calls or whole  # and at least one was full
 
