@@ -7,7 +7,7 @@ import jax
 
 from .dynamics.shallow_water import State, as_tile_field
 from .fields import AbstractField
-from .parallel.halo import exchange
+from .parallel.halo import exchange, without_padding
 from .pytrees import replace
 
 __all__ = ["one_step", "ArrayMarch"]
@@ -46,8 +46,8 @@ class ArrayMarch:
         state, history = self._widened(carry) if self.wide else carry
         for step in range(count):
             state, history = one_step(self.arrays, self.stepper, state, history, first + step)
-            watch(step, _arrays(state))
-        return _arrays((state, history))
+            watch(step, self._own(state))
+        return self._own((state, history))
 
     def state(self, carry):
         return carry[0]
@@ -67,10 +67,14 @@ class ArrayMarch:
 
         return jax.tree.unflatten(structure, [fields(s) if isinstance(s, State) else s for s in states])
 
+    def _own(self, tree):
+        """States of Fields, or of arrays, as States of the tile's own cells; padding is zero, so that sums leave it out."""
+        sides = self.arrays.geometry.tile.sides
 
-def _arrays(tree):
-    """States of Fields as States of the tile's own cells."""
-    def own(x):
-        return x.map(lambda f: f.interior) if isinstance(x, State) and isinstance(x.u, AbstractField) else x
+        def own(x):
+            return without_padding(x.interior if isinstance(x, AbstractField) else x, sides)
 
-    return jax.tree.map(own, tree, is_leaf=lambda x: isinstance(x, State))
+        def each(x):
+            return x.map(own) if isinstance(x, State) else x
+
+        return jax.tree.map(each, tree, is_leaf=lambda x: isinstance(x, State))

@@ -11,7 +11,7 @@ from ..dynamics.shallow_water import State
 from ..fields import Field
 from ..geometry import Geometry
 from ..marching import one_step
-from ..parallel.halo import beyond_open_sides, refresh
+from ..parallel.halo import beyond_open_sides, refresh, without_padding
 from ..pytrees import replace
 from .expressions import Expression, Source, lift, stored
 from .program import Unsupported
@@ -99,7 +99,7 @@ class FusedEngine:
     def state(self, carry):
         """The State of the tile's own cells. Open faces of it hold nothing: their velocity follows from the elevation."""
         inner = lambda x: x[..., self.ghosts : -self.ghosts, self.ghosts : -self.ghosts]  # noqa: E731
-        return carry[0].map(inner)
+        return carry[0].map(lambda x: without_padding(inner(x), self.sides))
 
     def history(self, carry):
         inner = lambda x: x[..., self.ghosts : -self.ghosts, self.ghosts : -self.ghosts]  # noqa: E731

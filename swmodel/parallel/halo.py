@@ -4,14 +4,19 @@ Ghost cells hold, by side: the neighbour's edge cells (between tiles, and across
 wall), or the nearest cell again (outside an open side). Which one is data, not a branch: all ranks run one program,
 and a wall is a partner on the other side of the domain whose message is multiplied by zero.
 
+Where tiles are padded (decomposition.py), cells are sent from the first one behind the padding, and the ghosts placed
+right before it: they cover the padding, which nobody reads, and the outermost line of the array is left over.
+
 The transpose follows from the pieces: ghost cotangents go back to the cells they came from and are added there.
 """
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
-from ..pytrees import pytree, static
+from ..pytrees import pytree, replace, static
 
-__all__ = ["Sides", "exchange", "WEST", "EAST", "SOUTH", "NORTH", "SIDES"]
+__all__ = ["Sides", "exchange", "beyond_open_sides", "refresh", "without_padding", "WEST", "EAST", "SOUTH", "NORTH", "SIDES"]
 
 SIDES = ("west", "east", "south", "north")
 WEST, EAST, SOUTH, NORTH = range(4)
@@ -27,25 +32,48 @@ class Sides:
         open: (4,) 1.0 where the side is an open side of the domain, else 0.0.
         periodic: the domain's periodic directions, "", "x", "y" or "xy".
         opens: the domain's open sides, of SIDES.
+        pad: (2,) rows and columns of padding at this tile's low sides, 0.0 or 1.0; None where no tile has any.
+        uneven: the directions in which some tile has, "", "x", "y" or "xy".
     """
 
     linked: jax.Array
     open: jax.Array
     periodic: str = static()
     opens: tuple = static(default=())
+    pad: jax.Array | None = None
+    uneven: str = static(default="")
 
     @staticmethod
-    def of(grid, communicator, opens, dtype):
-        """The sides of this rank's tile."""
-        iy, ix = communicator.coordinates
-        py, px = communicator.layout
+    def of(grid, communicator, opens, dtype, rank=None):
+        """The sides of a rank's tile, this one's unless told."""
+        rank = communicator.rank if rank is None else rank
+        parts = communicator.decomposition(grid.shape)
+        (iy, ix), (py, px) = parts.coordinates(rank), parts.layout
         inner = (ix > 0 or grid.periodic_x, ix < px - 1 or grid.periodic_x,
                  iy > 0 or grid.periodic_y, iy < py - 1 or grid.periodic_y)  # fmt: skip
         opened = [not inside and side in opens for inside, side in zip(inner, SIDES)]
-        return Sides(jnp.asarray(inner, dtype), jnp.asarray(opened, dtype), grid.periodic, tuple(opens))
+        pad = np.asarray(parts.padding(rank), dtype) if parts.uneven else None
+        return Sides(
+            np.asarray(inner, dtype), np.asarray(opened, dtype), grid.periodic, tuple(opens), pad, parts.uneven
+        )
 
     def has_open(self, axis):
         return any(SIDES[k] in self.opens for k in _OF_AXIS[axis])
+
+    def padded(self, axis):
+        """Whether this tile is padded along `axis`: an array of one bool, or None where no tile is."""
+        return self.pad["yx".index(axis)] > 0.5 if axis in self.uneven else None
+
+
+def without_padding(array, sides, axes="yx"):
+    """A tile's (..., my, mx) array with zeros in its padding, so that sums of it (along `axes`) count every cell once."""
+    for axis, place in (("y", -2), ("x", -1)):
+        padded = sides.padded(axis)
+        if padded is not None and axis in axes:
+            first = _cells(array, 0, 1, place)
+            rest = _cells(array, 1, None, place)
+            array = jnp.concatenate([jnp.where(padded, jnp.zeros_like(first), first), rest], axis=place)
+    return array
 
 
 def exchange(arrays, width, sides, communicator):
@@ -65,12 +93,61 @@ def exchange(arrays, width, sides, communicator):
     return arrays
 
 
+def refresh(arrays, width, sides, communicator):
+    """What `exchange` gives, for arrays that hold `width` cells of room on all sides: their ghosts are set in place."""
+    for axis in "xy":
+        arrays = _refreshed(arrays, width, axis, sides, communicator)
+    return arrays
+
+
+def _refreshed(arrays, width, axis, sides, communicator):
+    place, n = (-1, arrays[0].shape[-1]) if axis == "x" else (-2, arrays[0].shape[-2])
+    if communicator.along(axis) == 1 and axis not in sides.periodic and not sides.has_open(axis):
+        return arrays  # behind walls there are zeros already
+    # Along x the ghost rows are left out: they are sent along y afterwards, corners included.
+    own = [_cells(a, width, a.shape[-2] - width, -2) if axis == "x" else a for a in arrays]
+    padded = sides.padded(axis)
+    firsts = [_firsts(_cells(a, width, None, place), width, place, padded) for a in own]
+    lasts = [_cells(a, n - 2 * width, n - width, place) for a in own]
+    before = _unpack(communicator.shift(_pack(lasts), axis, +1), arrays)
+    after = _unpack(communicator.shift(_pack(firsts), axis, -1), arrays)
+    if axis not in sides.periodic:
+        low, high = _OF_AXIS[axis]
+        before = [_ghosts(b, sides, low, _cells(a, width, width + 1, place), axis) for a, b in zip(own, before)]
+        after = [_ghosts(b, sides, high, _cells(a, n - width - 1, n - width, place), axis) for a, b in zip(own, after)]
+    shift = 0 if padded is None else padded.astype(int)
+    row = width if axis == "x" else 0
+    for ghosts, start in ((before, shift), (after, n - width)):
+        corner = (row, start) if axis == "x" else (start, row)
+        arrays = [lax.dynamic_update_slice(a, g, (*(0,) * (a.ndim - 2), *corner)) for a, g in zip(arrays, ghosts)]
+    return arrays
+
+
+def beyond_open_sides(field, sides):
+    """`field` with the cells beyond open sides of the domain set to the nearest cell inside, as `exchange` leaves them."""
+    for axis in "xy":
+        place = -1 if axis == "x" else -2
+        for side in _OF_AXIS[axis]:
+            width, n = field.halo[side], field.data.shape[place]
+            if SIDES[side] in sides.opens and width > 0:
+                first, edge = (0, width) if side in (WEST, SOUTH) else (n - width, n - width - 1)
+                ghosts = _cells(field.data, first, first + width, place)
+                ghosts = ghosts + sides.open[side] * (_cells(field.data, edge, edge + 1, place) - ghosts)
+                field = replace(field, data=_put(field.data, ghosts, first, place))
+    return field
+
+
+def _put(a, cells, start, place):
+    return lax.dynamic_update_slice_in_dim(a, cells, start, a.ndim + place)
+
+
 def _extend(arrays, width, axis, sides, communicator):
     place = -1 if axis == "x" else -2
     alone = communicator.along(axis) == 1
     if alone and axis not in sides.periodic and not sides.has_open(axis):
         return [_with_zeros(a, width, place) for a in arrays]
-    firsts = [_cells(a, 0, width, place) for a in arrays]
+    padded = sides.padded(axis)
+    firsts = [_firsts(a, width, place, padded) for a in arrays]
     lasts = [_cells(a, -width, None, place) for a in arrays]
     # Eastwards (northwards) first on every rank, then back: the same order everywhere.
     before = _unpack(communicator.shift(_pack(lasts), axis, +1), arrays)
@@ -79,7 +156,22 @@ def _extend(arrays, width, axis, sides, communicator):
         low, high = _OF_AXIS[axis]
         before = [_ghosts(b, sides, low, _cells(a, 0, 1, place), axis) for a, b in zip(arrays, before)]
         after = [_ghosts(b, sides, high, _cells(a, -1, None, place), axis) for a, b in zip(arrays, after)]
+    if padded is not None:
+        before, arrays = zip(*(_behind_padding(b, a, place, padded) for b, a in zip(before, arrays)))
     return [jnp.concatenate(parts, axis=place) for parts in zip(before, arrays, after)]
+
+
+def _firsts(a, width, place, padded):
+    """The first `width` cells that are the tile's own."""
+    cells = _cells(a, 0, width, place)
+    return cells if padded is None else jnp.where(padded, _cells(a, 1, width + 1, place), cells)
+
+
+def _behind_padding(before, a, place, padded):
+    """(low ghosts and the cell after them, the other cells): in a padded tile the ghosts lie one cell further on."""
+    first, ghost = _cells(a, 0, 1, place), _cells(before, 0, 1, place)
+    moved, as_they_are = jnp.concatenate([ghost, before], axis=place), jnp.concatenate([before, first], axis=place)
+    return jnp.where(padded, moved, as_they_are), _cells(a, 1, None, place)
 
 
 def _ghosts(received, sides, side, edge, axis):
