@@ -12,7 +12,8 @@ from .dynamics.shallow_water import Dynamics, State
 from .dynamics.terms import Series, tile_array
 from .fields import HaloError
 from .geometry import TileGeometry
-from .integration import one_step
+from .kernels import usable
+from .marching import one_step
 from .parallel import make_communicator
 from .pytrees import replace
 
@@ -102,6 +103,8 @@ class ShallowWater:
         side: FreeSlip() or NoSlip(), at coasts and walls.
         communicator: "auto", "serial", "mpi", "sharded", or a Communicator.
         layout: (py, px) tiles; chosen to cut the least unless given.
+        engine: "fused" runs each stage as one compiled loop (on CPUs; wants a C++ compiler), "arrays" leaves fusion to
+            XLA; "auto" takes the first where it can be had on every rank. The same results to rounding.
         dtype: float32 or float64; JAX's default float unless given.
 
     Raises:
@@ -111,7 +114,8 @@ class ShallowWater:
 
     def __init__(
         self, grid, depth, *, gravity=9.81, coriolis=None, momentum=EnergyConserving(), forcing=(), dissipation=(),
-        boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None, dtype=None,
+        boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None, engine="auto",
+        dtype=None,
     ):  # fmt: skip
         self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
         self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
@@ -119,6 +123,7 @@ class ShallowWater:
             raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
+        self.engine = _choose_engine(engine, self.communicator)
         self.domain = Domain(grid, self.communicator, self.dtype)
         self.depth, self.wet = _global_depth(depth, grid)
         self.gravity = float(gravity)
@@ -185,14 +190,21 @@ class ShallowWater:
 
     # -- what the compiled program gets -------------------------------------------------------------------------------
 
-    def dynamics(self, halo, step=0, dt=1.0):
-        """The Dynamics of this tile for the steps of `dt` [s] from `step` on, up to the next record."""
-        if halo not in self._made:
-            self.decomposition.check_halo(halo)
-            self._made[halo] = self._dynamics(halo)
-        made = self._made[halo]
+    def dynamics(self, halo, step=0, dt=1.0, stages=1):
+        """The Dynamics of this tile for the steps of `dt` [s] from `step` on, up to the next record.
+
+        Args:
+            halo: what one stage needs; see `halo`.
+            step: number of the first step.
+            dt: [s].
+            stages: how many stages one halo exchange shall do for; the halo is so many times as wide.
+        """
+        if halo * stages not in self._made:
+            self.decomposition.check_halo(halo * stages)
+            self._made[halo * stages] = self._dynamics(halo * stages)
         return replace(
-            made,
+            self._made[halo * stages],
+            reach=halo,
             terms=tuple(term.window(step, dt, self.dtype) for term in self.terms),
             opens=tuple(condition.window(step, dt, self.dtype) for condition in self.opens),
             uplift=None if self.uplift is None else self.uplift.window(step, dt, self.dtype),
@@ -213,6 +225,7 @@ class ShallowWater:
             linear=self.linear,
             slip=self.side.factor,
             communicator=self.communicator,
+            engine=self.engine,
         )
 
     def next_record(self, step, dt):
@@ -243,9 +256,23 @@ class ShallowWater:
 
         if width not in self._made:
             self._made[width] = self._dynamics(width)
-        dynamics = self.dynamics(width, 0, 1.0)
+        dynamics = self.dynamics(width)
         like = jax.ShapeDtypeStruct(dynamics.depth.shape, self.dtype)
         jax.eval_shape(self.communicator.spmd(step), dynamics, stepper, State(like, like, like))
+
+
+def _choose_engine(engine, communicator):
+    """"fused" or "arrays", the same on every rank."""
+    if engine not in ("auto", "fused", "arrays"):
+        raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")
+    if engine == "arrays":
+        return engine
+    on_cpu = jax.default_backend() == "cpu"
+    missing = communicator.agree(not (on_cpu and usable()))
+    if missing and engine == "fused":
+        why = "no rank may be on a GPU" if not on_cpu else "every rank needs a C++ compiler (g++, or the one that CXX names)"
+        raise ValueError(f"ShallowWater: engine = 'fused' cannot be had, {why}; use engine = 'auto' or 'arrays'.")
+    return "arrays" if missing else "fused"
 
 
 def _one_or_more(terms):

@@ -15,7 +15,7 @@ import numpy as np
 from . import stability
 from .compilation import jit
 from .errors import BlowUp, ConfigError, Interrupted
-from .integration import one_step
+from .integration import march, march_of
 from .monitors import Gauges, Health, Maxima
 from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
 from .pytrees import pytree, replace
@@ -45,26 +45,25 @@ def advance(dynamics, stepper, carry, monitors, first, count):
 
 
 def _advance(dynamics, stepper, carry, monitors, first, count):
-    equations = dynamics.prepare()
+    way = march_of(dynamics, stepper)
     maxima, gauges, health = monitors
-    dtype = carry.state.eta.dtype
+    uplift, dtype = way.arrays.uplift, carry.state.eta.dtype
 
     def uplift_after(steps):
-        return None if equations.uplift is None else equations.uplift.at(steps.astype(dtype)).interior
+        return None if uplift is None else uplift.at(steps.astype(dtype)).interior
 
-    def body(k, carry):
-        state, history = one_step(equations, stepper, carry.state, carry.history, k.astype(dtype))
+    def watch(k, state, seen):
         step = first + k + 1
-        return Carry(
-            state=state,
-            history=history,
-            maxima=None if maxima is None else maxima.update(carry.maxima, state, step),
-            series=None if gauges is None else gauges.update(carry.series, state, k),
-            health=health.update(carry.health, state, uplift_after(k + 1), step),
+        return (
+            None if maxima is None else maxima.update(seen[0], state, step),
+            None if gauges is None else gauges.update(seen[1], state, k),
+            health.update(seen[2], state, uplift_after(k + 1), step),
         )
 
-    carry = jax.lax.fori_loop(0, count, body, carry)
-    return replace(carry, health=health.look(carry.health, carry.state, uplift_after(count), first + count))
+    seen = carry.maxima, carry.series, carry.health
+    marched, (*seen, illness) = march(way, way.start(carry.state, carry.history), count, watch, seen)
+    state = way.state(marched)
+    return Carry(state, way.history(marched), *seen, health.look(illness, state, uplift_after(count), first + count))
 
 
 class Simulation:

@@ -7,12 +7,14 @@ import swmodel
 
 PACKAGE = Path(swmodel.__file__).parent
 LAYERS = [
-    ["errors", "units", "pytrees", "version", "signals", "launch", "resources", "compilation"],
+    ["errors", "units", "pytrees", "version", "signals", "launch", "libraries", "devices", "resources", "compilation"],
     ["linear", "grid", "fields"],
     ["operators", "parallel", "progress"],
     ["geometry", "bathymetry", "regrid"],
     ["dynamics", "sources"],
-    ["time_steppers", "integration", "diagnostics"],
+    ["time_steppers", "marching", "diagnostics"],
+    ["kernels"],
+    ["integration"],
     ["model", "monitors", "output"],
     ["stability", "performance"],
     ["simulation"],
