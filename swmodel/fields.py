@@ -130,8 +130,10 @@ class Field(AbstractField):
     def along(self, pair, side, position):
         if self.halo[side] == WHOLE:  # a column: its neighbours along x are itself
             return Field(pair.values(self.data, self.data), position, self.halo)
-        halo = tuple(n - (k == side) for k, n in enumerate(self.halo))
-        return Field(pair.array(self.data, axis=-1 if side < 2 else -2), position, halo)
+        halo, axis = tuple(n - (k == side) for k, n in enumerate(self.halo)), -1 if side < 2 else -2
+        if self.data.shape[axis] < 2:
+            raise HaloError(f"the stencil of a field at {self.position!r} reached beyond all cells of a thin tile.")
+        return Field(pair.array(self.data, axis=axis), position, halo)
 
     def _with(self, other, function):
         if not isinstance(other, AbstractField):
