@@ -7,12 +7,13 @@ from ..build import MOST_RECORDS, assemble, model_of, state_of, stepper_of, tile
 from ..config import read
 from ..errors import ConfigError
 from . import facts
+from .speed import speed_line
 
 __all__ = ["check_experiment"]
 
 
-def check_experiment(file, overrides, ranks):
-    """Print what a run on `ranks` ranks would do. Raises ConfigError with every mistake."""
+def check_experiment(file, overrides, ranks, speed=None):
+    """Print what a run on `ranks` ranks would do, and how fast if `speed` is a Speed. Raises ConfigError with every mistake."""
     draft = read(file, overrides)
     model_section = draft.sections.get("model")
     launch.configure_process("float32" if model_section is None else model_section.precision, "serial")
@@ -23,14 +24,14 @@ def check_experiment(file, overrides, ranks):
     experiment = made.experiment()
     model = made.attempt((), model_of, made, "serial")
     made.experiment()
-    lines, warnings = _plan(made, experiment, model, ranks)
+    lines, warnings = _plan(made, experiment, model, ranks, speed)
     print(facts.table(lines))
     for warning in warnings:
         print(f"warning: {warning}")
     print(f"{draft.file}: no mistakes found")
 
 
-def _plan(made, experiment, model, ranks):
+def _plan(made, experiment, model, ranks, speed):
     """((label, text) lines, warnings) of a run; raises ConfigError for what only the model tells."""
     from ..stability import largest_time_step, limits
 
@@ -54,6 +55,8 @@ def _plan(made, experiment, model, ranks):
         ("limits", "\n".join(map(str, found)) or "none"),
         ("time step", facts.step_line(dt, found, longest, experiment.run.until)),
     ]
+    if speed is not None:
+        lines.append(("speed", speed_line(speed, made, experiment, ranks, dt, decomposition)))
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
     outputs = facts.output_lines(experiment, whole, dt)

@@ -4,6 +4,7 @@
     timing.py      a compiled run of steps: seconds a step, compilation, memory
     machine.py     memory bandwidth, and latency and bandwidth between ranks, fitted to messages of growing length
     prediction.py  seconds a step on any number of ranks, from these
+    fitting.py     what a prediction needs, measured here
 """
 from .cases import basin, stepper_named
 from .machine import Link, fit_link, measure_link, triad_bandwidth

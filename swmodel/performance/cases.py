@@ -9,9 +9,10 @@ from ..dynamics.coriolis import BetaPlane
 from ..dynamics.dissipation import Laplacian
 from ..grid import CartesianGrid
 from ..model import ShallowWater
+from ..parallel import SerialCommunicator
 from ..time_steppers import AB2, AB3, RK4, SSPRK3, ForwardBackward
 
-__all__ = ["SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "STEPPERS", "basin", "stepper_named"]
+__all__ = ["SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "STEPPERS", "OneOfMany", "basin", "stepper_named"]
 
 SPACING = 5000.0  # of the cells [m]
 TIME_STEP = 2.0  # [s], for every stepper
@@ -53,3 +54,14 @@ def basin(nx, ny, precision="float32", communicator="auto", layout=None):
         eta=scaled(10.0, waves(np.cos, 7, np.cos, 3)),
     )
     return model, state
+
+
+class OneOfMany(SerialCommunicator):
+    """A rank of `layout` = (py, px) that runs alone: what it sends comes back to it.
+
+    Its numbers are wrong, and its time is that of a rank which never waits: what a tile's arithmetic and the packing of
+    its messages cost, and which messages it would send.
+    """
+
+    def __init__(self, layout):
+        self.layout, self.size = tuple(layout), layout[0] * layout[1]

@@ -1,6 +1,6 @@
 """What the machine can do: memory bandwidth, and the time of a message between ranks.
 
-    triad           a = b + s c,  3 n numbers moved in a pass
+    triad           a = b + s a,  3 n numbers moved in a pass
     message         t(n) = latency + n / bandwidth,  fitted to messages of growing length, each point weighted by 1 / t
 
 The triad runs as a jitted program, so that it needs no compiler; an array is four times the last cache.
@@ -23,6 +23,7 @@ __all__ = ["Link", "fit_link", "last_cache", "measure_link", "processor", "triad
 
 LENGTHS = tuple(4**k for k in range(1, 12))  # numbers of float32 in a message, 16 bytes to 16 MB
 DEVICE_BYTES = 1 << 28  # of a triad's array on a device whose caches are not known
+PASSES = 4  # of a triad in one timing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +78,8 @@ def _message_seconds(communicator, axis, length, repeats):
     def volley(x):
         return jax.lax.fori_loop(0, rounds, lambda _, x: communicator.shift(x, axis, +1), x)
 
-    program = jit(getattr(communicator, "spmd", lambda function: function)(volley))
-    strip = _strip(communicator, length)
+    program = jit(communicator.spmd(volley))
+    strip = communicator.place(lambda rank: np.ones((1, length), np.float32))
     jax.block_until_ready(program(strip))
     took = []
     for _ in range(repeats):
@@ -89,30 +90,21 @@ def _message_seconds(communicator, axis, length, repeats):
     return float(communicator.host_maximum(statistics.median(took)))
 
 
-def _strip(communicator, length):
-    """A message of every rank: an array of one row."""
-    make = lambda rank: np.ones((1, length), np.float32)  # noqa: E731
-    place = getattr(communicator, "place", None)
-    return jnp.asarray(make(0)) if place is None else place(make)
-
-
 def triad_bandwidth(cells=None, repeats=7):
-    """Bytes a second that all threads of this process, or its device, read and write in a triad: the best of several."""
+    """Bytes a second that all threads of this process, or its device, read and write in a triad: the best of several.
+
+    The array that is written is one of those read, in place: else XLA would take fresh memory for every pass, and the
+    time would be that of the operating system.
+    """
     count = cells or (4 * last_cache() if jax.default_backend() == "cpu" else DEVICE_BYTES) // 4
-    passes = 4
-    b, c = jnp.ones(count, jnp.float32), jnp.full(count, 2.0, jnp.float32)
-
-    @jax.jit
-    def triad(b, c):
-        return b + jnp.float32(0.5) * c
-
-    best = np.inf
+    triad = jax.jit(lambda a, b: b + jnp.float32(0.5) * a, donate_argnums=0)
+    a, b, best = jnp.ones(count, jnp.float32), jnp.ones(count, jnp.float32), np.inf
     for _ in range(repeats + 1):
         begin = time.perf_counter()
-        for _ in range(passes):
-            a = triad(b, c)
+        for _ in range(PASSES):
+            a = triad(a, b)
         a.block_until_ready()
-        best = min(best, (time.perf_counter() - begin) / passes)
+        best = min(best, (time.perf_counter() - begin) / PASSES)
     return 12.0 * count / best
 
 

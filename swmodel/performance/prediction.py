@@ -38,6 +38,10 @@ class Compute:
     knee: float = 0.0
     signature: str = ""
 
+    def __str__(self):
+        more = f", {1e9 * self.beyond:.3g} ns more beyond {self.knee:.3g} cells" if self.beyond else ""
+        return f"{1e6 * self.overhead:.3g} us a step and {1e9 * self.per_cell:.3g} ns a cell{more} ({self.signature})"
+
     def seconds(self, cells, ranks=1, cores=1):
         """Of a step of `ranks` ranks that have `cells` cells together, on a machine of `cores` cores."""
         arithmetic = self.per_cell * cells + self.beyond * max(cells - self.knee, 0.0)
@@ -47,9 +51,12 @@ class Compute:
 def fit_compute(cells, seconds, signature=""):
     """The Compute that fits steps of `cells` cells which took `seconds`: least squares of relative errors.
 
-    Two sizes give a line; from four on the knee is the one of the sizes that leaves the least error.
+    One size gives the cost of a cell, two a line; from four on the knee is the one of the sizes that leaves the least
+    error.
     """
     cells, seconds = np.asarray(cells, float), np.asarray(seconds, float)
+    if len(cells) == 1:
+        return Compute(0.0, float(seconds[0] / cells[0]), signature=signature)
     fits = [_fit(cells, seconds, knee) for knee in (0.0, *(np.sort(cells)[1:-1] if len(cells) > 3 else ()))]
     _, (overhead, per_cell, beyond), knee = min(fits, key=lambda fit: fit[0])
     return Compute(float(overhead), float(per_cell), float(beyond), float(knee), signature)
@@ -70,7 +77,8 @@ class Machine:
     """What `swmodel bench --save` keeps of a machine.
 
     Attributes:
-        processor: its name; cores: how many this process may use.
+        processor: its name, or "".
+        cores: how many a run may use of it; 0 where nobody looked.
         bandwidth: of its memory in a triad [bytes s-1].
         compute: tuple of Compute, one for each signature that was timed.
         shared: the Link between ranks of the machine, or None.
@@ -78,7 +86,7 @@ class Machine:
     """
 
     processor: str = ""
-    cores: int = 1
+    cores: int = 0
     bandwidth: float | None = None
     compute: tuple = ()
     shared: Link | None = None
@@ -91,7 +99,7 @@ class Machine:
     def merge(self, other):
         """This machine with what `other` knows in addition or anew."""
         kept = tuple(compute for compute in self.compute if other.compute_of(compute.signature) is None)
-        newer = {name: value for name, value in vars(other).items() if value not in (None, ())}
+        newer = {name: value for name, value in vars(other).items() if value != getattr(Machine(), name)}
         return dataclasses.replace(self, **{**newer, "compute": (*kept, *other.compute)})
 
     def save(self, path):

@@ -5,13 +5,13 @@ Times are wall-clock, from a barrier of all ranks to the end of the last one, wi
 import dataclasses
 import statistics
 import time
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..compilation import jit
-from ..integration import integrate
+from ..integration import integrate, march_of
 from ..parallel.traffic import traffic
 
 __all__ = ["Program", "Memory", "batch_of"]
@@ -52,33 +52,37 @@ class Program:
         state: the State to start from.
         stepper: a TimeStepper.
         steps: in one call.
+        compiled: or else it is traced only, for what it sends.
     """
 
-    def __init__(self, model, state, stepper, steps):
+    def __init__(self, model, state, stepper, steps, compiled=True):
         self.model, self.steps = model, steps
-        self.stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)
+        place, spmd = self.communicator.place, self.communicator.spmd
+        self.stepper = place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
         self.dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
+        history = spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
         # The program gives its buffers back for the next call: it must not take those that the caller holds.
-        self._carry = jax.tree.map(jnp.copy, (state, self.stepper.history(state)))
-        self._compiled = None
-        self.compile_seconds = self.compile()
+        self._carry = jax.tree.map(jnp.copy, (state, history))
+        self.period = None
+        self.compile_seconds = self.compile() if compiled else None
 
     @property
     def communicator(self):
         return self.model.communicator
 
-    def _function(self, steps):
-        def run(dynamics, stepper, state, history):
-            return integrate(dynamics, stepper, state, steps, history)
-
-        return getattr(self.communicator, "spmd", lambda function: function)(run)
-
     def compile(self):
         """Trace and compile the program; returns the seconds it took."""
+
+        def steps(dynamics, stepper, state, history):
+            return integrate(dynamics, stepper, state, self.steps, history)
+
         begin = time.perf_counter()
-        program = jit(self._function(self.steps), donate_argnums=(2, 3))
-        self._compiled = program.lower(self.dynamics, self.stepper, *self._carry).compile()
-        return time.perf_counter() - begin
+        program = jit(self.communicator.spmd(steps), donate_argnums=(2, 3))
+        self._compiled = program.lower(*self._arguments()).compile()
+        seconds = time.perf_counter() - begin
+        # What was compiled ahead of time does not hand on the token that keeps messages in order.
+        self._call = program if self.communicator.effects else self._compiled
+        return seconds
 
     def run(self, calls=1):
         """Seconds a step, over `calls` calls; collective."""
@@ -86,7 +90,7 @@ class Program:
         self.communicator.barrier()
         begin = time.perf_counter()
         for _ in range(calls):
-            self._carry = self._compiled(self.dynamics, self.stepper, *self._carry)
+            self._carry = self._call(*self._arguments())
         jax.block_until_ready(self._carry)
         self.communicator.barrier()
         return (time.perf_counter() - begin) / (calls * self.steps)
@@ -100,18 +104,35 @@ class Program:
     def state(self):
         return self._carry[0]
 
+    def bytes_moved(self, cells):
+        """The least that a step of so many cells moves: each array of state and history read and written once."""
+        arrays = sum(leaf.ndim >= 2 for leaf in jax.tree.leaves(self._carry))
+        return 2 * arrays * self.model.dtype.itemsize * cells
+
     def memory(self):
         """The Memory of the compiled program on one device."""
         found = self._compiled.memory_analysis()
         sizes = [found.argument_size_in_bytes, found.output_size_in_bytes, found.alias_size_in_bytes]
-        rows, columns = self.model.tile.shape
+        rows, columns = self.model.decomposition.tile(0).shape
         return Memory(*sizes, found.temp_size_in_bytes, rows * columns * self.model.dtype.itemsize)
 
     def traffic(self):
-        """(messages, bytes, reductions) that this rank sends a step: what twice as many steps send more, a step."""
-        count = 12  # a multiple of all numbers of stages that one exchange may serve
-        once, twice = (self._traffic(n).total for n in (count, 2 * count))
-        return tuple((b - a) / count for a, b in zip(dataclasses.astuple(once), dataclasses.astuple(twice)))
+        """(messages, bytes, reductions) that a rank sends a step: what two groups of steps send more than one, a step."""
+        once, twice = (dataclasses.astuple(traffic(self._groups(n), *self._arguments()).total) for n in (1, 2))
+        return tuple((b - a) / self.period for a, b in zip(once, twice))
 
-    def _traffic(self, steps) -> Any:
-        return traffic(self._function(steps), self.dynamics, self.stepper, *self._carry)
+    def _groups(self, number):
+        """The program of so many groups of steps, written out; notes how many steps make a group."""
+
+        def run(dynamics, stepper, state, history):
+            way = march_of(dynamics, stepper)
+            self.period, carry = way.period, way.start(state, history)
+            for group in range(number):
+                first = jnp.asarray(group * way.period, self.model.dtype)
+                carry = way.steps(carry, first, way.period, lambda step, state: None)
+            return way.state(carry), way.history(carry)
+
+        return self.communicator.spmd(run)
+
+    def _arguments(self):
+        return self.dynamics, self.stepper, *self._carry

@@ -1,0 +1,251 @@
+"""`swmodel bench`: how fast a step is here, in cells a second and as a share of what the memory could do."""
+
+import dataclasses
+import os
+import statistics
+
+import numpy as np
+
+from .. import launch
+from ..errors import ConfigError
+from ..version import VERSION, git_commit
+from . import facts
+from .profiles import profiled
+
+__all__ = ["Options", "time_steps", "timed_case"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    size: str = "3600x1800"
+    stepper: str = "ab2"
+    precision: str = "float32"
+    steps: int | None = None
+    repeats: int = 5
+    communicator: str | None = None
+    layout: str | None = None
+    devices: int | None = None
+    network: bool = False
+    save: str | None = None
+    profile: str | None = None
+
+
+def time_steps(file, overrides, options):
+    """Time the basin of the benchmarks, or the experiment in `file`, on all ranks; print and save what was found."""
+    from ..performance import Machine
+
+    subject = _Experiment(file, overrides, options) if file else _Basin(options)
+    process = launch.configure_process(subject.precision, subject.communicator, options.devices)
+    known = Machine()
+    if options.save and os.path.exists(options.save):
+        known = Machine.load(options.save)  # before the work: it may be another file
+    communicator = subject.make_communicator(process)
+    found = Machine()
+    if options.network:
+        found = _links(communicator)
+    else:
+        found = _steps(subject, communicator, options)
+        if options.save and communicator.size > 1:
+            found = found.merge(_links(communicator))
+        elif options.save:
+            found = found.merge(_compute(subject, options))
+    if options.save and communicator.is_root:
+        known.merge(found).save(options.save)
+        print(f"saved: {options.save}; use it with swmodel check FILE.toml --ranks N --machine {options.save}")
+
+
+class _Basin:
+    """The basin of the benchmarks, of the size and with the stepper that the command line says."""
+
+    def __init__(self, options):
+        from ..performance import stepper_named
+
+        self.precision, self.communicator = options.precision, options.communicator or "auto"
+        self.stepper, self.shape, self.layout = stepper_named(options.stepper), _shape(options.size), _layout(options)
+
+    def make_communicator(self, process):
+        from ..parallel import make_communicator
+
+        return make_communicator(process.communicator, self.shape, self.layout)
+
+    def make(self, communicator):
+        from ..performance import basin
+
+        return basin(self.shape[1], self.shape[0], self.precision, communicator)
+
+    def __str__(self):
+        return f"a closed basin of {self.shape[1]} x {self.shape[0]} cells, {type(self.stepper).__name__}"
+
+
+class _Experiment:
+    """The experiment of a file, with its own physics, stepper and size."""
+
+    def __init__(self, file, overrides, options):
+        from ..build import assemble, stepper_of
+        from ..config import read
+
+        self.made = assemble(read(file, overrides), records=1)
+        self.experiment = self.made.experiment()
+        self.precision = self.experiment.model.precision
+        self.communicator = options.communicator or self.experiment.run.communicator
+        self.shape, self.layout = self.made.grid.shape, _layout(options) or self.experiment.run.layout
+        self.stepper = stepper_of(self.experiment.stepper)
+        self.name = file
+
+    make_communicator = _Basin.make_communicator
+
+    def make(self, communicator):
+        return timed_case(self.made, self.experiment, communicator, self)
+
+    def __str__(self):
+        return f"{self.name}, {self.shape[1]} x {self.shape[0]} cells, {type(self.stepper).__name__}"
+
+
+def timed_case(made, experiment, communicator, subject=None):
+    """(ShallowWater, State) of an experiment on a communicator; gives `subject` the stepper with its time step."""
+    from ..build import model_of, state_of, stepper_of, time_step
+    from ..stability import limits
+
+    model = model_of(made, communicator)
+    state = state_of(experiment.initial, model)
+    if subject is not None:
+        stepper = stepper_of(experiment.stepper)
+        subject.stepper = stepper_of(experiment.stepper, time_step(experiment, limits(model, stepper, state)))
+    return model, state
+
+
+def _shape(text):
+    try:
+        nx, ny = (int(part) for part in text.lower().split("x"))
+        assert min(nx, ny) > 0
+    except (ValueError, AssertionError):
+        raise ConfigError(f"--size {text} is no size; write columns x rows, as --size 3600x1800.") from None
+    return ny, nx
+
+
+def _layout(options):
+    if options.layout is None:
+        return None
+    try:
+        py, px = (int(part) for part in options.layout.lower().split("x"))
+    except ValueError:
+        raise ConfigError(f"--layout {options.layout} is no layout; write tiles along y x x, as --layout 2x3.") from None
+    return py, px
+
+
+# -- steps ------------------------------------------------------------------------------------------------------------
+
+
+def _steps(subject, communicator, options):
+    """Time the step and print what it comes to; returns the Machine with its bandwidth. Collective."""
+    from ..performance import Machine, Program
+    from ..performance.machine import last_cache, processor, triad_bandwidth
+    from ..performance.timing import batch_of
+
+    model, state = subject.make(communicator)
+    cells = int(np.prod(subject.shape))
+    program = Program(model, state, subject.stepper, options.steps or batch_of(cells))
+    program.run()
+    with profiled(options.profile, communicator.is_root):
+        times = [program.run() for _ in range(options.repeats)]
+    communicator.barrier()
+    triad = 4 * last_cache() // 4 // communicator.size if _on_cpu() else None
+    bandwidth = float(communicator.host_sum(np.array([triad_bandwidth(triad)]))[0])
+    hosts = placements(communicator)
+    lines = [
+        ("swmodel", f"{VERSION}{_commit(communicator)}"),
+        ("case", f"{subject}, {subject.precision}"),
+        ("ranks", f"{facts.ranks_line(model.decomposition)}, {communicator.name}; {_where()}"),
+        *_figures(program, cells, statistics.median(times), bandwidth),
+    ]
+    if communicator.is_root:
+        print(facts.table(lines))
+        print(f"the step is the median of {options.repeats} timings of {program.steps} steps: "
+              f"{', '.join(f'{1e3 * t:.4g}' for t in times)} ms")  # fmt: skip
+        print(_record(subject, communicator, len(hosts), cells / statistics.median(times), program, bandwidth))
+    return Machine(processor(), max(map(len, hosts.values())), bandwidth / len(hosts))
+
+
+def placements(communicator):
+    """{host: the cores that its ranks may use}; collective."""
+    hosts = {}
+    for host, cores in communicator.host_gather(launch.placement()):
+        hosts.setdefault(host, set()).update(cores)
+    return hosts
+
+
+def _record(subject, communicator, hosts, rate, program, bandwidth):
+    """The line that scripts read: `bench NAME=VALUE ...`."""
+    messages, size, reductions = program.traffic()
+    record = {
+        "ranks": communicator.size, "hosts": hosts, "nx": subject.shape[1], "ny": subject.shape[0],
+        "stepper": type(subject.stepper).__name__, "precision": subject.precision, "communicator": communicator.name,
+        "cells_per_second": f"{rate:.6g}", "bandwidth": f"{bandwidth:.6g}",
+        "fraction_of_bandwidth": f"{program.bytes_moved(1) * rate / bandwidth:.4g}",
+        "messages": f"{messages:g}", "bytes": f"{size:g}", "reductions": f"{reductions:g}",
+        "arrays": f"{program.memory().arrays:.4g}", "compile_seconds": f"{program.compile_seconds:.4g}",
+    }  # fmt: skip
+    return "bench " + " ".join(f"{name}={value}" for name, value in record.items())
+
+
+def _figures(program, cells, seconds, bandwidth):
+    """(label, text) of a timed Program."""
+    messages, size, reductions = program.traffic()
+    memory, moved = program.memory(), program.bytes_moved(cells)
+    sums = f", and {reductions:.3g} reductions" if reductions else ""
+    return [
+        ("step", f"{1e3 * seconds:.4g} ms: {cells / seconds / 1e6:.4g} million cells a second"),
+        ("memory", f"{moved / seconds / bandwidth:.2f} of its bandwidth, {bandwidth / 1e9:.3g} GB/s in a triad a = b + s a "
+         f"compiled by XLA, if each of a cell's {moved / cells:.0f} bytes of state and history is moved once"),
+        ("messages", f"{messages:.3g} a step and rank, of {facts.size(size)} together{sums}"),
+        ("arrays", f"{memory.arrays:.1f} of a tile's size at most, {facts.size(memory.peak)} a rank"),
+        ("compiled", f"in {program.compile_seconds:.1f} s"),
+    ]  # fmt: skip
+
+
+def _on_cpu():
+    import jax
+
+    return jax.default_backend() == "cpu"
+
+
+def _where():
+    from ..performance.machine import processor
+
+    threads = launch.threads_per_rank()
+    return f"{processor()}, {threads} core{'s' * (threads > 1)} each" if _on_cpu() else processor()
+
+
+def _commit(communicator):
+    commit = git_commit() if communicator.is_root else None
+    return f" ({commit})" if commit else ""
+
+
+# -- what a prediction needs ------------------------------------------------------------------------------------------
+
+
+def _compute(subject, options):
+    """The Machine with the cost of a cell and a step of this physics."""
+    from ..performance import Machine
+    from ..performance.fitting import measure_compute
+
+    compute = measure_compute(subject.make, subject.shape, subject.stepper, repeats=options.repeats)
+    print(f"fitted: {compute}")
+    return Machine(compute=(compute,))
+
+
+def _links(communicator):
+    """The Machine with the link between these ranks; prints it. Collective."""
+    from ..performance.fitting import measure_links
+
+    hosts = len(placements(communicator))
+    sizes, seconds, found = measure_links(communicator, hosts)
+    link = found.network or found.shared
+    if communicator.is_root:
+        rows = [(facts.size(n), f"{1e6 * t:10.4g} us, fitted {1e6 * link.seconds(1, n):10.4g} us") for n, t in zip(sizes, seconds)]
+        print(facts.table(rows))
+        where = f"between {hosts} machines" if hosts > 1 else "shared memory only: all ranks are on one machine"
+        print(f"network: latency {link.latency:.3g} s, bandwidth {link.bandwidth:.3g} bytes/s, {where}")
+    return found

@@ -1,0 +1,64 @@
+"""`--profile DIR`: what the processor or GPU did when, and who holds its memory, by JAX's own profiler."""
+
+import contextlib
+import time as clock
+from pathlib import Path
+
+__all__ = ["Profile", "profiled"]
+
+LONGEST = 5.0  # [s] of a compiled run after which the trace ends: minutes of it would be gigabytes
+
+
+class Profile:
+    """A trace from `start` on; called between the chunks of a run, it ends by itself LONGEST after the first one."""
+
+    def __init__(self, folder):
+        self.folder, self.calls, self.compiled, self.open = Path(folder), 0, None, False
+
+    def start(self):
+        import jax
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        options = jax.profiler.ProfileOptions()
+        options.python_tracer_level = 0  # Python waits for the device, and would fill the trace with it
+        jax.profiler.start_trace(str(self.folder), create_perfetto_trace=True, profiler_options=options)
+        self.open = True
+
+    def __call__(self, *progress):
+        self.calls += 1
+        if self.calls == 2:  # the first is before the first chunk, which holds the compilation
+            self.compiled = clock.perf_counter()
+        if self.compiled is not None and clock.perf_counter() - self.compiled > LONGEST:
+            self.stop()
+
+    def stop(self):
+        if self.open:
+            import jax
+
+            self.open = False
+            jax.profiler.stop_trace()
+            jax.profiler.save_device_memory_profile(str(self.folder / "memory.prof"))
+
+    def sentence(self):
+        """Where it is, and how to look at it."""
+        traces = sorted(self.folder.glob("plugins/profile/*/perfetto_trace.json.gz"))
+        trace = traces[-1] if traces else self.folder
+        return (
+            f"profile: drop {trace} on https://ui.perfetto.dev (or tensorboard --logdir {self.folder}); "
+            f"memory: go tool pprof -http=: {self.folder / 'memory.prof'}"
+        )
+
+
+@contextlib.contextmanager
+def profiled(folder, root=True):
+    """A Profile of what is inside, of the root's device; None without a folder. Prints how to open it."""
+    profile = Profile(folder) if folder is not None and root else None
+    if profile is None:
+        yield None
+        return
+    profile.start()
+    try:
+        yield profile
+    finally:
+        profile.stop()
+    print(profile.sentence())

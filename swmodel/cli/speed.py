@@ -1,0 +1,120 @@
+"""`swmodel check --ranks N`: how long a step will take, from what this or another machine was seen to do."""
+
+import dataclasses
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .. import launch
+from ..errors import ConfigError
+from ..progress import duration
+from . import facts
+
+__all__ = ["Speed", "speed_line"]
+
+QUICK_CUTS = (4, 1)  # two sizes give what a step and what a cell costs
+QUICK_REPEATS = 3
+PATIENCE = 120.0  # [s] for messages between ranks here
+
+
+@dataclasses.dataclass(frozen=True)
+class Speed:
+    """What the command line says of the machine: a file of `swmodel bench --save`, and its network."""
+
+    machine: str | None = None
+    latency: float | None = None  # [s]
+    bandwidth: float | None = None  # [bytes s-1]
+    per_machine: int | None = None
+
+    def read(self):
+        """The Machine of all that, empty without a file."""
+        from ..performance import Link, Machine
+
+        known = Machine() if self.machine is None else Machine.load(self.machine)
+        if (self.latency is None) != (self.bandwidth is None):
+            raise ConfigError("--latency and --bandwidth belong together; give both, or neither.")
+        return known if self.latency is None else known.merge(Machine(network=Link(self.latency, self.bandwidth)))
+
+
+def speed_line(asked, made, experiment, ranks, dt, decomposition):
+    """What `check` says of the speed: seconds a step and in all, and where that comes from."""
+    from ..performance import Machine, Program, predict, signature
+    from ..performance.cases import OneOfMany
+    from ..performance.fitting import measure_compute
+    from .bench import timed_case
+
+    machine, said = asked.read(), []
+    if not machine.cores:
+        machine = machine.merge(Machine(cores=launch.threads_per_rank()))
+    make = lambda communicator: timed_case(made, experiment, communicator)  # noqa: E731
+    stepper = _stepper(experiment, dt)
+    model, state = make(OneOfMany(decomposition.layout))
+    traffic = Program(model, state, stepper, 1, compiled=False).traffic() if ranks > 1 else (0, 0, 0)
+    compute = machine.compute_of(signature(model, stepper))
+    if compute is None:
+        if asked.machine:
+            said.append(f"{asked.machine} was not made with this physics, so its cost was measured here")
+        compute = measure_compute(make, model.grid.shape, stepper, QUICK_CUTS, QUICK_REPEATS)
+    cells = model.grid.nx * model.grid.ny
+    if ranks > 1 and machine.shared is None:
+        machine = machine.merge(_shared_here(min(ranks, machine.cores * 4)))
+    found = predict(machine, compute, cells, ranks, traffic, asked.per_machine)
+    steps = round(experiment.run.until / dt)
+    return "\n".join([_sentence(found, ranks, traffic), f"{steps:,} steps in about {duration(steps * found.seconds)}", *said])
+
+
+def _stepper(experiment, dt):
+    from ..build import stepper_of
+
+    return stepper_of(experiment.stepper, dt)
+
+
+def _sentence(found, ranks, traffic):
+    text = f"about {_time(found.seconds)} a step"
+    if ranks == 1:
+        return text
+    messages, size, _ = traffic
+    where = f"{found.machines} machines" if found.machines > 1 else "shared memory only"
+    return (
+        f"{text}: {_time(found.compute)} of arithmetic and {_time(found.exchange)} in {messages:.3g} messages of "
+        f"{facts.size(size)} together; {where}"
+    )
+
+
+def _time(seconds):
+    return f"{1e3 * seconds:.3g} ms"
+
+
+def _shared_here(ranks):
+    """The Machine with the Link between ranks of this one, by messages between `ranks` of them; empty without MPI."""
+    from ..performance import Machine
+
+    if not launch.mpi_installed():
+        raise ConfigError(
+            "the time of messages between ranks cannot be measured, as there is no MPI here; give --latency and "
+            f"--bandwidth, or {launch.HOW_TO_ADD_MPI}."
+        )
+    with tempfile.TemporaryDirectory(prefix="swmodel-") as folder:
+        file = Path(folder) / "machine.json"
+        program = [sys.executable, "-c", "from swmodel.cli import main; main()", "bench", "--network", "--save", str(file)]
+        package = str(Path(__file__).resolve().parents[2])
+        environment = launch.mpirun_environment()
+        environment["PYTHONPATH"] = f"{package}:{environment.get('PYTHONPATH', '')}".rstrip(":")
+        process = subprocess.Popen(
+            [*launch.mpirun(ranks), *program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            said, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise ConfigError(
+                f"{ranks} ranks exchanged no messages within {PATIENCE:g} s; look at `swmodel doctor`, or give "
+                "--latency and --bandwidth."
+            ) from None
+        finally:
+            launch.stop(process)
+        if not file.exists():
+            last = said.strip().splitlines()[-1:] or ["nothing"]
+            raise ConfigError(f"messages between {ranks} ranks could not be timed: mpirun said {last[0]}")
+        return Machine.load(file)
