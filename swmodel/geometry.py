@@ -23,9 +23,9 @@ class TileGeometry:
 
     Attributes:
         metrics: "dx_h" ... "dy_q" [m] and "area_h" [m2]: columns (ny + 2 halo, 1) or numbers.
-        wet: (ny + 2 halo, nx + 2 halo), 1 in water, 0 on land and behind walls; open sides repeat the edge.
+        wet: (ny + 2 halo, nx + 2 halo) bytes, 1 in water, 0 on land and behind walls; open sides repeat the edge.
         coriolis: f at the corners [s-1], a column or a number.
-        moving_u, moving_v: 1 on faces between two wet cells whose velocity is an unknown, else 0 (coasts, walls, poles,
+        moving_u, moving_v: bytes, 1 on faces between two wet cells with an unknown velocity, else 0 (coasts, walls, poles,
             and open sides, where the boundary condition gives it); one column, or row, less than `wet`.
         pole: (ny + 2 halo, 1), 1 on rows of corners that are a pole (None where the grid has none).
     """
@@ -71,10 +71,10 @@ class TileGeometry:
         as_array = lambda x: np.asarray(x, dtype)  # noqa: E731
         return TileGeometry(
             metrics=jax.tree.map(as_array, grid.metrics(rows)),
-            wet=as_array(wet),
+            wet=wet.astype(np.uint8),
             coriolis=as_array(0.0 if coriolis is None else coriolis.at(grid, rows)),
-            moving_u=as_array(wet[:, 1:] * wet[:, :-1] * ~np.isin(columns[:-1], fixed_u)),
-            moving_v=as_array(wet[1:] * wet[:-1] * ~np.isin(rows[:-1], fixed_v)[:, None]),
+            moving_u=(wet[:, 1:] * wet[:, :-1] * ~np.isin(columns[:-1], fixed_u)).astype(np.uint8),
+            moving_v=(wet[1:] * wet[:-1] * ~np.isin(rows[:-1], fixed_v)[:, None]).astype(np.uint8),
             pole=as_array(np.isin(rows, at_pole)[:, None]) if at_pole else None,
             sides=Sides.of(grid, communicator, opens, dtype, rank),
             shape=tile.shape,
@@ -119,16 +119,18 @@ class Geometry:
     slip: Field
 
     @staticmethod
-    def derive(tile, slip_at_coast, communicator, lift=lambda field, as_bytes=False: field):
+    def derive(tile, slip_at_coast, communicator, lift=None):
         """Complete a TileGeometry; `slip_at_coast` is 0 for free slip, 2 for no slip.
 
-        `lift` makes another kind of field of each Field that the tile holds; `as_bytes` says that it is a mask.
+        `lift(field, dtype)` makes another kind of field, with values of this type, of each Field that the tile holds.
         """
-        column = lambda x, position: lift(_field(x, position, tile.halo))  # noqa: E731
+        lift = lift or (lambda field, dtype: field.map(lambda x: x.astype(dtype)) if isinstance(field, Field) else field)
+        dtype = tile.metrics["area_h"].dtype
+        column = lambda x, position: lift(_field(x, position, tile.halo), dtype)  # noqa: E731
         dx = {p: column(tile.metrics[f"dx_{p}"], p) for p in "huvq"}
         dy = {p: column(tile.metrics[f"dy_{p}"], p) for p in "huvq"}
         area_h = column(tile.metrics["area_h"], "h")
-        wet = lift(Field(tile.wet, "h", (tile.halo,) * 4), as_bytes=True)
+        wet = lift(Field(tile.wet, "h", (tile.halo,) * 4), dtype)
         moving_u = Field(tile.moving_u, "u", (tile.halo, tile.halo - 1, tile.halo, tile.halo))
         moving_v = Field(tile.moving_v, "v", (tile.halo, tile.halo, tile.halo, tile.halo - 1))
         wet_area = wet * area_h
@@ -143,8 +145,8 @@ class Geometry:
             per_dy={p: safe_inverse(x) for p, x in dy.items()},
             f=column(tile.coriolis, "q"),
             wet=wet,
-            moving_u=lift(moving_u, as_bytes=True),
-            moving_v=lift(moving_v, as_bytes=True),
+            moving_u=lift(moving_u, dtype),
+            moving_v=lift(moving_v, dtype),
             area_h=area_h,
             area_q=area_q,
             per_area_h=safe_inverse(area_h),

@@ -115,26 +115,20 @@ class Health:
     """Looks every HEALTH_INTERVAL steps and at the end of a chunk, before anything is written.
 
     Attributes:
-        depth: H at rest [m], and `wet`, where there is water.
         dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
     """
 
-    depth: jax.Array
-    wet: jax.Array
     dt_per_dx: jax.Array
     dt_per_dy: jax.Array
     linear: bool = static()
 
     @staticmethod
     def of(model, dt):
-        depth = np.where(model.wet, model.depth, 0.0)
-
         def make(rank):
             box = model.decomposition.box(rank)
             metrics = model.grid.metrics(np.arange(box.j0, box.j1))
             per_side = [np.asarray(dt / np.maximum(metrics[side], 1e-30), model.dtype) for side in ("dx_u", "dy_v")]
-            cut = lambda whole, dtype: model.decomposition.cut(whole, rank).astype(dtype)  # noqa: E731
-            return Health(cut(depth, model.dtype), cut(model.wet, bool), *per_side, model.linear)
+            return Health(*per_side, model.linear)
 
         return model.communicator.place(make)
 
@@ -143,14 +137,14 @@ class Health:
         """(step of the first look at which it was unwell or -1, flat index of the cell, least h, largest CFL), (1,) each."""
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
-    def update(self, carry, state, uplift, step):
+    def update(self, carry, state, depth, uplift, step):
         due = step % HEALTH_INTERVAL == 0
-        return jax.lax.cond(due, lambda: self.look(carry, state, uplift, step), lambda: carry)
+        return jax.lax.cond(due, lambda: self.look(carry, state, depth, uplift, step), lambda: carry)
 
-    def look(self, carry, state, uplift, step):
-        """What `start` describes, after a look at `state`; the first illness stays."""
+    def look(self, carry, state, depth, uplift, step):
+        """What `start` describes, after a look at `state` over `depth`, H at rest and 0 on land [m]; the first one stays."""
         rise = 0.0 if uplift is None else uplift
-        thickness = jnp.where(self.wet, self.depth - rise + state.eta, jnp.inf)
+        thickness = jnp.where(depth > 0, depth - rise + state.eta, jnp.inf)
         courant = jnp.abs(state.u) * self.dt_per_dx + jnp.abs(state.v) * self.dt_per_dy
         bad = ~jnp.isfinite(courant + state.eta)
         if not self.linear:  # where amplitudes mean nothing

@@ -57,13 +57,14 @@ def _advance(dynamics, stepper, carry, monitors, first, count):
         return (
             None if maxima is None else maxima.update(seen[0], state, step),
             None if gauges is None else gauges.update(seen[1], state, k),
-            health.update(seen[2], state, uplift_after(k + 1), step),
+            health.update(seen[2], state, dynamics.depth, uplift_after(k + 1), step),
         )
 
     seen = carry.maxima, carry.series, carry.health
     marched, (*seen, illness) = march(way, way.start(carry.state, carry.history), count, watch, seen)
     state = way.state(marched)
-    return Carry(state, way.history(marched), *seen, health.look(illness, state, uplift_after(count), first + count))
+    illness = health.look(illness, state, dynamics.depth, uplift_after(count), first + count)
+    return Carry(state, way.history(marched), *seen, illness)
 
 
 class Simulation:

@@ -10,7 +10,6 @@ import dataclasses
 from typing import Any, Callable
 
 import jax
-import jax.numpy as jnp
 from jax.extend.core import Primitive
 
 from ..fields import WHOLE, AbstractField, Field
@@ -106,10 +105,10 @@ def stored(source, position):
     return Expression(position, lambda trace, j, i: trace.load(source, j, i), source.dtype, known, source)
 
 
-def lift(x, as_bytes=False):
-    """A Field as an Expression that loads it; numbers as they are. Masks of zeros and ones may be kept in bytes."""
+def lift(x, dtype=None):
+    """A Field as an Expression that loads it, with values of its own type or of `dtype`; numbers as they are."""
     if not isinstance(x, Field) or x.data.ndim < 2:
         return x
     west, _, south, _ = x.halo
-    array = x.data.astype(jnp.uint8) if as_bytes else x.data
-    return stored(Source(array, (south, 0 if west == WHOLE else west), x.halo, x.data.dtype), x.position)
+    origin = south, 0 if west == WHOLE else west
+    return stored(Source(x.data, origin, x.halo, dtype or x.data.dtype), x.position)

@@ -3,7 +3,9 @@
 What was compiled is kept in $XDG_CACHE_HOME/swmodel (or ~/.cache/swmodel) under a name made of the text, the compiler, its
 options and the processor, so that the next run starts at once and ranks on different processors do not meet.
 """
+import contextlib
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
@@ -71,12 +73,17 @@ def _compiled(text, options, version=""):
     key = "\0".join([text, *options, version, _compiler_version(), _processor()])
     path = _cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.so"
     if not path.exists():
-        _compile(text, options, path)
+        with path.with_suffix(".lock").open("w") as lock:  # ranks of a host want the same at the same time
+            with contextlib.suppress(OSError):  # some network file systems have no locks: then each compiles it
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                _compile(text, options, path)
+        path.with_suffix(".lock").unlink(missing_ok=True)
     return path
 
 
 def _compile(text, options, path):
-    """Into a temporary name first: another rank may compile the same, and must not see half of it."""
+    """Into a temporary name first: nobody must see half of it."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         source, library = Path(folder, "source.cpp"), Path(folder, path.name)
         source.write_text(text)

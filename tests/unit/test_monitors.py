@@ -92,9 +92,13 @@ def test_maxima_and_arrivals_count_the_first_state_and_every_step():
     np.testing.assert_array_equal(carry["arrival"], [[1, 0], [-1, 2]])
 
 
+def depth(model):
+    return model.dynamics(1).depth
+
+
 def health(model, dt=1.0, **fields):
     watch = Health.of(model, dt)
-    return [np.asarray(x).item() for x in watch.look(watch.start(), model.state(**fields), None, jnp.int32(20))]
+    return [np.asarray(x).item() for x in watch.look(watch.start(), model.state(**fields), depth(model), None, jnp.int32(20))]
 
 
 def at(row, column, value):
@@ -137,14 +141,14 @@ def test_the_first_illness_is_the_one_that_is_told():
     watch = Health.of(model, 1.0)
     carry = watch.start()
     for step, fields in ((10, {}), (20, {"eta": at(1, 2, -9.8)}), (30, {"u": at(0, 0, 9e9)})):
-        carry = watch.update(carry, model.state(**fields), None, jnp.int32(step))
+        carry = watch.update(carry, model.state(**fields), depth(model), None, jnp.int32(step))
     assert [x.item() for x in carry[:2]] == [20, 10]
-    unseen = watch.update(watch.start(), model.state(eta=at(1, 2, -9.8)), None, jnp.int32(23))
+    unseen = watch.update(watch.start(), model.state(eta=at(1, 2, -9.8)), depth(model), None, jnp.int32(23))
     assert unseen[0].item() == -1  # it looks every tenth step, and at the end of a chunk
 
 
 def test_a_sea_floor_that_rises_thins_the_water():
     model = sw.ShallowWater(PLANE, 10.0)
     watch = Health.of(model, 1.0)
-    carry = watch.look(watch.start(), model.at_rest(), jnp.asarray(at(1, 2, 9.5)), jnp.int32(10))
+    carry = watch.look(watch.start(), model.at_rest(), depth(model), jnp.asarray(at(1, 2, 9.5)), jnp.int32(10))
     assert carry[0].item() == 10 and carry[2].item() == pytest.approx(0.5)
