@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 from . import launch
+from .libraries import cuda_aware, loaded_mpi
 from .version import versions
 
 __all__ = ["Report", "examine", "run"]
@@ -72,7 +73,7 @@ def _examine_launched(started):
         report.problems.append(str(error))
         return report
     _add_exchange(report, answers)
-    version, path = launch.loaded_mpi()
+    version, path = loaded_mpi()
     report.add("MPI", "mpi4py", f"{version}, {path}")
     return report
 
@@ -219,7 +220,7 @@ def _exchange():
         "right": bool((received == before).all()),
         "device": str(jax.devices()[0]),
         "gpu": jax.devices()[0].platform != "cpu",
-        "cuda_aware": launch.cuda_aware(),
+        "cuda_aware": cuda_aware(os.environ),
         "host": host,
         "cores": cores,
     }
@@ -277,7 +278,7 @@ class ProbeError(Exception):
 def _probe(code, timeout, starter=()):
     """What `answer(...)` was given in a fresh process that ran `code`."""
     prelude = (
-        "import json\nfrom swmodel.launch import library_name, loaded_library\n"
+        "import json\nfrom swmodel.libraries import library_name, loaded_library\n"
         f"def answer(value): print('{MARK}' + json.dumps(value), flush=True)\n"
     )
     command = [*starter, sys.executable, "-c", prelude + code]

@@ -8,7 +8,6 @@
     mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
 """
 import contextlib
-import ctypes
 import dataclasses
 import glob
 import importlib
@@ -22,6 +21,7 @@ import sys
 from pathlib import Path
 
 from .errors import ConfigError, SwmodelError
+from .libraries import cuda_aware, loaded_mpi
 
 __all__ = [
     "LaunchError", "Launcher", "Process", "binding_warning", "check_world", "configure_process", "launched_ranks",
@@ -296,7 +296,7 @@ def load_mpi():
     _require_mpi()
     try:
         mpi = importlib.import_module("mpi4py.MPI")
-        os.environ.setdefault("MPI4JAX_USE_CUDA_MPI", "1" if cuda_aware() else "0")
+        os.environ.setdefault("MPI4JAX_USE_CUDA_MPI", "1" if cuda_aware(os.environ) else "0")
         importlib.import_module("mpi4jax")
     except (ImportError, RuntimeError, OSError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -305,39 +305,6 @@ def load_mpi():
             "and `make setup` to build them again for one."
         ) from error
     return mpi
-
-
-def loaded_mpi():
-    """(version, path) of the MPI library that mpi4py loaded; (None, None) before it did."""
-    mpi = sys.modules.get("mpi4py.MPI")
-    if mpi is None:
-        return None, None
-    return library_name(mpi.Get_library_version()), loaded_library("libmpi")
-
-
-def library_name(text):
-    """"Open MPI 5.0.11" of "Open MPI v5.0.11, package: ...", "MPICH 4.3.2" of "MPICH Version:      4.3.2 ..."."""
-    named = re.match(r"(.*?)\s+Version\s*:\s*(\S+)", text)
-    return " ".join(named.groups()) if named else text.strip("\x00 \n").splitlines()[0].split(",")[0].replace(" v", " ")
-
-
-def loaded_library(name):
-    """The path of the shared library `name`.so that this process has mapped, or None."""
-    try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:
-        return None
-    found = re.search(rf"(/\S*/{re.escape(name)}\.so\S*)", maps)
-    return os.path.realpath(found[1]) if found else None
-
-
-def cuda_aware():
-    """Whether the loaded MPI takes GPU pointers: it says so itself (Open MPI), or is told to (Cray MPICH, MVAPICH)."""
-    if "1" in (os.environ.get("MPICH_GPU_SUPPORT_ENABLED"), os.environ.get("MV2_USE_CUDA")):
-        return True
-    path = loaded_library("libmpi")
-    query = getattr(ctypes.CDLL(path), "MPIX_Query_cuda_support", None) if path else None
-    return bool(query()) if query is not None else False
 
 
 def check_world(size):

@@ -10,8 +10,8 @@
     scatter     the root's whole array, cut into tiles; what other ranks hold is ignored
 
 All are linear (but `maximum`) and carry their transposes: shift(+1) and shift(-1), all_to_all and itself, sum and
-`the replicated cotangent, passed through`, replicated and sum, gather and scatter. A value that every rank holds must go
-through `replicated` before it meets a distributed one, or its gradient holds one rank's share only. Every verb takes
+`the replicated cotangent, passed through`, replicated and sum, gather and scatter. A value that every rank holds must
+go through `replicated` before it meets a distributed one, or its gradient holds one rank's share only. Every verb takes
 real, complex and integer arrays (`maximum` no complex ones) and works inside jit, scan, while and vmap: axes that vmap
 adds come first, and travel in the same messages.
 

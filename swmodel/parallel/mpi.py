@@ -53,7 +53,7 @@ class MPICommunicator(Communicator):
         iy, ix = self.coordinates
         self._lines = {"y": world.Split(color=ix, key=iy), "x": world.Split(color=iy, key=ix), None: self.device}
 
-    # -- device: a message longer than MPI's counts, or than the caller's limit, goes in pieces --------------------------
+    # -- device: a message longer than MPI's counts, or than the caller's limit, goes in pieces ------------------------
 
     def _most(self, dtype, ranks=1):
         """How many elements for each of `ranks` ranks one call may carry."""

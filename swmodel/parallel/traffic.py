@@ -92,65 +92,68 @@ def traffic(function, *arguments):
             counts that many if its value is given.
     """
     closed = jax.make_jaxpr(function)(*arguments)
-    return _of_jaxpr(closed.jaxpr, [_integer(leaf) for leaf in jax.tree.leaves(arguments)])
+    return _followed(closed, [_integer(leaf) for leaf in jax.tree.leaves(arguments)])[0]
 
 
 def _integer(value):
-    """The Python integer of a concrete scalar, else None."""
+    """A concrete integer (or bool) scalar as a numpy array, else None."""
     if isinstance(value, (jax.ShapeDtypeStruct, jax.core.Tracer)) or np.ndim(value):
         return None
-    return int(value) if np.issubdtype(np.asarray(value).dtype, np.integer) else None
+    value = np.asarray(value)
+    return value if _is_integer(value) else None
 
 
-def _of_jaxpr(jaxpr, inputs):
-    """The Traffic of a jaxpr; `inputs` are the values of those of its inputs that are known integers, None else."""
+def _is_integer(aval):
+    return aval.shape == () and (aval.dtype == bool or np.issubdtype(aval.dtype, np.integer))
+
+
+def _of_jaxpr(jaxpr, inputs=()):
+    return _followed(jaxpr, inputs)[0]
+
+
+def _followed(jaxpr, inputs):
+    """(the Traffic of a jaxpr, its results), given and giving the values of known integers, None for all else."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     known = {var: value for var, value in zip(jaxpr.invars, inputs) if value is not None}
     total = NOTHING
     for equation in jaxpr.eqns:
-        operands = [_value(x, known) for x in equation.invars]
-        total += _of_equation(equation, operands)
-        value = _evaluated(equation, operands)
-        if value is not None:
-            known[equation.outvars[0]] = value
-    return total
+        found, results = _of_equation(equation, [_value(x, known) for x in equation.invars])
+        total += found
+        known.update((var, value) for var, value in zip(equation.outvars, results) if value is not None)
+    return total, [_value(x, known) for x in jaxpr.outvars]
 
 
 def _value(operand, known):
     return _integer(operand.val) if isinstance(operand, Literal) else known.get(operand)
 
 
-_ARITHMETIC = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "max": max, "min": min,
-    "convert_element_type": lambda a: a, "copy": lambda a: a, "copy_p": lambda a: a,
-}  # fmt: skip
-
-
-def _evaluated(equation, operands):
-    """The integer that an equation gives, of those from which lengths of loops are computed; else None."""
-    rule, out = _ARITHMETIC.get(equation.primitive.name), equation.outvars[0].aval if equation.outvars else None
-    if rule is None or None in operands or out.shape or not np.issubdtype(out.dtype, np.integer):
-        return None
-    return rule(*operands)
-
-
 def _of_equation(equation, operands):
     name, parameters = equation.primitive.name, equation.params
     if name in _VERBS:
         verb, count = _VERBS[name](equation.invars[0].aval, **parameters)
-        return Traffic({verb: count})
+        return Traffic({verb: count}), ()
     if name == "scan":
-        return _of_jaxpr(parameters["jaxpr"], ()) * parameters["length"]
+        return _of_jaxpr(parameters["jaxpr"]) * parameters["length"], ()
     if name == "while":
-        return _of_while(parameters, operands)
+        return _of_while(parameters, operands), ()
     if name == "cond":
-        return _busiest([_of_jaxpr(branch, operands[1:]) for branch in parameters["branches"]])
+        return _busiest([_of_jaxpr(branch, operands[1:]) for branch in parameters["branches"]]), ()
     if name == "custom_linear_solve":
-        return _of_jaxpr(parameters["jaxprs"].solve, ())
-    total = NOTHING
-    for inner in _jaxprs(parameters):
-        total += _of_jaxpr(inner, operands if len(operands) == len(inner.invars) else ())
-    return total
+        return _of_jaxpr(parameters["jaxprs"].solve), ()
+    inner = list(_jaxprs(parameters))
+    if len(inner) == 1 and len(inner[0].invars) == len(operands):
+        return _followed(inner[0], operands)
+    return sum(map(_of_jaxpr, inner), NOTHING), () if inner else _evaluated(equation, operands)
+
+
+def _evaluated(equation, operands):
+    """The results of an equation among known integers: from such the lengths of loops are computed."""
+    outs = [out.aval for out in equation.outvars]
+    if equation.effects or not operands or any(x is None for x in operands) or not all(map(_is_integer, outs)):
+        return ()
+    operands = [np.asarray(x, var.aval.dtype) for x, var in zip(operands, equation.invars)]
+    values = equation.primitive.bind(*operands, **equation.params)
+    return [_integer(value) for value in (values if equation.primitive.multiple_results else [values])]
 
 
 def _jaxprs(parameters):
@@ -191,7 +194,7 @@ def _rounds(parameters, operands):
     carried = condition.invars[parameters["cond_nconsts"] :]
     before, after = (dict(zip(carried, vs)) for vs in (body.invars[parameters["body_nconsts"] :], body.outvars))
     fixed = isinstance(bound, Literal) or before.get(bound) is after.get(bound)
-    return max(last - first, 0) if fixed and _adds_one(body, before.get(counter), after.get(counter)) else None
+    return max(int(last) - int(first), 0) if fixed and _adds_one(body, before.get(counter), after.get(counter)) else None
 
 
 def _adds_one(body, before, after):
@@ -202,7 +205,7 @@ def _adds_one(body, before, after):
     return False
 
 
-# -- the verbs ----------------------------------------------------------------------------------------------------------
+# -- the verbs ---------------------------------------------------------------------------------------------------------
 
 
 def _bytes(aval):

@@ -1,12 +1,13 @@
 """Who started this process, what it may use, and that n processes never take themselves for one."""
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from swmodel import launch
+from swmodel import launch, libraries
 from swmodel.errors import ConfigError
 
 OPEN_MPI = {
@@ -19,6 +20,8 @@ SRUN = {
     "SLURM_LOCALID": "0", "SLURM_NODEID": "1", "SLURM_STEP_TASKS_PER_NODE": "4,3",
 }  # fmt: skip
 VARIABLES = {*OPEN_MPI, *HYDRA, *SRUN, "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS", "XLA_PYTHON_CLIENT_PREALLOCATE"}
+
+needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not installed")
 
 
 @pytest.fixture
@@ -225,10 +228,97 @@ def test_ranks_that_share_cores_are_warned_of():
         ("MPICH Version:      4.3.2\nMPICH Release date: ...", "MPICH 4.3.2"),
         ("MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date", "MVAPICH2 2.3.7"),
         ("Intel(R) MPI Library 2021.11 for Linux* OS\n", "Intel(R) MPI Library 2021.11 for Linux* OS"),
+        ("MVAPICH Version      :\t4.0\n", "MVAPICH 4.0"),
     ],
 )
 def test_mpi_libraries_are_named_shortly(text, name):
-    assert launch.library_name(text) == name
+    assert libraries.library_name(text) == name
+
+
+# -- messages from GPU to GPU: only where the MPI says so -------------------------------------------------------------
+
+OMPI, MPICH = "Open MPI v5.0.11, package: ...", "MPICH Version:      4.3.2\nMPICH Release date: ..."
+CRAY = "MPI VERSION    : CRAY MPICH version 8.1.26.26 (ANL base 3.4a2)\nMPI BUILD INFO : ...\n"
+MVAPICH2, MVAPICH = "MVAPICH2 Version      :\t2.3.7\n", "MVAPICH Version      :\t4.0\n"
+YES, NO = "int MPIX_Query_cuda_support(void) { return 1; }", "int MPIX_Query_cuda_support(void) { return 0; }"
+GPU_YES, GPU_NO, GPU_FAILS = (
+    f"int MPIX_GPU_query_support(int kind, int *is) {{ *is = {on} && kind == 0; return {error}; }}"
+    for on, error in ((1, 0), (0, 0), (1, 5))
+)
+SILENT = "int MPI_Init(int *argc, char ***argv) { return 0; }"
+ON, GTL = {"MPICH_GPU_SUPPORT_ENABLED": "1", "MV2_USE_CUDA": "1"}, "/opt/cray/lib64/libmpi_gtl_cuda.so.0"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """library(source, name) is the path of that source, compiled."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+
+    def build(source, name="libmpi.so.40"):
+        path = tmp_path_factory.mktemp("mpi") / name
+        command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(path)]
+        subprocess.run(command, input=f'extern "C" {source}', text=True, check=True, timeout=60)
+        return str(path)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("version", "source", "environment", "aware"),
+    [
+        (OMPI, YES, {}, True),
+        (OMPI, NO, {}, False),
+        (OMPI, SILENT, {}, False),
+        (OMPI, NO, ON, False),  # another MPI's variable, left in somebody's shell, would be a segmentation fault
+        (OMPI, SILENT, ON, False),
+        (MPICH, GPU_YES, {}, True),
+        (MPICH, GPU_NO, ON, False),
+        (MPICH, GPU_FAILS, {}, False),
+        (MVAPICH2, SILENT, ON, True),
+        (MVAPICH2, YES, {}, False),
+        (MVAPICH2, NO, ON, False),
+        (MVAPICH, GPU_YES, {}, True),
+        (MVAPICH, GPU_YES, {"MVP_USE_CUDA": "0"}, False),
+    ],
+)
+def test_an_mpi_takes_gpu_pointers_only_if_it_says_so(library, version, source, environment, aware):
+    assert libraries.cuda_aware(environment, [library(source)], version) is aware
+
+
+def test_cray_mpich_takes_gpu_pointers_if_told_to_and_linked_to_its_transport(library):
+    cray = library(SILENT, "libmpi_gnu_91.so.12")
+    assert libraries.cuda_aware(ON, [cray, GTL], CRAY)
+    assert not libraries.cuda_aware({}, [cray, GTL], CRAY)
+    assert not libraries.cuda_aware(ON, [cray], CRAY)
+
+
+def test_two_mpis_in_one_process_must_both_say_so(library):
+    """mpi4py's wheel may bring another one than mpi4jax was built with."""
+    one, other = library(YES), library(NO, "libmpi-1f2e.so.12")
+    assert not libraries.cuda_aware({}, [one, other], OMPI)
+    assert libraries.cuda_aware({}, [one, library(YES, "libmpich.so.12")], OMPI)
+    assert not libraries.cuda_aware({}, ["/usr/lib/libm.so.6"], OMPI)
+
+
+STAGING = (
+    "import os\nfrom swmodel import launch, libraries\n"
+    "launch.configure_process()\nlaunch.load_mpi()\n"
+    "print('answer', os.environ['MPI4JAX_USE_CUDA_MPI'], int(libraries.cuda_aware(os.environ)))\n"
+)
+
+
+@needs_mpi
+def test_messages_are_staged_as_this_mpi_says_unless_the_user_does(monkeypatch):
+    monkeypatch.delenv("MPI4JAX_USE_CUDA_MPI", raising=False)
+    ended = _python(STAGING)
+    _, staged, aware = ended.stdout.split()[-3:]
+    assert staged == aware, ended.stderr
+    monkeypatch.setenv("MPI4JAX_USE_CUDA_MPI", "1")
+    assert _python(STAGING).stdout.split()[-2] == "1"
+
+
+# -- mpirun -----------------------------------------------------------------------------------------------------------
 
 
 def test_mpirun_of_this_environment_comes_before_that_on_path(tmp_path, monkeypatch):
@@ -254,7 +344,6 @@ def test_what_a_launcher_set_does_not_reach_the_next_one(started):
     assert environment["PATH"] == os.environ["PATH"]
 
 
-needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not installed")
 WORLD = (
     "from swmodel import launch\n"
     "process = launch.configure_process()\n"
@@ -289,5 +378,5 @@ def test_ranks_started_by_a_foreign_launcher_stop(tmp_path):
     ended = _python("import warnings; warnings.simplefilter('ignore')\n" + WORLD, str(foreign))
     assert "answer" not in ended.stdout
     assert ended.stderr.count("LaunchError: a PMI launcher started 2 processes") == 2, ended.stderr
-    version, _ = launch.loaded_mpi()
+    version, _ = libraries.loaded_mpi()
     assert version is None or version in ended.stderr

@@ -6,7 +6,7 @@ import pytest
 
 from swmodel import operators
 from swmodel.parallel import SerialCommunicator
-from swmodel.linear import linear_pair
+from swmodel.linear import linear_pair, plain_primitive
 
 SHAPE = (3, 5, 6)
 PAIRS = {
@@ -65,6 +65,24 @@ def test_a_wrong_transpose_would_be_found():
     twice, _ = linear_pair("wrong_for_this_test", lambda x: 2.0 * x, lambda y: 3.0 * y)
     with pytest.raises(AssertionError):
         assert_adjoint(twice, random((4,)))
+
+
+def test_a_transpose_of_complex_numbers_is_not_conjugated():
+    turn, _ = linear_pair("turn_for_this_test", lambda x: 1j * x, lambda y: 1j * y)
+    x, y = (jax.lax.complex(random((4,), k), random((4,), k + 2)) for k in (0, 1))
+    (back,) = jax.linear_transpose(turn, x)(y)
+    np.testing.assert_allclose(jnp.sum(turn(x) * y), jnp.sum(x * back), rtol=1e-15)
+    (plain,) = jax.linear_transpose(lambda x: 1j * x, x)(y)
+    np.testing.assert_array_equal(back, plain)
+
+
+def test_a_primitive_without_derivative_batches_and_refuses_tangents():
+    largest = plain_primitive("largest_for_this_test", lambda x, *, axis: jnp.max(x, axis=axis))
+    x = random((3, 5))
+    np.testing.assert_array_equal(jax.vmap(lambda x: largest(x, axis=-1), 1)(x), jnp.max(x, axis=0))
+    assert jax.jit(jax.grad(lambda x: x[0] * largest(jax.lax.stop_gradient(x), axis=-1)))(x[0])[1] == 0.0
+    with pytest.raises(NotImplementedError, match="largest_for_this_test"):
+        jax.grad(lambda x: largest(x, axis=-1))(x[0])
 
 
 class Stacked(SerialCommunicator):
@@ -137,9 +155,10 @@ def test_the_gradient_through_a_deviation_from_the_mean_is_that_of_one_rank():
 
 
 def test_one_rank_alone_sends_nothing():
-    alone, x = SerialCommunicator(), random((4, 5))
+    alone, x = SerialCommunicator(), random((1, 5))
     verbs = (
         lambda x: alone.shift(x, "x", 1), lambda x: alone.all_to_all(x, "y"), alone.sum, alone.replicated, alone.broadcast,
+        lambda x: alone.gather(x, (1, 5)), alone.scatter,
     )  # fmt: skip
     for verb in verbs:
         assert not jax.make_jaxpr(verb)(x).eqns
