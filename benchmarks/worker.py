@@ -1,9 +1,9 @@
 """The workers of the benchmarks that run swmodel. One argument, a JSON object, whose `kind` is
 
-    step       times steps of the basin: size, and stepper, precision, communicator, layout, devices, batch, save
+    step       times steps of the basin: size, and stepper, precision, communicator, layout, devices, batch, save; or of
+               the experiment in `file`
     compile    times compilations of the full nonlinear step on the sphere; a "step" is one of them
-    triad      times a copy (a = b) on the device JAX has; a "step" is one pass over `cells` numbers
-    predict    seconds a step that `swmodel check` foretells on `ranks` ranks, for each of `sizes`
+    copy       times a copy (a = b) on the device JAX has; a "step" is one pass over `cells` numbers
 
 Beside `run N`, a step worker answers `state FILE` by writing its tile's u, v, eta to FILE.
 """
@@ -60,16 +60,22 @@ def step(options):
     from swmodel.performance import Program, basin, stepper_named
     from swmodel.performance.timing import batch_of
 
-    nx, ny = options["size"]
-    layout = options.get("layout")
-    model, state = basin(nx, ny, options.get("precision", "float32"), process.communicator, layout and tuple(layout))
+    if "file" in options:
+        from swmodel.cli.bench import Experiment, Options
+
+        subject = Experiment(options["file"], [], Options())
+        model, state = subject.make(process.communicator)
+        stepper = subject.stepper
+    else:
+        layout, precision = options.get("layout"), options.get("precision", "float32")
+        model, state = basin(*options["size"], precision, process.communicator, layout and tuple(layout))
+        stepper = stepper_named(options.get("stepper", "ab2"))
     if "save" in options:
         depth = np.where(model.wet, model.depth, 0.0)
         np.concatenate([np.asarray(x, np.float32).ravel() for x in (depth, state.u, state.v, state.eta)]).tofile(
             options["save"]
         )
-    stepper = stepper_named(options.get("stepper", "ab2"))
-    program = Program(model, state, stepper, options.get("batch") or batch_of(nx * ny))
+    program = Program(model, state, stepper, options.get("batch") or batch_of(np.prod(model.grid.shape)))
     messages, size, reductions = program.traffic()
     info = {
         "batch": program.steps, "compile_seconds": program.compile_seconds, "memory_arrays": program.memory().arrays,

@@ -12,7 +12,7 @@ from ..version import VERSION, git_commit
 from . import facts
 from .profiles import profiled
 
-__all__ = ["Options", "time_steps", "timed_case"]
+__all__ = ["Basin", "Experiment", "Options", "time_steps", "timed_case"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ def time_steps(file, overrides, options):
     """Time the basin of the benchmarks, or the experiment in `file`, on all ranks; print and save what was found."""
     from ..performance import Machine
 
-    subject = _Experiment(file, overrides, options) if file else _Basin(options)
+    subject = Experiment(file, overrides, options) if file else Basin(options)
     process = launch.configure_process(subject.precision, subject.communicator, options.devices)
     known = Machine()
     if options.save and os.path.exists(options.save):
@@ -56,7 +56,7 @@ def time_steps(file, overrides, options):
         print(f"saved: {options.save}; use it with swmodel check FILE.toml --ranks N --machine {options.save}")
 
 
-class _Basin:
+class Basin:
     """The basin of the benchmarks, of the size and with the stepper that the command line says."""
 
     def __init__(self, options):
@@ -79,7 +79,7 @@ class _Basin:
         return f"a closed basin of {self.shape[1]} x {self.shape[0]} cells, {type(self.stepper).__name__}"
 
 
-class _Experiment:
+class Experiment:
     """The experiment of a file, with its own physics, stepper and size."""
 
     def __init__(self, file, overrides, options):
@@ -94,7 +94,7 @@ class _Experiment:
         self.stepper = stepper_of(self.experiment.stepper)
         self.name = file
 
-    make_communicator = _Basin.make_communicator
+    make_communicator = Basin.make_communicator
 
     def make(self, communicator):
         return timed_case(self.made, self.experiment, communicator, self)

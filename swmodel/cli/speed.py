@@ -39,7 +39,7 @@ class Speed:
 
 def speed_line(asked, made, experiment, ranks, dt, decomposition):
     """What `check` says of the speed: seconds a step and in all, and where that comes from."""
-    from ..performance import Machine, Program, predict, signature
+    from ..performance import Machine, Program, machines_of, predict, signature
     from ..performance.cases import OneOfMany
     from ..performance.fitting import measure_compute
     from .bench import timed_case
@@ -57,7 +57,7 @@ def speed_line(asked, made, experiment, ranks, dt, decomposition):
             said.append(f"{asked.machine} was not made with this physics, so its cost was measured here")
         compute = measure_compute(make, model.grid.shape, stepper, QUICK_CUTS, QUICK_REPEATS)
     cells = model.grid.nx * model.grid.ny
-    if ranks > 1 and machine.shared is None:
+    if ranks > 1 and machine.shared is None and machines_of(machine, ranks, asked.per_machine) == 1:
         machine = machine.merge(_shared_here(min(ranks, machine.cores * 4)))
     found = predict(machine, compute, cells, ranks, traffic, asked.per_machine)
     steps = round(experiment.run.until / dt)

@@ -8,10 +8,10 @@
 """
 from .cases import basin, stepper_named
 from .machine import Link, fit_link, measure_link, triad_bandwidth
-from .prediction import Compute, Machine, Prediction, fit_compute, predict, signature
+from .prediction import Compute, Machine, Prediction, fit_compute, machines_of, predict, signature
 from .timing import Program
 
 __all__ = [
-    "Compute", "Link", "Machine", "Prediction", "Program", "basin", "fit_compute", "fit_link", "measure_link", "predict",
-    "signature", "stepper_named", "triad_bandwidth",
+    "Compute", "Link", "Machine", "Prediction", "Program", "basin", "fit_compute", "fit_link", "machines_of", "measure_link",
+    "predict", "signature", "stepper_named", "triad_bandwidth",
 ]  # fmt: skip

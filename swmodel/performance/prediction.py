@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from .machine import Link
 
-__all__ = ["Compute", "Machine", "Prediction", "fit_compute", "predict", "signature"]
+__all__ = ["Compute", "Machine", "Prediction", "fit_compute", "machines_of", "predict", "signature"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +142,13 @@ class Prediction:
         return self.compute + self.exchange
 
 
+def machines_of(machine, ranks, per_machine=None):
+    """How many machines so many ranks take; see `predict`."""
+    if per_machine is None:
+        per_machine = ranks if machine.network is None else max(machine.cores, 1)
+    return math.ceil(ranks / per_machine)
+
+
 def predict(machine, compute, cells, ranks, traffic=(0, 0, 0), per_machine=None):
     """The Prediction of a step.
 
@@ -156,10 +163,8 @@ def predict(machine, compute, cells, ranks, traffic=(0, 0, 0), per_machine=None)
     Raises:
         ConfigError: if ranks talk, and by a link that was not measured.
     """
-    if per_machine is None:
-        per_machine = ranks if machine.network is None else min(ranks, machine.cores)
-    machines = math.ceil(ranks / per_machine)
-    here = min(ranks, per_machine)
+    machines = machines_of(machine, ranks, per_machine)
+    here = math.ceil(ranks / machines)
     arithmetic = compute.seconds(cells * here / ranks, here, machine.cores)
     if ranks == 1 or not any(traffic):
         return Prediction(arithmetic, 0.0, machines, None)
