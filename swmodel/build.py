@@ -105,7 +105,7 @@ def tiles(grid, ranks, layout=None, halo=1):
     if layout[0] * layout[1] != ranks:
         raise TileError(
             f"{layout[0]} x {layout[1]} tiles (y x x) need {layout[0] * layout[1]} ranks, and there are {ranks}; "
-            f"change the layout, or start mpirun -n {layout[0] * layout[1]} (sharded: --devices {layout[0] * layout[1]})"
+            f"change the layout, or start mpirun -n {layout[0] * layout[1]}, or sharded --devices {layout[0] * layout[1]}"
         )
     decomposition = Decomposition(grid.shape, tuple(layout))
     decomposition.check_halo(halo)
@@ -216,7 +216,7 @@ def _source_times(breakpoints, every, most):
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
-def model_of(made, communicator="auto", layout=None):
+def model_of(made, communicator="auto", layout=None, engine="auto"):
     """The ShallowWater model of an Assembly without mistakes, on this rank; collective."""
     import swmodel as sw
 
@@ -239,6 +239,7 @@ def model_of(made, communicator="auto", layout=None):
         source=made.source,
         linear=experiment.model.linear,
         side=sides[experiment.model.side](),
+        engine=engine,
         communicator=communicator,
         layout=layout,
         dtype=experiment.model.precision,

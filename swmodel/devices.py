@@ -47,7 +47,7 @@ def hosts_of(coordinator=None, processes=None, process=None, environment=None):
     )
     if coordinator is None:
         if given[1:] != (None, None):
-            raise launch.LaunchError("a run over several processes needs --coordinator HOST:PORT, of process 0; add it.")
+            raise launch.LaunchError("a run over several processes needs --coordinator HOST:PORT of process 0; add it.")
         return None
     if started is not None:
         processes, process = (
@@ -117,16 +117,16 @@ def check_devices(count=None):
     """`count`, or all devices of the run where it is None.
 
     Raises:
-        LaunchError: for more devices than there are, or if a launcher started processes that know nothing of each other.
+        LaunchError: for more devices than there are, or if a launcher started processes that do not know each other.
     """
     import jax
 
     started = launch.launcher()
     if started is not None and started.size > jax.process_count():
         raise launch.LaunchError(
-            f"{started.name} started {started.size} processes, and the sharded communicator is one process with all its "
-            "devices, so that each would run the whole domain and overwrite the others' files; start one process, choose "
-            "mpi, or join them with --coordinator HOST:PORT."
+            f"{started.name} started {started.size} processes, and the sharded communicator is one process with all "
+            "its devices, so that each would run the whole domain and overwrite the others' files; start one process, "
+            "choose mpi, or join them with --coordinator HOST:PORT."
         )
     there = jax.device_count()
     if count is None:

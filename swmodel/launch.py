@@ -138,7 +138,7 @@ def configure_process(precision="float64", communicator="auto", devices=None, ho
     started = launcher()
     communicator = _choose(communicator, started, hosts)
     if (devices is not None or hosts is not None) and communicator != "sharded":
-        raise LaunchError(f"devices are for the sharded communicator, and this is {communicator}; add --communicator sharded.")
+        raise LaunchError(f"devices and hosts are for the sharded communicator, not {communicator}; ask for that one.")
     gpu, tiles = None, 1 if communicator == "serial" or started is None else started.size
     if communicator == "mpi" and started is not None:
         gpu = _bind_gpu(os.environ, started)

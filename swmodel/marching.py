@@ -4,13 +4,14 @@ A march has a carry (state and history, as it likes to keep them): `start` makes
 `state` and `history` look into it. `kernels.FusedEngine` is the other march.
 """
 import jax
+import jax.numpy as jnp
 
-from .dynamics.shallow_water import State, as_tile_field
-from .fields import AbstractField
+from .dynamics.shallow_water import State
+from .fields import AbstractField, Field
 from .parallel.halo import exchange, without_padding
 from .pytrees import replace
 
-__all__ = ["one_step", "ArrayMarch"]
+__all__ = ["one_step", "unwatched", "ArrayMarch"]
 
 
 def one_step(equations, stepper, state, history, step):
@@ -20,6 +21,10 @@ def one_step(equations, stepper, state, history, step):
         rise = equations.uplift_during(step)
         state = replace(state, eta=state.eta + (rise if isinstance(state.eta, AbstractField) else rise.interior))
     return state, history
+
+
+def unwatched(step, state, seen):
+    return seen
 
 
 class ArrayMarch:
@@ -41,13 +46,26 @@ class ArrayMarch:
     def start(self, state, history):
         return state, history
 
-    def steps(self, carry, first, count, watch):
-        """`count` steps from number `first` on; `watch(step, state)` sees the state after each."""
-        state, history = self._widened(carry) if self.wide else carry
-        for step in range(count):
-            state, history = one_step(self.arrays, self.stepper, state, history, first + step)
-            watch(step, self._own(state))
-        return self._own((state, history))
+    def steps(self, carry, first, count, watch=unwatched, seen=()):
+        """`count` steps from number `first` on, and what `watch(step, state, seen)` made of the state after each."""
+        if self.period == 1:
+            for k in range(count):
+                carry = self._own(one_step(self.arrays, self.stepper, *self._widened(carry), self._at(carry, first + k)))
+                seen = watch(first + k, carry[0], seen)
+            return carry, seen
+
+        def body(k, both):
+            carry, seen = both
+            new = one_step(self.arrays, self.stepper, *carry, self._at(carry, first + k))
+            return _each_state(self._filled_up, new), watch(first + k, self._own(new[0]), seen)
+
+        # A loop, with Fields of one size, or XLA would compute each step again for every neighbour of the next one.
+        carry, seen = jax.lax.fori_loop(0, count, body, (self._widened(carry), seen))
+        return self._own(carry), seen
+
+    @staticmethod
+    def _at(carry, step):
+        return jnp.asarray(step, carry[0].eta.dtype)
 
     def state(self, carry):
         return carry[0]
@@ -56,25 +74,38 @@ class ArrayMarch:
         return carry[1]
 
     def _widened(self, carry):
-        """All States of a carry as Fields with all the halo there is, from one exchange."""
-        states, structure = jax.tree.flatten(carry, is_leaf=lambda x: isinstance(x, State))
-        arrays = [a for s in states if isinstance(s, State) for a in (s.u, s.v, s.eta)]
+        """All States of a carry as Fields with all the halo there is, from one exchange; unchanged if one stage needs it."""
+        if not self.wide:
+            return carry
+        states = [s for s in jax.tree.leaves(carry, is_leaf=_is_state) if _is_state(s)]
         tile = self.arrays.geometry.tile
+        arrays = [a for s in states for a in (s.u, s.v, s.eta)]
         wide = iter(exchange(arrays, tile.halo, tile.sides, self.arrays.communicator))
+        return _each_state(lambda s: State(*(Field(next(wide), p, (tile.halo,) * 4) for p in ("u", "v", "h"))), carry)
 
-        def fields(state):
-            return State(*(replace(as_tile_field(next(wide), p), halo=(tile.halo,) * 4) for p in ("u", "v", "h")))
+    def _filled_up(self, state):
+        """A State of Fields with zeros for the halo that a step used up; each step makes them wider, and none reads them."""
+        halo = self.arrays.geometry.tile.halo
 
-        return jax.tree.unflatten(structure, [fields(s) if isinstance(s, State) else s for s in states])
+        def fill(field):
+            west, east, south, north = (halo - n for n in field.halo)
+            return Field(jnp.pad(field.data, ((south, north), (west, east))), field.position, (halo,) * 4)
+
+        return state.map(fill)
 
     def _own(self, tree):
-        """States of Fields, or of arrays, as States of the tile's own cells; padding is zero, so that sums leave it out."""
+        """States as those of the tile's own cells, arrays; padding is zero, so that sums leave it out."""
         sides = self.arrays.geometry.tile.sides
 
         def own(x):
             return without_padding(x.interior if isinstance(x, AbstractField) else x, sides)
 
-        def each(x):
-            return x.map(own) if isinstance(x, State) else x
+        return _each_state(lambda state: state.map(own), tree)
 
-        return jax.tree.map(each, tree, is_leaf=lambda x: isinstance(x, State))
+
+def _is_state(x):
+    return isinstance(x, State)
+
+
+def _each_state(function, tree):
+    return jax.tree.map(lambda x: function(x) if _is_state(x) else x, tree, is_leaf=_is_state)

@@ -134,7 +134,7 @@ class Health:
 
     @staticmethod
     def start():
-        """(step of the first look at which it was unwell or -1, flat index of the cell, least h, largest CFL), (1,) each."""
+        """(first step at which it was unwell or -1, flat index of the cell, least h, largest CFL there), (1,) each."""
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
     def update(self, carry, state, depth, uplift, step):

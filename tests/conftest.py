@@ -1,4 +1,4 @@
-"""What holds in every test: float64, strict promotion of types and ranks; under mpirun, ranks that agree.
+"""What holds in every test: float64, strict promotion of types and ranks; 6 devices; under mpirun, ranks that agree.
 
 Under mpirun every rank runs every test. After each phase of a test the ranks exchange their outcomes on a
 communicator of their own, so that a test fails everywhere if it fails anywhere, with the failing rank's report in the
@@ -22,6 +22,8 @@ PATIENCE_PASSED = 580.0  # [s] that a rank which passed waits: less than pytest'
 OUTCOMES = ("passed", "failed", "skipped")
 
 launch.configure_process(precision="float64", communicator="auto")
+if launch.launched_ranks() == 1:
+    jax.config.update("jax_num_cpu_devices", 6)  # for the sharded communicator; all else uses the first
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

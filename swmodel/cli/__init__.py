@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .. import launch
+from ..devices import leave
 from ..errors import EXIT_CONFIG, EXIT_ERROR, EXIT_OK
 from ..version import VERSION
 
@@ -58,7 +59,19 @@ Set = Annotated[
 Until = Annotated[
     str | None, typer.Option(metavar="TIME", help="Model time at which to end: '3 hour', 1year, seconds.")
 ]
-CommunicatorKind = Annotated[str | None, typer.Option("--communicator", metavar="KIND", help="auto, serial or mpi.")]
+CommunicatorKind = Annotated[
+    str | None, typer.Option("--communicator", metavar="KIND", help="auto, serial, mpi or sharded.")
+]
+Devices = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="With sharded: GPUs (or all), or host devices of a CPU (or one a core)."),
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="With sharded over several processes: where they meet, at the first one."),
+]
+NumProcesses = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many processes; srun tells.")]
+ProcessId = Annotated[int | None, typer.Option(min=0, metavar="K", help="Which of them this is, from 0; srun tells.")]
 LayoutOption = Annotated[
     str | None,
     typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks."),
@@ -69,6 +82,10 @@ Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output 
 Observations = Annotated[
     str | None,
     typer.Option(metavar="DIR", help="Folder of NAME.csv (time_s, elevation_m) with observed gauge records."),
+]
+ProfileFolder = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="DIR", help="Trace the run and its memory into DIR, and say how to open it."),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where errors come from; write a log per rank.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
@@ -97,20 +114,34 @@ def new(
 @app.command(
     epilog=_examples(
         "swmodel check tohoku.toml", "swmodel check tohoku.toml --ranks 4", "swmodel check gyre.toml --set grid.nx=512",
+        "swmodel check tohoku.toml --ranks 64 --latency 2e-6 --bandwidth 2e10",
     )
 )  # fmt: skip
 def check(
     file: File,
     set: Set = None,
-    ranks: Annotated[int, typer.Option(min=1, help="Number of ranks to plan for.")] = 1,
+    ranks: Annotated[
+        int | None, typer.Option(min=1, help="Number of ranks to plan for; with it, the time of a step is foretold.")
+    ] = None,
     layout: LayoutOption = None,
     until: Until = None,
+    machine: Annotated[
+        str | None, typer.Option(metavar="FILE", help="What `swmodel bench --save` kept; else it is measured here.")
+    ] = None,
+    latency: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Of a message between machines.")] = None,
+    bandwidth: Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Of the network between machines.")] = None,
+    per_machine: Annotated[
+        int | None, typer.Option(min=1, metavar="RANKS", help="Ranks on each machine; one a core without it.")
+    ] = None,
     debug: Debug = False,
 ):
-    """Say what a run would do (tiles, limits of the time step, memory, output), or every mistake at once."""
+    """Say what a run would do (tiles, limits of the time step, memory, speed, output), or every mistake at once."""
     from .checks import check_experiment
+    from .speed import Speed
 
-    check_experiment(file, _overrides(set, until=until, layout=layout), ranks)
+    asked = any(option is not None for option in (ranks, machine, latency, bandwidth, per_machine))
+    speed = Speed(machine, latency, bandwidth, per_machine) if asked else None
+    check_experiment(file, _overrides(set, until=until, layout=layout), ranks or 1, speed)
 
 
 @app.command(
@@ -118,6 +149,7 @@ def check(
         "swmodel run tohoku.toml --plot",
         "mpirun -n 4 swmodel run double_gyre.toml --set stepper.dt=300 --until 1year",
         "mpirun -n 2 swmodel run tohoku.toml -o output/a --plot --observations records",
+        "swmodel run tohoku.toml --communicator sharded --devices 4",
     )
 )
 def run(
@@ -126,18 +158,26 @@ def run(
     until: Until = None,
     communicator: CommunicatorKind = None,
     layout: LayoutOption = None,
+    devices: Devices = None,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
     output: Folder = None,
     overwrite: Overwrite = False,
     plot: Plot = False,
     observations: Observations = None,
+    profile: ProfileFolder = None,
     debug: Debug = False,
     quiet: Quiet = False,
 ):
-    """Run an experiment, on one rank or, under mpirun or srun, on many."""
+    """Run an experiment on one rank, under mpirun or srun on many, or (sharded) on all devices of a process."""
     from .runs import Options, run_experiment
 
-    overrides = _overrides(set, until=until, communicator=communicator, layout=layout, observations=observations)
-    run_experiment(file, overrides, Options(output, overwrite, plot, debug, quiet))
+    overrides = _overrides(
+        set, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
+    )
+    hosts = coordinator, num_processes, process_id
+    run_experiment(file, overrides, Options(output, overwrite, plot, debug, quiet, hosts, profile))
 
 
 @app.command(
@@ -152,17 +192,60 @@ def resume(
     set: Set = None,
     communicator: CommunicatorKind = None,
     layout: LayoutOption = None,
+    devices: Devices = None,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
     output: Folder = None,
     plot: Plot = False,
     observations: Observations = None,
     debug: Debug = False,
     quiet: Quiet = False,
 ):
-    """Go on from a restart file, on any number of ranks; the output files are continued."""
+    """Go on from a restart file, on any number of ranks or devices; the output files are continued."""
     from .runs import Options, resume_experiment
 
-    overrides = _overrides(set, until=until, communicator=communicator, layout=layout, observations=observations)
-    resume_experiment(restart, overrides, Options(output, False, plot, debug, quiet))
+    overrides = _overrides(
+        set, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
+    )
+    hosts = coordinator, num_processes, process_id
+    resume_experiment(restart, overrides, Options(output, False, plot, debug, quiet, hosts))
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel bench",
+        "mpirun -n 2 swmodel bench --size 512x512",
+        "swmodel bench tohoku.toml --save machine.json",
+        "srun -N 2 -n 2 swmodel bench --network --save machine.json",
+    )
+)
+def bench(
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment to time; a closed basin without it.")
+    ] = None,
+    set: Set = None,
+    size: Annotated[str, typer.Option(metavar="NXxNY", help="Cells of the basin.")] = "3600x1800",
+    stepper: Annotated[str, typer.Option(help="ab2, ab3, ssprk3, rk4 or forward_backward, for the basin.")] = "ab2",
+    precision: Annotated[str, typer.Option(help="float32 or float64, for the basin.")] = "float32",
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps in a timing; enough for a second without it.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Timings, of which the median counts.")] = 5,
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    devices: Devices = None,
+    network: Annotated[bool, typer.Option("--network", help="Time messages between the ranks, and nothing else.")] = False,
+    save: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Keep what a prediction needs; a file that is there is completed.")
+    ] = None,
+    profile: ProfileFolder = None,
+    debug: Debug = False,
+):
+    """Time a step: cells a second, share of the memory's bandwidth, messages, memory, compilation; or the network."""
+    from .bench import Options, time_steps
+
+    where = communicator, layout, devices
+    asked = Options(size, stepper, precision, steps, repeats, *where, network, save, profile)
+    time_steps(file, _overrides(set), asked)
 
 
 @app.command(epilog=_examples("swmodel doctor"))
@@ -209,7 +292,7 @@ def _overrides(texts, **options):
 
     keys = {
         "until": ("run", "until"), "communicator": ("run", "communicator"), "layout": ("run", "layout"),
-        "observations": ("output", "gauges", "observations"),
+        "devices": ("run", "devices"), "observations": ("output", "gauges", "observations"),
     }  # fmt: skip
     if options.get("observations") is not None:  # options count from here, keys of the file from its folder
         options["observations"] = os.path.abspath(options["observations"])
@@ -224,6 +307,8 @@ def main(arguments=None):
     root = started is None or started.rank == 0
     code = _run(arguments, root)
     sys.stdout.flush()
+    if code:
+        leave(code)
     sys.exit(code)
 
 

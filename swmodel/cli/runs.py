@@ -10,10 +10,12 @@ import numpy as np
 from .. import launch
 from ..build import assemble, model_of, state_of, stepper_of, time_step
 from ..config import Override, read, understand
+from ..devices import hosts_of
 from ..errors import ConfigError, DataError
 from ..progress import ProgressBar, duration, rounded
 from ..version import VERSION, git_commit, versions
 from . import facts, figures, logs
+from .profiles import profiled
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
 
@@ -29,6 +31,8 @@ class Options:
     plot: bool = False
     debug: bool = False
     quiet: bool = False
+    hosts: tuple = (None, None, None)  # coordinator, number of processes, this one's number
+    profile: str | None = None  # folder for a trace
 
 
 def run_experiment(file, overrides, options):
@@ -63,6 +67,7 @@ def _remembered(path, overrides):
         Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"])),
         Override("any ranks", ("run", "communicator"), "auto"),
         Override("any ranks", ("run", "layout"), "auto"),
+        Override("any ranks", ("run", "devices"), "auto"),
     ]
     return understand(text, original, original.parent, [*anew, *overrides])
 
@@ -71,15 +76,15 @@ def _run(draft, options, restart):
     begun = clock.perf_counter()
     run = draft.sections.get("run")
     model = draft.sections.get("model")
-    process = launch.configure_process(
-        "float32" if model is None else model.precision, "auto" if run is None else run.communicator
-    )
+    kind, devices = ("auto", None) if run is None else (run.communicator, run.devices)
+    hosts = hosts_of(*options.hosts) if kind == "sharded" or options.hosts != (None,) * 3 else None
+    process = launch.configure_process("float32" if model is None else model.precision, kind, devices, hosts)
     started = process.launcher
-    rank, ranks = (started.rank, started.size) if process.communicator == "mpi" and started else (0, 1)
+    rank = hosts.process if hosts else started.rank if process.communicator == "mpi" and started else 0
     logs.start(rank == 0, options.quiet)
     if options.plot:
         figures.require()
-    made = assemble(draft, ranks)
+    made = assemble(draft, process.tiles)
     experiment = made.experiment()
     folder = Path(options.folder if options.folder is not None else experiment.output.folder)
     if options.debug:
@@ -92,7 +97,8 @@ def _run(draft, options, restart):
     if message:
         logs.LOGGER.info("%s", message)
     model = simulation.model
-    logs.LOGGER.debug("tile %s, halo %d, set up in %.1f s", model.tile, simulation.halo, clock.perf_counter() - begun)
+    tiles = [model.decomposition.tile(rank) for rank in model.communicator.ranks]
+    logs.LOGGER.debug("tiles %s, halo %d, set up in %.1f s", tiles, simulation.halo, clock.perf_counter() - begun)
     _steps(simulation, experiment, options)
     if simulation.communicator.is_root:
         _conclude(files, experiment, options)
@@ -113,7 +119,7 @@ def _simulation(made, experiment, process, overwrite):
     from ..simulation import Simulation
     from ..stability import limits
 
-    model = made.attempt((), model_of, made, process.communicator, experiment.run.layout)
+    model = made.attempt((), model_of, made, process.communicator, experiment.run.layout, experiment.run.engine)
     made.experiment()
     state = made.attempt(("initial",), state_of, experiment.initial, model)
     found = limits(model, stepper_of(experiment.stepper))
@@ -127,6 +133,7 @@ def _simulation(made, experiment, process, overwrite):
         title=experiment.run.title or made.draft.file.stem,
         config=f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
         overwrite=overwrite,
+        stages_per_exchange=experiment.run.stages_per_exchange,
     )
 
 
@@ -171,14 +178,15 @@ def _announce(made, experiment, simulation, process):
     found = limits(model, simulation.scheme, simulation.state)
     longest = largest_time_step(found) if found else np.inf
     device = jax.local_devices()[0]
-    threads = f"{process.threads} thread{'s' * (process.threads > 1)} each"
+    what, whose = ("devices", "together") if model.communicator.name == "sharded" else ("ranks", "each")
+    threads = f"{process.threads} thread{'s' * (process.threads > 1)} {whose}"
     where = threads if device.platform == "cpu" else f"{device.device_kind} {process.gpu or ''}".strip()
     commit = git_commit() if simulation.communicator.is_root else None
     lines = [
         ("swmodel", f"{VERSION}{f' ({commit})' if commit else ''}  {experiment.run.title}"),
         ("grid", facts.grid_line(made.grid)),
         ("sea floor", facts.sea_line(made.bathymetry)),
-        ("ranks", f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {where}, {model.dtype}"),
+        (what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {where}, {model.dtype}"),
         ("time step", facts.step_line(simulation.dt, found, longest, experiment.run.until)),
         ("stepper", f"{type(simulation.scheme).__name__}, strictest limit: {found[0] if found else 'none'}"),
     ]
@@ -201,7 +209,8 @@ def _steps(simulation, experiment, options):
     bar = ProgressBar() if simulation.communicator.is_root and not options.quiet else None
     begun, first = clock.perf_counter(), simulation.time
     try:
-        simulation.run(until=experiment.run.until, progress=bar)
+        with profiled(options.profile, simulation.communicator.is_root) as profile:
+            simulation.run(until=experiment.run.until, progress=_all_of(bar, profile))
     finally:
         if bar is not None:
             bar.close()
@@ -210,6 +219,17 @@ def _steps(simulation, experiment, options):
         "done: %s of model time in %s, %s times as fast as real time",
         duration(simulation.time - first), duration(took), rounded((simulation.time - first) / took),
     )  # fmt: skip
+
+
+def _all_of(*listeners):
+    """What tells each of them, of those that are there, how far the run is."""
+    listeners = [listener for listener in listeners if listener is not None]
+
+    def progress(*news):
+        for listener in listeners:
+            listener(*news)
+
+    return progress if listeners else None
 
 
 def _conclude(files, experiment, options):

@@ -163,9 +163,11 @@ class Run(Section):
     communicator: Literal["auto", "serial", "mpi", "sharded"] = "auto"
     layout: Layout = None
     devices: Devices = None  # of communicator = "sharded": all GPUs, or one a core
+    engine: Literal["auto", "fused", "arrays"] = "auto"
+    stages_per_exchange: Annotated[int, Field(strict=True, ge=1)] | Literal["auto"] = 1
 
     @model_validator(mode="after")
     def _devices_of_what(self):
         if self.devices is not None and self.communicator != "sharded":
-            raise ValueError(f"devices = {self.devices} is for communicator = 'sharded', and this is {self.communicator!r}")
+            raise ValueError(f"devices = {self.devices} is for communicator = 'sharded', not {self.communicator!r}")
         return self

@@ -11,8 +11,8 @@ from .expressions import Expression, ExpressionError
 from .quantities import Quantity, QuantityError, quantity
 
 __all__ = [
-    "Section", "Count", "Flag", "InputFile", "Range", "Place", "Positive", "NotNegative", "Formula", "Layout", "Devices", "Sides",
-    "SIDES", "Coordinate", "AnyCoordinate", "existing_folder", "Auto",
+    "Section", "Count", "Flag", "InputFile", "Range", "Place", "Positive", "NotNegative", "Formula", "Layout", "Sides",
+    "SIDES", "Devices", "Coordinate", "AnyCoordinate", "existing_folder", "Auto",
 ]  # fmt: skip
 
 SIDES = ("west", "east", "south", "north")

@@ -58,7 +58,7 @@ def _take(array, index, axis, mode):
 
 @dataclasses.dataclass(frozen=True)
 class Decomposition:
-    """`shape` = (ny, nx) cells on `layout` = (py, px) tiles; `padded`: their arrays all have the largest one's shape."""
+    """`shape` = (ny, nx) cells on `layout` = (py, px) tiles; `padded`: all arrays have the largest one's shape."""
 
     shape: tuple
     layout: tuple

@@ -2,7 +2,7 @@
 
 Ghost cells hold, by side: the neighbour's edge cells (between tiles, and across a periodic seam), zero (behind a
 wall), or the nearest cell again (outside an open side). Which one is data, not a branch: all ranks run one program,
-and a wall is a partner on the other side of the domain whose message is multiplied by zero.
+and a wall is a partner on the other side of the domain whose message is not used.
 
 Where tiles are padded (decomposition.py), cells are sent from the first one behind the padding, and the ghosts placed
 right before it: they cover the padding, which nobody reads, and the outermost line of the array is left over.
@@ -16,7 +16,9 @@ from jax import lax
 
 from ..pytrees import pytree, replace, static
 
-__all__ = ["Sides", "exchange", "beyond_open_sides", "refresh", "without_padding", "WEST", "EAST", "SOUTH", "NORTH", "SIDES"]
+__all__ = [
+    "Sides", "exchange", "beyond_open_sides", "refresh", "without_padding", "WEST", "EAST", "SOUTH", "NORTH", "SIDES",
+]  # fmt: skip
 
 SIDES = ("west", "east", "south", "north")
 WEST, EAST, SOUTH, NORTH = range(4)
@@ -66,7 +68,7 @@ class Sides:
 
 
 def without_padding(array, sides, axes="yx"):
-    """A tile's (..., my, mx) array with zeros in its padding, so that sums of it (along `axes`) count every cell once."""
+    """A tile's (..., my, mx) array with zeros in its padding along `axes`, so that sums of it count every cell once."""
     for axis, place in (("y", -2), ("x", -1)):
         padded = sides.padded(axis)
         if padded is not None and axis in axes:
@@ -175,8 +177,9 @@ def _behind_padding(before, a, place, padded):
 
 
 def _ghosts(received, sides, side, edge, axis):
-    ghosts = received * sides.linked[side]
-    return ghosts + sides.open[side] * edge if sides.has_open(axis) else ghosts
+    """What lies beyond a side: chosen, not multiplied, or NaN from the far wall would come through this one."""
+    outside = sides.open[side] * edge if sides.has_open(axis) else jnp.zeros((), received.dtype)
+    return jnp.where(sides.linked[side] > 0.5, received, outside)
 
 
 def _pack(strips):

@@ -1,13 +1,13 @@
 """One process, all its devices: the verbs as collectives of one program that `jax.shard_map` runs on every tile.
 
-Device number k of the mesh holds the tile of rank k. What a model holds is one array a leaf, laid out in blocks over the
-mesh (`Communicator.place`), and a function of tiles becomes one of such arrays by `spmd`. Its body runs without JAX's
-own bookkeeping of what is replicated (check_vma=False): the verbs carry their transposes (communicator.py), and
+Device number k of the mesh holds the tile of rank k. What a model holds is one array a leaf, laid out in blocks over
+the mesh (`Communicator.place`), and a function of tiles becomes one of such arrays by `spmd`. Its body runs without
+JAX's own bookkeeping of what is replicated (check_vma=False): the verbs carry their transposes (communicator.py), and
 derivatives are taken inside the body. Taken outside, or through a plain psum, they would be wrong by the number of
 devices.
 
-Over several hosts each process holds the tiles of its own devices (`jax.distributed`, see launch.py). What its host-side
-verbs exchange goes over the devices too, as bytes: numbers arrive as they were sent, in any precision.
+Over several hosts each process holds the tiles of its own devices (`jax.distributed`, see devices.py). What their
+host-side verbs exchange goes over the devices too, as bytes: numbers arrive as they were sent, in any precision.
 """
 import contextlib
 import pickle
@@ -243,8 +243,8 @@ def _inside():
         yield
     except NameError as error:
         raise RuntimeError(
-            "a verb of the sharded communicator was called outside a program that runs on every tile; wrap the function "
-            "that calls it in `communicator.spmd(function)`, and take derivatives inside."
+            "a verb of the sharded communicator was called outside a program that runs on every tile; wrap the "
+            "function that calls it in `communicator.spmd(function)`, and take derivatives inside."
         ) from error
 
 

@@ -1,0 +1,376 @@
+"""Tiles on the devices of one process: verbs, halos, steps, gradients and runs are those of one rank."""
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel import diagnostics
+from swmodel.compilation import jit
+from swmodel.errors import BlowUp, TileError
+from swmodel.launch import LaunchError
+from swmodel.monitors import Health
+from swmodel.parallel import Decomposition, make_communicator
+from swmodel.parallel.halo import Sides, exchange, without_padding
+from swmodel.parallel.sharded import ShardedCommunicator
+from swmodel.pytrees import replace
+from swmodel.simulation import Simulation, advance
+from tests.parallel import cases
+from tests.parallel.test_ranks_agree import cost
+
+SHAPE = (cases.NY, cases.NX)
+LAYOUTS = [(1, 2), (2, 2), (2, 3)]  # of 13 x 11 cells: even along y, uneven along x, uneven along both
+GAUGES = {"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}
+
+
+@pytest.fixture(scope="module", params=LAYOUTS, ids=str)
+def mesh(request):
+    return make_communicator("sharded", SHAPE, request.param)
+
+
+def blocks(mesh, shape, seed, dtype=float):
+    """{rank: numbers}, another on every device."""
+    random = {rank: np.random.default_rng((seed, rank)) for rank in range(mesh.size)}
+    imaginary = {rank: 1j * r.standard_normal(shape) if dtype is complex else 0.0 for rank, r in random.items()}
+    return {rank: r.standard_normal(shape) + imaginary[rank] for rank, r in random.items()}
+
+
+def placed(mesh, tiles):
+    return mesh.place(lambda rank: tiles[rank])
+
+
+def on_tiles(mesh, function, *arguments):
+    """{rank: result} of `function` on every tile."""
+    return mesh.tiles(jit(mesh.spmd(function))(*arguments))
+
+
+def dot(one, other):
+    return sum((np.asarray(one[rank]) * np.asarray(other[rank])).sum() for rank in one)
+
+
+# -- verbs ------------------------------------------------------------------------------------------------------------
+
+VERBS = {
+    "shift x": lambda mesh: lambda x: mesh.shift(x, "x", +1),
+    "shift y": lambda mesh: lambda x: mesh.shift(x, "y", -1),
+    "all_to_all": lambda mesh: lambda x: mesh.all_to_all(x[..., : mesh.along("x"), :], "x"),
+    "broadcast": lambda mesh: mesh.broadcast,
+    "gather": lambda mesh: lambda x: mesh.gather(x[: mesh.tile_shape(SHAPE)[0], : mesh.tile_shape(SHAPE)[1]], SHAPE),
+    "scatter": lambda mesh: lambda x: mesh.scatter(x),
+}
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_that_move_values_have_exact_transposes(mesh, verb, dtype):
+    f, shape = VERBS[verb](mesh), SHAPE if verb in ("scatter", "gather") else (8, 3)
+    x = blocks(mesh, shape, 1, dtype)
+    forward = on_tiles(mesh, f, placed(mesh, x))
+    y = blocks(mesh, forward[0].shape, 2, dtype)
+    back = on_tiles(mesh, lambda x, y: jax.linear_transpose(f, x)(y)[0], placed(mesh, x), placed(mesh, y))
+    left, right = dot(forward, y), dot(x, back)
+    assert abs(left - right) <= 1e-13 * max(1.0, abs(left))
+
+
+def test_shift_brings_what_the_opposite_neighbour_sent(mesh):
+    tiles = mesh.decomposition(SHAPE)
+    x = placed(mesh, {rank: np.array([float(rank)]) for rank in range(mesh.size)})
+    for rank, came in on_tiles(mesh, lambda x: mesh.shift(x, "x", +1), x).items():
+        iy, ix = tiles.coordinates(rank)
+        assert came == iy * mesh.layout[1] + (ix - 1) % mesh.layout[1]
+
+
+def test_gather_and_scatter_keep_every_cell_once(mesh):
+    whole, parts = cases.random(3), mesh.decomposition(SHAPE)
+    tiles = on_tiles(mesh, lambda x: mesh.scatter(x), placed(mesh, dict.fromkeys(range(mesh.size), whole)))
+    for rank, tile in tiles.items():
+        np.testing.assert_array_equal(tile, parts.cut(whole, rank))
+    together = on_tiles(mesh, lambda x: mesh.gather(x, SHAPE), placed(mesh, tiles))
+    np.testing.assert_array_equal(together[0], whole)
+    assert not any(together[rank].any() for rank in range(1, mesh.size))
+
+
+def test_sum_and_maximum_are_the_same_on_every_device(mesh):
+    x = blocks(mesh, (5,), 3)
+    both = lambda x: (mesh.sum(x)[None], mesh.maximum(x)[None], mesh.sum(x, axis="x")[None])  # noqa: E731
+    parts = mesh.decomposition(SHAPE)
+    for rank, (total, largest, along) in on_tiles(mesh, both, placed(mesh, x)).items():
+        np.testing.assert_allclose(total[0], sum(x.values()), rtol=1e-13)
+        np.testing.assert_array_equal(largest[0], np.max(list(x.values()), axis=0))
+        row = [x[r] for r in x if parts.coordinates(r)[0] == parts.coordinates(rank)[0]]
+        np.testing.assert_allclose(along[0], sum(row), rtol=1e-13)
+
+
+def test_an_ordered_sum_adds_rank_after_rank_bit_for_bit(mesh):
+    x = blocks(mesh, (1000,), 4)
+    one_after_another = functools.reduce(np.add, [x[rank] for rank in range(mesh.size)])
+    for total in on_tiles(mesh, lambda x: mesh.sum(x, ordered=True)[None], placed(mesh, x)).values():
+        assert total[0].tobytes() == one_after_another.tobytes()
+
+
+def test_a_gradient_through_a_mean_has_no_factor_of_the_number_of_devices(mesh):
+    """The mean leaves every cell: the gradient of sum (x - mean)^2 / 2 is x - mean, and so is its Hessian times x."""
+    x, n = blocks(mesh, (5,), 5), 5 * mesh.size
+    mean = sum(x.values()).sum() / n
+
+    def half_square(x, weight):
+        rest = x - mesh.replicated(mesh.sum(jnp.sum(x))) / n
+        return mesh.sum(0.5 * mesh.replicated(weight) * jnp.sum(rest**2))
+
+    def derivatives(x, weight):
+        by_x, by_weight = jax.grad(half_square, argnums=(0, 1))(x, weight)
+        return by_x, by_weight[None], jax.jvp(jax.grad(half_square), (x, weight), (x, 0.0 * weight))[1]
+
+    found = on_tiles(mesh, derivatives, placed(mesh, x), jnp.asarray(1.0))
+    for rank, (by_x, by_weight, hessian) in found.items():
+        np.testing.assert_allclose(by_x, x[rank] - mean, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(hessian, x[rank] - mean, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(by_weight, sum(((y - mean) ** 2).sum() for y in x.values()) / 2, rtol=1e-13)
+
+
+def test_verbs_work_under_vmap_scan_and_while(mesh):
+    def tried(x):
+        shift = lambda x: mesh.shift(x, "x", +1)  # noqa: E731
+        around = jax.lax.scan(lambda c, _: (shift(c), None), x, None, length=mesh.along("x"))[0]
+        power = jax.grad(lambda x: jnp.sum(jax.lax.fori_loop(0, 3, lambda _, c: shift(c), x) ** 2))(x)
+        mapped = jax.vmap(shift, in_axes=1, out_axes=1)(x) - shift(x)
+        return around - x, power - 2 * x, mapped
+
+    for differences in on_tiles(mesh, tried, placed(mesh, blocks(mesh, (4, 3), 6))).values():
+        for difference in differences:
+            np.testing.assert_allclose(difference, 0.0, rtol=0, atol=1e-14)
+
+
+def test_a_verb_outside_of_spmd_says_what_to_do(mesh):
+    with pytest.raises(RuntimeError, match="wrap the function .*communicator.spmd"):
+        jax.jit(lambda x: mesh.shift(x, "x", +1))(jnp.zeros(3))
+
+
+def test_an_array_of_the_whole_grid_is_not_taken_for_a_tile(mesh):
+    with pytest.raises(ValueError, match=r"shape \(11, 13\) has no equal blocks.*model.scatter"):
+        mesh.spmd(lambda x: x)(jnp.zeros(SHAPE))
+
+
+# -- halos of uneven tiles --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("periodic, opens", [("", ()), ("xy", ()), ("x", ("south",))], ids=str)
+def test_the_halo_lies_behind_the_padding_and_its_transpose_gives_back(mesh, periodic, opens):
+    grid, whole, parts, width = cases.plane(periodic), cases.random(7), mesh.decomposition(SHAPE), 2
+    sides = mesh.place(lambda rank: Sides.of(grid, mesh, opens, float, rank))
+    mode = lambda side, axis: "wrap" if axis in periodic else "edge" if side in opens else 0  # noqa: E731
+    modes = (mode("south", "y"), mode("north", "y")), (mode("west", "x"), mode("east", "x"))
+    tiles = mesh.place(lambda rank: parts.cut(whole, rank))
+
+    def filled(sides, tile):
+        return exchange([tile, 2.0 * tile], width, sides, mesh)
+
+    padded = on_tiles(mesh, filled, sides, tiles)
+    for rank, (one, two) in padded.items():
+        rows, columns = parts.padding(rank)
+        expected = parts.tile(rank).cut(whole, width, *modes)
+        np.testing.assert_array_equal(one[rows:, columns:], expected)
+        np.testing.assert_array_equal(two[rows:, columns:], 2.0 * expected)
+    y = blocks(mesh, padded[0][0].shape, 8)
+    x = {rank: parts.cut(cases.random(9), rank) for rank in range(mesh.size)}
+    f = lambda sides, x: filled(sides, without_padding(x, sides))[0]  # noqa: E731
+    transposed = lambda sides, x, y: jax.linear_transpose(functools.partial(f, sides), x)(y)[0]  # noqa: E731
+    back = on_tiles(mesh, transposed, sides, placed(mesh, x), placed(mesh, y))
+    left, right = dot(on_tiles(mesh, f, sides, placed(mesh, x)), y), dot(x, back)
+    assert abs(left - right) <= 1e-12 * abs(left)
+
+
+def test_what_is_cut_and_put_together_is_the_whole():
+    whole = np.arange(2.0 * 11 * 13).reshape(2, 11, 13)
+    for layout in [(1, 1), (3, 4), (5, 2), (11, 13)]:
+        parts = Decomposition(SHAPE, layout, padded=True)
+        cut = {rank: parts.cut(whole, rank) for rank in range(parts.size)}
+        assert len({tile.shape for tile in cut.values()}) == 1
+        assert sum(tile.sum() for tile in cut.values()) == whole.sum()
+        np.testing.assert_array_equal(parts.put_together(cut), whole)
+        assert not any(parts.padding(rank)[0] for rank in range(layout[1]))
+
+
+# -- the model --------------------------------------------------------------------------------------------------------
+
+
+def hundred(dynamics, stepper, state):
+    return sw.integrate(dynamics, stepper, state, 100)[0]
+
+
+def run(model, stepper, function=hundred):
+    dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
+    return jit(model.communicator.spmd(function))(dynamics, stepper, cases.start(model))
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """case -> the State after a hundred steps on one rank."""
+    return functools.cache(lambda case: jax.tree.map(np.asarray, run(*cases.alone(case))))
+
+
+@pytest.mark.parametrize("layout, engine", [*((layout, "arrays") for layout in LAYOUTS), ((2, 3), "auto")], ids=str)
+@pytest.mark.parametrize("case", cases.CASES)
+def test_a_hundred_steps_equal_those_of_one_rank(layout, engine, case, alone):
+    model, stepper = cases.CASES[case](communicator=make_communicator("sharded", SHAPE, layout), engine=engine)
+    ours, whole = run(model, stepper), alone(case)
+    for name in ("u", "v", "eta"):
+        tiles, expected = getattr(ours, name), getattr(whole, name)
+        assert np.isfinite(expected).all()
+        np.testing.assert_allclose(model.gather(tiles), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+        assert np.abs(tiles).sum() == pytest.approx(np.abs(model.gather(tiles)).sum(), rel=1e-14)  # padding is zero
+
+
+def gradients(model, stepper):
+    """The gradient of a gauge in the start, the depth and the viscosity."""
+    gauge = np.zeros(SHAPE)
+    gauge[2, 3] = 1.0
+    dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
+    gradient = jit(model.communicator.spmd(jax.grad(cost, argnums=(0, 2, 3))))
+    return gradient(cases.start(model), dynamics, dynamics.depth, jnp.asarray(100.0), stepper, model.scatter(gauge))
+
+
+@pytest.fixture(scope="module")
+def gradients_alone():
+    return gradients(*cases.alone("walls and islands"))
+
+
+def test_gradients_equal_those_of_one_rank(mesh, gradients_alone):
+    model, stepper = cases.CASES["walls and islands"](communicator=mesh)
+    ours = gradients(model, stepper)
+    for tiles, expected in zip(jax.tree.leaves(ours), jax.tree.leaves(gradients_alone)):
+        expected = np.asarray(expected)
+        assert np.isfinite(expected).all() and np.abs(expected).max() > 0
+        found = model.gather(tiles) if expected.ndim else np.asarray(tiles)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
+def test_invariants_count_no_padding(mesh):
+    def invariants(dynamics, stepper, state):
+        flow = dynamics.prepare().flow(state.u, state.v, state.eta, jnp.zeros(()))
+        return diagnostics.volume(flow), diagnostics.energy(flow), diagnostics.potential_enstrophy(flow)
+
+    model, stepper = cases.CASES["both poles"](communicator=mesh)
+    np.testing.assert_allclose(run(model, stepper, invariants), run(*cases.alone("both poles"), invariants), rtol=1e-13)
+
+
+def test_arrays_lie_on_their_devices_and_the_loop_works_in_place(mesh):
+    model, stepper = cases.CASES["walls and islands"](communicator=mesh, engine="arrays")
+    simulation = Simulation(model, cases.start(model), stepper)
+    monitors = (None, None, Health.of(model, stepper.dt))
+    carry = simulation._carry(monitors)
+    rows, columns = (-(-n // p) for n, p in zip(SHAPE, mesh.layout))
+    for array in (model.dynamics(simulation.halo).depth, carry.state.u, *(p.eta for p in carry.history.values)):
+        assert {(s.device, s.data.shape) for s in array.addressable_shards} == {
+            (device, (rows, columns)) for device in mesh.mesh.devices.flat
+        }
+    dynamics = model.dynamics(simulation.halo, 0, stepper.dt)
+    program = advance.lower(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(3)).compile()
+    leaves = jax.tree.leaves(carry)
+    on_each = sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves)
+    assert program.memory_analysis().alias_size_in_bytes == on_each
+    after = advance(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(3))
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(carry.state))
+    assert after.state.eta.sharding.is_equivalent_to(model.at_rest().eta.sharding, 2)
+
+
+# -- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def both():
+    """(model, stepper) on the most uneven tiles, and on one rank."""
+    mesh = make_communicator("sharded", SHAPE, (2, 3))
+    return cases.CASES["walls and islands"](communicator=mesh), cases.alone("walls and islands")
+
+
+def test_files_are_those_that_one_rank_writes(both, tmp_path):
+    for name, (model, stepper) in zip(("all", "one"), both):
+        simulation = Simulation(model, cases.start(model), stepper)
+        simulation.write(tmp_path / f"{name}.nc", ("eta", "u", "v", "vorticity", "thickness", "speed"), every=100.0)
+        simulation.gauges(tmp_path / f"{name}-gauges.nc", GAUGES).maxima(tmp_path / f"{name}-maxima.nc", threshold=0.5)
+        simulation.run(until=300.0)
+    for kind in ("", "-gauges", "-maxima"):
+        with xr.open_dataset(tmp_path / f"all{kind}.nc") as ours, xr.open_dataset(tmp_path / f"one{kind}.nc") as one:
+            xr.testing.assert_allclose(ours, one, rtol=1e-6, atol=1e-9)
+            assert ours.sizes == one.sizes and ours.attrs["communicator"] == "sharded"
+
+
+def test_a_restart_goes_on_bit_for_bit_on_the_same_devices_and_to_rounding_on_one(both, tmp_path):
+    (model, stepper), (whole, _) = both
+    straight = Simulation(model, cases.start(model), stepper).maxima(tmp_path / "straight.nc")
+    straight.run(steps=40)
+    first = Simulation(model, cases.start(model), stepper).restart(tmp_path / "restart.nc")
+    first.maxima(tmp_path / "maxima.nc").run(steps=25)
+    again, alone = (Simulation(m, cases.start(m), stepper).maxima(tmp_path / "again.nc") for m in (model, whole))
+    for simulation in (again, alone):
+        simulation.resume(tmp_path / "restart.nc")
+        simulation.run(steps=15)
+    for ours, expected in zip(jax.tree.leaves(again.state), jax.tree.leaves(straight.state)):
+        np.testing.assert_array_equal(ours, expected)
+    for ours, expected in zip(jax.tree.leaves(again.state), jax.tree.leaves(alone.state)):
+        np.testing.assert_allclose(model.gather(ours), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_array_equal(model.gather(again._maxima_carry["arrival"]), alone._maxima_carry["arrival"])
+
+
+def test_a_resumed_run_with_another_time_step_counts_arrivals_in_its_own(both, tmp_path):
+    (model, stepper), _ = both
+    first = Simulation(model, cases.start(model), stepper).restart(tmp_path / "restart.nc")
+    first.maxima(tmp_path / "maxima.nc", threshold=0.5).run(steps=10)
+    again = Simulation(model, cases.start(model), replace(stepper, dt=5.0)).maxima(tmp_path / "again.nc", threshold=0.5)
+    again.resume(tmp_path / "restart.nc")
+    was, counted = (model.gather(s._maxima_carry["arrival"]) for s in (first, again))
+    np.testing.assert_array_equal(counted, np.where(was < 0, -1, 2 * was))
+
+
+@pytest.mark.parametrize("place", [(5, 6), (10, 12), (0, 0)])
+def test_a_run_that_blows_up_names_the_same_cell(both, place):
+    told = []
+    for model, stepper in both:
+        u = np.zeros(SHAPE)
+        u[place] = 2000.0
+        simulation = Simulation(model, model.at_rest(), stepper)
+        simulation.state = sw.State(model.scatter(u), *(model.at_rest().v, model.at_rest().eta))
+        with pytest.raises(BlowUp) as stop:
+            simulation.run(steps=30)
+        told.append(str(stop.value))
+    assert told[0] == told[1]
+
+
+def test_limits_of_the_time_step_are_those_of_one_rank():
+    mesh = make_communicator("sharded", SHAPE, (2, 3))
+    for case in cases.CASES:
+        (model, stepper), (whole, _) = cases.CASES[case](communicator=mesh), cases.alone(case)
+        ours, one = (sw.limits(m, stepper, cases.start(m)) for m in (model, whole))
+        assert [(limit.name, limit.place) for limit in ours] == [(limit.name, limit.place) for limit in one]
+        np.testing.assert_allclose([limit.dt for limit in ours], [limit.dt for limit in one], rtol=1e-13)
+
+
+# -- what cannot be ---------------------------------------------------------------------------------------------------
+
+
+def test_more_devices_than_the_grid_or_the_machine_has_are_refused():
+    with pytest.raises(TileError, match="use at most 2 ranks"):
+        make_communicator("sharded", (1, 2), devices=6)
+    with pytest.raises(LaunchError, match="7 devices are asked for, and JAX has 6"):
+        make_communicator("sharded", SHAPE, devices=7)
+    with pytest.raises(TileError, match="needs 4 devices, and there are 2"):
+        ShardedCommunicator((2, 2), jax.devices()[:2])
+
+
+def test_a_tile_thinner_than_the_halo_is_refused():
+    grid = sw.CartesianGrid(12, 6, (0.0, 12.0), (0.0, 6.0))
+    model = sw.ShallowWater(grid, 1.0, dissipation=(sw.Biharmonic(1.0),), communicator="sharded", layout=(6, 1))
+    with pytest.raises(TileError, match="6 devices cut 12 x 6 cells into tiles of 12 x 1 cells, thinner than the halo"):
+        model.halo(sw.AB2(1.0))
+
+
+def test_a_launcher_that_started_several_is_refused(monkeypatch):
+    for name, value in (("SIZE", 4), ("RANK", 1), ("LOCAL_RANK", 1), ("LOCAL_SIZE", 4)):
+        monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", str(value))
+    with pytest.raises(LaunchError, match="4 processes, and the sharded communicator is one.*choose mpi"):
+        make_communicator("sharded", SHAPE)
