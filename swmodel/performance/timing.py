@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..compilation import jit
-from ..integration import integrate, march_of
+from ..integration import integrate
 from ..parallel.traffic import traffic
 
 __all__ = ["Program", "Memory", "batch_of"]
 
 BATCH_CELLS = 2e8  # cell-steps of one timing: about a second on two cores
+MANY = 24  # steps, a multiple of the numbers that go by without a message
 
 
 def batch_of(cells):
@@ -63,7 +64,6 @@ class Program:
         history = spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
         # The program gives its buffers back for the next call: it must not take those that the caller holds.
         self._carry = jax.tree.map(jnp.copy, (state, history))
-        self.period = None
         self.compile_seconds = self.compile() if compiled else None
 
     @property
@@ -72,12 +72,8 @@ class Program:
 
     def compile(self):
         """Trace and compile the program; returns the seconds it took."""
-
-        def steps(dynamics, stepper, state, history):
-            return integrate(dynamics, stepper, state, self.steps, history)
-
         begin = time.perf_counter()
-        program = jit(self.communicator.spmd(steps), donate_argnums=(2, 3))
+        program = jit(self._program(self.steps), donate_argnums=(2, 3))
         self._compiled = program.lower(*self._arguments()).compile()
         seconds = time.perf_counter() - begin
         # What was compiled ahead of time does not hand on the token that keeps messages in order.
@@ -117,22 +113,20 @@ class Program:
         return Memory(*sizes, found.temp_size_in_bytes, rows * columns * self.model.dtype.itemsize)
 
     def traffic(self):
-        """(messages, bytes, reductions) that a rank sends a step: what two groups of steps send more than one, a step."""
-        once, twice = (dataclasses.astuple(traffic(self._groups(n), *self._arguments()).total) for n in (1, 2))
-        return tuple((b - a) / self.period for a, b in zip(once, twice))
+        """(messages, bytes, reductions) that a rank sends a step: what twice as many steps send more, a step."""
+        once, twice = (traffic(self._program(n * MANY), *self._arguments()) for n in (1, 2))
+        if twice.open_loops:
+            raise RuntimeError(f"the program has {twice.open_loops} loops of unknown length that send messages.")
+        pairs = zip(dataclasses.astuple(once.total), dataclasses.astuple(twice.total))
+        return tuple((b - a) / MANY for a, b in pairs)
 
-    def _groups(self, number):
-        """The program of so many groups of steps, written out; notes how many steps make a group."""
+    def _program(self, number):
+        """The function of so many steps, on every tile."""
 
-        def run(dynamics, stepper, state, history):
-            way = march_of(dynamics, stepper)
-            self.period, carry = way.period, way.start(state, history)
-            for group in range(number):
-                first = jnp.asarray(group * way.period, self.model.dtype)
-                carry = way.steps(carry, first, way.period, lambda step, state: None)
-            return way.state(carry), way.history(carry)
+        def steps(dynamics, stepper, state, history):
+            return integrate(dynamics, stepper, state, number, history)
 
-        return self.communicator.spmd(run)
+        return self.communicator.spmd(steps)
 
     def _arguments(self):
         return self.dynamics, self.stepper, *self._carry
