@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from .kernels import FusedEngine, Unsupported
-from .marching import ArrayMarch, one_step
+from .marching import ArrayMarch, one_step, unwatched
 
 __all__ = ["one_step", "integrate", "march", "march_of"]
 
@@ -21,7 +21,7 @@ def march_of(dynamics, stepper):
     return ArrayMarch(dynamics, stepper)
 
 
-def march(way, carry, count, watch=lambda step, state, seen: seen, seen=()):
+def march(way, carry, count, watch=unwatched, seen=()):
     """`count` steps of a march `way`; any number of them, static or not.
 
     Args:
@@ -35,24 +35,14 @@ def march(way, carry, count, watch=lambda step, state, seen: seen, seen=()):
         (carry, seen).
     """
 
-    def body(length, start):
-        def run(k, both):
-            carry, seen = both
-            box = [seen]
-            first = start + k * length
-
-            def look(step, state):
-                box[0] = watch(first + step, state, box[0])
-
-            dtype = way.state(carry).eta.dtype
-            return way.steps(carry, first.astype(dtype), length, look), box[0]
-
-        return run
+    def some(start, length):
+        return lambda k, both: way.steps(both[0], start + k * length, length, watch, both[1])
 
     count = jnp.asarray(count, jnp.int32)
-    done = count // way.period * way.period if way.period > 1 else count
-    both = jax.lax.fori_loop(0, count // way.period, body(way.period, jnp.int32(0)), (carry, seen))
-    return both if way.period == 1 else jax.lax.fori_loop(0, count - done, body(1, done), both)
+    whole = count // way.period
+    both = jax.lax.fori_loop(0, whole, some(jnp.int32(0), way.period), (carry, seen))
+    rest = whole * way.period
+    return both if way.period == 1 else jax.lax.fori_loop(0, count - rest, some(rest, 1), both)
 
 
 def integrate(dynamics, stepper, state, steps, history=None):
@@ -88,13 +78,9 @@ def integrate(dynamics, stepper, state, steps, history=None):
 def _on_arrays(dynamics, stepper, state, history, steps):
     """The same under lax.scan, which JAX can differentiate."""
     way = ArrayMarch(dynamics, stepper)
-
-    def body(carry, first):
-        return way.steps(carry, first, way.period, lambda step, state: None), None
-
     groups, rest = divmod(steps, way.period)
-    starts = jnp.arange(groups, dtype=state.eta.dtype) * way.period
-    carry, _ = jax.lax.scan(body, (state, history), starts)
+    starts = jnp.arange(groups, dtype=jnp.int32) * way.period
+    carry, _ = jax.lax.scan(lambda carry, first: way.steps(carry, first, way.period), (state, history), starts)
     for step in range(steps - rest, steps):
-        carry = way.steps(carry, jnp.asarray(step, state.eta.dtype), 1, lambda step, state: None)
+        carry, _ = way.steps(carry, jnp.int32(step), 1)
     return carry

@@ -4,6 +4,7 @@ A chunk ends at the next step at which something is due (output, a forcing recor
 Whatever ranks must agree on (a signal, a blow-up, how long the next chunk is) is settled between chunks in one
 reduction on the host; within a chunk no rank leaves early.
 """
+import contextlib
 import dataclasses
 import time as clock
 from typing import Any
@@ -14,11 +15,12 @@ import numpy as np
 
 from . import stability
 from .compilation import jit
-from .errors import BlowUp, ConfigError, Interrupted
+from .errors import BlowUp, ConfigError, Interrupted, TileError
 from .integration import march, march_of
+from .members import per_member
 from .monitors import Gauges, Health, Maxima
 from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
-from .pytrees import pytree, replace
+from .pytrees import pytree
 from .signals import SignalWatch
 
 __all__ = ["Simulation"]
@@ -41,7 +43,7 @@ class Carry:
 @jit(donate_argnums=(2,))
 def advance(dynamics, stepper, carry, monitors, first, count):
     """`count` steps from step number `first` on, on every tile. One program for every count."""
-    return dynamics.communicator.spmd(_advance)(dynamics, stepper, carry, monitors, first, count)
+    return dynamics.communicator.spmd(per_member(_advance, at=1))(dynamics, stepper, carry, monitors, first, count)
 
 
 def _advance(dynamics, stepper, carry, monitors, first, count):
@@ -67,23 +69,46 @@ def _advance(dynamics, stepper, carry, monitors, first, count):
     return Carry(state, way.history(marched), *seen, illness)
 
 
+def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
+    """The number of stages per exchange, of `stages`, that makes `steps` steps in the least time, measured on all ranks."""
+    model, seconds = simulation.model, {}
+    monitors = (None, None, Health.of(model, simulation.dt))
+    for count in stages if model.communicator.size > 1 else stages[:1]:
+        with contextlib.suppress(TileError):  # tiles are too thin for that
+            dynamics = model.dynamics(simulation.halo, simulation.step, simulation.dt, count)
+            for _ in range(3):  # the first one compiles
+                carry = simulation._carry(monitors)
+                model.communicator.barrier()
+                begin = clock.perf_counter()
+                arguments = jnp.int32(simulation.step), jnp.int32(steps)
+                jax.block_until_ready(advance(dynamics, simulation.stepper, carry, monitors, *arguments))
+                took = model.communicator.host_maximum(clock.perf_counter() - begin)
+                seconds[count] = min(took, seconds.get(count, took))
+    return min(seconds, key=seconds.get)
+
+
 class Simulation:
     """A model, a state and a stepper, and what to write while they run.
 
     Args:
-        model: a ShallowWater.
-        state: a State of this rank's tile, from `model.at_rest()` or `model.state(...)`.
+        model: a ShallowWater, or an Ensemble of them.
+        state: a State of this rank's tile, from `model.at_rest()` or `model.state(...)`; of an Ensemble its `state`.
         stepper: a TimeStepper.
         start: the date and time of step 0 (a datetime, UTC), or None.
         config: the experiment as text, kept in every file.
         title: of the run, kept in every file and shown in figures.
         overwrite: whether files of an earlier run may be replaced.
+        stages_per_exchange: how many stages of the stepper one exchange of halos shall do for, by a halo so many times as
+            wide, computed again on every tile that sees it; "auto" measures which number is fastest here.
 
     Raises:
         ConfigError: if the time step is over the model's limit, naming the limit and where it is set.
     """
 
-    def __init__(self, model, state, stepper, start=None, config="", title="Shallow-water model output", overwrite=True):
+    def __init__(
+        self, model, state, stepper, start=None, config="", title="Shallow-water model output", overwrite=True,
+        stages_per_exchange=1,
+    ):  # fmt: skip
         stepper.check()
         self.model, self.start, self.config, self.overwrite = model, start, config, overwrite
         self.title, self.dt = title, float(stepper.dt)
@@ -99,6 +124,7 @@ class Simulation:
         self._maxima_carry = None
         self.resumed_at = self.resumed_step = None
         self._check_time_step()
+        self.stages = fastest(self) if stages_per_exchange == "auto" else stages_per_exchange
 
     @property
     def time(self):
@@ -209,7 +235,7 @@ class Simulation:
         report(self.step, last, self.time, 0.0)
         while self.step < last:
             count = min(self._until_next(last, run), pace.steps)
-            dynamics = self.model.dynamics(self.halo, self.step, self.dt)
+            dynamics = self.model.dynamics(self.halo, self.step, self.dt, self.stages)
             carry = advance(dynamics, self.stepper, carry, monitors, jnp.int32(self.step), jnp.int32(count))
             jax.block_until_ready(carry)
             self.step += count
@@ -225,10 +251,15 @@ class Simulation:
     def _carry(self, monitors):
         maxima, gauges, health = monitors
         place = self.communicator.place
-        series = None if gauges is None else place(lambda rank: gauges.start(LONGEST_CHUNK, self.model.dtype))
+
+        def started(arrays):
+            members = self.model.members
+            return arrays if members is None else jax.tree.map(lambda x: jnp.stack([x] * members), arrays)
+
+        series = None if gauges is None else place(lambda rank: started(gauges.start(LONGEST_CHUNK, self.model.dtype)))
         # The loop's buffers are donated: hand it copies of what the caller holds.
         copies = jax.tree.map(jnp.copy, (self.state, self.history, self._maxima_carry))
-        return Carry(*copies, series, place(lambda rank: health.start()))
+        return Carry(*copies, series, place(lambda rank: started(health.start())))
 
     def _until_next(self, last, run):
         events = [last, run.next_step(self), self.model.next_record(self.step, self.dt)]
@@ -249,27 +280,22 @@ class Simulation:
 
     def _check_health(self, health, run):
         """Raise BlowUp, with the place, on every rank alike if any rank's tile is unwell."""
-        ill = {}
+        ill = []
         for rank, found in self.communicator.tiles(health).items():
-            step, *what = (np.asarray(x).item() for x in found)
-            if step >= 0:
-                ill[rank] = step, what
-        earliest = -self.communicator.host_maximum(-float(min((step for step, _ in ill.values()), default=np.inf)))
-        if not np.isfinite(earliest):
+            box = self.model.decomposition.box(rank)
+            for member, (step, place, thickness, courant) in enumerate(zip(*(np.ravel(x).tolist() for x in found))):
+                row, column = divmod(place, box.shape[1])
+                ill += [(step, member, box.j0 + row, box.i0 + column, thickness, courant)] if step >= 0 else []
+        if not self.communicator.agree(bool(ill)):
             return
-        first = {rank: what for rank, (step, what) in ill.items() if step == earliest}
-        everyone = {}
-        for found in self.communicator.host_gather(first):
-            everyone.update(found)
-        rank = min(everyone)
-        raise BlowUp(_diagnosis(rank, *everyone[rank], earliest, self, run))
+        everyone = sum(self.communicator.host_gather(ill), [])
+        raise BlowUp(_diagnosis(*min(everyone, key=lambda found: found[:4]), self, run))
 
 
-def _diagnosis(rank, place, thickness, courant, step, simulation, run):
-    box, grid = simulation.model.decomposition.box(rank), simulation.model.grid
-    row, column = divmod(place, box.shape[1])
-    x, y = grid.x_centres[box.i0 + column], grid.y_centres[box.j0 + row]
-    when = f"stopped at step {step:.0f} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}) "
+def _diagnosis(step, member, row, column, thickness, courant, simulation, run):
+    x, y = simulation.model.grid.x_centres[column], simulation.model.grid.y_centres[row]
+    whose = "" if simulation.model.members is None else f" of {simulation.model.name(member)}"
+    when = f"stopped at step {step} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}){whose} "
     if not (np.isfinite(thickness) and np.isfinite(courant)):
         what, remedy = "the elevation is not finite", "use a shorter time step, or more viscosity or drag"
     elif courant > 1.0:

@@ -87,7 +87,8 @@ def _cells_inside(field, side):
     axis = field.data.ndim - (1 if side in (WEST, EAST) else 2)
     n, width = field.data.shape[axis], field.halo[side]
     at = width if side in (WEST, SOUTH) else n - width - 1
-    return Field(lax.slice_in_dim(field.data, at, at + 1, axis=axis), field.position, (0, 0, 0, 0))
+    halo = (0, 0, *field.halo[2:]) if side in (WEST, EAST) else (*field.halo[:2], 0, 0)
+    return Field(lax.slice_in_dim(field.data, at, at + 1, axis=axis), field.position, halo)
 
 
 def _beyond(normal, out, side, is_open):

@@ -22,7 +22,7 @@ from ..geometry import Geometry, TileGeometry, safe_inverse
 from ..operators import difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..parallel.halo import beyond_open_sides, exchange
 from ..pytrees import pytree, replace, static
-from .terms import Window, value_at
+from .terms import Window, as_field, value_at
 from .transport import divergence, kinetic_energy, transports
 
 __all__ = ["State", "Dynamics", "Equations", "Flow", "ArrayEngine", "like"]
@@ -95,7 +95,8 @@ class Dynamics:
 
     def prepare(self):
         """Fill the halos of everything that does not change during a run; collective."""
-        ghosts = Exchange(self.tile, self.communicator)
+        reach = self.reach or self.tile.halo
+        ghosts = Exchange(self.tile, self.communicator, wide=self.tile.halo > reach)
         geometry = Geometry.derive(self.tile, self.slip, self.communicator)
         return Equations(
             geometry=geometry,
@@ -107,18 +108,25 @@ class Dynamics:
             momentum=self.momentum,
             linear=self.linear,
             communicator=self.communicator,
-            reach=self.reach or self.tile.halo,
+            reach=reach,
         )
 
 
 class Exchange:
-    """Fills the halos of parameters; outside the domain they continue as at its edge."""
+    """Fills the halos of parameters; outside the domain they continue as at its edge.
 
-    def __init__(self, tile, communicator):
-        self.tile, self.communicator = tile, communicator
+    `wide` says that stages are to be computed in a part of the halo too.
+    """
+
+    def __init__(self, tile, communicator, wide=False):
+        self.tile, self.communicator, self.wide = tile, communicator, wide
         every = tuple(side for side, axis in zip(("west", "east", "south", "north"), "xxyy")
                       if axis not in tile.sides.periodic)  # fmt: skip
         self.sides = replace(tile.sides, open=1.0 - tile.sides.linked, opens=every)
+
+    def pointwise(self, x, position):
+        """A parameter that is needed where it lies, and nowhere beside."""
+        return self.parameter(x, position) if self.wide else as_field(x, position)
 
     def parameter(self, x, position="h"):
         """A number as it is; a tile array at `position` as a Field with halo; a Window with both records so."""
@@ -143,7 +151,8 @@ class ArrayEngine:
             arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, equations.communicator)
             fields = [Field(a, f.position, (tile.halo,) * 4) for a, f in zip(arrays, fields)]
         elif equations.opens:
-            fields = [beyond_open_sides(f, tile.sides) for f in fields]
+            shared = min(min(f.halo) for f in fields)
+            fields = [beyond_open_sides(f.crop((shared,) * 4), tile.sides) for f in fields]
         u, v, eta, *more = fields
         return [*equations.opened(u, v, more[0] if more else eta, step), eta, *more]
 

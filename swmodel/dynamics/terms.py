@@ -22,9 +22,10 @@ __all__ = ["Term", "Series", "Window", "as_field", "tile_array"]
 class Series:
     """Records `values` (n, ...) at `times` [s], linear in between, held at the ends or repeated every `cycle` [s].
 
-    With `place` (a communicator's) the values are {rank: its tile's records}. They stay on the host; `window` hands the compiled program two records at a time. Times are rounded to whole steps, so
-    that runs of steps end on records. Of records within one step the last one counts, so that sums of their differences
-    keep all; the very first is kept too, and what follows it within its step is reached one step later.
+    With `place` (a communicator's) the values are {rank: its tile's records}. They stay on the host; `window` hands the
+    compiled program two records at a time. Times are rounded to whole steps, so that runs of steps end on records. Of
+    records within one step the last one counts, so that sums of their differences keep all; the very first is kept too,
+    and what follows it within its step is reached one step later.
     """
 
     times: np.ndarray
@@ -138,7 +139,7 @@ class Term(abc.ABC):
     def prepare(self, exchange):
         """This term as the compiled program uses it: tile arrays become Fields, with halo where it needs one."""
         return replace(
-            self, **{name: as_field(getattr(self, name), position) for name, position in self.positions.items()}
+            self, **{name: exchange.pointwise(getattr(self, name), position) for name, position in self.positions.items()}
         )
 
     def rates(self, site):

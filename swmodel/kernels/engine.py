@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from ..dynamics.shallow_water import State
 from ..fields import Field
 from ..geometry import Geometry
-from ..marching import one_step
+from ..marching import one_step, unwatched
 from ..parallel.halo import beyond_open_sides, refresh, without_padding
 from ..pytrees import replace
 from .expressions import Expression, Source, lift, stored
@@ -44,7 +44,7 @@ class FusedEngine:
             engine = FusedEngine(dynamics, stepper)
             state = State(*(jnp.zeros(dynamics.tile.shape, dynamics.depth.dtype) for _ in range(3)))
             carry = engine.start(state, stepper.history(state))
-            return engine.steps(carry, jnp.zeros((), dynamics.depth.dtype), 1, lambda step, state: None)
+            return engine.steps(carry, 0, 1)[0]
 
         try:
             jax.eval_shape(one, dynamics, stepper)
@@ -84,17 +84,18 @@ class FusedEngine:
         self._refresh([e.plain for s in _states((state, history)) for e in _fields(s)])
         return self._arrays(state, history)
 
-    def steps(self, carry, first, count, watch):
-        """`count` steps from number `first` on; `watch(step, state)` sees the state after each."""
+    def steps(self, carry, first, count, watch=unwatched, seen=()):
+        """`count` steps from number `first` on, and what `watch(step, state, seen)` made of the state after each."""
         state, history = self._sources(*carry)
-        if self.group > 1:
-            self._refresh([e.plain for s in _states((state, history)) for e in _fields(s)])
-        for step in range(count):
-            old = [e.plain.array for s in _states((state, history)) for e in _fields(s)]
-            state, history = one_step(self.equations, self.stepper, state, history, first + step)
+        for k in range(count):
+            old = [e.plain for s in _states((state, history)) for e in _fields(s)]
+            if self.group > 1 and k % self.group == 0:
+                self._refresh(old)
+            number = jnp.asarray(first + k, state.eta.dtype)
+            state, history = one_step(self.equations, self.stepper, state, history, number)
             state, history = self.settle((state, history), old)
-            watch(step, self.state((state.map(lambda e: e.plain.array), None)))
-        return self._arrays(state, history)
+            seen = watch(first + k, self.state(self._arrays(state, None)), seen)
+        return self._arrays(state, history), seen
 
     def state(self, carry):
         """The State of the tile's own cells. Open faces of it hold nothing: their velocity follows from the elevation."""
@@ -138,7 +139,7 @@ class FusedEngine:
         mixed = [f for f in (u, v, seen) if f.plain is None]
         settled = iter(self.settle(mixed)) if mixed else None
         u, v, seen = (next(settled) if f.plain is None else f for f in (u, v, seen))
-        if not short:
+        if self.group > 1 or not short:  # what was computed in ghosts beyond open sides is not what belongs there
             for f in (u, v, seen):
                 f.plain.array = beyond_open_sides(self._field(f), self.sides).data
         for f, opened in zip((u, v), self.arrays.opened(*map(self._field, (u, v, seen)), step)):
@@ -146,11 +147,11 @@ class FusedEngine:
         return [u, v, eta, *more] if more else [u, v, seen]
 
     def settle(self, tree, over=()):
-        """What was computed, in arrays, by one loop; `over` holds arrays that may be overwritten unless `tree` has them."""
+        """What was computed, in arrays, by one loop; `over` holds Sources that may be overwritten unless `tree` has them."""
         leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Expression))
         new = [x for x in leaves if isinstance(x, Expression) and x.plain is None]
-        held = {id(x.plain.array) for x in leaves if isinstance(x, Expression) and x.plain is not None}
-        free = [a for a in over if id(a) not in held]
+        held = {id(x.plain) for x in leaves if isinstance(x, Expression) and x.plain is not None}
+        free = [source.array for source in over if id(source) not in held]
         free += [None] * (len(new) - len(free))
         arrays, margin = run(new, self.tile.shape, self.ghosts, free[: len(new)]) if new else ([], 0)
         made = {id(x): self._stored(a, x.position, margin) for x, a in zip(new, arrays)}

@@ -73,13 +73,23 @@ def _compiled(text, options, version=""):
     key = "\0".join([text, *options, version, _compiler_version(), _processor()])
     path = _cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.so"
     if not path.exists():
-        with path.with_suffix(".lock").open("w") as lock:  # ranks of a host want the same at the same time
-            with contextlib.suppress(OSError):  # some network file systems have no locks: then each compiles it
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with _lock(path):
             if not path.exists():
                 _compile(text, options, path)
-        path.with_suffix(".lock").unlink(missing_ok=True)
     return path
+
+
+@contextlib.contextmanager
+def _lock(path):
+    """Ranks of a host want the same loop at the same time; where the file system has no locks, each compiles it."""
+    name = path.with_suffix(".lock")
+    try:
+        with name.open("w") as lock:
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    finally:
+        name.unlink(missing_ok=True)
 
 
 def _compile(text, options, path):

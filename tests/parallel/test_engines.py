@@ -1,0 +1,41 @@
+"""Fused loops and wide halos give what arrays and one exchange a stage give, on any number of ranks."""
+import jax
+import numpy as np
+import pytest
+
+from swmodel.pytrees import replace
+
+from . import cases
+
+STEPS = 23  # no multiple of any number of steps that is made at once
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """The State after STEPS steps on arrays on one rank, by case."""
+    made = {}
+
+    def of(case):
+        if case not in made:
+            model, stepper = cases.alone(case)
+            dynamics = replace(model.dynamics(model.halo(stepper), 0, stepper.dt), engine="arrays")
+            made[case] = cases.run(dynamics, stepper, cases.start(model), STEPS)[0]
+        return made[case]
+
+    return of
+
+
+def difference(model, dynamics, stepper, whole):
+    state, _ = cases.run(dynamics, stepper, cases.start(model), STEPS)
+    sizes = [np.abs(np.asarray(x)).max() for x in jax.tree.leaves(whole)]
+    pairs = zip(jax.tree.leaves(state), jax.tree.leaves(whole), sizes)
+    return max(np.abs(np.asarray(tile) - np.asarray(x)[model.tile.slices]).max() / size for tile, x, size in pairs)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("engine", ["fused", "arrays"])
+@pytest.mark.parametrize("case", cases.CASES)
+def test_every_engine_and_halo_gives_the_same(case, engine, stages, expected):
+    model, stepper = cases.together(case, cases.LAYOUTS[-1])
+    dynamics = replace(model.dynamics(model.halo(stepper), 0, stepper.dt, stages), engine=engine)
+    assert difference(model, dynamics, stepper, expected(case)) < 1e-12

@@ -1,0 +1,212 @@
+"""Fused loops: what they are made of, that they copy nothing, and what happens where they cannot be had."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import kernels
+from swmodel.compilation import jit
+from swmodel.fields import Field, HaloError
+from swmodel.kernels import library
+from swmodel.kernels.expressions import Source, lift, stored
+from swmodel.kernels.program import Unsupported, trace_program
+from swmodel.kernels.source import c_source
+from swmodel.kernels.stencil import run
+from swmodel.operators import difference_x, mean_xy, mean_y
+from swmodel.pytrees import replace
+from swmodel.simulation import Health, Simulation, advance
+
+pytestmark = pytest.mark.skipif(not kernels.usable(), reason="no C++ compiler here")
+
+NY, NX = 9, 14
+
+
+def field(seed=0, halo=2, position="h", dtype=np.float64):
+    data = np.random.default_rng(seed).standard_normal((NY + 2 * halo, NX + 2 * halo))
+    return Field(jnp.asarray(data, dtype), position, (halo,) * 4)
+
+
+def fused(make, *fields, ghosts=2):
+    (array,), margin = jax.jit(lambda *f: run([make(*map(lift, f))], (NY, NX), ghosts))(*fields)
+    return np.array(array), int(margin)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f: f * 2.0 - 1.0 / (3.0 + f * f),
+        lambda f: mean_y(difference_x(f)),
+        lambda f: mean_xy(mean_xy(f)),
+        lambda f: f.map(jnp.cbrt) + f.map(jnp.abs).map(jnp.sqrt),
+        lambda f: f.map(lambda x: jnp.where(x > 0.3, jnp.maximum(x, 0.5), -x**3)),
+        lambda f: f.map(lambda x: jnp.exp(-x * x) + jnp.tanh(x)),
+        lambda f: f.map(lambda x: (x > 0).astype(x.dtype)) * f,
+    ],
+)
+def test_a_fused_loop_is_what_the_operators_say(make):
+    f = field()
+    array, margin = fused(make, f)
+    expected = np.asarray(make(f).crop((margin,) * 4).data)
+    cut = slice(2 - margin, array.shape[0] - 2 + margin), slice(2 - margin, array.shape[1] - 2 + margin)
+    np.testing.assert_allclose(array[cut], expected, rtol=4e-15, atol=1e-15)
+    array[cut] = 0.0
+    assert not array.any()  # where nothing is known there are zeros
+
+
+def test_single_precision_stays_single():
+    f = field(dtype=np.float32)
+    array, _ = fused(lambda f: 0.1 * f, f)
+    assert array.dtype == np.float32
+    np.testing.assert_array_equal(array[2:-2, 2:-2], np.asarray((0.1 * f).interior))
+
+
+def test_masks_in_bytes_and_columns_along_x():
+    rows = Field(jnp.arange(NY + 2.0)[:, None], "h", (1 << 20, 1 << 20, 1, 1))
+    bytes_ = Field((field(1).data > 0).astype(np.uint8), "h", (2,) * 4)
+    (array,), _ = run([lift(bytes_, np.float64) * lift(rows)], (NY, NX), 1)
+    np.testing.assert_array_equal(array[1:-1, 1:-1], np.asarray(bytes_.interior) * np.arange(1.0, NY + 1)[:, None])
+
+
+def test_a_result_may_overwrite_what_its_neighbours_read():
+    """Many chunks, each in place, with a stencil that reaches up and down."""
+    rows, columns = 900, 200
+    f = Field(jnp.asarray(np.random.default_rng(3).standard_normal((rows + 4, columns + 4))), "h", (2,) * 4)
+
+    def smoothed(f):
+        return 0.5 * f + 0.5 * mean_xy(mean_xy(f))
+
+    def in_place(data):
+        source = Source(data, (2, 2), (2,) * 4, data.dtype, prognostic=True)
+        (array,), _ = run([smoothed(stored(source, "h"))], (rows, columns), 2, [data])
+        return array
+
+    compiled = jax.jit(in_place, donate_argnums=0).lower(f.data).compile()
+    assert "copy" not in compiled.as_text().split("ENTRY")[1]
+    expected = np.asarray(smoothed(f).interior)
+    np.testing.assert_allclose(compiled(f.data)[2:-2, 2:-2], expected, rtol=1e-14, atol=1e-15)
+
+
+def test_members_go_through_one_loop():
+    many = jnp.stack([field(seed).data for seed in range(3)])
+    scale = jnp.array([1.0, 2.0, 3.0])
+
+    def one(data, scale):
+        (array,), _ = run([scale * mean_xy(lift(Field(data, "h", (2,) * 4)))], (NY, NX), 2)
+        return array
+
+    together = jax.jit(jax.vmap(one))(many, scale)
+    for k in range(3):
+        np.testing.assert_array_equal(together[k], one(many[k], scale[k]))
+
+
+def test_a_stencil_that_reaches_too_far_is_an_error():
+    with pytest.raises(HaloError, match="beyond the halo"):
+        fused(lambda f: mean_xy(mean_xy(mean_xy(f))), field(halo=0), ghosts=0)
+
+
+def test_the_same_operation_is_written_once():
+    f = lift(field())
+    program, _, _ = trace_program([mean_xy(f) + mean_xy(f), mean_xy(f)])
+    loads = [op for op in program.operations if op.name == "load"]
+    assert len(loads) == 4 and sum(op.name == "add" for op in program.operations) == 4
+
+
+def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):
+    f = lift(field())
+    with pytest.raises(Unsupported, match="erf"):
+        c_source(trace_program([f.map(jax.scipy.special.erf)])[0], (["float64"], ["float64"]))
+
+    class Odd(sw.LinearDrag):
+        def __call__(self, flow, step):
+            return flow.u.map(jax.scipy.special.erf) * -self.rate, -self.rate * flow.v
+
+    jax.tree_util.register_dataclass(Odd, ["rate"], [])
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
+    model = sw.ShallowWater(grid, 100.0, dissipation=Odd(1e-4), engine="fused")
+    state = model.state(u=lambda x, y: np.sin(x / 1e3))
+    final, _ = jit(sw.integrate, static_argnums=3)(model.dynamics(1), sw.AB2(1.0), state, 3)
+    assert np.isfinite(final.u).all() and float(jnp.abs(final.u).max()) > 0
+
+
+def test_without_a_compiler_arrays_are_taken_and_asking_for_loops_is_an_error(monkeypatch):
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
+    monkeypatch.setattr("swmodel.model.usable", lambda: False)
+    assert sw.ShallowWater(grid, 100.0).engine == "arrays"
+    with pytest.raises(ValueError, match="every rank needs a C\\+\\+ compiler"):
+        sw.ShallowWater(grid, 100.0, engine="fused")
+    with pytest.raises(ValueError, match="'auto', 'fused' or 'arrays'"):
+        sw.ShallowWater(grid, 100.0, engine="fast")
+
+
+def test_a_compiler_that_refuses_is_quoted(monkeypatch, tmp_path):
+    monkeypatch.setattr(library, "_cache_folder", lambda: tmp_path)
+    with pytest.raises(library.CompileError, match="could not compile a fused loop .*error.*engine = 'arrays'"):
+        library._compiled("this is not C++;", library.LOOP_OPTIONS)
+    assert not list(tmp_path.iterdir())
+
+
+# -- the step ---------------------------------------------------------------------------------------------------------
+
+
+def basin(cells=64, **options):
+    grid = sw.CartesianGrid(cells, cells, (0.0, 5e3 * cells), (0.0, 5e3 * cells))
+    depth = lambda x, y: np.where((x - 1e5) ** 2 + (y - 8e4) ** 2 < 4e8, 0.0, 3000.0 + 500.0 * np.sin(x / 5e4))  # noqa: E731
+    model = sw.ShallowWater(
+        grid, depth, coriolis=sw.BetaPlane(1e-4, 2e-11), dissipation=sw.Laplacian(100.0), **options
+    )
+    return model, model.state(u=0.1, eta=lambda x, y: np.exp(-((x - 1e5) ** 2 + (y - 2e5) ** 2) / 1e9))
+
+
+@pytest.mark.parametrize("kind", [sw.AB2, sw.AB3, sw.SSPRK3, sw.RK4, sw.ForwardBackward])
+def test_every_stepper_gives_what_it_gives_on_arrays(kind):
+    model, state = basin(32)
+    dynamics, stepper = model.dynamics(model.halo(kind(5.0))), kind(5.0)
+    run = jit(sw.integrate, static_argnums=3)
+    ours = run(replace(dynamics, engine="fused"), stepper, state, 14)
+    arrays = run(replace(dynamics, engine="arrays"), stepper, state, 14)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(arrays)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+
+
+def test_derivatives_are_those_of_arrays_in_both_modes():
+    model, state = basin(16)
+    stepper = sw.AB2(5.0)
+    seed = jax.tree.map(lambda x: jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape), state)
+
+    def products(engine):
+        dynamics = replace(model.dynamics(model.halo(stepper)), engine=engine)
+
+        def cost(state):
+            final, _ = sw.integrate(dynamics, stepper, state, 3)
+            return jnp.sum(final.eta**2) + jnp.sum(final.u * final.v)
+
+        return jit(lambda s, t: (jax.grad(cost)(s), jax.jvp(cost, (s,), (t,))))(state, seed)
+
+    for a, b in zip(jax.tree.leaves(products("fused")), jax.tree.leaves(products("arrays"))):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * float(jnp.abs(b).max()))
+
+
+def advance_of(cells, kind=sw.AB2):
+    """The compiled program of a run's chunks, without its inputs' lifetime outside."""
+    model, state = basin(cells, dtype="float32")
+    simulation = Simulation(model, state, kind(4.0))
+    monitors = (None, None, Health.of(model, 4.0))
+    dynamics = model.dynamics(simulation.halo)
+    arguments = dynamics, simulation.stepper, simulation._carry(monitors), monitors, jnp.int32(0), jnp.int32(8)
+    return advance.lower(*arguments).compile()
+
+
+def test_a_run_needs_at_most_16_arrays_of_the_tile_its_inputs_included():
+    cells = 256
+    memory = advance_of(cells).memory_analysis()
+    alive = memory.argument_size_in_bytes + memory.temp_size_in_bytes
+    alive += memory.output_size_in_bytes - memory.alias_size_in_bytes
+    assert alive / (4 * cells**2) < 16.0
+
+
+def test_the_loop_over_steps_copies_no_array():
+    text = advance_of(64).as_text()
+    bodies = [part for part in text.split("\n\n") if "swmodel_fused_loop" in part]
+    assert len(bodies) == 1
+    assert not [line for line in bodies[0].splitlines() if " copy(" in line and "f32[6" in line]
