@@ -21,6 +21,7 @@ _HOMES = {
     "dynamics.forcing": ("WindStress",),
     "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),
     "dynamics.shallow_water": ("State",),
+    "ensemble": ("Ensemble",),
     "grid": ("CartesianGrid", "SphericalGrid"),
     "integration": ("integrate",),
     "model": ("BottomMotion", "FreeSlip", "NoSlip", "ShallowWater"),

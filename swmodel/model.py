@@ -112,6 +112,8 @@ class ShallowWater:
         TileError: if the grid cannot be cut for this number of ranks.
     """
 
+    members = None  # an Ensemble has some
+
     def __init__(
         self, grid, depth, *, gravity=9.81, coriolis=None, momentum=EnergyConserving(), forcing=(), dissipation=(),
         boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None, engine="auto",
@@ -209,6 +211,10 @@ class ShallowWater:
             opens=tuple(condition.window(step, dt, self.dtype) for condition in self.opens),
             uplift=None if self.uplift is None else self.uplift.window(step, dt, self.dtype),
         )
+
+    def hold(self, halo, arrays):
+        """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo: other models have them too."""
+        self._made[halo] = jax.tree.map(lambda x: arrays.get(id(x), x), self._made[halo])
 
     def _dynamics(self, halo):
         depth = np.where(self.wet, self.depth, 0.0)

@@ -99,8 +99,12 @@ def limits(model, stepper, state=None):
         state: a State of this tile, for advection and quadratic drag; at rest they set no limit.
 
     Returns:
-        list of Limit.
+        list of Limit; of an Ensemble those of the member whose are the tightest.
     """
+    if model.members:
+        each = [(name, limits(one, stepper, its)) for name, one, its in model.each(state)]
+        name, found = min(each, key=lambda named: largest_time_step(named[1]) if named[1] else np.inf)
+        return [dataclasses.replace(limit, name=f"{limit.name} in {name}") for limit in found]
     sites = [_Site(model, rank, *tile) for rank, tile in model.communicator.tiles((state, model.terms)).items()]
     kind, epsilon = type(stepper), float(getattr(stepper, "epsilon", 0.0))
     interval = functools.partial(stable_interval, kind, epsilon)

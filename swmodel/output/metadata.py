@@ -20,7 +20,7 @@ from ..fields import VARIABLES
 from ..version import VERSION, git_commit
 
 __all__ = ["DIMENSIONS", "continued_attributes", "define_field", "define_gauges", "define_grid", "define_moment",
-           "define_series", "define_time", "define_wet", "describe_grid", "fill_value", "reach_of_water",
+           "define_members", "define_series", "define_time", "define_wet", "describe_grid", "fill_value", "reach_of_water",
            "run_attributes", "shape", "variable_of"]
 
 CONVENTIONS, SGRID = "CF-1.11", "SGRID-0.3"
@@ -255,14 +255,50 @@ def define_time(dataset, start, dimensions=("time",), chunk=512):
     define(dataset, "time", dimensions, time_attributes(start), dtype="f8", chunks=(chunk,) if dimensions else None)
 
 
-def define_field(dataset, row, grid, dtype, *, time=False, compression=1, **attributes):
+def define_members(dataset, members):
+    """The members of an ensemble, and what tells them apart; `members` is {name: values}, or None for no ensemble.
+
+    Values are of one length; an entry without a name counts them.
+    """
+    if members is None:
+        return
+    count = len(next(iter(members.values())))
+    dataset.createDimension("member", count)
+    told = {"long_name": "member of the ensemble", "standard_name": "realization", "units": "1"}
+    define(dataset, "member", ("member",), told, np.arange(count, dtype=np.int32))
+    for name, values in members.items():
+        if name:
+            values = np.array(values)
+            values = values.astype(float) if values.dtype.kind in "iuf" else values.astype(str).astype(object)
+            kind = str if values.dtype == object else values.dtype
+            define(dataset, member_name(name), ("member",), {"long_name": name}, values, dtype=kind, fill=None)
+
+
+def member_name(name):
+    """What a variable is called that holds the members' values of a key such as "dissipation.0.viscosity"."""
+    return re.sub(r"\W+", "_", name).strip("_")
+
+
+def of_members(members):
+    """(dimension names, sizes, attributes) that variables of an ensemble have more."""
+    if members is None:
+        return (), (), {}
+    named = " ".join(member_name(name) for name in members if name)
+    return ("member",), (len(next(iter(members.values()))),), {"coordinates": named} if named else {}
+
+
+def define_field(dataset, row, grid, dtype, *, time=False, members=None, compression=1, **attributes):
     """A field of the variable table, by record if `time`, in chunks of whole slices or bands of rows."""
     dtype, size = np.dtype(dtype), shape(grid, row.position)
     bands = math.ceil(size[0] * size[1] * dtype.itemsize / LARGEST_CHUNK)
     chunks = math.ceil(size[0] / bands), size[1]
+    dimensions, _, more = of_members(members)
+    words = [a["coordinates"] for a in (attributes, more) if "coordinates" in a]
+    attributes |= {"coordinates": " ".join(words)} if words else {}
     return define(
-        dataset, row.name, ("time",) * time + DIMENSIONS[row.position], variable_attributes(row, grid) | attributes,
-        dtype=dtype, chunks=(1,) * time + chunks, fill=fill_value(dtype), compression=compression,
+        dataset, row.name, ("time",) * time + dimensions + DIMENSIONS[row.position],
+        variable_attributes(row, grid) | attributes, dtype=dtype, chunks=(1,) * (time + len(dimensions)) + chunks,
+        fill=fill_value(dtype), compression=compression,
     )  # fmt: skip
 
 
@@ -297,11 +333,15 @@ def define_gauges(dataset, grid, gauges, depth):
         define(dataset, "depth", ("gauge",), attributes | places(grid), np.asarray(depth, float))
 
 
-def define_series(dataset, grid, row, dtype, chunk):
+def define_series(dataset, grid, row, dtype, chunk, members=None):
     """A variable of the table at gauges, along time."""
+    dimensions, _, more = of_members(members)
     attributes = at_point(row, grid) | places(grid)
-    sizes = min(len(dataset.dimensions["gauge"]), 64), chunk
-    define(dataset, row.name, ("gauge", "time"), attributes, dtype=dtype, chunks=sizes, fill=fill_value(dtype))
+    attributes["coordinates"] = " ".join([attributes["coordinates"], *more.values()])
+    sizes = (1,) * len(dimensions) + (min(len(dataset.dimensions["gauge"]), 64), chunk)
+    define(
+        dataset, row.name, (*dimensions, "gauge", "time"), attributes, dtype=dtype, chunks=sizes, fill=fill_value(dtype)
+    )
 
 
 def places(grid):

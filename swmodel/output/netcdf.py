@@ -32,7 +32,9 @@ class FieldFile:
         variables: names from fields.VARIABLES.
         start: date and time of 0 s (a datetime, UTC), or None.
         attributes: global attributes.
-        static: fields that do not change, {name: (ny, nx)}: "wet" (1 in water) says where the land is; "depth" [m].
+        static: fields that do not change, {name: (ny, nx)}: "wet" (1 in water) says where the land is; "depth" [m], of
+            each member (members, ny, nx) if it differs.
+        members: of an ensemble, {name: values}, one value a member; then fields are (members, ny, nx).
         dtype: of the variables in the file.
         append: continue an existing file; what it holds after `resume_time` [s] is dropped.
         overwrite: replace an existing file.
@@ -43,20 +45,22 @@ class FieldFile:
         SwmodelError: if another run is writing it.
     """
 
-    def __init__(self, path, grid, variables, *, start=None, attributes=None, static=None, dtype="float32",
-                 append=False, resume_time=None, overwrite=False, compression=1):  # fmt: skip
+    def __init__(self, path, grid, variables, *, start=None, attributes=None, static=None, members=None,
+                 dtype="float32", append=False, resume_time=None, overwrite=False, compression=1):  # fmt: skip
         rows = [metadata.variable_of(name) for name in variables]
         static = {name: array for name, array in (static or {}).items() if name not in variables}
-        self._grid, self._dtype, self._rows = grid, np.dtype(dtype), rows
+        self._grid, self._dtype, self._rows, self._members = grid, np.dtype(dtype), rows, members
         self._dry = {position: _dry(static, grid, position) for position in {row.position for row in rows}}
 
         def define(dataset):
             metadata.define_grid(dataset, grid)
             dataset.createDimension("time", None)
             metadata.define_time(dataset, start)
+            metadata.define_members(dataset, members)
+            kept = {"time": True, "members": members, "compression": compression}
             for row in rows:
-                metadata.define_field(dataset, row, grid, self._dtype, time=True, compression=compression)
-            _define_static(dataset, grid, static)
+                metadata.define_field(dataset, row, grid, self._dtype, **kept)
+            _define_static(dataset, grid, static, members)
 
         attributes = metadata.run_attributes(grid, attributes)
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
@@ -68,7 +72,7 @@ class FieldFile:
         Args:
             seconds: model time since the start [s], after the last record's (if equal to it, that record is replaced).
             fields: {name: global array}, all variables of the file: (ny, nx), and one more face in each direction that
-                is not periodic.
+                is not periodic; of an ensemble the members in front.
 
         Raises:
             SwmodelError: if there is no room for it.
@@ -78,7 +82,8 @@ class FieldFile:
             raise ValueError(f"append: {', '.join(fields)} came for {self.path}, which holds {', '.join(names)}.")
         values = {}
         for row in self._rows:
-            array = _checked(row.name, fields[row.name], metadata.shape(self._grid, row.position))
+            shape = metadata.of_members(self._members)[1] + metadata.shape(self._grid, row.position)
+            array = _checked(row.name, fields[row.name], shape)
             values[row.name] = _filled(array, self._dry[row.position], self._dtype)[None]
         self._records.append(np.array([seconds], float), values)
 
@@ -106,6 +111,7 @@ class GaugeFile:
         start, attributes, append, resume_time, overwrite: as of FieldFile.
         variable: the name in fields.VARIABLES of what is recorded.
         depth: of the sea floor at the gauges [m], (number of gauges,), or None.
+        members: as of FieldFile.
         dtype: of the series in the file.
 
     Raises:
@@ -113,7 +119,8 @@ class GaugeFile:
     """
 
     def __init__(self, path, gauges, grid, *, start=None, attributes=None, append=False, resume_time=None,
-                 overwrite=False, variable="eta", depth=None, dtype="float32"):  # fmt: skip
+                 overwrite=False, variable="eta", depth=None, members=None, dtype="float32"):  # fmt: skip
+        self._members = metadata.of_members(members)[1]
         self._gauges, self._row, self._dtype = dict(gauges), metadata.variable_of(variable), np.dtype(dtype)
 
         def define(dataset):
@@ -121,7 +128,8 @@ class GaugeFile:
             dataset.createDimension("time", None)
             metadata.define_time(dataset, start, chunk=GAUGE_CHUNK)
             metadata.define_gauges(dataset, grid, self._gauges, depth)
-            metadata.define_series(dataset, grid, self._row, self._dtype, GAUGE_CHUNK)
+            metadata.define_members(dataset, members)
+            metadata.define_series(dataset, grid, self._row, self._dtype, GAUGE_CHUNK, members)
 
         attributes = {"title": "Shallow-water model time series", **(attributes or {}), "featureType": "timeSeries"}
         attributes = metadata.run_attributes(grid, attributes, points=True)
@@ -130,9 +138,10 @@ class GaugeFile:
         self._waiting, self._count, self._written_at = [], 0, clock.monotonic()
 
     def append(self, seconds, values):
-        """Take records: `seconds` (n,) [s], increasing, after those before; `values` (n, number of gauges)."""
+        """Take records: `seconds` (n,) [s], increasing, after those before; `values` (..., n, number of gauges)."""
         seconds = np.array(seconds, float, ndmin=1)
-        self._waiting.append((seconds, np.array(_checked(self._row.name, values, (seconds.size, len(self._gauges))))))
+        shape = (*self._members, seconds.size, len(self._gauges))
+        self._waiting.append((seconds, np.array(_checked(self._row.name, values, shape))))
         self._count += seconds.size
         if self._count >= GAUGE_CHUNK or clock.monotonic() - self._written_at > GAUGE_SECONDS:
             self.flush()
@@ -141,9 +150,10 @@ class GaugeFile:
         """Write the records that wait."""
         self._written_at = clock.monotonic()
         if self._waiting:
-            times, values = (np.concatenate(parts) for parts in zip(*self._waiting))
+            times, values = zip(*self._waiting)
+            values = np.swapaxes(np.concatenate(values, axis=-2), -2, -1)
             self._waiting, self._count = [], 0
-            self._records.append(times, {self._row.name: values.T.astype(self._dtype)})
+            self._records.append(np.concatenate(times), {self._row.name: values.astype(self._dtype)})
 
     def close(self):
         """Write the records that wait, close the file and let other runs write it."""
@@ -159,7 +169,7 @@ class GaugeFile:
         self.close()
 
 
-def write_fields(path, grid, fields, *, seconds, start=None, attributes=None, static=None):
+def write_fields(path, grid, fields, *, seconds, start=None, attributes=None, static=None, members=None):
     """Write fields of one moment, or of the run until then; an older file stays until this one is complete.
 
     Args:
@@ -167,7 +177,7 @@ def write_fields(path, grid, fields, *, seconds, start=None, attributes=None, st
         grid: the Grid.
         fields: {name of fields.VARIABLES: global array}, in their own dtype; NaN is missing.
         seconds: model time since the start [s]; maxima and the like are those from 0 to `seconds`.
-        start, attributes, static: as of FieldFile.
+        start, attributes, static, members: as of FieldFile.
 
     Raises:
         SwmodelError: if it cannot be written.
@@ -179,11 +189,13 @@ def write_fields(path, grid, fields, *, seconds, start=None, attributes=None, st
         dataset.setncatts(metadata.run_attributes(grid, attributes))
         metadata.define_grid(dataset, grid)
         metadata.define_moment(dataset, start, seconds, since_start=over_time)
+        metadata.define_members(dataset, members)
         for row in rows:
-            array = _checked(row.name, fields[row.name], metadata.shape(grid, row.position))
-            variable = metadata.define_field(dataset, row, grid, array.dtype, coordinates="time")
+            shape = metadata.of_members(members)[1] + metadata.shape(grid, row.position)
+            array = _checked(row.name, fields[row.name], shape)
+            variable = metadata.define_field(dataset, row, grid, array.dtype, members=members, coordinates="time")
             variable[:] = _filled(array, _dry(static, grid, row.position) | np.isnan(array), array.dtype)
-        _define_static(dataset, grid, static)
+        _define_static(dataset, grid, static, members)
 
 
 class Records:
@@ -336,15 +348,15 @@ def _along_time(variable, begin, end):
     return tuple(slice(begin, end) if dimension == "time" else slice(None) for dimension in variable.dimensions)
 
 
-def _define_static(dataset, grid, static):
-    """The land mask, and fields of the table that do not change."""
+def _define_static(dataset, grid, static, members=None):
+    """The land mask, and fields of the table that do not change; those of an ensemble are of each member, or of all."""
     for name, array in static.items():
         if name == "wet":
             metadata.define_wet(dataset, _checked(name, array, grid.shape))
             continue
-        row = metadata.variable_of(name)
-        array = _checked(name, array, metadata.shape(grid, row.position))
-        variable = metadata.define_field(dataset, row, grid, array.dtype)
+        row, each = metadata.variable_of(name), members if np.ndim(array) > 2 else None
+        array = _checked(name, array, metadata.of_members(each)[1] + metadata.shape(grid, row.position))
+        variable = metadata.define_field(dataset, row, grid, array.dtype, members=each)
         variable[:] = _filled(array, _dry(static, grid, row.position), array.dtype)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import diagnostics
 from ..compilation import jit
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
+from ..members import per_member
 from . import claim
 from .netcdf import FieldFile, GaugeFile, write_fields
 from .restart import read_restart, write_restart
@@ -83,7 +84,7 @@ class FieldOutput(Output):
     def open(self, simulation, attributes):
         self.file = FieldFile(
             self.path, simulation.model.grid, self.variables, start=simulation.start, attributes=attributes,
-            static={"depth": simulation.model.depth, "wet": simulation.model.wet},
+            static={"depth": simulation.model.depth, "wet": simulation.model.wet}, members=_members(simulation),
             append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip
@@ -110,12 +111,12 @@ class GaugeOutput(Output):
     def open(self, simulation, attributes):
         self.file = GaugeFile(
             self.path, self.points, simulation.model.grid, start=simulation.start, attributes=attributes,
-            append=self.continues(simulation), resume_time=simulation.time,
+            members=_members(simulation), append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip
 
     def begin(self, simulation):
-        read = simulation.communicator.spmd(lambda gauges, eta: gauges.read(eta)[None])
+        read = simulation.communicator.spmd(lambda gauges, eta: gauges.read(eta)[..., None, :])
         self._append(simulation, read(self.gauges, simulation.state.eta), np.array([simulation.step]))
 
     def chunk(self, simulation, series, count):
@@ -123,7 +124,7 @@ class GaugeOutput(Output):
 
     def _append(self, simulation, series, steps):
         shares = simulation.communicator.tiles(series).values()
-        mine = sum(np.asarray(tile[: len(steps)], np.float64) for tile in shares)
+        mine = sum(np.asarray(tile[..., : len(steps), :], np.float64) for tile in shares)
         values = simulation.communicator.host_sum(mine)
         if self.file is not None:
             self.file.append(steps * simulation.dt, values)
@@ -164,7 +165,7 @@ class MaximaOutput(Output):
         }
         write_fields(
             self.path, model.grid, fields, seconds=simulation.time, start=simulation.start,
-            attributes=self.attributes, static={"depth": model.depth, "wet": model.wet},
+            attributes=self.attributes, static={"depth": model.depth, "wet": model.wet}, members=_members(simulation),
         )  # fmt: skip
 
 
@@ -247,6 +248,12 @@ class Run:
         return "No restart was written."
 
 
+def _members(simulation):
+    """{name: values} of an ensemble's members, as files want it; None without one."""
+    model = simulation.model
+    return None if model.members is None else model.varied or {"": range(model.members)}
+
+
 def run_attributes(simulation):
     """Global attributes that reproduce the run."""
     model = simulation.model
@@ -274,7 +281,7 @@ def _diagnose(dynamics, state, names, edges):
         flow = dynamics.prepare().flow(state.u, state.v, state.eta, jnp.zeros((), state.eta.dtype))
         return {name: _with_edges(diagnostics.FIELDS[name](flow), edges) for name in names}
 
-    return dynamics.communicator.spmd(fields)(dynamics, state)
+    return dynamics.communicator.spmd(per_member(fields, at=0))(dynamics, state)
 
 
 def _with_edges(field, edges):
@@ -313,6 +320,8 @@ def _restart_content(simulation):
     leaves = _named_leaves(_parts(simulation))
     arrays = {name: simulation.model.gather(leaf) for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
     scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
+    if simulation.model.members is not None:
+        scalars["members"] = simulation.model.members
     scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
     return arrays, scalars
 
@@ -322,6 +331,9 @@ def restored(simulation, path):
     communicator, grid = simulation.communicator, simulation.model.grid
     restart = communicator.from_root(lambda: _without_arrays(read_restart(path, grid)))
     whole = read_restart(path, grid).arrays if communicator.is_root else {}
+    had, have = restart.get("members", 1), simulation.model.members or 1
+    if had != have:
+        raise DataError(f"{path} holds {had} members and the run has {have}; go on with the ensemble that wrote it.")
     same = restart["stepper"] == type(simulation.scheme).__name__ and restart["dt"] == simulation.dt
     parts = _parts(simulation)
     wanted = _named_leaves(parts if same else {**parts, "history": ()})

@@ -1,0 +1,182 @@
+"""An ensemble: several runs of one program, whose initial states, parameters or depths differ.
+
+An Ensemble takes a model's place in a Simulation, which then steps all members at once and writes them to the same
+files, along a dimension `member`. Members share the grid, the coasts, the time stepper and the terms of the equations;
+what numbers and arrays hold may differ. members.py says how they are computed together.
+"""
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .errors import ConfigError
+from .members import FIELD, NUMBER, SAME, Members, stacked
+
+__all__ = ["Ensemble", "perturbation"]
+
+REMEDY = "and one program steps all members; vary numbers and fields, or make runs of their own"
+
+
+class Ensemble:
+    """Members of one structure, in place of a model.
+
+    Args:
+        models: a ShallowWater for each member, or one for all.
+        states: the State of each member; a list.
+        varied: {name: values, one a member}: what tells the members apart, kept in files as coordinates.
+
+    Attributes:
+        members: how many there are.
+        state: their States in one, to start a Simulation from.
+
+    Raises:
+        ConfigError: for members that one program cannot step, naming what differs.
+    """
+
+    def __init__(self, models, states, varied=None):
+        self.members, self.varied = len(states), {name: list(values) for name, values in (varied or {}).items()}
+        self.models = list(models) if isinstance(models, (list, tuple)) else [models] * self.members
+        counts = {"models": len(self.models), **{f"values of {name}": len(values) for name, values in self.varied.items()}}
+        for what, count in counts.items():
+            if count != self.members or not count:
+                raise ConfigError(f"the ensemble has {self.members} states and {count} {what}; give one for each member.")
+        self._kinds, self._stacked = {}, {}
+        for k, model in enumerate(self.models):
+            self._check_shared(k, model)
+        self.state = stacked(self.communicator, list(states), (FIELD,) * 3)
+
+    def __getattr__(self, name):
+        """What members share: grid, coasts, communicator, decomposition, precision."""
+        if name in ("models", "members"):  # while it is copied or unpickled, there are none
+            raise AttributeError(name)
+        return getattr(self.models[0], name)
+
+    @property
+    def depth(self):
+        """(ny, nx), or (members, ny, nx) where it differs [m]."""
+        depths = [model.depth for model in self.models]
+        return depths[0] if all(np.array_equal(d, depths[0]) for d in depths) else np.stack(depths)
+
+    def name(self, k):
+        """What to call member k in a message."""
+        told = ", ".join(f"{name} = {values[k]}" for name, values in self.varied.items())
+        return f"member {k} ({told})" if told else f"member {k}"
+
+    def each(self, state=None):
+        """[(name, model, State or None)] of the members; `state` holds the States of all."""
+
+        def of(k):
+            return None if state is None else self.communicator.spmd(lambda s: jax.tree.map(lambda x: x[k], s))(state)
+
+        return [(self.name(k), model, of(k)) for k, model in enumerate(self.models)]
+
+    # -- what a Simulation asks of a model ------------------------------------------------------------------------------
+
+    def dynamics(self, halo, step=0, dt=1.0, stages=1):
+        """The Members for the steps of `dt` [s] from `step` on; see ShallowWater.dynamics."""
+        trees = [model.dynamics(halo, step, dt, stages) for model in self.models]
+        width = halo * stages
+        if width not in self._kinds:
+            self._kinds[width] = self._compared(trees)
+            self._share(trees, width)
+            trees = [model.dynamics(halo, step, dt, stages) for model in self.models]
+        ids = tuple(id(leaf) for tree in trees for leaf in jax.tree.leaves(tree))
+        if self._stacked.get(width, (None,))[0] != ids:  # a forcing's window has moved on
+            both = Members(stacked(self.communicator, trees, self._kinds[width]), self._kinds[width])
+            self._stacked[width] = ids, trees, both  # the trees are kept, so that ids stay theirs
+        return self._stacked[width][2]
+
+    def _share(self, trees, halo):
+        """Let members hold the first one's arrays where theirs are the same."""
+        leaves = [jax.tree.leaves(tree) for tree in trees]
+        for model, own in zip(self.models[1:], leaves[1:]):
+            triples = zip(own, leaves[0], self._kinds[halo])
+            model.hold(halo, {id(x): first for x, first, kind in triples if kind == SAME})
+
+    def next_record(self, step, dt):
+        """The next step at which a forcing's interval ends, or None; the same in all members."""
+        return self.models[0].next_record(step, dt)
+
+    # -- what members must share ----------------------------------------------------------------------------------------
+
+    def _check_shared(self, k, model):
+        first = self.models[0]
+        own = {"grid": model.grid, "precision": model.dtype, "communicator": id(model.communicator)}
+        shared = {"grid": first.grid, "precision": first.dtype, "communicator": id(first.communicator)}
+        other = [name for name in own if own[name] != shared[name]]
+        if not other and not np.array_equal(model.wet, first.wet):
+            other = ["coast"]
+        if other:
+            raise ConfigError(f"{self.name(k)} has another {other[0]} than {self.name(0)}, {REMEDY}.")
+
+    def _compared(self, trees):
+        """SAME, FIELD or NUMBER for every leaf of the members' Dynamics; alike on all ranks."""
+        flat = [jax.tree_util.tree_flatten_with_path(tree)[0] for tree in trees]
+        for k, tree in enumerate(trees):
+            alike = [_kind(first) == _kind(own) for (_, first), (_, own) in zip(flat[0], flat[k])]
+            if jax.tree.structure(tree) != jax.tree.structure(trees[0]) or not all(alike):
+                raise ConfigError(f"{self.name(k)} differs from {self.name(0)} in its equations or terms, {REMEDY}.")
+        moving = self._moving()
+        differ = [
+            _names(column[0][0])[:-1] in moving or not all(self._equal(column[0][1], leaf) for _, leaf in column[1:])
+            for column in zip(*flat)
+        ]
+        differ = self.communicator.host_maximum(np.array(differ, float)) > 0
+        return tuple(SAME if not d else FIELD if jnp.ndim(leaf) else NUMBER for d, (_, leaf) in zip(differ, flat[0]))
+
+    def _equal(self, a, b):
+        if a is b:
+            return True
+        a, b = (self.communicator.tiles([x]) for x in (a, b))
+        return all(np.array_equal(a[rank][0], b[rank][0], equal_nan=True) for rank in a)
+
+    def _moving(self):
+        """Where in Dynamics there are Windows whose records differ between members, at whatever time."""
+        found = set()
+        for group in ("terms", "opens"):
+            for i, term in enumerate(getattr(self.models[0], group)):
+                for name in term.series():
+                    series = [getattr(model, group)[i].series()[name] for model in self.models]
+                    found |= {(group, str(i), name)} if self._records_differ(series) else set()
+        uplifts = [model.uplift for model in self.models]
+        return found | ({("uplift",)} if uplifts[0] is not None and self._records_differ(uplifts) else set())
+
+    def _records_differ(self, series):
+        for k, one in enumerate(series):
+            if not np.array_equal(one.times, series[0].times) or one.cycle != series[0].cycle:
+                raise ConfigError(
+                    f"the records of {self.name(k)} lie at other times than those of {self.name(0)}, {REMEDY}."
+                )
+        return any(
+            not np.array_equal(values, one.values[rank]) for one in series for rank, values in series[0].values.items()
+        )
+
+
+def _kind(leaf):
+    return jnp.shape(leaf), jnp.result_type(leaf)
+
+
+def _names(path):
+    return tuple(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
+
+
+def perturbation(grid, amplitude, radius, seed, member):
+    """A smooth random elevation [m] of the whole grid, (ny, nx), the same on any number of ranks.
+
+    White noise under a Gaussian exp(-(r / radius)^2 / 2), scaled to a standard deviation of `amplitude`.
+
+    Args:
+        grid: the Grid.
+        amplitude: [m].
+        radius: [m].
+        seed, member: whole numbers that choose it.
+    """
+    from scipy.ndimage import gaussian_filter1d
+
+    noise = np.random.default_rng((seed, member)).standard_normal(grid.shape)
+    sides = grid.metrics(np.arange(grid.ny))
+    dx, dy = (np.broadcast_to(sides[name], (grid.ny, 1))[:, 0] for name in ("dx_h", "dy_h"))
+    mode = ["wrap" if periodic else "reflect" for periodic in (grid.periodic_y, grid.periodic_x)]
+    noise = gaussian_filter1d(noise, min(radius / dy.mean(), grid.ny), axis=0, mode=mode[0])
+    rows = [gaussian_filter1d(row, min(radius / side, grid.nx), mode=mode[1]) for row, side in zip(noise, dx)]
+    smooth = np.stack(rows)
+    return amplitude * smooth / max(smooth.std(), 1e-300)
