@@ -15,8 +15,11 @@ __all__ = ["one_step", "integrate", "march", "march_of"]
 
 
 def march_of(dynamics, stepper):
-    """The march that dynamics.engine asks for: "fused" loops, where they have all that the physics needs, or "arrays"."""
-    if dynamics.engine == "fused" and FusedEngine.knows(dynamics, stepper):
+    """The march that dynamics.engine asks for: "fused" loops, where they have all that the physics needs, or "arrays".
+
+    "interpreted" are the GPU's loops in Pallas's interpreter, to test them anywhere.
+    """
+    if dynamics.engine != "arrays" and FusedEngine.knows(dynamics, stepper):
         return FusedEngine(dynamics, stepper)
     return ArrayMarch(dynamics, stepper)
 
@@ -59,7 +62,7 @@ def integrate(dynamics, stepper, state, steps, history=None):
         (state, history) after the last step.
     """
     history = stepper.history(state) if history is None else history
-    if dynamics.engine != "fused" or not FusedEngine.knows(dynamics, stepper):
+    if dynamics.engine == "arrays" or not FusedEngine.knows(dynamics, stepper):
         return _on_arrays(dynamics, stepper, state, history, steps)
 
     @jax.custom_jvp

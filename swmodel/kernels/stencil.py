@@ -1,7 +1,7 @@
 """The fused loop as a JAX operation: padded arrays in, padded arrays out.
 
-`run` traces Expressions into a Program and binds the primitive. On a CPU it becomes a call of the compiled loop; under
-vmap one call runs all members. It has no derivative: differentiate the physics on arrays.
+`run` traces Expressions into a Program and binds the primitive. On a CPU it becomes a call of the compiled loop, on a GPU
+a Pallas kernel; under vmap one call runs all members. It has no derivative: differentiate the physics on arrays.
 """
 import dataclasses
 import functools
@@ -14,6 +14,7 @@ from jax.interpreters import batching, mlir
 
 from ..fields import HaloError
 from .library import TARGET, loop_name
+from .pallas import pallas_loop
 from .program import trace_program
 from .source import c_source
 
@@ -34,7 +35,7 @@ class Layout:
         return whole if self.members is None else (self.members, *whole)
 
 
-def run(expressions, shape, ghosts, over=()):
+def run(expressions, shape, ghosts, over=(), interpret=False):
     """The values of Expressions, as arrays with room for ghosts, and how many ghosts around the tile are right.
 
     Args:
@@ -42,6 +43,7 @@ def run(expressions, shape, ghosts, over=()):
         shape: (ny, nx) of the tile.
         ghosts: cells of room around it in every result; those that are not right are 0, or keep what was overwritten.
         over: for each expression an array that its result may overwrite, or None.
+        interpret: run the GPU's kernel as Pallas interprets it, on any device: to test it.
 
     Returns:
         (arrays, margin).
@@ -69,6 +71,7 @@ def run(expressions, shape, ghosts, over=()):
         dtypes=_types((), expressions)[1],
         layout=Layout(tuple(shape), ghosts),
         margin=min(margin, ghosts),
+        interpret=interpret,
     )
     return results, min(margin, ghosts)
 
@@ -123,7 +126,15 @@ def _batch(operands, axes, *, layout, aliases, **parameters):
 batching.primitive_batchers[fused_loop] = _batch
 
 
-def _on_cpu(*operands, program, origins, aliases, dtypes, layout, margin):
+def _on_cpu(*operands, interpret, **parameters):
+    return pallas_loop(*operands, interpret=True, **parameters) if interpret else _compiled_loop(*operands, **parameters)
+
+
+def _on_gpu(*operands, interpret, **parameters):
+    return pallas_loop(*operands, interpret=interpret, **parameters)
+
+
+def _compiled_loop(*operands, program, origins, aliases, dtypes, layout, margin):
     text = c_source(program, (_types(operands[: len(origins)], ())[0], dtypes))
     call = jax.ffi.ffi_call(
         TARGET,
@@ -148,3 +159,4 @@ def _plan(program, origins, aliases, layout, margin):
 
 
 mlir.register_lowering(fused_loop, mlir.lower_fun(_on_cpu, multiple_results=True), platform="cpu")
+mlir.register_lowering(fused_loop, mlir.lower_fun(_on_gpu, multiple_results=True), platform="cuda")
