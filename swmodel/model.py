@@ -103,8 +103,8 @@ class ShallowWater:
         side: FreeSlip() or NoSlip(), at coasts and walls.
         communicator: "auto", "serial", "mpi", "sharded", or a Communicator.
         layout: (py, px) tiles; chosen to cut the least unless given.
-        engine: "fused" runs each stage as one compiled loop (on CPUs; wants a C++ compiler), "arrays" leaves fusion to
-            XLA; "auto" takes the first where it can be had on every rank. The same results to rounding.
+        engine: "fused" runs each stage as one loop (compiled C++ on CPUs, Pallas on GPUs), "arrays" leaves fusion to XLA;
+            "auto" is fused on CPUs where every rank has a C++ compiler, else arrays. The same results to rounding.
         dtype: float32 or float64; JAX's default float unless given.
 
     Raises:
@@ -273,11 +273,14 @@ def _choose_engine(engine, communicator):
         raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")
     if engine == "arrays":
         return engine
-    on_cpu = jax.default_backend() == "cpu"
-    missing = communicator.agree(not (on_cpu and usable()))
+    if jax.default_backend() != "cpu":
+        return "arrays" if engine == "auto" else engine
+    missing = communicator.agree(not usable())
     if missing and engine == "fused":
-        why = "no rank may be on a GPU" if not on_cpu else "every rank needs a C++ compiler (g++, or the one that CXX names)"
-        raise ValueError(f"ShallowWater: engine = 'fused' cannot be had, {why}; use engine = 'auto' or 'arrays'.")
+        raise ValueError(
+            "ShallowWater: engine = 'fused' cannot be had, every rank needs a C++ compiler (g++, or the one that CXX names); "
+            "install one, or use engine = 'auto' or 'arrays'."
+        )
     return "arrays" if missing else "fused"
 
 

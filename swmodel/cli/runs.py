@@ -189,6 +189,7 @@ def _announce(made, experiment, simulation, process):
         (what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {where}, {model.dtype}"),
         ("time step", facts.step_line(simulation.dt, found, longest, experiment.run.until)),
         ("stepper", f"{type(simulation.scheme).__name__}, strictest limit: {found[0] if found else 'none'}"),
+        ("engine", _engine_line(simulation)),
     ]
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
@@ -196,6 +197,12 @@ def _announce(made, experiment, simulation, process):
     for warning in [*made.bathymetry.report, _crowded(simulation)]:
         if warning:
             logs.LOGGER.warning("%s", warning)
+
+
+def _engine_line(simulation):
+    how = {"fused": "fused loops", "arrays": "arrays (XLA fuses)"}[simulation.model.engine]
+    stages = simulation.stages
+    return how if stages == 1 else f"{how}, a halo exchange every {stages} stages"
 
 
 def _crowded(simulation):
