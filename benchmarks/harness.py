@@ -55,6 +55,7 @@ class Worker:
         try:
             self.info = json.loads(self._answer("ready", patience))
         except BaseException:
+            launch.stop(self.process)  # it listens to nobody yet
             self.stop()
             raise
         self.batch = int(self.info.get("batch", 1))

@@ -40,7 +40,6 @@ def parts(only):
     if unknown:
         sys.exit(f"bench: --only {','.join(unknown)} is none of {', '.join(names)}")
     chosen = sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
-    sys.path.insert(0, str(HERE / "figures"))
     return [importlib.import_module(f"figures.{name}") for name in chosen if not only or name in only]
 
 
