@@ -26,7 +26,7 @@ class Ensemble:
 
     Attributes:
         members: how many there are.
-        state: their States in one, to start a Simulation from.
+        initial: their States in one, to start a Simulation from.
 
     Raises:
         ConfigError: for members that one program cannot step, naming what differs.
@@ -42,7 +42,7 @@ class Ensemble:
         self._kinds, self._stacked = {}, {}
         for k, model in enumerate(self.models):
             self._check_shared(k, model)
-        self.state = stacked(self.communicator, list(states), (FIELD,) * 3)
+        self.initial = stacked(self.communicator, list(states), (FIELD,) * 3)
 
     def __getattr__(self, name):
         """What members share: grid, coasts, communicator, decomposition, precision."""
@@ -100,13 +100,11 @@ class Ensemble:
 
     def _check_shared(self, k, model):
         first = self.models[0]
-        own = {"grid": model.grid, "precision": model.dtype, "communicator": id(model.communicator)}
-        shared = {"grid": first.grid, "precision": first.dtype, "communicator": id(first.communicator)}
-        other = [name for name in own if own[name] != shared[name]]
-        if not other and not np.array_equal(model.wet, first.wet):
-            other = ["coast"]
-        if other:
-            raise ConfigError(f"{self.name(k)} has another {other[0]} than {self.name(0)}, {REMEDY}.")
+        for what, shared, own in zip(SHARED, _shared(first), _shared(model)):
+            if shared != own:
+                raise ConfigError(f"{self.name(k)} has another {what} than {self.name(0)}, {REMEDY}.")
+        if not np.array_equal(model.wet, first.wet):
+            raise ConfigError(f"{self.name(k)} has other coasts than {self.name(0)}, {REMEDY}.")
 
     def _compared(self, trees):
         """SAME, FIELD or NUMBER for every leaf of the members' Dynamics; alike on all ranks."""
@@ -149,6 +147,21 @@ class Ensemble:
         return any(
             not np.array_equal(values, one.values[rank]) for one in series for rank, values in series[0].values.items()
         )
+
+
+SHARED = (
+    "grid", "precision", "communicator", "kind of Coriolis force", "momentum scheme", "mode (linear or not)",
+    "slip at walls", "engine", "set of forcings, drags and viscosities", "set of open sides", "source",
+)  # fmt: skip
+
+
+def _shared(model):
+    """What a model must have in common with the other members, in the order of SHARED."""
+    terms, opens = (jax.tree.structure(part) for part in (model.terms, model.opens))
+    return (
+        model.grid, model.dtype, id(model.communicator), type(model.coriolis), model.momentum, model.linear,
+        model.side, model.engine, terms, opens, model.uplift is None,
+    )  # fmt: skip
 
 
 def _kind(leaf):

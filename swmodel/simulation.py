@@ -92,7 +92,7 @@ class Simulation:
 
     Args:
         model: a ShallowWater, or an Ensemble of them.
-        state: a State of this rank's tile, from `model.at_rest()` or `model.state(...)`; of an Ensemble its `state`.
+        state: a State of this rank's tile, from `model.at_rest()` or `model.state(...)`; of an Ensemble its `initial`.
         stepper: a TimeStepper.
         start: the date and time of step 0 (a datetime, UTC), or None.
         config: the experiment as text, kept in every file.

@@ -56,6 +56,13 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file, as stepper.dt=300; may be repeated."),
 ]
+Members = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--members", metavar="KEY=VALUES",
+        help="Run an ensemble: a value for each member, as initial.amplitude=0.5,1,2; may be repeated. Or their number.",
+    ),
+]  # fmt: skip
 Until = Annotated[
     str | None, typer.Option(metavar="TIME", help="Model time at which to end: '3 hour', 1year, seconds.")
 ]
@@ -120,6 +127,7 @@ def new(
 def check(
     file: File,
     set: Set = None,
+    members: Members = None,
     ranks: Annotated[
         int | None, typer.Option(min=1, help="Number of ranks to plan for; with it, the time of a step is foretold.")
     ] = None,
@@ -141,7 +149,7 @@ def check(
 
     asked = any(option is not None for option in (ranks, machine, latency, bandwidth, per_machine))
     speed = Speed(machine, latency, bandwidth, per_machine) if asked else None
-    check_experiment(file, _overrides(set, until=until, layout=layout), ranks or 1, speed)
+    check_experiment(file, _overrides(set, members, until=until, layout=layout), ranks or 1, speed)
 
 
 @app.command(
@@ -150,11 +158,13 @@ def check(
         "mpirun -n 4 swmodel run double_gyre.toml --set stepper.dt=300 --until 1year",
         "mpirun -n 2 swmodel run tohoku.toml -o output/a --plot --observations records",
         "swmodel run tohoku.toml --communicator sharded --devices 4",
+        "swmodel run double_gyre.toml --members dissipation.0.viscosity=300,400,600",
     )
 )
 def run(
     file: File,
     set: Set = None,
+    members: Members = None,
     until: Until = None,
     communicator: CommunicatorKind = None,
     layout: LayoutOption = None,
@@ -174,7 +184,7 @@ def run(
     from .runs import Options, run_experiment
 
     overrides = _overrides(
-        set, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
+        set, members, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
     )
     hosts = coordinator, num_processes, process_id
     run_experiment(file, overrides, Options(output, overwrite, plot, debug, quiet, hosts, profile))
@@ -286,9 +296,10 @@ def plot(
     plot_files(files, output, kind, observations, variable, time)
 
 
-def _overrides(texts, **options):
+def _overrides(texts, members=None, **options):
     """The `--set` texts, and the options that stand for a key, in the form that `config.read` takes."""
     from ..config import Override
+    from ..config.members import members_option
 
     keys = {
         "until": ("run", "until"), "communicator": ("run", "communicator"), "layout": ("run", "layout"),
@@ -297,6 +308,7 @@ def _overrides(texts, **options):
     if options.get("observations") is not None:  # options count from here, keys of the file from its folder
         options["observations"] = os.path.abspath(options["observations"])
     given = [(f"--{name} {value}", keys[name], value) for name, value in options.items() if value is not None]
+    given += [(f"--members {text}", *members_option(text)) for text in members or []]
     return [*(texts or []), *(Override(option, path, value) for option, path, value in given)]
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 
 from .. import launch
-from ..build import MOST_RECORDS, assemble, model_of, state_of, stepper_of, tiles, time_step, unstable
+from ..build import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstable
 from ..config import read
 from ..errors import ConfigError
 from . import facts
+from .runs import started
 from .speed import speed_line
 
 __all__ = ["check_experiment"]
@@ -22,21 +23,19 @@ def check_experiment(file, overrides, ranks, speed=None):
         made.mistakes += unstable(made)
         raise ConfigError(made.sentences())
     experiment = made.experiment()
-    model = made.attempt((), model_of, made, "serial")
-    made.experiment()
-    lines, warnings = _plan(made, experiment, model, ranks, speed)
+    model, state = started(made, experiment, "serial")
+    lines, warnings = _plan(made, experiment, model, state, ranks, speed)
     print(facts.table(lines))
     for warning in warnings:
         print(f"warning: {warning}")
     print(f"{draft.file}: no mistakes found")
 
 
-def _plan(made, experiment, model, ranks, speed):
+def _plan(made, experiment, model, state, ranks, speed):
     """((label, text) lines, warnings) of a run; raises ConfigError for what only the model tells."""
     from ..stability import largest_time_step, limits
 
     stepper = stepper_of(experiment.stepper)
-    state = made.attempt(("initial",), state_of, experiment.initial, model)
     halo, found = model.halo(stepper), limits(model, stepper, state)
     decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
@@ -44,7 +43,8 @@ def _plan(made, experiment, model, ranks, speed):
     longest = largest_time_step(found) if found else np.inf
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
     moving = 0 if made.source is None else MOST_RECORDS
-    need = facts.memory(tile, whole, model.dtype.itemsize, _kept(stepper), moving)
+    members = model.members or 1
+    need = facts.memory(members * tile, whole, model.dtype.itemsize, _kept(stepper), moving)
     lines = [
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),
@@ -59,7 +59,9 @@ def _plan(made, experiment, model, ranks, speed):
         lines.append(("speed", speed_line(speed, made, experiment, ranks, dt, decomposition)))
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
-    outputs = facts.output_lines(experiment, whole, dt)
+    if model.members is not None:
+        lines.append(("ensemble", facts.members_line(model)))
+    outputs = facts.output_lines(experiment, whole, dt, members)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     return lines, _warnings(made, experiment, dt, longest, ranks)
 

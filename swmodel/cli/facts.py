@@ -6,7 +6,7 @@ import numpy as np
 
 from ..progress import duration
 
-__all__ = ["grid_line", "sea_line", "ranks_line", "step_line", "output_lines", "memory", "size", "table"]
+__all__ = ["grid_line", "sea_line", "ranks_line", "step_line", "members_line", "output_lines", "memory", "size", "table"]
 
 BASE_MEMORY = 300e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
 
@@ -66,6 +66,12 @@ def ranks_line(decomposition, wet=None):
     return f"{text}, with {min(water):,} to {max(water):,} wet cells each"
 
 
+def members_line(ensemble):
+    """How many members, and what tells them apart."""
+    told = [f"{name} = {', '.join(map(str, values))}" for name, values in ensemble.varied.items()]
+    return "\n".join([f"{ensemble.members} members in one program", *told])
+
+
 def step_line(dt, limits, longest, until):
     """Time step, its share of the limit, number of steps."""
     share = f"{dt / longest:.2f} of the longest stable one, {longest:.4g} s" if limits else "no limit"
@@ -92,8 +98,9 @@ def size(number):
     return f"{number / 1000**power:.3g} {['B', 'kB', 'MB', 'GB', 'TB'][power]}"
 
 
-def output_lines(experiment, cells, dt):
+def output_lines(experiment, cells, dt, members=1):
     """A line for each file: what, how often, how large at most."""
+    cells *= members
     until, lines = experiment.run.until, []
     for fields in experiment.output.fields:
         records = int(until / fields.every + 1e-9) + 1
@@ -105,7 +112,7 @@ def output_lines(experiment, cells, dt):
     gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart
     if gauges is not None:
         names = ", ".join(gauges.positions)
-        about = size(8 * (len(gauges.positions) + 1) * until / dt)
+        about = size(8 * (members * len(gauges.positions) + 1) * until / dt)
         lines.append(f"{gauges.file}: elevation at {names}, every step, {about}")
     if maxima is not None:
         lines.append(f"{maxima.file}: maximum elevation, time at which it first passed {maxima.threshold:g} m")

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import launch
 from ..build import assemble, model_of, state_of, stepper_of, time_step
+from ..build_ensemble import ensemble_of
 from ..config import Override, read, understand
 from ..devices import hosts_of
 from ..errors import ConfigError, DataError
@@ -119,9 +120,7 @@ def _simulation(made, experiment, process, overwrite):
     from ..simulation import Simulation
     from ..stability import limits
 
-    model = made.attempt((), model_of, made, process.communicator, experiment.run.layout, experiment.run.engine)
-    made.experiment()
-    state = made.attempt(("initial",), state_of, experiment.initial, model)
+    model, state = started(made, experiment, process.communicator, experiment.run.layout, experiment.run.engine)
     found = limits(model, stepper_of(experiment.stepper))
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.experiment()
@@ -135,6 +134,17 @@ def _simulation(made, experiment, process, overwrite):
         overwrite=overwrite,
         stages_per_exchange=experiment.run.stages_per_exchange,
     )
+
+
+def started(made, experiment, *where):
+    """(the model or Ensemble of an Assembly, its State); raises ConfigError with every mistake. Collective."""
+    if experiment.ensemble is not None:
+        ensemble = made.attempt(("ensemble",), ensemble_of, made, *where)
+        made.experiment()
+        return ensemble, ensemble.initial
+    model = made.attempt((), model_of, made, *where)
+    made.experiment()
+    return model, made.attempt(("initial",), state_of, experiment.initial, model)
 
 
 def _outputs(simulation, experiment, folder, overwrite):
@@ -193,6 +203,8 @@ def _announce(made, experiment, simulation, process):
     ]
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
+    if model.members is not None:
+        lines.append(("ensemble", facts.members_line(model)))
     logs.LOGGER.info("%s", facts.table(lines))
     for warning in [*made.bathymetry.report, _crowded(simulation)]:
         if warning:

@@ -12,11 +12,12 @@ from ..errors import ConfigError, DataError
 from .consistency import mistakes_between
 from .dump import dump
 from .locate import key_lines, line_of
+from .members import Ensemble, member_raws, mistakes_of_members
 from .mistakes import Mistake, from_pydantic, nearest
 from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Model, NoRotation, Stepper
 from .scenario import Initial, Output, Rest, Run, Source
 
-__all__ = ["Experiment", "Draft", "Override", "read", "load", "understand"]
+__all__ = ["Experiment", "Draft", "Override", "read", "load", "understand", "member_drafts"]
 
 
 class Experiment(BaseModel):
@@ -34,6 +35,7 @@ class Experiment(BaseModel):
     boundary: tuple[Boundary, ...] = ()
     source: Source | None = None
     output: Output = Output()
+    ensemble: Ensemble | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +118,26 @@ def understand(text, file, folder, overrides=()):
     if refused:
         raise ConfigError(refused)
     sections, mistakes = _validate(raw, Path(folder))
-    return Draft(file, Path(folder), raw, sections, tuple(mistakes), key_lines(text), overrides, text)
+    draft = Draft(file, Path(folder), raw, sections, tuple(mistakes), key_lines(text), overrides, text)
+    return dataclasses.replace(draft, mistakes=(*mistakes, *_members(draft)[1]))
+
+
+def member_drafts(draft):
+    """The Draft of each member of an ensemble, in order."""
+    return _members(draft)[0]
+
+
+def _members(draft):
+    """(a Draft for each member, mistakes that they have and the file without its ensemble has not)."""
+    section = draft.sections.get("ensemble")
+    if section is None:
+        return [], []
+    raws, mistakes = member_raws(section, draft.raw, lambda raw, path, value: _apply(raw, Override("", path, value)))
+    checked = [_validate(raw, draft.folder) for raw in raws]
+    drafts = [
+        dataclasses.replace(draft, raw=raw, sections=sections, mistakes=()) for raw, (sections, _) in zip(raws, checked)
+    ]
+    return drafts, mistakes + mistakes_of_members(section, [found for _, found in checked], draft.mistakes)
 
 
 def _text(file):

@@ -18,7 +18,7 @@ LAYERS = [
     ["model", "monitors", "output", "ensemble"],
     ["stability", "performance"],
     ["simulation"],
-    ["config", "build", "build_states", "doctor"],
+    ["config", "build", "build_ensemble", "build_states", "doctor"],
     ["cli"],
 ]
 LAYER_OF = {name: k for k, names in enumerate(LAYERS) for name in names}

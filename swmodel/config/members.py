@@ -1,0 +1,141 @@
+"""The section [ensemble], and the experiment of each member: the same file with other values at some keys."""
+
+import copy
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, model_validator
+
+from ..errors import ConfigError
+from .expressions import Expression
+from .mistakes import Mistake, dotted
+from .sections import Count, Positive, Section
+
+__all__ = ["Ensemble", "Varied", "members_option", "member_raws", "mistakes_of_members", "value_at"]
+
+SHARED = ("grid", "run", "output", "stepper", "ensemble")
+VARIABLE = "initial, bathymetry, model, coriolis, forcing, dissipation, boundary or source"
+
+
+@dataclasses.dataclass(frozen=True)
+class Varied:
+    """`values`, one a member, go to the key at `path`; `written` is where in the file they stand."""
+
+    path: tuple
+    values: list
+    written: tuple
+
+
+class Ensemble(Section):
+    """Keys with a list of values, one a member, as "initial.amplitude" = [0.5, 1.0]; or members that noise tells apart."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    members: Count | None = None
+    perturbation: Positive("m") | None = None  # standard deviation of the noise in the initial elevation
+    radius: Positive("m") | None = None  # over which it is smooth
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+
+    @property
+    def varied(self):
+        """{name of the key: Varied}."""
+        found = {}
+        for path, values, written in _flat(self.model_extra, (), ("ensemble",)):
+            found[dotted(path)] = Varied(path, values, written)
+        return found
+
+    @property
+    def count(self):
+        """How many members there are."""
+        return self.members or len(next(iter(self.varied.values())).values)
+
+    @model_validator(mode="after")
+    def _one_value_a_member(self):
+        counts = {} if self.members is None else {"members": self.members}
+        for name, varied in self.varied.items():
+            if not isinstance(varied.values, list) or not varied.values:
+                raise ValueError(f"{name} = {varied.values!r} is no list; give a value for each member, as in [1, 2]")
+            counts[name] = len(varied.values)
+        if len(set(counts.values())) > 1:
+            told = ", ".join(f"{count} for {name}" for name, count in counts.items())
+            raise ValueError(f"lists of different lengths: {told}; give each member one value of every key")
+        if not self.varied and self.perturbation is None:
+            raise ValueError(
+                "its members would all be the same; give lists of values, or a perturbation of the initial elevation"
+            )
+        if not counts:
+            raise ValueError("the number of members is missing; give members, or lists of values")
+        if (self.perturbation is None) != (self.radius is None):
+            raise ValueError("perturbation and radius belong together; give both, or neither")
+        return self
+
+
+def _flat(table, path, written):
+    """(path, values, where they are written) of lists in tables; keys may be written with dots, in quotes or not."""
+    for name, value in table.items():
+        parts = name.replace("[", ".").replace("]", "").split(".")
+        inner = (*path, *(int(part) if part.isdigit() else part for part in parts))
+        if isinstance(value, dict):
+            yield from _flat(value, inner, (*written, name))
+        else:
+            yield inner, value, (*written, name)
+
+
+def members_option(text):
+    """(path, value) of the option --members: "initial.amplitude=0.5,1,2", or a number of members.
+
+    Raises:
+        ConfigError: if it is neither.
+    """
+    key, equals, values = (part.strip() for part in text.partition("="))
+    if not equals and key.isdigit():
+        return ("ensemble", "members"), int(key)
+    if not equals or not key or not values:
+        raise ConfigError(f"--members {text}: expected KEY=VALUE,VALUE,..., as in initial.amplitude=0.5,1,2, or a number")
+    try:
+        return ("ensemble", key), tomllib.loads(f"values = [{values.strip('[]')}]")["values"]
+    except tomllib.TOMLDecodeError:
+        return ("ensemble", key), [value.strip() for value in values.strip("[]").split(",")]
+
+
+def member_raws(section, raw, apply):
+    """([the tables of each member], mistakes); `apply(tables, path, value)` says why it could not."""
+    base = {name: table for name, table in raw.items() if name != "ensemble"}
+    members, mistakes = [copy.deepcopy(base) for _ in range(section.count)], []
+    for name, varied in section.varied.items():
+        if varied.path[0] in SHARED:
+            mistakes.append(
+                Mistake(varied.written, f"all members share [{varied.path[0]}]; vary numbers and fields of {VARIABLE}")
+            )
+            continue
+        reasons = [apply(tables, varied.path, value) for tables, value in zip(members, varied.values)]
+        mistakes += [Mistake(varied.written, f"{name}: {why}") for why in reasons[:1] if why]
+    return members, mistakes
+
+
+def mistakes_of_members(section, found, of_all):
+    """What is wrong with members alone, as mistakes of the keys in [ensemble].
+
+    Args:
+        section: the Ensemble.
+        found: the mistakes of each member, a list of lists.
+        of_all: those of the file without an ensemble.
+    """
+    mistakes, known = {}, {(m.path, m.text) for m in of_all}
+    for mistake in (m for member in found for m in member if (m.path, m.text) not in known):
+        near = [v for v in section.varied.values() if v.path[: len(mistake.path)] == mistake.path[: len(v.path)]]
+        written = near[0].written if near else ("ensemble",)
+        mistakes.setdefault((written, mistake.text), Mistake(written, mistake.text))
+    return list(mistakes.values())
+
+
+def value_at(sections, path):
+    """What the valid sections hold at a path: a number, or text."""
+    value = sections
+    for part in path:
+        value = value[part] if isinstance(value, (dict, list, tuple)) else getattr(value, part)
+    if isinstance(value, Expression):
+        return value.text
+    return str(value) if isinstance(value, Path) else value
