@@ -119,10 +119,11 @@ class Geometry:
     slip: Field
 
     @staticmethod
-    def derive(tile, slip_at_coast, communicator, lift=None):
+    def derive(tile, slip_at_coast, communicator, lift=None, wet=None):
         """Complete a TileGeometry; `slip_at_coast` is 0 for free slip, 2 for no slip.
 
-        `lift(field, dtype)` makes another kind of field, with values of this type, of each Field that the tile holds.
+        `lift(field, dtype)` makes another kind of field, with values of this type, of each Field that the tile holds;
+        `wet` is one of these, where it is known otherwise.
         """
         lift = lift or (lambda field, dtype: field.map(lambda x: x.astype(dtype)) if isinstance(field, Field) else field)
         dtype = tile.metrics["area_h"].dtype
@@ -130,7 +131,9 @@ class Geometry:
         dx = {p: column(tile.metrics[f"dx_{p}"], p) for p in "huvq"}
         dy = {p: column(tile.metrics[f"dy_{p}"], p) for p in "huvq"}
         area_h = column(tile.metrics["area_h"], "h")
-        wet = lift(Field(tile.wet, "h", (tile.halo,) * 4), dtype)
+        # All such faces move, but for those of open sides and poles, which the tile's own masks know.
+        between_wet_cells = wet is not None and not tile.sides.opens and tile.pole is None
+        wet = wet if wet is not None else lift(Field(tile.wet, "h", (tile.halo,) * 4), dtype)
         moving_u = Field(tile.moving_u, "u", (tile.halo, tile.halo - 1, tile.halo, tile.halo))
         moving_v = Field(tile.moving_v, "v", (tile.halo, tile.halo, tile.halo, tile.halo - 1))
         wet_area = wet * area_h
@@ -145,8 +148,8 @@ class Geometry:
             per_dy={p: safe_inverse(x) for p, x in dy.items()},
             f=column(tile.coriolis, "q"),
             wet=wet,
-            moving_u=lift(moving_u, dtype),
-            moving_v=lift(moving_v, dtype),
+            moving_u=op.west(wet) * op.east(wet) if between_wet_cells else lift(moving_u, dtype),
+            moving_v=op.south(wet) * op.north(wet) if between_wet_cells else lift(moving_v, dtype),
             area_h=area_h,
             area_q=area_q,
             per_area_h=safe_inverse(area_h),
@@ -154,7 +157,7 @@ class Geometry:
             wet_area=wet_area,
             wet_area_q=wet_area_q,
             dry_q=wet_area_q,
-            slip=at_sea + slip_at_coast * (1.0 - at_sea),
+            slip=at_sea if slip_at_coast == 0.0 else at_sea + slip_at_coast * (1.0 - at_sea),
         )
         around = geometry.at_poles(wet_area_q, communicator)
         return replace(geometry, wet_area_q=around, dry_q=around.map(lambda a: (a == 0).astype(a.dtype)))

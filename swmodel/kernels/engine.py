@@ -66,11 +66,12 @@ class FusedEngine:
         def lifted(tree):
             return jax.tree.map(lift, tree, is_leaf=lambda x: isinstance(x, Field))
 
-        arrays = self.arrays
+        arrays, depth = self.arrays, lift(self.arrays.depth)
+        wet = depth.map(lambda depth: (depth > 0).astype(depth.dtype))  # cheaper than reading another array
         return replace(
             arrays,
-            geometry=Geometry.derive(self.tile, dynamics.slip, self.communicator, lift),
-            depth=lift(arrays.depth),
+            geometry=Geometry.derive(self.tile, dynamics.slip, self.communicator, lift, wet),
+            depth=depth,
             terms=tuple(_each_field(term, lifted) for term in arrays.terms),
             uplift=lifted(arrays.uplift),
             opens=(),

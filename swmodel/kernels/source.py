@@ -50,20 +50,22 @@ static inline double sw_cbrt(double x) {
 
 
 def c_source(program, dtypes):
-    """The C text of a Program whose sources and outputs have the element types `dtypes` = (sources, outputs)."""
-    lines = [_line(program, k, dtypes[0]) for k in range(len(program.operations))]
+    """The C++ text of a Program whose sources and outputs have the element types `dtypes` = (sources, outputs)."""
+    writer = _Writer(program)
+    lines = [writer.line(k) for k in range(len(program.operations))]
     fixed = _constant_along_rows(program)
-    rows = sorted({(op.parameters[0], op.parameters[1]) for op in program.operations if op.name == "load"})
+    rows = sorted({op.parameters[:2] for op in program.operations if op.name == "load"})
     pointers = [
         f"const {TYPES[dtypes[0][k]]}* __restrict__ {_row(k, j)} = (const {TYPES[dtypes[0][k]]}*)in[{k}] + ({j}) * stride[{k}];"
         for k, j in rows
     ]
     results = [f"{TYPES[t]}* __restrict__ out{n} = ({TYPES[t]}*)out[{n}];" for n, t in enumerate(dtypes[1])]
-    stores = [f"out{n}[i] = t{line};" for n, line in enumerate(program.outputs)]
-    before = [text for text, is_fixed in zip(lines, fixed) if is_fixed]
-    inside = [text for text, is_fixed in zip(lines, fixed) if not is_fixed]
+    stores = [f"out{n}[i] = {writer.names[line]};" for n, line in enumerate(program.outputs)]
+    before = [text for text, is_fixed in zip(lines, fixed) if text and is_fixed]
+    inside = [text for text, is_fixed in zip(lines, fixed) if text and not is_fixed]
     signature = (
-        "extern \"C\" void row(const void* const* in, const int64_t* stride, const void* const* scalars, void* const* out, int64_t cells)"
+        'extern "C" void row(const void* const* in, const int64_t* stride, const void* const* scalars, void* const* out, '
+        "int64_t cells)"
     )
     body = "\n".join(f"  {text}" for text in (*pointers, *results, *before))
     loop = "\n".join(f"    {text}" for text in (*inside, *stores))
@@ -84,34 +86,52 @@ def _constant_along_rows(program):
     return fixed
 
 
-def _line(program, number, stored):
-    op = program.operations[number]
-    arguments = [_argument(a) for a in op.arguments]
-    return f"const {_type(op.dtype)} t{number} = {_value(program, op, arguments, stored)};"
+class _Writer:
+    """Writes lines one after the other; conditions are no variables, but written where they are used."""
 
+    def __init__(self, program):
+        self.program, self.names = program, []
 
-def _value(program, op, arguments, stored):
-    if op.name == "load":
-        source, row, column = op.parameters
-        return f"{_row(source, row)}[{0 if program.columns[source] else f'i + ({column})'}]"
-    if op.name == "scalar":
-        return f"*(const {_type(op.dtype)}*)scalars[{op.parameters[0]}]"
-    if op.name in BINARY:
-        return f"{arguments[0]} {BINARY[op.name]} {arguments[1]}"
-    if op.name in CALLS:
-        return f"{CALLS[op.name]}{'f' if op.dtype == 'float32' else ''}({', '.join(arguments)})"
-    if op.name in ("max", "min"):
-        a, b = arguments
-        return f"{a} {'>' if op.name == 'max' else '<'} {b} ? {a} : {b}"
-    if op.name == "select_n" and len(arguments) == 3:
-        return f"{arguments[0]} ? {arguments[2]} : {arguments[1]}"
-    if op.name == "integer_pow" and op.parameters[0] in (2, 3, 4):
-        return " * ".join(arguments * op.parameters[0])
-    simple = {"neg": "-{}", "constant": "{}", "square": "{0} * {0}", "not": "!{}", "rsqrt": "1 / sqrt({})",
-              "convert_element_type": f"({_type(op.dtype)}){{}}"}  # fmt: skip
-    if op.name in simple:
-        return simple[op.name].format(*arguments)
-    raise Unsupported(f"the operation {op.name!r}")
+    def line(self, number):
+        """The text of a line of the Program, empty for a condition."""
+        op = self.program.operations[number]
+        value = self._value(op, [self._argument(a) for a in op.arguments])
+        if op.dtype == "bool":
+            self.names.append(f"({value})")
+            return ""
+        self.names.append(f"t{number}")
+        return f"const {_type(op.dtype)} t{number} = {value};"
+
+    def _argument(self, argument):
+        return _literal(argument) if isinstance(argument, Constant) else self.names[argument]
+
+    def _is_condition(self, argument):
+        return not isinstance(argument, Constant) and self.program.operations[argument].dtype == "bool"
+
+    def _value(self, op, arguments):
+        if op.name == "load":
+            source, row, column = op.parameters
+            return f"{_row(source, row)}[{0 if self.program.columns[source] else f'i + ({column})'}]"
+        if op.name == "scalar":
+            return f"*(const {_type(op.dtype)}*)scalars[{op.parameters[0]}]"
+        if op.name in BINARY:
+            return f"{arguments[0]} {BINARY[op.name]} {arguments[1]}"
+        if op.name in CALLS:
+            return f"{CALLS[op.name]}{'f' if op.dtype == 'float32' else ''}({', '.join(arguments)})"
+        if op.name in ("max", "min"):
+            a, b = arguments
+            return f"{a} {'>' if op.name == 'max' else '<'} {b} ? {a} : {b}"
+        if op.name == "select_n" and len(arguments) == 3:
+            return f"{arguments[0]} ? {arguments[2]} : {arguments[1]}"
+        if op.name == "integer_pow" and op.parameters[0] in (2, 3, 4):
+            return " * ".join(arguments * op.parameters[0])
+        if op.name == "convert_element_type":
+            kind, (value,) = _type(op.dtype), arguments
+            return f"{value} ? ({kind})1 : ({kind})0" if self._is_condition(op.arguments[0]) else f"({kind}){value}"
+        simple = {"neg": "-{}", "constant": "{}", "square": "{0} * {0}", "not": "!{}", "rsqrt": "1 / sqrt({})"}
+        if op.name in simple:
+            return simple[op.name].format(*arguments)
+        raise Unsupported(f"the operation {op.name!r}")
 
 
 def _type(dtype):
@@ -120,9 +140,7 @@ def _type(dtype):
     return TYPES[dtype]
 
 
-def _argument(argument):
-    if not isinstance(argument, Constant):
-        return f"t{argument}"
+def _literal(argument):
     value = argument.value
     if argument.dtype not in ("float32", "float64"):
         return str(int(value))
