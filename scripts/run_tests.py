@@ -2,9 +2,9 @@
 
     python scripts/run_tests.py [--ranks 1,2,4,6] [--timeout 1800] [what pytest takes: -k halo, tests/parallel, -x ...]
 
-Everything runs on 1 rank, tests/parallel also on the others; paths choose among them. The root's output is shown as it
-comes, another rank's where it ended without the root's having told why. The exit status is 0 if no test failed and
-none hung.
+Everything runs on 1 rank, files side by side on the cores there are, and tests/parallel also on the others; paths choose
+among them. The root's output is shown as it comes, another rank's where it ended without the root's having told why. The
+exit status is 0 if no test failed and none hung.
 """
 import argparse
 import json
@@ -66,6 +66,8 @@ def run(ranks, arguments, timeout):
         command = [sys.executable, "-u", __file__, "--worker", name, color, *arguments]
         if ranks > 1:
             command = [*launch.mpirun(ranks), *command]
+        elif launch.threads_per_rank() > 1:  # most of the time goes into compiling, on one core
+            command += ["-n", str(min(launch.threads_per_rank(), 4)), "--dist", "loadfile"]
         status = _wait(command, {**launch.mpirun_environment(), "PYTHONHASHSEED": "0"}, timeout)
         file = folder / "tally.json"
         tally = json.loads(file.read_text()) if file.exists() else dict.fromkeys(COUNTED, 0)
