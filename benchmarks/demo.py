@@ -1,8 +1,9 @@
 """The peer: examples/shallow_water.py of mpi4jax's source distribution, as a worker of the benchmarks.
 
 Its code is fetched from the package index when the benchmark runs and never kept here. It is run as it is, but for the
-number of cells and the spacing that keeps its domain at 1800 km x 900 km: its jet is a fraction of the domain wide, and in a
-domain ten times as wide its balanced elevation would be deeper than its ocean. One argument: {"source", "size", "batch"}.
+number of cells and the spacing that keeps its domain at 1800 km x 900 km: its jet is a fraction of the domain wide, and
+in a domain ten times as wide its balanced elevation would be deeper than its ocean. One argument: a JSON object with
+source, size and batch.
 
 mpi4jax: Hafner & Vicentini (2021), doi:10.21105/joss.03419.
 """
@@ -29,7 +30,7 @@ def fetch(folder):
     if script.exists():
         return script
     folder.mkdir(parents=True, exist_ok=True)
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-binary", ":all:", "--no-deps", "--dest", str(folder)]
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-binary", ":all:", "--no-deps", "-d", str(folder)]
     for isolation in (["--no-build-isolation"], []):
         done = subprocess.run([*pip, *isolation, f"mpi4jax=={VERSION}"], capture_output=True, text=True)
         if done.returncode == 0:
@@ -83,7 +84,8 @@ def main(options):
     def largest(_):
         return "largest", world.allreduce(float(abs(state.u).max()), max)
 
-    serve({"batch": batch, "ranks": world.size, "ready_seconds": time.perf_counter() - begin}, world, run=run, largest=largest)
+    info = {"batch": batch, "ranks": world.size, "ready_seconds": time.perf_counter() - begin}
+    serve(info, world, run=run, largest=largest)
 
 
 if __name__ == "__main__":

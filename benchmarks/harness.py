@@ -161,7 +161,8 @@ class Bench:
     def figure(self, name, value, at_least=None, at_most=None, **details):
         """Record a figure; `details` go to bench.json beside it."""
         value = None if value is None or not math.isfinite(value) else float(value)
-        self.figures[name] = Figure(name, value, "" if value is not None else "not a number", at_least, at_most, details)
+        why = "" if value is not None else "not a number"
+        self.figures[name] = Figure(name, value, why, at_least, at_most, details)
         self.say(f"  {self.figures[name]}  {self.figures[name].mark}")
 
     def missing(self, name, why):
@@ -248,7 +249,7 @@ class Bench:
     @staticmethod
     def _count(worker, seconds):
         worker.run(worker.batch)  # warms up
-        once = worker.run(worker.batch)
+        once = min(worker.run(worker.batch) for _ in range(2))
         return worker.batch * max(1, round(seconds / max(once, 1e-9)))
 
 

@@ -1,10 +1,10 @@
 """All benchmarks: `make bench`, within 45 minutes on two cores.
 
-    python benchmarks/run.py [--size 3600x1800] [--small 512x512] [--repeats 5] [--cores 2] [--minutes 45] [--only step,ranks]
+    python benchmarks/run.py [--size 3600x1800] [--small 512x512] [--repeats 5] [--cores 2] [--minutes 40] [--only step]
 
-Each file of benchmarks/figures/ gives some figures: NAMES, and measure(bench), which records each by bench.figure(...), or by
-bench.missing(...) with the reason. A new file there is a new part of the bench. All times and versions go to bench.json; the
-figures come last, one `name=value` a line.
+Each file of benchmarks/figures/ gives some figures: NAMES, and measure(bench), which records each by bench.figure(...),
+or by bench.missing(...) with the reason. A new file there is a new part of the bench. All times and versions go to
+bench.json; the figures come last, one `name=value` a line.
 """
 import argparse
 import importlib
@@ -18,7 +18,6 @@ from pathlib import Path
 
 from harness import HERE, ROOT, Bench, NotMeasured
 
-from swmodel import launch
 from swmodel.performance.machine import last_cache
 from swmodel.version import git_commit, versions
 
@@ -71,9 +70,12 @@ def write(bench, path, begun):
     }  # fmt: skip
     record = {
         "size": bench.size, "small": bench.small, "repeats": bench.repeats, "cores": bench.cores,
-        "machine": {"processor": processor(), "cores": os.cpu_count(), "last_cache": last_cache(), "system": platform.platform()},
-        "load_at_start": bench.load, "minutes": (time.monotonic() - begun) / 60,
-        "versions": versions(), "commit": git_commit(), "figures": figures, "times": bench.raw, "workers": bench.workers,
+        "machine": {
+            "processor": processor(), "cores": os.cpu_count(), "last_cache": last_cache(),
+            "system": platform.platform(),
+        },
+        "load_at_start": bench.load, "minutes": (time.monotonic() - begun) / 60, "versions": versions(),
+        "commit": git_commit(), "figures": figures, "times": bench.raw, "workers": bench.workers,
     }  # fmt: skip
     path.write_text(json.dumps(record, indent=1, default=str) + "\n")
 
@@ -113,7 +115,8 @@ def report(bench):
     """What was asked and whether it is met, on standard error; the figures, last, on standard output."""
     for figure in bench.figures.values():
         if figure.mark:
-            bench.say(f"{figure.name:34s} {'' if figure.value is None else format(figure.value, '.4g'):>10s}  {figure.mark}")
+            value = "" if figure.value is None else f"{figure.value:.4g}"
+            bench.say(f"{figure.name:34s} {value:>10s}  {figure.mark}")
     for figure in bench.figures.values():
         print(figure)
 

@@ -16,8 +16,8 @@
  *
  *     shallow_water NX NY DX DY GRAVITY F0 BETA NU DT EPSILON STATE [THREADS]
  *
- * STATE: a file of float32, H, u, v, eta, (NY, NX) each. A worker of the benchmarks: it prints `ready`, and answers each
- * line `run N` by the seconds that N steps took, and `save FILE` by writing u, v, eta to FILE.
+ * STATE: a file of float32, H, u, v, eta, (NY, NX) each. A worker of the benchmarks: it prints `ready`, and answers
+ * each line `run N` by the seconds that N steps took, and `save FILE` by writing u, v, eta to FILE.
  */
 #include <omp.h>
 #include <stdio.h>

@@ -2,10 +2,9 @@
  *
  *     triad CELLS        float arrays of CELLS elements each, which should be 4 x the last cache
  *
- * A worker of the benchmarks: it prints `ready`, and answers each line `run N` by the seconds that N passes took. A pass
- * moves 3 x 4 x CELLS bytes, and as many more as the cache fetches of `a` before it overwrites it: STREAM does not count
- * those, and neither do we, so that what is divided by this figure is counted alike. (With stores that bypass the cache
- * the figure is higher: both are tried, and the faster one counts.)
+ * A worker of the benchmarks: it prints `ready`, and answers each line `run N` by the seconds that N passes took, of
+ * 3 x 4 x CELLS bytes each. Stores into the cache first fetch what they overwrite, which STREAM does not count; stores
+ * past the cache do not: both are tried, and the faster one counts.
  */
 #include <immintrin.h>
 #include <omp.h>
@@ -35,7 +34,8 @@ static void streaming(float *restrict a, const float *restrict b, const float *r
 #elif defined(__AVX__)
 #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i += 8)
-        _mm256_stream_ps(a + i, _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(s), _mm256_load_ps(c + i)), _mm256_load_ps(b + i)));
+        _mm256_stream_ps(a + i, _mm256_add_ps(_mm256_load_ps(b + i),
+                                              _mm256_mul_ps(_mm256_set1_ps(s), _mm256_load_ps(c + i))));
 #else
     plain(a, b, c, s, n);
 #endif

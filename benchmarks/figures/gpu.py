@@ -2,6 +2,7 @@
 import statistics
 
 from harness import NotMeasured, ratio
+
 from swmodel.performance.timing import batch_of
 
 NAMES = ("gpu_fraction_of_copy_bandwidth",)
@@ -14,7 +15,8 @@ def measure(bench):
     environment = bench.environment(JAX_PLATFORMS="cuda", XLA_PYTHON_CLIENT_PREALLOCATE="false")
     workers = {}
     try:
-        workers["copy"] = bench.start("copy on GPU", bench.python("worker.py", kind="copy", cells=COPY_CELLS), environment)
+        copy = bench.python("worker.py", kind="copy", cells=COPY_CELLS)
+        workers["copy"] = bench.start("copy on GPU", copy, environment)
         options = {"kind": "step", "size": SIZE, "batch": batch_of(SIZE[0] * SIZE[1])}
         workers["step"] = bench.start("step on GPU", bench.python("worker.py", **options), environment)
         times = bench.interleave("gpu", workers)

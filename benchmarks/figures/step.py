@@ -13,7 +13,10 @@ NAMES = (
     "forward_backward_vs_ab2", "memory_arrays",
 )  # fmt: skip
 BYTES = 12 * 4  # a cell and step of AB2: three prognostics and three tendencies, each read and written once
-DEMOS = {"demo, 1 rank": (1, False), "demo, 1 rank bound": (1, True), "demo, 2 ranks": (2, False), "demo, 2 ranks bound": (2, True)}
+DEMOS = {
+    "demo, 1 rank": (1, False), "demo, 1 rank bound": (1, True),
+    "demo, 2 ranks": (2, False), "demo, 2 ranks bound": (2, True),
+}  # fmt: skip
 CHECK_SIZE, CHECK_STEPS, CHECK_TOLERANCE = (403, 211), 20, 1e-5
 GRAVITY, EPSILON = 9.81, 0.1
 
@@ -69,8 +72,8 @@ def _start(bench, workers):
     try:
         source = demo.fetch(bench.folder / "peer")
         for name, (ranks, bound) in DEMOS.items():
-            command = [*bench.mpirun(ranks, bound), *bench.python("demo.py", source=str(source), size=bench.size, batch=4)]
-            workers[name] = bench.start(name, command, bench.environment(ranks))
+            program = bench.python("demo.py", source=str(source), size=bench.size, batch=4)
+            workers[name] = bench.start(name, [*bench.mpirun(ranks, bound), *program], bench.environment(ranks))
     except (NotMeasured, OSError, ValueError) as why:
         bench.missing("step_vs_demo", why)
 
@@ -98,7 +101,8 @@ def check(bench):
     fields = [np.fromfile(files[name], np.float32).reshape(-1, CHECK_SIZE[0] * CHECK_SIZE[1]) for name in files]
     start, ours, theirs = fields[0][1:], *fields[1:]
     error, moved = (np.abs(a - ours).max(axis=1) / np.abs(ours).max(axis=1) for a in (theirs, start))
-    bench.raw["check of C"] = {"relative_error_u_v_eta": error.tolist(), "moved_u_v_eta": moved.tolist(), "steps": CHECK_STEPS}
+    told = {"relative_error_u_v_eta": error.tolist(), "moved_u_v_eta": moved.tolist(), "steps": CHECK_STEPS}
+    bench.raw["check of C"] = told
     if not (error < CHECK_TOLERANCE).all() or not (moved > 100 * CHECK_TOLERANCE).all():
         raise NotMeasured(
             f"C and swmodel differ by {error.max():.2g} of the largest value after {CHECK_STEPS} steps "

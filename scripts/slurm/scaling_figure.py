@@ -2,8 +2,8 @@
 
     python scripts/slurm/scaling_figure.py scaling-perlmutter/*.log [-o scaling.png]
 
-Strong scaling: how much faster n ranks are than the fewest that were run, and that over n. Weak scaling: cells a second and
-rank over those of the fewest ranks. Of several runs of a point (a job that was queued again) the last one counts.
+Speed-up is cells a second over those of the fewest ranks that were run, efficiency that over how many times as many
+ranks; for strong scaling and weak alike. Of several runs of a point (a job that was queued again) the last one counts.
 """
 import argparse
 import re
@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 
 HEAD = re.compile(r"^scaling (.*)$", re.MULTILINE)
+COLUMNS = (
+    "scaling", "ranks", "nodes", "cells", "10^6 cells/s", "speed-up", "efficiency", "of bandwidth", "messages", "bytes",
+)  # fmt: skip
 POINT = re.compile(r"^bench (.*)$", re.MULTILINE)
 
 
@@ -25,11 +28,14 @@ def read(files):
         text = Path(file).read_text(errors="replace")
         heads, records = HEAD.findall(text), POINT.findall(text)
         if not heads or not records:
-            missing.append(f"{file} holds no finished bench; its last line: {(text.strip().splitlines() or ['(empty)'])[-1]}")
+            last = (text.strip().splitlines() or ["(empty)"])[-1]
+            missing.append(f"{file} holds no finished bench; its last line: {last}")
             continue
         head, record = pairs(heads[-1]), pairs(records[-1])
         if head["ranks"] != record["ranks"]:
-            missing.append(f"{file} was to run {head['ranks']} ranks, and {record['ranks']} ran: is it this MPI's launcher?")
+            missing.append(
+                f"{file} was to run {head['ranks']} ranks, and {record['ranks']} ran: is srun this MPI's launcher?"
+            )
             continue
         points.setdefault(head["kind"], {})[int(head["ranks"])] = {**record, **head}
     return points, missing
@@ -48,8 +54,7 @@ def efficiencies(kind, points):
 
 def table(points):
     """Markdown: a row each point."""
-    lines = ["| scaling | ranks | nodes | cells | 10^6 cells/s | speed-up | efficiency | of bandwidth | messages | bytes |",
-             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]  # fmt: skip
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|---|{'--:|' * (len(COLUMNS) - 1)}"]
     for kind, found in sorted(points.items()):
         for ranks, record, rate, speedup, efficiency in efficiencies(kind, found):
             lines.append(

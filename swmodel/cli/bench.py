@@ -131,7 +131,9 @@ def _layout(options):
     try:
         py, px = (int(part) for part in options.layout.lower().split("x"))
     except ValueError:
-        raise ConfigError(f"--layout {options.layout} is no layout; write tiles along y x x, as --layout 2x3.") from None
+        raise ConfigError(
+            f"--layout {options.layout} is no layout; write tiles along y x x, as --layout 2x3."
+        ) from None
     return py, px
 
 
@@ -197,8 +199,8 @@ def _figures(program, cells, seconds, bandwidth):
     sums = f", and {reductions:.3g} reductions" if reductions else ""
     return [
         ("step", f"{1e3 * seconds:.4g} ms: {cells / seconds / 1e6:.4g} million cells a second"),
-        ("memory", f"{moved / seconds / bandwidth:.2f} of its bandwidth, {bandwidth / 1e9:.3g} GB/s in a triad a = b + s a "
-         f"compiled by XLA, if each of a cell's {moved / cells:.0f} bytes of state and history is moved once"),
+        ("memory", f"{moved / seconds / bandwidth:.2f} of its bandwidth, {bandwidth / 1e9:.3g} GB/s in a triad by XLA, "
+         f"if each of a cell's {moved / cells:.0f} bytes of state and history is moved once"),
         ("messages", f"{messages:.3g} a step and rank, of {facts.size(size)} together{sums}"),
         ("arrays", f"{memory.arrays:.1f} of a tile's size at most, {facts.size(memory.peak)} a rank"),
         ("compiled", f"in {program.compile_seconds:.1f} s"),
@@ -244,7 +246,10 @@ def _links(communicator):
     sizes, seconds, found = measure_links(communicator, hosts)
     link = found.network or found.shared
     if communicator.is_root:
-        rows = [(facts.size(n), f"{1e6 * t:10.4g} us, fitted {1e6 * link.seconds(1, n):10.4g} us") for n, t in zip(sizes, seconds)]
+        rows = [
+            (facts.size(n), f"{1e6 * t:10.4g} us, fitted {1e6 * link.seconds(1, n):10.4g} us")
+            for n, t in zip(sizes, seconds)
+        ]
         print(facts.table(rows))
         where = f"between {hosts} machines" if hosts > 1 else "shared memory only: all ranks are on one machine"
         print(f"network: latency {link.latency:.3g} s, bandwidth {link.bandwidth:.3g} bytes/s, {where}")

@@ -14,7 +14,11 @@ __all__ = ["check_experiment"]
 
 
 def check_experiment(file, overrides, ranks, speed=None):
-    """Print what a run on `ranks` ranks would do, and how fast if `speed` is a Speed. Raises ConfigError with every mistake."""
+    """Print what a run on `ranks` ranks would do, and how fast, if `speed` is a Speed.
+
+    Raises:
+        ConfigError: with every mistake.
+    """
     draft = read(file, overrides)
     model_section = draft.sections.get("model")
     launch.configure_process("float32" if model_section is None else model_section.precision, "serial")

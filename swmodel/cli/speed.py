@@ -61,7 +61,8 @@ def speed_line(asked, made, experiment, ranks, dt, decomposition):
         machine = machine.merge(_shared_here(min(ranks, machine.cores * 4)))
     found = predict(machine, compute, cells, ranks, traffic, asked.per_machine)
     steps = round(experiment.run.until / dt)
-    return "\n".join([_sentence(found, ranks, traffic), f"{steps:,} steps in about {duration(steps * found.seconds)}", *said])
+    whole = f"{steps:,} steps in about {duration(steps * found.seconds)}"
+    return "\n".join([_sentence(found, ranks, traffic), whole, *said])
 
 
 def _stepper(experiment, dt):
@@ -97,13 +98,13 @@ def _shared_here(ranks):
         )
     with tempfile.TemporaryDirectory(prefix="swmodel-") as folder:
         file = Path(folder) / "machine.json"
-        program = [sys.executable, "-c", "from swmodel.cli import main; main()", "bench", "--network", "--save", str(file)]
+        program = [sys.executable, "-c", "from swmodel.cli import main; main()", "bench", "--network", "--save", file]
         package = str(Path(__file__).resolve().parents[2])
         environment = launch.mpirun_environment()
         environment["PYTHONPATH"] = f"{package}:{environment.get('PYTHONPATH', '')}".rstrip(":")
         process = subprocess.Popen(
-            [*launch.mpirun(ranks), *program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, start_new_session=True,
+            [*launch.mpirun(ranks), *map(str, program)], env=environment, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
             said, _ = process.communicate(timeout=PATIENCE)

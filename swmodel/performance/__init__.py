@@ -12,6 +12,6 @@ from .prediction import Compute, Machine, Prediction, fit_compute, machines_of, 
 from .timing import Program
 
 __all__ = [
-    "Compute", "Link", "Machine", "Prediction", "Program", "basin", "fit_compute", "fit_link", "machines_of", "measure_link",
-    "predict", "signature", "stepper_named", "triad_bandwidth",
+    "Compute", "Link", "Machine", "Prediction", "Program", "basin", "fit_compute", "fit_link", "machines_of",
+    "measure_link", "predict", "signature", "stepper_named", "triad_bandwidth",
 ]  # fmt: skip

@@ -17,8 +17,19 @@ from swmodel.cli import main
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator
 from swmodel.performance import (
-    Compute, Link, Machine, Program, basin, fit_compute, fit_link, machines_of, measure_link, predict, signature,
-    stepper_named, triad_bandwidth,
+    Compute,
+    Link,
+    Machine,
+    Program,
+    basin,
+    fit_compute,
+    fit_link,
+    machines_of,
+    measure_link,
+    predict,
+    signature,
+    stepper_named,
+    triad_bandwidth,
 )  # fmt: skip
 from swmodel.performance.cases import OneOfMany
 from swmodel.performance.fitting import measure_compute
@@ -80,9 +91,10 @@ def test_bytes_moved_are_state_and_tendencies_read_and_written_once(program):
 
 
 def test_one_rank_sends_nothing_and_one_of_four_sends_four_messages_of_the_tiles_edges():
-    assert Program(*basin(NX, NY, "float64", SerialCommunicator()), stepper_named("ab2"), 1, compiled=False).traffic() == (0, 0, 0)
-    model, state = basin(NX, NY, "float64", OneOfMany((2, 2)))
     stepper = stepper_named("ab2")
+    alone = Program(*basin(NX, NY, "float64", SerialCommunicator()), stepper, 1, compiled=False)
+    assert alone.traffic() == (0, 0, 0)
+    model, state = basin(NX, NY, "float64", OneOfMany((2, 2)))
     messages, size, reductions = Program(model, state, stepper, 1, compiled=False).traffic()
     halo, edges = model.halo(stepper), NX // 2 + NY // 2
     least = 8 * 3 * 2 * halo * edges
@@ -161,9 +173,8 @@ def test_the_cost_of_the_models_own_program_is_measured_at_two_sizes():
 
 def test_a_signature_tells_physics_apart():
     model, _ = basin(8, 8, "float64", SerialCommunicator())
-    linear = sw.ShallowWater(
-        sw.SphericalGrid(8, 8, (0.0, 40.0), (0.0, 40.0)), 100.0, linear=True, boundaries=sw.Flather(), communicator="serial"
-    )
+    sphere = sw.SphericalGrid(8, 8, (0.0, 40.0), (0.0, 40.0))
+    linear = sw.ShallowWater(sphere, 100.0, linear=True, boundaries=sw.Flather(), communicator="serial")
     told = {signature(m, s) for m in (model, linear) for s in (sw.AB2(1.0), sw.RK4(1.0))}
     assert len(told) == 4 and "RK4, float64, spherical, linear, Flather" in told
 
@@ -298,9 +309,10 @@ def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_u
     for part in ("million cells a second", "of its bandwidth", "0 a step and rank", "arrays", "compiled", "fitted:"):
         assert part in out, part
     kept = Machine.load(file)
-    assert kept.cores == launch.threads_per_rank() and kept.bandwidth == pytest.approx(float(told["bandwidth"]), rel=1e-4)
-    known = dataclasses.replace(kept, compute=(dataclasses.replace(kept.compute[0], overhead=1.0, per_cell=0.0, beyond=0.0),))
-    known.save(file)
+    assert kept.cores == launch.threads_per_rank()
+    assert kept.bandwidth == pytest.approx(float(told["bandwidth"]), rel=1e-4)
+    slow = dataclasses.replace(kept.compute[0], overhead=1.0, per_cell=0.0, beyond=0.0)
+    dataclasses.replace(kept, compute=(slow,)).save(file)
     status, out, err = command("check", case, "--machine", file)
     assert status == 0 and "about 1e+03 ms a step\n" in out and "1,800 steps in about 30 min" in out, out + err
     network = "--latency", 1e-3, "--bandwidth", 1e9, "--per-machine", 8

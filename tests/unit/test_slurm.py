@@ -168,17 +168,20 @@ def test_a_run_is_submitted_with_a_rank_for_each_gpu_or_core(cluster, machine, p
 
 def test_a_machine_that_nobody_described_is_told_the_known_ones(cluster):
     for script, rest in (("submit.sh", ["1", "a", "b"]), ("scaling.sh", ["strong"])):
-        done = subprocess.run(["bash", str(SLURM / script), "cray-1", *rest], env=cluster, capture_output=True, text=True)
+        command = ["bash", str(SLURM / script), "cray-1", *rest]
+        done = subprocess.run(command, env=cluster, capture_output=True, text=True)
         assert done.returncode == 2 and all(name in done.stderr for name in ("cray-1", *MACHINES))
     assert told(cluster, "sbatch") == []
 
 
 def test_weak_scaling_keeps_the_cells_of_a_rank_and_strong_scaling_those_of_all(cluster, tmp_path):
     for kind in ("weak", "strong"):
-        command = ["bash", str(SLURM / "scaling.sh"), "perlmutter", kind, "-s", "100x60", "-r", "8 1 6", "-o", str(tmp_path)]
-        done = subprocess.run([*command, "--account=a"], env={**cluster, "PRETEND": "1"}, capture_output=True, text=True)
+        options = ["-s", "100x60", "-r", "8 1 6", "-o", str(tmp_path), "--account=a"]
+        command = ["bash", str(SLURM / "scaling.sh"), "perlmutter", kind, *options]
+        done = subprocess.run(command, env={**cluster, "PRETEND": "1"}, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    ends = [re.search(r"--nodes=(\d+) .*--account=a .*scaling.sbatch (.*)$", line).groups() for line in told(cluster, "sbatch")]
+    line = re.compile(r"--nodes=(\d+) .*--account=a .*scaling.sbatch (.*)$")
+    ends = [line.search(told_line).groups() for told_line in told(cluster, "sbatch")]
     assert ends == [
         ("1", "weak 1 100x60 1x1"), ("2", "weak 6 300x120 2x3"), ("2", "weak 8 400x120 2x4"),
         ("1", "strong 1 100x60 1x1"), ("2", "strong 6 100x60 2x3"), ("2", "strong 8 100x60 2x4"),
@@ -187,7 +190,8 @@ def test_weak_scaling_keeps_the_cells_of_a_rank_and_strong_scaling_those_of_all(
 
 @pytest.mark.skipif(not launch.mpi_installed(), reason="needs mpi4py and mpi4jax")
 def test_a_study_of_one_and_two_ranks_becomes_a_table_and_a_figure(cluster, tmp_path):
-    command = ["bash", str(SLURM / "scaling.sh"), "cpu", "weak", "-s", "32x24", "-r", "1 2", "-o", str(tmp_path / "logs")]
+    options = ["-s", "32x24", "-r", "1 2", "-o", str(tmp_path / "logs")]
+    command = ["bash", str(SLURM / "scaling.sh"), "cpu", "weak", *options]
     done = subprocess.run(command, env={**cluster, "CORES": "2"}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     logs = sorted((tmp_path / "logs").glob("*.log"))
@@ -211,8 +215,10 @@ def test_efficiency_is_speed_up_over_ranks_and_unfinished_logs_are_named(tmp_pat
         file = tmp_path / f"strong-{ranks}.log"
         lines = [f"scaling kind=strong machine=x ranks={ranks}"]
         for cells in rate:
-            lines.append(f"bench ranks={ran or ranks} hosts=1 nx=8 ny=8 cells_per_second={cells} fraction_of_bandwidth=0.5 "
-                         "messages=4 bytes=96")  # fmt: skip
+            lines.append(
+                f"bench ranks={ran or ranks} hosts=1 nx=8 ny=8 cells_per_second={cells} fraction_of_bandwidth=0.5 "
+                "messages=4 bytes=96"
+            )
         file.write_text("\n".join(lines) + "\n")
         return file
 
