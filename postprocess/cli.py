@@ -12,7 +12,7 @@ __all__ = ["KINDS", "main", "plot"]
 KINDS = ("auto", "tsunami", "maps", "maximum", "gauges", "circulation", "animation", "spectrum", "budgets")
 
 
-def plot(paths, output=None, kind="auto", observations=None, variable=None, times=None):
+def plot(paths, output=None, kind="auto", observations=None, variable=None, times=None, member=0):
     """Draws the figure that `paths`, one or several output files of one run, call for.
 
     Args:
@@ -22,6 +22,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
         observations: a folder with a CSV file per gauge (see gauges.py); their scores are printed.
         variable: what maps, animations and spectra show; eta, or kinetic energy, without it.
         times: seconds since the start, for maps.
+        member: which one of an ensemble, from 0.
 
     Returns:
         pathlib.Path: the file that was written.
@@ -36,19 +37,19 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
     if kind not in KINDS:
         raise PlotError(f"plot: kind {kind!r} is not one of {', '.join(KINDS)}.")
     with contextlib.ExitStack() as opened:
-        files, first = _sort(paths, opened)
+        files, first = _sort(paths, opened, member)
         kind = _choose(files, variable) if kind == "auto" else kind
         output = _output(output, first, kind)
         return _draw(kind, files, output, observations, variable, times)
 
 
-def _sort(paths, opened):
+def _sort(paths, opened, member):
     """({"fields", "maxima", "gauges": dataset}, the first path among them); restarts beside others are passed over."""
     from .files import kind_of, open_output
 
     files, sources = {}, {}
     for path in paths:
-        dataset = opened.enter_context(open_output(path))
+        dataset = opened.enter_context(open_output(path, member))
         holds = kind_of(dataset)
         if holds in files:
             raise PlotError(f"plot: {sources[holds]} and {path} both hold {holds}; give one of them.")
@@ -157,10 +158,12 @@ def main(arguments=None):
     parser.add_argument("-k", "--kind", choices=KINDS, default="auto")
     parser.add_argument("--observations", help="folder with one CSV file per gauge")
     parser.add_argument("--variable", help="what maps, animations and spectra show")
+    parser.add_argument("--member", type=int, default=0, help="which one of an ensemble, from 0")
     parser.add_argument("--times", nargs="+", type=float, help="seconds since the start")
     given = parser.parse_args(arguments)
     try:
-        print(plot(given.files, given.output, given.kind, given.observations, given.variable, given.times))
+        asked = given.observations, given.variable, given.times, given.member
+        print(plot(given.files, given.output, given.kind, *asked))
     except PlotError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -21,11 +21,11 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}  # [s]
 
 
-def open_output(path):
-    """An output file as a lazy xarray.Dataset whose times are still numbers.
+def open_output(path, member=0):
+    """An output file as a lazy xarray.Dataset whose times are still numbers; of an ensemble one member.
 
     Raises:
-        PlotError: for a file that is missing or no netCDF.
+        PlotError: for a file that is missing or no netCDF, or a member that there is not.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -34,8 +34,25 @@ def open_output(path):
         dataset = xr.open_dataset(path, decode_times=False)
     except (OSError, ValueError) as error:
         raise PlotError(f"open_output: {path} cannot be read as netCDF; give a file that a run has written.") from error
+    dataset = _of_member(dataset, member, path)
     dataset.encoding["source"] = str(path)
     return dataset
+
+
+def _of_member(dataset, member, path):
+    """That member of an ensemble's file, named in the title; a file of one run as it is."""
+    count = dataset.sizes.get("member", 1)
+    if not 0 <= member < count:
+        dataset.close()
+        raise PlotError(f"open_output: {path} has no member {member}; it holds {count}, counted from 0.")
+    if "member" not in dataset.dims:
+        return dataset
+    names = [name for name, values in dataset.variables.items() if values.dims == ("member",) and name != "member"]
+    one = dataset.isel(member=member)
+    one.set_close(dataset.close)
+    told = ", ".join(f"{name} = {one[name].item()}" for name in names)
+    title = f"{dataset.attrs.get('title', '')}: member {member}{f' ({told})' if told else ''}"
+    return one.assign_attrs(title=title)
 
 
 def _source(dataset):

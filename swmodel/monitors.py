@@ -80,8 +80,8 @@ class Gauges:
 
     def read(self, eta):
         """This tile's share of each gauge's elevation, (..., n); the sum over tiles is the elevation."""
-        flat = eta.reshape(*eta.shape[:-2], -1)
-        return jnp.sum(flat[..., self.cells] * self.weights, axis=-1)
+        around = eta.reshape(*eta.shape[:-2], -1)[..., self.cells]
+        return jnp.sum(around * jnp.broadcast_to(self.weights, around.shape), axis=-1)
 
     def update(self, series, state, k):
         return jax.lax.dynamic_update_index_in_dim(series, self.read(state.eta), k, 0)

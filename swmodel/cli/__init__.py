@@ -136,8 +136,8 @@ def check(
     machine: Annotated[
         str | None, typer.Option(metavar="FILE", help="What `swmodel bench --save` kept; else it is measured here.")
     ] = None,
-    latency: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Of a message between machines.")] = None,
-    bandwidth: Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Of the network between machines.")] = None,
+    latency: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Of the network.")] = None,
+    bandwidth: Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Of the network.")] = None,
     per_machine: Annotated[
         int | None, typer.Option(min=1, metavar="RANKS", help="Ranks on each machine; one a core without it.")
     ] = None,
@@ -243,9 +243,9 @@ def bench(
     communicator: CommunicatorKind = None,
     layout: LayoutOption = None,
     devices: Devices = None,
-    network: Annotated[bool, typer.Option("--network", help="Time messages between the ranks, and nothing else.")] = False,
+    network: Annotated[bool, typer.Option("--network", help="Time messages between ranks, nothing else.")] = False,
     save: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Keep what a prediction needs; a file that is there is completed.")
+        str | None, typer.Option(metavar="FILE", help="Keep what a prediction needs; a file there is completed.")
     ] = None,
     profile: ProfileFolder = None,
     debug: Debug = False,
@@ -288,12 +288,13 @@ def plot(
     time: Annotated[
         list[str] | None, typer.Option(metavar="TIME", help="Time of a map, as '30 min'; may be repeated.")
     ] = None,
+    member: Annotated[int, typer.Option(min=0, metavar="K", help="Which one of an ensemble, from 0.")] = 0,
     debug: Debug = False,
 ):  # fmt: skip
     """Draw output: maps, gauges, circulation, spectra, budgets, animations; chosen by what the files hold."""
     from .figures import plot_files
 
-    plot_files(files, output, kind, observations, variable, time)
+    plot_files(files, output, kind, observations, variable, time, member)
 
 
 def _overrides(texts, members=None, **options):

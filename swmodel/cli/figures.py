@@ -18,16 +18,16 @@ def require():
         )
 
 
-def plot_files(files, output=None, kind="auto", observations=None, variable=None, times=None):
+def plot_files(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0):
     """Draw what the files hold and print where the figure is."""
     seconds = [quantity(time, "s") for time in times] if times else None
-    print(draw(files, output, kind, observations, variable, seconds))
+    print(draw(files, output, kind, observations, variable, seconds, member))
 
 
-def draw(files, output=None, kind="auto", observations=None, variable=None, times=None):
+def draw(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0):
     """The path of the figure; raises SwmodelError with one sentence if it cannot be drawn."""
     module = postprocess()
     try:
-        return module.plot([Path(file) for file in files], output, kind, observations, variable, times)
+        return module.plot([Path(file) for file in files], output, kind, observations, variable, times, member)
     except module.PlotError as error:
         raise SwmodelError(str(error)) from error

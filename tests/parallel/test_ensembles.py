@@ -1,0 +1,180 @@
+"""Members of an ensemble are the runs that they would be alone, on any communicator, in one set of files."""
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel.errors import BlowUp, ConfigError, DataError
+from swmodel.monitors import Health
+from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.parallel.traffic import Count, traffic
+from swmodel.simulation import Simulation, advance
+from tests.parallel import cases
+
+SHAPE, GAUGES = (cases.NY, cases.NX), {"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}
+VISCOSITIES, WINDS = (100.0, 200.0, 400.0), (0.1, -0.1, 0.3)
+STEPS, ALONE = 24, SerialCommunicator()
+KINDS = {"auto": cases.LAYOUTS[0]} | ({"sharded": (1, 2)} if cases.RANKS == 1 else {})
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def ranks(request):
+    return make_communicator(request.param, SHAPE, KINDS[request.param])
+
+
+def member(ranks, k, **other):
+    """Model k: of its own viscosity, depth and wind, which changes in time; the last record alone differs from 0's."""
+    wind = np.stack([0.0 * cases.random(7), 0.2 * cases.random(7), WINDS[k] * cases.random(7)])
+    arguments = dict(
+        coriolis=sw.FPlane(1e-4), side=sw.NoSlip(), dissipation=(sw.Laplacian(VISCOSITIES[k]), sw.QuadraticDrag(2.5e-3)),
+        forcing=(sw.WindStress(x=sw.Records([0.0, 50.0, 300.0], wind)),), communicator=ranks,
+    )  # fmt: skip
+    return sw.ShallowWater(cases.plane(), (1.0 + 0.1 * k) * cases.sea_floor(), **(arguments | other))
+
+
+def start(model, k=0):
+    return model.state(u=0.1 * cases.random(4), v=0.1 * cases.random(5), eta=(k + 1) * cases.random(6))
+
+
+@pytest.fixture(scope="module")
+def ensemble(ranks):
+    models = [member(ranks, k) for k in range(3)]
+    return sw.Ensemble(models, [start(m, k) for k, m in enumerate(models)], {"dissipation[0].viscosity": VISCOSITIES})
+
+
+def outputs(run, folder, name):
+    run.write(folder / f"{name}.nc", ("eta", "u", "vorticity"), every=100.0).gauges(folder / f"{name}-gauges.nc", GAUGES)
+    return run.maxima(folder / f"{name}-maxima.nc", threshold=0.5)
+
+
+def whole(model, state):
+    """u, v, eta of the whole grid, on the root."""
+    return [model.gather(x) for x in jax.tree.leaves(state)]
+
+
+def assert_close(found, expected, tolerance=1e-12):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def test_each_member_is_its_own_run_in_states_and_files(ranks, ensemble, tmp_path):
+    stepper = sw.AB2(10.0)
+    together = outputs(Simulation(ensemble, ensemble.initial, stepper), tmp_path, "all")
+    found = whole(ensemble, together.run(steps=STEPS))
+    for k, model in enumerate(ensemble.models):
+        alone = outputs(Simulation(model, start(model, k), stepper), tmp_path, f"{k}")
+        for own, expected in zip(found or (), whole(model, alone.run(steps=STEPS))):
+            if ranks.is_root:
+                assert_close(own[k], expected)
+    for kind in ("", "-gauges", "-maxima") if ranks.is_root else ():
+        with xr.open_dataset(tmp_path / f"all{kind}.nc") as ours:
+            assert ours.sizes["member"] == 3
+            np.testing.assert_array_equal(ours.coords["dissipation_0_viscosity"], VISCOSITIES)
+            for k in range(3):
+                with xr.open_dataset(tmp_path / f"{k}{kind}.nc") as one:
+                    mine = ours.isel(member=k).drop_vars(["member", "dissipation_0_viscosity"])
+                    xr.testing.assert_allclose(mine, one, rtol=1e-6, atol=1e-9)
+    ranks.barrier()
+
+
+def test_members_that_differ_in_their_states_alone_share_a_model(ranks):
+    case = "walls and islands" if cases.RANKS > 2 or ranks.name == "sharded" else "open sides of a sphere"
+    model, stepper = cases.CASES[case](communicator=ranks)
+    states = [model.state(eta=a * cases.random(6)) for a in (0.5, 1.0)]
+    ensemble = sw.Ensemble(model, states)
+    halo = model.halo(stepper)
+    assert all(kind == 0 for kind in ensemble.dynamics(halo).kinds)
+    found = whole(ensemble, Simulation(ensemble, ensemble.initial, stepper).run(steps=10))
+    for k, state in enumerate(states):
+        expected = whole(model, Simulation(model, state, stepper).run(steps=10))
+        for own, other in zip(found, expected):
+            if ranks.is_root:
+                assert_close(own[k], other)
+
+
+def test_members_travel_in_the_messages_of_one(ranks, ensemble):
+    """An ensemble of three sends as many messages as one run, three times as long."""
+
+    def sent(model, state):
+        run = Simulation(model, state, sw.AB2(10.0))
+        monitors = (None, None, Health.of(model, 10.0))
+        carry = run._carry(monitors)
+        programs = [
+            traffic(advance, model.dynamics(run.halo, 0, 10.0), run.stepper, carry, monitors, np.int32(0), np.int32(n))
+            for n in (4, 5)
+        ]
+        return (programs[1] - programs[0]).total
+
+    one, all_three = sent(ensemble.models[0], start(ensemble.models[0])), sent(ensemble, ensemble.initial)
+    assert all_three == Count(one.messages, 3 * one.bytes, 0)
+    assert one.messages == 2 * sum(n > 1 for n in ranks.layout)
+
+
+def test_a_restart_holds_all_members_and_goes_on_bit_for_bit(ranks, ensemble, tmp_path):
+    def simulation():
+        return Simulation(ensemble, ensemble.initial, sw.AB2(10.0)).restart(tmp_path / "restart.nc")
+
+    straight = Simulation(ensemble, ensemble.initial, sw.AB2(10.0)).run(steps=STEPS)
+    simulation().run(steps=STEPS - 9)
+    again = simulation()
+    again.resume(tmp_path / "restart.nc")
+    for ours, expected in zip(whole(ensemble, again.run(steps=9)), whole(ensemble, straight)):
+        np.testing.assert_array_equal(ours, expected)
+    fewer = sw.Ensemble(ensemble.models[:2], [start(model) for model in ensemble.models[:2]])
+    with pytest.raises(DataError, match="holds 3 members and the run has 2"):
+        Simulation(fewer, fewer.initial, sw.AB2(10.0)).resume(tmp_path / "restart.nc")
+    with pytest.raises(DataError, match="holds 3 members and the run has 1"):
+        Simulation(ensemble.models[0], start(ensemble.models[0]), sw.AB2(10.0)).resume(tmp_path / "restart.nc")
+    ranks.barrier()
+
+
+def test_the_member_that_blows_up_is_named(ranks, ensemble):
+    u = np.zeros(SHAPE)
+    u[5, 6] = 2000.0
+    fast = ensemble.models[1].state(u=u * ensemble.models[1].faces("u"))
+    states = [start(ensemble.models[0]), fast, start(ensemble.models[2])]
+    run = Simulation(ensemble, ensemble.initial, sw.AB2(10.0))
+    run.state = sw.Ensemble(ensemble.models, states).initial
+    with pytest.raises(BlowUp, match=r"member 1 \(dissipation\[0\].viscosity = 200.0\) .*shorter time step"):
+        run.run(steps=20)
+
+
+def test_a_time_step_too_long_for_one_member_is_refused_with_its_name(ranks, ensemble):
+    with pytest.raises(ConfigError, match=r"over the limit of AB2: gravity waves in member 2 \(diss.* = 400.0\)"):
+        Simulation(ensemble, ensemble.initial, sw.AB2(70.0))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"dissipation": (sw.Laplacian(1.0),)}, "another set of forcings, drags and viscosities"),
+        ({"linear": True, "dissipation": ()}, "another mode"),
+        ({"momentum": sw.ArakawaLamb()}, "another momentum scheme"),
+        ({"coriolis": sw.BetaPlane(1e-4, 1e-11)}, "another kind of Coriolis force"),
+        ({"side": sw.FreeSlip()}, "another slip at walls"),
+        ({"boundaries": sw.Flather("west")}, "another set of open sides"),
+    ],
+)
+def test_members_of_another_structure_are_refused(other, said):
+    models = [member(ALONE, 0), member(ALONE, 1, **other)]
+    with pytest.raises(ConfigError, match=f"member 1 has {said}.* than member 0, and one program steps all"):
+        sw.Ensemble(models, [start(model) for model in models])
+
+
+def test_members_on_other_grids_coasts_or_times_are_refused():
+    first = member(ALONE, 0)
+    coarser = sw.ShallowWater(sw.CartesianGrid(12, 11, (0.0, 1.0e5), (0.0, 1.0e5)), 100.0, communicator=ALONE)
+    with pytest.raises(ConfigError, match="another grid"):
+        sw.Ensemble([first, coarser], [start(first), coarser.at_rest()])
+    filled = sw.ShallowWater(
+        cases.plane(), cases.sea_floor(islands=False), coriolis=sw.FPlane(1e-4), side=sw.NoSlip(),
+        dissipation=(sw.Laplacian(1.0), sw.QuadraticDrag(1e-3)), communicator=ALONE,
+        forcing=(sw.WindStress(x=sw.Records([0.0, 1.0], np.zeros((2, *SHAPE)))),),
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="other coasts"):
+        sw.Ensemble([first, filled], [start(first), start(filled)])
+    later = member(ALONE, 0, forcing=(sw.WindStress(x=sw.Records([0.0, 60.0, 300.0], np.zeros((3, *SHAPE)))),))
+    with pytest.raises(ConfigError, match="lie at other times"):
+        sw.Ensemble([first, later], [start(first), start(later)]).dynamics(1)
+    with pytest.raises(ConfigError, match="2 states and 3 values of amplitude"):
+        sw.Ensemble(first, [start(first), start(first)], {"amplitude": [1, 2, 3]})

@@ -1,0 +1,213 @@
+"""Ensembles from experiment files and the command line: what varies, what is refused, and what they leave behind."""
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel.cli import main
+from swmodel.config import load, member_drafts, read
+from swmodel.ensemble import perturbation
+from swmodel.errors import ConfigError
+
+HUMP = """\
+[run]
+title = "A hump"
+until = "10 min"
+[grid]
+type = "cartesian"
+nx = 12
+ny = 10
+x = [0, "120 km"]
+y = [0, "100 km"]
+[bathymetry]
+type = "flat"
+depth = "1 km"
+[model]
+precision = "float64"
+[initial]
+type = "gaussian"
+amplitude = "1 m"
+centre = ["50 km", "40 km"]
+radius = "30 km"
+[[dissipation]]
+type = "laplacian"
+viscosity = 1000
+[stepper]
+type = "ab2"
+dt = 5
+[output]
+folder = "out"
+[output.gauges.positions]
+a = ["50 km", "50 km"]
+[output.maxima]
+[output.restart]
+every = "5 min"
+[[output.fields]]
+file = "fields.nc"
+variables = ["eta"]
+every = "5 min"
+"""
+THREE = '[ensemble]\n"initial.amplitude" = [0.5, "100 cm", 2]\n'
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Runs set the precision, which other tests rely on."""
+    monkeypatch.chdir(tmp_path)
+    before = jax.config.jax_enable_x64
+
+    def to_file(more=""):
+        (tmp_path / "hump.toml").write_text(HUMP + more)
+        return tmp_path / "hump.toml"
+
+    yield to_file
+    jax.config.update("jax_enable_x64", before)
+
+
+def status(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return ended.value.code
+
+
+def values(draft, section, key):
+    return [getattr(member.sections[section], key) for member in member_drafts(draft)]
+
+
+# -- the section ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '"dissipation.0.viscosity" = [1, "2 m2/s"]',
+        '"dissipation[0].viscosity" = [1, "2 m2/s"]',
+        'dissipation.0.viscosity = [1, "2 m2/s"]',
+    ],
+)
+def test_a_key_is_written_with_dots_in_quotes_or_not(write, written):
+    draft = read(write(f"[ensemble]\n{written}\n"))
+    assert [v.path for v in draft.sections["ensemble"].varied.values()] == [("dissipation", 0, "viscosity")]
+    assert [m.sections["dissipation"][0].viscosity for m in member_drafts(draft)] == [1.0, 2.0]
+
+
+def test_members_are_the_file_with_other_values(write):
+    draft = read(write(THREE + "model.gravity = [9.81, 9.0, 1.0]\n"))
+    assert values(draft, "initial", "amplitude") == [0.5, 1.0, 2.0]
+    assert values(draft, "model", "gravity") == [9.81, 9.0, 1.0]
+    assert values(draft, "stepper", "dt") == [5.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("more", "after", "said"),
+    [
+        ('"initial.amplitud" = [1, 2]', 1, "unknown key; did you mean 'amplitude'?"),
+        ('"initial.amplitude" = [1, 2]\n"model.gravity" = [1, 2, 3]', 0, "2 for initial.amplitude, 3 for model.gravity"),
+        ('members = 3\n"initial.amplitude" = [1, 2]', 0, "3 for members, 2 for initial.amplitude"),
+        ('"initial.amplitude" = 2', 0, "is no list; give a value for each member"),
+        ('"initial.amplitude" = []', 0, "is no list; give a value for each member"),
+        ('"initial.amplitude" = [1, "2 s"]', 1, "expected"),
+        ('"dissipation.1.viscosity" = [1, 2]', 1, "dissipation has entries 0 to 0"),
+        ('"grid.nx" = [10, 20]', 1, "all members share [grid]; vary numbers and fields of initial"),
+        ('"stepper.dt" = [1, 2]', 1, "all members share [stepper]"),
+        ('"wind.speed" = [1, 2]', 1, "unknown section"),
+        ("members = 3", 0, "would all be the same"),
+        ('perturbation = "1 cm"\nradius = 1e4', 0, "the number of members is missing"),
+        ('members = 3\nperturbation = "1 cm"', 0, "perturbation and radius belong together"),
+        ("members = 0", 1, "must be"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_its_line(write, more, after, said):
+    with pytest.raises(ConfigError) as caught:
+        load(write(f"[ensemble]\n{more}\n"))
+    (sentence,) = caught.value.mistakes
+    assert f"hump.toml:{HUMP.count(chr(10)) + 1 + after}:" in sentence and said in sentence
+
+
+# -- the command line -------------------------------------------------------------------------------------------------
+
+
+def test_an_ensemble_runs_resumes_and_plots_like_one_run(write, capsys, tmp_path):
+    file = write(THREE)
+    assert status("check", file) == 0
+    told = capsys.readouterr().out
+    assert "3 members in one program" in told and "initial.amplitude = 0.5, 1.0, 2.0" in told
+    assert status("run", file, "--quiet") == 0
+    assert status("resume", "out/restart.nc", "--until", "20 min", "--quiet") == 0
+    assert status("plot", "out/fields.nc", "--member", "2", "-o", "figure.png") == 0
+    assert status("plot", "out/fields.nc", "--member", "3") == 1
+    assert "has no member 3; it holds 3" in capsys.readouterr().err
+    with xr.open_dataset("out/fields.nc") as fields, xr.open_dataset("out/gauges.nc") as gauges:
+        assert fields.eta.dims == ("time", "member", "yh", "xh") and fields.sizes["time"] == 5
+        assert fields.coords["initial_amplitude"].values.tolist() == [0.5, 1.0, 2.0]
+        assert gauges.eta.dims == ("member", "gauge", "time") and gauges.sizes["time"] == 241
+        together = fields.eta.load(), gauges.eta.load()
+    for k, amplitude in enumerate((0.5, 1.0, 2.0)):
+        options = ("--set", f"initial.amplitude={amplitude}", "--until", "20 min", "-o", f"{k}", "--quiet")
+        assert status("run", write(), *options) == 0
+        for name, ours in zip(("fields", "gauges"), together):
+            with xr.open_dataset(f"{k}/{name}.nc") as one:
+                np.testing.assert_allclose(ours.isel(member=k), one.eta, rtol=1e-6, atol=1e-9)
+
+
+def test_members_on_the_command_line_join_or_replace_those_of_the_file(write, capsys):
+    file = write(THREE)
+    assert status("check", file, "--members", "dissipation.0.viscosity=1,2,3", "--members", "initial.amplitude=3,4,5") == 0
+    told = capsys.readouterr().out
+    assert "initial.amplitude = 3.0, 4.0, 5.0" in told and "dissipation[0].viscosity = 1.0, 2.0, 3.0" in told
+    for options, said in (
+        (["initial.amplitud=1,2,3"], "--members initial.amplitud=1,2,3: unknown key; did you mean 'amplitude'?"),
+        (["amplitude"], "--members amplitude: expected KEY=VALUE,VALUE"),
+        (["initial.amplitude=1,2", "model.gravity=1,2,3"], "2 for initial.amplitude, 3 for model.gravity"),
+    ):
+        assert status("check", file, *(word for option in options for word in ("--members", option))) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("bathymetry.depth=100,1000,4000", r"5 s is over the limit of ab2, gravity waves in member 2 (initial.amplitude"),
+        ("model.momentum=energy_conserving,arakawa_lamb,energy_conserving", "has another momentum scheme than member 0"),
+        ("model.linear=false,false,true", "has another mode (linear or not) than member 0"),
+    ],
+)
+def test_members_that_cannot_go_together_are_refused_by_name(write, capsys, option, said):
+    assert status("check", write(THREE), "--members", option) == 2
+    error = capsys.readouterr().err
+    assert error.count("error:") == 1 and said in error
+
+
+def test_depths_of_members_are_in_their_files(write):
+    assert status("run", write(), "--members", "bathymetry.depth=500,1000", "--quiet") == 0
+    with xr.open_dataset("out/maxima.nc") as maxima:
+        assert maxima.depth.dims == ("member", "yh", "xh")
+        assert maxima.depth.max(["yh", "xh"]).values.tolist() == [500.0, 1000.0]
+
+
+# -- members that noise tells apart -----------------------------------------------------------------------------------
+
+
+def test_perturbed_members_start_from_smooth_noise_of_the_size_asked_for(write):
+    noise = 'members = 3\nperturbation = "2 cm"\nradius = "15 km"\nseed = 4\n'
+    assert status("run", write(f"[ensemble]\n{noise}"), "--quiet") == 0
+    with xr.open_dataset("out/fields.nc") as fields:
+        start = fields.eta.isel(time=0)
+        differences = start.isel(member=[1, 2]) - start.isel(member=0)
+        np.testing.assert_allclose(differences.std(["yh", "xh"]), 0.02, rtol=1e-5)
+        assert abs(float((differences[0] * differences[1]).mean())) < 0.5 * 0.02**2  # two draws, not one twice
+
+
+@pytest.mark.parametrize("grid", [
+    sw.CartesianGrid(64, 48, (0.0, 6.4e5), (0.0, 4.8e5), "x"), sw.SphericalGrid(72, 36, (-180.0, 180.0), (-90.0, 90.0)),
+])  # fmt: skip
+def test_noise_is_smooth_over_its_radius_and_round_a_periodic_seam(grid):
+    radius = 5.0 * float(np.min(grid.metrics(np.arange(grid.ny))["dy_h"]))
+    noise = perturbation(grid, 0.1, radius, 1, 2)
+    assert noise.shape == grid.shape and np.isclose(noise.std(), 0.1)
+    np.testing.assert_array_equal(noise, perturbation(grid, 0.1, radius, 1, 2))
+    assert not np.array_equal(noise, perturbation(grid, 0.1, radius, 2, 2))
+    middle = noise[grid.ny // 2]
+    steps = np.abs(np.diff(middle))
+    assert steps.max() < 0.1 and abs(middle[0] - middle[-1]) <= 1.5 * steps.max()
