@@ -10,6 +10,7 @@ Over several hosts each process holds the tiles of its own devices (`jax.distrib
 host-side verbs exchange goes over the devices too, as bytes: numbers arrive as they were sent, in any precision.
 """
 import contextlib
+import functools
 import pickle
 import sys
 
@@ -103,6 +104,7 @@ class ShardedCommunicator(Communicator):
         return {rank: np.asarray(by_device[device]) for rank, device in self._here.items()}
 
     def spmd(self, function):
+        @functools.wraps(function)
         def everywhere(*arguments):
             leaves, structure = jax.tree.flatten(arguments)
             self._check(leaves)
@@ -193,7 +195,7 @@ class ShardedCommunicator(Communicator):
         else:
             from jax.experimental.multihost_utils import process_allgather
 
-            whole = process_allgather(tile, tiled=True)
+            whole = process_allgather(tile, tiled=True)  # for a moment every device holds it
             corners = [(iy * block[0], ix * block[1]) for iy in range(self.layout[0]) for ix in range(self.layout[1])]
             parts = {k: whole[..., j : j + block[0], i : i + block[1]] for k, (j, i) in enumerate(corners)}
         return self.decomposition(shape).put_together(parts) if self.is_root else None
