@@ -1,7 +1,7 @@
 """The workers of the benchmarks that run swmodel. One argument, a JSON object, whose `kind` is
 
     step       times steps of the basin: size, and stepper, precision, communicator, layout, devices, batch, save; or of
-               the experiment in `file`
+               the experiment in `file`; with `simulation`, as a whole run takes them
     compile    times compilations of the full nonlinear step on the sphere; a "step" is one of them
     copy       times a copy (a = b) on the device JAX has; a "step" is one pass over `cells` numbers
 
@@ -57,6 +57,7 @@ def step(options):
     import jax
     import numpy as np
 
+    import swmodel as sw
     from swmodel.performance import Program, basin, stepper_named
     from swmodel.performance.timing import batch_of
 
@@ -83,8 +84,14 @@ def step(options):
         "device": jax.devices()[0].device_kind, "threads": process.threads,
     }  # fmt: skip
 
+    simulation = sw.Simulation(model, state, stepper) if options.get("simulation") else None
+
     def run(steps):
-        return "took", program.run(int(steps) // program.steps) * int(steps)
+        if simulation is None:
+            return "took", program.run(int(steps) // program.steps) * int(steps)
+        begin = time.perf_counter()
+        simulation.run(steps=int(steps))
+        return "took", time.perf_counter() - begin
 
     def save(name):
         np.concatenate([np.asarray(x, np.float32).ravel() for x in jax.tree.leaves(program.state)]).tofile(name)

@@ -10,7 +10,7 @@ from swmodel.performance.machine import last_cache
 
 NAMES = (
     "step_vs_demo", "step_vs_c", "step_fraction_of_bandwidth", "c_fraction_of_bandwidth", "float64_vs_float32",
-    "forward_backward_vs_ab2", "memory_arrays",
+    "forward_backward_vs_ab2", "run_vs_step", "memory_arrays",
 )  # fmt: skip
 BYTES = 12 * 4  # a cell and step of AB2: three prognostics and three tendencies, each read and written once
 DEMOS = {
@@ -49,6 +49,7 @@ def measure(bench):
                 bench.figure(f"{name}_fraction_of_bandwidth", value, at_least=least, **told)
     bench.figure("float64_vs_float32", ratio(ours, times["float64"]), at_least=0.5, **sizes)
     bench.figure("forward_backward_vs_ab2", ratio(ours, times["forward_backward"]), **sizes)
+    bench.figure("run_vs_step", ratio(ours, times["run"]), **sizes)
     bench.figure("memory_arrays", workers["swmodel"].info["memory_arrays"], at_most=16, size=bench.size)
 
 
@@ -58,6 +59,7 @@ def _start(bench, workers):
     workers["swmodel"] = bench.steps("swmodel", save=str(state))
     workers["float64"] = bench.steps("float64", precision="float64")
     workers["forward_backward"] = bench.steps("forward-backward", stepper="forward_backward")
+    workers["run"] = bench.steps("run", simulation=True)
     try:
         check(bench)
         workers["C"] = bench.start("C", c_command(bench, bench.size, state))

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from .. import launch
-from ..errors import ConfigError
+from ..errors import ConfigError, SwmodelError
 from ..progress import duration
 from . import facts
 
@@ -58,7 +58,11 @@ def speed_line(asked, made, experiment, ranks, dt, decomposition):
         compute = measure_compute(make, model.grid.shape, stepper, QUICK_CUTS, QUICK_REPEATS)
     cells = model.grid.nx * model.grid.ny
     if ranks > 1 and machine.shared is None and machines_of(machine, ranks, asked.per_machine) == 1:
-        machine = machine.merge(_shared_here(min(ranks, machine.cores * 4)))
+        try:
+            machine = machine.merge(_shared_here(min(ranks, machine.cores * 4)))
+        except SwmodelError as why:
+            traffic = (0, 0, 0)
+            said.append(f"messages are left out: {why}")
     found = predict(machine, compute, cells, ranks, traffic, asked.per_machine)
     steps = round(experiment.run.until / dt)
     whole = f"{steps:,} steps in about {duration(steps * found.seconds)}"
@@ -77,6 +81,8 @@ def _sentence(found, ranks, traffic):
         return text
     messages, size, _ = traffic
     where = f"{found.machines} machines" if found.machines > 1 else "shared memory only"
+    if not messages:
+        return f"{text}; {where}"
     return (
         f"{text}: {_time(found.compute)} of arithmetic and {_time(found.exchange)} in {messages:.3g} messages of "
         f"{facts.size(size)} together; {where}"
@@ -92,10 +98,7 @@ def _shared_here(ranks):
     from ..performance import Machine
 
     if not launch.mpi_installed():
-        raise ConfigError(
-            "the time of messages between ranks cannot be measured, as there is no MPI here; give --latency and "
-            f"--bandwidth, or {launch.HOW_TO_ADD_MPI}."
-        )
+        raise ConfigError(f"there is no MPI here to time them with; {launch.HOW_TO_ADD_MPI}.")
     with tempfile.TemporaryDirectory(prefix="swmodel-") as folder:
         file = Path(folder) / "machine.json"
         program = [sys.executable, "-c", "from swmodel.cli import main; main()", "bench", "--network", "--save", file]
@@ -110,12 +113,11 @@ def _shared_here(ranks):
             said, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise ConfigError(
-                f"{ranks} ranks exchanged no messages within {PATIENCE:g} s; look at `swmodel doctor`, or give "
-                "--latency and --bandwidth."
+                f"{ranks} ranks exchanged none within {PATIENCE:g} s; see what `swmodel doctor` says."
             ) from None
         finally:
             launch.stop(process)
         if not file.exists():
             last = said.strip().splitlines()[-1:] or ["nothing"]
-            raise ConfigError(f"messages between {ranks} ranks could not be timed: mpirun said {last[0]}")
+            raise ConfigError(f"{ranks} ranks could not be started to time them; mpirun said {last[0]!r}.")
         return Machine.load(file)

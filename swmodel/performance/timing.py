@@ -3,6 +3,7 @@
 Times are wall-clock, from a barrier of all ranks to the end of the last one, with the program compiled and warm.
 """
 import dataclasses
+import math
 import statistics
 import time
 
@@ -16,13 +17,13 @@ from ..parallel.traffic import traffic
 
 __all__ = ["Program", "Memory", "batch_of"]
 
-BATCH_CELLS = 2e8  # cell-steps of one timing: about a second on two cores
+BATCH_CELLS = 4e8  # cell-steps of one timing: about a second on two cores, which is a chunk of a run
 MANY = 24  # steps, a multiple of the numbers that go by without a message
 
 
 def batch_of(cells):
     """How many steps of so many cells one timing takes."""
-    return int(min(max(BATCH_CELLS / cells, 8), 512))
+    return int(min(max(BATCH_CELLS / cells, 8), 2048))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,8 +103,9 @@ class Program:
 
     def bytes_moved(self, cells):
         """The least that a step of so many cells moves: each array of state and history read and written once."""
-        arrays = sum(leaf.ndim >= 2 for leaf in jax.tree.leaves(self._carry))
-        return 2 * arrays * self.model.dtype.itemsize * cells
+        numbers = sum(leaf.size for leaf in jax.tree.leaves(self._carry) if leaf.ndim >= 2)
+        grid = math.prod(self.state.eta.shape[-2:])
+        return 2 * numbers / grid * self.model.dtype.itemsize * cells
 
     def memory(self):
         """The Memory of the compiled program on one device."""

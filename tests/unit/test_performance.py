@@ -103,8 +103,8 @@ def test_one_rank_sends_nothing_and_one_of_four_sends_four_messages_of_the_tiles
 
 
 def test_a_batch_takes_about_a_second_at_any_size():
-    assert batch_of(10) == 512 and batch_of(10**12) == 8
-    assert batch_of(2e6) == 100
+    assert batch_of(10) == 2048 and batch_of(10**12) == 8
+    assert batch_of(2e6) == 200
 
 
 # -- fits -------------------------------------------------------------------------------------------------------------
@@ -332,6 +332,18 @@ def test_check_measures_here_what_no_file_tells(command, tmp_path):
     found = re.search(r"about (\S+) ms a step: (\S+) ms of arithmetic and (\S+) ms in 2 messages of", out)
     total, arithmetic, exchange = map(float, found.groups())
     assert total == pytest.approx(arithmetic + exchange, rel=0.02) and exchange > 0
+
+
+def test_check_without_mpi_says_that_messages_are_left_out(command, tmp_path, monkeypatch):
+    case, file = tmp_path / "case.toml", tmp_path / "machine.json"
+    case.write_text(CASE)
+    known = dataclasses.replace(LINE, signature="AB2, float32, cartesian, EnergyConserving, Laplacian")
+    Machine(cores=2, compute=(known,)).save(file)
+    monkeypatch.setattr(launch, "mpi_installed", lambda: False)
+    status, out, err = command("check", case, "--ranks", 2, "--machine", file)
+    assert status == 0, err
+    assert "about 0.0117 ms a step" in out and "shared memory only" in out
+    assert "messages are left out: there is no MPI here" in out
 
 
 def test_plain_check_measures_nothing(command, tmp_path):
