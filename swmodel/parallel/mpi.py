@@ -108,7 +108,8 @@ class MPICommunicator(Communicator):
         return total if self.is_root else jnp.zeros_like(x)
 
     def _maximum(self, x):
-        return self._each(lambda p: mpi4jax.allreduce(p, MPI.MAX, comm=self.device), x)
+        largest = lambda x: self._each(lambda p: mpi4jax.allreduce(p, MPI.MAX, comm=self.device), x)  # noqa: E731
+        return _of_order(largest(_in_order(x)), x.dtype) if jnp.issubdtype(x.dtype, jnp.floating) else largest(x)
 
     def _tiles(self, shape):
         parts = self.decomposition(shape)
@@ -196,6 +197,17 @@ class MPICommunicator(Communicator):
         sys.stdout.flush()
         sys.stderr.flush()
         self.host.Abort(status)
+
+
+def _in_order(x):
+    """Integers in the order of the floats x, with NaN above all: MPI_MAX itself may lose a NaN."""
+    bits = lax.bitcast_convert_type(jnp.where(jnp.isnan(x), jnp.nan, x), f"int{8 * x.dtype.itemsize}")
+    return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)
+
+
+def _of_order(order, dtype):
+    """The floats of `_in_order`."""
+    return lax.bitcast_convert_type(jnp.where(order < 0, order ^ jnp.iinfo(order.dtype).max, order), dtype)
 
 
 def _end_together(world):

@@ -252,6 +252,16 @@ def test_maximum_is_of_all_ranks_in_batches_too(ranks, dtype):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_maximum_orders_all_floats_and_keeps_what_is_not_a_number(ranks, dtype):
+    special = np.array([-np.inf, -1.5, -0.0, 1e-300, 2.5, np.inf], dtype)
+    x = np.roll(special, ranks.rank)
+    x[5] = np.nan if ranks.rank == ranks.size - 1 else x[5]
+    everyone = np.array(ranks.host_gather(x))
+    np.testing.assert_array_equal(ranks.maximum(jnp.asarray(x)), np.max(everyone, axis=0))
+    assert np.isnan(ranks.maximum(jnp.asarray(x))[5])
+
+
 def test_maximum_has_no_tangent(ranks):
     value, tangent = jax.jvp(ranks.maximum, (jnp.array(float(ranks.rank)),), (jnp.array(1.0),))
     assert value == ranks.size - 1 and tangent == 0
