@@ -58,32 +58,13 @@ def step(options):
     import numpy as np
 
     import swmodel as sw
-    from swmodel.performance import Program, basin, stepper_named
+    from swmodel.performance import Program
     from swmodel.performance.timing import batch_of
 
-    if "file" in options:
-        from swmodel.cli.bench import Experiment, Options
-
-        subject = Experiment(options["file"], [], Options())
-        model, state = subject.make(process.communicator)
-        stepper = subject.stepper
-    else:
-        layout, precision = options.get("layout"), options.get("precision", "float32")
-        model, state = basin(*options["size"], precision, process.communicator, layout and tuple(layout))
-        stepper = stepper_named(options.get("stepper", "ab2"))
+    model, state, stepper = _case(options, process)
     if "save" in options:
-        depth = np.where(model.wet, model.depth, 0.0)
-        np.concatenate([np.asarray(x, np.float32).ravel() for x in (depth, state.u, state.v, state.eta)]).tofile(
-            options["save"]
-        )
+        _write(options["save"], np.where(model.wet, model.depth, 0.0), *jax.tree.leaves(state))
     program = Program(model, state, stepper, options.get("batch") or batch_of(np.prod(model.grid.shape)))
-    messages, size, reductions = program.traffic()
-    info = {
-        "batch": program.steps, "compile_seconds": program.compile_seconds, "memory_arrays": program.memory().arrays,
-        "messages": messages, "bytes": size, "reductions": reductions, "layout": model.communicator.layout,
-        "device": jax.devices()[0].device_kind, "threads": process.threads,
-    }  # fmt: skip
-
     simulation = sw.Simulation(model, state, stepper) if options.get("simulation") else None
 
     def run(steps):
@@ -94,10 +75,41 @@ def step(options):
         return "took", time.perf_counter() - begin
 
     def save(name):
-        np.concatenate([np.asarray(x, np.float32).ravel() for x in jax.tree.leaves(program.state)]).tofile(name)
+        _write(name, *jax.tree.leaves(program.state))
         return "saved", name
 
-    serve(info, _world(process), run=run, state=save)
+    serve(_info(program, process), _world(process), run=run, state=save)
+
+
+def _case(options, process):
+    """(model, state, stepper) of the basin, or of an experiment's file."""
+    from swmodel.performance import basin, stepper_named
+
+    if "file" in options:
+        from swmodel.cli.bench import Experiment, Options
+
+        subject = Experiment(options["file"], [], Options())
+        return *subject.make(process.communicator), subject.stepper
+    layout, precision = options.get("layout"), options.get("precision", "float32")
+    case = basin(*options["size"], precision, process.communicator, layout and tuple(layout))
+    return *case, stepper_named(options.get("stepper", "ab2"))
+
+
+def _write(name, *fields):
+    import numpy as np
+
+    np.concatenate([np.asarray(x, np.float32).ravel() for x in fields]).tofile(name)
+
+
+def _info(program, process):
+    import jax
+
+    messages, size, reductions = program.traffic()
+    return {
+        "batch": program.steps, "compile_seconds": program.compile_seconds, "memory_arrays": program.memory().arrays,
+        "messages": messages, "bytes": size, "reductions": reductions, "layout": program.communicator.layout,
+        "device": jax.devices()[0].device_kind, "threads": process.threads, "engine": program.model.engine,
+    }  # fmt: skip
 
 
 def _world(process):

@@ -4,5 +4,7 @@
 if [ -n "${GPU_ORDER:-}" ]; then
     read -r -a order <<<"$GPU_ORDER"
     export CUDA_VISIBLE_DEVICES=${order[$((${SLURM_LOCALID:-0} % ${#order[@]}))]}
+    # swmodel, which sees several ranks and one GPU, would take it for shared and not reserve its memory
+    export XLA_PYTHON_CLIENT_PREALLOCATE=${XLA_PYTHON_CLIENT_PREALLOCATE:-true}
 fi
 exec "$@"

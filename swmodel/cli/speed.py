@@ -15,6 +15,7 @@ __all__ = ["Speed", "speed_line"]
 
 QUICK_CUTS = (4, 1)  # two sizes give what a step and what a cell costs
 QUICK_REPEATS = 3
+MOST_A_CORE = 4  # ranks, where their messages are timed
 PATIENCE = 120.0  # [s] for messages between ranks here
 
 
@@ -59,7 +60,7 @@ def speed_line(asked, made, experiment, ranks, dt, decomposition):
     cells = model.grid.nx * model.grid.ny
     if ranks > 1 and machine.shared is None and machines_of(machine, ranks, asked.per_machine) == 1:
         try:
-            machine = machine.merge(_shared_here(min(ranks, machine.cores * 4)))
+            machine = machine.merge(_shared(asked, ranks))
         except SwmodelError as why:
             traffic = (0, 0, 0)
             said.append(f"messages are left out: {why}")
@@ -93,8 +94,22 @@ def _time(seconds):
     return f"{1e3 * seconds:.3g} ms"
 
 
+def _shared(asked, ranks):
+    """The Machine with the Link between ranks of one machine: measured here, unless a file speaks of another one."""
+    if asked.machine:
+        raise ConfigError(
+            f"{asked.machine} does not tell their time; add it on that machine, by "
+            f"mpirun -n 2 swmodel bench --network --save {asked.machine}."
+        )
+    return _shared_here(min(ranks, MOST_A_CORE * launch.threads_per_rank()))
+
+
 def _shared_here(ranks):
-    """The Machine with the Link between ranks of this one, by messages between `ranks` of them; empty without MPI."""
+    """That, by messages between `ranks` ranks.
+
+    Raises:
+        ConfigError: if they cannot be started.
+    """
     from ..performance import Machine
 
     if not launch.mpi_installed():
