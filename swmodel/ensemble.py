@@ -93,8 +93,9 @@ class Ensemble:
             model.hold(halo, {id(x): first for x, first, kind in triples if kind == SAME})
 
     def next_record(self, step, dt):
-        """The next step at which a forcing's interval ends, or None; the same in all members."""
-        return self.models[0].next_record(step, dt)
+        """The next step at which a forcing's interval ends in any member, or None."""
+        ends = [model.next_record(step, dt) for model in set(self.models)]
+        return min((end for end in ends if end is not None), default=None)
 
     # -- what members must share ----------------------------------------------------------------------------------------
 
@@ -128,25 +129,22 @@ class Ensemble:
         return all(np.array_equal(a[rank][0], b[rank][0], equal_nan=True) for rank in a)
 
     def _moving(self):
-        """Where in Dynamics there are Windows whose records differ between members, at whatever time."""
-        found = set()
+        """Where in Dynamics there are Windows whose records differ between members, in values or times, early or late."""
+        found = {("uplift",): [model.uplift for model in self.models]}
         for group in ("terms", "opens"):
             for i, term in enumerate(getattr(self.models[0], group)):
                 for name in term.series():
-                    series = [getattr(model, group)[i].series()[name] for model in self.models]
-                    found |= {(group, str(i), name)} if self._records_differ(series) else set()
-        uplifts = [model.uplift for model in self.models]
-        return found | ({("uplift",)} if uplifts[0] is not None and self._records_differ(uplifts) else set())
+                    found[group, str(i), name] = [getattr(getattr(m, group)[i], name) for m in self.models]
+        return {place for place, series in found.items() if not all(_same(series[0], other) for other in series)}
 
-    def _records_differ(self, series):
-        for k, one in enumerate(series):
-            if not np.array_equal(one.times, series[0].times) or one.cycle != series[0].cycle:
-                raise ConfigError(
-                    f"the records of {self.name(k)} lie at other times than those of {self.name(0)}, {REMEDY}."
-                )
-        return any(
-            not np.array_equal(values, one.values[rank]) for one in series for rank, values in series[0].values.items()
-        )
+
+def _same(one, other):
+    """Whether two Series hold the same records at the same times."""
+    if one is other:
+        return True
+    if one.cycle != other.cycle or not np.array_equal(one.times, other.times):
+        return False
+    return all(np.array_equal(values, other.values[rank]) for rank, values in one.values.items())
 
 
 SHARED = (
