@@ -49,7 +49,7 @@ def _assembly(made, draft, varied):
     """The Assembly of a member; what its own keys do not change is that of all."""
     if all(v.path[0] in WITH_THE_MODEL for v in varied.values()):
         return dataclasses.replace(made, draft=draft, mistakes=[])
-    any_layout = draft.sections["run"].model_copy(update={"layout": None})  # how ranks share the grid was checked before
+    any_layout = draft.sections["run"].model_copy(update={"layout": None})  # it was checked for the ranks before
     own = assemble(dataclasses.replace(draft, sections={**draft.sections, "run": any_layout}))
     if own.mistakes:
         raise ConfigError([f"{dotted(m.path)}: {m.text}" for m in own.mistakes])

@@ -35,10 +35,13 @@ class Ensemble:
     def __init__(self, models, states, varied=None):
         self.members, self.varied = len(states), {name: list(values) for name, values in (varied or {}).items()}
         self.models = list(models) if isinstance(models, (list, tuple)) else [models] * self.members
-        counts = {"models": len(self.models), **{f"values of {name}": len(values) for name, values in self.varied.items()}}
+        counts = {"models": len(self.models)}
+        counts |= {f"values of {name}": len(values) for name, values in self.varied.items()}
         for what, count in counts.items():
             if count != self.members or not count:
-                raise ConfigError(f"the ensemble has {self.members} states and {count} {what}; give one for each member.")
+                raise ConfigError(
+                    f"the ensemble has {self.members} states and {count} {what}; give one for each member."
+                )
         self._kinds, self._stacked = {}, {}
         for k, model in enumerate(self.models):
             self._check_shared(k, model)
@@ -56,6 +59,11 @@ class Ensemble:
         depths = [model.depth for model in self.models]
         return depths[0] if all(np.array_equal(d, depths[0]) for d in depths) else np.stack(depths)
 
+    @property
+    def gravity(self):
+        """[m s-2], or None where it differs."""
+        return self.models[0].gravity if len({model.gravity for model in self.models}) == 1 else None
+
     def name(self, k):
         """What to call member k in a message."""
         told = ", ".join(f"{name} = {values[k]}" for name, values in self.varied.items())
@@ -69,7 +77,7 @@ class Ensemble:
 
         return [(self.name(k), model, of(k)) for k, model in enumerate(self.models)]
 
-    # -- what a Simulation asks of a model ------------------------------------------------------------------------------
+    # -- what a Simulation asks of a model -----------------------------------------------------------------------------
 
     def dynamics(self, halo, step=0, dt=1.0, stages=1):
         """The Members for the steps of `dt` [s] from `step` on; see ShallowWater.dynamics."""
@@ -97,7 +105,7 @@ class Ensemble:
         ends = [model.next_record(step, dt) for model in set(self.models)]
         return min((end for end in ends if end is not None), default=None)
 
-    # -- what members must share ----------------------------------------------------------------------------------------
+    # -- what members must share ---------------------------------------------------------------------------------------
 
     def _check_shared(self, k, model):
         first = self.models[0]
@@ -129,7 +137,7 @@ class Ensemble:
         return all(np.array_equal(a[rank][0], b[rank][0], equal_nan=True) for rank in a)
 
     def _moving(self):
-        """Where in Dynamics there are Windows whose records differ between members, in values or times, early or late."""
+        """Where in Dynamics there are Windows whose records differ between members, in values or times."""
         found = {("uplift",): [model.uplift for model in self.models]}
         for group in ("terms", "opens"):
             for i, term in enumerate(getattr(self.models[0], group)):

@@ -214,7 +214,8 @@ class ShallowWater:
 
     def hold(self, halo, arrays):
         """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo: other models have them too."""
-        self._made[halo] = jax.tree.map(lambda x: arrays.get(id(x), x), self._made[halo])
+        held = jax.tree.map(lambda x: arrays.get(id(x), x), (self._made[halo], self.terms, self.opens))
+        self._made[halo], self.terms, self.opens = held
 
     def _dynamics(self, halo):
         depth = np.where(self.wet, self.depth, 0.0)

@@ -60,7 +60,8 @@ def _plan(made, experiment, model, state, ranks, speed):
         ("time step", facts.step_line(dt, found, longest, experiment.run.until)),
     ]
     if speed is not None:
-        lines.append(("speed", speed_line(speed, made, experiment, ranks, dt, decomposition)))
+        whose = "speed" if model.members is None else "speed of one member"
+        lines.append((whose, speed_line(speed, made, experiment, ranks, dt, decomposition)))
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
     if model.members is not None:

@@ -29,7 +29,7 @@ class Varied:
 
 
 class Ensemble(Section):
-    """Keys with a list of values, one a member, as "initial.amplitude" = [0.5, 1.0]; or members that noise tells apart."""
+    """Keys with a value for each member, as "initial.amplitude" = [0.5, 1.0]; or members that noise tells apart."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -93,7 +93,9 @@ def members_option(text):
     if not equals and key.isdigit():
         return ("ensemble", "members"), int(key)
     if not equals or not key or not values:
-        raise ConfigError(f"--members {text}: expected KEY=VALUE,VALUE,..., as in initial.amplitude=0.5,1,2, or a number")
+        raise ConfigError(
+            f"--members {text}: expected KEY=VALUE,VALUE,..., as in initial.amplitude=0.5,1,2, or a number of members"
+        )
     try:
         return ("ensemble", key), tomllib.loads(f"values = [{values.strip('[]')}]")["values"]
     except tomllib.TOMLDecodeError:

@@ -268,7 +268,7 @@ def run_attributes(simulation):
         "precision": str(model.dtype),
         "time_stepper": f"{type(simulation.scheme).__name__}(dt={simulation.dt:g})",
         "time_step_seconds": np.float64(simulation.dt),
-        "gravity": np.float64(model.gravity),
+        "gravity": None if model.gravity is None else np.float64(model.gravity),
     }
 
 

@@ -194,7 +194,8 @@ def _rounds(parameters, operands):
     carried = condition.invars[parameters["cond_nconsts"] :]
     before, after = (dict(zip(carried, vs)) for vs in (body.invars[parameters["body_nconsts"] :], body.outvars))
     fixed = isinstance(bound, Literal) or before.get(bound) is after.get(bound)
-    return max(int(last) - int(first), 0) if fixed and _adds_one(body, before.get(counter), after.get(counter)) else None
+    counts = fixed and _adds_one(body, before.get(counter), after.get(counter))
+    return max(int(last) - int(first), 0) if counts else None
 
 
 def _adds_one(body, before, after):
@@ -205,7 +206,7 @@ def _adds_one(body, before, after):
     return False
 
 
-# -- the verbs ---------------------------------------------------------------------------------------------------------
+# -- the verbs --------------------------------------------------------------------------------------------------------
 
 
 def _bytes(aval):

@@ -144,7 +144,7 @@ def test_verbs_differentiate_twice(mesh, verb):
 ROUND = (lambda ranks: lambda x: ranks.scatter(ranks.gather(x, SHAPE)), tile_shape, "", "")
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("gather", "scatter")] + ["to the root and back"])
+@pytest.mark.parametrize("verb", [*(v for v in VERBS if v not in ("gather", "scatter")), "to the root and back"])
 def test_verbs_work_inside_scan_and_while_and_both_in_batches(mesh, verb):
     f, shape, same, _ = VERBS.get(verb, ROUND)
     f, shape = f(mesh), shape(mesh)
@@ -152,12 +152,13 @@ def test_verbs_work_inside_scan_and_while_and_both_in_batches(mesh, verb):
     x = np.stack([mine(mesh, shape, seed, float, same) for seed in (1, 2)])
     thrice = lambda x: g(g(g(x)))  # noqa: E731
     scanned = lambda x: jax.lax.scan(lambda c, _: (g(c), None), x, None, length=3)[0]  # noqa: E731
-    looped = lambda x, n: jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, g(c[1])), (0, x))[1]  # noqa: E731
+    body = lambda c: (c[0] + 1, g(c[1]))  # noqa: E731
+    looped = lambda x, n: jax.lax.while_loop(lambda c: c[0] < n, body, (0, x))[1]  # noqa: E731
 
     @quick
     def program(x, n):
         pull = lambda h: jax.vmap(jax.grad(lambda x: jnp.sum(h(x) ** 2)))(x)  # noqa: E731
-        values = [jax.vmap(thrice)(x), jax.vmap(scanned)(x), jax.vmap(looped, (0, None))(x, n), looped(x[0], n)[None]]
+        values = [*(jax.vmap(h)(x) for h in (thrice, scanned, lambda x: looped(x, n))), looped(x[0], n)[None]]
         return values, [pull(thrice), pull(scanned)]
 
     (plain, *values), gradients = jax.device_get(program(x, 3))
@@ -306,8 +307,9 @@ def test_one_exchange_takes_four_messages_or_fewer(ranks):
 
 LIMIT = 1000  # elements; below, operands have some 4,000
 WIDE = {
-    "shift x": (4, 1001), "shift y": (2001,), "all_to_all x": 700, "all_to_all y": 700, "sum": (3333,), "sum x": (4, 999),
-    "ordered sum": (2500,), "ordered sum y": (2001,), "replicated": (2, 1500), "replicated y": (2500,), "broadcast": (5, 901),
+    "shift x": (4, 1001), "shift y": (2001,), "all_to_all x": 700, "all_to_all y": 700, "sum": (3333,),
+    "sum x": (4, 999), "ordered sum": (2500,), "ordered sum y": (2001,), "replicated": (2, 1500),
+    "replicated y": (2500,), "broadcast": (5, 901),
 }  # fmt: skip
 CALLS = {
     "MPI_Sendrecv": "shift", "MPI_Alltoall": "all_to_all", "MPI_Allreduce": "sum", "MPI_Allgather": "sum",

@@ -27,7 +27,8 @@ def member(ranks, k, **other):
     """Model k: of its own viscosity, depth and wind, whose last record alone differs, in value and time."""
     wind = np.stack([0.0 * cases.random(7), 0.2 * cases.random(7), WINDS[k] * cases.random(7)])
     arguments = dict(
-        coriolis=sw.FPlane(1e-4), side=sw.NoSlip(), dissipation=(sw.Laplacian(VISCOSITIES[k]), sw.QuadraticDrag(2.5e-3)),
+        coriolis=sw.FPlane(1e-4), side=sw.NoSlip(),
+        dissipation=(sw.Laplacian(VISCOSITIES[k]), sw.QuadraticDrag(2.5e-3)),
         forcing=(sw.WindStress(x=sw.Records([0.0, 50.0, 150.0 + 40.0 * k], wind)),), communicator=ranks,
     )  # fmt: skip
     return sw.ShallowWater(cases.plane(), (1.0 + 0.1 * k) * cases.sea_floor(), **(arguments | other))
@@ -44,8 +45,8 @@ def ensemble(ranks):
 
 
 def outputs(run, folder, name):
-    run.write(folder / f"{name}.nc", ("eta", "u", "vorticity"), every=100.0).gauges(folder / f"{name}-gauges.nc", GAUGES)
-    return run.maxima(folder / f"{name}-maxima.nc", threshold=0.5)
+    run.write(folder / f"{name}.nc", ("eta", "u", "vorticity"), every=100.0)
+    return run.gauges(folder / f"{name}-gauges.nc", GAUGES).maxima(folder / f"{name}-maxima.nc", threshold=0.5)
 
 
 def whole(model, state):
@@ -77,8 +78,9 @@ def test_each_member_is_its_own_run_in_states_and_files(ranks, ensemble, tmp_pat
     ranks.barrier()
 
 
+@pytest.mark.skipif(cases.RANKS > 2, reason="compiles for long, and says on more ranks what it says on two")
 def test_members_that_differ_in_their_states_alone_share_a_model(ranks):
-    case = "walls and islands" if cases.RANKS > 2 or ranks.name == "sharded" else "open sides of a sphere"
+    case = "walls and islands" if ranks.name == "sharded" else "open sides of a sphere"
     model, stepper = cases.CASES[case](communicator=ranks)
     states = [model.state(eta=a * cases.random(6)) for a in (0.5, 1.0)]
     ensemble = sw.Ensemble(model, states)
