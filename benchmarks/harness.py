@@ -99,6 +99,7 @@ class Worker:
 
     def stop(self):
         with contextlib.suppress(OSError):
+            self.process.stdin.write("quit\n")  # mpirun keeps the end of its input to itself
             self.process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)

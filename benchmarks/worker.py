@@ -22,6 +22,8 @@ PAUSE = 0.002  # [s] between looks at whether the root has news
 def serve(info, world=None, **commands):
     """Print what this worker is, then answer lines of standard input: `NAME ARGUMENT` by commands[NAME](ARGUMENT).
 
+    It ends at `quit`, or where the input does.
+
     Args:
         info: for the harness; JSON.
         world: the ranks' mpi4py communicator: the root reads, the others are told, and sleep until then.
@@ -30,7 +32,7 @@ def serve(info, world=None, **commands):
     root = world is None or world.rank == 0
     if root:
         print("ready", json.dumps(info), flush=True)
-    while line := _everywhere(sys.stdin.readline() if root else None, world):
+    while (line := _everywhere(sys.stdin.readline() if root else None, world)) not in ("", "quit\n"):
         name, _, argument = line.strip().partition(" ")
         word, value = commands[name](argument)
         if root:

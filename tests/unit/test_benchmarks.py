@@ -24,6 +24,8 @@ print("some library says hello", flush=True)
 print("ready", json.dumps({"batch": 3}), flush=True)
 for line in sys.stdin:
     name, _, argument = line.strip().partition(" ")
+    if name == "quit":
+        break
     if name == "die":
         sys.exit("RuntimeError: told to die")
     print("noise", flush=True)
