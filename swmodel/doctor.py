@@ -101,11 +101,27 @@ def _add_devices(report, timeout):
     for device in devices:
         report.add("devices", "device", device)
     report.add("devices", "cores", f"{os.cpu_count()}, of which this process may use {launch.threads_per_rank()}")
+    _add_engine(report)
     if shutil.which("nvidia-smi") and not any(device.startswith(("cuda", "gpu")) for device in devices):
         report.remarks.append(
             "a GPU driver is here, and JAX uses the CPU: `make setup GPU=yes` installs JAX with CUDA, and "
             "JAX_PLATFORMS=cpu, if set, keeps it from the GPU."
         )
+
+
+def _add_engine(report):
+    """Whether steps run as fused loops on the CPU, and which compiler makes them."""
+    from .kernels.library import find_compiler, usable
+
+    compiler = find_compiler()
+    if usable():
+        report.add("devices", "engine", f"fused loops, compiled by {compiler}")
+        return
+    report.add("devices", "engine", "arrays")
+    why = "no C++ compiler is on PATH" if compiler is None else f"{compiler} makes none that loads"
+    report.remarks.append(
+        f"steps on the CPU run on arrays, about three times as slow as fused loops ({why}): install g++, or name one in CXX."
+    )
 
 
 # -- which MPI ------------------------------------------------------------------------------------------------------
