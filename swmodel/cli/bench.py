@@ -44,11 +44,11 @@ def time_steps(file, overrides, options):
     communicator = subject.make_communicator(process)
     found = Machine()
     if options.network:
-        found = _links(communicator)
+        found = _links(communicator, options)
     else:
         found = _steps(subject, communicator, options)
         if options.save and communicator.size > 1:
-            found = found.merge(_links(communicator))
+            found = found.merge(_links(communicator, options))
         elif options.save:
             found = found.merge(_compute(subject, options))
     if options.save and communicator.is_root:
@@ -238,12 +238,12 @@ def _compute(subject, options):
     return Machine(compute=(compute,))
 
 
-def _links(communicator):
+def _links(communicator, options):
     """The Machine with the link between these ranks; prints it. Collective."""
     from ..performance.fitting import measure_links
 
     hosts = len(placements(communicator))
-    sizes, seconds, found = measure_links(communicator, hosts)
+    sizes, seconds, found = measure_links(communicator, hosts, options.repeats)
     link = found.network or found.shared
     if communicator.is_root:
         rows = [

@@ -14,7 +14,7 @@ from . import facts
 __all__ = ["Speed", "speed_line"]
 
 QUICK_CUTS = (4, 1)  # two sizes give what a step and what a cell costs
-QUICK_REPEATS = 3
+QUICK_REPEATS, QUICK_SHARE = 3, 0.1
 MOST_A_CORE = 4  # ranks, where their messages are timed
 PATIENCE = 120.0  # [s] for messages between ranks here
 
@@ -56,7 +56,7 @@ def speed_line(asked, made, experiment, ranks, dt, decomposition):
     if compute is None:
         if asked.machine:
             said.append(f"{asked.machine} was not made with this physics, so its cost was measured here")
-        compute = measure_compute(make, model.grid.shape, stepper, QUICK_CUTS, QUICK_REPEATS)
+        compute = measure_compute(make, model.grid.shape, stepper, QUICK_CUTS, QUICK_REPEATS, QUICK_SHARE)
     cells = model.grid.nx * model.grid.ny
     if ranks > 1 and machine.shared is None and machines_of(machine, ranks, asked.per_machine) == 1:
         try:
@@ -117,6 +117,7 @@ def _shared_here(ranks):
     with tempfile.TemporaryDirectory(prefix="swmodel-") as folder:
         file = Path(folder) / "machine.json"
         program = [sys.executable, "-c", "from swmodel.cli import main; main()", "bench", "--network", "--save", file]
+        program += ["--repeats", QUICK_REPEATS]
         package = str(Path(__file__).resolve().parents[2])
         environment = launch.mpirun_environment()
         environment["PYTHONPATH"] = f"{package}:{environment.get('PYTHONPATH', '')}".rstrip(":")

@@ -17,7 +17,7 @@ MOST_CELLS = 4e6  # of a tile that is timed: beyond the cache, the cost of a cel
 CUTS = (8, 4, 2, 1)  # of the largest tile, in each direction: the sizes to fit
 
 
-def measure_compute(make, shape, stepper, cuts=CUTS, repeats=5):
+def measure_compute(make, shape, stepper, cuts=CUTS, repeats=5, share=1.0):
     """The Compute of the program that `make` describes, from tiles of several sizes, with all cores of this process.
 
     Args:
@@ -26,13 +26,15 @@ def measure_compute(make, shape, stepper, cuts=CUTS, repeats=5):
         stepper: a TimeStepper.
         cuts: into how many parts the largest tile is cut along each direction, for each of the sizes.
         repeats: timings of each.
+        share: of a second that a timing takes, about.
     """
     least = max(1, math.ceil(math.sqrt(np.prod(shape) / MOST_CELLS)))
     cells, seconds, of = [], [], ""
     for cut in cuts:
         try:
             model, state = make(OneOfMany((least * cut,) * 2) if least * cut > 1 else SerialCommunicator())
-            program = Program(model, state, stepper, batch_of(np.prod(shape) / (least * cut) ** 2))
+            steps = max(int(share * batch_of(np.prod(shape) / (least * cut) ** 2)), 8)
+            program = Program(model, state, stepper, steps)
         except TileError:  # thinner than the halo
             continue
         cells.append(np.prod(model.decomposition.tile(0).shape))
@@ -43,7 +45,7 @@ def measure_compute(make, shape, stepper, cuts=CUTS, repeats=5):
     return fit_compute(cells, seconds, of)
 
 
-def measure_links(communicator, hosts):
+def measure_links(communicator, hosts, repeats=5):
     """(sizes, seconds, Machine with the Link between these ranks): of one machine, or between several. Collective."""
-    sizes, seconds = measure_link(communicator)
+    sizes, seconds = measure_link(communicator, repeats=repeats)
     return sizes, seconds, Machine(**{"network" if hosts > 1 else "shared": fit_link(sizes, seconds)})
