@@ -87,9 +87,10 @@ def _stages(stage, start, table, engine):
     table = jnp.asarray(table, start[0].u.dtype)
     if not isinstance(start[0].u, AbstractField):
         return jax.lax.scan(lambda carry, weights: (stage(*carry, weights), None), start, table)[0]
-    for weights in table:
+    *earlier, last = table
+    for weights in earlier:
         start = engine.settle(stage(*start, weights))
-    return start
+    return stage(*start, last)
 
 
 @pytree

@@ -58,6 +58,7 @@ class FusedEngine:
         self.sides, self.communicator = dynamics.tile.sides, dynamics.communicator
         self.equations = self._lifted(dynamics)
         self.group = self.ghosts // (self.equations.reach * stepper.stages) or 1
+        self.sharers = len(self.communicator.ranks)
         self.interpret = dynamics.engine == "interpreted"
         in_order = jax.default_backend() == "cpu" and not self.interpret  # else a step goes from one set of arrays to another
         self.period = self.group * stepper.rotation * (1 if in_order else 2)
@@ -156,7 +157,7 @@ class FusedEngine:
         held = {id(x.plain) for x in leaves if isinstance(x, Expression) and x.plain is not None}
         free = [source.array for source in over if id(source) not in held]
         free += [None] * (len(new) - len(free))
-        arrays, margin = run(new, self.tile.shape, self.ghosts, free[: len(new)], self.interpret) if new else ([], 0)
+        arrays, margin = run(new, self.tile.shape, self.ghosts, free[: len(new)], self.interpret, self.sharers) if new else ([], 0)
         made = {id(x): self._stored(a, x.position, margin) for x, a in zip(new, arrays)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 

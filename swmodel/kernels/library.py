@@ -24,7 +24,9 @@ __all__ = ["CompileError", "find_compiler", "loop_name", "usable"]
 
 TARGET = "swmodel_fused_loop"
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
-LOOP_OPTIONS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-shared", "-fPIC", "-w")
+# Factors that do not vary along a row may be put together, and products and sums contracted; see source.py.
+ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
+LOOP_OPTIONS = ("-O3", "-march=native", *ALGEBRA, "-shared", "-fPIC", "-w")
 
 
 class CompileError(SwmodelError):

@@ -154,7 +154,7 @@ void ClearGhosts(const Loop& loop, const Result& r, int64_t member) {
   }
 }
 
-// plan: rows, columns, ghosts, margin, sources, scalars; five numbers a source (row, column, is_column, lowest, highest),
+// plan: rows, columns, ghosts, margin, sharers of the threads, sources, scalars; five numbers a source (row, column, is_column, lowest, highest),
 // two a result (the operand it overwrites or -1, whether neighbours of that are read).
 ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
                      ffi::Span<const int64_t> plan) {
@@ -169,8 +169,8 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
   }
   const int64_t* p = plan.begin();
   loop.rows = p[0], loop.columns = p[1], loop.ghosts = p[2], loop.margin = p[3], loop.members = 1;
-  const int64_t sources = p[4], scalars = p[5];
-  p += 6;
+  const int64_t sharers = p[4], sources = p[5], scalars = p[6];
+  p += 7;
   auto member_stride = [&](const ffi::AnyBuffer& buffer, size_t rank) {
     auto dims = buffer.dimensions();
     if (dims.size() == rank) return int64_t{0};
@@ -199,7 +199,7 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
       for (int64_t m = 0; m < loop.members; ++m) ClearGhosts(loop, r, m);
   }
 
-  const int64_t first = -loop.margin, rows = loop.rows + 2 * loop.margin, threads = std::max<int64_t>(1, pool.num_threads());
+  const int64_t first = -loop.margin, rows = loop.rows + 2 * loop.margin, threads = std::max<int64_t>(1, pool.num_threads() / sharers);
   int64_t reach = 1;  // chunks thinner than the stencil would have to wait for others than their neighbours
   for (const auto& r : loop.results) reach = std::max(reach, r.below + r.above);
   const int64_t most = std::min(rows / reach, rows * loop.cells() / kCellsOfChunk);

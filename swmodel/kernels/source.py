@@ -4,8 +4,8 @@
 
 `in[k]` is the element that belongs to the row's first cell, of source k; rows are `stride[k]` elements apart. What does not
 vary along the row is computed before the loop. No output may lie where a neighbouring cell's source does; runtime.cpp sees
-to that. Contraction to fused multiply-adds is off, so that a cell's value depends neither on its place in a vector nor on
-the tile: any number of ranks or threads gives the same bits.
+to that. The compiler may put factors together that do not vary along the row, and contract products and sums: a fifth
+faster, at the price that a cell's last bits depend on its place in the row. They do not depend on the number of threads.
 """
 import math
 

@@ -35,7 +35,7 @@ class Layout:
         return whole if self.members is None else (self.members, *whole)
 
 
-def run(expressions, shape, ghosts, over=(), interpret=False):
+def run(expressions, shape, ghosts, over=(), interpret=False, sharers=1):
     """The values of Expressions, as arrays with room for ghosts, and how many ghosts around the tile are right.
 
     Args:
@@ -44,6 +44,7 @@ def run(expressions, shape, ghosts, over=(), interpret=False):
         ghosts: cells of room around it in every result; those that are not right are 0, or keep what was overwritten.
         over: for each expression an array that its result may overwrite, or None.
         interpret: run the GPU's kernel as Pallas interprets it, on any device: to test it.
+        sharers: devices of this process that run such loops at the same time, on the same cores.
 
     Returns:
         (arrays, margin).
@@ -72,6 +73,7 @@ def run(expressions, shape, ghosts, over=(), interpret=False):
         layout=Layout(tuple(shape), ghosts),
         margin=min(margin, ghosts),
         interpret=interpret,
+        sharers=sharers,
     )
     return results, min(margin, ghosts)
 
@@ -126,28 +128,30 @@ def _batch(operands, axes, *, layout, aliases, **parameters):
 batching.primitive_batchers[fused_loop] = _batch
 
 
-def _on_cpu(*operands, interpret, **parameters):
-    return pallas_loop(*operands, interpret=True, **parameters) if interpret else _compiled_loop(*operands, **parameters)
+def _on_cpu(*operands, interpret, sharers, **parameters):
+    if interpret:
+        return pallas_loop(*operands, interpret=True, **parameters)
+    return _compiled_loop(*operands, sharers=sharers, **parameters)
 
 
-def _on_gpu(*operands, interpret, **parameters):
+def _on_gpu(*operands, interpret, sharers, **parameters):
     return pallas_loop(*operands, interpret=interpret, **parameters)
 
 
-def _compiled_loop(*operands, program, origins, aliases, dtypes, layout, margin):
+def _compiled_loop(*operands, program, origins, aliases, dtypes, layout, margin, sharers):
     text = c_source(program, (_types(operands[: len(origins)], ())[0], dtypes))
     call = jax.ffi.ffi_call(
         TARGET,
         [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes],
         input_output_aliases={operand: k for k, operand in enumerate(aliases) if operand is not None},
     )
-    plan = _plan(program, origins, aliases, layout, margin)
+    plan = _plan(program, origins, aliases, layout, margin, sharers)
     return call(*operands, kernel=loop_name(text), plan=np.asarray(plan, np.int64))
 
 
-def _plan(program, origins, aliases, layout, margin):
+def _plan(program, origins, aliases, layout, margin, sharers):
     """The numbers that runtime.cpp needs, in its order."""
-    plan = [*layout.shape, layout.ghosts, margin, len(origins), program.scalars]
+    plan = [*layout.shape, layout.ghosts, margin, sharers, len(origins), program.scalars]
     for k, origin in enumerate(origins):
         rows = [row for row, _ in program.loads(k)]
         plan += [*origin, program.columns[k], min(rows), max(rows)]

@@ -1,4 +1,5 @@
 """Models that the parallel tests run on one rank and on all: small, uneven, with islands."""
+import jax
 import numpy as np
 
 import swmodel as sw
@@ -86,3 +87,9 @@ def steps(model, stepper, number):
     """The State after `number` steps from `start`."""
     dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
     return run(dynamics, stepper, start(model), number)[0]
+
+
+def from_root(make):
+    """`make()`, a pytree of arrays, on every rank as numpy arrays: what one rank can compute is compiled on one only."""
+    ranks = make_communicator("auto", (NY, NX))
+    return ranks.from_root(lambda: jax.tree.map(np.asarray, make()))
