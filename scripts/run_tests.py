@@ -2,8 +2,8 @@
 
     python scripts/run_tests.py [--ranks 1,2,4,6] [--timeout 1800] [what pytest takes: -k halo, tests/parallel, -x ...]
 
-Everything runs on 1 rank, files side by side on the cores there are, and tests/parallel also on the others; paths choose
-among them. The root's output is shown as it comes, another rank's where it ended without the root's having told why. The
+Everything runs on 1 rank, files side by side on the cores there are, tests/parallel also on 2 and 4, and the verbs and the
+equality with one rank on 6; paths choose among them. The root's output is shown as it comes, another rank's where it ended without the root's having told why. The
 exit status is 0 if no test failed and none hung.
 """
 import argparse
@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT))
 from swmodel import launch  # noqa: E402
 
 PARALLEL = ROOT / "tests" / "parallel"
+FEW = 4  # ranks up to which all of tests/parallel runs; on more, where each compiles on a part of a core, what must be equal
+ON_MANY = ["tests/parallel/test_communicator.py", "tests/parallel/test_ranks_agree.py"]
 COUNTED = ("passed", "failed", "error", "skipped", "xfailed")
 NO_TESTS = 5  # pytest's exit status
 
@@ -134,6 +136,8 @@ def main():
         if ranks > 1 and not launch.mpi_installed():
             print(f"\nranks={ranks}  left out: this environment has no MPI (`make setup MPI=bundled`)")
             continue
+        if ranks > FEW and arguments[-1] == str(PARALLEL.relative_to(ROOT)):
+            arguments = [*arguments[:-1], *ON_MANY]
         tallies[ranks] = run(ranks, arguments, chosen.timeout)
     passed, failed = sum_up(tallies)
     if any(tally["none"] for tally in tallies.values()) and not rest:

@@ -60,6 +60,12 @@ every = "1 hour"
 """
 
 
+@pytest.fixture(autouse=True)
+def _unmeasured(monkeypatch):
+    """`check` would time steps to foretell how long a run takes; test_performance.py lets it."""
+    monkeypatch.setattr("swmodel.cli.checks.speed_line", lambda *arguments: "not measured here")
+
+
 @pytest.fixture
 def command(capsys):
     """Run `swmodel ARGUMENTS` in this process: (status, stdout, stderr). The precision of other tests is kept."""
