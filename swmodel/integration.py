@@ -31,7 +31,8 @@ def march(way, carry, count, watch=unwatched, seen=()):
         way: an ArrayMarch or FusedEngine.
         carry: its carry.
         count: of steps.
-        watch: `watch(step, state, seen) -> seen` after each step; `step` counts from 0.
+        watch: `watch(step, see, seen) -> seen` after each step; `step` counts from 0, and `see()` is the State: whoever
+            looks now and then only (under lax.cond) calls it there, so that it is not made for nothing.
         seen: what it starts with.
 
     Returns:

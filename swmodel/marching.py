@@ -3,6 +3,8 @@
 A march has a carry (state and history, as it likes to keep them): `start` makes it, `steps` takes it some steps further,
 `state` and `history` look into it. `kernels.FusedEngine` is the other march.
 """
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -23,7 +25,7 @@ def one_step(equations, stepper, state, history, step):
     return state, history
 
 
-def unwatched(step, state, seen):
+def unwatched(step, see, seen):
     return seen
 
 
@@ -47,17 +49,17 @@ class ArrayMarch:
         return state, history
 
     def steps(self, carry, first, count, watch=unwatched, seen=()):
-        """`count` steps from number `first` on, and what `watch(step, state, seen)` made of the state after each."""
+        """`count` steps from number `first` on, and what `watch(step, see, seen)` made of the State `see()` after each."""
         if self.period == 1:
             for k in range(count):
                 carry = self._own(one_step(self.arrays, self.stepper, *self._widened(carry), self._at(carry, first + k)))
-                seen = watch(first + k, carry[0], seen)
+                seen = watch(first + k, functools.partial(self.state, carry), seen)
             return carry, seen
 
         def body(k, both):
             carry, seen = both
             new = one_step(self.arrays, self.stepper, *carry, self._at(carry, first + k))
-            return _each_state(self._filled_up, new), watch(first + k, self._own(new[0]), seen)
+            return _each_state(self._filled_up, new), watch(first + k, functools.partial(self._own, new[0]), seen)
 
         # A loop, with Fields of one size, or XLA would compute each step again for every neighbour of the next one.
         carry, seen = jax.lax.fori_loop(0, count, body, (self._widened(carry), seen))

@@ -138,9 +138,10 @@ class Health:
         """(first step at which it was unwell or -1, flat index of the cell, least h, largest CFL there), (1,) each."""
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
-    def update(self, carry, state, depth, uplift, step):
+    def update(self, carry, see, depth, uplift, step):
+        """What `start` describes, after a look at the State `see()` and the sea floor's rise `uplift()` if one is due."""
         due = step % HEALTH_INTERVAL == 0
-        return jax.lax.cond(due, lambda: self.look(carry, state, depth, uplift, step), lambda: carry)
+        return jax.lax.cond(due, lambda: self.look(carry, see(), depth, uplift(), step), lambda: carry)
 
     def look(self, carry, state, depth, uplift, step):
         """What `start` describes, after a look at `state` over `depth`, H at rest and 0 on land [m]; the first one stays."""

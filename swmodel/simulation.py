@@ -54,12 +54,12 @@ def _advance(dynamics, stepper, carry, monitors, first, count):
     def uplift_after(steps):
         return None if uplift is None else uplift.at(steps.astype(dtype)).interior
 
-    def watch(k, state, seen):
+    def watch(k, see, seen):
         step = first + k + 1
         return (
-            None if maxima is None else maxima.update(seen[0], state, step),
-            None if gauges is None else gauges.update(seen[1], state, k),
-            health.update(seen[2], state, dynamics.depth, uplift_after(k + 1), step),
+            None if maxima is None else maxima.update(seen[0], see(), step),
+            None if gauges is None else gauges.update(seen[1], see(), k),
+            health.update(seen[2], see, dynamics.depth, lambda: uplift_after(k + 1), step),
         )
 
     seen = carry.maxima, carry.series, carry.health

@@ -4,6 +4,8 @@ The stepper and the physics are traced once a program with Expressions. A stage 
 steps, what was computed is settled into arrays with room for ghosts. They are overwritten where nothing needs them any
 more, so that the loop over steps copies nothing.
 """
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -89,7 +91,7 @@ class FusedEngine:
         return self._arrays(state, history)
 
     def steps(self, carry, first, count, watch=unwatched, seen=()):
-        """`count` steps from number `first` on, and what `watch(step, state, seen)` made of the state after each."""
+        """`count` steps from number `first` on, and what `watch(step, see, seen)` made of the State `see()` after each."""
         state, history = self._sources(*carry)
         for k in range(count):
             old = [e.plain for s in _states((state, history)) for e in _fields(s)]
@@ -98,7 +100,8 @@ class FusedEngine:
             number = jnp.asarray(first + k, state.eta.dtype)
             state, history = one_step(self.equations, self.stepper, state, history, number)
             state, history = self.settle((state, history), old)
-            seen = watch(first + k, self.state(self._arrays(state, None)), seen)
+            now = self._arrays(state, None)
+            seen = watch(first + k, functools.partial(self.state, now), seen)
         return self._arrays(state, history), seen
 
     def state(self, carry):

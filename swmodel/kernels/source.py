@@ -49,8 +49,15 @@ static inline double sw_cbrt(double x) {
 """
 
 
-def c_source(program, dtypes):
-    """The C++ text of a Program whose sources and outputs have the element types `dtypes` = (sources, outputs)."""
+def c_source(program, dtypes, aliases=()):
+    """The C++ text of a Program.
+
+    Args:
+        program: a Program.
+        dtypes: element types, (of sources, of outputs).
+        aliases: for each output the number of the source that it overwrites, or None. One that is read at the output's
+            own cell alone is overwritten at once, through the pointer by which it is read; others are copied later.
+    """
     writer = _Writer(program)
     lines = [writer.line(k) for k in range(len(program.operations))]
     fixed = _constant_along_rows(program)
@@ -59,7 +66,11 @@ def c_source(program, dtypes):
         f"const {TYPES[dtypes[0][k]]}* __restrict__ {_row(k, j)} = (const {TYPES[dtypes[0][k]]}*)in[{k}] + ({j}) * stride[{k}];"
         for k, j in rows
     ]
-    results = [f"{TYPES[t]}* __restrict__ out{n} = ({TYPES[t]}*)out[{n}];" for n, t in enumerate(dtypes[1])]
+    results = [
+        f"{TYPES[t]}* {f'out{n} = ({TYPES[t]}*){_row(source, 0)}' if at_once else f'__restrict__ out{n} = ({TYPES[t]}*)out[{n}]'};"
+        for n, (t, source) in enumerate(zip(dtypes[1], aliases or [None] * len(dtypes[1])))
+        for at_once in [source is not None and program.loads(source) == [(0, 0)]]
+    ]
     stores = [f"out{n}[i] = {writer.names[line]};" for n, line in enumerate(program.outputs)]
     before = [text for text, is_fixed in zip(lines, fixed) if text and is_fixed]
     inside = [text for text, is_fixed in zip(lines, fixed) if text and not is_fixed]

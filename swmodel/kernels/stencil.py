@@ -139,7 +139,8 @@ def _on_gpu(*operands, interpret, sharers, **parameters):
 
 
 def _compiled_loop(*operands, program, origins, aliases, dtypes, layout, margin, sharers):
-    text = c_source(program, (_types(operands[: len(origins)], ())[0], dtypes))
+    read = [operand if operand is not None and operand < len(origins) else None for operand in aliases]
+    text = c_source(program, (_types(operands[: len(origins)], ())[0], dtypes), read)
     call = jax.ffi.ffi_call(
         TARGET,
         [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes],

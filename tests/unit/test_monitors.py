@@ -141,9 +141,9 @@ def test_the_first_illness_is_the_one_that_is_told():
     watch = Health.of(model, 1.0)
     carry = watch.start()
     for step, fields in ((10, {}), (20, {"eta": at(1, 2, -9.8)}), (30, {"u": at(0, 0, 9e9)})):
-        carry = watch.update(carry, model.state(**fields), depth(model), None, jnp.int32(step))
+        carry = watch.update(carry, lambda: model.state(**fields), depth(model), lambda: None, jnp.int32(step))
     assert [x.item() for x in carry[:2]] == [20, 10]
-    unseen = watch.update(watch.start(), model.state(eta=at(1, 2, -9.8)), depth(model), None, jnp.int32(23))
+    unseen = watch.update(watch.start(), lambda: model.state(eta=at(1, 2, -9.8)), depth(model), lambda: None, jnp.int32(23))
     assert unseen[0].item() == -1  # it looks every tenth step, and at the end of a chunk
 
 
