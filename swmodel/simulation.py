@@ -299,7 +299,7 @@ def _diagnosis(step, member, row, column, thickness, courant, simulation, run):
     if not (np.isfinite(thickness) and np.isfinite(courant)):
         what, remedy = "the elevation is not finite", "use a shorter time step, or more viscosity or drag"
     elif courant > 1.0:
-        what, remedy = f"the flow crosses {courant:.2f} cells a step", "use a shorter time step, or more viscosity or drag"
+        what, remedy = f"the flow crosses {courant:.3g} cells a step", "use a shorter time step, or more viscosity or drag"
     else:
         what = f"the water is {thickness:.2f} m deep, and less than 1 m cannot be computed without wetting and drying"
         remedy = "raise the minimum depth of the bathymetry, or make the cell land"

@@ -15,6 +15,7 @@ from ..errors import TileError
 __all__ = ["Tile", "Decomposition", "best_layout", "TileError"]
 
 COST_ACROSS = 4  # two ranks on two cores: cut into rows they are 7 to 15 % faster than cut into columns
+COMFORTABLE = 8  # cells
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +159,8 @@ def _range(cells, tiles, k):
 
 def best_layout(shape, ranks, halo=1):
     """The (py, px) with py * px = ranks whose cuts cost least: a cell beside a cut along y, which lies by itself in memory,
-    counts for COST_ACROSS cells beside one along x.
+    counts for COST_ACROSS cells beside one along x. Layouts with tiles thinner than COMFORTABLE come last: wide stencils
+    would not fit.
 
     Raises TileError, naming the most ranks possible, if no layout leaves tiles of at least `halo` cells.
     """
@@ -174,4 +176,9 @@ def best_layout(shape, ranks, halo=1):
             f"{nx} x {ny} cells cannot be cut into {ranks} tiles of at least {halo} x {halo} cells; "
             f"use at most {most} ranks (devices, if sharded), or a number of them with factors that fit."
         )
-    return min(fits, key=lambda layout: ((layout[0] - 1) * nx + COST_ACROSS * (layout[1] - 1) * ny, layout[1]))
+
+    def cost(layout):
+        py, px = layout
+        return max(COMFORTABLE - min(ny // py, nx // px), 0), (py - 1) * nx + COST_ACROSS * (px - 1) * ny, px
+
+    return min(fits, key=cost)

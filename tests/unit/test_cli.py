@@ -176,7 +176,7 @@ def test_a_copy_of_an_experiment_passes_check(command, tmp_path, name):
     assert status == 0 and f"swmodel check {toml}" in out
     status, out, err = command("check", toml, "--ranks", 4)
     assert status == 0, err
-    assert "no mistakes found" in out and "2 x 2 tiles" in out
+    assert "no mistakes found" in out and "4 x 1 tiles" in out
 
 
 def test_new_does_not_replace_what_was_changed(command, tmp_path):

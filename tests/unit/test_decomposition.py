@@ -33,7 +33,8 @@ def test_ranks_are_numbered_along_x_first():
 @pytest.mark.parametrize("ranks", (1, 2, 4, 6, 12))
 @pytest.mark.parametrize("shape", ((100, 30), (30, 100), (64, 64), (7, 50)))
 def test_the_best_layout_cuts_the_least_and_rows_sooner_than_columns(shape, ranks):
-    cut = lambda py, px: (py - 1) * shape[1] + 4 * (px - 1) * shape[0]  # noqa: E731
+    thin = lambda py, px: max(8 - min(shape[0] // py, shape[1] // px), 0)  # noqa: E731
+    cut = lambda py, px: (thin(py, px), (py - 1) * shape[1] + 4 * (px - 1) * shape[0])  # noqa: E731
     possible = [(p, ranks // p) for p in range(1, ranks + 1) if ranks % p == 0 and p <= shape[0] and ranks // p <= shape[1]]
     assert cut(*best_layout(shape, ranks)) == min(cut(*layout) for layout in possible)
 
@@ -43,6 +44,7 @@ def test_long_rows_are_kept_until_cuts_across_them_are_much_shorter():
     assert best_layout((40, 100), 2) == (2, 1)
     assert best_layout((40, 400), 2) == (1, 2)
     assert best_layout((400, 400), 64) == (16, 4)
+    assert best_layout((11, 13), 6) == (2, 3)  # 6 x 1 would leave tiles of a single row
 
 
 def test_more_ranks_than_cells_are_refused_with_the_most_possible():
