@@ -120,7 +120,7 @@ def _add_engine(report):
     report.add("devices", "engine", "arrays")
     why = "no C++ compiler is on PATH" if compiler is None else f"{compiler} makes none that loads"
     report.remarks.append(
-        f"steps on the CPU run on arrays, about three times as slow as fused loops ({why}): install g++, or name one in CXX."
+        f"steps on the CPU run on arrays, slower than fused loops ({why}): install g++, or name one in CXX."
     )
 
 

@@ -8,7 +8,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from .kernels import FusedEngine, Unsupported
+from .kernels import FusedEngine
 from .marching import ArrayMarch, one_step, unwatched
 
 __all__ = ["one_step", "integrate", "march", "march_of"]
@@ -19,9 +19,11 @@ def march_of(dynamics, stepper):
 
     "interpreted" are the GPU's loops in Pallas's interpreter, to test them anywhere.
     """
-    if dynamics.engine != "arrays" and FusedEngine.knows(dynamics, stepper):
-        return FusedEngine(dynamics, stepper)
-    return ArrayMarch(dynamics, stepper)
+    return (FusedEngine if _fuses(dynamics, stepper) else ArrayMarch)(dynamics, stepper)
+
+
+def _fuses(dynamics, stepper):
+    return dynamics.engine != "arrays" and FusedEngine.knows(dynamics, stepper)
 
 
 def march(way, carry, count, watch=unwatched, seen=()):
@@ -63,7 +65,7 @@ def integrate(dynamics, stepper, state, steps, history=None):
         (state, history) after the last step.
     """
     history = stepper.history(state) if history is None else history
-    if dynamics.engine == "arrays" or not FusedEngine.knows(dynamics, stepper):
+    if not _fuses(dynamics, stepper):
         return _on_arrays(dynamics, stepper, state, history, steps)
 
     @jax.custom_jvp

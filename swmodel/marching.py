@@ -13,7 +13,7 @@ from .fields import AbstractField, Field
 from .parallel.halo import exchange, without_padding
 from .pytrees import replace
 
-__all__ = ["one_step", "unwatched", "ArrayMarch"]
+__all__ = ["one_step", "unwatched", "ArrayMarch", "each_state", "fields_of"]
 
 
 def one_step(equations, stepper, state, history, step):
@@ -59,7 +59,7 @@ class ArrayMarch:
         def body(k, both):
             carry, seen = both
             new = one_step(self.arrays, self.stepper, *carry, self._at(carry, first + k))
-            return _each_state(self._filled_up, new), watch(first + k, functools.partial(self._own, new[0]), seen)
+            return each_state(self._filled_up, new), watch(first + k, functools.partial(self._own, new[0]), seen)
 
         # A loop, with Fields of one size, or XLA would compute each step again for every neighbour of the next one.
         carry, seen = jax.lax.fori_loop(0, count, body, (self._widened(carry), seen))
@@ -79,11 +79,10 @@ class ArrayMarch:
         """All States of a carry as Fields with all the halo there is, from one exchange; unchanged if one stage needs it."""
         if not self.wide:
             return carry
-        states = [s for s in jax.tree.leaves(carry, is_leaf=_is_state) if _is_state(s)]
         tile = self.arrays.geometry.tile
-        arrays = [a for s in states for a in (s.u, s.v, s.eta)]
+        arrays = fields_of(carry)
         wide = iter(exchange(arrays, tile.halo, tile.sides, self.arrays.communicator))
-        return _each_state(lambda s: State(*(Field(next(wide), p, (tile.halo,) * 4) for p in ("u", "v", "h"))), carry)
+        return each_state(lambda s: State(*(Field(next(wide), p, (tile.halo,) * 4) for p in ("u", "v", "h"))), carry)
 
     def _filled_up(self, state):
         """A State of Fields with zeros for the halo that a step used up; each step makes them wider, and none reads them."""
@@ -102,12 +101,18 @@ class ArrayMarch:
         def own(x):
             return without_padding(x.interior if isinstance(x, AbstractField) else x, sides)
 
-        return _each_state(lambda state: state.map(own), tree)
+        return each_state(lambda state: state.map(own), tree)
 
 
-def _is_state(x):
+def is_state(x):
     return isinstance(x, State)
 
 
-def _each_state(function, tree):
-    return jax.tree.map(lambda x: function(x) if _is_state(x) else x, tree, is_leaf=_is_state)
+def fields_of(tree):
+    """u, v and eta of all States in a tree, in order."""
+    states = [s for s in jax.tree.leaves(tree, is_leaf=is_state) if is_state(s)]
+    return [x for s in states for x in (s.u, s.v, s.eta)]
+
+
+def each_state(function, tree):
+    return jax.tree.map(lambda x: function(x) if is_state(x) else x, tree, is_leaf=is_state)

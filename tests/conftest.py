@@ -45,6 +45,23 @@ def tmp_path(request, tmp_path_factory):
     return agreement.world.bcast(tmp_path_factory.mktemp(name) if agreement.world.rank == 0 else None)
 
 
+@pytest.fixture
+def command(capsys):
+    """Run `swmodel ARGUMENTS` in this process: (status, stdout, stderr). The precision of other tests is kept."""
+    from swmodel.cli import main
+
+    before = jax.config.jax_enable_x64
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        told = capsys.readouterr()
+        return ended.value.code, told.out, told.err
+
+    yield call
+    jax.config.update("jax_enable_x64", before)
+
+
 class RankAgreement:
     """A pytest plugin: the ranks of `world` report the same outcome for every test, or stop together."""
 

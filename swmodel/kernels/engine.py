@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from ..dynamics.shallow_water import State
 from ..fields import Field
 from ..geometry import Geometry
-from ..marching import one_step, unwatched
+from ..marching import each_state, fields_of, one_step, unwatched
 from ..parallel.halo import beyond_open_sides, refresh, without_padding
 from ..pytrees import replace
 from .expressions import Expression, Source, lift, stored
@@ -22,10 +22,6 @@ from .stencil import run
 __all__ = ["FusedEngine"]
 
 POSITIONS = State("u", "v", "h")
-
-
-def _is_state(x):
-    return isinstance(x, State)
 
 
 class FusedEngine:
@@ -87,14 +83,14 @@ class FusedEngine:
         """(state, history) with room for ghosts, which are filled."""
         wide = jax.tree.map(lambda x: jnp.pad(x, self.ghosts) if jnp.ndim(x) == 2 else x, (state, history))
         state, history = self._sources(*wide)
-        self._refresh([e.plain for s in _states((state, history)) for e in _fields(s)])
+        self._refresh([e.plain for e in fields_of((state, history))])
         return self._arrays(state, history)
 
     def steps(self, carry, first, count, watch=unwatched, seen=()):
         """`count` steps from number `first` on, and what `watch(step, see, seen)` made of the State `see()` after each."""
         state, history = self._sources(*carry)
         for k in range(count):
-            old = [e.plain for s in _states((state, history)) for e in _fields(s)]
+            old = [e.plain for e in fields_of((state, history))]
             if self.group > 1 and k % self.group == 0:
                 self._refresh(old)
             number = jnp.asarray(first + k, state.eta.dtype)
@@ -106,19 +102,18 @@ class FusedEngine:
 
     def state(self, carry):
         """The State of the tile's own cells. Open faces of it hold nothing: their velocity follows from the elevation."""
-        inner = lambda x: x[..., self.ghosts : -self.ghosts, self.ghosts : -self.ghosts]  # noqa: E731
-        return carry[0].map(lambda x: without_padding(inner(x), self.sides))
+        return carry[0].map(lambda x: without_padding(self._own(x), self.sides))
 
     def history(self, carry):
-        inner = lambda x: x[..., self.ghosts : -self.ghosts, self.ghosts : -self.ghosts]  # noqa: E731
-        return jax.tree.map(lambda x: inner(x) if jnp.ndim(x) >= 2 else x, carry[1])
+        return jax.tree.map(lambda x: self._own(x) if jnp.ndim(x) >= 2 else x, carry[1])
+
+    def _own(self, x):
+        return x[..., self.ghosts : -self.ghosts, self.ghosts : -self.ghosts]
 
     def _sources(self, state, history):
         """Arrays as Expressions. Only earlier states of the history kept their ghosts since they were the newest."""
         kept = self.ghosts if self.stepper.remembers == "states" and self.group == 1 else 0
-        return self._sourced(state, 0), jax.tree.map(
-            lambda x: self._sourced(x, kept) if _is_state(x) else x, history, is_leaf=_is_state
-        )
+        return self._sourced(state, 0), each_state(lambda earlier: self._sourced(earlier, kept), history)
 
     def _sourced(self, state, halo):
         return state.map(lambda array, position: self._stored(array, position, halo), POSITIONS)
@@ -171,14 +166,6 @@ class FusedEngine:
 
     def _field(self, expression):
         return Field(expression.plain.array, expression.position, (self.ghosts,) * 4)
-
-
-def _states(tree):
-    return [x for x in jax.tree.leaves(tree, is_leaf=_is_state) if _is_state(x)]
-
-
-def _fields(state):
-    return state.u, state.v, state.eta
 
 
 def _each_field(term, lifted):

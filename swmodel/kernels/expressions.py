@@ -7,7 +7,7 @@ Nothing is computed when an Expression is made. `Trace` evaluates it at cell (0,
 each (expression, offset) once, and records the loads.
 """
 import dataclasses
-from typing import Any, Callable
+from typing import Any
 
 import jax
 from jax.extend.core import Primitive

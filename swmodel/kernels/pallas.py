@@ -3,6 +3,9 @@
 Blocks run in any order, so that a result cannot lie where others still read: only what is read at its own cell is
 overwritten in place. The engine makes two steps at once, from one set of arrays into another and back.
 """
+import dataclasses
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,9 +32,11 @@ def pallas_loop(*operands, program, origins, aliases, dtypes, layout, margin, in
     """The results of a fused loop (see stencil.run) as padded arrays, zero where they are not right."""
     if layout.members is not None:
         axes = [None if x.ndim in (0, 2) else 0 for x in operands]
-        one = {**dict(program=program, origins=origins, aliases=aliases, dtypes=dtypes, margin=margin, interpret=interpret)}
-        single = layout.__class__(layout.shape, layout.ghosts)
-        return jax.vmap(lambda *x: pallas_loop(*x, layout=single, **one), in_axes=axes)(*operands)
+        one = functools.partial(
+            pallas_loop, program=program, origins=origins, aliases=aliases, dtypes=dtypes, margin=margin,
+            layout=dataclasses.replace(layout, members=None), interpret=interpret,
+        )  # fmt: skip
+        return jax.vmap(one, in_axes=axes)(*operands)
     used = [*operands[: len(origins)], *(x.reshape(1) for x in operands[len(origins) : len(origins) + program.scalars])]
     in_place = {
         operand: k

@@ -39,11 +39,13 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Attributes:
-    operations: in order.
-    outputs: numbers of the lines that are stored.
-    columns: for each source, whether it does not vary along x.
-    scalars: how many numbers come from outside.
+    """What is computed at a cell.
+
+    Attributes:
+        operations: in order.
+        outputs: numbers of the lines that are stored.
+        columns: for each source, whether it does not vary along x.
+        scalars: how many numbers come from outside.
     """
 
     operations: tuple
@@ -56,7 +58,7 @@ class Program:
         return sorted({op.parameters[1:3] for op in self.operations if op.name == "load" and op.parameters[0] == source})
 
 
-KEPT = {"integer_pow": ("y",), "convert_element_type": (), "pow": (), "select_n": ()}
+KEPT = {"integer_pow": ("y",)}  # parameters of an operation that matter here
 INLINED = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "core_call")
 SKIPPED = ("stop_gradient", "copy", "optimization_barrier")
 

@@ -4,9 +4,10 @@
 
 `in[k]` is the element that belongs to the row's first cell, of source k; rows are `stride[k]` elements apart. What does not
 vary along the row is computed before the loop. No output may lie where a neighbouring cell's source does; runtime.cpp sees
-to that. The compiler may put factors together that do not vary along the row, and contract products and sums: a fifth
-faster, at the price that a cell's last bits depend on its place in the row. They do not depend on the number of threads.
+to that. The compiler may put factors together that do not vary along the row, and contract products and sums: faster, at
+the price that a cell's last bits depend on its place in the row. They do not depend on the number of threads.
 """
+import functools
 import math
 
 from .program import Constant, Unsupported
@@ -49,6 +50,7 @@ static inline double sw_cbrt(double x) {
 """
 
 
+@functools.lru_cache(maxsize=256)
 def c_source(program, dtypes, aliases=()):
     """The C++ text of a Program.
 

@@ -63,13 +63,14 @@ def run(expressions, shape, ghosts, over=(), interpret=False, sharers=1):
             operands.append(array)
         aliases.append(None if array is None else place[id(array)])
     margin = _margin(program, sources)
-    c_source(program, _types(operands[: len(sources)], expressions))  # raises Unsupported now, while there is another way
+    types = _types(arrays, expressions)
+    c_source(program, types, _read(aliases, len(sources)))  # raises Unsupported now, while there is another way
     results = fused_loop.bind(
         *operands,
         program=program,
         origins=tuple(source.origin for source in sources),
         aliases=tuple(aliases),
-        dtypes=_types((), expressions)[1],
+        dtypes=types[1],
         layout=Layout(tuple(shape), ghosts),
         margin=min(margin, ghosts),
         interpret=interpret,
@@ -80,6 +81,11 @@ def run(expressions, shape, ghosts, over=(), interpret=False, sharers=1):
 
 def _types(arrays, results):
     return tuple(np.dtype(a.dtype).name for a in arrays), tuple(np.dtype(r.dtype).name for r in results)
+
+
+def _read(aliases, sources):
+    """For each result the source that it overwrites; None where that is no source."""
+    return tuple(operand if operand is not None and operand < sources else None for operand in aliases)
 
 
 def _margin(program, sources):
@@ -139,8 +145,7 @@ def _on_gpu(*operands, interpret, sharers, **parameters):
 
 
 def _compiled_loop(*operands, program, origins, aliases, dtypes, layout, margin, sharers):
-    read = [operand if operand is not None and operand < len(origins) else None for operand in aliases]
-    text = c_source(program, (_types(operands[: len(origins)], ())[0], dtypes), read)
+    text = c_source(program, (_types(operands[: len(origins)], ())[0], dtypes), _read(aliases, len(origins)))
     call = jax.ffi.ffi_call(
         TARGET,
         [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes],
@@ -156,8 +161,8 @@ def _plan(program, origins, aliases, layout, margin, sharers):
     for k, origin in enumerate(origins):
         rows = [row for row, _ in program.loads(k)]
         plan += [*origin, program.columns[k], min(rows), max(rows)]
-    for operand in aliases:
-        read = () if operand is None or operand >= len(origins) else program.loads(operand)
+    for operand, source in zip(aliases, _read(aliases, len(origins))):
+        read = () if source is None else program.loads(source)
         neighbours = any(offset != (0, 0) for offset in read)
         plan += [-1 if operand is None else operand, neighbours]
     return plan

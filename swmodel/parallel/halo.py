@@ -104,19 +104,12 @@ def refresh(arrays, width, sides, communicator):
 
 def _refreshed(arrays, width, axis, sides, communicator):
     place, n = (-1, arrays[0].shape[-1]) if axis == "x" else (-2, arrays[0].shape[-2])
-    if communicator.along(axis) == 1 and axis not in sides.periodic and not sides.has_open(axis):
+    if _walled(axis, sides, communicator):
         return arrays  # behind walls there are zeros already
     # Along x the ghost rows are left out: they are sent along y afterwards, corners included.
-    own = [_cells(a, width, a.shape[-2] - width, -2) if axis == "x" else a for a in arrays]
+    rows = [_cells(a, width, a.shape[-2] - width, -2) if axis == "x" else a for a in arrays]
+    before, after = _beyond([_cells(a, width, n - width, place) for a in rows], width, axis, sides, communicator)
     padded = sides.padded(axis)
-    firsts = [_firsts(_cells(a, width, None, place), width, place, padded) for a in own]
-    lasts = [_cells(a, n - 2 * width, n - width, place) for a in own]
-    before = _unpack(communicator.shift(_pack(lasts), axis, +1), arrays)
-    after = _unpack(communicator.shift(_pack(firsts), axis, -1), arrays)
-    if axis not in sides.periodic:
-        low, high = _OF_AXIS[axis]
-        before = [_ghosts(b, sides, low, _cells(a, width, width + 1, place), axis) for a, b in zip(own, before)]
-        after = [_ghosts(b, sides, high, _cells(a, n - width - 1, n - width, place), axis) for a, b in zip(own, after)]
     shift = 0 if padded is None else padded.astype(int)
     row = width if axis == "x" else 0
     for ghosts, start in ((before, shift), (after, n - width)):
@@ -145,11 +138,24 @@ def _put(a, cells, start, place):
 
 def _extend(arrays, width, axis, sides, communicator):
     place = -1 if axis == "x" else -2
-    alone = communicator.along(axis) == 1
-    if alone and axis not in sides.periodic and not sides.has_open(axis):
+    if _walled(axis, sides, communicator):
         return [_with_zeros(a, width, place) for a in arrays]
+    before, after = _beyond(arrays, width, axis, sides, communicator)
     padded = sides.padded(axis)
-    firsts = [_firsts(a, width, place, padded) for a in arrays]
+    if padded is not None:
+        before, arrays = zip(*(_behind_padding(b, a, place, padded) for b, a in zip(before, arrays)))
+    return [jnp.concatenate(parts, axis=place) for parts in zip(before, arrays, after)]
+
+
+def _walled(axis, sides, communicator):
+    """Whether there is nothing but walls at both ends of this one tile."""
+    return communicator.along(axis) == 1 and axis not in sides.periodic and not sides.has_open(axis)
+
+
+def _beyond(arrays, width, axis, sides, communicator):
+    """(low ghosts, high ghosts) of tiles without any, by one message each way."""
+    place = -1 if axis == "x" else -2
+    firsts = [_firsts(a, width, place, sides.padded(axis)) for a in arrays]
     lasts = [_cells(a, -width, None, place) for a in arrays]
     # Eastwards (northwards) first on every rank, then back: the same order everywhere.
     before = _unpack(communicator.shift(_pack(lasts), axis, +1), arrays)
@@ -158,9 +164,7 @@ def _extend(arrays, width, axis, sides, communicator):
         low, high = _OF_AXIS[axis]
         before = [_ghosts(b, sides, low, _cells(a, 0, 1, place), axis) for a, b in zip(arrays, before)]
         after = [_ghosts(b, sides, high, _cells(a, -1, None, place), axis) for a, b in zip(arrays, after)]
-    if padded is not None:
-        before, arrays = zip(*(_behind_padding(b, a, place, padded) for b, a in zip(before, arrays)))
-    return [jnp.concatenate(parts, axis=place) for parts in zip(before, arrays, after)]
+    return before, after
 
 
 def _firsts(a, width, place, padded):

@@ -8,13 +8,11 @@ import subprocess
 import sys
 import time
 
-import jax
 import netCDF4
 import numpy as np
 import pytest
 
 from swmodel import launch
-from swmodel.cli import main
 from swmodel.cli.library import library
 from swmodel.progress import ProgressBar, duration
 
@@ -64,21 +62,6 @@ every = "1 hour"
 def _unmeasured(monkeypatch):
     """`check` would time steps to foretell how long a run takes; test_performance.py lets it."""
     monkeypatch.setattr("swmodel.cli.checks.speed_line", lambda *arguments: "not measured here")
-
-
-@pytest.fixture
-def command(capsys):
-    """Run `swmodel ARGUMENTS` in this process: (status, stdout, stderr). The precision of other tests is kept."""
-    before = jax.config.jax_enable_x64
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
-
-    yield call
-    jax.config.update("jax_enable_x64", before)
 
 
 @pytest.fixture

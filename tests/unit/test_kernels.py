@@ -115,7 +115,7 @@ def test_the_same_operation_is_written_once():
 def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):
     f = lift(field())
     with pytest.raises(Unsupported, match="erf"):
-        c_source(trace_program([f.map(jax.scipy.special.erf)])[0], (["float64"], ["float64"]))
+        c_source(trace_program([f.map(jax.scipy.special.erf)])[0], (("float64",), ("float64",)))
 
     class Odd(sw.LinearDrag):
         def __call__(self, flow, step):

@@ -13,7 +13,6 @@ import pytest
 
 import swmodel as sw
 from swmodel import launch
-from swmodel.cli import main
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator
 from swmodel.performance import (
@@ -276,21 +275,6 @@ type = "ab2"
 epsilon = 0.1
 dt = 2
 """
-
-
-@pytest.fixture
-def command(capsys):
-    """`swmodel ARGUMENTS` in this process: (status, stdout, stderr). The precision of other tests is kept."""
-    before = jax.config.jax_enable_x64
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
-
-    yield call
-    jax.config.update("jax_enable_x64", before)
 
 
 def record(out):
