@@ -18,6 +18,7 @@ LAYERS = [
     ["model", "monitors", "output", "ensemble"],
     ["stability", "performance"],
     ["simulation"],
+    ["adjoint"],
     ["config", "build", "build_ensemble", "build_states", "doctor"],
     ["cli"],
 ]

@@ -1,0 +1,13 @@
+"""The adjoint mode: gradients, tangents and Hessian products of costs in controls, on any number of ranks.
+
+    problem = adjoint.Problem(model, stepper, state, steps, cost, controls=("initial.eta", "depth"))
+    J, gradient = problem.value_and_gradient()
+"""
+from .controls import Control, Transformed, controls_of, names_of
+from .problem import FinalState, Problem, dot
+from .schedules import Nested, Revolve, StoreAll, Tiered
+
+__all__ = [
+    "Control", "FinalState", "Nested", "Problem", "Revolve", "StoreAll", "Tiered", "Transformed", "controls_of", "dot",
+    "names_of",
+]  # fmt: skip
