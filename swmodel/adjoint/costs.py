@@ -12,7 +12,6 @@ A user writes places and times; `on_tile` makes a TileCost (tile_costs.py) of it
 import dataclasses
 from typing import Any
 
-import jax
 import numpy as np
 
 from ..dynamics.forcing import SEA_WATER
@@ -74,7 +73,8 @@ class GaugeMaximum(Cost):
         window = self.window if self.window is not None else (dt * (first_step + 1), dt * (first_step + steps))
         weights = time_weights("GaugeMaximum", None, window, dt, first_step, steps)
         table = np.repeat(weights[:, None], len(self.places), axis=1)
-        return PowerMean(GaugeReader.at(self.places, model), everywhere(model, table), everywhere(model, self.power))
+        reader, power = GaugeReader.at(self.places, model), everywhere(model, self.power)
+        return PowerMean(reader, everywhere(model, table), power, first_step + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,16 +136,17 @@ class Misfit(Cost):
 
     def on_tile(self, model, dt, first_step, steps):
         reader = GaugeReader.at({name: record.place for name, record in self.records.items()}, model)
-        return Squares(reader, *(everywhere(model, x) for x in slots(self.records, dt, first_step, steps)))
+        tables = (everywhere(model, table) for table in slots(self.records, dt, first_step, steps))
+        return Squares(reader, *tables, first_step + 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class FinalState(Cost):
-    """J = sum over tiles of function(state, *arguments), the user's own function of the last state.
+    """J = sum over tiles of function(state, equations, *arguments), the user's own function of the last state.
 
     Args:
-        function: of a State of one tile's arrays (0 on land and in padding) and this tile's `arguments`, made of JAX's
-            functions; it gives a number, this tile's share.
+        function: of a State of one tile's arrays (0 on land and in padding), the Equations (equations.depth.interior
+            and so on) and this tile's `arguments`, made of JAX's functions; it gives a number, this tile's share.
         arguments: (ny, nx) host arrays of the whole grid, of which the function gets this tile's part, and numbers.
         units: of J.
     """
@@ -155,9 +156,7 @@ class FinalState(Cost):
     units: str = "1"
 
     def on_tile(self, model, dt, first_step, steps):
-        cost = OfLastState(tuple(model.domain.cut(x) for x in self.arguments), self.function)
-        jax.eval_shape(model.communicator.spmd(lambda cost, state: cost.number(state)), cost, model.at_rest())
-        return cost
+        return OfLastState(tuple(model.domain.cut(x) for x in self.arguments), self.function)
 
 
 def _in_time(cost, reader, count, model, dt, first_step, steps):
@@ -165,7 +164,7 @@ def _in_time(cost, reader, count, model, dt, first_step, steps):
     if cost.time is None and cost.window is None:
         return AtEnd(reader)
     weights = time_weights(type(cost).__name__, cost.time, cost.window, dt, first_step, steps)
-    return Weighted(reader, everywhere(model, np.repeat(weights[:, None], count, axis=1)))
+    return Weighted(reader, everywhere(model, np.repeat(weights[:, None], count, axis=1)), first_step + 1)
 
 
 def checked(cost):

@@ -2,7 +2,7 @@
 
 Of N steps from step 0 on
 
-    J = value(acc, S),   acc = update(acc, r, first) for segment after segment,   r_k = sum over tiles of read(x_k+1),
+    J = value(acc, S),   acc = update(acc, r, n) for segment after segment,   r_k = sum over tiles of read(x_n+k),
     S = sum over tiles of final(x_N)
 
 so that of all readings only those of one segment are ever held. A TileCost is a pytree, an argument of programs.
@@ -38,47 +38,33 @@ class Cost(abc.ABC):
 
 
 class TileCost(Cost):
-    """A cost as programs take it. Its own leaves are this tile's, and numbers and tables that every rank holds.
+    """A cost as programs take it. Its leaves are this tile's, and numbers and tables that every rank holds."""
 
-    Attributes:
-        count: how many numbers `read` gives; 0 where nothing is read along the way.
-    """
-
-    count = 0
+    read = None  # nothing is read along the way; else:
+    #   read(state, equations, step) -> (count,)   this tile's share of what is read of a State
+    final = None  # nothing is read of the last state; else:
+    #   final(state, equations, step) -> share     this tile's share of a number
+    # `equations` are the prepared Equations, `step` counts from the start of the forcing's window, as for tendencies.
 
     def on_tile(self, model, dt, first_step, steps):
         return self
-
-    def read(self, state, equations, step):
-        """This tile's share, (count,), of what is read of the state after `step` steps of the forcing's window.
-
-        Args:
-            state: the State, tile arrays.
-            equations: the prepared Equations.
-            step: steps since the window began, a float.
-        """
-        return jnp.zeros((0,), state.eta.dtype)
-
-    def final(self, state, equations, step):
-        """This tile's share of a term of the last state, a number; arguments as of `read`."""
-        return jnp.zeros((), state.eta.dtype)
 
     def start(self):
         """What `update` accumulates, before the first step; every rank holds it."""
         return ()
 
-    def update(self, acc, readings, first):
+    def update(self, acc, readings, first_step):
         """`acc` after some more steps.
 
         Args:
             acc: what `start` or `update` gave.
-            readings: (steps, count), summed over tiles; row k was read after step first + k + 1 of the run.
-            first: steps of the run before these; may be traced.
+            readings: (steps, count), summed over tiles.
+            first_step: number of the state that row 0 was read of, on the model's clock; may be traced.
         """
         return acc
 
     def value(self, acc, final):
-        """J of what was accumulated, and of the sum over tiles of `final`."""
+        """J of what was accumulated, and of the sum over tiles of `final`, or None."""
         return final
 
 
@@ -94,14 +80,11 @@ class AtEnd(TileCost):
 
 @pytree
 class Weighted(TileCost):
-    """J = sum_nk w_nk r_nk; `weights` (N, count)."""
+    """J = sum_nk w_nk r_nk; `weights` (N, count) of the states from number `first` on."""
 
     reader: Any
     weights: jax.Array
-
-    @property
-    def count(self):
-        return self.weights.shape[1]
+    first: int = static()
 
     def read(self, state, equations, step):
         return self.reader.read(state, equations, step)
@@ -109,8 +92,8 @@ class Weighted(TileCost):
     def start(self):
         return jnp.zeros((), self.weights.dtype)
 
-    def update(self, acc, readings, first):
-        return acc + jnp.sum(rows(self.weights, first, len(readings)) * readings)
+    def update(self, acc, readings, first_step):
+        return acc + jnp.sum(rows(self.weights, first_step - self.first, len(readings)) * readings)
 
     def value(self, acc, final):
         return acc
@@ -126,10 +109,7 @@ class PowerMean(TileCost):
     reader: Any
     weights: jax.Array
     power: jax.Array
-
-    @property
-    def count(self):
-        return self.weights.shape[1]
+    first: int = static()
 
     def read(self, state, equations, step):
         return self.reader.read(state, equations, step)
@@ -139,9 +119,9 @@ class PowerMean(TileCost):
         nothing = jnp.zeros(self.weights.shape[1], self.weights.dtype)
         return nothing, nothing
 
-    def update(self, acc, readings, first):
+    def update(self, acc, readings, first_step):
         unit, total = acc
-        weights = rows(self.weights, first, len(readings))
+        weights = rows(self.weights, first_step - self.first, len(readings))
         heights = jnp.where(weights > 0, jnp.maximum(readings, 0.0), 0.0)
         largest = jax.lax.stop_gradient(jnp.maximum(unit, jnp.max(heights, axis=0)))
         per_unit = jnp.where(largest > 0, 1.0 / jnp.where(largest > 0, largest, 1.0), 0.0)
@@ -171,23 +151,20 @@ class Squares(TileCost):
     share: jax.Array
     observed: jax.Array
     per_deviation: jax.Array
-
-    @property
-    def count(self):
-        return self.share.shape[2]
+    first: int = static()
 
     def read(self, state, equations, step):
         return self.reader.read(state, equations, step)
 
     def start(self):
         """(J so far, the last readings)."""
-        return jnp.zeros((), self.share.dtype), jnp.zeros(self.count, self.share.dtype)
+        return jnp.zeros((), self.share.dtype), jnp.zeros(self.share.shape[2], self.share.dtype)
 
-    def update(self, acc, readings, first):
+    def update(self, acc, readings, first_step):
         total, last = acc
         before = jnp.concatenate([last[None], readings[:-1]])[:, None]
         share, observed, per_deviation = (
-            rows(x, first, len(readings)) for x in (self.share, self.observed, self.per_deviation)
+            rows(x, first_step - self.first, len(readings)) for x in (self.share, self.observed, self.per_deviation)
         )
         modelled = before + share * (readings[:, None] - before)
         return total + 0.5 * jnp.sum(((modelled - observed) * per_deviation) ** 2), readings[-1]
@@ -204,15 +181,12 @@ class OfLastState(TileCost):
     function: Any = static()
 
     def final(self, state, equations, step):
-        return self.number(state)
-
-    def number(self, state):
         """The function's value.
 
         Raises:
             ConfigError: where it is no number, or one without a derivative.
         """
-        found = self.function(state, *self.arguments)
+        found = self.function(state, equations, *self.arguments)
         kind = getattr(found, "dtype", type(found).__name__)
         if jnp.shape(found) != () or len(jax.tree.leaves(found)) != 1:
             what = f"an array of shape {jnp.shape(found)}" if hasattr(found, "dtype") else f"a {kind}"

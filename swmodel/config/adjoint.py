@@ -1,0 +1,210 @@
+"""The section [adjoint]: which number of the run is differentiated, with respect to what, and over how long a run.
+
+    [adjoint]
+    controls = ["initial.eta", "depth"]
+    until = "1 hour"
+
+    [adjoint.cost]
+    type = "gauge_elevation"
+    gauges = "21418"
+    time = "1 hour"
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from .mistakes import Mistake, nearest
+from .quantities import QuantityError
+from .scenario import OutputFile
+from .sections import AnyCoordinate, Count, Place, Positive, Range, Section, existing_folder
+
+__all__ = ["Adjoint", "control_mistakes", "gauge_mistakes"]
+
+BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+FIELDS_OF = {
+    "wind_stress": ("x", "y"), "wind_file": ("x", "y"), "linear_drag": ("rate",), "quadratic_drag": ("coefficient",),
+    "manning_drag": ("roughness",), "laplacian": ("viscosity",), "biharmonic": ("viscosity",),
+    "flather": ("elevation",), "sponge": ("rate",),
+}  # fmt: skip
+ALWAYS = ("initial.eta", "initial.u", "initial.v", "depth", "gravity")
+
+
+def _memory(value):
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*([\d.]+(?:[eE][+-]?\d+)?)\s*([A-Za-z]+)\s*", value)
+        if match is None or match[2] not in BYTES:
+            raise QuantityError(f"expected a size of memory, as in '2 GB', got {value!r}")
+        value = float(match[1]) * BYTES[match[2]]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise QuantityError(f"expected a size of memory, as in '2 GB', got {value!r}")
+    return float(value)
+
+
+def _names(value):
+    return (value,) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names), Field(min_length=1)]
+Coordinates = tuple[AnyCoordinate, AnyCoordinate]
+Folder = Annotated[Path, BeforeValidator(existing_folder)]
+
+
+class _Timed(Section):
+    time: Positive("s") | None = None
+    window: Range("s") | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self):
+        if self.time is not None and self.window is not None:
+            raise ValueError("time and window exclude one another; give one of them, or neither for the end of the run")
+        return self
+
+
+class GaugeElevation(_Timed):
+    """Elevation at gauges, at a time, in the mean over a window, or at the end."""
+
+    type: Literal["gauge_elevation"]
+    gauges: Names | None = None  # of [output.gauges.positions]; all of them unless given
+    positions: dict[str, Place] = {}
+
+
+class GaugeMaximum(Section):
+    """The maximum at gauges, as an L_p norm over time."""
+
+    type: Literal["gauge_maximum"]
+    gauges: Names | None = None
+    positions: dict[str, Place] = {}
+    window: Range("s") | None = None
+    power: Annotated[float, Field(ge=2)] = 16.0
+
+
+class SectionTransport(_Timed):
+    """Volume transport through a section along a grid line."""
+
+    type: Literal["section_transport"]
+    start: Place
+    end: Place
+
+
+class BoxEnergy(_Timed):
+    """Energy in a box; the whole domain unless given."""
+
+    type: Literal["box_energy"]
+    x: Coordinates | None = None
+    y: Coordinates | None = None
+
+
+class Misfit(Section):
+    """Squared differences to observed gauge records, over their standard deviations."""
+
+    type: Literal["misfit"]
+    gauges: Names | None = None  # all that have a record unless given
+    positions: dict[str, Place] = {}
+    observations: Folder | None = None  # of NAME.csv (time_s, elevation_m); that of [output.gauges] unless given
+    deviation: Positive("m") | dict[str, Positive("m")] | None = None  # that of each record unless given
+    window: Range("s") | dict[str, Range("s")] | None = None
+
+
+class ArrivalTime(Section):
+    """Has no derivative: it is a step number."""
+
+    type: Literal["arrival_time"]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refused(cls, value):
+        raise ValueError(
+            "the arrival time is a number of steps, which has no derivative; use 'gauge_maximum', or 'misfit' to a record"
+        )
+
+
+Cost = Annotated[
+    GaugeElevation | GaugeMaximum | SectionTransport | BoxEnergy | Misfit | ArrivalTime, Field(discriminator="type")
+]
+
+
+def _distinct(names):
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is named twice; name each control once")
+    return names
+
+
+class Adjoint(Section):
+    """What `swmodel adjoint` differentiates."""
+
+    cost: Cost
+    controls: Annotated[Names, AfterValidator(_distinct)]
+    steps: Count | None = None
+    until: Positive("s") | None = None  # that of [run] unless given
+    amplitude: dict[str, float | str] = {}  # of each control, for --verify: how much it may be wrong
+    memory: Annotated[float, BeforeValidator(_memory)] | None = None  # [bytes] per rank, for states that are kept
+    file: OutputFile = "sensitivity.nc"
+
+    @model_validator(mode="after")
+    def _one_length(self):
+        if self.steps is not None and self.until is not None:
+            raise ValueError("steps and until exclude one another; give one of them")
+        for name in self.amplitude:
+            if name not in self.controls:
+                raise ValueError(f"amplitude is given for {name!r}, which is no control; {nearest(name, self.controls)}")
+        return self
+
+
+# -- between sections --------------------------------------------------------------------------------------------------
+
+
+def known_controls(sections):
+    """Every control that the valid `sections` of an experiment have."""
+    names = list(ALWAYS)
+    for kind in ("forcing", "dissipation", "boundary"):
+        for k, term in enumerate(sections.get(kind, ())):
+            names += [f"{kind}.{k}.{field}" for field in FIELDS_OF[term.type]]
+    return names + ["uplift"] * (sections.get("source") is not None)
+
+
+def control_mistakes(sections):
+    """Mistakes of control names; of a file with mistakes in the terms themselves, none."""
+    adjoint = sections.get("adjoint")
+    if adjoint is None or any(sections.get(kind) is None for kind in ("forcing", "dissipation", "boundary")):
+        return
+    known = known_controls(sections)
+    for k, name in enumerate(adjoint.controls):
+        if name == "uplift" and name not in known:
+            yield Mistake(("adjoint", "controls", k), "there is no uplift without a [source]; add one, or use 'initial.eta'")
+        elif name not in known:
+            yield Mistake(("adjoint", "controls", k), f"there is no control {name!r}; {nearest(name, known)}")
+
+
+def gauge_mistakes(sections):
+    """Mistakes of the gauges that a cost names."""
+    adjoint, output = sections.get("adjoint"), sections.get("output")
+    cost = None if adjoint is None else adjoint.cost
+    if output is None or not hasattr(cost, "gauges"):
+        return
+    placed = gauge_places(adjoint, output)
+    for name in cost.gauges or ():
+        if name not in placed:
+            yield Mistake(("adjoint", "cost", "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}")
+    if not placed:
+        text = "no gauge has a place; name them in [adjoint.cost.positions] or [output.gauges.positions]"
+        yield Mistake(("adjoint", "cost"), text)
+    if cost.type == "misfit":
+        if cost.observations is None and (output.gauges is None or output.gauges.observations is None):
+            text = "observations is missing: give a folder of NAME.csv with columns time_s and elevation_m"
+            yield Mistake(("adjoint", "cost"), text)
+        for key in ("deviation", "window"):
+            given = getattr(cost, key)
+            for name in given if isinstance(given, dict) else ():
+                if name not in placed:
+                    path = ("adjoint", "cost", key, name)
+                    yield Mistake(path, f"there is no gauge {name!r}; {nearest(name, placed)}")
+
+
+def gauge_places(adjoint, output):
+    """{name: (x, y)} of the gauges that the cost may name: its own, and those that are written."""
+    written = {} if output.gauges is None else output.gauges.positions
+    return {**written, **adjoint.cost.positions}
