@@ -16,7 +16,8 @@ import numpy as np
 
 from ..dynamics.forcing import SEA_WATER
 from ..errors import ConfigError
-from .readers import BoxReader, GaugeReader, Record, SectionReader, everywhere, slots, time_weights
+from .readers import BoxReader, GaugeReader, SectionReader, everywhere, time_weights
+from .records import Record, slots
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
 __all__ = [

@@ -2,8 +2,6 @@
 
 A reader is a pytree with `read(state, equations, step)`, this tile's share of a few numbers (n,).
 """
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +10,7 @@ from ..errors import ConfigError
 from ..monitors import Gauges
 from ..pytrees import pytree
 
-__all__ = ["BoxReader", "GaugeReader", "Record", "SectionReader", "everywhere", "slots", "time_weights"]
+__all__ = ["BoxReader", "GaugeReader", "SectionReader", "everywhere", "time_weights"]
 
 
 def everywhere(model, table):
@@ -178,78 +176,4 @@ def _inside_run(name, span, first, last, slack):
         raise ConfigError(
             f"{name}: {told} is not in the run, whose steps end from {first:g} to {last:g} s; change it, or make the "
             "run longer."
-        )
-
-
-# -- observations ------------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Record:
-    """What was observed at a place.
-
-    Attributes:
-        place: (x, y) in the grid's coordinates.
-        time: since the start of the run [s], (n,).
-        value: eta [m], (n,); NaN is a gap.
-        deviation: standard deviation of an observation's error [m]: a number, or (n,).
-        window: (first, last) [s]; what lies outside does not count. None: all counts.
-    """
-
-    place: tuple
-    time: np.ndarray
-    value: np.ndarray
-    deviation: float | np.ndarray = 1.0
-    window: tuple | None = None
-
-    def counted(self):
-        """(time, value, deviation) of the observations that count, (m,) each."""
-        time, value = np.asarray(self.time, float), np.asarray(self.value, float)
-        deviation = np.broadcast_to(np.asarray(self.deviation, float), time.shape)
-        first, last = (-np.inf, np.inf) if self.window is None else self.window
-        used = np.isfinite(value) & (time >= first) & (time <= last)
-        return time[used], value[used], deviation[used]
-
-
-def slots(records, dt, first_step, steps):
-    """(share, observed, per_deviation), (steps, M, records) each: the observations between steps, as Squares has them.
-
-    Args:
-        records: {name: Record}.
-
-    Raises:
-        ConfigError: for records without observations, or with some outside the run; all of them at once.
-    """
-    found, mistakes = [], []
-    for name, record in records.items():
-        time, value, deviation = record.counted()
-        mistakes += _mistakes_of(name, record, time, deviation, dt, first_step, steps)
-        place = np.clip(time / dt - first_step - 1, 0.0, steps - 1)
-        row = np.ceil(place - 1e-9).astype(int)  # the step that ends the interval which holds it
-        share = np.where(row > 0, 1.0 - (row - place), 1.0)
-        found.append((row, share, value, deviation))
-    if mistakes or not found:
-        raise ConfigError(mistakes or "Misfit: there are no records; give one or several, {name: Record}.")
-    depth = max(np.bincount(row).max() for row, *_ in found)
-    tables = np.zeros((3, steps, depth, len(found)))
-    for k, (row, share, value, deviation) in enumerate(found):
-        order = np.argsort(row, kind="stable")
-        row = row[order]
-        slot = np.arange(row.size) - np.searchsorted(row, row)
-        tables[:, row, slot, k] = share[order], value[order], 1.0 / deviation[order]
-    return tables
-
-
-def _mistakes_of(name, record, time, deviation, dt, first_step, steps):
-    first, last, slack = dt * (first_step + 1), dt * (first_step + steps), 1e-6 * dt
-    if not time.size:
-        when = "" if record.window is None else f" from {record.window[0]:g} to {record.window[1]:g} s"
-        yield f"Misfit: the record of {name} has no observation{when}; widen its window, or leave it out."
-        return
-    if not (deviation > 0).all():
-        yield f"Misfit: the record of {name} has a standard deviation of {deviation.min():g} m; give a positive one."
-    if time.min() < first - slack or time.max() > last + slack:
-        yield (
-            f"Misfit: the record of {name} has observations from {time.min():g} to {time.max():g} s, and the run's "
-            f"steps end from {first:g} to {last:g} s; give it a window in there, or make the run longer."
         )

@@ -21,13 +21,13 @@ from .quantities import QuantityError
 from .scenario import OutputFile
 from .sections import AnyCoordinate, Count, Place, Positive, Range, Section, existing_folder
 
-__all__ = ["Adjoint", "control_mistakes", "gauge_mistakes"]
+__all__ = ["Adjoint", "control_mistakes", "gauge_mistakes", "gauge_places", "known_controls", "time_mistakes"]
 
 BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 FIELDS_OF = {
-    "wind_stress": ("x", "y"), "wind_file": ("x", "y"), "linear_drag": ("rate",), "quadratic_drag": ("coefficient",),
-    "manning_drag": ("roughness",), "laplacian": ("viscosity",), "biharmonic": ("viscosity",),
-    "flather": ("elevation",), "sponge": ("rate",),
+    "wind_stress": ("x", "y", "density"), "wind_file": ("x", "y", "density"), "linear_drag": ("rate",),
+    "quadratic_drag": ("coefficient",), "manning_drag": ("roughness",), "laplacian": ("viscosity",),
+    "biharmonic": ("viscosity",), "flather": ("elevation", "velocity"), "sponge": ("rate", "elevation"),
 }  # fmt: skip
 ALWAYS = ("initial.eta", "initial.u", "initial.v", "depth", "gravity")
 
@@ -117,7 +117,7 @@ class ArrivalTime(Section):
     @classmethod
     def _refused(cls, value):
         raise ValueError(
-            "the arrival time is a number of steps, which has no derivative; use 'gauge_maximum', or 'misfit' to a record"
+            "the arrival time counts steps and has no derivative; use 'gauge_maximum', or 'misfit' to a record"
         )
 
 
@@ -150,7 +150,7 @@ class Adjoint(Section):
             raise ValueError("steps and until exclude one another; give one of them")
         for name in self.amplitude:
             if name not in self.controls:
-                raise ValueError(f"amplitude is given for {name!r}, which is no control; {nearest(name, self.controls)}")
+                raise ValueError(f"amplitude: {name!r} is no control; {nearest(name, self.controls)}")
         return self
 
 
@@ -174,7 +174,8 @@ def control_mistakes(sections):
     known = known_controls(sections)
     for k, name in enumerate(adjoint.controls):
         if name == "uplift" and name not in known:
-            yield Mistake(("adjoint", "controls", k), "there is no uplift without a [source]; add one, or use 'initial.eta'")
+            text = "there is no uplift without a [source]; add one, or use 'initial.eta'"
+            yield Mistake(("adjoint", "controls", k), text)
         elif name not in known:
             yield Mistake(("adjoint", "controls", k), f"there is no control {name!r}; {nearest(name, known)}")
 
@@ -202,6 +203,23 @@ def gauge_mistakes(sections):
                 if name not in placed:
                     path = ("adjoint", "cost", key, name)
                     yield Mistake(path, f"there is no gauge {name!r}; {nearest(name, placed)}")
+
+
+def time_mistakes(sections):
+    """Mistakes of the times of a cost: those after the run's end."""
+    adjoint, run = sections.get("adjoint"), sections.get("run")
+    if adjoint is None or run is None or adjoint.steps is not None:
+        return
+    end = run.until if adjoint.until is None else adjoint.until
+    whose = "[run]" if adjoint.until is None else "[adjoint]"
+    for key in ("time", "window"):
+        given = getattr(adjoint.cost, key, None)
+        for name, value in given.items() if isinstance(given, dict) else [(None, given)]:
+            last = value[1] if isinstance(value, tuple) else value
+            if last is not None and last > end * (1 + 1e-9):
+                path = ("adjoint", "cost", key) if name is None else ("adjoint", "cost", key, name)
+                text = f"{last:g} s is after the end of the run, at {end:g} s; change it, or until in {whose}"
+                yield Mistake(path, text)
 
 
 def gauge_places(adjoint, output):

@@ -1,5 +1,6 @@
 """What must hold between sections, as far as the file alone tells. Each check sees the sections that are valid."""
 
+from .adjoint import control_mistakes, gauge_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
 from .mistakes import Mistake
 
@@ -9,6 +10,7 @@ __all__ = ["mistakes_between"]
 def mistakes_between(sections):
     """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
     checks = (_coriolis, _formulas, _boundaries, _places, _files, _intervals)
+    checks += (control_mistakes, gauge_mistakes, time_mistakes)
     return [mistake for check in checks for mistake in check(sections)]
 
 
@@ -83,6 +85,9 @@ def _places(sections):
         places += [(("output", "gauges", "positions", name), at) for name, at in output.gauges.positions.items()]
     if initial is not None and initial.type == "gaussian":
         places.append((("initial", "centre"), initial.centre))
+    cost = getattr(sections.get("adjoint"), "cost", None)
+    places += [(("adjoint", "cost", "positions", name), at) for name, at in getattr(cost, "positions", {}).items()]
+    places += [(("adjoint", "cost", end), getattr(cost, end)) for end in ("start", "end") if hasattr(cost, end)]
     source = sections.get("source")
     for index, fault in enumerate(() if source is None else source.faults):
         places.append((("source", "faults", index, "longitude"), (fault.longitude, fault.latitude)))

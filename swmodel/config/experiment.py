@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError, create_model
 
 from ..errors import ConfigError, DataError
+from .adjoint import Adjoint
 from .consistency import mistakes_between
 from .dump import dump
 from .locate import key_lines, line_of
@@ -36,6 +37,7 @@ class Experiment(BaseModel):
     source: Source | None = None
     output: Output = Output()
     ensemble: Ensemble | None = None
+    adjoint: Adjoint | None = None
 
 
 @dataclasses.dataclass(frozen=True)
