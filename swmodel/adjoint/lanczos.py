@@ -1,0 +1,104 @@
+"""Lanczos on a symmetric operator of distributed controls: it solves (1 + A) x = b and gives A's leading eigenpairs.
+
+With A = G* R^-1 G, the Hessian of the observation term in units of the background's errors, this is the inner loop of
+incremental 4D-Var and what the posterior variance needs, from the same products (Fisher & Courtier 1995, ECMWF Tech.
+Memo. 220). From q_1 = b / |b| the orthonormal q_k and the symmetric tridiagonal T_k satisfy
+
+    A q_k = beta_{k-1} q_{k-1} + alpha_k q_k + beta_k q_{k+1},   x_k = Q_k (1 + T_k)^-1 |b| e_1,
+
+the iterates of conjugate gradients, with the residual |b - (1 + A) x_k| = beta_k |(Q_k^T x_k)_k|. Every new vector is made orthogonal to
+all earlier ones, twice, or rounding would show eigenvalues several times (Golub & Van Loan 2013, section 10.3).
+"""
+import dataclasses
+import math
+
+import numpy as np
+
+__all__ = ["Lanczos", "lanczos"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lanczos:
+    """The basis that `lanczos` built.
+
+    Attributes:
+        space: the Space of the vectors.
+        vectors: q_1 ... q_k.
+        diagonal: alpha (k,).
+        beside: beta (k,); the last one couples to the vector that was not made.
+        norm: |b|.
+    """
+
+    space: object
+    vectors: list
+    diagonal: np.ndarray
+    beside: np.ndarray
+    norm: float
+
+    @property
+    def _tridiagonal(self):
+        inner = self.beside[:-1]
+        return np.diag(self.diagonal) + np.diag(inner, 1) + np.diag(inner, -1)
+
+    def _shares(self):
+        first = np.zeros(len(self.diagonal))
+        first[0] = self.norm
+        return np.linalg.solve(np.eye(len(first)) + self._tridiagonal, first)
+
+    @property
+    def residual(self):
+        """|b - (1 + A) x| / |b|."""
+        return float(self.beside[-1] * abs(self._shares()[-1]) / self.norm)
+
+    def solution(self):
+        """x, with (1 + A) x = b to within the residual."""
+        return self.space.combine(self._shares(), self.vectors)
+
+    def decrease(self):
+        """By how much x lowers x.(1 + A)x / 2 - b.x."""
+        return float(0.5 * self.norm * self._shares()[0])
+
+    def eigenpairs(self, tolerance=1e-2):
+        """(eigenvalues, eigenvectors) of A that have converged, largest first.
+
+        Args:
+            tolerance: the most by which |A w - lambda w| may be off, relative to the largest eigenvalue.
+        """
+        values, shares = np.linalg.eigh(self._tridiagonal)
+        sure = self.beside[-1] * np.abs(shares[-1]) <= tolerance * max(values[-1], 0.0)
+        order = [k for k in np.argsort(values)[::-1] if sure[k] and values[k] > 0]
+        return values[order], [self.space.combine(shares[:, k], self.vectors) for k in order]
+
+
+def lanczos(operator, start, space, most, residual=0.0, progress=None):
+    """The Lanczos basis of `operator` from `start`.
+
+    Args:
+        operator: A, a function of a control dict to one, symmetric in the inner product of `space`.
+        start: b, a control dict.
+        space: a Space.
+        most: how many products to make at most.
+        residual: end when |b - (1 + A) x| / |b| has come down to it.
+        progress: called as progress(products, residual).
+
+    Returns:
+        Lanczos; None where b vanishes.
+    """
+    norm = math.sqrt(space.dot(start, start))
+    if norm == 0.0:
+        return None
+    vectors, diagonal, beside = [space.scale(1.0 / norm, start)], [], []
+    while True:
+        new = operator(vectors[-1])
+        diagonal.append(space.dot(new, vectors[-1]))
+        for _ in range(2):
+            for q in vectors:
+                new = space.add(new, -space.dot(new, q), q)
+        beside.append(math.sqrt(space.dot(new, new)))
+        found = Lanczos(space, vectors, np.array(diagonal), np.array(beside), norm)
+        if progress is not None:
+            progress(len(diagonal), found.residual)
+        exhausted = beside[-1] <= 1e-12 * max(*np.abs(diagonal), beside[0], 1e-300)
+        if len(diagonal) == most or found.residual <= residual or exhausted:
+            return found
+        vectors.append(space.scale(1.0 / beside[-1], new))

@@ -1,0 +1,192 @@
+"""Observations of the surface: records of gauges, and points along the tracks of an altimeter.
+
+    gauges    a folder of NAME.csv, one a gauge, with the columns time_s (since the start) and elevation_m (records.py)
+    tracks    a CSV file with the columns x, y (or longitude, latitude), time_s, elevation_m and, if errors differ, deviation_m
+
+Both become {name: Record}, which Misfit takes. Model values are linear in time between steps and bilinear between wet cells.
+
+What a model cannot know of a gauge's record (its grid, its sea floor) grows with the waves there and lasts for minutes. So the
+error of gauge g is a share e of its own standard deviation, and observations closer together in time than tau do not count as
+independent: with n of them every dt,
+
+    s_g = e std(y_g) (max(tau / dt, 1))^(1/2),   so that   sum_i [(eta - y_i) / s_g]^2 = (n dt / tau) var(eta - y) / (e^2 var(y)).
+"""
+import csv
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import ConfigError, DataError
+from .records import Record
+
+__all__ = ["Tracks", "gauge_records", "ground_tracks", "read_tracks", "track_records", "write_gauge_folder"]
+
+TIME, ELEVATION, DEVIATION = "time_s", "elevation_m", "deviation_m"
+
+
+def write_gauge_folder(folder, series):
+    """Write {name: (time [s], elevation [m])} as `records_in` reads them."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (time, value) in series.items():
+        table = np.column_stack([time, value])
+        np.savetxt(folder / f"{name}.csv", table, "%.3f,%.6f", header=f"{TIME},{ELEVATION}", comments="")
+
+
+def gauge_records(records, window, error=0.2, independent=120.0):
+    """{name: Record} with errors in proportion to each gauge's own standard deviation in the window.
+
+    Args:
+        records: {name: Record}, as `records_in` reads them.
+        window: (first, last) [s]; what lies outside does not count. Or {name: (first, last)}.
+        error: e.
+        independent: tau [s].
+
+    Raises:
+        ConfigError: for gauges that do not vary in their window; all of them at once.
+    """
+    scaled, mistakes = {}, []
+    for name, record in records.items():
+        span = window[name] if isinstance(window, dict) else window
+        record = dataclasses.replace(record, window=span, deviation=1.0)
+        time, value, _ = record.counted()
+        if time.size < 2 or np.std(value) == 0:
+            mistakes.append(
+                f"the record of {name} has {time.size} observations from {span[0]:g} to {span[1]:g} s"
+                f"{' that all are the same' if time.size > 1 else ''}; widen the window, or leave the gauge out."
+            )
+            continue
+        apart = float(np.median(np.diff(time)))
+        deviation = error * float(np.std(value)) * np.sqrt(max(independent / apart, 1.0))
+        scaled[name] = dataclasses.replace(record, deviation=deviation)
+    if mistakes:
+        raise ConfigError(mistakes)
+    return scaled
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tracks:
+    """Points of an altimeter in space and time, (n,) each: x, y in the grid's coordinates, time [s], value [m]."""
+
+    x: np.ndarray
+    y: np.ndarray
+    time: np.ndarray
+    value: np.ndarray
+    deviation: np.ndarray
+
+
+def read_tracks(path, deviation=None):
+    """Tracks from a CSV file.
+
+    Args:
+        path: of the file.
+        deviation: of the errors [m], where the file has no column of its own for it.
+
+    Raises:
+        DataError: for a file that cannot be read, lacks a column, or does not tell the errors.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"there is no file {path} with tracks; give a CSV file with x, y, {TIME} and {ELEVATION}.")
+    head = _header(path)
+    across = ("longitude", "latitude") if "longitude" in head else ("x", "y")
+    own = DEVIATION in head
+    if not own and deviation is None:
+        raise DataError(f"{path} has no column {DEVIATION}; add it, or tell the deviation of all errors.")
+    columns = _columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])))
+    error = columns[DEVIATION] if own else np.full(len(columns[TIME]), float(deviation))
+    return Tracks(columns[across[0]], columns[across[1]], columns[TIME], columns[ELEVATION], error)
+
+
+def ground_tracks(grid, every, until, apart, between, tilt=0.35, deviation=0.02):
+    """Tracks of an altimeter-like satellite, without values: straight passes across the domain, up and down in turn.
+
+    Args:
+        grid: the Grid; distances are in its coordinates.
+        every: time from pass to pass [s]; a pass takes none.
+        until: end of the run [s]; the first pass is half of `every` after its start.
+        apart: distance between points along y.
+        between: by how much each pass lies east of the last one of its direction, around the domain.
+        tilt: dx / dy of a pass, of its sign in turn.
+        deviation: of the errors [m].
+    """
+    (x0, x1), (y0, y1) = (grid.x_edges[[0, -1]], grid.y_edges[[0, -1]])
+    y = np.arange(y0 + apart / 2, y1, apart)
+    parts = []
+    for number, time in enumerate(np.arange(every / 2, until, every)):
+        lean = tilt if number % 2 == 0 else -tilt
+        start = x0 + (number // 2 * between + (number % 2) * between / 2) % (x1 - x0)
+        x = x0 + (start - x0 + lean * (y - y0)) % (x1 - x0)
+        parts.append((x, y, np.full(y.size, time)))
+    x, y, time = (np.concatenate(part) for part in zip(*parts))
+    return Tracks(x, y, time, np.full(x.size, np.nan), np.full(x.size, float(deviation)))
+
+
+def track_records(tracks, model, until):
+    """{name: Record} of the points of tracks that lie in water, those at one place together.
+
+    Raises:
+        ConfigError: for points outside the grid or the run, or errors that are not positive; each in one sentence.
+    """
+    grid = model.grid
+    x = np.asarray(tracks.x, float)
+    if grid.spherical:
+        x = grid.x_edges[0] + (x - grid.x_edges[0]) % 360.0
+    outside = _beyond(x, grid.x_edges) | _beyond(tracks.y, grid.y_edges)
+    late = (tracks.time < 0) | (tracks.time > until)
+    limits = [f"{edges[0]:g} to {edges[-1]:g}" for edges in (grid.x_edges, grid.y_edges)]
+    mistakes = [
+        f"{np.sum(wrong)} of {wrong.size} points of the tracks {what}, such as "
+        f"({tracks.x[np.argmax(wrong)]:g}, {tracks.y[np.argmax(wrong)]:g}) at {tracks.time[np.argmax(wrong)]:g} s; {remedy}."
+        for wrong, what, remedy in (
+            (outside, f"lie outside the grid, which spans {limits[0]} and {limits[1]}", "leave them out"),
+            (late, f"lie outside the run from 0 to {until:g} s", "leave them out, or make the run longer"),
+            (~(tracks.deviation > 0), "have errors that are not positive", "give the standard deviation"),
+        )
+        if wrong.any()
+    ]
+    if mistakes:
+        raise ConfigError(mistakes)
+    cells = [np.clip(np.searchsorted(e, c, side="right") - 1, 0, len(e) - 2) for e, c in ((grid.y_edges, tracks.y), (grid.x_edges, x))]
+    afloat = model.wet[tuple(cells)] & np.isfinite(tracks.value)
+    if not afloat.any():
+        raise ConfigError("none of the points of the tracks has a value in water; give other tracks.")
+    places = np.column_stack([tracks.x, tracks.y])[afloat]
+    places, which = np.unique(places, axis=0, return_inverse=True)
+    records = {}
+    for k, place in enumerate(places):
+        mine = np.flatnonzero(afloat)[which.ravel() == k]
+        mine = mine[np.argsort(tracks.time[mine])]
+        records[f"point {k}"] = Record(tuple(place), tracks.time[mine], tracks.value[mine], tracks.deviation[mine])
+    return records
+
+
+def _beyond(x, edges):
+    return (x < edges[0]) | (x > edges[-1])
+
+
+def _header(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return [name.strip() for name in next(csv.reader(file), [])]
+
+
+def _columns(path, names):
+    """{name: (n,) numbers} of a CSV file with a header; NaN where there is none, rows without a time left out."""
+    missing = [name for name in names if name not in _header(path)]
+    if missing:
+        raise DataError(f"{path} lacks the column{'s' * (len(missing) > 1)} {' and '.join(missing)} in its first line; add it.")
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, skipinitialspace=True))
+    columns = {name: np.array([_number(row[name]) for row in rows], float) for name in names}
+    timed = np.isfinite(columns[TIME])
+    if not timed.any():
+        raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
+    return {name: values[timed] for name, values in columns.items()}
+
+
+def _number(text):
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return np.nan
