@@ -1,0 +1,337 @@
+"""Are the derivatives right? Tests that anyone can run on a problem of one's own, in float64.
+
+    dot product    M is the tangent-linear model from a control x to what a Probe reads of every state, M* its adjoint:
+                       |<M x, y> - <x, M* y>| / (|M x| |y|)         rounding alone: DOT_PRODUCT at most
+    first order    r(h) = |J(x + h d) - J(x) - h <g, d>|            falls with h^2 if the gradient g is right
+    second order   s(h) = |J(x + h d) - J(x) - h <g, d> - h^2/2 <d, H d>|    with h^3 if the Hessian product is
+    nonlinearity   |F(x + a d) - F(x) - a M d| / |a M d|, of what the Probe reads: how far the tangent-linear model
+                   holds for perturbations of the amplitude a
+
+A rate is log2 of r(h) / r(h/2). Of eight halvings the best counts whose residuals are above rounding, the best pair
+where there are several: one halving alone may be good by chance, where two terms of the residual cancel.
+"""
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..dynamics.shallow_water import State
+from ..ensemble import perturbation
+from ..errors import ConfigError
+from ..pytrees import pytree
+from .problem import Problem, dot
+from .tile_costs import TileCost
+
+__all__ = [
+    "DOT_PRODUCT", "NONLINEARITY", "RATE", "RATE_SECOND", "Probe", "Taylor", "Verdict", "default_amplitudes", "runs_of",
+    "taylor_test", "units_of", "verify",
+]  # fmt: skip
+
+DOT_PRODUCT, RATE, RATE_SECOND, NONLINEARITY = 1e-12, 1.95, 2.95, 0.3
+HALVINGS = 8
+ROUNDING = 1000.0  # units in the last place that a cost of thousands of steps, and its derivatives, may be off
+STEEPER = 8.0  # factor by which a step of a Taylor test grows where rounding hides the residual
+SMOOTH = 0.1  # of the domain's longer side: the radius of perturbations
+
+
+@pytree
+class Probe(TileCost):
+    """Reads a few random sums over the whole of each state, without dimensions; J is the sum of them all.
+
+    Attributes:
+        weights: a State of (n, ny, nx) weights.
+    """
+
+    weights: State
+
+    @staticmethod
+    def of(model, seed=0, number=2):
+        """A Probe of `number` sums, the same on any number of ranks; velocities count as those of a wave of 1 m."""
+        random = np.random.default_rng(seed)
+        cells = math.sqrt(model.wet.sum())
+        speed = math.sqrt(model.gravity / model.depth[model.wet].mean())  # of the water per metre of elevation [s-1]
+        masks = {"u": model.faces("u") / speed, "v": model.faces("v") / speed, "eta": model.wet}
+        shape = (number, *model.grid.shape)
+        return Probe(State(*(model.scatter(random.standard_normal(shape) * mask / cells) for mask in masks.values())))
+
+    def read(self, state, equations, step):
+        return sum(
+            jnp.sum(w * x[None], axis=(1, 2))
+            for w, x in ((self.weights.u, state.u), (self.weights.v, state.v), (self.weights.eta, state.eta))
+        )
+
+    def start(self):
+        return jnp.zeros((), self.weights.eta.dtype)
+
+    def update(self, acc, readings, first_step):
+        return acc + jnp.sum(readings)
+
+    def value(self, acc, final):
+        return acc
+
+
+@dataclasses.dataclass(frozen=True)
+class Taylor:
+    """What a Taylor test found, (9,) each.
+
+    Attributes:
+        steps: h, in amplitudes.
+        first, second: residuals r(h) and s(h), in the cost's units; `second` is None without a Hessian product.
+        rounding: below which they mean nothing.
+    """
+
+    steps: tuple
+    first: tuple
+    second: tuple | None
+    rounding: tuple
+
+    @property
+    def rate(self):
+        """Of the residuals of first order; infinite where they are rounding alone, as for what is linear."""
+        return best_rate(self.first, self.rounding)
+
+    @property
+    def rate_second(self):
+        return math.nan if self.second is None else best_rate(self.second, self.rounding)
+
+
+def best_rate(residuals, rounding):
+    """The best rate of a sequence of halvings, as the module says; infinite if none is above rounding."""
+    above = [r > floor for r, floor in zip(residuals, rounding)]
+    pairs = zip(residuals, residuals[1:], above, above[1:])
+    rates = [math.log2(a / b) if ok and also else None for a, b, ok, also in pairs]
+    known = [r for r in rates if r is not None]
+    if not known:
+        return math.inf if not any(above[1:]) else 0.0
+    both = [min(a, b) for a, b in zip(rates, rates[1:]) if a is not None and b is not None]
+    return max(both or known)
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What was found for one control; `amplitude` is in its `units`."""
+
+    control: str
+    units: str
+    amplitude: float
+    dot_product: float
+    taylor: Taylor
+    nonlinearity: float
+
+    @property
+    def passed(self):
+        return (
+            self.dot_product <= DOT_PRODUCT
+            and self.taylor.rate >= RATE
+            and (self.taylor.second is None or self.taylor.rate_second >= RATE_SECOND)
+        )
+
+
+class Directions:
+    """Random directions in the controls of a problem, of `amplitudes` {name: a}; the same on any number of ranks."""
+
+    def __init__(self, problem, amplitudes, seed=0):
+        self.problem, self.model, self.amplitudes, self.seed = problem, problem.model, amplitudes, seed
+        self.values = problem.values
+        self.names = list(self.values)
+
+    def zero(self):
+        return {name: self._each(self.values[name], lambda x, k: 0.0 * x) for name in self.names}
+
+    def along(self, name, smooth):
+        """The dict that is random in one control and zero in the others."""
+        number = self.names.index(name)
+        made = {**self.zero()}
+        made[name] = self._each(self.values[name], lambda x, k: self._random(x, (number, k), name, smooth))
+        return made
+
+    @staticmethod
+    def _each(value, make):
+        """`make(x, k)` of a value, or of each of its time records."""
+        if isinstance(value, dict):
+            return {record: make(x, k) for k, (record, x) in enumerate(value.items())}
+        return make(value, 0)
+
+    def _random(self, x, where, name, smooth):
+        amplitude = self.amplitudes[name]
+        random = np.random.default_rng((self.seed, *where))
+        if np.ndim(x) < 2:
+            noise = random.standard_normal(np.shape(x)) if np.ndim(x) else random.choice([-1.0, 1.0])
+            return amplitude * np.asarray(noise)
+        grid = self.model.grid
+        if smooth:
+            metrics = grid.metrics(np.arange(grid.ny))
+            longer = max(np.max(metrics["dx_h"]) * grid.nx, np.max(metrics["dy_h"]) * grid.ny)
+            noise = perturbation(grid, 1.0, SMOOTH * longer, self.seed, 1000 * where[0] + where[1])
+        else:
+            noise = random.standard_normal(grid.shape)
+        return self.model.scatter(amplitude * noise * self.model.wet)
+
+    def moved(self, direction, step):
+        """The values, `step` times `direction` away."""
+        return {
+            name: self._both(self.values[name], direction[name], lambda x, d: x + step * d) for name in self.names
+        }
+
+    @staticmethod
+    def _both(x, d, make):
+        return {k: make(x[k], d[k]) for k in x} if isinstance(x, dict) else make(x, d)
+
+
+def check_precision(model):
+    """Raise ConfigError unless the model computes in float64."""
+    if model.dtype != np.float64:
+        raise ConfigError(
+            f"verification needs float64, and the model computes in {model.dtype}; make it with dtype='float64' after "
+            "jax.config.update('jax_enable_x64', True)."
+        )
+
+
+def dot_products(probe, directions, seed=0, report=lambda what: None):
+    """{control: |<M x, y> - <x, M* y>| / (|M x| |y|)} of a problem whose cost is a Probe."""
+    values = directions.values
+    report("adjoint of the probe")
+    shape = probe.observed(values).shape
+    y = np.random.default_rng(seed).standard_normal(shape)
+    back = probe.observed_adjoint(values, y)
+    found = {}
+    for name in directions.names:
+        report(f"dot product of {name}")
+        x = directions.along(name, smooth=False)
+        forward = probe.observed_tangent(values, x)
+        size = np.linalg.norm(forward) * np.linalg.norm(y)
+        difference = abs(float(np.sum(forward * y)) - dot(x, back, probe.communicator))
+        found[name] = difference / size if size > 0 else difference
+    return found
+
+
+def taylor_test(problem, directions, name, base=None, second=True, report=lambda what: None):
+    """The Taylor test of a problem's cost along a smooth random direction in one control.
+
+    Args:
+        base: (J, gradient) at the values, where they are known.
+        second: whether to test the Hessian product too.
+
+    Raises:
+        ConfigError: if no step gives a finite cost.
+    """
+    direction = directions.along(name, smooth=True)
+    J, gradient = problem.value_and_gradient(directions.values) if base is None else base
+    slope, curvature = dot(gradient, direction, problem.communicator), 0.0
+    if second:
+        report(f"Hessian product of {name}")
+        curvature = dot(problem.hessian_product(directions.values, direction), direction, problem.communicator)
+
+    def at(h):
+        """(r, s, rounding) of the step h; infinite where the run is."""
+        report(f"Taylor test of {name}")
+        value = problem.value(directions.moved(direction, h))
+        if not math.isfinite(value):
+            return (math.inf,) * 3
+        parts = value, J, h * slope, 0.5 * h * h * curvature
+        first = value - J - h * slope
+        return abs(first), abs(first - parts[3]), ROUNDING * np.finfo(float).eps * sum(map(abs, parts))
+
+    start = _start(at, slope, second)
+    found = [at(start / 2**k) for k in range(HALVINGS + 1)]
+    first, again, rounding = (tuple(column) for column in zip(*found))
+    return Taylor(tuple(start / 2**k for k in range(HALVINGS + 1)), first, again if second else None, rounding)
+
+
+def _start(at, slope, second):
+    """The step to halve from: the amplitude, less where the run blows up, more where rounding hides the residual."""
+    h = 1.0
+    while not math.isfinite(at(h)[0]):
+        h /= STEEPER
+        if h < 1e-9:
+            raise ConfigError("verify: the run does not stay finite; use a shorter time step, or a smaller amplitude.")
+    for _ in range(6):
+        first, again, rounding = at(h)
+        enough = (again if second else first) > 2.0 ** (HALVINGS + 4) * rounding
+        if enough or first > NONLINEARITY * abs(h * slope) or not math.isfinite(at(STEEPER * h)[0]):
+            break
+        h *= STEEPER
+    return h
+
+
+def nonlinearities(probe, directions, report=lambda what: None):
+    """{control: |F(x + a d) - F(x) - a M d| / |a M d|} of what a Probe reads, d smooth and random."""
+    values, found = directions.values, {}
+    report("run of the probe")
+    before = probe.observed(values)
+    for name in directions.names:
+        report(f"tangent of {name}")
+        direction = directions.along(name, smooth=True)
+        tangent = probe.observed_tangent(values, direction)
+        report(f"perturbed run of {name}")
+        change = probe.observed(directions.moved(direction, 1.0)) - before
+        size = np.linalg.norm(tangent)
+        found[name] = float(np.linalg.norm(change - tangent) / size) if size > 0 else math.inf
+    return found
+
+
+def verify(problem, amplitudes=None, seed=0, second=True, report=lambda what: None):
+    """A Verdict for every control of a problem.
+
+    Args:
+        problem: a Problem in float64, in motion (see `in_motion`).
+        amplitudes: {control: how much it may be wrong}; one hundredth of its largest value unless given.
+        seed: of the random directions.
+        second: whether to test Hessian products too.
+        report: called with a few words before each run of the model.
+
+    Raises:
+        ConfigError: for a model in float32, or one that does not stay finite.
+    """
+    check_precision(problem.model)
+    amplitudes = default_amplitudes(problem) | (amplitudes or {})
+    directions = Directions(problem, amplitudes, seed)
+    probe = with_cost(problem, Probe.of(problem.model, seed))
+    products = dot_products(probe, directions, seed, report)
+    departures = nonlinearities(probe, directions, report)
+    report("gradient of the cost")
+    base = problem.value_and_gradient(directions.values)
+    units = units_of(problem)
+    return [
+        Verdict(
+            name, units[name], amplitudes[name], products[name],
+            taylor_test(problem, directions, name, base, second, report), departures[name],
+        )
+        for name in directions.names
+    ]  # fmt: skip
+
+
+def runs_of(controls, second=True):
+    """About how many runs of the model `verify` makes: how often it calls `report`."""
+    return 3 + controls * (1 + 2 + second + HALVINGS + 4)
+
+
+def with_cost(problem, cost):
+    """The same Problem with another cost."""
+    own = [control.name for control in problem._own_controls]
+    return Problem(
+        problem.model, problem.stepper, problem.state, problem.steps, cost, [*own, *problem.transforms],
+        problem.first_step, problem.checkpoints,
+    )  # fmt: skip
+
+
+def units_of(problem):
+    """{control: units}, of the parameters of a Transformed too."""
+    found = {control.name: control.units for control in problem.controls}
+    for transform in problem.transforms:
+        found |= {name: transform.units.get(name, "1") for name in transform.parameters}
+    return found
+
+
+def default_amplitudes(problem):
+    """{control: a hundredth of its largest value}, or of the water's own scales where it is zero."""
+    model, units, found = problem.model, units_of(problem), {}
+    depth = model.depth[model.wet].mean()
+    scales = {"m": 1e-4 * depth, "m s-1": 1e-4 * math.sqrt(model.gravity * depth), "N m-2": 0.01}
+    for name, value in problem.values.items():
+        tiles = [tile for leaf in jax.tree.leaves(value) for tile in problem.communicator.tiles(leaf).values()]
+        largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
+        found[name] = 0.01 * largest if largest > 0 else scales.get(units[name], 0.01)
+    return found
