@@ -4,10 +4,11 @@
     J, gradient = problem.value_and_gradient()
 """
 from .controls import Control, Transformed, controls_of, names_of
-from .problem import FinalState, Problem, dot
+from .costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
+from .problem import Problem, dot
 from .schedules import Nested, Revolve, StoreAll, Tiered
 
 __all__ = [
-    "Control", "FinalState", "Nested", "Problem", "Revolve", "StoreAll", "Tiered", "Transformed", "controls_of", "dot",
-    "names_of",
+    "BoxEnergy", "Control", "Cost", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "Problem", "SectionTransport",
+    "Nested", "Revolve", "StoreAll", "TileCost", "Tiered", "Transformed", "controls_of", "dot", "names_of",
 ]  # fmt: skip

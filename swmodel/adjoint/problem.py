@@ -1,149 +1,212 @@
 """A cost as a function of controls: its value, gradient, tangent and Hessian products.
 
-A cost is a frozen dataclass pytree (pytrees.pytree), `place`d where it holds tile arrays, with
-
-    read(state, equations) -> (n,)      this tile's share of what is read of the state after each step: the sum over ranks is what
-                                        is read. `equations` are dynamics.shallow_water.Equations: their fields have halos
-                                        (equations.depth.interior, equations.geometry.area_h, ...). None: nothing is read.
-    start() -> acc                      a pytree of float arrays that every rank holds
-    update(acc, readings, first_step)   acc after (count, n) more readings, the same on every rank; row k is of the state
-                                        `first_step + k` steps after step 0 of the model's clock. The initial state is not read.
-    final(state, equations) -> shares   optional: this tile's share (a number or vector) of a term of the last state
-    value(acc, final) -> J              a number; `final` is the sum of the shares over ranks, or None
-
-all differentiable. `FinalState(function)` is a user's own function of the last state.
+The host cuts a run into units, which end at forcing records, and runs compiled programs (programs.py) on them in the
+order that the checkpoints ask for; between units it holds states, and cotangents. See tile_costs.TileCost for what a
+cost is to programs, and controls.py for what controls are.
 """
-import dataclasses
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..compilation import jit
-from ..integration import ArrayMarch
-from ..pytrees import pytree, static
-from .controls import controls_of, masks_of, tidy
+from ..errors import ConfigError
+from .controls import Transformed, controls_of, masks_of
+from .programs import Pair, Transform
+from .runs import Run
 from .schedules import StoreAll
 
-__all__ = ["Problem", "FinalState", "dot"]
+__all__ = ["Problem", "dot"]
 
-
-@pytree
-class FinalState:
-    """A function of the last state.
-
-    Args:
-        function: `function(state, equations) -> share`, this tile's share, a number, of the cost; sums over `state`'s own
-            cells: ranks are added up.
-    """
-
-    function: Any = static()
-
-    read = None
-
-    def start(self):
-        return ()
-
-    def update(self, acc, readings, first_step):
-        return acc
-
-    def final(self, state, equations):
-        return self.function(state, equations)
-
-    def value(self, acc, final):
-        return final
+STORE_ALL = StoreAll()
 
 
 def dot(a, b, communicator):
-    """The inner product of two dicts of controls over all ranks; what every rank holds counts once."""
-    total = distributed = 0.0
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)):
-        if np.ndim(x) >= 2:
-            distributed += float(np.sum(np.asarray(x, float) * np.asarray(y, float)))
-        else:
-            total += float(np.sum(np.asarray(x, float) * np.asarray(y, float)))
-    return total + float(communicator.host_sum(np.asarray(distributed)))
+    """The inner product of two dicts of controls over all ranks; what every rank holds counts once.
+
+    What has two dimensions or more is distributed, numbers and vectors are replicated.
+    """
+    replicated = distributed = 0.0
+    for name, x in a.items():
+        for left, right in zip(jax.tree.leaves(x), jax.tree.leaves(b[name])):
+            if np.ndim(left) < 2:
+                replicated += float(np.vdot(np.asarray(left, float), np.asarray(right, float)))
+                continue
+            tiles = zip(*(communicator.tiles(part).values() for part in (left, right)))
+            distributed += sum(float(np.vdot(np.asarray(p, float), np.asarray(q, float))) for p, q in tiles)
+    return replicated + float(communicator.host_sum(np.asarray(distributed)))
 
 
 class Problem:
     """A cost of a run of `steps` steps as a function of controls.
 
     `values`, gradients and directions are dicts {name: value}: tile arrays for what is distributed, whole numpy arrays on
-    every rank for what is replicated, {record: value} for time records.
+    every rank for what is replicated, {record: value} for time records. What a dict lacks is as in the model.
 
     Args:
         model: a ShallowWater.
         stepper: a TimeStepper.
         state: the State to start from.
         steps: how many.
-        cost: see the module's docstring.
+        cost: a costs.Cost.
         controls: names of controls (controls.py), and Transformed.
         first_step: number of the step at which the state is.
         checkpoints: StoreAll(), Nested(...), Revolve(...) or Tiered(...).
+
+    Raises:
+        ConfigError: for controls that do not exist, a cost that is none, an ensemble.
     """
 
-    def __init__(self, model, stepper, state, steps, cost, controls, first_step=0, checkpoints=StoreAll()):
-        self.model, self.state, self.steps, self.cost = model, state, int(steps), cost
-        self.communicator, self.first_step, self.checkpoints = model.communicator, int(first_step), checkpoints
-        self.dt = float(stepper.dt)
+    def __init__(self, model, stepper, state, steps, cost, controls, first_step=0, checkpoints=STORE_ALL):
+        if model.members is not None:
+            raise ConfigError("Problem: the model is an Ensemble; give one of its members, a ShallowWater.")
+        self.model, self.state, self.steps, self.first_step = model, state, int(steps), int(first_step)
+        self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(stepper.dt)
+        self.cost = cost.on_tile(model, self.dt, self.first_step, self.steps)
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
-        self.controls = controls_of(model, controls)
+        transforms, names = _sorted_out(controls)
+        self.transforms = [Transform(self.communicator, transform, self._enter(transform.parameters)) for transform in transforms]
+        made = [name for transform in self.transforms for name in transform.names]
+        self.controls = controls_of(model, [*names, *made])
+        self._own_controls = [c for c in self.controls if c.name not in made]
         self.halo = model.halo(self.stepper)
         self.masks = masks_of(model)
-        self.dynamics = model.dynamics(self.halo, self.first_step, self.dt)
+        self.programs = {}
+        self._window = None, None
 
-    @property
+    @functools.cached_property
+    def plan(self):
+        """(the Units of a run, the lengths of Tape within one)."""
+        return self.checkpoints.plan(self)
+
+    def dynamics(self, step):
+        """The Dynamics of the forcing's window that begins with a step."""
+        if self._window[0] != step:
+            self._window = step, self.model.dynamics(self.halo, step, self.dt)
+        return self._window[1]
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
     def values(self):
         """The controls as they are now."""
-        return {c.name: self._leave(c.get(self.dynamics, self.state), c) for c in self.controls}
+        found = {}
+        dynamics = self.dynamics(self.first_step)
+        for control in self._own_controls:
+            if control.records:
+                found[control.name] = {k: self._leave(control.of_record(k, self.model.dtype)) for k in control.records}
+            else:
+                found[control.name] = self._leave(jnp.asarray(control.get(dynamics, self.state), self.model.dtype))
+        for transform in self.transforms:
+            found |= {name: self._leave(self._enter(value)) for name, value in transform.parameters.items()}
+        return found
+
+    def _complete(self, values):
+        """All values, as programs take them."""
+        unknown = sorted(set(values or ()) - set(self.values))
+        if unknown:
+            raise ConfigError(f"values for {', '.join(unknown)} came, which are no controls of this problem; it has {', '.join(self.values)}.")
+        return {name: self._enter((values or {}).get(name, own)) for name, own in self.values.items()}
+
+    def _directions(self, directions):
+        """Directions, as programs take them; zero where none came."""
+        return {
+            name: self._enter(directions[name]) if name in directions else jax.tree.map(jnp.zeros_like, self._enter(own))
+            for name, own in self.values.items()
+        }
+
+    def _enter(self, value):
+        """As programs take it: vectors that every rank holds in as many copies as tiles."""
+        if isinstance(value, dict):
+            return {k: self._enter(x) for k, x in value.items()}
+        dtype = self.model.dtype
+        if np.ndim(value) >= 2:
+            return jnp.asarray(value, dtype)
+        return self.communicator.place(lambda rank: np.asarray(value, dtype))
+
+    def _leave(self, value):
+        """As users see it."""
+        if isinstance(value, dict):
+            return {k: self._leave(x) for k, x in value.items()}
+        return value if np.ndim(value) >= 2 else np.asarray(next(iter(self.communicator.tiles(value).values())))
+
+    # -- what it gives ------------------------------------------------------------------------------------------------
 
     def value(self, values=None):
         """The cost."""
-        return self.value_and_gradient(values)[0]
+        return self._number(self._forwards(self._run(self._complete(values))))
+
+    def tangent(self, values, directions):
+        """(J, dJ/dvalues . directions) by the tangent-linear model."""
+        J = self._forwards(self._run(self._complete(values), self._directions(directions)))
+        return self._number(J.value), self._number(J.slope[0])
 
     def value_and_gradient(self, values=None):
         """(J, {name: dJ/dvalue}); distributed entries tile by tile, replicated ones whole on every rank."""
-        given = self._enter(self.values if values is None else values)
-        J, gradient = self._gradient(self.dynamics, self.stepper, self.state, self.cost, self.masks, given)
-        return float(next(iter(self.communicator.tiles(J).values()))), {
-            c.name: self._leave(gradient[c.name], c) for c in self.controls
-        }
+        values = self._complete(values)
+        run = self._run(values)
+        self.checkpoints.differentiate(run)
+        (gradient,) = run.gradient()
+        return self._number(run.J), self._leave(self._chained(values, gradient))
 
-    def _enter(self, values):
-        return {k: jnp.asarray(v, self.model.dtype) for k, v in values.items()}
+    def hessian_product(self, values, directions):
+        """{name: (d2J/dvalue2 . directions)}: the tangent of the gradient."""
+        values, directions = self._complete(values), self._directions(directions)
+        run = self._run(values, directions)
+        self.checkpoints.differentiate(run)
+        return self._leave(self._chained_twice(values, directions, *run.gradient()))
 
-    def _leave(self, x, control):
-        return x if control.distributed else np.asarray(next(iter(self.communicator.tiles(x).values())))
+    @staticmethod
+    def _forwards(run):
+        return run.evaluate(run.forward(0, len(run.units), run.start()))
 
-    @functools.cached_property
-    def _gradient(self):
-        def run(dynamics, stepper, state, cost, masks, values):
-            return jax.value_and_grad(functools.partial(self._cost, dynamics, stepper, state, cost, masks))(values)
+    def _number(self, J):
+        return float(next(iter(self.communicator.tiles(J).values())))
 
-        return jit(self.communicator.spmd(run))
+    def _run(self, values, directions=None):
+        if directions is None:
+            return Run(self, self._raw(values))
+        return Run(self, *self._raw_twice(values, directions))
 
-    def _cost(self, dynamics, stepper, state, cost, masks, values):
-        sides = dynamics.tile.sides
-        for control in self.controls:
-            value = values[control.name]
-            value = tidy(control, value, sides) if control.distributed else self.communicator.replicated(value)
-            if control.of_state:
-                value = value * masks[control.position]
-            dynamics, state = control.put(dynamics, state, value)
-        way = ArrayMarch(dynamics, stepper)
+    # -- transforms -----------------------------------------------------------------------------------------------------
 
-        def body(carry, k):
-            watch = (lambda step, see, seen: seen) if cost.read is None else (lambda step, see, seen: cost.read(see(), way.arrays))
-            return way.steps(carry, k, 1, watch, jnp.zeros(0))
+    def _raw(self, values):
+        """Values of the model's controls from those of the user's."""
+        raw = {c.name: values[c.name] for c in self._own_controls}
+        for transform in self.transforms:
+            raw |= transform.expand.direct(transform.function, transform.chosen(values))[0]
+        return raw
 
-        carry = way.start(state, stepper.history(state))
-        carry, shares = jax.lax.scan(body, carry, jnp.arange(self.steps, dtype=jnp.int32))
-        acc = cost.start()
-        if cost.read is not None:
-            acc = cost.update(acc, self.communicator.sum(shares), jnp.int32(self.first_step + 1))
-        final = None
-        if getattr(cost, "final", None) is not None:
-            final = self.communicator.sum(cost.final(way.state(carry), way.arrays))
-        return cost.value(acc, final)
+    def _raw_twice(self, values, directions):
+        raw, slopes = ({c.name: x[c.name] for c in self._own_controls} for x in (values, directions))
+        for transform in self.transforms:
+            chosen = Pair(transform.chosen(values), jax.tree.leaves(transform.chosen(directions)))
+            (pair,) = transform.expand.dual(transform.function, chosen)
+            raw, slopes = raw | pair.value, slopes | pair.slopes
+        return raw, slopes
+
+    def _chained(self, values, gradient):
+        """The gradient in the user's values from that in the model's controls."""
+        found = {c.name: gradient[c.name] for c in self._own_controls}
+        for transform in self.transforms:
+            bars = {name: gradient[name] for name in transform.names}
+            found |= transform.contract.direct(transform.function, transform.chosen(values), bars)[0]
+        return found
+
+    def _chained_twice(self, values, directions, gradient, slopes):
+        found = {c.name: slopes[c.name] for c in self._own_controls}
+        for transform in self.transforms:
+            chosen = Pair(transform.chosen(values), jax.tree.leaves(transform.chosen(directions)))
+            bars = Pair(
+                {name: gradient[name] for name in transform.names},
+                jax.tree.leaves({name: slopes[name] for name in transform.names}),
+            )
+            (pair,) = transform.contract.dual(transform.function, chosen, bars)
+            found |= pair.slopes
+        return found
+
+
+def _sorted_out(controls):
+    """(the Transformed, the names of controls of the model)."""
+    controls = [controls] if isinstance(controls, (str, Transformed)) else list(controls)
+    return [c for c in controls if isinstance(c, Transformed)], [c for c in controls if not isinstance(c, Transformed)]

@@ -4,58 +4,199 @@
     Nested       segments within segments: 2 n^(1/2) states for twice the forward run, 3 n^(1/3) for three times
     Revolve      the least forward steps for so many states, on the host: Griewank & Walther (2000),
                  doi:10.1145/347837.347846, by the package checkpoint-schedules
-    Tiered       states in memory and, beyond, on the host's disk
+    Tiered       states on the device, in the host's memory, and on its disk
+
+Each cuts a run into units (runs.py), and differentiates it unit by unit.
 """
+import abc
+import contextlib
 import dataclasses
+import math
 from typing import Any
 
-__all__ = ["StoreAll", "Nested", "Revolve", "Tiered"]
+from ..errors import ConfigError
+from .runs import intervals, units
+from .storage import Tiers
+
+__all__ = ["Checkpoints", "StoreAll", "Nested", "Revolve", "Tiered"]
+
+LONGEST = 128  # steps that are stored in one array, where all are
+
+
+class Checkpoints(abc.ABC):
+    """An arrangement of forward and backward steps."""
+
+    @abc.abstractmethod
+    def plan(self, problem):
+        """(the Units of a run, the lengths of Tape within a unit)."""
+
+    @abc.abstractmethod
+    def differentiate(self, run):
+        """Take a Run forwards and back."""
+
+
+def _intervals(problem):
+    return intervals(problem.model, problem.first_step, problem.steps, problem.dt)
 
 
 @dataclasses.dataclass(frozen=True)
-class StoreAll:
+class StoreAll(Checkpoints):
     """Keep what the backward pass reads of every step."""
 
+    def plan(self, problem):
+        found = units(_intervals(problem), LONGEST)
+        return found, (max(unit.count for unit in found),)
+
+    def differentiate(self, run):
+        point, tapes = run.start(), []
+        for unit in range(len(run.units)):
+            point, stored = run.record(unit, point)
+            tapes.append(stored)
+        run.finish(point)
+        for unit in reversed(range(len(run.units))):
+            run.pull(unit, tapes.pop())
+
 
 @dataclasses.dataclass(frozen=True)
-class Nested:
-    """Segments in one compiled program.
+class Nested(Checkpoints):
+    """Segments within segments, in one compiled program for each interval between forcing records.
 
     Args:
-        memory: bytes a rank may use, e.g. 2e9; the levels follow from it. None is two levels of the square root of the
-            number of steps each.
+        memory: bytes a rank may use for it, e.g. 2e9: the fewest levels that fit are taken. Without it there are two
+            levels of the square root of the number of steps each.
         lengths: instead, the number of parts at each level, innermost (steps) first.
     """
 
     memory: float | None = None
     lengths: tuple = ()
 
+    def plan(self, problem):
+        parts = _intervals(problem)
+        longest = max(count for _, count in parts)
+        lengths = tuple(self.lengths) or even_lengths(longest, 2)
+        return units(parts, math.prod(lengths)), lengths
+
+    def differentiate(self, run):
+        number = len(run.units)
+        few = 2 * math.isqrt(sum(unit.count for unit in run.units)) + 2
+        self._back(run, 0, number, run.start(), number if number <= few else math.isqrt(number) + 1)
+
+    def _back(self, run, first, last, point, most):
+        """Pull back units first, ..., last - 1, keeping `most` points at once of each level."""
+        if last - first == 1:
+            point, stored = run.record(first, point)
+            if run.J is None:
+                run.finish(point)
+            run.pull(first, stored)
+            return
+        groups = min(most, last - first)
+        edges = [first + (last - first) * k // groups for k in range(groups + 1)]
+        points = [point]
+        for a, b in zip(edges[:-2], edges[1:-1]):
+            points.append(run.forward(a, b, points[-1]))
+        for a, b in reversed(list(zip(edges[:-1], edges[1:]))):
+            self._back(run, a, b, points.pop(), most)
+
+
+def even_lengths(steps, levels):
+    """Parts at each level, all about as many, whose product is `steps` or little more; innermost first."""
+    lengths = []
+    for level in range(levels, 0, -1):
+        lengths.append(max(math.ceil(round(steps ** (1 / level), 9)), 1))
+        steps = -(-steps // lengths[-1])
+    return tuple(lengths)
+
+
+class _Scheduled(Checkpoints):
+    """What a schedule of the package checkpoint-schedules says, unit after unit, from the host."""
+
+    steps = 1
+
+    def plan(self, problem):
+        return units(_intervals(problem), self.steps), (self.steps,)
+
+    def differentiate(self, run):
+        in_memory, on_disk, tiers = self._tiers(run)
+        number = len(run.units)
+        with contextlib.closing(tiers):
+            if number == 1:
+                return StoreAll().differentiate(run)
+            in_memory = min(in_memory, number - 1)
+            on_disk = min(on_disk, number - 1 - in_memory)
+            follow(binomial(number, in_memory, on_disk), run, tiers)
+
 
 @dataclasses.dataclass(frozen=True)
-class Revolve:
-    """Binomial checkpointing.
+class Revolve(_Scheduled):
+    """Binomial checkpointing: of all schedules with so many states the one with the fewest forward steps.
 
     Args:
-        states: how many are kept at once.
-        steps: that are stored one by one, and pulled back together, at a time.
+        states: how many are kept at once, 1 or more.
+        steps: at a time, whose states are stored one by one, and which are pulled back together.
     """
 
     states: int
     steps: int = 1
 
+    def _tiers(self, run):
+        return self.states, 0, Tiers(run.problem.communicator, self.states)
+
 
 @dataclasses.dataclass(frozen=True)
-class Tiered:
-    """States in memory, and more of them on disk.
+class Tiered(_Scheduled):
+    """Binomial checkpointing with states on the device, in the host's memory and on disk.
 
     Args:
-        states: how many are kept in the host's memory.
-        on_disk: how many more in files.
-        steps: that are stored one by one, and pulled back together, at a time.
-        folder: for the files; the system's folder of temporary ones unless given. They are removed however a run ends.
+        states: how many are kept on the device.
+        on_disk: how many more in a file.
+        on_host: how many more in the host's memory, where that is another than the device's.
+        steps: at a time, whose states are stored one by one, and which are pulled back together.
+        folder: for the file, on a disk of this host; the system's for temporary files unless given. Nothing is left of it,
+            however a run ends.
     """
 
     states: int
     on_disk: int
+    on_host: int = 0
     steps: int = 1
     folder: Any = None
+
+    def _tiers(self, run):
+        return self.states + self.on_host, self.on_disk, Tiers(run.problem.communicator, self.states, self.folder)
+
+
+def binomial(number, in_memory, on_disk=0):
+    """The actions of a multistage binomial schedule for so many units."""
+    if in_memory + on_disk < 1:
+        raise ConfigError("checkpoints: no state is kept, so that nothing can be run again; keep one or more.")
+    try:
+        from checkpoint_schedules import MultistageCheckpointSchedule
+    except ImportError as error:
+        raise ConfigError(
+            "Revolve and Tiered follow schedules of the package checkpoint-schedules, which is not installed; "
+            "pip install 'swmodel[adjoint]', or use Nested."
+        ) from error
+    return MultistageCheckpointSchedule(number, in_memory, on_disk)
+
+
+def follow(schedule, run, tiers):
+    """Do what a schedule says."""
+    import checkpoint_schedules as cs
+
+    point, stored = run.start(), None
+    for action in schedule:
+        if isinstance(action, cs.Forward):
+            if action.write_ics:
+                tiers.keep(action.n0, point, action.storage == cs.StorageType.DISK)
+            if action.write_adj_deps:
+                point, stored = run.record(action.n0, point)
+            else:
+                point = run.forward(action.n0, action.n1, point)
+        elif isinstance(action, (cs.Copy, cs.Move)):
+            point = tiers.get(action.n, last=isinstance(action, cs.Move))
+        elif isinstance(action, cs.EndForward):
+            run.finish(point)
+        elif isinstance(action, cs.Reverse):
+            run.pull(action.n0, stored)
+        elif isinstance(action, cs.EndReverse):
+            return

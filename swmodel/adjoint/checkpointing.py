@@ -1,0 +1,355 @@
+"""Steps that are pulled back: what is stored on the way, and run again from there.
+
+A run of steps x_{k+1} = M(x_k, c), with c what the equations are made of, is pulled back step by step, last first:
+
+    x*_k = (dM/dx)^T x*_{k+1} + (dr/dx)^T r*_k,   c* += (dM/dc)^T x*_{k+1} + ...,
+
+r_k what a cost reads after the step. The innermost segments store, of every step, the arrays of x_k that this reads, which
+the traced program of a step tells, and c* is summed up for those arrays of c alone that depend on what is asked for.
+Levels of segments around them store x at their starts only, and run a segment again before they pull it back: with levels of
+l_0, l_1, ... parts, sum(l) states serve prod(l) steps (Griewank & Walther 2008, chapter 12).
+
+Equations are made once, before the first and before the last step, never within; the loops take any number of steps up to
+their capacity, so that intervals of all lengths share one program.
+"""
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Literal
+
+from ..integration import ArrayMarch, march, march_of
+from ..marching import unwatched
+from ..pytrees import pytree, static
+
+__all__ = ["Tape", "Span", "march_of_derivatives", "advance", "integrate"]
+
+
+def march_of_derivatives(dynamics, stepper):
+    """The march whose steps are differentiated."""
+    return ArrayMarch(dynamics, stepper)
+
+
+@pytree
+class Span:
+    """Which steps: `count` of them, from number `first` of the forcing's window on, which is number `clock` of the model's."""
+
+    first: jax.Array
+    clock: jax.Array
+    count: jax.Array
+
+    def part(self, k, length):
+        """Part number k of parts of this length; the last may be shorter, and those behind it have no step."""
+        start = k * length
+        return Span(self.first + start, self.clock + start, jnp.clip(self.count - start, 0, length))
+
+    def parts(self, length):
+        return (self.count + length - 1) // length
+
+
+class Readings:
+    """What a cost reads along a run of a march, and how it is summed up; a cost of None reads nothing."""
+
+    def __init__(self, cost, way, state):
+        self.cost, self.equations, self.dtype = cost, way.arrays, state.eta.dtype
+        self.count = 0
+        if cost is not None and cost.read is not None:
+            (self.count,) = jax.eval_shape(self._share, state, jnp.int32(0)).shape
+
+    def _share(self, state, step):
+        """This tile's share of what is read after step number `step` of the window."""
+        share = self.cost.read(state, self.equations, jnp.asarray(step + 1, self.dtype))
+        return share.astype(self.dtype)
+
+    def watch(self, step, see, seen):
+        """`_share` of the newest state: a march's `watch` for single steps."""
+        return self._share(see(), step) if self.count else seen
+
+    def nothing(self):
+        return jnp.zeros(self.count, self.dtype)
+
+    def accumulate(self, acc, shares, span):
+        """`acc` after the first span.count rows of `shares` (n, count)."""
+        if not self.count:
+            return acc
+        readings = self.equations.communicator.sum(shares)
+        update = self.cost.update
+
+        def some():
+            def body(acc, row):
+                k, reading = row
+                new = update(acc, reading[None], span.clock + 1 + k)
+                return jax.tree.map(lambda a, b: jnp.where(k < span.count, b, a), acc, new), None
+
+            return jax.lax.scan(body, acc, (jnp.arange(len(readings), dtype=jnp.int32), readings))[0]
+
+        return jax.lax.cond(span.count == len(readings), lambda: update(acc, readings, span.clock + 1), some)
+
+
+def advance(way, readings, carry, acc, span, rows):
+    """(carry, acc) of a march after a Span; readings are summed up `rows` steps at a time."""
+    if not readings.count:
+        return _steps(way, carry, span)[0], acc
+
+    def block(k, both):
+        carry, acc = both
+        part = span.part(k, rows)
+
+        def watch(step, see, shares):
+            share = readings.watch(step, see, shares)
+            return jax.lax.dynamic_update_index_in_dim(shares, share, step - part.first, 0)
+
+        carry, shares = _steps(way, carry, part, watch, jnp.zeros((rows, readings.count), readings.dtype))
+        return carry, readings.accumulate(acc, shares, part)
+
+    return jax.lax.fori_loop(0, span.parts(rows), block, (carry, acc))
+
+
+def _steps(way, carry, span, watch=unwatched, seen=()):
+    """integration.march, from a step that is not the window's first on."""
+    return march(_Later(way, span.first), carry, span.count, watch, seen)
+
+
+class _Later:
+    """A march whose steps are numbered from `first` on."""
+
+    def __init__(self, way, first):
+        self.way, self.first, self.period = way, first, way.period
+
+    def steps(self, carry, first, count, watch, seen):
+        return self.way.steps(carry, self.first + first, count, watch, seen)
+
+
+class Tape:
+    """A run of steps within a traced program: recorded forwards, pulled back from its records.
+
+    Args:
+        make: `make(params) -> (dynamics, stepper)`.
+        params: a pytree of float arrays, in which the run is differentiated beside its start.
+        cost: a TileCost, or None.
+        plain: (state, history), or a pytree of their shapes.
+        lengths: parts at each level, innermost (steps) first; their product is the most steps that it takes.
+        fast: makes the march of segments that are run, and not pulled back.
+    """
+
+    def __init__(self, make, params, cost, plain, lengths, fast=march_of):
+        self.lengths, self.cost, self._fast = tuple(lengths), cost, fast
+        self.dynamics, self.stepper = make(params)
+        self.plain = Floats(plain)
+        self.way = march_of_derivatives(self.dynamics, self.stepper)
+        self.carry = Floats(jax.eval_shape(self.way.start, *self.plain.shapes))
+        self.moved, self._back, self.others = jax.vjp(lambda params: self._constants(*make(params)), params, has_aux=True)
+        self.read = self._what_is_read()
+
+    def _constants(self, dynamics, stepper):
+        """(those arrays a step is made of that depend on what is differentiated, the others); traces the step."""
+        way = march_of_derivatives(dynamics, stepper)
+        readings = Readings(self.cost, way, self.plain.shapes[0])
+
+        def step(leaves, k):
+            carry, share = way.steps(self.carry.tree(leaves), k, 1, readings.watch, readings.nothing())
+            return jax.tree.leaves(carry), share
+
+        closed = jax.make_jaxpr(step)(self.carry.leaves, jax.ShapeDtypeStruct((), jnp.int32))
+        self.jaxpr, self.touched = closed.jaxpr, perturbed(closed.consts)
+        pairs = list(zip(closed.consts, self.touched))
+        return [c for c, moves in pairs if moves], [c for c, moves in pairs if not moves]
+
+    def _step(self, moved, leaves, k):
+        """(leaves of the carry, share of readings) after step number k."""
+        moved, others = iter(moved), iter(self.others)
+        constants = [next(moved if moves else others) for moves in self.touched]
+        *leaves, share = jax.core.eval_jaxpr(self.jaxpr, constants, *leaves, k)
+        return leaves, share
+
+    def _pull(self, moved, leaves, k, bars, share_bar):
+        """Cotangents of (moved constants, float leaves of the carry) from those after the step."""
+
+        def floats_after(moved, floats):
+            new, share = self._step(moved, self.carry.merged(leaves, floats), k)
+            return self.carry.floats(new), share
+
+        return jax.vjp(floats_after, moved, self.carry.floats(leaves))[1]((bars, share_bar))
+
+    def _what_is_read(self):
+        """For each leaf of the carry whether `_pull` reads it."""
+        leaves, number = self.carry.leaves, jax.ShapeDtypeStruct((), jnp.int32)
+        share = self.jaxpr.outvars[-1].aval
+        pull = jax.make_jaxpr(lambda *x: self._pull(self.moved, *x))
+        read = inputs_read(pull(leaves, number, self.carry.floats(leaves), jax.ShapeDtypeStruct(share.shape, share.dtype)))
+        return read[: len(leaves)]
+
+    # -- forwards -----------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def fast(self):
+        return self._fast(self.dynamics, self.stepper)
+
+    def record(self, plain, acc, span, level=-1):
+        """((state, history) and acc after the Span, what `sweep` needs)."""
+        level = level % len(self.lengths)
+        if level == 0:
+            return self._record_steps(plain, acc, span)
+        length, way = math.prod(self.lengths[:level]), self.fast
+        readings = Readings(self.cost, way, self.plain.shapes[0])
+
+        def part(k, everything):
+            carry, acc, starts = everything
+            starts = put(starts, ((way.state(carry), way.history(carry)), acc), k)
+            return *advance(way, readings, carry, acc, span.part(k, length), self.lengths[0]), starts
+
+        everything = way.start(*plain), acc, room((plain, acc), self.lengths[level])
+        carry, acc, starts = jax.lax.fori_loop(0, span.parts(length), part, everything)
+        return (way.state(carry), way.history(carry)), acc, starts
+
+    def _record_steps(self, plain, acc, span):
+        way, most = self.way, self.lengths[0]
+        readings = Readings(self.cost, way, self.plain.shapes[0])
+        start = jax.tree.leaves(way.start(*plain))
+
+        def one(k, everything):
+            leaves, kept, shares = everything
+            kept = put(kept, self._kept(leaves), k)
+            leaves, share = self._step(self.moved, leaves, span.first + k)
+            return leaves, kept, put(shares, share, k)
+
+        everything = start, room(self._kept(start), most), room(readings.nothing(), most)
+        leaves, kept, shares = jax.lax.fori_loop(0, span.count, one, everything)
+        carry = self.carry.tree(leaves)
+        return (way.state(carry), way.history(carry)), readings.accumulate(acc, shares, span), (kept, shares, acc)
+
+    def _kept(self, leaves):
+        return [x for x, read in zip(leaves, self.read) if read]
+
+    # -- backwards ----------------------------------------------------------------------------------------------------
+
+    def sweep(self, stored, span, bars):
+        """Cotangents of (params, float leaves of the (state, history), acc) before the Span.
+
+        Args:
+            stored: what `record` gave.
+            span: as there.
+            bars: cotangents of (float leaves of the (state, history), acc) after it.
+        """
+        moved = [jnp.zeros(c.shape, c.dtype) for c in self.moved]
+        moved, *bars = self._sweep(len(self.lengths) - 1, stored, span, (moved, *bars))
+        return self._back(moved)[0], *bars
+
+    def _sweep(self, level, stored, span, bars):
+        if level == 0:
+            return self._sweep_steps(stored, span, bars)
+        length = math.prod(self.lengths[:level])
+
+        def part(j, bars):
+            k = span.parts(length) - 1 - j
+            within = span.part(k, length)
+            *_, inner = self.record(*taken(stored, k), within, level - 1)
+            return self._sweep(level - 1, inner, within, bars)
+
+        return jax.lax.fori_loop(0, span.parts(length), part, bars)
+
+    def _sweep_steps(self, stored, span, bars):
+        kept, shares, acc = stored
+        moved, plain, acc_bar = bars
+        readings = Readings(self.cost, self.way, self.plain.shapes[0])
+        summed_up = jax.vjp(lambda acc, shares: readings.accumulate(acc, shares, span), acc, shares)[1]
+        acc_bar, shares_bar = summed_up(acc_bar)
+
+        def one(j, bars):
+            k = span.count - 1 - j
+            moved, carry = self._pull(self.moved, self._filled(taken(kept, k)), span.first + k, bars[1], taken(shares_bar, k))
+            return [old + new for old, new in zip(bars[0], moved)], carry
+
+        moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, self._after(plain)))
+        return moved, self._before(carry), acc_bar
+
+    def _filled(self, kept):
+        """All leaves of the carry; what nobody reads is zero."""
+        kept = iter(kept)
+        return [next(kept) if read else jnp.zeros(x.shape, x.dtype) for x, read in zip(self.carry.leaves, self.read)]
+
+    def _after(self, bars):
+        """The transpose of taking (state, history) out of a carry."""
+
+        def taken_out(floats):
+            carry = self.carry.tree(self.carry.merged(self.carry.zeros(), floats))
+            return self.plain.floats(jax.tree.leaves((self.way.state(carry), self.way.history(carry))))
+
+        return jax.vjp(taken_out, self.carry.floats(self.carry.zeros()))[1](bars)[0]
+
+    def _before(self, bars):
+        """The transpose of putting (state, history) into a carry."""
+
+        def put_in(floats):
+            plain = self.plain.tree(self.plain.merged(self.plain.zeros(), floats))
+            return self.carry.floats(jax.tree.leaves(self.way.start(*plain)))
+
+        return jax.vjp(put_in, self.plain.floats(self.plain.zeros()))[1](bars)[0]
+
+
+class Floats:
+    """The shapes of a pytree, and which of its leaves are real numbers."""
+
+    def __init__(self, tree):
+        leaves, self._structure = jax.tree.flatten(tree)
+        self.leaves = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+        self.real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]
+
+    def tree(self, leaves):
+        return jax.tree.unflatten(self._structure, leaves)
+
+    @property
+    def shapes(self):
+        return self.tree(self.leaves)
+
+    def zeros(self):
+        return [jnp.zeros(x.shape, x.dtype) for x in self.leaves]
+
+    def floats(self, leaves):
+        return [x for x, real in zip(leaves, self.real) if real]
+
+    def merged(self, leaves, floats):
+        """`leaves` with other real numbers."""
+        floats = iter(floats)
+        return [next(floats) if real else x for x, real in zip(leaves, self.real)]
+
+
+def room(tree, count):
+    """Arrays for so many of a pytree."""
+    return jax.tree.map(lambda x: jnp.zeros((count, *jnp.shape(x)), jnp.result_type(x)), tree)
+
+
+def put(rooms, tree, k):
+    return jax.tree.map(lambda room, x: jax.lax.dynamic_update_index_in_dim(room, x, k, 0), rooms, tree)
+
+
+def taken(rooms, k):
+    return jax.tree.map(lambda room: jax.lax.dynamic_index_in_dim(room, k, 0, keepdims=False), rooms)
+
+
+def perturbed(arrays):
+    """For each array whether it is being differentiated, told by JAX's own bookkeeping."""
+    found = [False] * len(arrays)
+
+    @jax.custom_vjp
+    def probe(arrays):
+        return arrays
+
+    def forward(arrays):
+        found[:] = [bool(x.perturbed) for x in arrays]
+        return [x.value for x in arrays], None
+
+    probe.defvjp(forward, lambda _, bars: (None,), symbolic_zeros=True)
+    probe(arrays)
+    return found
+
+
+def inputs_read(closed):
+    """For each input of a jaxpr whether an output, or a message, depends on it; loops are taken to read all they get."""
+    jaxpr = closed.jaxpr
+    live = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
+    for equation in reversed(jaxpr.eqns):
+        if equation.effects or not live.isdisjoint(equation.outvars):
+            live.update(v for v in equation.invars if not isinstance(v, Literal))
+    return [v in live for v in jaxpr.invars]

@@ -1,0 +1,203 @@
+"""The compiled programs of which a host makes values, gradients, tangents and Hessian products.
+
+A body is a function `body(fixed, *moving)` of one tile: `fixed` is what nothing is differentiated in, `moving` the
+pytrees that have tangents; it returns a tuple of such pytrees. Each becomes a program in two ways: `direct` as it is,
+and `dual`, along with its tangents: a Hessian product is the tangent of the programs of a gradient.
+
+    start     values of the state's controls -> (state, history), acc
+    forward   params, (state, history), acc -> the same after a Span
+    record    likewise, and what `pull` needs
+    pull      params, what `record` gave, cotangents after -> cotangents before
+    finish    params, (state, history), acc -> J, and the first cotangents
+    to_start  cotangents of the (state, history) -> of the state's controls
+
+`params` are {name: value} of the controls of the dynamics, of time records the window's (first, second).
+"""
+import jax
+import jax.numpy as jnp
+
+from ..compilation import jit
+from ..errors import ConfigError
+from ..integration import march_of
+from ..pytrees import pytree
+from .checkpointing import Floats, Readings, Tape, advance, march_of_derivatives
+from .controls import tidy
+
+__all__ = ["Pair", "Programs", "Transform"]
+
+ROWS = 64  # readings of so many steps are summed up at once, where nothing is recorded
+
+
+@pytree
+class Pair:
+    """A pytree and the tangents of its real leaves, in order."""
+
+    value: object
+    slope: list
+
+    @property
+    def slopes(self):
+        """The tangents in the structure of the value, all of whose leaves are real."""
+        return jax.tree.unflatten(jax.tree.structure(self.value), self.slope)
+
+
+def direct(communicator, body):
+    """The program of `body(fixed, *moving)`."""
+    return jit(communicator.spmd(body))
+
+
+def dual(communicator, body):
+    """The program of Pairs for `body(fixed, *moving)`: its values, and their tangents."""
+
+    def both(fixed, *pairs):
+        values = [pair.value for pair in pairs]
+        shapes, leaves, found = Floats(values), jax.tree.leaves(values), []
+
+        def of_floats(floats):
+            results = body(fixed, *shapes.tree(shapes.merged(leaves, floats)))
+            found[:] = [Floats(result) for result in results]
+            ends = [jax.tree.leaves(result) for result in results]
+            return [f.floats(end) for f, end in zip(found, ends)], ends
+
+        slopes = [x for pair in pairs for x in pair.slope]
+        values, slopes, ends = jax.jvp(of_floats, (shapes.floats(leaves),), (slopes,), has_aux=True)
+        return tuple(Pair(f.tree(f.merged(end, v)), s) for f, end, v, s in zip(found, ends, values, slopes))
+
+    return jit(communicator.spmd(both))
+
+
+class Programs:
+    """The programs of one problem.
+
+    Args:
+        communicator: the model's.
+        controls: all Controls.
+        lengths: of Tape.
+        pairs: whether they are those of Pairs.
+    """
+
+    def __init__(self, communicator, controls, lengths, pairs=False):
+        self.communicator, self.lengths = communicator, lengths
+        self.of_state = [c for c in controls if c.of_state]
+        self.of_dynamics = [c for c in controls if not c.of_state]
+        self.fast = march_of_derivatives if pairs else march_of
+        for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
+            setattr(self, name, (dual if pairs else direct)(communicator, getattr(self, f"_{name}")))
+
+    # -- bodies ---------------------------------------------------------------------------------------------------------
+
+    def _start(self, fixed, values):
+        state, sides = fixed["state"], fixed["dynamics"].tile.sides
+        for control in self.of_state:
+            value = tidy(control, values[control.name], sides) * fixed["masks"][control.position]
+            _, state = control.put(None, state, value)
+        acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
+        return (state, fixed["stepper"].history(state)), acc
+
+    def _made(self, fixed):
+        """`make(params) -> (dynamics, stepper)`."""
+
+        def put_in(value, control):
+            return tidy(control, value, fixed["dynamics"].tile.sides) if control.distributed else self.communicator.replicated(value)
+
+        def make(params):
+            dynamics = fixed["dynamics"]
+            for control in self.of_dynamics:
+                value = jax.tree.map(lambda x: put_in(x, control), params[control.name])  # noqa: B023
+                dynamics, _ = control.put(dynamics, None, value)
+            return dynamics, fixed["stepper"]
+
+        return make
+
+    def _forward(self, fixed, params, plain, acc):
+        way = self.fast(*self._made(fixed)(params))
+        readings = Readings(fixed["cost"], way, plain[0])
+        carry, acc = advance(way, readings, way.start(*plain), acc, fixed["span"], ROWS)
+        return (way.state(carry), way.history(carry)), acc
+
+    def _record(self, fixed, params, plain, acc):
+        return self._tape(fixed, params, plain).record(plain, acc, fixed["span"])
+
+    def _tape(self, fixed, params, plain):
+        return Tape(self._made(fixed), params, fixed["cost"], plain, self.lengths, self.fast)
+
+    def _pull(self, fixed, params, stored, bars, total):
+        """Bars are cotangents of (float leaves of (state, history), acc), `total` those of lasting params so far."""
+        tape = self._tape(fixed, params, fixed["plain"])
+        params_bar, *bars = tape.sweep(stored, fixed["span"], bars)
+        lasting, passing = self._parted(params_bar)
+        return tuple(bars), {name: total[name] + bar for name, bar in lasting.items()}, passing
+
+    def _finish(self, fixed, params, plain, acc):
+        shapes = Floats(plain)
+        leaves = jax.tree.leaves(plain)
+
+        def cost(params, floats, acc):
+            return self._evaluate(fixed, params, shapes.tree(shapes.merged(leaves, floats)), acc)[0]
+
+        J, back = jax.vjp(cost, params, shapes.floats(leaves), acc)
+        params_bar, plain_bar, acc_bar = back(jnp.ones_like(J))
+        return J, (plain_bar, acc_bar), *self._parted(params_bar)
+
+    def _evaluate(self, fixed, params, plain, acc):
+        dynamics, stepper = self._made(fixed)(params)
+        cost, way = fixed["cost"], march_of_derivatives(dynamics, stepper)
+        final = None
+        if cost.final is not None:
+            step = jnp.asarray(fixed["span"].first, plain[0].eta.dtype)
+            final = self.communicator.sum(cost.final(plain[0], way.arrays, step))
+        J = cost.value(acc, final)
+        if jnp.shape(J) != ():
+            raise ConfigError(f"the cost gives an array of shape {jnp.shape(J)}, and a cost is one number; sum it up.")
+        return (J,)
+
+    def _to_start(self, fixed, bars):
+        shapes = Floats(fixed["plain"])
+        state_bar, _ = shapes.tree(shapes.merged(jax.tree.leaves(fixed["plain"]), bars[0]))
+
+        def state(values):
+            return self._start(fixed, values)[0][0]
+
+        held = {c.name: c.get(None, fixed["plain"][0]) for c in self.of_state}
+        return (jax.vjp(state, held)[1](state_bar)[0],)
+
+    def _parted(self, params):
+        """(those that last, those of a window's records)."""
+        records = {c.name for c in self.of_dynamics if c.records}
+        return tuple({k: x for k, x in params.items() if (k in records) == passing} for passing in (False, True))
+
+
+class Transform:
+    """The programs of a Transformed.
+
+    Attributes:
+        function: a pytree that is called.
+        names: of the controls that it makes.
+    """
+
+    def __init__(self, communicator, transformed, parameters):
+        function = transformed.function
+        self.function = function if jax.tree.leaves(function) != [function] else jax.tree_util.Partial(function)
+        self.parameters = transformed.parameters
+        self.communicator = communicator
+        self.expand, self.contract = (_Both(communicator, body) for body in (self._expand, self._contract))
+        self.names = tuple(jax.eval_shape(communicator.spmd(self._expand), self.function, parameters)[0])
+
+    def chosen(self, values):
+        return {name: values[name] for name in self.parameters}
+
+    def _expand(self, function, parameters):
+        return (function(jax.tree.map(self._entered, parameters)),)
+
+    def _entered(self, x):
+        return x if jnp.ndim(x) >= 2 else self.communicator.replicated(x)
+
+    def _contract(self, function, parameters, bars):
+        # Cotangents of numbers are whole on every rank: each takes its share, and `replicated` sums them up again.
+        shares = jax.tree.map(lambda x: x if jnp.ndim(x) >= 2 else x / self.communicator.size, bars)
+        return (jax.vjp(lambda p: self._expand(function, p)[0], parameters)[1](shares)[0],)
+
+
+class _Both:
+    def __init__(self, communicator, body):
+        self.direct, self.dual = direct(communicator, body), dual(communicator, body)

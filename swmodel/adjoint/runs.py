@@ -1,0 +1,185 @@
+"""One pass through a run, forwards and back, unit by unit: what checkpoints arrange.
+
+A unit is a number of steps within one interval between forcing records, and one call of a program. A point is
+((state, history), acc) between two of them, or Pairs of these.
+"""
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from .checkpointing import Span
+from .programs import Pair, Programs
+
+__all__ = ["Run", "Unit", "intervals", "units"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """`count` steps from number `first` on, whose forcing's window begins with step `window`."""
+
+    first: int
+    count: int
+    window: int
+
+
+def intervals(model, first_step, steps, dt):
+    """[(first step, number of steps)] between forcing records."""
+    found, step, last = [], first_step, first_step + steps
+    while step < last:
+        record = model.next_record(step, dt)
+        stop = last if record is None else min(record, last)
+        found.append((step, stop - step))
+        step = stop
+    return found
+
+
+def units(parts, most):
+    """The Units of intervals, of `most` steps or fewer each, as equal as can be."""
+    found = []
+    for first, count in parts:
+        number = -(-count // most)
+        edges = [first + count * k // number for k in range(number + 1)]
+        found += [Unit(a, b - a, first) for a, b in zip(edges, edges[1:])]
+    return found
+
+
+class Run:
+    """Forwards and back with given values of the controls.
+
+    Args:
+        problem: a Problem.
+        values: {name: value} of its controls.
+        slopes: of the same structure: their tangents; None to go without.
+
+    Attributes:
+        units: of the run.
+        J: the cost, once `finish` has been called.
+    """
+
+    def __init__(self, problem, values, slopes=None):
+        self.problem, self.values, self.slopes = problem, values, slopes
+        self.units, lengths = problem.plan
+        self.programs = programs_of(problem, lengths, slopes is not None)
+        self.J = self._plain = None
+        self._gradient = [{} for _ in range(1 if slopes is None else 2)]
+
+    # -- what checkpoints call ------------------------------------------------------------------------------------------
+
+    def start(self):
+        """The first point."""
+        return self.programs.start(self._fixed_at_start(), self._both(self._of_state))
+
+    def forward(self, first, last, point):
+        """The point after units first, ..., last - 1."""
+        for unit in range(first, last):
+            point = self.programs.forward(self._fixed(unit), self._params(unit), *point)
+        return point
+
+    def record(self, unit, point):
+        """(the point after a unit, what `pull` needs)."""
+        *point, stored = self.programs.record(self._fixed(unit), self._params(unit), *point)
+        return tuple(point), stored
+
+    def finish(self, point):
+        """Find J, and cotangents after the last unit."""
+        last = len(self.units) - 1
+        self._plain = point[0] if self.slopes is None else point[0].value
+        found = self.programs.finish(self._fixed(last, at_end=True), self._params(last), *point)
+        self.J, self._bars, self._lasting, passing = found
+        self._collect(last, passing)
+
+    def pull(self, unit, stored):
+        """Find cotangents before a unit from those after it."""
+        fixed = self._fixed(unit) | {"plain": self._plain}
+        found = self.programs.pull(fixed, self._params(unit), stored, self._bars, self._lasting)
+        self._bars, self._lasting, passing = found
+        self._collect(unit, passing)
+
+    # -- results --------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, point):
+        """J of the last point."""
+        last = len(self.units) - 1
+        return self.programs.evaluate(self._fixed(last, at_end=True), self._params(last), *point)[0]
+
+    def gradient(self):
+        """The cotangents of all controls, and the tangents of these where there are any."""
+        fixed = self._fixed_at_start() | {"plain": self._plain}
+        (of_state,) = self.programs.to_start(fixed, self._bars)
+        for total, *more in zip(self._gradient, self._parts(of_state), self._parts(self._lasting)):
+            for part in more:
+                total |= part
+            self._fill_up(total)
+        return self._gradient
+
+    def _fill_up(self, total):
+        """Zeros for time records that the run does not see."""
+        for control in self.programs.of_dynamics:
+            if control.records:
+                seen = total.setdefault(control.name, {})
+                given = self.values[control.name]
+                total[control.name] = {k: seen.get(k, jnp.zeros_like(x)) for k, x in given.items()}
+
+    # -- arguments of programs ------------------------------------------------------------------------------------------
+
+    def _both(self, choose):
+        """`choose` of the values, paired with that of their tangents."""
+        if self.slopes is None:
+            return choose(self.values)
+        return Pair(choose(self.values), jax.tree.leaves(choose(self.slopes, of_slopes=True)))
+
+    @staticmethod
+    def _parts(x):
+        return [x.value, x.slopes] if isinstance(x, Pair) else [x]
+
+    def _of_state(self, values, of_slopes=False):
+        return {c.name: values[c.name] for c in self.programs.of_state}
+
+    def _params(self, unit):
+        def choose(values, of_slopes=False):
+            return {c.name: self._value(c, values, unit, of_slopes) for c in self.programs.of_dynamics}
+
+        return self._both(choose)
+
+    def _value(self, control, values, unit, of_slopes):
+        """A control's value, or (first, second) of a window's records; those that are no controls are the model's."""
+        value = values[control.name]
+        if not control.records:
+            return value
+        numbers = self._window(control, unit)
+        others = (k for k in numbers if k not in value)
+        others = {k: control.of_record(k, self.problem.model.dtype) for k in others}
+        return tuple(value[k] if k in value else others[k] * (0 if of_slopes else 1) for k in numbers)
+
+    def _window(self, control, unit):
+        return control.window_records(self.units[unit].window, self.problem.dt)
+
+    def _collect(self, unit, passing):
+        """Add cotangents of a window's two records to those of their records."""
+        for total, bars in zip(self._gradient, self._parts(passing)):
+            for control in self.programs.of_dynamics:
+                if control.records:
+                    sums = total.setdefault(control.name, {})
+                    for number, bar in zip(self._window(control, unit), bars[control.name]):
+                        sums[number] = sums[number] + bar if number in sums else bar
+
+    def _fixed(self, unit, at_end=False):
+        """What nothing is differentiated in, for the steps of a unit or after them."""
+        problem, here = self.problem, self.units[unit]
+        first = here.first - here.window + (here.count if at_end else 0)
+        span = Span(*(jnp.int32(n) for n in (first, here.first, here.count)))
+        return {
+            "dynamics": problem.dynamics(here.window), "stepper": problem.stepper, "cost": problem.cost, "span": span,
+        }  # fmt: skip
+
+    def _fixed_at_start(self):
+        return self._fixed(0) | {"state": self.problem.state, "masks": self.problem.masks}
+
+
+def programs_of(problem, lengths, pairs):
+    """The Programs of a problem, made once."""
+    key = tuple(lengths), pairs
+    if key not in problem.programs:
+        problem.programs[key] = Programs(problem.communicator, problem.controls, lengths, pairs)
+    return problem.programs[key]
