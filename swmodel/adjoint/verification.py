@@ -10,6 +10,7 @@
 A rate is log2 of r(h) / r(h/2). Of eight halvings the best counts whose residuals are above rounding, the best pair
 where there are several: one halving alone may be good by chance, where two terms of the residual cancel.
 """
+import copy
 import dataclasses
 import math
 
@@ -21,7 +22,7 @@ from ..dynamics.shallow_water import State
 from ..ensemble import perturbation
 from ..errors import ConfigError
 from ..pytrees import pytree
-from .problem import Problem, dot
+from .problem import dot
 from .tile_costs import TileCost
 
 __all__ = [
@@ -310,19 +311,15 @@ def runs_of(controls, second=True):
 
 def with_cost(problem, cost):
     """The same Problem with another cost."""
-    own = [control.name for control in problem._own_controls]
-    return Problem(
-        problem.model, problem.stepper, problem.state, problem.steps, cost, [*own, *problem.transforms],
-        problem.first_step, problem.checkpoints,
-    )  # fmt: skip
+    other = copy.copy(problem)
+    other.cost = cost.on_tile(problem.model, problem.dt, problem.first_step, problem.steps)
+    return other
 
 
 def units_of(problem):
-    """{control: units}, of the parameters of a Transformed too."""
+    """{control: units}; of the parameters of a Transformed "1", unless it tells others."""
     found = {control.name: control.units for control in problem.controls}
-    for transform in problem.transforms:
-        found |= {name: transform.units.get(name, "1") for name in transform.parameters}
-    return found
+    return {name: found.get(name, getattr(problem, "units", {}).get(name, "1")) for name in problem.values}
 
 
 def default_amplitudes(problem):

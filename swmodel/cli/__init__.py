@@ -224,6 +224,51 @@ def resume(
 
 @app.command(
     epilog=_examples(
+        "swmodel adjoint sensitivity.toml --plot",
+        "mpirun -n 4 swmodel adjoint double_gyre.toml --verify",
+        "swmodel adjoint sensitivity.toml --set adjoint.cost.gauges=21401 -o output/a",
+        "swmodel adjoint gyre.toml --verify --steps 200 --set 'adjoint.controls=[\"depth\", \"forcing.0.x\"]'",
+    )
+)
+def adjoint(
+    file: File,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Test the derivatives, in float64; the exit code is 0 if they are right.")
+    ] = False,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Steps to differentiate, in place of the file's; to verify, in place of "
+                     "200 or a gravity wave's way across the domain."),
+    ] = None,
+    set: Set = None,
+    until: Until = None,
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    devices: Devices = None,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
+    output: Folder = None,
+    overwrite: Overwrite = False,
+    plot: Plot = False,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Try each map out: perturb the nonlinear model with its pattern.")
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random directions of --verify.")] = 0,
+    debug: Debug = False,
+    quiet: Quiet = False,
+):  # fmt: skip
+    """Compute what a number of the run depends on: maps of the sensitivity to each control that the file names."""
+    from .adjoint import Options, adjoint_experiment
+
+    overrides = _overrides(set, communicator=communicator, layout=layout, devices=devices)
+    hosts = coordinator, num_processes, process_id
+    asked = Options(verify, steps, until, output, overwrite, plot, check, seed, debug, quiet, hosts)
+    adjoint_experiment(file, overrides, asked)
+
+
+@app.command(
+    epilog=_examples(
         "swmodel bench",
         "mpirun -n 2 swmodel bench --size 512x512",
         "swmodel bench tohoku.toml --save machine.json",

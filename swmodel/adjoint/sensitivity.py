@@ -1,0 +1,122 @@
+"""Sensitivity maps: what a gradient says, put together from all tiles, with its units, and tried out.
+
+    sensitivities(problem, gradient)     {name: Sensitivity}: global arrays on the root
+    forward_check(problem, J, gradient)  the model's answer to a perturbation d with the map's pattern, beside <g, d>
+
+A value of a map is the change of the cost per unit of the control in that cell alone. Divided by the cell's area it is
+a density, which does not depend on the grid.
+"""
+import dataclasses
+
+import jax
+import numpy as np
+
+from .problem import dot
+from .verification import units_of
+
+__all__ = ["Check", "Sensitivity", "forward_check", "per", "sensitivities"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """dJ/dc of one control.
+
+    Attributes:
+        control: its name.
+        position: "h", "u", "v", or "scalar".
+        units: of the cost per unit of the control, as UDUNITS reads them.
+        value: (ny, nx), or a number or vector; of time records their sum: the same change at all times.
+        records: (n, ny, nx) or (n,) of the time records that are controls; None without.
+        times: theirs [s].
+    """
+
+    control: str
+    position: str
+    units: str
+    value: np.ndarray
+    records: np.ndarray | None = None
+    times: np.ndarray | None = None
+
+
+def per(cost, control):
+    """Units of one per the other, as in "m per (N m-2)"."""
+    if control in ("1", ""):
+        return cost
+    return f"{cost} per ({control})" if " " in control else f"{cost} per {control}"
+
+
+def sensitivities(problem, gradient, units="1"):
+    """{control: Sensitivity} on the root, {} elsewhere; collective.
+
+    Args:
+        problem: the Problem.
+        gradient: as its value_and_gradient gives it.
+        units: of the cost.
+    """
+    found, controls, of = {}, {c.name: c for c in problem.controls}, units_of(problem)
+    for name, value in gradient.items():
+        control = controls.get(name)
+        whole = {k: _whole(problem, x) for k, x in value.items()} if isinstance(value, dict) else _whole(problem, value)
+        if not problem.communicator.is_root:
+            continue
+        records = times = None
+        if isinstance(whole, dict):
+            records = np.stack(list(whole.values()))
+            times = np.asarray(control.series.times, float)[list(whole)]
+            whole = records.sum(axis=0)
+        position = "scalar" if np.ndim(whole) < 2 else "h" if control is None else control.position
+        found[name] = Sensitivity(name, position, per(units, of[name]), whole, records, times)
+    return found
+
+
+def _whole(problem, value):
+    """A tile array as a global one in float64, on the root; a number or vector as it is."""
+    if np.ndim(value) < 2:
+        return np.asarray(value, float)
+    whole = problem.model.gather(value)
+    return None if whole is None else np.asarray(whole, float)
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """The change of the cost under a perturbation with the pattern of a map, `amplitude` at its largest.
+
+    Attributes:
+        predicted: <g, d>.
+        found: J(x + d) - J(x) of the nonlinear model.
+    """
+
+    control: str
+    units: str
+    amplitude: float
+    predicted: float
+    found: float
+
+    @property
+    def error(self):
+        """Of the prediction, relative to what was found."""
+        return abs(self.predicted - self.found) / abs(self.found) if self.found else float("inf")
+
+
+def forward_check(problem, J, gradient, name, amplitude):
+    """The Check of one control; one run of the model. Collective.
+
+    Args:
+        J, gradient: of the problem's own values.
+        name: of the control.
+        amplitude: in its units.
+    """
+    direction = pattern(problem, gradient[name], amplitude)
+    values = problem.values
+    moved = jax.tree.map(lambda x, d: x + d, values[name], direction)
+    predicted = dot({name: gradient[name]}, {name: direction}, problem.communicator)
+    return Check(name, units_of(problem)[name], amplitude, predicted, problem.value(values | {name: moved}) - J)
+
+
+def pattern(problem, gradient, amplitude):
+    """A perturbation with the pattern of a gradient, of time records that of their sum; 0 where that is 0."""
+    total = sum(gradient.values()) if isinstance(gradient, dict) else gradient
+    tiles = problem.communicator.tiles(total).values() if np.ndim(total) >= 2 else [total]
+    largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
+    made = total * np.asarray(amplitude / largest if largest > 0 else 0.0, total.dtype)
+    return {k: made for k in gradient} if isinstance(gradient, dict) else made

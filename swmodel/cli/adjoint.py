@@ -1,0 +1,333 @@
+"""`swmodel adjoint`: the sensitivity of a cost to controls, as maps; or, with --verify, whether it is right."""
+
+import dataclasses
+import math
+import time as clock
+from pathlib import Path
+
+from .. import launch
+from ..build import assemble, stepper_of, time_step
+from ..build_adjoint import (
+    amplitudes_of,
+    controls_of,
+    cost_of,
+    described,
+    least_steps,
+    problem_of,
+    section_of,
+    steps_of,
+)
+from ..config import Override, read
+from ..config.quantities import quantity
+from ..devices import hosts_of
+from ..errors import ConfigError, SwmodelError
+from ..progress import ProgressBar, duration
+from . import facts, figures, logs
+from .runs import RECORD, started
+
+__all__ = ["Options", "adjoint_experiment"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the command line asks for beside the experiment."""
+
+    verify: bool = False
+    steps: int | None = None
+    until: str | None = None
+    folder: str | None = None
+    overwrite: bool = False
+    plot: bool = False
+    check: bool = True
+    seed: int = 0
+    debug: bool = False
+    quiet: bool = False
+    hosts: tuple = (None, None, None)
+
+
+class VerificationFailed(SwmodelError):
+    """A derivative is wrong."""
+
+
+@dataclasses.dataclass
+class Study:
+    """What a command works on."""
+
+    made: object
+    experiment: object
+    section: object
+    cost: object
+    problem: object
+    names: dict  # of controls: the model's to the file's
+
+    @property
+    def is_root(self):
+        return self.problem.communicator.is_root
+
+
+def adjoint_experiment(file, overrides, options):
+    """Differentiate the cost of an experiment file, or verify that it can be."""
+    if options.verify:
+        overrides = [*overrides, Override("--verify", ("model", "precision"), "float64")]
+    draft = read(file, overrides)
+    draft.experiment()
+    section = section_of(draft, options.verify)
+    section = _as_long_as(section, options)
+    if draft.sections.get("ensemble") is not None:
+        raise ConfigError(f"{draft.file}: an [ensemble] has no adjoint of its own; take that section out.")
+    study = _study(draft, section, options)
+    if options.verify:
+        verify(study, options)
+    else:
+        map_out(study, options)
+
+
+def _as_long_as(section, options):
+    """The section with the length of the run that the command line asks for."""
+    if options.steps is not None and options.until is not None:
+        raise ConfigError("--steps and --until exclude one another; give one of them.")
+    if options.until is not None:
+        section = section.model_copy(update={"steps": None, "until": quantity(options.until, "s")})
+    return section if options.steps is None else section.model_copy(update={"steps": options.steps, "until": None})
+
+
+def _study(draft, section, options):
+    """The problem of a draft, on this rank; collective."""
+    run = draft.sections["run"]
+    hosts = hosts_of(*options.hosts) if run.communicator == "sharded" or options.hosts != (None,) * 3 else None
+    process = launch.configure_process(draft.sections["model"].precision, run.communicator, run.devices, hosts)
+    launched = process.launcher
+    rank = hosts.process if hosts else launched.rank if process.communicator == "mpi" and launched else 0
+    logs.start(rank == 0, options.quiet)
+    if options.plot:
+        figures.require()
+    made = assemble(draft, process.tiles)
+    experiment = made.experiment()
+    if options.debug:
+        logs.keep_in(_folder(options, experiment), rank)
+    cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
+    model, state = started(made, experiment, process.communicator, run.layout, run.engine)
+    problem = made.attempt(("adjoint",), _problem, made, section, cost, model, state, options)
+    made.experiment()
+    names = {model_name: name for name, model_name in controls_of(section, experiment.boundary).items()}
+    return Study(made, experiment, section, cost, problem, names)
+
+
+def _problem(made, section, cost, model, state, options):
+    from ..adjoint.examination import crossing_steps, in_motion
+    from ..stability import limits
+
+    experiment = made.experiment()
+    dt = time_step(experiment, limits(model, stepper_of(experiment.stepper), state))
+    steps = steps_of(section, experiment.run, dt)
+    if options.verify:
+        state = in_motion(model, state, options.seed)
+        if section.steps is None and options.until is None:
+            steps = max(crossing_steps(model, dt), least_steps(section, experiment.run, dt))
+    stepper = stepper_of(experiment.stepper, dt)
+    return problem_of(section, experiment.boundary, cost, model, state, stepper, steps)
+
+
+def _folder(options, experiment):
+    return Path(options.folder if options.folder is not None else experiment.output.folder)
+
+
+def _announce(study):
+    problem, experiment = study.problem, study.experiment
+    whose = "devices" if problem.communicator.name == "sharded" else "ranks"
+    length = f"{problem.steps:,} steps of {problem.dt:.6g} s, {duration(problem.steps * problem.dt)} of model time"
+    lines = [
+        ("cost", f"{described(study.section, experiment.output).name} [{study.cost.units}]"),
+        ("controls", ", ".join(study.names.values())),
+        ("grid", facts.grid_line(study.made.grid)),
+        ("run", length),
+        (whose, f"{facts.ranks_line(problem.model.decomposition)}, {problem.communicator.name}, {problem.model.dtype}"),
+    ]
+    logs.LOGGER.info("%s", facts.table(lines))
+
+
+class Tasks(ProgressBar):
+    """A bar over tasks of about equal length, of which each is announced before it begins."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number, self.begun_tasks, self.what = number, 0, ""
+
+    def announce(self, what):
+        self.what = what
+        self(min(self.begun_tasks, self.number - 1), self.number, 0.0)
+        self.begun_tasks += 1
+
+    def finish(self):
+        self.what = "done"
+        self(self.number, self.number, 0.0)
+
+    def _draw(self, step, last_step, seconds, now):
+        parts = [f"{100 * step / last_step:3.0f} %", self.what]
+        if self.speed and step < last_step:
+            parts.append(f"{duration((last_step - step) / self.speed)} to go")
+        elif step == last_step:
+            parts.append(f"took {duration(max(now - self.begun, 1e-9))}")
+        text = "  ".join(parts)
+        if not self.width:
+            self.stream.write(text + "\n")
+        else:
+            self.stream.write("\r" + self._with_bar(step / last_step, text))
+            self.open = True
+        self.stream.flush()
+
+
+def _tasks(study, options, number):
+    """(announce, finish) of a bar on the root; nothing elsewhere."""
+    if not study.is_root or options.quiet:
+        return (lambda what: None), (lambda: None)
+    bar = Tasks(number)
+    return bar.announce, bar.finish
+
+
+# -- maps --------------------------------------------------------------------------------------------------------------
+
+
+def map_out(study, options):
+    """Write the sensitivities, and try each map out in the nonlinear model."""
+    from ..adjoint.sensitivity import forward_check, sensitivities
+    from ..adjoint.verification import default_amplitudes, units_of
+
+    problem, folder = study.problem, _folder(options, study.experiment)
+    path = folder / study.section.file
+    problem.communicator.from_root(lambda: _make_room(path, options.overwrite))
+    units = {study.names[name]: unit for name, unit in units_of(problem).items()}
+    amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
+    study.made.experiment()
+    _announce(study)
+    announce, finish = _tasks(study, options, 1 + 5 + options.check * len(study.names))
+    begun = clock.perf_counter()
+    announce("gradient")
+    J, gradient = problem.value_and_gradient()
+    checks = []
+    if options.check:
+        usual = default_amplitudes(problem)
+        for name, told in study.names.items():
+            announce(f"forward check of {told}")
+            checks.append((told, forward_check(problem, J, gradient, name, amplitudes.get(told, usual[name]))))
+    finish()
+    units = study.cost.units
+    found = sensitivities(problem, gradient, units)
+    if study.is_root:
+        _write(study, path, found, J, units)
+        _conclude(study, path, J, units, checks, clock.perf_counter() - begun, options)
+
+
+def _make_room(path, overwrite):
+    if path.exists() and not overwrite:
+        raise ConfigError(f"{path} exists already; add --overwrite, or choose another folder with --output DIR.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _write(study, path, found, J, units):
+    from ..output.sensitivity import write_sensitivities
+
+    problem, made = study.problem, study.made
+    what = described(study.section, study.experiment.output)
+    named = {study.names[name]: dataclasses.replace(one, control=study.names[name]) for name, one in found.items()}
+    attributes = {
+        "title": study.experiment.run.title or made.draft.file.stem,
+        "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
+    }
+    write_sensitivities(
+        path, made.grid, named, cost={"name": what.name, "value": J, "units": units, "places": what.places},
+        seconds=problem.steps * problem.dt, start=study.experiment.run.start, attributes=attributes,
+        static={"depth": problem.model.depth, "wet": problem.model.wet},
+    )  # fmt: skip
+
+
+def _conclude(study, path, J, units, checks, took, options):
+    say = logs.LOGGER.info
+    name = described(study.section, study.experiment.output).name
+    say("%s = %.6g %s, differentiated in %s", name, J, units, duration(took))
+    for told, check in checks:
+        say(
+            "forward check of %s: with the pattern of the map, %.3g %s at most, the change is %+.4g %s in the "
+            "nonlinear model and %+.4g in the linear prediction (%.1f %% off)",
+            told, check.amplitude, check.units, check.found, units, check.predicted, 100 * check.error,
+        )  # fmt: skip
+    say("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
+    if options.plot:
+        say("figure: %s", figures.draw([path]))
+    else:
+        say("next:\n  swmodel plot %s", path)
+
+
+# -- verification ------------------------------------------------------------------------------------------------------
+
+
+def verify(study, options):
+    """Print what the tests find.
+
+    Raises:
+        VerificationFailed: if a derivative is wrong.
+    """
+    from ..adjoint import verification
+
+    problem = study.problem
+    units = {study.names[name]: unit for name, unit in verification.units_of(problem).items()}
+    amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
+    study.made.experiment()
+    _announce(study)
+    announce, finish = _tasks(study, options, verification.runs_of(len(study.names)))
+    given = {name: amplitudes[told] for name, told in study.names.items() if told in amplitudes}
+    verdicts = verification.verify(problem, given, options.seed, report=announce)
+    finish()
+    if study.is_root:
+        print(_verdict_table(study, verdicts))
+        _warn(study, verdicts, given)
+    dot_product = max(v.dot_product for v in verdicts)
+    rate, second = (min(rates) for rates in zip(*((v.taylor.rate, v.taylor.rate_second) for v in verdicts)))
+    print(f"dot_product={dot_product:.3g}\ntaylor_rate={rate:.4g}\ntaylor_rate_second={second:.4g}", flush=True)
+    failed = [study.names[v.control] for v in verdicts if not v.passed]
+    if failed:
+        _terms(study)
+        raise VerificationFailed(
+            f"the derivatives in {', '.join(failed)} are wrong: the dot product must be at most "
+            f"{verification.DOT_PRODUCT:g}, the rates at least {verification.RATE:g} and {verification.RATE_SECOND:g}."
+        )
+
+
+def _verdict_table(study, verdicts):
+    heads = ("control", "amplitude", "dot product", "rate", "second", "nonlinear by", "")
+    rows = [heads]
+    for v in verdicts:
+        share = f"{100 * v.nonlinearity:.2g} %" if math.isfinite(v.nonlinearity) else "no effect"
+        size = f"{v.amplitude:.3g} {v.units}".removesuffix(" 1")
+        found = f"{v.dot_product:.1e}", f"{v.taylor.rate:.3f}", f"{v.taylor.rate_second:.3f}"
+        rows.append((study.names[v.control], size, *found, share, "ok" if v.passed else "WRONG"))
+    widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows)
+
+
+def _warn(study, verdicts, given):
+    from ..adjoint.verification import NONLINEARITY
+
+    for v in verdicts:
+        if math.isfinite(v.nonlinearity) and v.nonlinearity > NONLINEARITY:
+            whose = "the amplitude given" if v.control in given else "the usual amplitude"
+            logs.LOGGER.warning(
+                "%s: at %s of %.3g %s the nonlinear model's perturbations differ from the tangent-linear one's by "
+                "%.0f %%, more than %.0f %%: the derivative does not hold so far; trust it for less.",
+                study.names[v.control], whose, v.amplitude, v.units, 100 * v.nonlinearity, 100 * NONLINEARITY,
+            )  # fmt: skip
+        elif not math.isfinite(v.nonlinearity):
+            logs.LOGGER.warning("%s: changes nothing in this run.", study.names[v.control])
+
+
+def _terms(study):
+    """Where the dot product goes wrong; collective."""
+    from ..adjoint.examination import term_by_term
+
+    problem = study.problem
+    found = term_by_term(problem.model, problem.stepper, problem.state)
+    width = max(map(len, found)) + 2
+    if study.is_root:
+        print("dot product, term by term:")
+        for name, value in found.items():
+            print(f"  {name:<{width}}{value:.1e}")

@@ -1,0 +1,111 @@
+"""netCDF files of sensitivities: a map for each control, numbers for those that have no place."""
+import json
+import re
+
+import netCDF4
+import numpy as np
+
+from ..fields import Variable
+from . import metadata, replacing
+from .netcdf import _checked, _define_static, _dry, _filled
+
+__all__ = ["name_of", "write_sensitivities"]
+
+COMMENT = "change of the cost per unit of the control in one cell; divide by its area for a density"
+
+
+def name_of(control):
+    """What the variable of a control is called: "sensitivity_initial_eta"."""
+    return "sensitivity_" + re.sub(r"\W+", "_", control).strip("_")
+
+
+def write_sensitivities(path, grid, found, *, cost, seconds, start=None, attributes=None, static=None):
+    """Write {control: Sensitivity}; an older file stays until this one is complete.
+
+    Args:
+        path: of the file; an existing one is replaced.
+        grid: the Grid.
+        found: as adjoint.sensitivity.sensitivities gives it.
+        cost: {"name", "value", "units", "places"}: what J is, and {name: (x, y)} of the places that it looks at.
+        seconds: model time at the run's end [s].
+        start, attributes, static: as of netcdf.FieldFile.
+
+    Raises:
+        SwmodelError: if it cannot be written.
+    """
+    static = dict(static or {})
+    about = {
+        "sensitivity_of": cost["name"], "cost_value": np.float64(cost["value"]), "cost_units": cost["units"],
+        "cost_places": json.dumps(cost["places"]) if cost["places"] else None,
+    }  # fmt: skip
+    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
+        dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **about}))
+        metadata.define_grid(dataset, grid)
+        metadata.define_moment(dataset, start, seconds, since_start=False)
+        for one in found.values():
+            if one.position == "scalar":
+                _define_numbers(dataset, one, cost["name"])
+            else:
+                _define_map(dataset, grid, one, cost["name"], static)
+        _define_static(dataset, grid, static)
+
+
+def _row(one, cost):
+    """Its row of the variable table; UDUNITS cannot read fractional powers, so that such units stand in the comment."""
+    units = "" if "/" in one.units else one.units
+    text = f"sensitivity of {cost} to {one.control}"
+    return Variable(name_of(one.control), one.position, units, text, cell_methods="")
+
+
+def _comment(one, text=COMMENT):
+    return f"{text}; in {one.units}" if "/" in one.units else text
+
+
+def _define_map(dataset, grid, one, cost, static):
+    """The map of a control, and those of its time records."""
+    row, dry = _row(one, cost), _dry(static, grid, one.position)
+    text = COMMENT if one.records is None else f"{COMMENT}; the same change at all times of the control's records"
+    values = _checked(row.name, _with_low_faces(one.value, grid, one.position), metadata.shape(grid, one.position))
+    words = {"coordinates": "time", "comment": _comment(one, text)}
+    variable = metadata.define_field(dataset, row, grid, values.dtype, **words)
+    variable[:] = _filled(values, dry | np.isnan(values), values.dtype)
+    if one.records is None:
+        return
+    records = _with_low_faces(one.records, grid, one.position)
+    told = metadata.variable_attributes(row, grid) | {"comment": _comment(one)}
+    along = (_define_record_times(dataset, one, row.name), *metadata.DIMENSIONS[one.position])
+    kept = {"dtype": records.dtype, "fill": metadata.fill_value(records.dtype), "compression": 1}
+    variable = metadata.define(dataset, f"{row.name}_by_record", along, told, **kept)
+    variable[:] = _filled(records, dry | np.isnan(records), records.dtype)
+
+
+def _with_low_faces(values, grid, position):
+    """Global (..., ny, nx) with the faces on the low side of a direction that is not periodic: no control, NaN."""
+    pad = [(0, 0)] * values.ndim
+    if position == "u" and not grid.periodic_x:
+        pad[-1] = (1, 0)
+    if position == "v" and not grid.periodic_y:
+        pad[-2] = (1, 0)
+    return np.pad(values, pad, constant_values=np.nan)
+
+
+def _define_record_times(dataset, one, name):
+    along = f"{name}_record"
+    dataset.createDimension(along, len(one.times))
+    told = {"long_name": f"time of the records of {one.control} since the start", "units": "s"}
+    metadata.define(dataset, f"{name}_time", (along,), told, np.asarray(one.times, float))
+    return along
+
+
+def _define_numbers(dataset, one, cost):
+    """A number or vector of a control without a place, and those of its time records."""
+    row, sizes = _row(one, cost), np.shape(one.value)
+    told = {"long_name": row.long_name, "units": row.units}
+    told = told if row.units else {"long_name": row.long_name, "comment": _comment(one, "not per cell")}
+    dimensions = tuple(f"{row.name}_{k}" for k in range(len(sizes)))
+    for name, size in zip(dimensions, sizes):
+        dataset.createDimension(name, size)
+    metadata.define(dataset, row.name, dimensions, told, np.asarray(one.value, float))
+    if one.records is not None:
+        along = _define_record_times(dataset, one, row.name)
+        metadata.define(dataset, f"{row.name}_by_record", (along, *dimensions), told, np.asarray(one.records, float))
