@@ -9,7 +9,9 @@ from .errors import PlotError
 
 __all__ = ["KINDS", "main", "plot"]
 
-KINDS = ("auto", "tsunami", "maps", "maximum", "gauges", "circulation", "animation", "spectrum", "budgets")
+KINDS = (
+    "auto", "tsunami", "maps", "maximum", "gauges", "circulation", "animation", "spectrum", "budgets", "sensitivity",
+)
 
 
 def plot(paths, output=None, kind="auto", observations=None, variable=None, times=None, member=0):
@@ -44,7 +46,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
 
 
 def _sort(paths, opened, member):
-    """({"fields", "maxima", "gauges": dataset}, the first path among them); restarts beside others are passed over."""
+    """({"fields", "maxima", "gauges", "sensitivity": dataset}, the first path among them); restarts beside others are passed over."""
     from .files import kind_of, open_output
 
     files, sources = {}, {}
@@ -73,6 +75,8 @@ def _choose(files, variable):
     from .files import seconds
 
     fields = files.get("fields")
+    if fields is None and "sensitivity" in files:
+        return "sensitivity"
     if fields is None:
         return "gauges" if "gauges" in files else "maximum"
     if variable is not None:
@@ -87,7 +91,8 @@ def _output(output, first, kind):
     if output is None:
         from .animate import suffix
 
-        return first.with_name(f"{first.stem}.{kind}{suffix() if kind == 'animation' else '.png'}")
+        stem = first.stem if first.stem == kind else f"{first.stem}.{kind}"
+        return first.with_name(f"{stem}{suffix() if kind == 'animation' else '.png'}")
     output = pathlib.Path(output)
     if not output.parent.is_dir():
         raise PlotError(f"plot: the folder {output.parent} of {output.name} does not exist; make it first.")
@@ -95,7 +100,7 @@ def _output(output, first, kind):
 
 
 def _draw(kind, files, output, observations, variable, times):
-    from . import animate, budgets, circulation, figure, gauges, maps, spectra, style
+    from . import animate, budgets, circulation, figure, gauges, maps, sensitivity, spectra, style
 
     series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
     observed = _observed(gauges, series, observations, kind in ("tsunami", "gauges"))
@@ -110,6 +115,8 @@ def _draw(kind, files, output, observations, variable, times):
         page = maps.maximum(_file(files, "maxima", kind), series)
     elif kind == "gauges":
         page = gauges.figure(_file(files, "gauges", kind), observed)
+    elif kind == "sensitivity":
+        page = sensitivity.figure(_file(files, "sensitivity", kind), variable)
     elif kind == "circulation":
         page = circulation.circulation(_file(files, "fields", kind), times)
     elif kind == "spectrum" and "fields" not in files:

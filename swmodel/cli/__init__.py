@@ -326,7 +326,7 @@ def plot(
     ] = None,
     kind: Annotated[
         str,
-        typer.Option(help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum or budgets."),
+        typer.Option(help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum, budgets, sensitivity."),
     ] = "auto",
     observations: Observations = None,
     variable: Annotated[str | None, typer.Option(help="What maps, animations and spectra show.")] = None,

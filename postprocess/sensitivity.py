@@ -1,0 +1,102 @@
+"""Sensitivity maps: what a number of a run depends on, where, and by how much."""
+import json
+import types
+
+import numpy as np
+from matplotlib.colors import Normalize
+
+from . import style
+from .errors import PlotError
+from .files import mesh_of, positions, pretty, wet_cells
+from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, keep_outer_labels, map_axes, sea_floor
+
+__all__ = ["figure", "maps_of"]
+
+PERCENTILE = 99.8  # of |values|: single cells beside a gauge are far above all others
+
+
+def maps_of(dataset):
+    """The names of the maps in a file: not those of single records."""
+    return [
+        name for name, array in dataset.data_vars.items()
+        if name.startswith("sensitivity_") and positions(array) and not name.endswith("_by_record")
+    ]  # fmt: skip
+
+
+def figure(dataset, variable=None, columns=2):
+    """A figure of every map in a file of sensitivities, or of `variable` alone.
+
+    Each has a colour scale of its own, symmetric about zero; the places that the cost looks at are marked.
+
+    Raises:
+        PlotError: for a variable that is no map, or a file without one.
+    """
+    names = maps_of(dataset) if variable is None else [_name(dataset, variable)]
+    if not names:
+        raise PlotError("sensitivity: the file holds numbers alone and no map; read it with xarray.")
+    mesh, wet, places = mesh_of(dataset), wet_cells(dataset), places_of(dataset)
+    columns = min(columns, len(names))
+    rows = -(-len(names) // columns)
+    width = 6.5 if columns == 1 else 4.6
+    height = min(width * mesh.shape, 6.5)
+    with style.applied():
+        page = style.new_figure(columns * (width + 1.35) + 0.5, rows * (height + 0.75) + 0.75)
+        _heading(page, dataset)
+        for n, name in enumerate(names):
+            row, column = divmod(n, columns)
+            box = (0.6 + column * (width + 1.35), 0.5 + (rows - 1 - row) * (height + 0.75), width, height)
+            axes = map_axes(page, box, mesh)
+            image = draw_map(axes, dataset, mesh, name)
+            draw_base(axes, mesh, wet, sea_floor(dataset))
+            draw_gauges(axes, mesh, places)
+            keep_outer_labels(axes, column == 0, n + columns >= len(names))
+            axes.set_title("to " + control_of(dataset, name))
+            place = axes.get_position()
+            size = page.get_size_inches()
+            bar = (place.x1 * size[0] + 0.13, place.y0 * size[1] + 0.1, 0.13, place.height * size[1] - 0.2)
+            add_colorbar(page, bar, image, _units(dataset[name]))
+    return page
+
+
+def draw_map(axes, dataset, mesh, name):
+    """One map with its own symmetric scale; returns its image."""
+    values = drawable(dataset, mesh, name, None)
+    finite = np.abs(values[np.isfinite(values)])
+    high = float(np.percentile(finite, PERCENTILE)) if finite.size else 0.0
+    high = high or float(finite.max(initial=0.0)) or 1.0
+    return draw_field(axes, mesh, values, Normalize(-high, high), style.colormap("balance"))
+
+
+def _name(dataset, variable):
+    """The map of a control that is called so, as a variable or as a control."""
+    known = maps_of(dataset)
+    wanted = "sensitivity_" + variable.replace(".", "_")
+    for name in (variable, wanted):
+        if name in known:
+            return name
+    raise PlotError(f"sensitivity: there is no map of {variable!r}; the file has {', '.join(known) or 'none'}.")
+
+
+def places_of(dataset):
+    """What the cost looks at: objects with name, x and y."""
+    found = json.loads(dataset.attrs.get("cost_places", "{}"))
+    return [types.SimpleNamespace(name=name, x=x, y=y) for name, (x, y) in found.items()]
+
+
+def control_of(dataset, name):
+    """The control of a map, from its metadata."""
+    return dataset[name].attrs.get("long_name", name).rpartition(" to ")[2]
+
+
+def _units(array):
+    units = array.attrs.get("units")
+    return f"per cell [{pretty(units)}]" if units else "per cell"
+
+
+def _heading(page, dataset):
+    height, width = page.get_size_inches()[1], page.get_size_inches()[0]
+    what = dataset.attrs.get("sensitivity_of", "a number of the run")
+    value, units = dataset.attrs.get("cost_value"), dataset.attrs.get("cost_units", "")
+    known = "" if value is None else f" ({value:.3g} {pretty(units)})".replace(" 1)", ")")
+    text = f"Sensitivity of {what}{known}"
+    page.text(0.6 / width, 1 - 0.3 / height, text, fontsize=11, fontweight="bold", ha="left", va="center")
