@@ -2,7 +2,7 @@
 
 XLA turns a time step into a dozen passes over memory. Here the same physics, written in Fields, is traced with
 `Expression`s in the place of arrays: recipes for a value at a cell, in terms of loads of neighbouring cells. What comes out
-is a `Program` of scalar operations without loops (program.py), of which a C compiler makes one vectorised loop on a CPU
+is a `Graph` of scalar operations (graph.py), of which a C compiler makes one vectorised loop on a CPU
 (source.py, library.py, runtime.cpp) and Pallas one kernel on a GPU (pallas.py). Intermediate fields live in registers:
 a step reads each prognostic field, the depth and the mask once and writes its results in place.
 
@@ -11,6 +11,6 @@ values; derivatives go through the same physics on arrays (integration.py).
 """
 from .engine import FusedEngine
 from .library import usable
-from .program import Unsupported
+from .graph import Unsupported
 
 __all__ = ["FusedEngine", "Unsupported", "usable"]

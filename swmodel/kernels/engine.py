@@ -16,7 +16,7 @@ from ..marching import each_state, fields_of, one_step, unwatched
 from ..parallel.halo import beyond_open_sides, refresh, without_padding
 from ..pytrees import replace
 from .expressions import Expression, Source, lift, stored
-from .program import Unsupported
+from .graph import Unsupported
 from .stencil import run
 
 __all__ = ["FusedEngine"]

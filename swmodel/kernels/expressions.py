@@ -17,7 +17,7 @@ from ..fields import WHOLE, AbstractField, Field
 __all__ = ["Source", "Expression", "Trace", "lift", "stored", "load"]
 
 load = Primitive("load")
-load.def_abstract_eval(lambda *, source, row, column, dtype: jax.core.ShapedArray((), dtype))
+load.def_abstract_eval(lambda *, source, row, column, is_column, dtype: jax.core.ShapedArray((), dtype))
 
 
 @dataclasses.dataclass(eq=False)
@@ -95,7 +95,8 @@ class Trace:
         if source not in self.sources:
             self.sources.append(source)
         column = 0 if source.is_column else column
-        value = load.bind(source=self.sources.index(source), row=row, column=column, dtype=source.array.dtype)
+        number, dtype = self.sources.index(source), source.array.dtype
+        value = load.bind(source=number, row=row, column=column, is_column=source.is_column, dtype=dtype)
         return value if value.dtype == source.dtype else value.astype(source.dtype)
 
 

@@ -54,8 +54,9 @@ def usable():
 def loop_name(source):
     """Compile the C text of a loop, make it known to the runtime, and return the name by which it is called there."""
     path = _compiled(source, LOOP_OPTIONS)
-    row = ctypes.CDLL(str(path)).row
-    _runtime().swmodel_register(path.stem.encode(), ctypes.cast(row, ctypes.c_void_p))
+    library = ctypes.CDLL(str(path))
+    functions = (ctypes.cast(function, ctypes.c_void_p) for function in (library.row, library.kept_bytes))
+    _runtime().swmodel_register(path.stem.encode(), *functions)
     return path.stem
 
 
@@ -64,7 +65,7 @@ def _runtime():
     text = Path(__file__).with_name("runtime.cpp").read_text()
     library = ctypes.CDLL(str(_compiled(text, (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir()), jaxlib.__version__)))
     jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(library[TARGET]), platform="cpu")
-    library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p
+    library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
     return library
 
 

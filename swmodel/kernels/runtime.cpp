@@ -1,7 +1,7 @@
 // Runs a fused loop (source.py) over a tile for XLA: rows in parallel chunks, results in place where XLA agreed to that.
 //
-// A result that overwrites a field whose neighbours are still to be read waits: each chunk keeps as many rows of it as the
-// stencil reaches down, and the rows that other chunks read too are put in their place after all chunks are done.
+// A result that overwrites a field of which something is still to be read waits: each chunk keeps as many rows of it as are
+// read further down, and the rows that other chunks read too are put in their place after all chunks are done.
 
 #include <algorithm>
 #include <atomic>
@@ -23,41 +23,68 @@ namespace ffi = xla::ffi;
 
 namespace {
 
-using RowFunction = void (*)(const void* const*, const int64_t*, const void* const*, void* const*, int64_t);
+struct RowCall {  // as in source.py
+  const void* const* in;
+  const int64_t* stride;
+  const int64_t* limits;
+  const void* const* scalars;
+  void* const* out;
+  int64_t cells, rows, j, since;
+  char* kept;
+};
+
+struct Kernel {
+  void (*row)(const RowCall*);
+  int64_t (*kept_bytes)(int64_t);
+};
 
 constexpr int64_t kCellsOfChunk = 16384;  // fewer are not worth another thread
 
 std::mutex registry_mutex;
-std::unordered_map<std::string, RowFunction>& Registry() {
-  static auto* registry = new std::unordered_map<std::string, RowFunction>;
+std::unordered_map<std::string, Kernel>& Registry() {
+  static auto* registry = new std::unordered_map<std::string, Kernel>;
   return *registry;
 }
 
 struct Source {
   const char* data;
-  int64_t size, stride, member_stride;             // bytes of an element; elements of a row; bytes of a member
-  int64_t row, column, is_column, lowest, highest;  // where cell (0, 0) lies; the rows that are read, from the cell's own
+  int64_t size, stride, member_stride;  // bytes of an element; elements of a row; bytes of a member
+  int64_t row, column, is_column;       // where cell (0, 0) lies
+  int64_t ahead, below, above;          // first row read in one round; rows read for one row of results, all rounds
 };
 
 struct Result {
   char* data;
   int64_t size, stride, member_stride;
-  int64_t below, above;  // rows of the overwritten field that are read; 0 and 0 if none but the cell's own
-  bool waits;            // whether neighbours of it are read
+  int64_t behind;        // rows that it waits, counted from its own
+  int64_t below, above;  // rows of the overwritten field that are read for one row of results
+  int64_t when;          // it is put in its place: kAtOnce, kUnlessShared or kLater
 };
 
+// At once where the overwritten field is read at the result's own cell alone; else rows that other chunks read are late,
+// and the others wait where a later cell or row of this chunk reads the old value.
+enum { kAtOnce, kUnlessShared, kLater };
+
 struct Loop {
-  RowFunction row;
+  Kernel kernel;
   std::vector<Source> sources;
   std::vector<Result> results;
+  std::vector<int64_t> strides, limits;
   std::vector<std::pair<const char*, int64_t>> scalars;  // and bytes to the next member's
-  int64_t rows, columns, ghosts, margin, members;
+  int64_t rows, columns, ghosts, margin, members, early;
 
   int64_t cells() const { return columns + 2 * margin; }
   char* place(const Result& r, int64_t member, int64_t j) const {
     return r.data + member * r.member_stride + ((j + ghosts) * r.stride + ghosts - margin) * r.size;
   }
 };
+
+// Room that a thread keeps from loop to loop.
+char* Scratch(size_t bytes) {
+  thread_local std::vector<char> room;
+  if (room.size() < bytes + 64) room.resize(bytes + 64);
+  return room.data() + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64) % 64;
+}
 
 // Rows [first, last) of one member; rows that other chunks read are left in `late`.
 class Chunk {
@@ -68,28 +95,28 @@ class Chunk {
   void Run() {
     const auto& loop = loop_;
     std::vector<const void*> in(loop.sources.size()), scalars;
-    std::vector<int64_t> strides;
-    for (const auto& s : loop.sources) strides.push_back(s.stride);
-    for (const auto& [data, step] : loop.scalars) scalars.push_back(data + member_ * step);
     std::vector<void*> out(loop.results.size());
-    rings_.resize(loop.results.size());
-    for (size_t k = 0; k < loop.results.size(); ++k)
-      if (loop.results[k].waits) rings_[k].resize((loop.results[k].below + 1) * RowBytes(k));
-    for (int64_t j = first_; j < last_; ++j) {
+    for (const auto& [data, step] : loop.scalars) scalars.push_back(data + member_ * step);
+    char* room = Scratch(Place());
+    for (size_t k = 0; k < rings_.size(); ++k) rings_[k] += reinterpret_cast<uintptr_t>(room);
+    RowCall call{in.data(), loop.strides.data(), loop.limits.data(), scalars.data(), out.data(), loop.cells(),
+                 loop.rows + 2 * loop.margin, 0, 0, room};
+    for (int64_t j = first_ - loop.early; j < last_; ++j) {
       for (size_t k = 0; k < in.size(); ++k) {
         const auto& s = loop.sources[k];
         in[k] = s.data + member_ * s.member_stride +
                 ((s.row + j) * s.stride + (s.is_column ? 0 : s.column - loop.margin)) * s.size;
       }
       for (size_t k = 0; k < out.size(); ++k)
-        out[k] = loop.results[k].waits ? Kept(k, j) : loop.place(loop.results[k], member_, j);
-      loop.row(in.data(), strides.data(), scalars.data(), out.data(), loop.cells());
+        out[k] = Target(k, std::max(j, first_));
+      call.j = j + loop.margin, call.since = j - first_;
+      loop.kernel.row(&call);
       for (size_t k = 0; k < out.size(); ++k)
-        if (loop.results[k].waits && j - loop.results[k].below >= first_) Store(k, j - loop.results[k].below);
+        if (loop.results[k].when == kLater && j - loop.results[k].behind >= first_) Store(k, j - loop.results[k].behind);
     }
     for (size_t k = 0; k < out.size(); ++k)
-      if (loop.results[k].waits)
-        for (int64_t j = std::max(first_, last_ - loop.results[k].below); j < last_; ++j) Store(k, j);
+      if (loop.results[k].when == kLater)
+        for (int64_t j = std::max(first_, last_ - loop.results[k].behind); j < last_; ++j) Store(k, j);
   }
 
   void StoreLateRows() {
@@ -97,25 +124,49 @@ class Chunk {
   }
 
  private:
-  int64_t RowBytes(size_t k) const { return loop_.cells() * loop_.results[k].size; }
+  int64_t RowBytes(size_t k) const { return (loop_.cells() * loop_.results[k].size + 63) / 64 * 64; }
+
+  // Shares out the room after the kernel's own rows; returns how much is needed.
+  size_t Place() {
+    size_t used = (loop_.kernel.kept_bytes(loop_.cells()) + 63) / 64 * 64;
+    rings_.assign(loop_.results.size(), 0);
+    for (size_t k = 0; k < rings_.size(); ++k)
+      if (loop_.results[k].when == kLater) rings_[k] = used, used += (loop_.results[k].behind + 1) * RowBytes(k);
+    return used;
+  }
+
+  bool IsShared(const Result& r, int64_t j) const {
+    return (below_ && j < first_ + r.above) || (above_ && j >= last_ - r.below);
+  }
+
+  // Where row j of a result is computed.
+  char* Target(size_t k, int64_t j) {
+    const auto& r = loop_.results[k];
+    if (r.when == kLater) return Kept(k, j);
+    if (r.when == kAtOnce || !IsShared(r, j)) return loop_.place(r, member_, j);
+    if (late_.empty() || std::get<1>(late_.back()) != j || std::get<0>(late_.back()) != k)
+      late_.emplace_back(k, j, std::vector<char>(loop_.cells() * r.size));
+    return std::get<2>(late_.back()).data();
+  }
 
   char* Kept(size_t k, int64_t j) {
-    return rings_[k].data() + ((j - first_) % (loop_.results[k].below + 1)) * RowBytes(k);
+    return reinterpret_cast<char*>(rings_[k]) + ((j - first_) % (loop_.results[k].behind + 1)) * RowBytes(k);
   }
 
   void Store(size_t k, int64_t j) {
     const auto& r = loop_.results[k];
     const char* row = Kept(k, j);
-    if ((below_ && j < first_ + r.above) || (above_ && j >= last_ - r.below))
-      late_.emplace_back(k, j, std::vector<char>(row, row + RowBytes(k)));
+    const int64_t bytes = loop_.cells() * r.size;
+    if (IsShared(r, j))
+      late_.emplace_back(k, j, std::vector<char>(row, row + bytes));
     else
-      std::memcpy(loop_.place(r, member_, j), row, RowBytes(k));
+      std::memcpy(loop_.place(r, member_, j), row, bytes);
   }
 
   const Loop& loop_;
   int64_t member_, first_, last_;
   bool below_, above_;
-  std::vector<std::vector<char>> rings_;
+  std::vector<uintptr_t> rings_;
   std::vector<std::tuple<size_t, int64_t, std::vector<char>>> late_;
 };
 
@@ -154,8 +205,51 @@ void ClearGhosts(const Loop& loop, const Result& r, int64_t member) {
   }
 }
 
-// plan: rows, columns, ghosts, margin, sharers of the threads, sources, scalars; five numbers a source (row, column, is_column, lowest, highest),
-// two a result (the operand it overwrites or -1, whether neighbours of that are read).
+// What the plan and the buffers say; see stencil.py for the order of the numbers.
+void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& results, const int64_t* p) {
+  loop.rows = p[0], loop.columns = p[1], loop.ghosts = p[2], loop.margin = p[3], loop.early = p[4], loop.members = 1;
+  const int64_t sources = p[6], scalars = p[7];
+  p += 8;
+  auto member_stride = [&](const ffi::AnyBuffer& buffer, size_t rank) {
+    auto dims = buffer.dimensions();
+    if (dims.size() == rank) return int64_t{0};
+    loop.members = dims[0];
+    int64_t bytes = ffi::ByteWidth(buffer.element_type());
+    for (size_t k = 1; k < dims.size(); ++k) bytes *= dims[k];
+    return bytes;
+  };
+  for (int64_t k = 0; k < sources; ++k, p += 6) {
+    auto buffer = operands.get<ffi::AnyBuffer>(k).value();
+    auto dims = buffer.dimensions();
+    const Source s{static_cast<const char*>(buffer.untyped_data()),
+                   static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())), dims.back(), member_stride(buffer, 2),
+                   p[0], p[1], p[2], p[3], p[4], p[5]};
+    loop.sources.push_back(s);
+    loop.strides.push_back(s.stride);
+    const int64_t row = s.row - loop.margin, column = s.is_column ? 0 : s.column - loop.margin;
+    for (int64_t limit : {-row, dims[dims.size() - 2] - row, -column, dims.back() - column}) loop.limits.push_back(limit);
+  }
+  for (int64_t k = sources; k < sources + scalars; ++k) {
+    auto buffer = operands.get<ffi::AnyBuffer>(k).value();
+    loop.scalars.emplace_back(static_cast<const char*>(buffer.untyped_data()), member_stride(buffer, 0));
+  }
+  for (size_t k = 0; k < results.size(); ++k, p += 2) {
+    auto buffer = *results.get<ffi::AnyBuffer>(k).value();
+    Result r{static_cast<char*>(buffer.untyped_data()), static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())),
+             buffer.dimensions().back(), member_stride(buffer, 2), 0, 0, 0, p[1]};
+    if (r.when != kAtOnce) {
+      const auto& s = loop.sources[p[0]];
+      r.behind = std::max<int64_t>(0, -s.ahead), r.below = std::max<int64_t>(0, -s.below), r.above = std::max<int64_t>(0, s.above);
+    }
+    loop.results.push_back(r);
+    if (p[0] < 0)
+      for (int64_t m = 0; m < loop.members; ++m) ClearGhosts(loop, r, m);
+  }
+}
+
+// plan: rows, columns, ghosts, margin, early rounds, sharers of the threads, sources, scalars; six numbers a source (row,
+// column, is_column, first row read in a round, first and last in all), two a result (the operand it overwrites or -1,
+// and when its rows may be put in their place).
 ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
                      ffi::Span<const int64_t> plan) {
   Loop loop;
@@ -165,41 +259,11 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
     if (found == Registry().end())
       return ffi::Error(ffi::ErrorCode::kFailedPrecondition,
                         "swmodel: the fused loop of this program is not loaded; compile the program in this process.");
-    loop.row = found->second;
+    loop.kernel = found->second;
   }
-  const int64_t* p = plan.begin();
-  loop.rows = p[0], loop.columns = p[1], loop.ghosts = p[2], loop.margin = p[3], loop.members = 1;
-  const int64_t sharers = p[4], sources = p[5], scalars = p[6];
-  p += 7;
-  auto member_stride = [&](const ffi::AnyBuffer& buffer, size_t rank) {
-    auto dims = buffer.dimensions();
-    if (dims.size() == rank) return int64_t{0};
-    loop.members = dims[0];
-    int64_t bytes = ffi::ByteWidth(buffer.element_type());
-    for (size_t k = 1; k < dims.size(); ++k) bytes *= dims[k];
-    return bytes;
-  };
-  for (int64_t k = 0; k < sources; ++k, p += 5) {
-    auto buffer = operands.get<ffi::AnyBuffer>(k).value();
-    loop.sources.push_back({static_cast<const char*>(buffer.untyped_data()),
-                            static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())), buffer.dimensions().back(),
-                            member_stride(buffer, 2), p[0], p[1], p[2], p[3], p[4]});
-  }
-  for (int64_t k = sources; k < sources + scalars; ++k) {
-    auto buffer = operands.get<ffi::AnyBuffer>(k).value();
-    loop.scalars.emplace_back(static_cast<const char*>(buffer.untyped_data()), member_stride(buffer, 0));
-  }
-  for (size_t k = 0; k < results.size(); ++k, p += 2) {
-    auto buffer = *results.get<ffi::AnyBuffer>(k).value();
-    Result r{static_cast<char*>(buffer.untyped_data()), static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())),
-             buffer.dimensions().back(), member_stride(buffer, 2), 0, 0, p[1] != 0};
-    if (r.waits) r.below = std::max<int64_t>(0, -loop.sources[p[0]].lowest), r.above = std::max<int64_t>(0, loop.sources[p[0]].highest);
-    loop.results.push_back(r);
-    if (p[0] < 0)
-      for (int64_t m = 0; m < loop.members; ++m) ClearGhosts(loop, r, m);
-  }
-
-  const int64_t first = -loop.margin, rows = loop.rows + 2 * loop.margin, threads = std::max<int64_t>(1, pool.num_threads() / sharers);
+  Describe(loop, operands, results, plan.begin());
+  const int64_t first = -loop.margin, rows = loop.rows + 2 * loop.margin;
+  const int64_t threads = std::max<int64_t>(1, pool.num_threads() / plan[5]);
   int64_t reach = 1;  // chunks thinner than the stencil would have to wait for others than their neighbours
   for (const auto& r : loop.results) reach = std::max(reach, r.below + r.above);
   const int64_t most = std::min(rows / reach, rows * loop.cells() / kCellsOfChunk);
@@ -217,9 +281,9 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
 
 }  // namespace
 
-extern "C" void swmodel_register(const char* kernel, void* row) {
+extern "C" void swmodel_register(const char* kernel, void* row, void* kept_bytes) {
   std::lock_guard<std::mutex> lock(registry_mutex);
-  Registry()[kernel] = reinterpret_cast<RowFunction>(row);
+  Registry()[kernel] = {reinterpret_cast<void (*)(const RowCall*)>(row), reinterpret_cast<int64_t (*)(int64_t)>(kept_bytes)};
 }
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_fused_loop, FusedLoop,

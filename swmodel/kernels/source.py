@@ -1,18 +1,24 @@
-"""A Program in C++: the function that computes one row of all outputs.
+"""A Graph in C++: the function that takes all passes of its Schedule along one row.
 
-    void row(const void* const* in, const int64_t* stride, const void* const* scalars, void* const* out, int64_t cells)
+    void row(const RowCall*)             computes row j of the results, and rows ahead of it of what is kept
+    int64_t kept_bytes(int64_t cells)    the room that kept rows need
 
-`in[k]` is the element that belongs to the row's first cell, of source k; rows are `stride[k]` elements apart. What does not
-vary along the row is computed before the loop. No output may lie where a neighbouring cell's source does; runtime.cpp sees
-to that. The compiler may put factors together that do not vary along the row, and contract products and sums: faster, at
-the price that a cell's last bits depend on its place in the row. They do not depend on the number of threads.
+`in[k]` is the element that belongs to the row's first cell, of source k; rows are `stride[k]` elements apart. Each pass is
+there twice: in the midst of things, and at edges, where cells beyond an array count as 0 and `inside` is looked at. What
+does not vary along the row is computed before the loop. Blocks of columns go through all passes, so that kept rows stay in
+the nearest cache. The compiler may put factors together that do not vary along the row, and contract products and sums:
+faster, at the price that a cell's last bits depend on its place in the row. They do not depend on the number of threads.
 """
 import functools
 import math
 
-from .program import Constant, Unsupported
+from .graph import At, Constant, Unsupported
+from .schedule import schedule
 
 __all__ = ["c_source", "TYPES"]
+
+BLOCK = 512  # columns
+VECTOR = 16  # numbers in the longest vector
 
 TYPES = {"float32": "float", "float64": "double", "uint8": "uint8_t", "bool": "int32_t", "int32": "int32_t", "int64": "int64_t"}
 BINARY = {
@@ -27,6 +33,16 @@ CALLS = {"sqrt": "sqrt", "exp": "exp", "log": "log", "tanh": "tanh", "sin": "sin
 PRELUDE = """#include <math.h>
 #include <stdint.h>
 #include <string.h>
+
+struct RowCall {  // as in runtime.cpp
+  const void* const* in;
+  const int64_t* stride;
+  const int64_t* limits;  // of each source: first and last row, first and last column, from the region's first cell
+  const void* const* scalars;
+  void* const* out;
+  int64_t cells, rows, j, since;
+  char* kept;
+};
 
 static inline float sw_cbrtf(float x) {
   float a = fabsf(x), y;
@@ -51,82 +67,220 @@ static inline double sw_cbrt(double x) {
 
 
 @functools.lru_cache(maxsize=256)
-def c_source(program, dtypes, aliases=()):
-    """The C++ text of a Program.
+def c_source(graph, dtypes):
+    """The C++ text of a Graph.
 
     Args:
-        program: a Program.
-        dtypes: element types, (of sources, of outputs).
-        aliases: for each output the number of the source that it overwrites, or None. One that is read at the output's
-            own cell alone is overwritten at once, through the pointer by which it is read; others are copied later.
+        graph: a Graph.
+        dtypes: element types, (of sources, of results).
     """
-    writer = _Writer(program)
-    lines = [writer.line(k) for k in range(len(program.operations))]
-    fixed = _constant_along_rows(program)
-    rows = sorted({op.parameters[:2] for op in program.operations if op.name == "load"})
-    pointers = [
-        f"const {TYPES[dtypes[0][k]]}* __restrict__ {_row(k, j)} = (const {TYPES[dtypes[0][k]]}*)in[{k}] + ({j}) * stride[{k}];"
-        for k, j in rows
-    ]
-    results = [
-        f"{TYPES[t]}* {f'out{n} = ({TYPES[t]}*){_row(source, 0)}' if at_once else f'__restrict__ out{n} = ({TYPES[t]}*)out[{n}]'};"
-        for n, (t, source) in enumerate(zip(dtypes[1], aliases or [None] * len(dtypes[1])))
-        for at_once in [source is not None and program.loads(source) == [(0, 0)]]
-    ]
-    stores = [f"out{n}[i] = {writer.names[line]};" for n, line in enumerate(program.outputs)]
-    before = [text for text, is_fixed in zip(lines, fixed) if text and is_fixed]
-    inside = [text for text, is_fixed in zip(lines, fixed) if text and not is_fixed]
-    signature = (
-        'extern "C" void row(const void* const* in, const int64_t* stride, const void* const* scalars, void* const* out, '
-        "int64_t cells)"
+    plan = schedule(graph)
+    room = _Room(graph, plan)
+    passes = "".join(
+        _pass_text(graph, dtypes, plan, room, k, edge) for k in range(len(plan.passes)) for edge in (True, False)
     )
-    body = "\n".join(f"  {text}" for text in (*pointers, *results, *before))
-    loop = "\n".join(f"    {text}" for text in (*inside, *stores))
-    return f"{PRELUDE}\n{signature} {{\n{body}\n#pragma GCC ivdep\n  for (int64_t i = 0; i < cells; ++i) {{\n{loop}\n  }}\n}}\n"
+    rounds = "\n".join(
+        f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}_edge>(c, b ? b + {p.right} : {-p.left}, end + {p.right}, "
+        f"{'false' if k == len(plan.passes) - 1 else 'end == c.cells'}, columns{k});"
+        for k, p in enumerate(plan.passes)
+    )
+    columns = "\n".join(f"  const Columns columns{k} = safe{k}(c);" for k in range(len(plan.passes)))
+    return (
+        f"{PRELUDE}\nconstexpr int64_t kVector = {VECTOR}, kLeft = {room.left}, kRight = {room.right}, kBias = {room.bias};\n{RUN}{passes}"
+        f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * {room.bytes}; }}\n'
+        '\nextern "C" void row(const RowCall* call) {\n  const RowCall& c = *call;\n'
+        f"{columns}\n"
+        f"  for (int64_t b = 0, end; b < c.cells; b = end) {{\n    end = c.cells - b < {2 * BLOCK} ? c.cells : b + {BLOCK};\n"
+        f"{rounds}\n  }}\n}}\n"
+    )
 
 
-def _row(source, row):
-    return f"in{source}_{'m' if row < 0 else ''}{abs(row)}"
+RUN = """
+static inline int64_t Width(int64_t cells) { return (cells + kLeft + kRight + 15) / 16 * 16; }
+
+struct Columns {
+  int64_t low, high;
+  bool row;  // whether all rows are there
+};
+
+// Columns that follow the last ones may be computed too, so that all vectors are whole: nobody reads them.
+template <void (*kPass)(const RowCall&, int64_t, int64_t), void (*kEdge)(const RowCall&, int64_t, int64_t)>
+static inline void run(const RowCall& c, int64_t from, int64_t to, bool whole_vectors, Columns safe) {
+  const int64_t low = safe.row && safe.low < safe.high ? (safe.low < from ? from : safe.low < to ? safe.low : to) : to;
+  int64_t high = safe.high < to ? (safe.high < low ? low : safe.high) : to;
+  if (from < low) kEdge(c, from, low);
+  if (low < high && high == to && whole_vectors) {
+    const int64_t whole = low + (high - low + kVector - 1) / kVector * kVector;
+    if (whole <= safe.high) high = to = whole;
+  }
+  if (low < high) kPass(c, low, high);
+  if (high < to) kEdge(c, high, to);
+}
+"""
 
 
-def _constant_along_rows(program):
-    fixed = []
-    for op in program.operations:
-        if op.name == "load":
-            fixed.append(program.columns[op.parameters[0]])
-        else:
-            fixed.append(all(isinstance(a, Constant) or fixed[a] for a in op.arguments))
-    return fixed
+class _Room:
+    """Where kept rows lie: `left` and `right` elements beside the cells, and the place of each node's rows."""
+
+    def __init__(self, graph, plan):
+        self.left = -(-max((p.left for p in plan.passes), default=0) // VECTOR) * VECTOR
+        self.right = 2 * max((p.right for p in plan.passes), default=0) + VECTOR
+        self.first, self.bytes = {}, 0
+        for n, kept in plan.kept.items():
+            self.first[n] = self.bytes
+            self.bytes += kept.rows * _size(graph.nodes[n].dtype)
+        # so that rows counted from the first one of a chunk are never negative
+        leads = [abs(kept.lead) + kept.rows for kept in plan.kept.values()]
+        self.bias = plan.early + max(leads, default=0)
+
+
+def _size(dtype):
+    return {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1}[dtype]
+
+
+def _pass_text(graph, dtypes, plan, room, number, edge):
+    """One pass in C++: with checks at every load, or the loop for where none is needed and the columns where that is."""
+    writer = _Writer(graph, plan, number, edge)
+    stored = []
+    for n in plan.passes[number].nodes:
+        value = writer.value(At(n), plan.kept[n].lead, 0, anew=True)
+        stored.append(f"{writer.row_of(n, plan.kept[n].lead)}[i] = {value};")
+    if number == len(plan.passes) - 1:
+        stored += [f"out{k}[i] = {writer.value(o, 0, 0)};" for k, o in enumerate(graph.outputs)]
+    pointers = [
+        f"const {TYPES[dtypes[0][k]]}* {_name('in', k, j)} = (const {TYPES[dtypes[0][k]]}*)c.in[{k}] + ({j}) * c.stride[{k}];"
+        for k, j in writer.rows
+    ]
+    for n, j in sorted(writer.kept_rows):
+        kind, rows = _type(graph.nodes[n].dtype), plan.kept[n].rows
+        slot = f"(c.since + kBias + ({j})) % {rows} * {_size(graph.nodes[n].dtype)}"
+        pointers.append(f"{kind}* {_name('k', n, j)} = ({kind}*)(c.kept + Width(c.cells) * ({room.first[n]} + {slot})) + kLeft;")
+    if number == len(plan.passes) - 1:
+        pointers += [f"{TYPES[t]}* out{k} = ({TYPES[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
+    checks = _checks(writer)
+    head = f"__attribute__((noinline, cold)) static void pass{number}_edge" if edge else f"static inline void pass{number}"
+    before = "\n".join(f"  {text}" for text in (*(checks if edge else ()), *pointers, *writer.before))
+    loop = "\n".join(f"    {text}" for text in (*writer.inside, *stored))
+    ivdep = "" if edge else "#pragma GCC ivdep\n"
+    text = (
+        f"\n{head}(const RowCall& c, int64_t from, int64_t to) {{\n{before}\n{ivdep}"
+        f"  for (int64_t i = from; i < to; ++i) {{\n{loop}\n  }}\n}}\n"
+    )
+    return text if edge else text + _safe_text(writer, number)
+
+
+def _checks(writer):
+    """Whether the rows are there that loads and boxes ask for."""
+    for k, j in writer.rows:
+        yield (
+            f"const bool {_name('has', k, j)} = c.j + ({j}) >= c.limits[{4 * k}] && c.j + ({j}) < c.limits[{4 * k + 1}];"
+        )
+
+
+def _safe_text(writer, number):
+    """The function that gives the columns of a row where no check is needed.
+
+    A load beyond the end of a row is one from the row beside it: it does no harm where nobody uses what is made of it,
+    and that is so outside boxes unless they say otherwise. Only the array's own ends matter.
+    """
+    lines = ["  Columns safe = {INT64_MIN, INT64_MAX, true};", "  int64_t low, high;"]
+    reads = {}
+    for k, j, i in writer.loads:
+        reads.setdefault((k, j), []).append(i)
+    for (k, j), offsets in sorted(reads.items()):
+        lines.append(f"  safe.row &= c.j + ({j}) >= c.limits[{4 * k}] && c.j + ({j}) < c.limits[{4 * k + 1}];")
+        if offsets != [None]:
+            row, last = f"(c.limits[{4 * k}] - c.j - ({j}))", f"(c.limits[{4 * k + 1}] - 1 - c.j - ({j}))"
+            lines.append(f"  low = c.limits[{4 * k + 2}] + {row} * c.stride[{k}] - ({min(offsets)});")
+            lines.append(f"  high = c.limits[{4 * k + 3}] + {last} * c.stride[{k}] - ({max(offsets)});")
+            lines.append("  if (safe.low < low) safe.low = low;\n  if (safe.high > high) safe.high = high;")
+    for (west, east, south, north), j, i in sorted(writer.boxes):
+        lines.append(f"  safe.row &= c.j + ({j}) >= {south} && c.j + ({j}) < c.rows - ({north});")
+        lines.append(f"  low = {west - i}, high = c.cells - ({east + i});")
+        lines.append("  if (safe.low < low) safe.low = low;\n  if (safe.high > high) safe.high = high;")
+    body = "\n".join(lines)
+    return f"\nstatic inline Columns safe{number}(const RowCall& c) {{\n{body}\n  return safe;\n}}\n"
+
+
+def _name(kind, number, row):
+    return f"{kind}{number}_{'m' if row < 0 else ''}{abs(row)}"
 
 
 class _Writer:
-    """Writes lines one after the other; conditions are no variables, but written where they are used."""
+    """Writes the lines of a pass, each value once; conditions are no variables, but written where they are used.
 
-    def __init__(self, program):
-        self.program, self.names = program, []
+    Attributes:
+        before, inside: lines before the loop along the row, and in it.
+        loads: (source, row, column) that are loaded, the column None of what does not vary along x; boxes: (box, row, column) that are asked for.
+        kept_rows: (node, row) of what is kept that are read or written.
+    """
 
-    def line(self, number):
-        """The text of a line of the Program, empty for a condition."""
-        op = self.program.operations[number]
-        value = self._value(op, [self._argument(a) for a in op.arguments])
-        if op.dtype == "bool":
-            self.names.append(f"({value})")
-            return ""
-        self.names.append(f"t{number}")
-        return f"const {_type(op.dtype)} t{number} = {value};"
+    def __init__(self, graph, plan, number, edge):
+        self.graph, self.plan, self.number, self.edge = graph, plan, number, edge
+        self.before, self.inside, self._values = [], [], {}
+        self.loads, self.boxes, self.kept_rows = set(), set(), set()
 
-    def _argument(self, argument):
-        return _literal(argument) if isinstance(argument, Constant) else self.names[argument]
+    @property
+    def rows(self):
+        """(source, row) that are loaded."""
+        return sorted({(k, j) for k, j, _ in self.loads})
+
+    def row_of(self, node, row):
+        self.kept_rows.add((node, row))
+        return _name("k", node, row)
+
+    def value(self, ref, row, column, anew=False):
+        """The text of `ref` seen from (row, column); of what is kept, computed `anew` or read."""
+        if isinstance(ref, Constant):
+            return _literal(ref)
+        node = self.graph.nodes[ref.node]
+        row, column = (row + ref.row) * (node.axes >= 1), (column + ref.column) * (node.axes == 2)
+        key = ref.node, row, column
+        if key not in self._values:
+            kept = ref.node in self.plan.kept and not anew
+            text = f"{self.row_of(ref.node, row)}[i + ({column})]" if kept else self._computed(node, row, column)
+            if node.dtype == "bool":
+                self._values[key] = f"({text})"
+            else:
+                name = f"t{len(self._values)}"
+                line = f"const {_type(node.dtype)} {name} = {text};"
+                (self.inside if node.axes == 2 else self.before).append(line)
+                self._values[key] = name
+        return self._values[key]
+
+    def _computed(self, node, row, column):
+        if node.name == "load":
+            return self._load(node.parameters[0], row, column, node.axes)
+        if node.name == "scalar":
+            return f"*(const {_type(node.dtype)}*)c.scalars[{node.parameters[0]}]"
+        arguments = [self.value(a, row, column) for a in node.arguments]
+        if node.name == "inside":
+            self.boxes.add((node.parameters, row, column))
+            return self._boxed(arguments[0], node.parameters, row, column) if self.edge else arguments[0]
+        return self._operation(node, arguments)
+
+    def _load(self, source, row, column, axes):
+        self.loads.add((source, row, column if axes == 2 else None))
+        place = f"{_name('in', source, row)}[{f'i + ({column})' if axes == 2 else 0}]"
+        there = [_name("has", source, row)]
+        if axes == 2:
+            at = f"i + ({column})"
+            there += [f"{at} >= c.limits[{4 * source + 2}]", f"{at} < c.limits[{4 * source + 3}]"]
+        return f"{' && '.join(there)} ? {place} : 0" if self.edge else place
+
+    @staticmethod
+    def _boxed(value, box, row, column):
+        west, east, south, north = box
+        inside = (
+            f"c.j + ({row}) >= {south} && c.j + ({row}) < c.rows - ({north}) && "
+            f"i + ({column}) >= {west} && i + ({column}) < c.cells - ({east})"
+        )
+        return f"({inside}) ? {value} : 0"
 
     def _is_condition(self, argument):
-        return not isinstance(argument, Constant) and self.program.operations[argument].dtype == "bool"
+        return isinstance(argument, At) and self.graph.nodes[argument.node].dtype == "bool"
 
-    def _value(self, op, arguments):
-        if op.name == "load":
-            source, row, column = op.parameters
-            return f"{_row(source, row)}[{0 if self.program.columns[source] else f'i + ({column})'}]"
-        if op.name == "scalar":
-            return f"*(const {_type(op.dtype)}*)scalars[{op.parameters[0]}]"
+    def _operation(self, op, arguments):
         if op.name in BINARY:
             return f"{arguments[0]} {BINARY[op.name]} {arguments[1]}"
         if op.name in CALLS:
@@ -136,12 +290,17 @@ class _Writer:
             return f"{a} {'>' if op.name == 'max' else '<'} {b} ? {a} : {b}"
         if op.name == "select_n" and len(arguments) == 3:
             return f"{arguments[0]} ? {arguments[2]} : {arguments[1]}"
-        if op.name == "integer_pow" and op.parameters[0] in (2, 3, 4):
+        if op.name == "integer_pow" and op.parameters[0] in (1, 2, 3, 4):
             return " * ".join(arguments * op.parameters[0])
+        if op.name == "integer_pow" and op.parameters[0] in (-1, -2, -3):
+            return f"1 / ({' * '.join(arguments * -op.parameters[0])})"
         if op.name == "convert_element_type":
             kind, (value,) = _type(op.dtype), arguments
             return f"{value} ? ({kind})1 : ({kind})0" if self._is_condition(op.arguments[0]) else f"({kind}){value}"
-        simple = {"neg": "-{}", "constant": "{}", "square": "{0} * {0}", "not": "!{}", "rsqrt": "1 / sqrt({})"}
+        simple = {
+            "neg": "-{}", "constant": "{}", "square": "{0} * {0}", "not": "!{}", "rsqrt": "1 / sqrt({})",
+            "sign": "({0} > 0) - ({0} < 0)",
+        }  # fmt: skip
         if op.name in simple:
             return simple[op.name].format(*arguments)
         raise Unsupported(f"the operation {op.name!r}")

@@ -1,7 +1,8 @@
 """The fused loop as a JAX operation: padded arrays in, padded arrays out.
 
-`run` traces Expressions into a Program and binds the primitive. On a CPU it becomes a call of the compiled loop, on a GPU
-a Pallas kernel; under vmap one call runs all members. It has no derivative: differentiate the physics on arrays.
+`run` traces Expressions into a Graph and binds the primitive. On a CPU it becomes a call of the compiled loop, on a GPU
+a Pallas kernel; under vmap one call runs all members. Its tangent is a fused loop too, and the transpose of that another
+one (derivatives.py), so that JAX differentiates programs made of loops, in both modes.
 """
 import dataclasses
 import functools
@@ -10,12 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import ad, batching, mlir
+from jax.interpreters.partial_eval import JaxprTracer
 
 from ..fields import HaloError
+from .derivatives import tangent, transpose
+from .graph import trace_graph
 from .library import TARGET, loop_name
 from .pallas import pallas_loop
-from .program import trace_program
+from .schedule import schedule
 from .source import c_source
 
 __all__ = ["Layout", "run"]
@@ -53,47 +57,51 @@ def run(expressions, shape, ghosts, over=(), interpret=False, sharers=1):
         Unsupported: for physics that fused loops do not have.
         HaloError: where a load reaches beyond what is valid.
     """
-    program, sources, scalars = trace_program(expressions)
-    arrays = [source.array for source in sources]
-    place = {id(a): k for k, a in enumerate(arrays)}
-    operands, aliases = [*arrays, *scalars], []
-    for array in over or [None] * len(expressions):
+    graph, sources, scalars = trace_graph(expressions)
+    margin = min(_margin(graph, sources), ghosts)
+    results = _bind(
+        graph,
+        [source.array for source in sources],
+        scalars,
+        over or [None] * len(expressions),
+        origins=[source.origin for source in sources],
+        dtypes=[np.dtype(e.dtype).name for e in expressions],
+        layout=Layout(tuple(shape), ghosts),
+        margin=margin,
+        interpret=interpret,
+        sharers=sharers,
+    )
+    return results, margin
+
+
+def _bind(graph, arrays, scalars, over, origins, dtypes, **parameters):
+    """The primitive on what of `arrays` and `scalars` the Graph reads; result k may overwrite over[k], if not None."""
+    graph, kept, kept_scalars = graph.pruned
+    operands = [*(arrays[k] for k in kept), *(scalars[k] for k in kept_scalars)]
+    place, aliases = {id(a): k for k, a in enumerate(operands)}, []
+    for array in over:
         if array is not None and id(array) not in place:
             place[id(array)] = len(operands)
             operands.append(array)
         aliases.append(None if array is None else place[id(array)])
-    margin = _margin(program, sources)
-    types = _types(arrays, expressions)
-    c_source(program, types, _read(aliases, len(sources)))  # raises Unsupported now, while there is another way
-    results = fused_loop.bind(
+    types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(kept)])
+    c_source(graph, (types, tuple(dtypes)))  # raises Unsupported now, while there is another way
+    return fused_loop.bind(
         *operands,
-        program=program,
-        origins=tuple(source.origin for source in sources),
+        graph=graph,
+        origins=tuple(origins[k] for k in kept),
         aliases=tuple(aliases),
-        dtypes=types[1],
-        layout=Layout(tuple(shape), ghosts),
-        margin=min(margin, ghosts),
-        interpret=interpret,
-        sharers=sharers,
+        dtypes=tuple(dtypes),
+        **parameters,
     )
-    return results, min(margin, ghosts)
 
 
-def _types(arrays, results):
-    return tuple(np.dtype(a.dtype).name for a in arrays), tuple(np.dtype(r.dtype).name for r in results)
-
-
-def _read(aliases, sources):
-    """For each result the source that it overwrites; None where that is no source."""
-    return tuple(operand if operand is not None and operand < sources else None for operand in aliases)
-
-
-def _margin(program, sources):
+def _margin(graph, sources):
     """How far around the tile every load is valid."""
     margin = 1 << 20
     for k, source in enumerate(sources):
         west, east, south, north = source.halo
-        for row, column in program.loads(k):
+        for row, column in graph.loads(k):
             margin = min(margin, south + row, north - row, west + column, east - column)
     if margin < 0:
         raise HaloError(f"a stencil reached {-margin} beyond the halo.")
@@ -119,6 +127,9 @@ def _run_now(*operands, **parameters):
     return _compiled(tuple(sorted(parameters.items())))(*operands)
 
 
+# -- members ----------------------------------------------------------------------------------------------------------
+
+
 def _batch(operands, axes, *, layout, aliases, **parameters):
     if layout.members is not None:
         raise NotImplementedError("a fused loop takes one axis of members; put nested vmaps into one.")
@@ -134,6 +145,84 @@ def _batch(operands, axes, *, layout, aliases, **parameters):
 batching.primitive_batchers[fused_loop] = _batch
 
 
+# -- derivatives ------------------------------------------------------------------------------------------------------
+
+
+def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
+    """Results and their tangents: by one loop, or by two where a reverse pass is made, which wants the tangents later."""
+    nonzero = [type(t) is not ad.Zero for t in tangents]
+    count = len(graph.columns)
+    sources = tuple(k for k in range(count) if nonzero[k])
+    scalars = tuple(k for k in range(graph.scalars) if nonzero[count + k])
+    alone, both, is_zero = tangent(graph, sources, scalars)
+    arrays = [*primals[:count], *(tangents[k] for k in sources)]
+    numbers = [*primals[count : count + graph.scalars], *(tangents[count + k] for k in scalars)]
+    over = [None if alias is None else primals[alias] for alias in aliases]
+    over_slopes = [tangents[a] if a is not None and nonzero[a] else None for a, zero in zip(aliases, is_zero) if not zero]
+    types = [t for t, zero in zip(dtypes, is_zero) if not zero]
+    parameters["origins"] = [*origins, *(origins[k] for k in sources)]
+    if all(is_zero) or any(isinstance(t, JaxprTracer) for t in tangents):
+        results = _bind(graph, arrays, numbers, over, dtypes=dtypes, **parameters)
+        slopes = _bind(alone, arrays, numbers, over_slopes, dtypes=types, **parameters) if types else []
+    else:
+        found = _bind(both, arrays, numbers, over + over_slopes, dtypes=[*dtypes, *types], **parameters)
+        results, slopes = found[: len(dtypes)], iter(found[len(dtypes) :])
+    slopes = iter(slopes)
+    return results, [ad.Zero.from_primal_value(x) if zero else next(slopes) for x, zero in zip(results, is_zero)]
+
+
+def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, margin, **parameters):
+    """Cotangents of linear operands from those of the results, cell by cell; sums where a number reaches many cells."""
+    linear = [ad.is_undefined_primal(operand) for operand in operands]
+    count = len(graph.columns)
+    sources = tuple(k for k in range(count) if linear[k])
+    scalars = tuple(k for k in range(graph.scalars) if linear[count + k])
+    arrived = tuple(k for k, ct in enumerate(cotangents) if type(ct) is not ad.Zero)
+    made = transpose(graph, sources, scalars, arrived)
+    margin, ghosts = margin + made.reach, max(layout.ghosts, margin + made.reach)
+    avals = [operands[k].aval for k in made.of_sources] + [operands[count + k].aval for k in made.of_scalars]
+    over = {aliases[k]: cotangents[k] for k in arrived if ghosts == layout.ghosts}
+    found = _bind(
+        made.graph,
+        [*(operands[k] for k in made.sources), *(cotangents[k] for k in arrived)],
+        [operands[count + k] for k in made.scalars],
+        [over.get(k) if _fills(operands[k].aval, layout) else None for k in made.of_sources] + [None] * len(made.of_scalars),
+        origins=[*(origins[k] for k in made.sources), *((layout.ghosts,) * 2 for _ in arrived)],
+        dtypes=[np.dtype(aval.dtype).name for aval in avals],
+        layout=dataclasses.replace(layout, ghosts=ghosts),
+        margin=margin,
+        **parameters,
+    )
+    places = [*made.of_sources, *(count + k for k in made.of_scalars)]
+    shares = {k: _share(x, aval, origins[k] if k < count else None, ghosts) for k, x, aval in zip(places, found, avals)}
+    return [shares.get(k, ad.Zero(operand.aval)) if linear[k] else None for k, operand in enumerate(operands)]
+
+
+def _fills(aval, layout):
+    """Whether an operand has the shape of results."""
+    return aval.shape == layout.padded
+
+
+def _share(found, aval, origin, ghosts):
+    """The cotangent of one operand, made of what each cell gave to it."""
+    if origin is None:  # a number
+        found = jnp.sum(found, axis=(-2, -1))
+    elif aval.shape[-2:] != found.shape[-2:] or origin != (ghosts, ghosts):
+        if aval.shape[-1] == 1:
+            found, origin = jnp.sum(found, axis=-1, keepdims=True), (origin[0], ghosts)
+        shifts = [(at - ghosts, n - have - (at - ghosts)) for at, n, have in zip(origin, aval.shape[-2:], found.shape[-2:])]
+        widths = [(0, 0, 0)] * (found.ndim - 2) + [(low, high, 0) for low, high in shifts]
+        found = jax.lax.pad(found, jnp.zeros((), found.dtype), widths)
+    return jnp.sum(found, axis=0) if found.ndim > aval.ndim else found
+
+
+ad.primitive_jvps[fused_loop] = _jvp
+ad.primitive_transposes[fused_loop] = _transposed
+
+
+# -- what it becomes --------------------------------------------------------------------------------------------------
+
+
 def _on_cpu(*operands, interpret, sharers, **parameters):
     if interpret:
         return pallas_loop(*operands, interpret=True, **parameters)
@@ -144,27 +233,32 @@ def _on_gpu(*operands, interpret, sharers, **parameters):
     return pallas_loop(*operands, interpret=interpret, **parameters)
 
 
-def _compiled_loop(*operands, program, origins, aliases, dtypes, layout, margin, sharers):
-    text = c_source(program, (_types(operands[: len(origins)], ())[0], dtypes), _read(aliases, len(origins)))
+def _compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sharers):
+    types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(origins)])
     call = jax.ffi.ffi_call(
         TARGET,
         [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes],
         input_output_aliases={operand: k for k, operand in enumerate(aliases) if operand is not None},
     )
-    plan = _plan(program, origins, aliases, layout, margin, sharers)
-    return call(*operands, kernel=loop_name(text), plan=np.asarray(plan, np.int64))
+    plan = _plan(graph, origins, aliases, layout, margin, sharers)
+    return call(*operands, kernel=loop_name(c_source(graph, (types, dtypes))), plan=np.asarray(plan, np.int64))
 
 
-def _plan(program, origins, aliases, layout, margin, sharers):
+AT_ONCE, UNLESS_SHARED, LATER = range(3)  # as in runtime.cpp
+
+
+def _plan(graph, origins, aliases, layout, margin, sharers):
     """The numbers that runtime.cpp needs, in its order."""
-    plan = [*layout.shape, layout.ghosts, margin, sharers, len(origins), program.scalars]
+    rounds = schedule(graph)
+    plan = [*layout.shape, layout.ghosts, margin, rounds.early, sharers, len(origins), graph.scalars]
     for k, origin in enumerate(origins):
-        rows = [row for row, _ in program.loads(k)]
-        plan += [*origin, program.columns[k], min(rows), max(rows)]
-    for operand, source in zip(aliases, _read(aliases, len(origins))):
-        read = () if source is None else program.loads(source)
-        neighbours = any(offset != (0, 0) for offset in read)
-        plan += [-1 if operand is None else operand, neighbours]
+        plan += [*origin, graph.columns[k], rounds.rows_ahead(k)[0], *rounds.rows_in_all(k)]
+    for operand in aliases:
+        when = AT_ONCE
+        if operand is not None and operand < len(origins):
+            shared = UNLESS_SHARED if rounds.rows_in_all(operand) != (0, 0) else AT_ONCE
+            when = LATER if rounds.must_wait(operand) else shared
+        plan += [-1 if operand is None else operand, when]
     return plan
 
 

@@ -1,0 +1,288 @@
+"""Derivatives of Graphs, as Graphs: the tangent, and the transpose of what is linear, in gather form.
+
+The tangent of a node is made of its arguments' tangents by JAX's own rule for its operation. The transpose goes through
+the nodes backwards: where a node reads another one three cells to the east, the cotangent goes there from three cells to
+the west. So the cotangent of an array is a stencil on cotangents of results, which are 0 outside the region that the loop
+had computed; every product with such a one is kept `inside` the cells at which its node had been needed, and reads no more
+neighbours than the loop itself.
+"""
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .graph import At, Builder, Constant, Unsupported
+
+__all__ = ["OPERATIONS", "tangent", "Transpose", "transpose"]
+
+OPERATIONS = {
+    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "neg": lax.neg, "max": lax.max, "min": lax.min,
+    "gt": lax.gt, "lt": lax.lt, "ge": lax.ge, "le": lax.le, "eq": lax.eq, "ne": lax.ne, "and": lax.bitwise_and,
+    "or": lax.bitwise_or, "xor": lax.bitwise_xor, "not": lax.bitwise_not, "select_n": lax.select_n, "sqrt": lax.sqrt,
+    "rsqrt": lax.rsqrt, "exp": lax.exp, "log": lax.log, "tanh": lax.tanh, "sin": lax.sin, "cos": lax.cos,
+    "floor": lax.floor, "cbrt": lax.cbrt, "abs": lax.abs, "sign": lax.sign, "pow": lax.pow, "square": lax.square,
+}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def tangent(graph, sources, scalars):
+    """(the Graph of the tangents of a Graph's results, that of the results and these, which results have none).
+
+    Args:
+        graph: a Graph.
+        sources, scalars: the numbers of those that have a tangent. Tangents are numbered after all sources, and after all
+            scalars, in this order.
+    """
+    builder = Builder()
+    primal, found = [], {}
+    for number, node in enumerate(graph.nodes):
+        arguments = [_moved(builder, a, primal) for a in node.arguments]
+        primal.append(_copied(builder, node, arguments, graph))
+        slope = _slope(builder, node, arguments, found, sources, scalars, graph)
+        if slope is not None:
+            found[number] = slope
+    results = [builder.shifted(primal[o.node], o.row, o.column) for o in graph.outputs]
+    slopes = [builder.shifted(found[o.node], o.row, o.column) if o.node in found else None for o in graph.outputs]
+    columns = (*graph.columns, *(graph.columns[k] for k in sources))
+    numbers = graph.scalars + len(scalars)
+    known = [slope for slope in slopes if slope is not None]
+    return (
+        builder.graph(known, columns, numbers),
+        builder.graph([*results, *known], columns, numbers),
+        tuple(slope is None for slope in slopes),
+    )
+
+
+def _moved(builder, argument, refs):
+    """An argument of an old node in terms of the new ones."""
+    return argument if isinstance(argument, Constant) else builder.shifted(refs[argument.node], argument.row, argument.column)
+
+
+def _copied(builder, node, arguments, graph):
+    if node.name == "load":
+        return builder.load(node.parameters[0], 0, 0, node.dtype, graph.columns[node.parameters[0]])
+    if node.name == "scalar":
+        return builder.scalar(node.parameters[0], node.dtype)
+    if node.name == "inside":
+        return builder.inside(arguments[0], node.parameters)
+    return builder.add(node.name, arguments, node.dtype, node.parameters)
+
+
+def _slope(builder, node, arguments, found, sources, scalars, graph):
+    """The tangent of a node in the new Graph, or None."""
+    if not node.dtype.startswith("float"):
+        return None
+    (first,) = node.parameters[:1] or (None,)
+    if node.name == "load":
+        at = sources.index(first) if first in sources else None
+        return None if at is None else builder.load(len(graph.columns) + at, 0, 0, node.dtype, graph.columns[first])
+    if node.name == "scalar":
+        return builder.scalar(graph.scalars + scalars.index(first), node.dtype) if first in scalars else None
+    slopes = [_moved(builder, a, found) if isinstance(a, At) and a.node in found else None for a in node.arguments]
+    if not any(slope is not None for slope in slopes):
+        return None
+    if node.name == "inside":
+        return builder.inside(slopes[0], node.parameters)
+    active = tuple(slope is not None for slope in slopes)
+    dtypes = tuple(a.dtype if isinstance(a, Constant) else builder.nodes[a.node].dtype for a in arguments)
+    rule = _rule(node.name, node.dtype, node.parameters, dtypes, active)
+    given = dict(zip(rule.invars, [*arguments, *(slope for slope in slopes if slope is not None)]))
+    return builder.inline(rule, given)[0]
+
+
+@functools.lru_cache(maxsize=None)
+def _rule(name, dtype, parameters, dtypes, active):
+    """The jaxpr of a node's tangent from its arguments and the tangents of those that are active."""
+
+    def of(values):
+        if name == "integer_pow":
+            return lax.integer_pow(values[0], parameters[0])
+        if name in ("convert_element_type", "constant"):
+            return values[0].astype(dtype)
+        if name not in OPERATIONS:
+            raise Unsupported(f"the derivative of {name!r}")
+        return OPERATIONS[name](*values)
+
+    def slope(*all_):
+        values, tangents = all_[: len(dtypes)], all_[len(dtypes) :]
+
+        def of_active(*some):
+            some = iter(some)
+            return of([next(some) if on else x for x, on in zip(values, active)])
+
+        return jax.jvp(of_active, tuple(x for x, on in zip(values, active) if on), tangents)[1]
+
+    like = [jax.ShapeDtypeStruct((), np.dtype(t)) for t in dtypes]
+    tangents = [x for x, on in zip(like, active) if on]
+    return jax.make_jaxpr(slope)(*like, *tangents).jaxpr
+
+
+@dataclasses.dataclass(frozen=True)
+class Transpose:
+    """A Graph that gives cotangents, and how it is called.
+
+    Attributes:
+        graph: its sources are `sources` of the old one, then cotangents of the results in `results`; its results are the
+            cotangents of the linear sources in `of_sources`, then, cell by cell, those of the linear scalars in `of_scalars`.
+        reach: how many cells further than the old loop it computes.
+    """
+
+    graph: object
+    sources: tuple
+    scalars: tuple
+    results: tuple
+    of_sources: tuple
+    of_scalars: tuple
+    reach: int
+
+
+@functools.lru_cache(maxsize=64)
+def transpose(graph, sources, scalars, results):
+    """The Transpose of a Graph that is linear in `sources` and `scalars`, for cotangents of `results`; all are numbers."""
+    linear = _linear(graph, sources, scalars)
+    boxes = _boxes(graph, results)
+    ends = [n for n in linear if n in boxes and graph.nodes[n].name in ("load", "scalar")]
+    reach = max((max(-b[0], b[1], -b[2], b[3]) for b in map(boxes.get, ends)), default=0)
+    kept = [k for k in graph.reads() if k not in sources]
+    kept_scalars = [k for k in graph.reads("scalar") if k not in scalars]
+    builder = Builder()
+    primal = _primal(builder, graph, linear, kept, kept_scalars, reach)
+    inset = (reach,) * 4
+    seen = {n: [] for n in linear}
+    for k, number in enumerate(results):
+        out = graph.outputs[number]
+        if out.node in linear:
+            arrived = builder.load(len(kept) + k, 0, 0, graph.nodes[out.node].dtype, False)
+            seen[out.node].append(builder.shifted(builder.inside(arrived, inset), -out.row, -out.column))
+    total = {}
+    for n in sorted(linear, reverse=True):
+        if seen[n]:
+            total[n] = _sum(builder, seen[n], graph.nodes[n].dtype)
+            west, east, south, north = boxes[n]
+            box = west + reach, reach - east, south + reach, reach - north
+            for ref, term in _Pull(builder, graph, linear, primal, reach).through(graph.nodes[n], total[n], box):
+                seen[ref.node].append(builder.shifted(term, -ref.row, -ref.column))
+
+    def found(kind, wanted):
+        nodes = {graph.nodes[n].parameters[0]: total[n] for n in ends if graph.nodes[n].name == kind and n in total}
+        return [k for k in wanted if k in nodes], [nodes[k] for k in wanted if k in nodes]
+
+    of_sources, outputs = found("load", sources)
+    of_scalars, more = found("scalar", scalars)
+    columns = [*(graph.columns[k] for k in kept), *(False for _ in results)]
+    made = builder.graph([*outputs, *more], columns, len(kept_scalars))
+    return Transpose(made, tuple(kept), tuple(kept_scalars), tuple(results), tuple(of_sources), tuple(of_scalars), reach)
+
+
+def _sum(builder, terms, dtype):
+    return functools.reduce(lambda a, b: builder.add("add", [a, b], dtype), terms)
+
+
+def _linear(graph, sources, scalars):
+    """The nodes that depend on what is linear."""
+    found = set()
+    for number, node in enumerate(graph.nodes):
+        ends = {"load": sources, "scalar": scalars}.get(node.name)
+        if node.parameters[0] in ends if ends is not None else any(a.node in found for a in graph.arguments(number)):
+            found.add(number)
+    return found
+
+
+def _boxes(graph, results):
+    """{node: (west, east, south, north), the least and largest offsets along x and y at which it is needed}."""
+    boxes = {}
+
+    def grow(ref, box):
+        west, east, south, north = box
+        new = west + ref.column, east + ref.column, south + ref.row, north + ref.row
+        old = boxes.get(ref.node, new)
+        boxes[ref.node] = tuple(f(a, b) for f, a, b in zip((min, max, min, max), old, new))
+
+    for k in results:
+        grow(graph.outputs[k], (0, 0, 0, 0))
+    for number in range(len(graph.nodes) - 1, -1, -1):
+        for ref in graph.arguments(number) if number in boxes else ():
+            grow(ref, boxes[number])
+    return boxes
+
+
+def _primal(builder, graph, linear, kept, kept_scalars, reach):
+    """{node: its At in the new Graph} of what is not linear."""
+    refs = {}
+    for number, node in enumerate(graph.nodes):
+        if number in linear:
+            continue
+        if node.name == "load":
+            if node.parameters[0] in kept:
+                source = node.parameters[0]
+                refs[number] = builder.load(kept.index(source), 0, 0, node.dtype, graph.columns[source])
+        elif node.name == "scalar":
+            if node.parameters[0] in kept_scalars:
+                refs[number] = builder.scalar(kept_scalars.index(node.parameters[0]), node.dtype)
+        elif all(a.node in refs for a in graph.arguments(number)):
+            arguments = [_moved(builder, a, refs) for a in node.arguments]
+            if node.name == "inside":
+                refs[number] = builder.inside(arguments[0], tuple(n + reach for n in node.parameters))
+            else:
+                refs[number] = builder.add(node.name, arguments, node.dtype, node.parameters)
+    return refs
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pull:
+    """Takes cotangents from nodes to their linear arguments."""
+
+    builder: Builder
+    graph: object
+    linear: set
+    primal: dict
+    reach: int
+
+    def through(self, node, cotangent, box):
+        """[(argument that is linear, its share of the cotangent, seen from the node's cell)].
+
+        What is multiplied by numbers of neighbouring cells has a meaning only in `box`, where the node was needed.
+        """
+        arguments, is_linear = node.arguments, [isinstance(a, At) and a.node in self.linear for a in node.arguments]
+        others = [None if linear else _moved(self.builder, a, self.primal) for a, linear in zip(arguments, is_linear)]
+        if node.name in ("load", "scalar"):
+            return []
+        if node.name in ("mul", "div") and sum(is_linear) == 1 and (node.name == "mul" or is_linear[0]):
+            k = is_linear.index(True)
+            return [(arguments[k], self._times(node, [cotangent, others[1 - k]], box))]
+        if node.name == "select_n" and len(arguments) == 3 and not is_linear[0]:
+            zero = Constant(0.0, node.dtype)
+            picks = [others[0], cotangent, zero], [others[0], zero, cotangent]
+            return [(a, self._times(node, pick, box)) for a, pick, on in zip(arguments[1:], picks, is_linear[1:]) if on]
+        shares = self._linear_shares(node, cotangent)
+        return [(a, share()) for a, share, on in zip(arguments, shares, is_linear) if on]
+
+    def _times(self, node, factors, box):
+        term = self.builder.add(node.name, factors, node.dtype)
+        varies = any(isinstance(f, At) and self.builder.nodes[f.node].axes for f in factors[1 if node.name != "select_n" else 0 :])
+        return self.builder.inside(term, box) if varies else term
+
+    def _linear_shares(self, node, cotangent):
+        def same():
+            return cotangent
+
+        def minus():
+            return self.builder.add("neg", [cotangent], node.dtype)
+
+        def converted():
+            argument = self.graph.nodes[node.arguments[0].node]
+            return self.builder.add("convert_element_type", [cotangent], argument.dtype)
+
+        def boxed():
+            return self.builder.inside(cotangent, tuple(n + self.reach for n in node.parameters))
+
+        shares = {
+            "add": (same, same), "sub": (same, minus), "neg": (minus,), "convert_element_type": (converted,),
+            "inside": (boxed,),
+        }  # fmt: skip
+        if node.name not in shares:
+            raise Unsupported(f"the transpose of {node.name!r}")
+        return shares[node.name]

@@ -1,0 +1,243 @@
+"""From Expressions to a Graph: scalar operations on neighbouring cells, each written once, wherever it is needed.
+
+Traced at one cell, physics is a long list of operations: the same potential vorticity is computed at four corners, each
+from its own loads. Those are one operation, seen from different cells. So a Graph has it once, as a node, and refers to it
+by `At(node, row, column)`: its value so many cells further on. What a node is does not depend on where it stands.
+
+A Graph is hashable and knows no arrays, so that one compiled loop serves every grid, tile and rank.
+"""
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from .expressions import Trace
+
+__all__ = ["At", "Builder", "Constant", "Graph", "Node", "Unsupported", "trace_graph"]
+
+
+class Unsupported(Exception):
+    """An operation that fused loops do not have; the caller goes back to arrays."""
+
+
+@dataclasses.dataclass(frozen=True)
+class At:
+    """The value of a node, `row` and `column` cells away."""
+
+    node: int
+    row: int = 0
+    column: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    value: Any
+    dtype: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """`name` of `arguments` (At or Constant), giving a `dtype`.
+
+    "load" has parameters (source,), "scalar" (its number); "inside" is its argument within a box and 0 outside, the box
+    given by how far its (west, east, south, north) sides lie within the region that the loop computes; the others have
+    those of the JAX primitive of that name that matter.
+
+    Attributes:
+        axes: 2 where the value varies from cell to cell, 1 from row to row alone, 0 not at all.
+    """
+
+    name: str
+    arguments: tuple
+    dtype: str
+    parameters: tuple = ()
+    axes: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    """What is computed at a cell.
+
+    Attributes:
+        nodes: arguments before what is made of them.
+        outputs: what is stored, an At each.
+        columns: for each source, whether it does not vary along x.
+        scalars: how many numbers come from outside.
+    """
+
+    nodes: tuple
+    outputs: tuple
+    columns: tuple
+    scalars: int
+
+    @functools.cached_property
+    def _hash(self):
+        return hash((self.nodes, self.outputs, self.columns, self.scalars))
+
+    def __hash__(self):
+        return self._hash
+
+    @functools.cached_property
+    def reached(self):
+        """{node: the (row, column) offsets from the cell at which it is needed}, users before arguments."""
+        found = {}
+        for ref in self.outputs:
+            found.setdefault(ref.node, set()).add((ref.row, ref.column))
+        for number in range(len(self.nodes) - 1, -1, -1):
+            for ref in self.arguments(number) if number in found else ():
+                along = self.nodes[ref.node].axes == 2
+                down = self.nodes[ref.node].axes >= 1
+                places = {((j + ref.row) * down, (i + ref.column) * along) for j, i in found[number]}
+                found.setdefault(ref.node, set()).update(places)
+        return dict(sorted(found.items(), reverse=True))
+
+    def arguments(self, number):
+        """The arguments of a node that are nodes."""
+        return [a for a in self.nodes[number].arguments if isinstance(a, At)]
+
+    def loads(self, source):
+        """The (row, column) offsets at which a source is read."""
+        nodes = (n for n in self.reached if self.nodes[n].name == "load" and self.nodes[n].parameters[0] == source)
+        return sorted(set().union(*(self.reached[n] for n in nodes)))
+
+    def reads(self, kind="load"):
+        """The numbers of the sources, or by "scalar" of the numbers from outside, that are read."""
+        return sorted({node.parameters[0] for node in self.nodes if node.name == kind})
+
+    @functools.cached_property
+    def pruned(self):
+        """(the same without sources and scalars that are not read, the numbers of those sources, and of those scalars)."""
+        kept = {kind: self.reads(kind) for kind in ("load", "scalar")}
+
+        def renumbered(node):
+            if node.name not in kept:
+                return node
+            return dataclasses.replace(node, parameters=(kept[node.name].index(node.parameters[0]),))
+
+        columns = tuple(self.columns[k] for k in kept["load"])
+        new = Graph(tuple(map(renumbered, self.nodes)), self.outputs, columns, len(kept["scalar"]))
+        return new, kept["load"], kept["scalar"]
+
+
+COMMUTE = ("add", "mul", "max", "min", "and", "or", "xor", "eq", "ne")
+
+
+class Builder:
+    """Nodes so far; what is the same but for where it stands is not written twice."""
+
+    def __init__(self):
+        self.nodes, self._known = [], {}
+
+    def add(self, name, arguments, dtype, parameters=()):
+        """The At of an operation on At and Constants, at the cell from which these are seen."""
+        arguments = list(arguments)
+        if name in COMMUTE:
+            arguments.sort(key=lambda a: (1, 0, 0, 0) if isinstance(a, Constant) else (0, a.node, a.row, a.column))
+        refs = [a for a in arguments if isinstance(a, At)]
+        axes = max((self.nodes[a.node].axes for a in refs), default=0)
+        row = next((a.row for a in refs if self.nodes[a.node].axes >= 1), 0)
+        column = next((a.column for a in refs if self.nodes[a.node].axes == 2), 0)
+        arguments = tuple(self.shifted(a, -row, -column) for a in arguments)
+        return At(self._number(Node(name, arguments, np.dtype(dtype).name, parameters, axes)), row, column)
+
+    def load(self, source, row, column, dtype, is_column):
+        node = Node("load", (), np.dtype(dtype).name, (source,), 1 if is_column else 2)
+        return At(self._number(node), row, 0 if is_column else column)
+
+    def scalar(self, number, dtype):
+        return At(self._number(Node("scalar", (), np.dtype(dtype).name, (number,), 0)))
+
+    def inside(self, ref, box):
+        """`ref` where the cell is in the box, else 0."""
+        west, east, south, north = box
+        box = west + ref.column, east - ref.column, south + ref.row, north - ref.row
+        node = Node("inside", (At(ref.node),), self.nodes[ref.node].dtype, box, 2)
+        return At(self._number(node), ref.row, ref.column)
+
+    def shifted(self, ref, row, column):
+        """The same, seen from a cell so far before."""
+        if isinstance(ref, Constant) or self.nodes[ref.node].axes == 0:
+            return ref
+        return At(ref.node, ref.row + row, ref.column + (column if self.nodes[ref.node].axes == 2 else 0))
+
+    def as_ref(self, reference):
+        return self.add("constant", (reference,), reference.dtype) if isinstance(reference, Constant) else reference
+
+    def graph(self, outputs, columns, scalars):
+        """The Graph of what `outputs` need."""
+        outputs = tuple(map(self.as_ref, outputs))
+        whole = Graph(tuple(self.nodes), outputs, tuple(columns), scalars)
+        kept = sorted(whole.reached)
+        new = {old: k for k, old in enumerate(kept)}
+
+        def renumbered(a):
+            return dataclasses.replace(a, node=new[a.node]) if isinstance(a, At) else a
+
+        nodes = tuple(
+            dataclasses.replace(self.nodes[n], arguments=tuple(map(renumbered, self.nodes[n].arguments))) for n in kept
+        )
+        return dataclasses.replace(whole, nodes=nodes, outputs=tuple(map(renumbered, whole.outputs)))
+
+    def _number(self, node):
+        if node not in self._known:
+            self._known[node] = len(self.nodes)
+            self.nodes.append(node)
+        return self._known[node]
+
+    def inline(self, jaxpr, environment):
+        """Add the operations of a jaxpr, those of calls inside it too; what its results are called here."""
+
+        def read(v):
+            return _constant(v.val, v.aval.dtype) if hasattr(v, "val") else environment[v]
+
+        for eqn in jaxpr.eqns:
+            environment.update(zip(eqn.outvars, self._equation(eqn, [read(v) for v in eqn.invars])))
+        return [read(v) for v in jaxpr.outvars]
+
+    def _equation(self, eqn, arguments):
+        name, (aval, *_) = eqn.primitive.name, [v.aval for v in eqn.outvars]
+        if any(v.aval.shape for v in eqn.outvars):
+            raise Unsupported(f"{name} with a result of shape {aval.shape}")
+        if name in INLINED:
+            inner = eqn.params.get("jaxpr") or eqn.params["call_jaxpr"]
+            inner, consts = (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, ())
+            given = dict(zip(inner.constvars, (_constant(c, np.result_type(c)) for c in consts)))
+            return self.inline(inner, {**given, **dict(zip(inner.invars, arguments))})
+        if name == "load":
+            p = eqn.params
+            return [self.load(p["source"], p["row"], p["column"], aval.dtype, p["is_column"])]
+        if name in SKIPPED:
+            return arguments
+        name = RENAMED.get(name, name)
+        parameters = tuple(eqn.params[key] for key in KEPT.get(name, ()))
+        return [self.add(name, arguments, aval.dtype, parameters)]
+
+
+KEPT = {"integer_pow": ("y",)}  # parameters of an operation that matter here
+INLINED = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "core_call")
+SKIPPED = ("stop_gradient", "copy", "optimization_barrier")
+RENAMED = {"add_any": "add"}
+
+
+def trace_graph(expressions):
+    """(the Graph that evaluates `expressions` at one cell, its Sources, the numbers that come from outside)."""
+    trace = Trace()
+    closed = jax.make_jaxpr(lambda: [trace.at(e, 0, 0) for e in expressions])()
+    builder = Builder()
+    numbers = {id(c): c for c in closed.consts}
+    for constant in numbers.values():
+        if np.ndim(constant) != 0:
+            raise Unsupported(f"an array of shape {np.shape(constant)} inside a pointwise function")
+    order = {key: k for k, key in enumerate(numbers)}
+    environment = {
+        v: builder.scalar(order[id(c)], v.aval.dtype) for v, c in zip(closed.jaxpr.constvars, closed.consts)
+    }
+    outputs = builder.inline(closed.jaxpr, environment)
+    columns = [source.is_column for source in trace.sources]
+    return builder.graph(outputs, columns, len(numbers)), trace.sources, list(numbers.values())
+
+
+def _constant(value, dtype):
+    return Constant(np.asarray(value).item(), np.dtype(dtype).name)

@@ -1,0 +1,186 @@
+"""How the rows of a Graph are computed: what is kept from row to row, and in which passes.
+
+A node that is needed at several cells and costs more than loading it is computed once and kept, in a few rolling rows
+which stay in the cache: that of thickness two, say, this row's and the next one's. For row j of the results, each kept
+node is computed at row j + lead, before whatever needs it there; nodes that do not need each other at other columns of
+that same row go through one pass along it. What is not kept is computed where it is needed.
+"""
+import dataclasses
+import functools
+
+__all__ = ["Kept", "Pass", "Schedule", "schedule"]
+
+COSTS = {
+    "load": 0, "inside": 0, "constant": 0, "convert_element_type": 0, "div": 4, "sqrt": 4, "rsqrt": 6, "cbrt": 25, "exp": 20,
+    "log": 20, "tanh": 20, "sin": 20, "cos": 20, "pow": 30,
+}  # fmt: skip
+
+
+STORE = 4  # what it costs to keep a value, in operations, beside a load for each use
+ROUNDS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """A node whose newest row is `lead` ahead of the results' row; `rows` of them are there at a time."""
+
+    lead: int
+    rows: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Pass:
+    """Nodes computed together along a row, `left` and `right` cells further than the results, from `early` rows before
+    the first row of results on; the last pass has the results too."""
+
+    nodes: tuple
+    left: int
+    right: int
+    early: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """Attributes:
+    kept: {node: Kept}.
+    passes: in order; of the last one come the results.
+    reads: for each source, {(pass, row, column)} at which it is read, rows from the results' row.
+    """
+
+    kept: dict
+    passes: tuple
+    reads: tuple
+
+    @property
+    def early(self):
+        """Rows before the first one of the results at which passes begin."""
+        return max(p.early for p in self.passes)
+
+    def rows_ahead(self, source):
+        """(first, last) row that is read, from the results' row, in one round of all passes."""
+        rows = [row for _, row, _ in self.reads[source]]
+        return (min(rows), max(rows)) if rows else (0, 0)
+
+    def rows_in_all(self, source):
+        """(first, last) row that is read for one row of results, early rounds included."""
+        rows = [(row - self.passes[p].early, row) for p, row, _ in self.reads[source]]
+        return (min(r[0] for r in rows), max(r[1] for r in rows)) if rows else (0, 0)
+
+    def must_wait(self, source):
+        """Whether a row of results that overwrites this source is needed once more after it was computed."""
+        last = len(self.passes) - 1
+        return any(
+            row < 0 or (row == 0 and column + (self.passes[p].right if p != last else 0) < 0)
+            for p, row, column in self.reads[source]
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def schedule(graph):
+    """The Schedule of a Graph."""
+    kept = _chosen(graph)
+    uses = {n: _uses(graph, kept, graph.arguments(n), kept[n].lead) for n in kept}
+    uses[None] = _uses(graph, kept, graph.outputs, 0)
+    levels = _levels(kept, uses)
+    groups = [sorted(n for n in kept if levels[n] == level) for level in range(levels[None] + 1)]
+    used = [set().union(*(uses[n] for n in group)) for group in groups]
+    used[-1] |= uses[None]
+    passes = []
+    for k in range(len(groups) - 1, -1, -1):
+        left = right = early = 0
+        for user, wanted in zip(passes, used[:k:-1]):
+            for n, row, column in wanted:
+                if n in groups[k]:
+                    left, right = max(left, user.left - column), max(right, user.right + column)
+                    early = max(early, user.early + kept[n].lead - row)
+        passes.append(Pass(tuple(groups[k]), left, right, early))
+    reads = [set() for _ in graph.columns]
+    for k, wanted in enumerate(used):
+        for n, row, column in wanted:
+            if graph.nodes[n].name == "load":
+                reads[graph.nodes[n].parameters[0]].add((k, row, column))
+    return Schedule(kept, tuple(passes[::-1]), tuple(map(frozenset, reads)))
+
+
+def _chosen(graph):
+    """{node: Kept} of the nodes that are worth it, arguments first; it depends on which others are, so: a few rounds."""
+    kept = None
+    for _ in range(ROUNDS):
+        kept, before = _kept_if(graph, _estimates(graph, kept)), kept
+        if kept == before:
+            break
+    return kept
+
+
+def _kept_if(graph, estimates):
+    """{node: Kept} if it costs so much to compute each node anew."""
+    needed, kept = {}, {}
+
+    def need(refs, places):
+        for ref in refs:
+            down, along = graph.nodes[ref.node].axes >= 1, graph.nodes[ref.node].axes == 2
+            found = {((j + ref.row) * down, (i + ref.column) * along) for j, i in places}
+            needed.setdefault(ref.node, set()).update(found)
+
+    need(graph.outputs, {(0, 0)})
+    for number in range(len(graph.nodes) - 1, -1, -1):
+        places = needed[number]
+        if _is_worth_keeping(graph.nodes[number], estimates[number], len(places)):
+            rows = [row for row, _ in places]
+            kept[number] = Kept(max(rows), max(rows) - min(rows) + 1)
+            places = {(max(rows), 0)}
+        need(graph.arguments(number), places)
+    return dict(sorted(kept.items()))
+
+
+def _is_worth_keeping(node, estimate, places):
+    if node.axes < 2 or node.dtype == "bool" or node.name in ("load", "inside") or places < 2:
+        return False
+    return (places - 1) * estimate > places + STORE
+
+
+def _estimates(graph, kept):
+    """What it costs to compute each node anew where its arguments in `kept` (None: those that look like it) are kept."""
+    offsets = {}
+    for number in range(len(graph.nodes)):
+        for ref in graph.arguments(number):
+            offsets.setdefault(ref.node, set()).add((ref.row, ref.column))
+    estimates = []
+
+    def is_kept(n):
+        return n in kept if kept is not None else _is_worth_keeping(graph.nodes[n], estimates[n], len(offsets[n]))
+
+    for number, node in enumerate(graph.nodes):
+        inner = {ref: estimates[ref.node] for ref in graph.arguments(number) if not is_kept(ref.node)}
+        estimates.append(COSTS.get(node.name, 1) * (node.axes == 2) + sum(inner.values()))
+    return estimates
+
+
+def _uses(graph, kept, refs, lead):
+    """{(node, row, column)} that is read, kept or loaded, to compute `refs` at row `lead`."""
+    found, seen, left = set(), set(), [(ref, lead, 0) for ref in refs]
+    while left:
+        ref, row, column = left.pop()
+        node = graph.nodes[ref.node]
+        at = ref.node, (row + ref.row) * (node.axes >= 1), (column + ref.column) * (node.axes == 2)
+        if at in seen:
+            continue
+        seen.add(at)
+        if ref.node in kept or node.name == "load":
+            found.add(at)
+        else:
+            left += [(a, *at[1:]) for a in graph.arguments(ref.node)]
+    return found
+
+
+def _levels(kept, uses):
+    """{node: the number of its pass}, None for the results: of one with what it needs in its own place alone."""
+    levels = {}
+    for number in [*kept, None]:
+        places = {}
+        for n, row, column in uses[number]:
+            if n in kept:
+                places.setdefault(n, set()).add((row, column))
+        levels[number] = max((levels[n] + (at != {(kept[n].lead, 0)}) for n, at in places.items()), default=0)
+    levels[None] = max(levels.values())
+    return levels
