@@ -1,7 +1,7 @@
 """Many steps inside one compiled program. Knows nothing of outputs or adjoints.
 
-`march` runs a carry on; `integrate` is the function of a state that studies differentiate. Values come from fused loops
-where the model has them; a derivative is that of the same steps on arrays, in both modes.
+`march` runs a carry on; `integrate` is the function of a state that studies differentiate, in both modes: through fused
+loops, which have derivatives on CPUs, or through the same steps on arrays.
 """
 import functools
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from .kernels import FusedEngine
 from .marching import ArrayMarch, one_step, unwatched
 
-__all__ = ["one_step", "integrate", "march", "march_of"]
+__all__ = ["one_step", "integrate", "march", "march_of", "differentiable_march_of"]
 
 
 def march_of(dynamics, stepper):
@@ -20,6 +20,15 @@ def march_of(dynamics, stepper):
     "interpreted" are the GPU's loops in Pallas's interpreter, to test them anywhere.
     """
     return (FusedEngine if _fuses(dynamics, stepper) else ArrayMarch)(dynamics, stepper)
+
+
+def differentiable_march_of(dynamics, stepper):
+    """The march whose `steps` JAX differentiates, in both modes: fused loops on CPUs, arrays elsewhere."""
+    return march_of(dynamics, stepper) if _loops_have_derivatives(dynamics) else ArrayMarch(dynamics, stepper)
+
+
+def _loops_have_derivatives(dynamics):
+    return dynamics.engine == "fused" and jax.default_backend() == "cpu"
 
 
 def _fuses(dynamics, stepper):
@@ -65,28 +74,22 @@ def integrate(dynamics, stepper, state, steps, history=None):
         (state, history) after the last step.
     """
     history = stepper.history(state) if history is None else history
-    if not _fuses(dynamics, stepper):
-        return _on_arrays(dynamics, stepper, state, history, steps)
+    run = functools.partial(_scanned, differentiable_march_of, steps=steps)
+    if _loops_have_derivatives(dynamics) or not _fuses(dynamics, stepper):
+        return run(dynamics, stepper, state, history)
 
-    @jax.custom_jvp
-    def values(dynamics, stepper, state, history):
-        way = FusedEngine(dynamics, stepper)
-        carry, _ = march(way, way.start(state, history), steps)
-        return way.state(carry), way.history(carry)
-
-    @values.defjvp
-    def derivative(primals, tangents):
-        return jax.jvp(functools.partial(_on_arrays, steps=steps), primals, tangents)
-
+    values = jax.custom_jvp(functools.partial(_scanned, march_of, steps=steps))
+    values.defjvp(lambda primals, tangents: jax.jvp(run, primals, tangents))
     return values(dynamics, stepper, state, history)
 
 
-def _on_arrays(dynamics, stepper, state, history, steps):
+def _scanned(way_of, dynamics, stepper, state, history, steps):
     """The same under lax.scan, which JAX can differentiate."""
-    way = ArrayMarch(dynamics, stepper)
+    way = way_of(dynamics, stepper)
     groups, rest = divmod(steps, way.period)
     starts = jnp.arange(groups, dtype=jnp.int32) * way.period
-    carry, _ = jax.lax.scan(lambda carry, first: way.steps(carry, first, way.period), (state, history), starts)
+    carry = way.start(state, history)
+    carry, _ = jax.lax.scan(lambda carry, first: way.steps(carry, first, way.period), carry, starts)
     for step in range(steps - rest, steps):
         carry, _ = way.steps(carry, jnp.int32(step), 1)
-    return carry
+    return way.state(carry), way.history(carry)

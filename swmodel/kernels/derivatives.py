@@ -24,6 +24,7 @@ OPERATIONS = {
     "or": lax.bitwise_or, "xor": lax.bitwise_xor, "not": lax.bitwise_not, "select_n": lax.select_n, "sqrt": lax.sqrt,
     "rsqrt": lax.rsqrt, "exp": lax.exp, "log": lax.log, "tanh": lax.tanh, "sin": lax.sin, "cos": lax.cos,
     "floor": lax.floor, "cbrt": lax.cbrt, "abs": lax.abs, "sign": lax.sign, "pow": lax.pow, "square": lax.square,
+    "one_minus_square": lambda x: (1 - x) * (1 + x),
 }  # fmt: skip
 
 

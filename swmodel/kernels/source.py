@@ -298,7 +298,8 @@ class _Writer:
             kind, (value,) = _type(op.dtype), arguments
             return f"{value} ? ({kind})1 : ({kind})0" if self._is_condition(op.arguments[0]) else f"({kind}){value}"
         simple = {
-            "neg": "-{}", "constant": "{}", "square": "{0} * {0}", "not": "!{}", "rsqrt": "1 / sqrt({})",
+            "neg": "-{}", "constant": "{}", "square": "{0} * {0}", "not": "!{}",
+            "one_minus_square": "(1 - {0}) * (1 + {0})", "rsqrt": "1 / sqrt({})",
             "sign": "({0} > 0) - ({0} < 0)",
         }  # fmt: skip
         if op.name in simple:
