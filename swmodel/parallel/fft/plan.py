@@ -1,0 +1,342 @@
+"""Distributed transforms of 2-D and 3-D fields: which axis is whole when, and who holds which modes.
+
+The last axis is transformed first, then the others towards the first; in between, axes are exchanged over lines of the
+mesh of ranks (turning.py). Fields come and go as tiles (decomposition.py):
+
+    2-D  (ny, nx), tiles of rows over "y" and columns over "x". With one rank along x these are slabs, and one message
+         does; else rows are first shared out over "x" too, so that x becomes whole, and three do.
+    3-D  (nz, ny, nx), z over "y", y over "x", x whole: pencils, two messages.
+
+Modes stay where the last transform left them, in the transposed layout: axes in the opposite order, (kx, ky) or
+(kx, ky, kz), the last whole, the others in equal blocks over the ranks. What lies behind the last mode is zero: fields
+of any size can be cut for any number of ranks. `transposed=False` sends the modes back to where the points were, axes
+in their order.
+
+    plan = fft.Plan(communicator, (ny, nx))              # real to half the spectrum; or any other kinds, one an axis
+
+    def smooth(eta):                                     # inside communicator.spmd(...): the tile of a field
+        waves = plan.waves(spacing=(dy, dx))
+        return plan.inverse(plan.forward(eta) * jnp.exp(-waves.squared * radius**2 / 2))
+
+Everything is linear and carries its transpose: tangents, adjoints, Hessian products and vmap go through.
+"""
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...errors import SwmodelError
+from ...pytrees import pytree
+from .kinds import Fourier, Kind, RealFourier
+from .turning import columns_for, coordinate, turn, turn_back
+
+__all__ = ["Plan", "Waves", "LayoutError"]
+
+
+class LayoutError(SwmodelError, ValueError):
+    """An array is not the tile, or the block of modes, that a plan works on."""
+
+
+@pytree
+class Waves:
+    """The modes that a rank holds; arrays that broadcast against its block of them.
+
+    Attributes:
+        k: wavenumber along each axis of the field, in the order of its axes (ky, kx) [radians per unit of the spacing].
+        phase: radians from point to point, likewise: k times the spacing.
+        inside: 1, and 0 behind the last mode.
+        plan: the Plan, for `weight`.
+    """
+
+    k: tuple
+    phase: tuple
+    numbers: tuple
+    inside: jax.Array
+    plan: Any = dataclasses.field(metadata={"static": True})
+
+    @property
+    def squared(self):
+        """|k|^2."""
+        return sum(jnp.square(k) for k in self.k)
+
+    @property
+    def weight(self):
+        """w with sum |x|^2 = sum w |X|^2, over all points and all modes of all ranks (Parseval)."""
+        each = [kind.weight(i, n) for kind, i, n in zip(self.plan.kinds, self.numbers, self.plan.shape)]
+        return math.prod(each) * self.inside
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A transform of fields of `shape`, shared out over the ranks of `communicator`.
+
+    Args:
+        communicator: a Communicator, whose layout (py, px) says how.
+        shape: (ny, nx) or (nz, ny, nx) points.
+        kinds: a Kind an axis; unless given, RealFourier along the last and Fourier along the others.
+        transposed: leave the modes where the last transform was, and do without the way back.
+
+    Raises:
+        ValueError: for another number of axes or kinds, or kinds that do not go together.
+        TileError: if there are fewer points along an axis than ranks.
+    """
+
+    communicator: Any
+    shape: tuple
+    kinds: tuple | None = None
+    transposed: bool = True
+
+    def __post_init__(self):
+        shape = tuple(int(n) for n in self.shape)
+        if len(shape) not in (2, 3) or min(shape) < 1:
+            raise ValueError(
+                f"fft.Plan: shape = {self.shape} is not (ny, nx) or (nz, ny, nx); give 2 or 3 sizes of 1 or more."
+            )
+        kinds = (*(Fourier(),) * (len(shape) - 1), RealFourier()) if self.kinds is None else tuple(self.kinds)
+        if len(kinds) != len(shape) or not all(isinstance(kind, Kind) for kind in kinds):
+            raise ValueError(
+                f"fft.Plan: kinds = {kinds} for {len(shape)} axes; give one Kind for each, as Fourier() or Cosine(2)."
+            )
+        for later, earlier in zip(kinds, kinds[1:]):
+            if later.takes == "real" and _is_complex(earlier.dtype(float)):
+                raise ValueError(
+                    f"fft.Plan: {type(later).__name__} needs real numbers, and {type(earlier).__name__} along the axis "
+                    "after it, which is transformed before, makes complex ones; use Fourier there."
+                )
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "kinds", kinds)
+        communicator_can_cut = self._parts  # noqa: F841  or it raises
+
+    # -- sizes --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _parts(self):
+        """How the first two axes of the field are cut."""
+        return self.communicator.decomposition(self.shape[:2])
+
+    @property
+    def tile_shape(self):
+        """Of this rank's array of the field."""
+        return (*self.communicator.tile_shape(self.shape[:2]), *self.shape[2:])
+
+    @property
+    def modes(self):
+        """How many modes there are along each axis."""
+        return tuple(kind.modes(n) for kind, n in zip(self.kinds, self.shape))
+
+    @property
+    def _blocks(self):
+        """How many modes along each axis a rank holds while another axis is whole."""
+        py, px = self.communicator.layout
+        if len(self.shape) == 2:
+            return None, -(-self.modes[1] // (py * px))
+        return None, -(-self.modes[1] // py), -(-self.modes[2] // px)
+
+    @property
+    def mode_shape(self):
+        """Of a rank's array of modes, the same on all."""
+        if self.transposed:
+            return (*self._blocks[:0:-1], self.modes[0])
+        py, px = self.communicator.layout
+        if len(self.shape) == 2:
+            return -(-self.modes[0] // py), py * self._blocks[1]
+        return -(-self.modes[0] // py), -(-self.modes[1] // px), self.modes[2]
+
+    def mode_dtype(self, dtype):
+        """Of the modes of a field of `dtype`."""
+        for kind in self.kinds[::-1]:
+            dtype = kind.dtype(dtype)
+        return dtype
+
+    # -- the transform ------------------------------------------------------------------------------------------------
+
+    def forward(self, x):
+        """The modes of a field: (..., *tile_shape) to (..., *mode_shape)."""
+        self._check("forward", x, self.tile_shape)
+        if self.kinds[-1].takes == "real" and _is_complex(x.dtype):
+            raise LayoutError(
+                f"fft: forward: {x.dtype} numbers came, and {type(self.kinds[-1]).__name__} takes real ones; "
+                "use Fourier()."
+            )
+        modes = self._forward_2(x) if len(self.shape) == 2 else self._forward_3(x)
+        return modes if self.transposed else self._natural(modes)
+
+    def inverse(self, modes):
+        """The field of these modes: (..., *mode_shape) to (..., *tile_shape); what lies behind the last is ignored."""
+        self._check("inverse", modes, self.mode_shape)
+        if not self.transposed:
+            modes = self._transposed(modes)
+        return self._inverse_2(modes) if len(self.shape) == 2 else self._inverse_3(modes)
+
+    def _forward_2(self, x):
+        (y, _), (rows, columns) = self.kinds, self._counts
+        x = self._even(x)
+        if len(columns) > 1:
+            x = columns_for(jnp.swapaxes(x, -1, -2), self._shared_rows * len(columns))
+            x = turn(x, self.communicator, "x", columns)
+        x = columns_for(self.kinds[1].forward(x), self._blocks[1] * self.communicator.size)
+        if len(columns) > 1:
+            x = turn(x, self.communicator, "x", (self._shared_rows,) * len(columns))
+            x = jnp.swapaxes(x[..., : max(rows)], -1, -2)
+        return y.forward(turn(x, self.communicator, "y", rows))
+
+    def _inverse_2(self, modes):
+        (y, _), (rows, columns) = self.kinds, self._counts
+        x = turn_back(y.inverse(modes, self.shape[0]), self.communicator, "y", rows)
+        if len(columns) > 1:
+            x = columns_for(jnp.swapaxes(x, -1, -2), self._shared_rows * len(columns))
+            x = turn_back(x, self.communicator, "x", (self._shared_rows,) * len(columns))
+        x = self.kinds[1].inverse(x[..., : self.modes[1]], self.shape[1])
+        if len(columns) > 1:
+            x = turn_back(x, self.communicator, "x", columns)
+            x = jnp.swapaxes(x[..., : max(rows)], -1, -2)
+        return self._own(x)
+
+    def _forward_3(self, x):
+        (z, y, _), (planes, rows), (py, px) = self.kinds, self._counts, self.communicator.layout
+        x = columns_for(self.kinds[2].forward(self._even(x)), self._blocks[2] * px)
+        x = y.forward(turn(x, self.communicator, "x", rows))
+        x = columns_for(jnp.swapaxes(x, -3, -2), self._blocks[1] * py)
+        return z.forward(turn(x, self.communicator, "y", planes))
+
+    def _inverse_3(self, modes):
+        (z, y, _), (planes, rows) = self.kinds, self._counts
+        x = turn_back(z.inverse(modes, self.shape[0]), self.communicator, "y", planes)
+        x = y.inverse(jnp.swapaxes(x[..., : self.modes[1]], -3, -2), self.shape[1])
+        x = turn_back(x, self.communicator, "x", rows)
+        return self._own(self.kinds[2].inverse(x[..., : self.modes[2]], self.shape[2]))
+
+    def _natural(self, x):
+        """Modes to where points were."""
+        py, px = self.communicator.layout
+        first = -(-self.modes[0] // py)
+        x = turn_back(columns_for(x, first * py), self.communicator, "y", (first,) * py)
+        if len(self.shape) == 2:
+            return x
+        second = -(-self.modes[1] // px)
+        x = columns_for(jnp.swapaxes(x[..., : self.modes[1]], -3, -2), second * px)
+        return turn_back(x, self.communicator, "x", (second,) * px)[..., : self.modes[2]]
+
+    def _transposed(self, x):
+        py, px = self.communicator.layout
+        if len(self.shape) == 3:
+            x = columns_for(x, self._blocks[2] * px)
+            x = turn(x, self.communicator, "x", (x.shape[-2],) * px)
+            x = columns_for(jnp.swapaxes(x[..., : self.modes[1]], -3, -2), self._blocks[1] * py)
+        return turn(x, self.communicator, "y", (x.shape[-2],) * py)[..., : self.modes[0]]
+
+    # -- blocks -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _counts(self):
+        """(points of the first axis on each rank along "y", of the second along "x")."""
+        (n, m), (py, px) = self.shape[:2], self.communicator.layout
+        return tuple(n // py + (k < n % py) for k in range(py)), tuple(m // px + (k < m % px) for k in range(px))
+
+    @property
+    def _shared_rows(self):
+        """Rows of a 2-D tile that each rank along x transforms."""
+        rows, columns = self._counts
+        return -(-max(rows) // len(columns))
+
+    def _even(self, x):
+        """A tile with as many points as the largest; MPI's tiles are as they are, sharded ones are alike already."""
+        widths = [(most - n, 0) for most, n in zip(map(max, self._counts), self.tile_shape)]
+        if not any(low for low, _ in widths):
+            return x
+        return jnp.pad(x, [(0, 0)] * (x.ndim - len(self.shape)) + widths + [(0, 0)] * (len(self.shape) - 2))
+
+    def _own(self, x):
+        first = [most - n for most, n in zip(map(max, self._counts), self.tile_shape)]
+        return x[(..., slice(first[0], None), slice(first[1], None), *(slice(None),) * (len(self.shape) - 2))]
+
+    def _check(self, verb, x, shape):
+        if x.ndim < len(shape) or x.shape[-len(shape) :] != tuple(shape):
+            what = "its tile of the field" if verb == "forward" else "its block of modes"
+            raise LayoutError(
+                f"fft: {verb}: an array of shape {x.shape} came, where a rank of this plan has {tuple(shape)}, {what} "
+                f"of {self.shape} points; give the rank's own points (or modes) alone, behind any leading axes."
+            )
+        if not (_is_complex(x.dtype) or jnp.issubdtype(x.dtype, jnp.floating)):
+            raise LayoutError(f"fft: {verb}: {x.dtype} numbers came; give real or complex floating-point ones.")
+
+    # -- wavenumbers --------------------------------------------------------------------------------------------------
+
+    def waves(self, spacing=None, dtype=None):
+        """The Waves that this rank holds; inside `communicator.spmd`, as the transforms.
+
+        Args:
+            spacing: between points along each axis, in the order of the axes; 1 unless given.
+            dtype: float32 or float64; JAX's default float unless given.
+        """
+        dtype = jax.dtypes.canonicalize_dtype(dtype or float)
+        spacing = (1.0,) * len(self.shape) if spacing is None else spacing
+        iy, ix = (coordinate(self.communicator, axis) for axis in "yx")
+        numbers, phases, inside = [], [], jnp.ones((1,) * len(self.shape), dtype)
+        for axis, (kind, n, modes) in enumerate(zip(self.kinds, self.shape, self.modes)):
+            first, count, place = self._held(axis, iy, ix)
+            i = (first + jnp.arange(count)).reshape([-1 if k == place else 1 for k in range(len(self.shape))])
+            inside = inside * (i < modes).astype(dtype)
+            numbers.append(jnp.minimum(i, modes - 1).astype(dtype))  # no further zero behind
+            phases.append(kind.phase(numbers[-1], n))
+        ks = tuple(phase / jnp.asarray(step, dtype) for phase, step in zip(phases, spacing))
+        return Waves(ks, tuple(phases), tuple(numbers), inside, self)
+
+    def _held(self, axis, iy, ix):
+        """(first mode, how many modes, array axis) along the field's `axis` in the block of the rank at (iy, ix)."""
+        place = len(self.shape) - 1 - axis if self.transposed else axis
+        blocks = {
+            (2, True): (0, ix * self.communicator.layout[0] + iy), (2, False): (iy, ix),
+            (3, True): (0, iy, ix), (3, False): (iy, ix, 0),
+        }  # fmt: skip
+        count = self.mode_shape[place]
+        return blocks[len(self.shape), self.transposed][axis] * count, count, place
+
+    # -- on the host --------------------------------------------------------------------------------------------------
+
+    def place(self, whole):
+        """What programs take for the tiles of a host array (..., *shape) that every process has."""
+        whole, parts = np.asarray(whole), self._parts
+        if whole.shape[-len(self.shape) :] != self.shape:
+            raise LayoutError(
+                f"fft: place: an array of shape {whole.shape} came; give the whole field, (..., *{self.shape})."
+            )
+        if len(self.shape) == 2:
+            return self.communicator.place(lambda rank: parts.cut(whole, rank))
+        first = np.moveaxis(whole, -1, 0)
+        return self.communicator.place(lambda rank: np.ascontiguousarray(np.moveaxis(parts.cut(first, rank), 0, -1)))
+
+    def gather(self, tiles):
+        """The host array (..., *shape) of the tiles of a field, on the root; None elsewhere. Collective."""
+        held = self._collected(tiles)
+        if held is None or len(self.shape) == 2:
+            return None if held is None else self._parts.put_together(held)
+        return np.moveaxis(self._parts.put_together({rank: np.moveaxis(x, -1, 0) for rank, x in held.items()}), 0, -1)
+
+    def gather_modes(self, modes):
+        """The host array (..., *modes) of a block of modes, axes as the field's, on the root; else None. Collective."""
+        held, d = self._collected(modes), len(self.shape)
+        if held is None:
+            return None
+        whole = None
+        for rank, block in held.items():
+            if self.transposed:
+                block = np.moveaxis(block, range(-d, 0), range(-1, -d - 1, -1))
+            whole = np.zeros((*block.shape[:-d], *self.modes), block.dtype) if whole is None else whole
+            starts = [self._held(axis, *divmod(rank, self.communicator.layout[1]))[0] for axis in range(d)]
+            keep = [slice(0, max(n - start, 0)) for n, start in zip(self.modes, starts)]
+            block = block[(..., *keep)]
+            whole[(..., *(slice(start, start + n) for start, n in zip(starts, block.shape[-d:])))] = block
+        return whole
+
+    def _collected(self, tiles):
+        """{rank: its array} on the root."""
+        everyone = self.communicator.host_gather({k: np.asarray(x) for k, x in self.communicator.tiles(tiles).items()})
+        return {rank: x for held in everyone for rank, x in held.items()} if self.communicator.is_root else None
+
+
+def _is_complex(dtype):
+    return jnp.issubdtype(dtype, jnp.complexfloating)

@@ -1,0 +1,118 @@
+"""Cosine and sine transforms are scipy's; on the devices of one process transforms are those of the whole field."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.fft
+
+from swmodel.parallel import SerialCommunicator, fft, make_communicator
+from tests.parallel import test_fft as on_ranks
+from tests.parallel.test_communicator import quick
+
+SIZES = (1, 2, 3, 5, 8, 13, 100)
+KINDS = [kind(type) for kind in (fft.Cosine, fft.Sine) for type in (1, 2, 3, 4)]
+
+
+def points(n, dtype, seed=0):
+    x = np.random.default_rng((n, seed)).standard_normal((2, 2, n))
+    return jnp.asarray((x[0] + 1j * x[1] if np.dtype(dtype).kind == "c" else x[0]).astype(dtype))
+
+
+@pytest.mark.parametrize("name", ["dct", "dst", "idct", "idst"])
+@pytest.mark.parametrize("type", [1, 2, 3, 4])
+def test_cosine_and_sine_transforms_are_scipys(name, type):
+    least = 2 if type == 1 and name.endswith("ct") else 1
+    xs = [points(n, float) for n in SIZES if n >= least]
+    xs += [points(7, complex), points(8, complex), points(8, "float32")]
+    found = quick(lambda xs: [getattr(fft, name)(x, type) for x in xs])(xs)
+    for x, modes in zip(xs, found):
+        expected = getattr(scipy.fft, name)(np.asarray(x), type)
+        assert modes.dtype == x.dtype
+        np.testing.assert_allclose(modes, expected, rtol=0, atol=16 * np.finfo(x.dtype).eps * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", [*KINDS, fft.Fourier(), fft.RealFourier()], ids=str)
+def test_every_kind_comes_back_and_has_an_exact_transpose(kind):
+    """<F x, y> = <x, F' y> without conjugation, and so the way back; for real points its real part."""
+
+    def program(x, y):
+        n, modes = x.shape[-1], kind.forward(x)
+        inverse = lambda modes: kind.inverse(modes, n)  # noqa: E731
+        (back,), (again,) = jax.linear_transpose(kind.forward, x)(y), jax.linear_transpose(inverse, y)(x)
+        dot = lambda a, b: jnp.sum((a * b).real if kind.takes == "real" else a * b)  # noqa: E731
+        return modes, inverse(modes), (dot(modes, y), dot(x, back)), (dot(inverse(y), x), dot(y, again))
+
+    xs = [points(n, complex if kind == fft.Fourier() else float) for n in (2, 7, 12)]
+    ys = [points(kind.modes(x.shape[-1]), kind.dtype(x.dtype), 1) for x in xs]
+    for x, (modes, back, *products) in zip(xs, quick(lambda xs, ys: [program(*pair) for pair in zip(xs, ys)])(xs, ys)):
+        assert modes.shape == (2, kind.modes(x.shape[-1])) and modes.dtype == kind.dtype(x.dtype)
+        np.testing.assert_allclose(back, x, rtol=0, atol=1e-13)
+        for left, right in products:
+            np.testing.assert_allclose(left, right, rtol=0, atol=1e-13 * max(abs(left), 1.0))
+
+
+GHOSTS = {  # what continues n points at the low and at the high end: (sign, distance of the mirror in points)
+    ("Cosine", 1): ((1, 0.0), (1, 0.0)), ("Cosine", 2): ((1, 0.5), (1, 0.5)),
+    ("Cosine", 3): ((1, 0.0), (-1, 1.0)), ("Cosine", 4): ((1, 0.5), (-1, 0.5)),
+    ("Sine", 1): ((-1, 1.0), (-1, 1.0)), ("Sine", 2): ((-1, 0.5), (-1, 0.5)),
+    ("Sine", 3): ((-1, 1.0), (1, 0.0)), ("Sine", 4): ((-1, 0.5), (1, 0.5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_each_mode_is_an_eigenvector_of_the_second_difference_between_its_ends(kind):
+    """x_(j-1) - 2 x_j + x_(j+1) = (2 cos(phase) - 2) x_j, where ends reflect evenly (Neumann) or oddly (Dirichlet)."""
+    n = 6
+    for i, x in enumerate(np.asarray(kind.inverse(jnp.eye(n), n))):
+        (low_sign, low), (high_sign, high) = GHOSTS[type(kind).__name__, kind.type]
+        before = 0.0 if (low_sign, low) == (-1, 1.0) else low_sign * x[int(1 - 2 * low)]
+        after = 0.0 if (high_sign, high) == (-1, 1.0) else high_sign * x[int(n - 2 + 2 * high)]
+        second = np.diff(np.concatenate([[before], x, [after]]), 2)
+        phase = float(kind.phase(jnp.asarray(float(i)), n))
+        np.testing.assert_allclose(second, (2 * np.cos(phase) - 2) * x, atol=1e-14)
+
+
+def test_a_sum_of_squares_is_kept_where_a_kind_says_so():
+    for kind in (fft.Cosine(2), fft.Cosine(4), fft.Sine(1), fft.Sine(2), fft.Sine(4), fft.Fourier(), fft.RealFourier()):
+        for n in (7, 8):
+            x = points(n, float)
+            modes = np.asarray(kind.forward(x))
+            weight = np.asarray(kind.weight(jnp.arange(modes.shape[-1], dtype=float), n))
+            np.testing.assert_allclose(np.sum(weight * np.abs(modes) ** 2), np.sum(np.asarray(x) ** 2), rtol=1e-14)
+    with pytest.raises(ValueError, match="keeps no sum of squares"):
+        fft.Cosine(1).weight(jnp.arange(3.0), 3)
+
+
+def test_cosines_sines_and_fourier_series_go_together():
+    """A channel: periodic along one axis, walls along the other, whichever is transformed first."""
+    whole, alone = on_ranks.field((9, 8)), SerialCommunicator()
+    for kinds in ((fft.Sine(2), fft.RealFourier()), (fft.RealFourier(), fft.Cosine(2)), (fft.Sine(4), fft.Cosine(4))):
+        plan = fft.Plan(alone, whole.shape, kinds)
+        steps = {"RealFourier": np.fft.rfft, "Cosine": scipy.fft.dct, "Sine": scipy.fft.dst}
+        expected = whole
+        for axis, kind in ((1, kinds[1]), (0, kinds[0])):
+            options = {} if isinstance(kind, fft.RealFourier) else {"type": kind.type}
+            expected = steps[type(kind).__name__](expected, axis=axis, **options)
+        modes = plan.forward(jnp.asarray(whole))
+        np.testing.assert_allclose(plan.gather_modes(modes), expected, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(plan.inverse(modes), whole, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_devices_of_one_process_have_numpys_modes(dimensions):
+    for transposed in (True, False):
+        on_ranks.check_values(make_communicator("sharded", (13, 11), (2, 3)), dimensions, transposed)
+
+
+@pytest.mark.parametrize("shape", [(9, 8), (7, 6, 5)])
+def test_devices_of_one_process_have_exact_derivatives(shape):
+    on_ranks.check_derivatives(make_communicator("sharded", (13, 11), (2, 3)), shape, transposed=True)
+
+
+def test_transforms_of_unknown_types_or_too_few_points_are_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="type = 5 is not known"):
+        fft.dct(jnp.zeros(3), 5)
+    with pytest.raises(ValueError, match="type 1 needs 2 or more points"):
+        fft.dct(jnp.zeros(1), 1)
+    with pytest.raises(ValueError, match="type = 0 is not known"):
+        fft.Sine(0)
