@@ -46,7 +46,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
 
 
 def _sort(paths, opened, member):
-    """({"fields", "maxima", "gauges", "sensitivity": dataset}, the first path among them); restarts beside others are passed over."""
+    """({what it holds: dataset}, the first path among them); restarts beside others are passed over."""
     from .files import kind_of, open_output
 
     files, sources = {}, {}

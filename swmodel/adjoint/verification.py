@@ -12,6 +12,7 @@ where there are several: one halving alone may be good by chance, where two term
 """
 import copy
 import dataclasses
+import functools
 import math
 
 import jax
@@ -32,8 +33,10 @@ __all__ = [
 
 DOT_PRODUCT, RATE, RATE_SECOND, NONLINEARITY = 1e-12, 1.95, 2.95, 0.3
 HALVINGS = 8
-ROUNDING = 1000.0  # units in the last place that a cost of thousands of steps, and its derivatives, may be off
+EPSILON = np.finfo(float).eps
+OF_COSTS, OF_DERIVATIVES = 16 * EPSILON, 128 * EPSILON  # relative errors by rounding that a Taylor test allows for
 STEEPER = 8.0  # factor by which a step of a Taylor test grows where rounding hides the residual
+PROBES = 2  # numbers that are read of every state
 SMOOTH = 0.1  # of the domain's longer side: the radius of perturbations
 
 
@@ -48,7 +51,7 @@ class Probe(TileCost):
     weights: State
 
     @staticmethod
-    def of(model, seed=0, number=2):
+    def of(model, seed=0, number=PROBES):
         """A Probe of `number` sums, the same on any number of ranks; velocities count as those of a wave of 1 m."""
         random = np.random.default_rng(seed)
         cells = math.sqrt(model.wet.sum())
@@ -194,14 +197,13 @@ def dot_products(probe, directions, seed=0, report=lambda what: None):
     """{control: |<M x, y> - <x, M* y>| / (|M x| |y|)} of a problem whose cost is a Probe."""
     values = directions.values
     report("adjoint of the probe")
-    shape = probe.observed(values).shape
-    y = np.random.default_rng(seed).standard_normal(shape)
+    y = np.random.default_rng(seed).standard_normal((probe.steps, PROBES))
     back = probe.observed_adjoint(values, y)
     found = {}
     for name in directions.names:
         report(f"dot product of {name}")
         x = directions.along(name, smooth=False)
-        forward = probe.observed_tangent(values, x)
+        _, forward = probe.observed_tangent(values, x)
         size = np.linalg.norm(forward) * np.linalg.norm(y)
         difference = abs(float(np.sum(forward * y)) - dot(x, back, probe.communicator))
         found[name] = difference / size if size > 0 else difference
@@ -225,15 +227,17 @@ def taylor_test(problem, directions, name, base=None, second=True, report=lambda
         report(f"Hessian product of {name}")
         curvature = dot(problem.hessian_product(directions.values, direction), direction, problem.communicator)
 
+    @functools.cache
     def at(h):
         """(r, s, rounding) of the step h; infinite where the run is."""
         report(f"Taylor test of {name}")
         value = problem.value(directions.moved(direction, h))
         if not math.isfinite(value):
             return (math.inf,) * 3
-        parts = value, J, h * slope, 0.5 * h * h * curvature
-        first = value - J - h * slope
-        return abs(first), abs(first - parts[3]), ROUNDING * np.finfo(float).eps * sum(map(abs, parts))
+        linear, square = h * slope, 0.5 * h * h * curvature
+        first = value - J - linear
+        rounding = OF_COSTS * (abs(value) + abs(J)) + OF_DERIVATIVES * (abs(linear) + abs(square))
+        return abs(first), abs(first - square), rounding
 
     start = _start(at, slope, second)
     found = [at(start / 2**k) for k in range(HALVINGS + 1)]
@@ -250,7 +254,7 @@ def _start(at, slope, second):
             raise ConfigError("verify: the run does not stay finite; use a shorter time step, or a smaller amplitude.")
     for _ in range(6):
         first, again, rounding = at(h)
-        enough = (again if second else first) > 2.0 ** (HALVINGS + 4) * rounding
+        enough = again > 2.0 ** (3 * HALVINGS) * rounding if second else first > 2.0 ** (2 * HALVINGS) * rounding
         if enough or first > NONLINEARITY * abs(h * slope) or not math.isfinite(at(STEEPER * h)[0]):
             break
         h *= STEEPER
@@ -260,12 +264,10 @@ def _start(at, slope, second):
 def nonlinearities(probe, directions, report=lambda what: None):
     """{control: |F(x + a d) - F(x) - a M d| / |a M d|} of what a Probe reads, d smooth and random."""
     values, found = directions.values, {}
-    report("run of the probe")
-    before = probe.observed(values)
     for name in directions.names:
         report(f"tangent of {name}")
         direction = directions.along(name, smooth=True)
-        tangent = probe.observed_tangent(values, direction)
+        before, tangent = probe.observed_tangent(values, direction)
         report(f"perturbed run of {name}")
         change = probe.observed(directions.moved(direction, 1.0)) - before
         size = np.linalg.norm(tangent)
@@ -306,12 +308,13 @@ def verify(problem, amplitudes=None, seed=0, second=True, report=lambda what: No
 
 def runs_of(controls, second=True):
     """About how many runs of the model `verify` makes: how often it calls `report`."""
-    return 3 + controls * (1 + 2 + second + HALVINGS + 4)
+    return 2 + controls * (1 + 2 + second + HALVINGS + 3)
 
 
 def with_cost(problem, cost):
     """The same Problem with another cost."""
     other = copy.copy(problem)
+    other.__dict__.pop("_count", None)  # of the other cost's readings
     other.cost = cost.on_tile(problem.model, problem.dt, problem.first_step, problem.steps)
     return other
 

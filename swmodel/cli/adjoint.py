@@ -164,7 +164,7 @@ class Tasks(ProgressBar):
 
     def _draw(self, step, last_step, seconds, now):
         parts = [f"{100 * step / last_step:3.0f} %", self.what]
-        if self.speed and step < last_step:
+        if self.speed and 0.2 * last_step < step < last_step:  # before, most of the time goes into compiling
             parts.append(f"{duration((last_step - step) / self.speed)} to go")
         elif step == last_step:
             parts.append(f"took {duration(max(now - self.begun, 1e-9))}")
