@@ -36,6 +36,10 @@ class Lanczos:
     norm: float
 
     @property
+    def products(self):
+        return len(self.diagonal)
+
+    @property
     def _tridiagonal(self):
         inner = self.beside[:-1]
         return np.diag(self.diagonal) + np.diag(inner, 1) + np.diag(inner, -1)

@@ -32,7 +32,7 @@ class Space:
 
     def __init__(self, communicator, dot=None):
         if dot is None:
-            from .controls import dot
+            from .problem import dot
         self.communicator, self._dot = communicator, dot
 
     def dot(self, a, b):

@@ -6,7 +6,8 @@ Each is a function x(p) of standard parameters p, whose background is 0 and whos
     Around(b, U)  x = b + U p                  with a Smooth field of errors (diffusion.py)
     Positive      x = b exp(U p)               positive, its logarithm being what is uncertain
     Between       x = low + (high - low) / (1 + exp(-p0 - U p)),  b at p = 0
-    UnitSources   x = sum_k (R p)_k phi_k      displacement on a patch of unit sources phi_k, (R R^T)_kl their covariance
+    UnitSources   x = sum_k a_k phi_k          displacement on a patch of unit sources phi_k, a = R p, (R R^T)_kl their covariance,
+                                               or a = w log(1 + exp(R p / w)): uplift alone
     FaultSource   x = surface(faults(p))       the sea surface above faults (Okada 1985)
     Balanced      eta = b + U p, and u, v in geostrophic balance with the change of eta
 
@@ -200,6 +201,7 @@ class UnitSources:
         along_x, along_y: c at the tile's columns (sources along x, nx) and rows (ny, sources along y).
         wet: 1 in water (ny, nx).
         root: R (k, k) [m], as every rank holds it.
+        bend: w [m], where a is positive; None where it has both signs.
         cells: (row, column) in the patch of each source.
         centres: (x, y) of each.
     """
@@ -208,17 +210,19 @@ class UnitSources:
     along_y: Any
     wet: Any
     root: Any
+    bend: Any
     cells: tuple = static()
     centres: tuple = static()
 
     @staticmethod
-    def on(model, x, y, spacing, deviation=1.0, length=0.0):
+    def on(model, x, y, spacing, deviation=1.0, length=0.0, bend=None):
         """Unit sources with centres in the patch x = (low, high), y = (low, high) of the grid's coordinates.
 
         Args:
             spacing: d, in the grid's coordinates: degrees on the sphere, m on a plane.
             deviation: of each coefficient's background error [m].
             length: over which these are correlated, exp(-r^2 / 2 length^2) [m]; 0: they are not.
+            bend: w [m]: coefficients are positive, and follow R p from about w on. None: they have both signs.
 
         Raises:
             ConfigError: for a patch without water, or a spacing under two cells, which the grid cannot tell apart.
@@ -249,18 +253,22 @@ class UnitSources:
             return [np.asarray(part, model.dtype) for part in along]
 
         along_x, along_y = place(cut)
-        root = place(lambda rank: np.asarray(root, model.dtype))
-        return UnitSources(along_x, along_y, model.domain.cut(1.0 * model.wet), root, tuple(cells), centres)
+        root, bend = place(lambda rank: (np.asarray(root, model.dtype), None if bend is None else np.asarray(bend, model.dtype)))
+        return UnitSources(along_x, along_y, model.domain.cut(1.0 * model.wet), root, bend, tuple(cells), centres)
 
     def __call__(self, p):
-        rows, columns = (np.array(k) for k in zip(*self.cells))
-        matrix = jnp.zeros((self.along_y.shape[1], self.along_x.shape[0]), p.dtype)
-        matrix = matrix.at[rows, columns].set(self.coefficients(p))
-        return self.wet * (self.along_y @ matrix @ self.along_x)
+        return self.field(self.amplitudes(p))
 
-    def coefficients(self, p):
-        """Of the unit sources [m], (k,)."""
-        return self.root @ p
+    def amplitudes(self, p):
+        """a (k,) [m]."""
+        a = self.root @ p
+        return a if self.bend is None else self.bend * jax.nn.softplus(a / self.bend)
+
+    def field(self, a):
+        """sum_k a_k phi_k on this tile [m]."""
+        rows, columns = (np.array(k) for k in zip(*self.cells))
+        matrix = jnp.zeros((self.along_y.shape[1], self.along_x.shape[0]), a.dtype).at[rows, columns].set(a)
+        return self.wet * (self.along_y @ matrix @ self.along_x)
 
     def zero(self, model):
         return np.zeros(len(self.cells), model.dtype)

@@ -1,0 +1,225 @@
+"""Strong-constraint 4D-Var: the controls with which a run comes closest to observations and to what was known before.
+
+    J(p) = 1/2 |p - b|^2 + 1/2 |d(p)|^2,   d(p) = (H M(x(p)) - y) / s,
+
+M the model, exact, x(p) the controls of standard parameters (transforms.py, whose background error is 1), H the gauges, y the
+observations with errors s. `FourDVar` is J with its gradient for `minimise`. `incremental` is Courtier et al. (1994)'s
+sequence of quadratic problems (doi:10.1002/qj.49712051912): an outer loop runs M at p_k, the inner one solves
+
+    (1 + G* G) q = b - p_k - G* d(p_k),   p_{k+1} = p_k + a q,
+
+with G the linearisation of d: the exact tangent and adjoint (`Tangent`), or, where parameters are few, a matrix whose
+columns are runs of the linear model (responses.py). a is 1, or halved until J falls.
+"""
+import dataclasses
+import math
+
+import jax
+import numpy as np
+
+from .lanczos import lanczos
+from .minimise import Space
+
+__all__ = ["Analysis", "Departures", "FourDVar", "Loop", "Tangent", "incremental"]
+
+
+class Departures:
+    """d as a function of readings (steps, gauges), on the host; every rank holds all of them.
+
+    Args:
+        cost: the TileCost of a Misfit.
+        communicator: of the model.
+        kept: of each gauge, whether it counts; all unless given.
+    """
+
+    def __init__(self, cost, communicator, kept=None):
+        tables = next(iter(communicator.tiles((cost.share, cost.observed, cost.per_deviation)).values()))
+        self.share, self.observed, per_deviation = (np.asarray(table, float) for table in tables)
+        self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
+
+    def of(self, readings):
+        """d (steps, M, gauges): 0 where there is no observation."""
+        return self.linear(readings) - self.observed * self.per_deviation
+
+    def linear(self, readings):
+        """The part of d that is linear in the readings."""
+        now = np.asarray(readings, float)
+        before = np.concatenate([np.zeros_like(now[:1]), now[:-1]])
+        return ((1.0 - self.share) * before[:, None] + self.share * now[:, None]) * self.per_deviation
+
+    def transposed(self, d):
+        """The transpose of `linear`."""
+        d = d * self.per_deviation
+        readings = np.sum(self.share * d, axis=1)
+        readings[:-1] += np.sum((1.0 - self.share) * d, axis=1)[1:]
+        return readings
+
+    def by_gauge(self, readings):
+        """The sum of d^2 of each gauge, (gauges,)."""
+        return np.sum(self.of(readings) ** 2, axis=(0, 1))
+
+
+class FourDVar:
+    """J of parameters with a background.
+
+    Args:
+        problem: a Problem whose cost is a Misfit, and whose controls are Transformed: parameters with errors of 1.
+        background: b, a dict like problem.values; these unless given.
+    """
+
+    def __init__(self, problem, background=None):
+        self.problem, self.space = problem, Space(problem.communicator)
+        self.background = problem.values if background is None else background
+
+    def away(self, parameters):
+        """p - b."""
+        return self.space.add(parameters, -1.0, self.background)
+
+    def value(self, parameters):
+        return self.problem.value(parameters) + 0.5 * self._square(parameters)
+
+    def value_and_gradient(self, parameters):
+        """(J, dJ)."""
+        value, gradient = self.problem.value_and_gradient(parameters)
+        return value + 0.5 * self._square(parameters), self.space.add(gradient, 1.0, self.away(parameters))
+
+    def hessian_product(self, parameters, direction):
+        """The exact Hessian of J, second derivatives of the model included, times a direction."""
+        return self.space.add(self.problem.hessian_product(parameters, direction), 1.0, direction)
+
+    def _square(self, parameters):
+        away = self.away(parameters)
+        return self.space.dot(away, away)
+
+
+class Tangent:
+    """G of a Problem at some parameters: its exact tangent and adjoint."""
+
+    def __init__(self, problem, departures, parameters):
+        self.problem, self.departures, self.parameters = problem, departures, parameters
+
+    def transposed(self, d):
+        """G* d, a dict of parameters."""
+        return self.problem.observed_adjoint(self.parameters, self.departures.transposed(d))
+
+    def product(self, direction):
+        """G* G times a dict of parameters: one tangent and one adjoint run."""
+        _, readings = self.problem.observed_tangent(self.parameters, direction)
+        return self.transposed(self.departures.linear(readings))
+
+    def solve(self, downhill, space, products, residual, progress=None):
+        """The Lanczos basis from `downhill`, which has the solution of the inner problem."""
+        return lanczos(self.product, downhill, space, products, residual, progress)
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """A line of the history of `incremental`: J and its parts after so many outer loops, and what the inner loop did.
+
+    Attributes:
+        number: of outer loops so far.
+        value, misfit, background: J = misfit + background, the halves of the squares.
+        products: of the inner loop that led here.
+        residual: |b - A x| / |b| with which it ended.
+        step: a.
+    """
+
+    number: int
+    value: float
+    misfit: float
+    background: float
+    products: int = 0
+    residual: float = 0.0
+    step: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Analysis:
+    """Where `incremental` ended.
+
+    Attributes:
+        parameters: p.
+        readings: (steps, gauges) of the model there.
+        history: a Loop for each outer loop and one for the start.
+        basis: of the last inner loop, with eigenpairs for posterior.py; None if there was none.
+        reason: why it ended; None while it goes on.
+    """
+
+    parameters: dict
+    readings: np.ndarray
+    history: tuple
+    basis: object = None
+    reason: str | None = None
+
+
+def incremental(
+    variational, departures, loops=3, products=40, residual=1e-2, decrease=1e-3, start=None, linearised=None, progress=None,
+    inner=None,
+):  # fmt: skip
+    """The minimum of J by outer and inner loops.
+
+    Args:
+        variational: a FourDVar.
+        departures: a Departures.
+        loops: outer loops at most.
+        products: of G* G in an inner loop at most.
+        residual: at which an inner loop ends, relative.
+        decrease: end when an outer loop lowers J by less than this share.
+        start: parameters, or an Analysis to go on from; the background unless given.
+        linearised: `linearised(parameters)` gives G, an object like Tangent; the exact one unless given.
+        progress: called after every outer loop with an Analysis.
+        inner: called after every product of an inner loop, as inner(products, residual).
+
+    Returns:
+        Analysis.
+    """
+    problem, space = variational.problem, variational.space
+    linearised = linearised or (lambda parameters: Tangent(problem, departures, parameters))
+    now = start if isinstance(start, Analysis) else None
+    if now is None:
+        now = _evaluated(variational, departures, variational.background if start is None else start, 0)
+    while True:
+        now = dataclasses.replace(now, reason=_reason(now.history, loops, decrease))
+        if progress is not None:
+            progress(now)
+        if now.reason is not None:
+            return now
+        G = linearised(now.parameters)
+        downhill = space.scale(-1.0, space.add(variational.away(now.parameters), 1.0, G.transposed(departures.of(now.readings))))
+        if space.norm(downhill) == 0.0:
+            return dataclasses.replace(now, reason="the gradient is zero")
+        basis = G.solve(downhill, space, products, residual, inner)
+        found = _stepped(variational, departures, now, basis)
+        if found is None:
+            return dataclasses.replace(now, basis=basis, reason="no step along the inner loop's solution lowers J")
+        now = found
+
+
+def _reason(history, loops, decrease):
+    if len(history) > 1 and history[-2].value - history[-1].value <= decrease * history[-1].value:
+        return f"the last outer loop lowered J by less than {decrease:g} of it"
+    return f"{loops} outer loops were made" if history[-1].number >= loops else None
+
+
+def _evaluated(variational, departures, parameters, number, **inner):
+    """The Analysis at some parameters, after a run of the model; the misfit is infinite where it is not finite."""
+    readings = np.asarray(variational.problem.observed(parameters))
+    misfit = 0.5 * float(np.sum(departures.of(readings) ** 2))
+    misfit = variational.space.communicator.host_broadcast(misfit if math.isfinite(misfit) else math.inf)
+    away = variational.away(parameters)
+    background = 0.5 * variational.space.dot(away, away)
+    return Analysis(parameters, readings, (Loop(number, misfit + background, misfit, background, **inner),))
+
+
+def _stepped(variational, departures, now, basis, halvings=5):
+    """The Analysis after the inner loop's step, or the half of it, ...; None if J falls along none of them."""
+    step, toward = 1.0, basis.solution()
+    for _ in range(halvings):
+        found = _evaluated(
+            variational, departures, variational.space.add(now.parameters, step, toward), now.history[-1].number + 1,
+            products=basis.products, residual=basis.residual, step=step,
+        )  # fmt: skip
+        if found.history[-1].value < now.history[-1].value:
+            return dataclasses.replace(found, history=(*now.history, *found.history), basis=basis)
+        step *= 0.5
+    return None
