@@ -11,10 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError
+from ..pytrees import pytree, static
+from .checkpointing import Readings, march_of_derivatives
 from .controls import Transformed, controls_of, masks_of
 from .programs import Pair, Transform
+from .readers import everywhere
 from .runs import Run
 from .schedules import StoreAll
+from .tile_costs import TileCost, Weighted
 
 __all__ = ["Problem", "dot"]
 
@@ -34,7 +38,7 @@ def dot(a, b, communicator):
                 continue
             tiles = zip(*(communicator.tiles(part).values() for part in (left, right)))
             distributed += sum(float(np.vdot(np.asarray(p, float), np.asarray(q, float))) for p, q in tiles)
-    return replicated + float(communicator.host_sum(np.asarray(distributed)))
+    return replicated + float(communicator.host_sum(np.array([distributed]))[0])
 
 
 class Problem:
@@ -156,6 +160,51 @@ class Problem:
         self.checkpoints.differentiate(run)
         return self._leave(self._chained_twice(values, directions, *run.gradient()))
 
+    # -- what the cost reads, for Gauss-Newton: readings r = F(values), M = dF/dvalues ------------------------------------
+
+    def observed(self, values=None):
+        """All that the cost reads, (steps, count), of the states from `first_step` + 1 on; the same on every rank."""
+        run = self._run(self._complete(values), cost=self._all_readings())
+        return self._leave_copy(run.forward(0, len(run.units), run.start())[1])
+
+    def observed_tangent(self, values, directions):
+        """(readings, M . directions), (steps, count) each."""
+        run = self._run(self._complete(values), self._directions(directions), self._all_readings())
+        readings = run.forward(0, len(run.units), run.start())[1]
+        return self._leave_copy(readings.value), self._leave_copy(readings.slope[0])
+
+    def observed_adjoint(self, values, readings):
+        """M* . readings, a dict like `values`."""
+        self._all_readings()
+        values = self._complete(values)
+        run = self._run(values, cost=Weighted(self.cost, everywhere(self.model, readings), self.first_step + 1))
+        self.checkpoints.differentiate(run)
+        return self._leave(self._chained(values, *run.gradient()))
+
+    def _all_readings(self):
+        if self.cost.read is None:
+            raise ConfigError(
+                f"{type(self.cost).__name__} reads nothing along the run, only the last state; give a cost of gauges over time."
+            )
+        return AllReadings(self.cost, (self.steps, self._count), self.first_step + 1)
+
+    @functools.cached_property
+    def _count(self):
+        """How many numbers the cost reads of a state."""
+        found = []
+
+        def look(dynamics, stepper, state, cost):
+            found.append(Readings(cost, march_of_derivatives(dynamics, stepper), state).count)
+
+        fixed = self.dynamics(self.first_step), self.stepper, self.state, self.cost
+        jax.eval_shape(self.communicator.spmd(look), *fixed)
+        return found[0]
+
+    def _leave_copy(self, table):
+        return np.asarray(next(iter(self.communicator.tiles(table).values())))
+
+    # -- one pass -------------------------------------------------------------------------------------------------------
+
     @staticmethod
     def _forwards(run):
         return run.evaluate(run.forward(0, len(run.units), run.start()))
@@ -163,10 +212,9 @@ class Problem:
     def _number(self, J):
         return float(next(iter(self.communicator.tiles(J).values())))
 
-    def _run(self, values, directions=None):
-        if directions is None:
-            return Run(self, self._raw(values))
-        return Run(self, *self._raw_twice(values, directions))
+    def _run(self, values, directions=None, cost=None):
+        raw = (self._raw(values), None) if directions is None else self._raw_twice(values, directions)
+        return Run(self, *raw, cost or self.cost)
 
     # -- transforms -----------------------------------------------------------------------------------------------------
 
@@ -204,6 +252,25 @@ class Problem:
             (pair,) = transform.contract.dual(transform.function, chosen, bars)
             found |= pair.slopes
         return found
+
+
+@pytree
+class AllReadings(TileCost):
+    """No cost: its accumulator, (steps, count), is all that a cost reads."""
+
+    cost: TileCost
+    shape: tuple = static()
+    first: int = static()
+
+    def read(self, state, equations, step):
+        return self.cost.read(state, equations, step)
+
+    def start(self):
+        return jnp.zeros(self.shape)
+
+    def update(self, acc, readings, first_step):
+        rows = first_step - self.first + jnp.arange(len(readings), dtype=jnp.int32)
+        return acc.at[rows].set(readings, mode="drop")
 
 
 def _sorted_out(controls):

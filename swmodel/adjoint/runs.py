@@ -51,14 +51,15 @@ class Run:
         problem: a Problem.
         values: {name: value} of its controls.
         slopes: of the same structure: their tangents; None to go without.
+        cost: a TileCost.
 
     Attributes:
         units: of the run.
         J: the cost, once `finish` has been called.
     """
 
-    def __init__(self, problem, values, slopes=None):
-        self.problem, self.values, self.slopes = problem, values, slopes
+    def __init__(self, problem, values, slopes, cost):
+        self.problem, self.values, self.slopes, self.cost = problem, values, slopes, cost
         self.units, lengths = problem.plan
         self.programs = programs_of(problem, lengths, slopes is not None)
         self.J = self._plain = None
@@ -170,7 +171,7 @@ class Run:
         first = here.first - here.window + (here.count if at_end else 0)
         span = Span(*(jnp.int32(n) for n in (first, here.first, here.count)))
         return {
-            "dynamics": problem.dynamics(here.window), "stepper": problem.stepper, "cost": problem.cost, "span": span,
+            "dynamics": problem.dynamics(here.window), "stepper": problem.stepper, "cost": self.cost, "span": span,
         }  # fmt: skip
 
     def _fixed_at_start(self):
