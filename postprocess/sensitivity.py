@@ -7,12 +7,14 @@ from matplotlib.colors import Normalize
 
 from . import style
 from .errors import PlotError
-from .files import mesh_of, positions, pretty, wet_cells
+from .files import mesh_of, positions, pretty, scaled, snapshot, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, keep_outer_labels, map_axes, sea_floor
 
 __all__ = ["figure", "maps_of"]
 
 PERCENTILE = 99.8  # of |values|: single cells beside a gauge are far above all others
+FAINT = 1e-3  # of that: what lies beyond is not shown
+MARGIN, LEAST = 0.08, 0.25  # of the domain: around what is shown, and what is shown at least
 
 
 def maps_of(dataset):
@@ -34,19 +36,20 @@ def figure(dataset, variable=None, columns=2):
     names = maps_of(dataset) if variable is None else [_name(dataset, variable)]
     if not names:
         raise PlotError("sensitivity: the file holds numbers alone and no map; read it with xarray.")
+    dataset = _where_it_matters(dataset, names)
     mesh, wet, places = mesh_of(dataset), wet_cells(dataset), places_of(dataset)
     columns = min(columns, len(names))
     rows = -(-len(names) // columns)
     width = 6.5 if columns == 1 else 4.6
     height = min(width * mesh.shape, 6.5)
     with style.applied():
-        page = style.new_figure(columns * (width + 1.35) + 0.5, rows * (height + 0.75) + 0.75)
+        page = style.new_figure(columns * (width + 1.35) + 0.5, rows * (height + 0.75) + 0.45)
         _heading(page, dataset)
         for n, name in enumerate(names):
             row, column = divmod(n, columns)
             box = (0.6 + column * (width + 1.35), 0.5 + (rows - 1 - row) * (height + 0.75), width, height)
             axes = map_axes(page, box, mesh)
-            image = draw_map(axes, dataset, mesh, name)
+            image, units = draw_map(axes, dataset, mesh, name)
             draw_base(axes, mesh, wet, sea_floor(dataset))
             draw_gauges(axes, mesh, places)
             keep_outer_labels(axes, column == 0, n + columns >= len(names))
@@ -54,17 +57,47 @@ def figure(dataset, variable=None, columns=2):
             place = axes.get_position()
             size = page.get_size_inches()
             bar = (place.x1 * size[0] + 0.13, place.y0 * size[1] + 0.1, 0.13, place.height * size[1] - 0.2)
-            add_colorbar(page, bar, image, _units(dataset[name]))
+            add_colorbar(page, bar, image, f"per cell [{units}]" if units else "per cell")
     return page
 
 
 def draw_map(axes, dataset, mesh, name):
-    """One map with its own symmetric scale; returns its image."""
+    """(the image of one map, with its own symmetric scale; the units of that scale)."""
     values = drawable(dataset, mesh, name, None)
+    high = _high(values)
+    # the power of ten goes to the units
+    shown, units = scaled(np.where(np.isfinite(values), np.clip(values, -high, high), np.nan), _units(dataset[name]))
+    high = _high(shown)
+    return draw_field(axes, mesh, shown, Normalize(-high, high), style.colormap("balance")), units
+
+
+def _high(values):
+    """The end of the scale of a map."""
     finite = np.abs(values[np.isfinite(values)])
     high = float(np.percentile(finite, PERCENTILE)) if finite.size else 0.0
-    high = high or float(finite.max(initial=0.0)) or 1.0
-    return draw_field(axes, mesh, values, Normalize(-high, high), style.colormap("balance"))
+    return high or float(finite.max(initial=0.0)) or 1.0
+
+
+def _where_it_matters(dataset, names):
+    """The part of the file in which any of the maps differs from zero, and the cost looks."""
+    mesh = mesh_of(dataset)
+    whole, shape = dataset, (mesh.y.size, mesh.x.size)
+    seen = np.zeros(shape, bool)
+    for name in names:
+        values = np.abs(snapshot(dataset, name))[-shape[0]:, -shape[1]:]
+        seen |= np.nan_to_num(values) > FAINT * _high(values)
+    for place in places_of(dataset):
+        x = mesh.x[0] + (place.x - mesh.x[0]) % 360 if mesh.spherical else place.x
+        seen[np.abs(mesh.y - place.y).argmin(), np.abs(mesh.x - x).argmin()] = True
+    for axis, periodic, (centres, faces) in ((0, mesh.periodic_y, ("yh", "yq")), (1, mesh.periodic_x, ("xh", "xq"))):
+        where, size = np.flatnonzero(seen.any(axis=1 - axis)), shape[axis]
+        if periodic or not where.size:
+            continue
+        middle = (where[0] + where[-1] + 1) / 2
+        half = max((where[-1] + 1 - where[0]) / 2 + MARGIN * size, LEAST * size / 2)
+        low, high = max(int(middle - half), 0), min(int(np.ceil(middle + half)), size)
+        whole = whole.isel({centres: slice(low, high), faces: slice(low, high + 1)})
+    return whole
 
 
 def _name(dataset, variable):
@@ -89,8 +122,8 @@ def control_of(dataset, name):
 
 
 def _units(array):
-    units = array.attrs.get("units")
-    return f"per cell [{pretty(units)}]" if units else "per cell"
+    """Of a map; text in the comment where they are no units to UDUNITS."""
+    return array.attrs.get("units", array.attrs.get("comment", "").rpartition("; in ")[2])
 
 
 def _heading(page, dataset):

@@ -43,9 +43,14 @@ def copy_experiment(name, folder, force):
     for file in known[name]:
         shutil.copyfile(file, target / file.name)
         print(f"{target / file.name}  ({file.stat().st_size / 1000:.0f} kB)")
-    toml = next((target / file.name for file in known[name] if file.suffix == ".toml"), None)
+    toml = next((target / file.name for file in _main_first(name, known[name]) if file.suffix == ".toml"), None)
     if toml is not None:
         print(f"next:\n  swmodel check {toml}\n  swmodel run {toml} --plot\n  mpirun -n 2 swmodel run {toml} --plot")
+
+
+def _main_first(name, files):
+    """The files of an experiment, first the one that is called as it is, or as its name begins."""
+    return sorted(files, key=lambda file: not (file.suffix == ".toml" and name.startswith(file.stem)))
 
 
 def _list(known):
@@ -57,6 +62,6 @@ def _list(known):
 
 def _headline(files):
     """The first comment of the TOML file, or the first line of the script's docstring."""
-    described = sorted(files, key=lambda file: file.suffix != ".toml")[0]
+    described = _main_first(files[0].parent.name, sorted(files, key=lambda file: file.suffix != ".toml"))[0]
     first = described.read_text(encoding="utf-8").splitlines()[0]
     return first.strip("# \"'")

@@ -44,7 +44,9 @@ def _memory(value):
 
 
 def _names(value):
-    return (value,) if isinstance(value, str) else value
+    """One name or several; gauges are often called by a number."""
+    value = value if isinstance(value, (list, tuple)) else (value,)
+    return tuple(str(name) if type(name) is int else name for name in value)
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names), Field(min_length=1)]
