@@ -4,8 +4,8 @@
     int64_t kept_bytes(int64_t cells)    the room that kept rows need
 
 `in[k]` is the element that belongs to the row's first cell, of source k; rows are `stride[k]` elements apart. Each pass is
-there twice: in the midst of things, and at edges, where cells beyond an array count as 0 and `inside` is looked at. What
-does not vary along the row is computed before the loop. Blocks of columns go through all passes, so that kept rows stay in
+there up to three times: in the midst of things; where boxes end and `inside` is looked at; and at the ends of arrays, what
+is beyond which counts as 0. What does not vary along the row is computed before the loop. Blocks of columns go through all passes, so that kept rows stay in
 the nearest cache. The compiler may put factors together that do not vary along the row, and contract products and sums:
 faster, at the price that a cell's last bits depend on its place in the row. They do not depend on the number of threads.
 """
@@ -76,15 +76,13 @@ def c_source(graph, dtypes):
     """
     plan = schedule(graph)
     room = _Room(graph, plan)
-    passes = "".join(
-        _pass_text(graph, dtypes, plan, room, k, edge) for k in range(len(plan.passes)) for edge in (True, False)
-    )
+    passes = "".join(_pass_texts(graph, dtypes, plan, room, k) for k in range(len(plan.passes)))
     rounds = "\n".join(
-        f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}_edge>(c, b ? b + {p.right} : {-p.left}, end + {p.right}, "
-        f"{'false' if k == len(plan.passes) - 1 else 'end == c.cells'}, columns{k});"
+        f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}_boxed, pass{k}_edge>(c, b ? b + {p.right} : {-p.left}, "
+        f"end + {p.right}, {'false' if k == len(plan.passes) - 1 else 'end == c.cells'}, columns{k});"
         for k, p in enumerate(plan.passes)
     )
-    columns = "\n".join(f"  const Columns columns{k} = safe{k}(c);" for k in range(len(plan.passes)))
+    columns = "\n".join(f"  const Columns columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
     return (
         f"{PRELUDE}\nconstexpr int64_t kVector = {VECTOR}, kLeft = {room.left}, kRight = {room.right}, kBias = {room.bias};\n{RUN}{passes}"
         f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * {room.bytes}; }}\n'
@@ -98,23 +96,44 @@ def c_source(graph, dtypes):
 RUN = """
 static inline int64_t Width(int64_t cells) { return (cells + kLeft + kRight + 15) / 16 * 16; }
 
-struct Columns {
+struct Range {
   int64_t low, high;
   bool row;  // whether all rows are there
+
+  void Meet(int64_t first, int64_t end) {
+    if (low < first) low = first;
+    if (high > end) high = end;
+  }
+  Range Within(int64_t from, int64_t to) const {
+    if (!row || low >= to || high <= from || low >= high) return {to, to, false};
+    return {low < from ? from : low, high > to ? to : high, true};
+  }
 };
 
-// Columns that follow the last ones may be computed too, so that all vectors are whole: nobody reads them.
-template <void (*kPass)(const RowCall&, int64_t, int64_t), void (*kEdge)(const RowCall&, int64_t, int64_t)>
-static inline void run(const RowCall& c, int64_t from, int64_t to, bool whole_vectors, Columns safe) {
-  const int64_t low = safe.row && safe.low < safe.high ? (safe.low < from ? from : safe.low < to ? safe.low : to) : to;
-  int64_t high = safe.high < to ? (safe.high < low ? low : safe.high) : to;
-  if (from < low) kEdge(c, from, low);
-  if (low < high && high == to && whole_vectors) {
-    const int64_t whole = low + (high - low + kVector - 1) / kVector * kVector;
-    if (whole <= safe.high) high = to = whole;
+struct Columns {
+  Range loads, boxes;  // where no load leaves its array; where all boxes hold, too
+};
+
+using Pass = void (*)(const RowCall&, int64_t, int64_t);
+
+static inline int64_t WholeVectors(int64_t cells) { return (cells + kVector - 1) / kVector * kVector; }
+
+// Each pass in the variants that it needs from column to column. Columns that follow the last ones may be computed too, so
+// that vectors are whole: nobody reads them.
+template <Pass kPlain, Pass kBoxed, Pass kEdge>
+static inline void run(const RowCall& c, int64_t from, int64_t to, bool more, const Columns& columns) {
+  if (more && from + WholeVectors(to - from) <= columns.loads.high) to = from + WholeVectors(to - from);
+  const Range loads = columns.loads.Within(from, to), boxes = columns.boxes.Within(loads.low, loads.high);
+  if (from < loads.low) kEdge(c, from, loads.low);
+  if (loads.low < loads.high) {
+    int64_t low = loads.low + (kPlain == kBoxed ? boxes.low - loads.low : WholeVectors(boxes.low - loads.low)), high = boxes.high;
+    if (kPlain != kBoxed) high = low < high ? low + (high - low) / kVector * kVector : low;
+    if (low > loads.high) low = high = loads.high;
+    if (loads.low < low) kBoxed(c, loads.low, low);
+    if (low < high) kPlain(c, low, high);
+    if (high < loads.high) kBoxed(c, high, loads.high);
   }
-  if (low < high) kPass(c, low, high);
-  if (high < to) kEdge(c, high, to);
+  if (loads.high < to) kEdge(c, loads.high, to);
 }
 """
 
@@ -138,68 +157,66 @@ def _size(dtype):
     return {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1}[dtype]
 
 
-def _pass_text(graph, dtypes, plan, room, number, edge):
-    """One pass in C++: with checks at every load, or the loop for where none is needed and the columns where that is."""
-    writer = _Writer(graph, plan, number, edge)
+def _pass_texts(graph, dtypes, plan, room, number):
+    """One pass in C++, in its variants, and the function that tells where each of them is needed."""
+    writers = {kind: _Writer(graph, plan, number, kind) for kind in ("edge", "boxed", "plain")}
+    texts = [_pass_text(graph, dtypes, room, writer) for writer in writers.values()]
+    if not writers["plain"].boxes:
+        texts[1] = f"\nconstexpr Pass pass{number}_boxed = pass{number};\n"
+        texts.reverse()
+    return "".join(texts) + _columns_text(writers["plain"], number)
+
+
+def _pass_text(graph, dtypes, room, writer):
+    plan, number, kind = writer.plan, writer.number, writer.kind
+    is_last = number == len(plan.passes) - 1
     stored = []
     for n in plan.passes[number].nodes:
         value = writer.value(At(n), plan.kept[n].lead, 0, anew=True)
         stored.append(f"{writer.row_of(n, plan.kept[n].lead)}[i] = {value};")
-    if number == len(plan.passes) - 1:
+    if is_last:
         stored += [f"out{k}[i] = {writer.value(o, 0, 0)};" for k, o in enumerate(graph.outputs)]
     pointers = [
         f"const {TYPES[dtypes[0][k]]}* {_name('in', k, j)} = (const {TYPES[dtypes[0][k]]}*)c.in[{k}] + ({j}) * c.stride[{k}];"
         for k, j in writer.rows
     ]
     for n, j in sorted(writer.kept_rows):
-        kind, rows = _type(graph.nodes[n].dtype), plan.kept[n].rows
+        kind_of, rows = _type(graph.nodes[n].dtype), plan.kept[n].rows
         slot = f"(c.since + kBias + ({j})) % {rows} * {_size(graph.nodes[n].dtype)}"
-        pointers.append(f"{kind}* {_name('k', n, j)} = ({kind}*)(c.kept + Width(c.cells) * ({room.first[n]} + {slot})) + kLeft;")
-    if number == len(plan.passes) - 1:
+        pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*)(c.kept + Width(c.cells) * ({room.first[n]} + {slot})) + kLeft;")
+    if is_last:
         pointers += [f"{TYPES[t]}* out{k} = ({TYPES[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
-    checks = _checks(writer)
-    head = f"__attribute__((noinline, cold)) static void pass{number}_edge" if edge else f"static inline void pass{number}"
-    before = "\n".join(f"  {text}" for text in (*(checks if edge else ()), *pointers, *writer.before))
+    before = "\n".join(f"  {text}" for text in (*writer.checks(), *pointers, *writer.before))
     loop = "\n".join(f"    {text}" for text in (*writer.inside, *stored))
-    ivdep = "" if edge else "#pragma GCC ivdep\n"
-    text = (
-        f"\n{head}(const RowCall& c, int64_t from, int64_t to) {{\n{before}\n{ivdep}"
+    name = f"pass{number}{'' if kind == 'plain' else f'_{kind}'}"
+    head = "__attribute__((noinline, cold)) static" if kind == "edge" else "static"
+    ivdep = "" if kind == "edge" else "#pragma GCC ivdep\n"
+    return (
+        f"\n{head} void {name}(const RowCall& c, int64_t from, int64_t to) {{\n{before}\n{ivdep}"
         f"  for (int64_t i = from; i < to; ++i) {{\n{loop}\n  }}\n}}\n"
     )
-    return text if edge else text + _safe_text(writer, number)
 
 
-def _checks(writer):
-    """Whether the rows are there that loads and boxes ask for."""
-    for k, j in writer.rows:
-        yield (
-            f"const bool {_name('has', k, j)} = c.j + ({j}) >= c.limits[{4 * k}] && c.j + ({j}) < c.limits[{4 * k + 1}];"
-        )
+def _columns_text(writer, number):
+    """The function that gives the columns of a row where no load leaves its array, and where all boxes hold.
 
-
-def _safe_text(writer, number):
-    """The function that gives the columns of a row where no check is needed.
-
-    A load beyond the end of a row is one from the row beside it: it does no harm where nobody uses what is made of it,
-    and that is so outside boxes unless they say otherwise. Only the array's own ends matter.
+    A load beyond the end of a row is one from the row beside it: it does no harm where nobody uses what is made of it.
+    Only the array's own ends matter.
     """
-    lines = ["  Columns safe = {INT64_MIN, INT64_MAX, true};", "  int64_t low, high;"]
-    reads = {}
+    lines, reads = ["  Columns found = {{INT64_MIN, INT64_MAX, true}, {INT64_MIN, INT64_MAX, true}};"], {}
     for k, j, i in writer.loads:
         reads.setdefault((k, j), []).append(i)
     for (k, j), offsets in sorted(reads.items()):
-        lines.append(f"  safe.row &= c.j + ({j}) >= c.limits[{4 * k}] && c.j + ({j}) < c.limits[{4 * k + 1}];")
+        lines.append(f"  found.loads.row &= c.j + ({j}) >= c.limits[{4 * k}] && c.j + ({j}) < c.limits[{4 * k + 1}];")
         if offsets != [None]:
             row, last = f"(c.limits[{4 * k}] - c.j - ({j}))", f"(c.limits[{4 * k + 1}] - 1 - c.j - ({j}))"
-            lines.append(f"  low = c.limits[{4 * k + 2}] + {row} * c.stride[{k}] - ({min(offsets)});")
-            lines.append(f"  high = c.limits[{4 * k + 3}] + {last} * c.stride[{k}] - ({max(offsets)});")
-            lines.append("  if (safe.low < low) safe.low = low;\n  if (safe.high > high) safe.high = high;")
+            low = f"c.limits[{4 * k + 2}] + {row} * c.stride[{k}] - ({min(offsets)})"
+            lines.append(f"  found.loads.Meet({low}, c.limits[{4 * k + 3}] + {last} * c.stride[{k}] - ({max(offsets)}));")
     for (west, east, south, north), j, i in sorted(writer.boxes):
-        lines.append(f"  safe.row &= c.j + ({j}) >= {south} && c.j + ({j}) < c.rows - ({north});")
-        lines.append(f"  low = {west - i}, high = c.cells - ({east + i});")
-        lines.append("  if (safe.low < low) safe.low = low;\n  if (safe.high > high) safe.high = high;")
+        lines.append(f"  found.boxes.row &= c.j + ({j}) >= {south} && c.j + ({j}) < c.rows - ({north});")
+        lines.append(f"  found.boxes.Meet({west - i}, c.cells - ({east + i}));")
     body = "\n".join(lines)
-    return f"\nstatic inline Columns safe{number}(const RowCall& c) {{\n{body}\n  return safe;\n}}\n"
+    return f"\nstatic inline Columns columns_of{number}(const RowCall& c) {{\n{body}\n  return found;\n}}\n"
 
 
 def _name(kind, number, row):
@@ -207,7 +224,7 @@ def _name(kind, number, row):
 
 
 class _Writer:
-    """Writes the lines of a pass, each value once; conditions are no variables, but written where they are used.
+    """Writes the lines of a pass, "plain", "boxed" or "edge", each value once; conditions are no variables, but written where they are used.
 
     Attributes:
         before, inside: lines before the loop along the row, and in it.
@@ -215,9 +232,9 @@ class _Writer:
         kept_rows: (node, row) of what is kept that are read or written.
     """
 
-    def __init__(self, graph, plan, number, edge):
-        self.graph, self.plan, self.number, self.edge = graph, plan, number, edge
-        self.before, self.inside, self._values = [], [], {}
+    def __init__(self, graph, plan, number, kind):
+        self.graph, self.plan, self.number, self.kind = graph, plan, number, kind
+        self.before, self.inside, self._values, self._ends = [], [], {}, {}
         self.loads, self.boxes, self.kept_rows = set(), set(), set()
 
     @property
@@ -256,7 +273,7 @@ class _Writer:
         arguments = [self.value(a, row, column) for a in node.arguments]
         if node.name == "inside":
             self.boxes.add((node.parameters, row, column))
-            return self._boxed(arguments[0], node.parameters, row, column) if self.edge else arguments[0]
+            return arguments[0] if self.kind == "plain" else f"{self._within(node.parameters, row, column)} ? {arguments[0]} : 0"
         return self._operation(node, arguments)
 
     def _load(self, source, row, column, axes):
@@ -266,16 +283,26 @@ class _Writer:
         if axes == 2:
             at = f"i + ({column})"
             there += [f"{at} >= c.limits[{4 * source + 2}]", f"{at} < c.limits[{4 * source + 3}]"]
-        return f"{' && '.join(there)} ? {place} : 0" if self.edge else place
+        return f"{' && '.join(there)} ? {place} : 0" if self.kind == "edge" else place
 
-    @staticmethod
-    def _boxed(value, box, row, column):
+    def _within(self, box, row, column):
+        """The condition that a cell is in a box."""
         west, east, south, north = box
-        inside = (
-            f"c.j + ({row}) >= {south} && c.j + ({row}) < c.rows - ({north}) && "
-            f"i + ({column}) >= {west} && i + ({column}) < c.cells - ({east})"
-        )
-        return f"({inside}) ? {value} : 0"
+        ends = west - column, east + column, south - row, north + row
+        if ends not in self._ends:
+            self._ends[ends] = f"box{len(self._ends)}"
+            there = f"c.j + ({row}) >= {south} && c.j + ({row}) < c.rows - ({north})"
+            name = self._ends[ends]
+            self.before.append(f"const int32_t {name}_low = {west - column};")
+            self.before.append(f"const int32_t {name}_high = {there} ? (int32_t)(c.cells - ({east + column})) : INT32_MIN;")
+        name = self._ends[ends]
+        return f"((int32_t)i >= {name}_low & (int32_t)i < {name}_high)"
+
+    def checks(self):
+        """Lines before all others: whether the rows are there that loads ask for."""
+        for k, j in self.rows if self.kind == "edge" else ():
+            there = f"c.j + ({j}) >= c.limits[{4 * k}] && c.j + ({j}) < c.limits[{4 * k + 1}]"
+            yield f"const bool {_name('has', k, j)} = {there};"
 
     def _is_condition(self, argument):
         return isinstance(argument, At) and self.graph.nodes[argument.node].dtype == "bool"
