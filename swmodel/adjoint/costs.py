@@ -136,8 +136,8 @@ class Misfit(Cost):
     records: dict
 
     def on_tile(self, model, dt, first_step, steps):
+        tables = [everywhere(model, table) for table in slots(self.records, dt, first_step, steps)]
         reader = GaugeReader.at({name: record.place for name, record in self.records.items()}, model)
-        tables = (everywhere(model, table) for table in slots(self.records, dt, first_step, steps))
         return Squares(reader, *tables, first_step + 1)
 
 

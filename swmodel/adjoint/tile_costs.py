@@ -188,7 +188,7 @@ class OfLastState(TileCost):
         """
         found = self.function(state, equations, *self.arguments)
         kind = getattr(found, "dtype", type(found).__name__)
-        if jnp.shape(found) != () or len(jax.tree.leaves(found)) != 1:
+        if not isinstance(found, (jax.Array, float)) or jnp.shape(found) != ():
             what = f"an array of shape {jnp.shape(found)}" if hasattr(found, "dtype") else f"a {kind}"
             raise ConfigError(f"the cost's function gives {what}, and a cost is one number; sum it up.")
         if not jnp.issubdtype(jnp.result_type(found), jnp.floating):

@@ -1,0 +1,259 @@
+"""Costs are what their equations say, however a run is cut, and their derivatives are those of that number.
+
+Most tests take a trajectory of states that no model made: a cost knows nothing of how they came about.
+"""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint import costs
+from swmodel.adjoint.records import Record, records_in
+from swmodel.compilation import jit
+from swmodel.diagnostics import energy
+from swmodel.dynamics.shallow_water import State
+from swmodel.errors import ConfigError, DataError
+from swmodel.monitors import Maxima
+from swmodel.parallel import SerialCommunicator
+
+GRID = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4))
+LAND = np.zeros(GRID.shape, bool)
+LAND[5, 6] = True
+MODEL = sw.ShallowWater(
+    GRID, np.where(LAND, 0.0, 100.0 + 3.0 * np.arange(9)[None, :] + 2.0 * np.arange(7)[:, None]),
+    coriolis=sw.FPlane(1e-4), communicator=SerialCommunicator(), engine="arrays",
+)  # fmt: skip
+DYNAMICS = MODEL.dynamics(2)
+DT, FIRST, STEPS = 10.0, 4, 12
+TIMES = DT * (FIRST + 1 + np.arange(STEPS))
+PLACES = {"a": (2.1e4, 3.3e4), "b": (7.7e4, 1.2e4)}
+RECORDS = {
+    name: Record(place, np.arange(52.0, 158.0, 3.7), np.sin(np.arange(29.0) + k), 0.2 + 0.1 * k, (60.0, 150.0))
+    for k, (name, place) in enumerate(PLACES.items())
+}
+WEIGHTS = np.random.default_rng(9).standard_normal(GRID.shape)
+COSTS = {
+    "elevation at a time": costs.GaugeElevation(PLACES, time=97.3),
+    "mean elevation": costs.GaugeElevation(PLACES, window=(65.0, 131.0)),
+    "elevation at the end": costs.GaugeElevation(PLACES),
+    "maximum": costs.GaugeMaximum(PLACES),
+    "maximum in a window": costs.GaugeMaximum(PLACES, window=(70.0, 120.0), power=6.0),
+    "transport along y": costs.SectionTransport((4.1e4, 1e4), (3.9e4, 6e4), time=100.0),
+    "transport along x": costs.SectionTransport((8e4, 3e4), (1e4, 3e4)),
+    "energy": costs.BoxEnergy(window=(60.0, 160.0)),
+    "energy in a box": costs.BoxEnergy((1e4, 5e4), (2e4, 6e4)),
+    "misfit": costs.Misfit(RECORDS),
+    "one's own": costs.FinalState(lambda state, equations, w: jnp.sum(w * state.eta**3), (WEIGHTS,), "m3"),
+}
+
+
+def trajectory(seed=0, size=1.0):
+    """States after each step, (STEPS, ny, nx), zero on land."""
+    random = np.random.default_rng(seed)
+    masks = MODEL.faces("u"), MODEL.faces("v"), MODEL.wet
+    return State(*(jnp.asarray(size * random.standard_normal((STEPS, *GRID.shape)) * m) for m in masks))
+
+
+def number(cost, states, segments=(STEPS,)):
+    """J of a TileCost along a trajectory, read segment by segment."""
+    equations = DYNAMICS.prepare()
+    acc, done = cost.start(), 0
+    if cost.read is not None:
+        for count in segments:
+            part = jax.tree.map(lambda x: x[done : done + count], states)  # noqa: B023
+            readings = jax.lax.map(lambda s: cost.read(s, equations, jnp.asarray(0.0)), part)
+            acc = cost.update(acc, readings, jnp.int32(FIRST + 1 + done))
+            done += count
+    last = jax.tree.map(lambda x: x[-1], states)
+    return cost.value(acc, None if cost.final is None else cost.final(last, equations, jnp.asarray(0.0)))
+
+
+compiled = jit(number, static_argnums=2)
+
+
+def value(cost, states):
+    return float(compiled(cost.on_tile(MODEL, DT, FIRST, STEPS), states))
+
+
+@jit
+def derivatives(cost, x, d):
+    """(gradient, slope along d, Hessian times d)."""
+    gradient = jax.grad(number, argnums=1)
+    slope = jax.jvp(lambda x: number(cost, x), (x,), (d,))[1]
+    first, second = jax.jvp(lambda x: gradient(cost, x), (x,), (d,))
+    return first, slope, second
+
+
+def dot(a, b):
+    return sum(float(jnp.vdot(x, y)) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)))
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_derivatives_are_those_of_the_number(name):
+    """Dot product of both modes; a Taylor test of second order."""
+    cost = COSTS[name].on_tile(MODEL, DT, FIRST, STEPS)
+    x, d = trajectory(1), trajectory(2)
+    first, slope, second = derivatives(cost, x, d)
+    size = float(np.sqrt(dot(first, first) * dot(d, d)))
+    assert size > 0 and abs(dot(first, d) - float(slope)) < 1e-13 * size
+
+    at = lambda h: float(compiled(cost, jax.tree.map(lambda a, b: a + h * b, x, d)))  # noqa: E731
+    curvature = dot(second, d)
+    residuals = [at(h) - at(0.0) - h * float(slope) - 0.5 * h * h * curvature for h in (4e-3, 2e-3)]
+    floor = 1e-14 * (abs(at(0.0)) + abs(curvature))
+    assert abs(residuals[0]) < floor or np.log2(residuals[0] / residuals[1]) > 2.9, residuals
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_derivatives_at_exact_rest_are_finite(name):
+    cost = COSTS[name].on_tile(MODEL, DT, FIRST, STEPS)
+    for leaf in jax.tree.leaves(derivatives(cost, trajectory(size=0.0), trajectory(3))):
+        assert np.isfinite(leaf).all()
+
+
+@pytest.mark.parametrize("name", ["elevation at a time", "maximum in a window", "misfit"])
+def test_segments_do_not_matter(name):
+    cost, x = COSTS[name].on_tile(MODEL, DT, FIRST, STEPS), trajectory(1)
+    assert float(compiled(cost, x, (5, 6, 1))) == pytest.approx(float(compiled(cost, x)), rel=1e-14)
+
+
+def moving(slope=(1e-5, -2e-5, 3e-3)):
+    """States whose eta is linear in x, y and t."""
+    x, y = GRID.coordinates("h")
+    eta = slope[0] * x[None] + slope[1] * y[None] + slope[2] * TIMES[:, None, None]
+    zero = jnp.zeros((STEPS, *GRID.shape))
+    return State(zero, zero, jnp.asarray(eta * MODEL.wet)), lambda x, y, t: slope[0] * x + slope[1] * y + slope[2] * t
+
+
+def test_a_gauge_is_bilinear_in_space_and_linear_in_time():
+    states, eta = moving()
+    wanted = sum(eta(*place, 97.3) for place in PLACES.values())
+    assert value(COSTS["elevation at a time"], states) == pytest.approx(wanted, rel=1e-12)
+    at_end = sum(eta(*place, TIMES[-1]) for place in PLACES.values())
+    assert value(COSTS["elevation at the end"], states) == pytest.approx(at_end, rel=1e-12)
+
+
+def test_a_window_is_the_mean_of_the_steps_in_it():
+    states, eta = moving()
+    inside = TIMES[(TIMES >= 65.0) & (TIMES <= 131.0)]
+    assert len(inside) == 7
+    wanted = sum(eta(*place, inside.mean()) for place in PLACES.values())
+    assert value(COSTS["mean elevation"], states) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_the_maximum_comes_near_to_the_largest_elevation_from_below_and_counts_no_trough():
+    crest = np.exp(-(((TIMES - 110.0) / 40.0) ** 2)) - 3.0 * (TIMES < 60)
+    states = State(*(jnp.asarray(k * crest[:, None, None] * MODEL.wet) for k in (0.0, 0.0, 2.0)))
+    found = [value(costs.GaugeMaximum({"a": PLACES["a"]}, power=p), states) for p in (2.0, 16.0, 128.0)]
+    assert found == sorted(found) and found[-1] < 2.0
+    assert found[-1] == pytest.approx(2.0, rel=0.02)
+    powers = (2.0 * np.maximum(crest, 0.0)) ** 16
+    assert found[1] == pytest.approx(powers.mean() ** (1 / 16), rel=1e-12)
+
+
+def test_transport_is_the_thickness_times_the_flow_through_the_faces_of_the_section():
+    states = trajectory(4)
+    h = np.asarray(MODEL.depth * MODEL.wet + states.eta[-1])
+    # along x on the line between rows 2 and 3: columns 1 to 7
+    along_x = (0.5 * (h[2] + h[3]) * np.asarray(states.v[-1, 2]) * 1e4)[1:8].sum()
+    assert value(COSTS["transport along x"], states) == pytest.approx(along_x, rel=1e-12)
+    # along y between columns 3 and 4, rows 1 to 5, at t = 100 s, which is the sixth state
+    h = np.asarray(MODEL.depth * MODEL.wet + states.eta[5])
+    along_y = (0.5 * (h[:, 3] + h[:, 4]) * np.asarray(states.u[5, :, 3]) * 1e4)[1:6].sum()
+    assert value(COSTS["transport along y"], states) == pytest.approx(along_y, rel=1e-12)
+
+
+def test_the_energies_of_boxes_add_up_to_that_of_the_diagnostics():
+    states = trajectory(5)
+    whole = value(costs.BoxEnergy(), states)
+    parts = [value(costs.BoxEnergy(x=x, density=1025.0), states) for x in ((0.0, 4.4e4), (4.4e4, 9e4))]
+    assert sum(parts) == pytest.approx(whole, rel=1e-13) and min(parts) > 0
+    last = jax.tree.map(lambda x: x[-1], states)
+    flow = DYNAMICS.prepare().flow(last.u, last.v, last.eta, jnp.asarray(0.0))
+    assert whole == pytest.approx(1025.0 * float(energy(flow)), rel=1e-13)
+
+
+def test_a_misfit_is_half_the_sum_of_squares_at_the_observed_times():
+    states, eta = moving()
+    wanted = 0.0
+    for record in RECORDS.values():
+        used = (record.time >= 60.0) & (record.time <= 150.0)
+        modelled = eta(*record.place, record.time[used])
+        wanted += 0.5 * np.sum(((modelled - record.value[used]) / record.deviation) ** 2)
+    assert value(COSTS["misfit"], states) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_several_observations_between_two_steps_and_gaps_all_count_as_they_should():
+    states, eta = moving()
+    time = np.array([61.0, 63.0, 66.5, 90.0, 90.0])
+    record = Record(PLACES["a"], time, np.array([0.1, np.nan, 0.3, 0.4, 0.5]), np.array([1.0, 1.0, 2.0, 1.0, 0.5]))
+    used = np.isfinite(record.value)
+    wanted = 0.5 * np.sum(((eta(*PLACES["a"], time) - record.value) / record.deviation)[used] ** 2)
+    assert value(costs.Misfit({"a": record}), states) == pytest.approx(wanted, rel=1e-12)
+
+
+LONG = np.arange(0.0, 1000.0, 10.0)
+WRONG = {
+    "outside the grid": costs.GaugeElevation({"far": (1e9, 0.0)}),
+    "has no water around it": costs.GaugeElevation({"inland": (6.5e4, 5.5e4)}, time=80.0),
+    "names no gauge": costs.GaugeMaximum({}),
+    "900 s is not in the run, whose steps end from 50 to 160 s": costs.GaugeElevation(PLACES, time=900.0),
+    "0 to 100 s is not in the run": costs.GaugeElevation(PLACES, window=(0.0, 100.0)),
+    "no step of 10 s ends in the window": costs.GaugeElevation(PLACES, window=(61.0, 69.0)),
+    "exclude one another": costs.BoxEnergy(time=60.0, window=(60.0, 80.0)),
+    "power = 1": costs.GaugeMaximum(PLACES, power=1.0),
+    "follows none of its lines": costs.SectionTransport((1e4, 1e4), (5e4, 6e4)),
+    "is one point of it": costs.SectionTransport((1e4, 1e4), (1.1e4, 1.1e4)),
+    "on the edge of the domain": costs.SectionTransport((0.0, 1e4), (0.0, 6e4)),
+    "leaves the grid": costs.SectionTransport((4e4, 1e4), (4e4, 9e4)),
+    "crosses no water": costs.SectionTransport((7e4, 5e4), (7e4, 6e4)),
+    "holds no wet cell": costs.BoxEnergy((6.1e4, 6.9e4), (5.1e4, 5.9e4)),
+    "observations from 0 to 990 s, and the run's": costs.Misfit({"a": Record(PLACES["a"], LONG, LONG)}),
+    "no observation from 2000 to 3000 s": costs.Misfit({"a": Record(PLACES["a"], LONG, LONG, 1.0, (2000.0, 3000.0))}),
+    "standard deviation of 0 m": costs.Misfit({"a": Record(PLACES["a"], LONG, LONG, 0.0, (60.0, 100.0))}),
+    "there are no records": costs.Misfit({}),
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_what_cannot_be_is_told_in_one_sentence(sentence):
+    with pytest.raises(ConfigError) as told:
+        WRONG[sentence].on_tile(MODEL, DT, FIRST, STEPS)
+    assert sentence in str(told.value) and "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (lambda state, equations: state.eta, "an array of shape (7, 9), and a cost is one number"),
+        (lambda state, equations: jnp.argmax(state.eta), "has no derivative"),
+        (lambda state, equations: {"J": jnp.sum(state.eta)}, "a dict, and a cost is one number"),
+    ],
+)
+def test_a_function_that_is_no_cost_is_refused(function, sentence):
+    cost = costs.FinalState(function).on_tile(MODEL, DT, FIRST, STEPS)
+    with pytest.raises(ConfigError, match=sentence.replace("(", r"\(").replace(")", r"\)")):
+        jax.eval_shape(lambda states: number(cost, states), trajectory())
+
+
+def test_what_is_no_cost_at_all_is_refused_with_what_to_give():
+    with pytest.raises(ConfigError, match=r"wrap it: FinalState\(function\)"):
+        costs.checked(lambda state: state.eta)
+    with pytest.raises(ConfigError, match="arrival times have no derivative: give GaugeMaximum"):
+        costs.checked(Maxima(0.01))
+    cost = costs.BoxEnergy()
+    assert costs.checked(cost) is cost
+
+
+def test_records_are_read_from_the_files_of_post_processing(tmp_path):
+    (tmp_path / "21418.csv").write_text("time_s,elevation_m\n8,0.5\n0,0.25\n4,\n")
+    found = records_in(tmp_path, {"DART 21418": (1.0, 2.0), "unseen": (0.0, 0.0)})
+    assert list(found) == ["DART 21418"] and found["DART 21418"].place == (1.0, 2.0)
+    np.testing.assert_array_equal(found["DART 21418"].time, [0.0, 4.0, 8.0])
+    np.testing.assert_array_equal(found["DART 21418"].counted()[1], [0.25, 0.5])
+    with pytest.raises(DataError, match="no CSV file .* is named after"):
+        records_in(tmp_path, {"unseen": (0.0, 0.0)})
+    (tmp_path / "unseen.csv").write_text("t,eta\n1,2\n")
+    with pytest.raises(DataError, match="lacks the columns"):
+        records_in(tmp_path, {"unseen": (0.0, 0.0)})
