@@ -14,13 +14,12 @@ columns are runs of the linear model (responses.py). a is 1, or halved until J f
 import dataclasses
 import math
 
-import jax
 import numpy as np
 
 from .lanczos import lanczos
 from .minimise import Space
 
-__all__ = ["Analysis", "Departures", "FourDVar", "Loop", "Tangent", "incremental"]
+__all__ = ["Analysis", "Departures", "FourDVar", "Loop", "Tangent", "incremental", "resumed"]
 
 
 class Departures:
@@ -193,6 +192,13 @@ def incremental(
         if found is None:
             return dataclasses.replace(now, basis=basis, reason="no step along the inner loop's solution lowers J")
         now = found
+
+
+def resumed(variational, departures, parameters, rows):
+    """The Analysis to go on from, of parameters and a history (number, J, misfit, background, products) that were kept."""
+    now = _evaluated(variational, departures, parameters, int(rows[-1][0]))
+    history = [Loop(int(number), *(float(x) for x in parts), int(products)) for number, *parts, products in rows[:-1]]
+    return dataclasses.replace(now, history=(*history, *now.history))
 
 
 def _reason(history, loops, decrease):

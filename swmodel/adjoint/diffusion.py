@@ -38,6 +38,7 @@ class Smooth:
 
     Attributes:
         amplitude: s N at the points, 0 where there is no water.
+        deviation: s at the points.
         root: W^{-1/2} [m-1].
         across_x, across_y: k times the side between two points over their distance [m2], 0 across coasts.
         per_area: W^{-1} [m-2].
@@ -47,6 +48,7 @@ class Smooth:
     """
 
     amplitude: Any
+    deviation: Any
     root: Any
     across_x: Any
     across_y: Any
@@ -78,9 +80,8 @@ class Smooth:
         parts = {name: model.domain.cut(part) for name, part in parts.items()}
         bare = Smooth(**parts, sides=sides, steps=steps, position=position, communicator=model.communicator)
         variance = _variance(bare, model, length, samples)
-        wet = np.asarray(_points(model, position), float) * np.broadcast_to(deviation, model.grid.shape)
-        amplitude = _amplitude(model.domain.cut(wet), variance)
-        return replace(bare, amplitude=amplitude)
+        deviation = model.domain.cut(_points(model, position) * np.broadcast_to(deviation, model.grid.shape))
+        return replace(bare, deviation=deviation, amplitude=_amplitude(deviation, variance))
 
     def __call__(self, v):
         """U v."""
@@ -136,7 +137,7 @@ def _coefficients(model, position, length):
         )
     spread = 0.25 * length**2 / steps
     parts = {
-        "amplitude": 1.0 * wet, "root": np.sqrt(_over(wet, area)), "per_area": _over(wet, area),
+        "amplitude": 1.0 * wet, "deviation": 1.0 * wet, "root": np.sqrt(_over(wet, area)), "per_area": _over(wet, area),
         "across_x": spread * _numbered(next_x, 1, position == "u"),
         "across_y": spread * _numbered(next_y, 0, position == "v"),
     }  # fmt: skip

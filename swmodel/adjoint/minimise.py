@@ -9,6 +9,7 @@ g(x_k + a p_k).p_k alone. All that decides is a number that the root hands to ev
 Controls are dicts {name: value}: tile arrays, (..., ny, nx), which are distributed; numbers and vectors, which every rank
 holds; or {record: value} for records in time.
 """
+
 import dataclasses
 import math
 import time as clock
@@ -174,7 +175,9 @@ def _first(function, start, space):
     value, gradient = function(start)
     value = space.communicator.host_broadcast(float(value))
     if not math.isfinite(value):
-        raise ValueError(f"minimise: J is {value} at the start; begin from controls with which the model runs to its end.")
+        raise ValueError(
+            f"minimise: J is {value} at the start; begin from controls with which the model runs to its end."
+        )
     return Minimum(start, value, gradient, history=(Iteration(0, value, space.norm(gradient), 1),))
 
 

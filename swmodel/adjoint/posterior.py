@@ -8,6 +8,7 @@ and of the controls x(p), with the tangent X of x, X X* - sum_k l_k / (1 + l_k) 
 leave the estimate too large, never too small. sum_k l_k / (1 + l_k) is how many numbers the observations
 tell (degrees of freedom for signal; Rodgers 2000, section 2.4).
 """
+
 import dataclasses
 
 import jax
@@ -48,14 +49,19 @@ class Posterior:
 
     @staticmethod
     def prior(transformed, parameters, communicator):
-        """{control: the background's variance} where all parameters are replicated: a sum over each of them."""
+        """{control: the background's variance}: of transforms that know it, and of numbers by a sum over each of them."""
+        variance = jit(communicator.spmd(lambda function, p: function.variance(p)))
+        known = variance(transformed.function, _entered(parameters, communicator))
+        numbers = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) < 2}
         units = []
-        for name, value in parameters.items():
-            for k in range(np.size(value)):
-                unit = {n: np.zeros_like(np.asarray(v)) for n, v in parameters.items()}
+        for name, value in numbers.items():
+            for k in range(value.size):
+                unit = {n: np.zeros_like(v) if np.ndim(v) < 2 else jnp.zeros_like(v) for n, v in parameters.items()}
                 unit[name].reshape(-1)[k] = 1.0
                 units.append(unit)
-        return Posterior._sum_of_squares(units, np.ones(len(units)), transformed, parameters, communicator)
+        if not units:
+            return known
+        return Posterior._sum_of_squares(units, np.ones(len(units)), transformed, parameters, communicator) | known
 
     @staticmethod
     def _sum_of_squares(vectors, weights, transformed, parameters, communicator):
@@ -63,13 +69,22 @@ class Posterior:
             tangent = jax.jvp(function, (parameters,), (direction,))[1]
             return jax.tree.map(lambda t, x: t + weight.astype(x.dtype) * x * x, total, tangent)
 
-        function, total = transformed.function, None
+        function, parameters = transformed.function, _entered(parameters, communicator)
         program = jit(communicator.spmd(add))
-        start = jit(communicator.spmd(lambda function, p: jax.tree.map(jnp.zeros_like, function(p))))(function, parameters)
-        total = start
+        total = jit(communicator.spmd(lambda function, p: jax.tree.map(jnp.zeros_like, function(p))))(
+            function, parameters
+        )
         for vector, weight in zip(vectors, weights):
-            total = program(function, parameters, vector, jnp.asarray(weight), total)
+            total = program(function, parameters, _entered(vector, communicator), jnp.asarray(weight), total)
         return total
+
+
+def _entered(parameters, communicator):
+    """A control dict as programs take it."""
+    return {
+        name: value if np.ndim(value) >= 2 else communicator.place(lambda rank: np.asarray(value))  # noqa: B023
+        for name, value in parameters.items()
+    }
 
 
 def eigenpairs(product, like, model, space, most=30, tolerance=1e-2, seed=0):

@@ -5,6 +5,7 @@ are few, is found one column a run, as fast as any run, and the inner problem of
 the nonlinear model: it is what Courtier et al. (1994) call a simplified linear model in the inner loop. Of a patch of
 unit sources the columns are Green's functions: they do not change from loop to loop, nor with gauges, errors or background.
 """
+
 import dataclasses
 
 import jax
@@ -34,7 +35,12 @@ class LinearModel:
         self.problem, self.model, self.communicator = problem, problem.model, problem.communicator
         dynamics = self.model.dynamics(problem.halo, problem.first_step, problem.dt)
         terms = tuple(term for term in dynamics.terms if not getattr(term, "nonlinear", False))
-        self._arguments = replace(dynamics, linear=True, terms=terms), problem.stepper, problem.cost, masks_of(self.model)
+        self._arguments = (
+            replace(dynamics, linear=True, terms=terms),
+            problem.stepper,
+            problem.cost,
+            masks_of(self.model),
+        )
         self._program = jit(self.communicator.spmd(self._run))
         self.at_rest = self._readings({})
 
@@ -97,6 +103,12 @@ class Green:
             if progress is not None:
                 progress(k + 1, count)
         return Green(np.stack(columns), sources, name)
+
+    @staticmethod
+    def made(problem, columns):
+        """Those of an earlier run, kept in a file."""
+        name, sources, _ = _only_patch(problem)
+        return Green(np.asarray(columns), sources, name)
 
     def linearised(self, problem, departures):
         """G at parameters, as `incremental` takes it: a function of parameters."""

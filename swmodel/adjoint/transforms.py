@@ -28,7 +28,7 @@ from ..parallel.halo import exchange, without_padding
 from ..pytrees import pytree, replace, static
 from .controls import Transformed
 
-__all__ = ["Around", "Balanced", "Between", "FaultSource", "Joined", "Positive", "UnitSources", "joined"]
+__all__ = ["Around", "Balanced", "Between", "FaultSource", "Joined", "Positive", "Repeated", "UnitSources", "joined"]
 
 
 @pytree
@@ -50,6 +50,20 @@ class Joined:
             value = part(parameters[name])
             found |= value if target is None else {target: value}
         return found
+
+    def variance(self, parameters):
+        """{control: that of its background error}, for small changes about `parameters`, of parts that know it."""
+        found = {}
+        for (name, part), target in zip(sorted(self.parts.items()), self.targets):
+            if hasattr(part, "variance"):
+                value = part.variance(parameters[name])
+                found |= value if target is None else {target: value}
+        return found
+
+
+def _deviation(spread):
+    """Of U p at every point, for p with errors of 1."""
+    return spread.deviation if callable(spread) else spread
 
 
 def joined(transforms, model):
@@ -85,6 +99,9 @@ class Around(_OfOne):
     def __call__(self, p):
         return self.background + self.deviation_of(p)
 
+    def variance(self, p):
+        return jnp.zeros_like(self.background) + _deviation(self.spread) ** 2
+
 
 @pytree
 class Positive(_OfOne):
@@ -95,6 +112,9 @@ class Positive(_OfOne):
 
     def __call__(self, p):
         return self.background * jnp.exp(self.deviation_of(p))
+
+    def variance(self, p):
+        return (self(p) * _deviation(self.spread)) ** 2
 
 
 @pytree
@@ -108,10 +128,15 @@ class Between(_OfOne):
 
     def __call__(self, p):
         share = (self.background - self.low) / (self.high - self.low)
-        slope = share * (1.0 - share) * (self.high - self.low)  # of x in the argument of the logistic function
-        return self.low + (self.high - self.low) * jax.nn.sigmoid(
-            jnp.log(share / (1.0 - share)) + self.deviation_of(p) / slope
-        )
+        at = jnp.log(share / (1.0 - share)) + self.deviation_of(p) / self._slope(self.background)
+        return self.low + (self.high - self.low) * jax.nn.sigmoid(at)
+
+    def _slope(self, x):
+        """dx / d(argument of the logistic function)."""
+        return (x - self.low) * (self.high - x) / (self.high - self.low)
+
+    def variance(self, p):
+        return (self._slope(self(p)) / self._slope(self.background) * _deviation(self.spread)) ** 2
 
 
 @pytree
@@ -124,6 +149,9 @@ class Repeated:
     def __call__(self, p):
         change = self.spread(p) if callable(self.spread) else self.spread * p
         return {record: background + change for record, background in self.backgrounds.items()}
+
+    def variance(self, p):
+        return {k: jnp.zeros_like(background) + _deviation(self.spread) ** 2 for k, background in self.backgrounds.items()}
 
     def zero(self, model):
         field = callable(self.spread) or any(jnp.ndim(b) == 2 for b in self.backgrounds.values())
@@ -185,6 +213,9 @@ class Balanced:
         v = mean_xy(wet_u * difference_x(eta)).interior * self.turn_v
         u, v = (without_padding(x, sides) for x in (u, v))
         return {"initial.eta": self.eta + change, "initial.u": self.u + u, "initial.v": self.v + v}
+
+    def variance(self, p):
+        return {"initial.eta": self.spread.deviation**2}
 
     def zero(self, model):
         return model.domain.cut(np.zeros(model.grid.shape))

@@ -269,6 +269,43 @@ def adjoint(
 
 @app.command(
     epilog=_examples(
+        "swmodel invert inversion.toml --observations records --plot",
+        "mpirun -n 2 swmodel invert inversion.toml --observations records --withhold",
+        "swmodel invert twin.toml --set inversion.method=descent",
+        "swmodel invert twin.toml --resume",
+    )
+)  # fmt: skip
+def invert(
+    file: File,
+    set: Set = None,
+    observations: Observations = None,
+    withhold: Annotated[
+        bool | None,
+        typer.Option("--withhold/--no-withhold", help="Leave out one gauge after the other: do the others foretell it?"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the restart file of an inversion that ended early.")] = False,
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    devices: Devices = None,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
+    output: Folder = None,
+    overwrite: Overwrite = False,
+    plot: Plot = False,
+    debug: Debug = False,
+    quiet: Quiet = False,
+):
+    """Find the sources, states or parameters with which the run comes closest to observations, and how sure they are."""
+    from .invert import Options, invert_experiment
+
+    overrides = _overrides(set, communicator=communicator, layout=layout, devices=devices, observations=observations)
+    hosts = coordinator, num_processes, process_id
+    invert_experiment(file, overrides, Options(output, overwrite, resume, withhold, plot, debug, quiet, hosts))
+
+
+@app.command(
+    epilog=_examples(
         "swmodel bench",
         "mpirun -n 2 swmodel bench --size 512x512",
         "swmodel bench tohoku.toml --save machine.json",

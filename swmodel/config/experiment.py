@@ -12,6 +12,7 @@ from ..errors import ConfigError, DataError
 from .adjoint import Adjoint
 from .consistency import mistakes_between
 from .dump import dump
+from .inversion import Inversion
 from .locate import key_lines, line_of
 from .members import Ensemble, member_raws, mistakes_of_members
 from .mistakes import Mistake, from_pydantic, nearest
@@ -38,6 +39,7 @@ class Experiment(BaseModel):
     output: Output = Output()
     ensemble: Ensemble | None = None
     adjoint: Adjoint | None = None
+    inversion: Inversion | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,385 @@
+"""`swmodel invert`: the controls with which the model comes closest to observations, how sure they are, and what was left out."""
+
+import dataclasses
+import time as clock
+from pathlib import Path
+
+import numpy as np
+
+from .. import launch
+from ..build import assemble, stepper_of, time_step
+from ..build_inversion import background_of, observed, section_of, transformed_of
+from ..config import read
+from ..devices import hosts_of
+from ..errors import ConfigError
+from ..progress import duration
+from . import facts, figures, logs
+from .inverted import conclude
+from .runs import started
+
+__all__ = ["Options", "invert_experiment"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the command line asks for beside the experiment."""
+
+    folder: str | None = None
+    overwrite: bool = False
+    resume: bool = False
+    withhold: bool | None = None
+    plot: bool = False
+    debug: bool = False
+    quiet: bool = False
+    hosts: tuple = (None, None, None)
+
+
+@dataclasses.dataclass
+class Study:
+    """What a command works on."""
+
+    made: object
+    section: object
+    observed: object
+    problem: object
+    transformed: object
+    folder: Path
+
+    @property
+    def communicator(self):
+        return self.problem.communicator
+
+    @property
+    def about(self):
+        """What must be the same for a restart to be this inversion's."""
+        return self.made.draft.effective_text
+
+    @property
+    def targets(self):
+        """Names of the controls that are looked for."""
+        return [control.name for control in self.problem.controls]
+
+
+def invert_experiment(file, overrides, options):
+    """Invert the observations of an experiment file."""
+    draft = read(file, overrides)
+    draft.experiment()
+    section = section_of(draft)
+    if draft.sections.get("ensemble") is not None:
+        raise ConfigError(f"{draft.file}: an [ensemble] cannot be inverted; take that section out.")
+    if options.withhold is not None:
+        section = section.model_copy(update={"withhold": options.withhold})
+    begun = clock.perf_counter()
+    study = _study(draft, section, options)
+    path = study.folder / section.file
+    study.communicator.from_root(lambda: _make_room(path, options))
+    _announce(study)
+    result = _Inversion(study, options).run()
+    if study.communicator.is_root:
+        conclude(study, result, path, clock.perf_counter() - begun, options)
+
+
+def _make_room(path, options):
+    if path.exists() and not (options.overwrite or options.resume):
+        raise ConfigError(
+            f"{path} exists already; add --overwrite or --resume, or choose another folder with --output DIR."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _study(draft, section, options):
+    """The problem of a draft, on this rank; collective."""
+    from ..adjoint import Misfit, Nested, Problem
+    from ..stability import limits
+
+    run = draft.sections["run"]
+    hosts = hosts_of(*options.hosts) if run.communicator == "sharded" or options.hosts != (None,) * 3 else None
+    process = launch.configure_process(draft.sections["model"].precision, run.communicator, run.devices, hosts)
+    launched = process.launcher
+    rank = hosts.process if hosts else launched.rank if process.communicator == "mpi" and launched else 0
+    logs.start(rank == 0, options.quiet)
+    if options.plot:
+        figures.require()
+    made = assemble(draft, process.tiles)
+    experiment = made.experiment()
+    folder = Path(options.folder if options.folder is not None else experiment.output.folder)
+    if options.debug:
+        logs.keep_in(folder, rank)
+    model, state = started(made, experiment, process.communicator, run.layout, run.engine)
+    dt = made.attempt(("stepper", "dt"), time_step, experiment, limits(model, stepper_of(experiment.stepper), state))
+    made.experiment()
+    stepper = stepper_of(experiment.stepper, dt)
+    steps = max(int(np.ceil((section.until or run.until) / dt - 1e-6)), 1)
+    told = made.attempt(("inversion", "observations"), observed, section, made, process, model, state, stepper, steps)
+    made.experiment()
+    transformed = transformed_of(section, made, model, told.state, dt)
+    checkpoints = Nested(memory=section.memory)
+    problem = made.attempt(
+        ("inversion", "observations"), Problem, model, stepper, told.state, steps, Misfit(told.records), [transformed], 0,
+        checkpoints,
+    )  # fmt: skip
+    made.experiment()
+    return Study(made, section, told, problem, transformed, folder)
+
+
+def _announce(study):
+    problem, section = study.problem, study.section
+    count = sum(record.counted()[0].size for record in study.observed.records.values())
+    numbers = sum(np.size(v) if np.ndim(v) < 2 else problem.model.grid.nx * problem.model.grid.ny
+                  for v in study.transformed.parameters.values())  # fmt: skip
+    whose = "devices" if problem.communicator.name == "sharded" else "ranks"
+    kind = "gauges" if section.observations.type == "gauges" else "places"
+    lines = [
+        ("looked for", f"{', '.join(study.targets)}: {numbers:,} unknowns"),
+        ("observations", f"{count:,} at {len(study.observed.records):,} {kind}, of {study.observed.source}"),
+        ("method", section.chosen),
+        ("grid", facts.grid_line(study.made.grid)),
+        ("run", f"{problem.steps:,} steps of {problem.dt:.6g} s, {duration(problem.steps * problem.dt)} of model time"),
+        (whose, f"{facts.ranks_line(problem.model.decomposition)}, {problem.communicator.name}, {problem.model.dtype}"),
+    ]
+    logs.LOGGER.info("%s", facts.table(lines))
+
+
+# -- the inversion -----------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Result:
+    """What was found; arrays of the whole grid are on the root.
+
+    Attributes:
+        parameters: the control dict.
+        history: rows (number, J, misfit, background, products).
+        reason: why it ended.
+        readings: {"background", "analysis", "withheld"}: (steps, gauges); of "withheld" each gauge's is from the others.
+        controls: as output.inversion.write_inversion takes them.
+        signal: degrees of freedom for signal.
+    """
+
+    parameters: dict
+    history: np.ndarray
+    reason: str
+    readings: dict
+    controls: dict
+    signal: float
+
+
+class _Inversion:
+    """The steps of an inversion, all collective."""
+
+    def __init__(self, study, options):
+        from ..adjoint.assimilation import Departures, FourDVar
+
+        self.study, self.options, self.section, self.problem = study, options, study.section, study.problem
+        self.variational = FourDVar(self.problem)
+        self.departures = Departures(self.problem.cost, self.problem.communicator)
+        self.say = logs.LOGGER.info if self.problem.communicator.is_root else (lambda *_: None)
+        self.restart = study.folder / study.section.restart
+        self.green, self.kept = None, ({}, {})
+
+    def run(self):
+        from ..adjoint.restarts import kept
+
+        if self.options.resume:
+            self.kept = kept(self.restart, self.problem.model, self.variational.background, self.study.about)
+        before = self._as_written()
+        parameters, history, reason, readings, eigenpairs = (
+            self._descent() if self.section.chosen == "descent" else self._loops(self.departures, self._keep)
+        )
+        readings = {"background": before, "analysis": readings}
+        if self.section.withhold:
+            readings["withheld"] = self._withheld()
+        controls, signal = self._fields(parameters, eigenpairs)
+        return Result(parameters, history, reason, readings, controls, signal)
+
+    def _as_written(self):
+        """Readings of the run that the file describes, without anything looked for."""
+        from ..adjoint import Misfit, Problem
+
+        problem = self.problem
+        plain = Problem(
+            problem.model,
+            self._stepper(),
+            problem.state,
+            problem.steps,
+            Misfit(self.study.observed.records),
+            ["initial.eta"],
+        )
+        return np.asarray(plain.observed(), float)
+
+    def _stepper(self):
+        return stepper_of(self.study.made.experiment().stepper, self.problem.dt)
+
+    def _linearised(self, departures):
+        """G for `incremental`: None is the exact tangent."""
+        from ..adjoint.responses import Green, tangent_columns
+
+        if self.section.chosen == "green":
+            if self.green is None:
+                self.green = self._known_green() or Green.of(self.problem, self._counted("Green's functions"))
+            return self.green.linearised(self.problem, departures)
+        return tangent_columns(self.problem, departures) if self.section.chosen == "linear" else None
+
+    def _known_green(self):
+        from ..adjoint.responses import Green
+
+        columns = self.kept[1].get("green")
+        return None if columns is None else Green.made(self.problem, columns)
+
+    def _counted(self, what):
+        """A progress function that says now and then how far `what` is."""
+        told = [clock.perf_counter()]
+
+        def progress(done, every):
+            if done == every or clock.perf_counter() - told[0] > 10.0:
+                told[0] = clock.perf_counter()
+                self.say("%s: %d of %d", what, done, every)
+
+        return progress
+
+    def _loops(self, departures, progress=None):
+        """(parameters, history, reason, readings, eigenpairs) of `incremental`."""
+        from ..adjoint.assimilation import incremental, resumed
+
+        section, start = self.section, None
+        if progress is not None and "parameters" in self.kept[0]:
+            start = resumed(self.variational, departures, self.kept[0]["parameters"], self.kept[1]["history"])
+            self.say("resumed after %d outer loops", start.history[-1].number)
+        found = incremental(
+            self.variational, departures, section.loops, section.products, section.residual, section.decrease, start,
+            self._linearised(departures), progress,
+            self._counted_products() if section.chosen == "incremental" else None,
+        )  # fmt: skip
+        eigenpairs = None if found.basis is None else found.basis.eigenpairs()
+        return found.parameters, _rows(found.history), found.reason, found.readings, eigenpairs
+
+    def _counted_products(self):
+        progress = self._counted("inner loop, products")
+        return lambda products, residual: progress(products, self.section.products)
+
+    def _keep(self, now):
+        from ..adjoint.restarts import keep
+
+        last = now.history[-1]
+        self.say(
+            "outer loop %d: J = %.6g, misfit %.6g, background %.6g",
+            last.number,
+            last.value,
+            last.misfit,
+            last.background,
+        )
+        arrays = {"history": _rows(now.history)}
+        if self.green is not None:
+            arrays["green"] = self.green.columns
+        keep(self.restart, self.problem.model, {"parameters": now.parameters}, arrays, self.study.about)
+
+    def _descent(self):
+        """The same by L-BFGS with the adjoint's gradient."""
+        from ..adjoint.assimilation import Tangent
+        from ..adjoint.minimise import Iteration, Minimum, Stop, minimise
+        from ..adjoint.posterior import eigenpairs
+
+        variational, space = self.variational, self.variational.space
+        start = variational.background
+        if "values" in self.kept[0]:
+            vectors, arrays = self.kept
+            pairs = tuple((vectors[f"s{k}"], vectors[f"y{k}"]) for k in range(sum(name[0] == "s" for name in vectors)))
+            history = tuple(Iteration(int(n), J, g, int(e), s) for n, J, g, e, s in arrays["iterations"])
+            start = Minimum(vectors["values"], history[-1].value, vectors["gradient"], pairs, history)
+            self.say("resumed after %d iterations", history[-1].number)
+        stop = Stop(iterations=self.section.loops, decrease=self.section.decrease)
+        found = minimise(variational.value_and_gradient, start, space, stop, progress=self._keep_descent)
+        readings = np.asarray(self.problem.observed(found.values), float)
+        rows = np.array([[i.number, i.value, np.nan, np.nan, i.evaluations] for i in found.history])
+        tangent = Tangent(self.problem, self.departures, found.values)
+        known = eigenpairs(tangent.product, found.values, self.problem.model, space, self.section.products)
+        return found.values, rows, found.reason, readings, (known.values, known.vectors)
+
+    def _keep_descent(self, now):
+        from ..adjoint.restarts import keep
+
+        last = now.history[-1]
+        self.say(
+            "iteration %d: J = %.6g, |gradient| %.3g, %d evaluations",
+            last.number,
+            last.value,
+            last.gradient,
+            last.evaluations,
+        )
+        vectors = {"values": now.values, "gradient": now.gradient}
+        vectors |= {f"{letter}{k}": part for k, pair in enumerate(now.pairs) for letter, part in zip("sy", pair)}
+        rows = np.array([[i.number, i.value, i.gradient, i.evaluations, i.step] for i in now.history])
+        keep(self.restart, self.problem.model, vectors, {"iterations": rows}, self.study.about)
+
+    def _withheld(self):
+        """(steps, gauges): what each gauge reads in the inversion of all others."""
+        from ..adjoint.assimilation import Departures
+
+        count = len(self.study.observed.records)
+        if self.section.observations.type != "gauges" or count < 2:
+            raise ConfigError("withhold is for two gauges or more, whose records foretell one another; leave it out.")
+        if self.section.chosen == "descent":
+            raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
+        found = []
+        for k, name in enumerate(self.study.observed.records):
+            self.say("without %s", name)
+            departures = Departures(self.problem.cost, self.problem.communicator, np.arange(count) != k)
+            found.append(self._loops(departures)[3][:, k])
+        return np.stack(found, axis=1)
+
+    # -- what is written -----------------------------------------------------------------------------------------------
+
+    def _fields(self, parameters, eigenpairs):
+        """({control: (position, units, {role: array})}, degrees of freedom for signal)."""
+        from ..adjoint.posterior import Posterior
+
+        problem, communicator, transformed = self.problem, self.problem.communicator, self.study.transformed
+        analysis = _expanded(transformed, parameters, communicator)
+        prior, after, signal = {}, {}, float("nan")
+        if eigenpairs is not None:
+            posterior = Posterior(*eigenpairs)
+            prior, signal = Posterior.prior(transformed, parameters, communicator), posterior.signal
+            after = posterior.reduction(transformed, parameters, communicator)
+        found = {}
+        for control in problem.controls:
+            roles = {"background": self._value(control.name), "analysis": analysis[control.name]}
+            if control.name in prior:
+                left = _first(prior[control.name]) - _first(after[control.name])
+                roles["background_deviation"] = _first(prior[control.name]) ** 0.5
+                roles["analysis_deviation"] = (
+                    np.maximum(left, 0.0) ** 0.5 if np.ndim(left) < 2 else left.clip(0.0) ** 0.5
+                )
+            if self.study.observed.truth is not None:
+                boundaries = self.study.made.experiment().boundary
+                roles["truth"] = self.study.observed.truth.of(control.name, boundaries, problem.dt)
+            found[control.name] = (
+                control.position,
+                control.units,
+                {role: self._whole(_first(value)) for role, value in roles.items()},
+            )
+        return found, signal
+
+    def _value(self, name):
+        boundaries = self.study.made.experiment().boundary
+        return background_of(self.problem.model, self.problem.state, name, boundaries, self.problem.dt)
+
+    def _whole(self, value):
+        return self.problem.model.gather(value) if np.ndim(value) >= 2 else np.asarray(value, float)
+
+
+def _first(value):
+    """The first record of a series, or what is none."""
+    return next(iter(value.values())) if isinstance(value, dict) else value
+
+
+def _rows(history):
+    return np.array([[loop.number, loop.value, loop.misfit, loop.background, loop.products] for loop in history], float)
+
+
+def _expanded(transformed, parameters, communicator):
+    """{control: value} of parameters."""
+    from ..adjoint.posterior import _entered
+    from ..compilation import jit
+
+    program = jit(communicator.spmd(lambda function, p: function(p)))
+    return program(transformed.function, _entered(parameters, communicator))

@@ -1,0 +1,263 @@
+"""The section [inversion]: what is looked for, how sure it is beforehand, and which observations are to tell it.
+
+[inversion]
+until = "2 hour"
+
+[[inversion.controls]]
+type = "unit_sources"
+x = [141, 145.5]
+y = [35, 41]
+spacing = 0.5
+deviation = "2 m"
+
+[inversion.observations]
+type = "gauges"
+window = ["15 minute", "2 hour"]
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from .adjoint import FIELDS_OF, Names, _memory, known_controls
+from .mistakes import Mistake, nearest
+from .scenario import Fault, OutputFile
+from .sections import (
+    AnyCoordinate,
+    Count,
+    Flag,
+    InputFile,
+    NotNegative,
+    Place,
+    Positive,
+    Range,
+    Section,
+    existing_folder,
+)
+
+__all__ = ["Inversion", "inversion_mistakes"]
+
+Coordinates = tuple[AnyCoordinate, AnyCoordinate]
+Share = Annotated[float, Field(gt=0)]
+
+
+class UnitSources(Section):
+    """The initial elevation as a sum of unit sources on a patch."""
+
+    type: Literal["unit_sources"]
+    x: Coordinates
+    y: Coordinates
+    spacing: Annotated[AnyCoordinate, Field(gt=0)]  # degrees on the sphere, m on a plane
+    deviation: Positive("m")
+    length: NotNegative("m") = 0.0  # of the correlation
+    uplift_only: Positive("m") | None = None  # w of a = w log(1 + exp(R p / w)); both signs without it
+
+
+class Faults(Section):
+    """The initial elevation as the sea surface above faults that slip at once; each key is the error of that number."""
+
+    type: Literal["faults"]
+    file: InputFile | None = None
+    faults: tuple[Fault, ...] = ()
+    longitude: Annotated[AnyCoordinate, Field(gt=0)] | None = None
+    latitude: Annotated[AnyCoordinate, Field(gt=0)] | None = None
+    strike: Positive("degree") | None = None
+    dip: Positive("degree") | None = None
+    rake: Positive("degree") | None = None
+    slip: Share | None = None  # relative, as the next three
+    depth: Share | None = None
+    length: Share | None = None
+    width: Share | None = None
+    horizontal: Flag = False
+    kajiura: Flag = True
+
+    @property
+    def spreads(self):
+        """{name of a field of Fault: error}."""
+        names = ("longitude", "latitude", "strike", "dip", "rake", "slip", "depth", "length", "width")
+        return {name: float(getattr(self, name)) for name in names if getattr(self, name) is not None}
+
+    @model_validator(mode="after")
+    def _something(self):
+        if (self.file is None) == (not self.faults):
+            raise ValueError("give either file (a table of faults) or [[inversion.controls.faults]], and one of them")
+        if not self.spreads:
+            raise ValueError("nothing of the faults is uncertain; give an error to slip, depth, strike, ...")
+        return self
+
+
+class FieldControl(Section):
+    """A field of the model: what the file gives is its background."""
+
+    type: Literal["field"]
+    name: str
+    deviation: Share  # in the control's unit; relative where it is positive
+    length: Positive("m")  # of the correlation
+    positive: Flag = False
+
+
+class NumberControl(Section):
+    """A number of the model: what the file gives is its background."""
+
+    type: Literal["number"]
+    name: str
+    deviation: Share
+    positive: Flag = False
+
+
+class BalancedControl(Section):
+    """The initial state: elevation, and velocities in geostrophic balance with its change."""
+
+    type: Literal["balanced"]
+    deviation: Positive("m")
+    length: Positive("m")
+
+
+Control = Annotated[UnitSources | Faults | FieldControl | NumberControl | BalancedControl, Field(discriminator="type")]
+
+
+class GaugeObservations(Section):
+    """Records of gauges: those of --observations, of a folder, or, without either, of the twin."""
+
+    type: Literal["gauges"]
+    folder: Annotated[Path, BeforeValidator(existing_folder)] | None = None
+    gauges: Names | None = None  # all that have a record unless given
+    positions: dict[str, Place] = {}
+    window: Range("s") | dict[str, Range("s")]
+    error: Share = 0.3  # of each gauge's standard deviation
+    independent: NotNegative("s") = 120.0
+    every: Positive("s") = 15.0  # of the twin's
+
+
+class TrackObservations(Section):
+    """Points along the tracks of an altimeter: of a file, or, without it, of the twin."""
+
+    type: Literal["tracks"]
+    file: InputFile | None = None
+    deviation: Positive("m") | None = None  # of the errors, where the file does not tell
+    every: Positive("s") | None = None  # of the twin's: from pass to pass
+    apart: Positive("m") | None = None  # between points
+    between: Positive("m") | None = None  # between passes
+    tilt: float = 0.35
+
+    @model_validator(mode="after")
+    def _enough(self):
+        if self.file is None and None in (self.deviation, self.every, self.apart, self.between):
+            raise ValueError("tracks of the twin need deviation, every, apart and between; or give a file")
+        return self
+
+
+Observations = Annotated[GaugeObservations | TrackObservations, Field(discriminator="type")]
+
+
+class Twin(Section):
+    """Observations that a run of the model itself gives, with errors; used where there are no others."""
+
+    truth: dict[str, Any] = {}  # keys of the experiment that are otherwise there, as "source.file"
+    spin_up: NotNegative("s") = 0.0  # of the truth, before the run
+    behind: NotNegative("s") = 0.0  # how much earlier in it the background is
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _after_the_start(self):
+        if self.behind > self.spin_up:
+            raise ValueError(
+                f"behind = {self.behind:g} s is before the spin-up of {self.spin_up:g} s begins; give less"
+            )
+        return self
+
+
+class Inversion(Section):
+    """What `swmodel invert` looks for."""
+
+    controls: Annotated[tuple[Control, ...], Field(min_length=1)]
+    observations: Observations
+    twin: Twin | None = None
+    until: Positive("s") | None = None  # that of [run] unless given
+    method: Literal["auto", "green", "linear", "incremental", "descent"] = "auto"
+    loops: Count = 20  # outer ones; of descent: iterations
+    products: Count = 40  # of an inner loop of 'incremental'
+    residual: Annotated[float, Field(gt=0, lt=1)] = 1e-2
+    decrease: Annotated[float, Field(gt=0, lt=1)] = 1e-3
+    withhold: Flag = False  # one gauge after the other, to see whether the others foretell it
+    memory: Annotated[float, BeforeValidator(_memory)] | None = None
+    file: OutputFile = "inversion.nc"
+    restart: OutputFile = "inversion.restart.nc"
+
+    @property
+    def chosen(self):
+        """The method, where it is "auto": Green's functions of a patch, linear runs for faults, else the exact tangent."""
+        if self.method != "auto":
+            return self.method
+        kinds = {control.type for control in self.controls}
+        if kinds == {"unit_sources"} and len(self.controls) == 1:
+            return "green"
+        return "linear" if kinds <= {"unit_sources", "faults"} else "incremental"
+
+
+def inversion_mistakes(sections):
+    """Mistakes of names and times, as far as the file tells."""
+    section = sections.get("inversion")
+    if section is None:
+        return
+    yield from _control_mistakes(section, sections)
+    yield from _gauge_mistakes(section, sections)
+    run = sections.get("run")
+    if run is not None and section.observations.type == "gauges":
+        end, window = section.until or run.until, section.observations.window
+        for name, (_, last) in window.items() if isinstance(window, dict) else [(None, window)]:
+            if last > end * (1 + 1e-9):
+                path = ("inversion", "observations", "window", *([] if name is None else [name]))
+                yield Mistake(path, f"{last:g} s is after the end of the run, at {end:g} s; change it, or until")
+    if section.method == "green":
+        others = [k for k, control in enumerate(section.controls) if control.type != "unit_sources"]
+        if others or len(section.controls) > 1:
+            yield Mistake(
+                ("inversion", "method"), "'green' is for one patch of unit sources; use 'linear' or 'incremental'"
+            )
+
+
+def _control_mistakes(section, sections):
+    """Of names that the model does not have, and of those that two controls change."""
+    known, taken = known_controls(sections), {}
+    fields = {f"{kind}.{k}.{field}" for kind in ("forcing", "dissipation", "boundary")
+              for k, term in enumerate(sections.get(kind) or ()) for field in FIELDS_OF[term.type]}  # fmt: skip
+    for k, control in enumerate(section.controls):
+        targets = {"unit_sources": ["initial.eta"], "faults": ["initial.eta"],
+                   "balanced": ["initial.eta", "initial.u", "initial.v"]}.get(control.type, [getattr(control, "name", "")])  # fmt: skip
+        for name in targets:
+            if name not in known and name not in fields:
+                yield Mistake(
+                    ("inversion", "controls", k, "name"), f"there is no control {name!r}; {nearest(name, known)}"
+                )
+            elif name in taken:
+                text = f"{name} is changed by the control number {taken[name] + 1}, too; one has to do"
+                yield Mistake(("inversion", "controls", k), text)
+            taken.setdefault(name, k)
+
+
+def _gauge_mistakes(section, sections):
+    observations, output = section.observations, sections.get("output")
+    if output is None:
+        return
+    if observations.type == "tracks":
+        if observations.file is None and section.twin is None:
+            yield Mistake(
+                ("inversion", "observations"), "there is neither a file of tracks nor [inversion.twin]; give one"
+            )
+        return
+    written = {} if output.gauges is None else output.gauges.positions
+    placed = {**written, **observations.positions}
+    for name in observations.gauges or ():
+        if name not in placed:
+            yield Mistake(
+                ("inversion", "observations", "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}"
+            )
+    if not placed:
+        text = "no gauge has a place; name them in [inversion.observations.positions] or [output.gauges.positions]"
+        yield Mistake(("inversion", "observations"), text)
+    elsewhere = output.gauges is not None and output.gauges.observations is not None
+    if observations.folder is None and not elsewhere and section.twin is None:
+        text = "there are no observations; give --observations DIR, folder, or [inversion.twin] to make some"
+        yield Mistake(("inversion", "observations"), text)

@@ -1,0 +1,78 @@
+"""netCDF files of inversions: controls before and after with their deviations, what was observed, and the history of J."""
+import json
+import re
+
+import netCDF4
+import numpy as np
+
+from ..fields import Variable
+from . import metadata, replacing
+from .netcdf import _checked, _define_static, _dry, _filled
+from .sensitivity import _with_low_faces
+
+__all__ = ["ROLES", "write_inversion"]
+
+ROLES = {
+    "background": "before the inversion", "analysis": "found by the inversion", "truth": "of the twin's truth",
+    "background_deviation": "standard deviation of its error before the inversion",
+    "analysis_deviation": "standard deviation of its error after the inversion",
+}  # fmt: skip
+
+
+def write_inversion(path, grid, controls, tables, *, about, seconds, start=None, attributes=None, static=None):
+    """Write an inversion; an older file stays until this one is complete.
+
+    Args:
+        path: of the file; an existing one is replaced.
+        grid: the Grid.
+        controls: {name: (position, units, {role of ROLES: global array (ny, nx) or number})}.
+        tables: {dimension: {column: (units, long_name, (n,) values)}}: observations, parameters, the history.
+        about: {name: text, number or dict}: global attributes of the inversion.
+        seconds: model time at the run's end [s].
+        start, attributes, static: as of netcdf.FieldFile.
+
+    Raises:
+        SwmodelError: if it cannot be written.
+    """
+    static = dict(static or {})
+    told = {f"inversion_{k}": json.dumps(v) if isinstance(v, dict) else v for k, v in about.items()}
+    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
+        dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **told}))
+        metadata.define_grid(dataset, grid)
+        metadata.define_moment(dataset, start, seconds, since_start=False)
+        for name, (position, units, roles) in controls.items():
+            for role, values in roles.items():
+                _define_control(dataset, grid, name, role, position, units, values, static)
+        for dimension, columns in tables.items():
+            _define_table(dataset, dimension, columns)
+        _define_static(dataset, grid, static)
+
+
+def _define_control(dataset, grid, control, role, position, units, values, static):
+    name = f"{re.sub(r'[^A-Za-z0-9]+', '_', control).strip('_')}_{role}"
+    text = f"{control}, {ROLES[role]}"
+    units = "" if "/" in units else units  # UDUNITS cannot read fractional powers
+    if np.ndim(values) < 2:
+        told = {"long_name": text} | ({"units": units} if units else {})
+        metadata.define(dataset, name, (), told, np.asarray(values, float))
+        return
+    row = Variable(name, position, units, text, cell_methods="")
+    values = _with_low_faces(np.asarray(values), grid, position)
+    values = _checked(name, values, metadata.shape(grid, position))
+    variable = metadata.define_field(dataset, row, grid, values.dtype, coordinates="time")
+    variable[:] = _filled(values, _dry(static, grid, position) | np.isnan(values), values.dtype)
+
+
+def _define_table(dataset, dimension, columns):
+    size = len(next(iter(columns.values()))[2])
+    dataset.createDimension(dimension, size)
+    for name, (units, text, values) in columns.items():
+        values = np.asarray(values)
+        told = {"long_name": text} | ({"units": units} if units else {})
+        if values.dtype.kind in "US":
+            variable = dataset.createVariable(f"{dimension}_{name}", str, (dimension,))
+            variable.setncatts(told)
+            for k, value in enumerate(values):
+                variable[k] = str(value)
+        else:
+            metadata.define(dataset, f"{dimension}_{name}", (dimension,), told, values)
