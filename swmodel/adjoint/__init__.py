@@ -3,6 +3,7 @@
     problem = adjoint.Problem(model, stepper, state, steps, cost, controls=("initial.eta", "depth"))
     J, gradient = problem.value_and_gradient()
 """
+from .checkpointing import integrate
 from .controls import Control, Transformed, controls_of, names_of
 from .costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
 from .problem import Problem, dot
@@ -10,5 +11,6 @@ from .schedules import Nested, Revolve, StoreAll, Tiered
 
 __all__ = [
     "BoxEnergy", "Control", "Cost", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "Problem", "SectionTransport",
-    "Nested", "Revolve", "StoreAll", "TileCost", "Tiered", "Transformed", "controls_of", "dot", "names_of",
+    "Nested", "Revolve", "StoreAll", "TileCost", "Tiered", "Transformed", "controls_of",
+    "dot", "integrate", "names_of",
 ]  # fmt: skip

@@ -17,18 +17,21 @@ import math
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Literal
 
-from ..integration import ArrayMarch, march, march_of
+from ..errors import ConfigError
+from ..integration import differentiable_march_of, march, march_of
+from ..kernels.tape import store, vacant
 from ..marching import unwatched
 from ..pytrees import pytree, static
 
-__all__ = ["Tape", "Span", "march_of_derivatives", "advance", "integrate"]
+__all__ = ["Tape", "Span", "march_of_derivatives", "advance", "even_lengths", "integrate"]
 
 
 def march_of_derivatives(dynamics, stepper):
     """The march whose steps are differentiated."""
-    return ArrayMarch(dynamics, stepper)
+    return differentiable_march_of(dynamics, stepper)
 
 
 @pytree
@@ -210,11 +213,11 @@ class Tape:
 
         def one(k, everything):
             leaves, kept, shares = everything
-            kept = put(kept, self._kept(leaves), k)
-            leaves, share = self._step(self.moved, leaves, span.first + k)
+            kept, same = store(kept, self._kept(leaves), k)
+            leaves, share = self._step(self.moved, self._filled(same, leaves), span.first + k)
             return leaves, kept, put(shares, share, k)
 
-        everything = start, room(self._kept(start), most), room(readings.nothing(), most)
+        everything = start, room(self._kept(start), most), jnp.zeros((most, readings.count), readings.dtype)
         leaves, kept, shares = jax.lax.fori_loop(0, span.count, one, everything)
         carry = self.carry.tree(leaves)
         return (way.state(carry), way.history(carry)), readings.accumulate(acc, shares, span), (kept, shares, acc)
@@ -264,10 +267,11 @@ class Tape:
         moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, self._after(plain)))
         return moved, self._before(carry), acc_bar
 
-    def _filled(self, kept):
-        """All leaves of the carry; what nobody reads is zero."""
+    def _filled(self, kept, others=None):
+        """All leaves of the carry; those that were not kept are zero, unless `others` has them."""
         kept = iter(kept)
-        return [next(kept) if read else jnp.zeros(x.shape, x.dtype) for x, read in zip(self.carry.leaves, self.read)]
+        others = others or [jnp.zeros(x.shape, x.dtype) for x in self.carry.leaves]
+        return [next(kept) if read else other for other, read in zip(others, self.read)]
 
     def _after(self, bars):
         """The transpose of taking (state, history) out of a carry."""
@@ -317,7 +321,7 @@ class Floats:
 
 def room(tree, count):
     """Arrays for so many of a pytree."""
-    return jax.tree.map(lambda x: jnp.zeros((count, *jnp.shape(x)), jnp.result_type(x)), tree)
+    return jax.tree.map(lambda x: vacant((count, *jnp.shape(x)), jnp.result_type(x)), tree)
 
 
 def put(rooms, tree, k):
@@ -353,3 +357,79 @@ def inputs_read(closed):
         if equation.effects or not live.isdisjoint(equation.outvars):
             live.update(v for v in equation.invars if not isinstance(v, Literal))
     return [v in live for v in jaxpr.invars]
+
+
+def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
+    """`integration.integrate`, which keeps few states when JAX differentiates it in reverse mode.
+
+    For costs of one's own under jax.grad or jax.vjp, in one program. A custom VJP has no forward mode (jax.jvp refuses it):
+    tangents are those of integration.integrate, and Hessian products the jvp of a gradient of this.
+
+    Args:
+        dynamics, stepper, state, steps, history: as there.
+        lengths: parts at each level, innermost (steps) first, whose product is `steps` or more; two levels of about
+            sqrt(steps) unless given.
+
+    Returns:
+        (state, history) after the last step.
+    """
+    lengths = tuple(lengths or even_lengths(steps, 2))
+    if math.prod(lengths) < steps:
+        raise ConfigError(f"integrate: lengths {lengths} make {math.prod(lengths)} steps, and {steps} are asked for; give longer ones.")
+    history = stepper.history(state) if history is None else history
+    leaves, structure = jax.tree.flatten((dynamics, stepper))
+
+    def span():  # made anew in each trace: JAX's custom rules may close over nothing that another trace made
+        return Span(jnp.int32(0), jnp.int32(0), jnp.int32(steps))
+
+    def tape(leaves, touched, plain):
+        def make(params):
+            params = iter(params)
+            return jax.tree.unflatten(structure, [next(params) if t else x for x, t in zip(leaves, touched)])
+
+        return Tape(make, [x for x, t in zip(leaves, touched) if t], None, plain, lengths)
+
+    @jax.custom_vjp
+    def run(leaves, plain):
+        way = march_of(*jax.tree.unflatten(structure, leaves))
+        carry, _ = march(way, way.start(*plain), steps)
+        return way.state(carry), way.history(carry)
+
+    def forward(leaves, plain):
+        touched = Touched(tuple(bool(x.perturbed) for x in leaves))
+        leaves, plain = jax.tree.map(lambda x: x.value, (leaves, plain), is_leaf=lambda x: hasattr(x, "perturbed"))
+        end, _, stored = tape(leaves, touched.flags, plain).record(plain, (), span())
+        return end, (leaves, touched, plain, stored)
+
+    def backward(kept, bars):
+        leaves, touched, plain, stored = kept
+        shapes = Floats(plain)
+        bars = [x if real else None for x, real in zip(jax.tree.leaves(bars, is_leaf=_is_zero), shapes.real)]
+        bars = [jnp.zeros(x.shape, x.dtype) if _is_zero(bar) else bar for bar, x in zip(bars, shapes.leaves) if bar is not None]
+        params, plain_bar, _ = tape(leaves, touched.flags, plain).sweep(stored, span(), (bars, ()))
+        params, plain_bar = iter(params), iter(plain_bar)
+        of_leaves = [next(params) if t else None for t in touched.flags]
+        return of_leaves, shapes.tree([next(plain_bar) if real else None for real in shapes.real])
+
+    run.defvjp(forward, backward, symbolic_zeros=True)
+    return run(leaves, (state, history))
+
+
+def _is_zero(x):
+    return isinstance(x, SymbolicZero)
+
+
+@pytree
+class Touched:
+    """Which leaves are differentiated; structure, no data."""
+
+    flags: tuple = static()
+
+
+def even_lengths(steps, levels):
+    """Parts at each level, all about as many, whose product is `steps` or little more; innermost first."""
+    lengths = []
+    for level in range(levels, 0, -1):
+        lengths.append(max(math.ceil(round(steps ** (1 / level), 9)), 1))
+        steps = -(-steps // lengths[-1])
+    return tuple(lengths)

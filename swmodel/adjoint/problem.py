@@ -14,9 +14,10 @@ from ..errors import ConfigError
 from ..pytrees import pytree, static
 from .checkpointing import Readings, march_of_derivatives
 from .controls import Transformed, controls_of, masks_of
+from .memory import Needs
 from .programs import Pair, Transform
 from .readers import everywhere
-from .runs import Run
+from .runs import Run, Unit
 from .schedules import StoreAll
 from .tile_costs import TileCost, Weighted
 
@@ -80,8 +81,14 @@ class Problem:
 
     @functools.cached_property
     def plan(self):
-        """(the Units of a run, the lengths of Tape within one)."""
+        """(the Units of a run, the lengths of Tape within one, how many points the host holds between units)."""
         return self.checkpoints.plan(self)
+
+    @functools.cached_property
+    def needs(self):
+        """memory.Needs: what a gradient needs on a rank."""
+        whole = [Unit(self.first_step, self.steps, self.first_step)]
+        return Needs.of(Run(self, self._raw(self._complete({})), None, self.cost, (whole, (1,), 1)))
 
     def dynamics(self, step):
         """The Dynamics of the forcing's window that begins with a step."""

@@ -52,15 +52,16 @@ class Run:
         values: {name: value} of its controls.
         slopes: of the same structure: their tangents; None to go without.
         cost: a TileCost.
+        plan: (units, lengths of Tape, how many points the host holds); the problem's unless given.
 
     Attributes:
         units: of the run.
         J: the cost, once `finish` has been called.
     """
 
-    def __init__(self, problem, values, slopes, cost):
+    def __init__(self, problem, values, slopes, cost, plan=None):
         self.problem, self.values, self.slopes, self.cost = problem, values, slopes, cost
-        self.units, lengths = problem.plan
+        self.units, lengths, self.points = plan or problem.plan
         self.programs = programs_of(problem, lengths, slopes is not None)
         self.J = self._plain = None
         self._gradient = [{} for _ in range(1 if slopes is None else 2)]
@@ -74,26 +75,26 @@ class Run:
     def forward(self, first, last, point):
         """The point after units first, ..., last - 1."""
         for unit in range(first, last):
-            point = self.programs.forward(self._fixed(unit), self._params(unit), *point)
+            point = self.programs.forward(self.fixed(unit), self.params(unit), *point)
         return point
 
     def record(self, unit, point):
         """(the point after a unit, what `pull` needs)."""
-        *point, stored = self.programs.record(self._fixed(unit), self._params(unit), *point)
+        *point, stored = self.programs.record(self.fixed(unit), self.params(unit), *point)
         return tuple(point), stored
 
     def finish(self, point):
         """Find J, and cotangents after the last unit."""
         last = len(self.units) - 1
         self._plain = point[0] if self.slopes is None else point[0].value
-        found = self.programs.finish(self._fixed(last, at_end=True), self._params(last), *point)
+        found = self.programs.finish(self.fixed(last, at_end=True), self.params(last), *point)
         self.J, self._bars, self._lasting, passing = found
         self._collect(last, passing)
 
     def pull(self, unit, stored):
         """Find cotangents before a unit from those after it."""
-        fixed = self._fixed(unit) | {"plain": self._plain}
-        found = self.programs.pull(fixed, self._params(unit), stored, self._bars, self._lasting)
+        fixed = self.fixed(unit) | {"plain": self._plain}
+        found = self.programs.pull(fixed, self.params(unit), stored, self._bars, self._lasting)
         self._bars, self._lasting, passing = found
         self._collect(unit, passing)
 
@@ -102,7 +103,7 @@ class Run:
     def evaluate(self, point):
         """J of the last point."""
         last = len(self.units) - 1
-        return self.programs.evaluate(self._fixed(last, at_end=True), self._params(last), *point)[0]
+        return self.programs.evaluate(self.fixed(last, at_end=True), self.params(last), *point)[0]
 
     def gradient(self):
         """The cotangents of all controls, and the tangents of these where there are any."""
@@ -137,7 +138,7 @@ class Run:
     def _of_state(self, values, of_slopes=False):
         return {c.name: values[c.name] for c in self.programs.of_state}
 
-    def _params(self, unit):
+    def params(self, unit):
         def choose(values, of_slopes=False):
             return {c.name: self._value(c, values, unit, of_slopes) for c in self.programs.of_dynamics}
 
@@ -165,7 +166,7 @@ class Run:
                     for number, bar in zip(self._window(control, unit), bars[control.name]):
                         sums[number] = sums[number] + bar if number in sums else bar
 
-    def _fixed(self, unit, at_end=False):
+    def fixed(self, unit, at_end=False):
         """What nothing is differentiated in, for the steps of a unit or after them."""
         problem, here = self.problem, self.units[unit]
         first = here.first - here.window + (here.count if at_end else 0)
@@ -175,7 +176,7 @@ class Run:
         }  # fmt: skip
 
     def _fixed_at_start(self):
-        return self._fixed(0) | {"state": self.problem.state, "masks": self.problem.masks}
+        return self.fixed(0) | {"state": self.problem.state, "masks": self.problem.masks}
 
 
 def programs_of(problem, lengths, pairs):

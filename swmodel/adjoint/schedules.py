@@ -15,6 +15,8 @@ import math
 from typing import Any
 
 from ..errors import ConfigError
+from .checkpointing import even_lengths
+from .memory import fitting
 from .runs import intervals, units
 from .storage import Tiers
 
@@ -28,7 +30,7 @@ class Checkpoints(abc.ABC):
 
     @abc.abstractmethod
     def plan(self, problem):
-        """(the Units of a run, the lengths of Tape within a unit)."""
+        """(the Units of a run, the lengths of Tape within a unit, how many points the host is to hold)."""
 
     @abc.abstractmethod
     def differentiate(self, run):
@@ -45,7 +47,7 @@ class StoreAll(Checkpoints):
 
     def plan(self, problem):
         found = units(_intervals(problem), LONGEST)
-        return found, (max(unit.count for unit in found),)
+        return found, (max(unit.count for unit in found),), 1
 
     def differentiate(self, run):
         point, tapes = run.start(), []
@@ -73,13 +75,16 @@ class Nested(Checkpoints):
     def plan(self, problem):
         parts = _intervals(problem)
         longest = max(count for _, count in parts)
+        if self.memory is not None:
+            lengths, points = fitting(problem.needs, longest, len(parts), self.memory)
+            return units(parts, longest), lengths, points
         lengths = tuple(self.lengths) or even_lengths(longest, 2)
-        return units(parts, math.prod(lengths)), lengths
+        found = units(parts, math.prod(lengths))
+        few = 2 * math.isqrt(problem.steps) + 2
+        return found, lengths, len(found) if len(found) <= few else math.isqrt(len(found) - 1) + 1
 
     def differentiate(self, run):
-        number = len(run.units)
-        few = 2 * math.isqrt(sum(unit.count for unit in run.units)) + 2
-        self._back(run, 0, number, run.start(), number if number <= few else math.isqrt(number) + 1)
+        self._back(run, 0, len(run.units), run.start(), run.points)
 
     def _back(self, run, first, last, point, most):
         """Pull back units first, ..., last - 1, keeping `most` points at once of each level."""
@@ -98,22 +103,13 @@ class Nested(Checkpoints):
             self._back(run, a, b, points.pop(), most)
 
 
-def even_lengths(steps, levels):
-    """Parts at each level, all about as many, whose product is `steps` or little more; innermost first."""
-    lengths = []
-    for level in range(levels, 0, -1):
-        lengths.append(max(math.ceil(round(steps ** (1 / level), 9)), 1))
-        steps = -(-steps // lengths[-1])
-    return tuple(lengths)
-
-
 class _Scheduled(Checkpoints):
     """What a schedule of the package checkpoint-schedules says, unit after unit, from the host."""
 
     steps = 1
 
     def plan(self, problem):
-        return units(_intervals(problem), self.steps), (self.steps,)
+        return units(_intervals(problem), self.steps), (self.steps,), 1
 
     def differentiate(self, run):
         in_memory, on_disk, tiers = self._tiers(run)
