@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/mman.h>
+
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -39,6 +41,7 @@ struct Kernel {
 };
 
 constexpr int64_t kCellsOfChunk = 16384;  // fewer are not worth another thread
+constexpr int64_t kBytesOfPiece = 1 << 18;
 
 std::mutex registry_mutex;
 std::unordered_map<std::string, Kernel>& Registry() {
@@ -279,6 +282,42 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
   return ffi::Error::Success();
 }
 
+// Copies arrays into slot `index` of rooms for many of them, and hands all of them on: operands index, rooms, arrays;
+// results rooms, arrays, in place of these. So that nobody writes over an array before it is stored.
+ffi::Error Store(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
+  const int64_t count = results.size() / 2, index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
+  std::vector<std::tuple<char*, const char*, int64_t>> pieces;
+  for (int64_t k = 0; k < count; ++k) {
+    auto room = *results.get<ffi::AnyBuffer>(k).value();
+    auto array = *results.get<ffi::AnyBuffer>(count + k).value();
+    const int64_t bytes = array.size_bytes(), slots = room.dimensions()[0];
+    char* slot = static_cast<char*>(room.untyped_data()) + std::clamp<int64_t>(index, 0, slots - 1) * bytes;
+    const char* data = static_cast<const char*>(array.untyped_data());
+    for (int64_t at = 0; at < bytes; at += kBytesOfPiece)
+      pieces.emplace_back(slot + at, data + at, std::min(kBytesOfPiece, bytes - at));
+  }
+  InParallel(pool, std::max<int64_t>(1, pool.num_threads()), pieces.size(), [&](int64_t k) {
+    auto [to, from, bytes] = pieces[k];
+    std::memcpy(to, from, bytes);
+  });
+  return ffi::Error::Success();
+}
+
+// Rooms with nothing in them yet, in large pages: the system hands out new memory page by page, each as dear as a step of
+// the few cells that fit in a small one.
+ffi::Error Vacant(ffi::RemainingRets results) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t kPage = uintptr_t{1} << 21;
+  for (size_t k = 0; k < results.size(); ++k) {
+    auto room = *results.get<ffi::AnyBuffer>(k).value();
+    const uintptr_t first = reinterpret_cast<uintptr_t>(room.untyped_data()), end = first + room.size_bytes();
+    const uintptr_t low = (first + kPage - 1) / kPage * kPage, high = end / kPage * kPage;
+    if (low < high) madvise(reinterpret_cast<void*>(low), high - low, MADV_HUGEPAGE);
+  }
+#endif
+  return ffi::Error::Success();
+}
+
 }  // namespace
 
 extern "C" void swmodel_register(const char* kernel, void* row, void* kept_bytes) {
@@ -293,3 +332,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_fused_loop, FusedLoop,
                                   .RemainingRets()
                                   .Attr<std::string_view>("kernel")
                                   .Attr<ffi::Span<const int64_t>>("plan"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_store, Store,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_vacant, Vacant, ffi::Ffi::Bind().RemainingRets());
