@@ -7,8 +7,9 @@
     nonlinearity   |F(x + a d) - F(x) - a M d| / |a M d|, of what the Probe reads: how far the tangent-linear model
                    holds for perturbations of the amplitude a
 
-A rate is log2 of r(h) / r(h/2). Of eight halvings the best counts whose residuals are above rounding, the best pair
-where there are several: one halving alone may be good by chance, where two terms of the residual cancel.
+A rate is log2 of r(h) / r(h/2). Of eight halvings those with the smallest residuals above rounding tell: before, the
+next order of r hides what is wrong with this one. The best pair of them counts, as one may be good by chance, where two
+terms of r cancel.
 """
 import copy
 import dataclasses
@@ -33,6 +34,7 @@ __all__ = [
 
 DOT_PRODUCT, RATE, RATE_SECOND, NONLINEARITY = 1e-12, 1.95, 2.95, 0.3
 HALVINGS = 8
+TAIL = 4  # residuals, the smallest above rounding, of whose rates the best counts
 EPSILON = np.finfo(float).eps
 OF_COSTS, OF_DERIVATIVES = 16 * EPSILON, 128 * EPSILON  # relative errors by rounding that a Taylor test allows for
 STEEPER = 8.0  # factor by which a step of a Taylor test grows where rounding hides the residual
@@ -104,13 +106,12 @@ class Taylor:
 def best_rate(residuals, rounding):
     """The best rate of a sequence of halvings, as the module says; infinite if none is above rounding."""
     above = [r > floor for r, floor in zip(residuals, rounding)]
-    pairs = zip(residuals, residuals[1:], above, above[1:])
-    rates = [math.log2(a / b) if ok and also else None for a, b, ok, also in pairs]
-    known = [r for r in rates if r is not None]
-    if not known:
-        return math.inf if not any(above[1:]) else 0.0
-    both = [min(a, b) for a, b in zip(rates, rates[1:]) if a is not None and b is not None]
-    return max(both or known)
+    if not any(above):
+        return math.inf
+    last = len(above) - above[::-1].index(True)
+    known = residuals[max(last - TAIL, 0) : last]
+    rates = [math.log2(a / b) if a > 0 else -math.inf for a, b in zip(known, known[1:])]
+    return max([min(pair) for pair in zip(rates, rates[1:])] or rates or [0.0])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,183 @@
+"""The tests of derivatives pass what is right, and tell what is wrong, by how much and where."""
+import dataclasses
+import math
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint import examination, verification
+from swmodel.adjoint.verification import Directions, Taylor, best_rate, dot_products, nonlinearities, taylor_test
+from swmodel.compilation import jit
+from swmodel.dynamics.shallow_water import State
+from swmodel.errors import ConfigError
+from swmodel.linear import linear_pair
+from swmodel.parallel import SerialCommunicator
+
+RANDOM = np.random.default_rng(0)
+MIX = {"a": RANDOM.standard_normal((6, 4)), "b": RANDOM.standard_normal(6)}
+
+
+@dataclasses.dataclass
+class Toy:
+    """A Problem of a vector and a number whose readings are r = m + m^2 / 4 + m^3 / 8, m = A a + B b; J is their sum.
+
+    `wrong` {"gradient", "hessian" or "adjoint": factor} spoils a derivative.
+    """
+
+    wrong: dict = dataclasses.field(default_factory=dict)
+    scale: float = 1.0
+
+    model = types.SimpleNamespace(dtype=np.dtype(float))
+    communicator, steps = SerialCommunicator(), 3
+    values = {"a": np.array([0.3, -0.2, 0.5, 0.1]), "b": np.asarray(0.4)}
+
+    def _readings(self, values):
+        m = MIX["a"] @ values["a"] + MIX["b"] * values["b"]
+        return (m + self.scale * (0.25 * m**2 + 0.125 * m**3)).reshape(3, 2)
+
+    def _J(self, values):
+        return jnp.sum(self._readings(values))
+
+    def _times(self, name, tree):
+        return jax.tree.map(lambda x: self.wrong.get(name, 1.0) * np.asarray(x), tree)
+
+    def value(self, values):
+        return float(self._J(values))
+
+    def value_and_gradient(self, values):
+        return self.value(values), self._times("gradient", jax.grad(self._J)(values))
+
+    def hessian_product(self, values, directions):
+        return self._times("hessian", jax.jvp(jax.grad(self._J), (values,), (directions,))[1])
+
+    def observed(self, values):
+        return np.asarray(self._readings(values))
+
+    def observed_tangent(self, values, directions):
+        return jax.tree.map(np.asarray, jax.jvp(self._readings, (values,), (directions,)))
+
+    def observed_adjoint(self, values, readings):
+        return self._times("adjoint", jax.vjp(self._readings, values)[1](jnp.asarray(readings))[0])
+
+
+def directions(problem, size=0.1):
+    return Directions(problem, {"a": size, "b": size})
+
+
+def test_right_derivatives_pass_with_rates_of_two_and_three():
+    for name in ("a", "b"):
+        found = taylor_test(Toy(), directions(Toy()), name)
+        assert found.rate == pytest.approx(2.0, abs=0.02) and found.rate_second == pytest.approx(3.0, abs=0.02)
+        assert dot_products(Toy(), directions(Toy()))[name] < 1e-15
+
+
+@pytest.mark.parametrize("error", [1.01, 0.99, -1.0])
+def test_a_wrong_gradient_loses_the_second_order(error):
+    toy = Toy({"gradient": error})
+    assert taylor_test(toy, directions(toy), "a").rate < verification.RATE - 0.3
+
+
+@pytest.mark.parametrize("error", [1.01, 0.9])
+def test_a_wrong_hessian_loses_the_third_order_alone(error):
+    toy = Toy({"hessian": error})
+    found = taylor_test(toy, directions(toy), "a")
+    assert found.rate >= verification.RATE and found.rate_second < verification.RATE_SECOND - 0.3
+
+
+def test_a_wrong_adjoint_fails_the_dot_product():
+    toy = Toy({"adjoint": 1.0 + 1e-10})
+    assert min(dot_products(toy, directions(toy)).values()) > verification.DOT_PRODUCT
+
+
+def test_a_linear_cost_is_exact_at_any_order_and_a_wrong_one_is_not():
+    linear = Toy(scale=0.0)
+    found = taylor_test(linear, directions(linear), "a")
+    assert found.rate == math.inf and found.rate_second == math.inf
+    wrong = Toy({"gradient": 1.01}, scale=0.0)
+    assert taylor_test(wrong, directions(wrong), "a").rate < 1.1
+
+
+def test_nonlinearity_is_the_share_of_the_perturbation_that_the_tangent_lacks():
+    toy = Toy()
+    found = [nonlinearities(toy, directions(toy, size))["b"] for size in (1e-4, 1e-3, 1.0)]
+    assert found[0] < 1e-3 and found[1] == pytest.approx(10.0 * found[0], rel=0.05)
+    assert found[2] > verification.NONLINEARITY
+
+
+def test_a_rate_is_that_of_the_best_pair_above_rounding():
+    floor = (1e-10,) * 9
+    quadratic = [2.0 ** (-2 * k) for k in range(9)]
+    assert best_rate(quadratic, floor) == pytest.approx(2.0)
+    hidden = [0.01 * 2.0**-k + 2.0 ** (-2 * k) for k in range(9)]  # what is wrong shows in the end alone
+    assert best_rate(hidden, floor) < 1.7
+    by_chance = [1.0, 0.5, 0.25, 0.12, 0.06, 0.03, 0.0001, 0.0075, 0.004]  # one residual cancels
+    assert best_rate(by_chance, floor) < 1.1
+    assert best_rate([*quadratic[:4], *[1e-11] * 5], floor) == pytest.approx(2.0)
+    assert best_rate([1e-12] * 9, floor) == math.inf
+    assert best_rate([1e-11, 1e-11, *[1.0] * 7], floor) <= 0.0  # grows: wrong, not exact
+    assert Taylor((1.0,), (1.0,), None, (0.0,)).rate_second is math.nan
+
+
+def test_verification_wants_double_precision():
+    with pytest.raises(ConfigError, match="float64"):
+        verification.check_precision(types.SimpleNamespace(dtype=np.dtype(np.float32)))
+
+
+# -- what it is done in ------------------------------------------------------------------------------------------------
+
+GRID = sw.CartesianGrid(16, 12, (0.0, 3.2e6), (0.0, 2.4e6))
+
+
+def model(coriolis=None, grid=GRID, **options):
+    where = {"communicator": SerialCommunicator(), "engine": "arrays"}
+    return sw.ShallowWater(grid, 1000.0, coriolis=coriolis, **where, **options)
+
+
+def test_a_state_at_rest_is_set_in_balanced_motion_and_a_moving_one_left_alone():
+    ocean = model(sw.FPlane(1e-4), grid=sw.CartesianGrid(64, 48, (0.0, 3.2e6), (0.0, 2.4e6)), linear=True)
+    state = examination.in_motion(ocean, ocean.at_rest())
+    tendency = jit(lambda dynamics, state: dynamics.prepare().tendency(state, 0.0))(ocean.dynamics(2), state)
+    inner = slice(2, -2), slice(2, -2)  # the walls know of no balance
+    turning = 1e-4 * float(jnp.sqrt(jnp.mean(state.v[inner] ** 2)))
+    assert 0 < turning and float(jnp.sqrt(jnp.mean(tendency.u[inner] ** 2))) < 0.15 * turning
+    assert 1e-3 < float(jnp.abs(state.eta).max()) < 10.0
+    again = examination.in_motion(ocean, state)
+    assert again is state
+    still = model()
+    assert float(jnp.abs(examination.in_motion(still, still.at_rest()).eta).max()) > 1e-3
+
+
+def test_a_gravity_wave_crosses_the_longer_side():
+    assert examination.crossing_steps(model(), 100.0) == math.ceil(3.2e6 / math.sqrt(9.81 * 1000.0) / 100.0)
+    assert examination.crossing_steps(model(), 1e4) == 200
+
+
+def test_every_term_has_its_own_transpose_and_a_wrong_one_is_named(monkeypatch):
+    ocean = model(sw.FPlane(1e-4), dissipation=(sw.QuadraticDrag(2.5e-3),), boundaries=sw.Flather(("west",)))
+    stepper = sw.AB2(100.0)
+    state = examination.in_motion(ocean, ocean.at_rest())
+    double, _ = linear_pair("test_double", lambda x: 2.0 * x, lambda y: 2.1 * y)
+    known = examination.pieces
+
+    def with_a_wrong_one(dynamics, stepper):
+        some = ("vorticity flux", "QuadraticDrag (term 0)")
+        right = {name: piece for name, piece in known(dynamics, stepper).items() if name in some}
+        return right | {"wrong": lambda e, s, flow: double(flow.eta.interior)}
+
+    monkeypatch.setattr(examination, "pieces", with_a_wrong_one)
+    found = examination.term_by_term(ocean, stepper, state)
+    assert found.pop("wrong") > 1e-6
+    assert len(found) == 2 and max(found.values()) < 1e-15
+
+
+def test_a_probe_reads_the_same_of_any_state_as_its_weights_say():
+    ocean = model()
+    probe = verification.Probe.of(ocean, seed=3)
+    fields = [RANDOM.standard_normal(GRID.shape) for _ in range(3)]
+    read = probe.read(State(*map(jnp.asarray, fields)), None, 0.0)
+    wanted = sum(np.einsum("kji,ji->k", np.asarray(w), x) for w, x in zip(jax.tree.leaves(probe.weights), fields))
+    np.testing.assert_allclose(read, wanted, rtol=1e-12)
