@@ -106,6 +106,7 @@ def _study(draft, section, options):
     if options.debug:
         logs.keep_in(_folder(options, experiment), rank)
     cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
+    made.experiment()
     model, state = started(made, experiment, process.communicator, run.layout, run.engine)
     problem = made.attempt(("adjoint",), _problem, made, section, cost, model, state, options)
     made.experiment()
