@@ -59,7 +59,7 @@ def _tangents(primals, tangents):
     real = [jnp.issubdtype(x.dtype, jnp.floating) for x in results]
     kept = [t for t, on in zip(rooms_and_arrays, real) if on]
     slopes = iter(stored.bind(primals[0], *kept)) if kept else iter(())
-    return results, [next(slopes) if on else ad.Zero(jax.core.get_aval(x).to_tangent_aval()) for x, on in zip(results, real)]
+    return results, [next(slopes) if on else ad.Zero(jax.typeof(x).to_tangent_aval()) for x, on in zip(results, real)]
 
 
 def _batch(operands, axes):
