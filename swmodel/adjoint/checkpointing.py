@@ -26,12 +26,7 @@ from ..kernels.tape import store, vacant
 from ..marching import unwatched
 from ..pytrees import pytree, static
 
-__all__ = ["Tape", "Span", "march_of_derivatives", "advance", "even_lengths", "integrate"]
-
-
-def march_of_derivatives(dynamics, stepper):
-    """The march whose steps are differentiated."""
-    return differentiable_march_of(dynamics, stepper)
+__all__ = ["Tape", "Span", "advance", "even_lengths", "integrate"]
 
 
 @pytree
@@ -140,14 +135,14 @@ class Tape:
         self.lengths, self.cost, self._fast = tuple(lengths), cost, fast
         self.dynamics, self.stepper = make(params)
         self.plain = Floats(plain)
-        self.way = march_of_derivatives(self.dynamics, self.stepper)
+        self.way = differentiable_march_of(self.dynamics, self.stepper)
         self.carry = Floats(jax.eval_shape(self.way.start, *self.plain.shapes))
         self.moved, self._back, self.others = jax.vjp(lambda params: self._constants(*make(params)), params, has_aux=True)
         self.read = self._what_is_read()
 
     def _constants(self, dynamics, stepper):
         """(those arrays a step is made of that depend on what is differentiated, the others); traces the step."""
-        way = march_of_derivatives(dynamics, stepper)
+        way = differentiable_march_of(dynamics, stepper)
         readings = Readings(self.cost, way, self.plain.shapes[0])
 
         def step(leaves, k):

@@ -4,6 +4,7 @@ The host cuts a run into units, which end at forcing records, and runs compiled 
 order that the checkpoints ask for; between units it holds states, and cotangents. See tile_costs.TileCost for what a
 cost is to programs, and controls.py for what controls are.
 """
+import copy
 import functools
 
 import jax
@@ -11,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError
+from ..integration import differentiable_march_of
 from ..pytrees import pytree, static
-from .checkpointing import Readings, march_of_derivatives
+from .checkpointing import Readings
+from .costs import checked
 from .controls import Transformed, controls_of, masks_of
 from .memory import Needs
 from .programs import Pair, Transform
@@ -67,7 +70,8 @@ class Problem:
             raise ConfigError("Problem: the model is an Ensemble; give one of its members, a ShallowWater.")
         self.model, self.state, self.steps, self.first_step = model, state, int(steps), int(first_step)
         self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(stepper.dt)
-        self.cost = cost.on_tile(model, self.dt, self.first_step, self.steps)
+        stepper.check()
+        self.cost = checked(cost).on_tile(model, self.dt, self.first_step, self.steps)
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
         transforms, names = _sorted_out(controls)
         self.transforms = [Transform(self.communicator, transform, self._enter(transform.parameters)) for transform in transforms]
@@ -78,6 +82,13 @@ class Problem:
         self.masks = masks_of(model)
         self.programs = {}
         self._window = None, None
+
+    def keeping(self, checkpoints):
+        """This problem with other checkpoints; both share compiled programs."""
+        other = copy.copy(self)
+        other.__dict__.pop("plan", None)
+        other.checkpoints = checkpoints
+        return other
 
     @functools.cached_property
     def plan(self):
@@ -201,7 +212,7 @@ class Problem:
         found = []
 
         def look(dynamics, stepper, state, cost):
-            found.append(Readings(cost, march_of_derivatives(dynamics, stepper), state).count)
+            found.append(Readings(cost, differentiable_march_of(dynamics, stepper), state).count)
 
         fixed = self.dynamics(self.first_step), self.stepper, self.state, self.cost
         jax.eval_shape(self.communicator.spmd(look), *fixed)

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 
 from ..compilation import jit
 from ..errors import ConfigError
-from ..integration import march_of
+from ..integration import differentiable_march_of, march_of
 from ..pytrees import pytree
-from .checkpointing import Floats, Readings, Tape, advance, march_of_derivatives
+from .checkpointing import Floats, Readings, Tape, advance
 from .controls import tidy
 
 __all__ = ["Pair", "Programs", "Transform"]
@@ -80,7 +80,7 @@ class Programs:
         self.communicator, self.lengths = communicator, lengths
         self.of_state = [c for c in controls if c.of_state]
         self.of_dynamics = [c for c in controls if not c.of_state]
-        self.fast = march_of_derivatives if pairs else march_of
+        self.fast = differentiable_march_of if pairs else march_of
         for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
             setattr(self, name, (dual if pairs else direct)(communicator, getattr(self, f"_{name}")))
 
@@ -141,7 +141,7 @@ class Programs:
 
     def _evaluate(self, fixed, params, plain, acc):
         dynamics, stepper = self._made(fixed)(params)
-        cost, way = fixed["cost"], march_of_derivatives(dynamics, stepper)
+        cost, way = fixed["cost"], differentiable_march_of(dynamics, stepper)
         final = None
         if cost.final is not None:
             step = jnp.asarray(fixed["span"].first, plain[0].eta.dtype)

@@ -73,9 +73,12 @@ class Run:
         return self.programs.start(self._fixed_at_start(), self._both(self._of_state))
 
     def forward(self, first, last, point):
-        """The point after units first, ..., last - 1."""
-        for unit in range(first, last):
-            point = self.programs.forward(self.fixed(unit), self.params(unit), *point)
+        """The point after units first, ..., last - 1; those of one window in one call."""
+        while first < last:
+            parts = [unit for unit in self.units[first:last] if unit.window == self.units[first].window]
+            steps = sum(part.count for part in parts)
+            point = self.programs.forward(self.fixed(first, steps), self.params(first), *point)
+            first += len(parts)
         return point
 
     def record(self, unit, point):
@@ -166,11 +169,12 @@ class Run:
                     for number, bar in zip(self._window(control, unit), bars[control.name]):
                         sums[number] = sums[number] + bar if number in sums else bar
 
-    def fixed(self, unit, at_end=False):
-        """What nothing is differentiated in, for the steps of a unit or after them."""
+    def fixed(self, unit, steps=None, at_end=False):
+        """What nothing is differentiated in, for `steps` steps, those of a unit unless told, or after them."""
         problem, here = self.problem, self.units[unit]
-        first = here.first - here.window + (here.count if at_end else 0)
-        span = Span(*(jnp.int32(n) for n in (first, here.first, here.count)))
+        count = here.count if steps is None else steps
+        first = here.first - here.window + (count if at_end else 0)
+        span = Span(*(jnp.int32(n) for n in (first, here.first, count)))
         return {
             "dynamics": problem.dynamics(here.window), "stepper": problem.stepper, "cost": self.cost, "span": span,
         }  # fmt: skip

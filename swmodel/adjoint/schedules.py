@@ -112,14 +112,21 @@ class _Scheduled(Checkpoints):
         return units(_intervals(problem), self.steps), (self.steps,), 1
 
     def differentiate(self, run):
-        in_memory, on_disk, tiers = self._tiers(run)
-        number = len(run.units)
-        with contextlib.closing(tiers):
-            if number == 1:
-                return StoreAll().differentiate(run)
-            in_memory = min(in_memory, number - 1)
-            on_disk = min(on_disk, number - 1 - in_memory)
-            follow(binomial(number, in_memory, on_disk), run, tiers)
+        with contextlib.closing(self._tiers(run.problem.communicator)) as tiers:
+            follow(self._schedule(len(run.units)), run, tiers)
+
+    def _schedule(self, number):
+        (in_memory, on_disk), most = self._states(), max(number - 1, 1)
+        return binomial(number, min(in_memory, most), min(on_disk, max(most - in_memory, 0)))
+
+    def forward_steps(self, problem):
+        """How many steps are run without being stored, on top of those that are: what the schedule costs."""
+        parts = problem.plan[0]
+        return sum(
+            sum(part.count for part in parts[action.n0 : action.n1])
+            for action in self._schedule(len(parts))
+            if type(action).__name__ == "Forward" and not action.write_adj_deps
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,8 +141,11 @@ class Revolve(_Scheduled):
     states: int
     steps: int = 1
 
-    def _tiers(self, run):
-        return self.states, 0, Tiers(run.problem.communicator, self.states)
+    def _states(self):
+        return self.states, 0
+
+    def _tiers(self, communicator):
+        return Tiers(communicator, self.states)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,8 +167,11 @@ class Tiered(_Scheduled):
     steps: int = 1
     folder: Any = None
 
-    def _tiers(self, run):
-        return self.states + self.on_host, self.on_disk, Tiers(run.problem.communicator, self.states, self.folder)
+    def _states(self):
+        return self.states + self.on_host, self.on_disk
+
+    def _tiers(self, communicator):
+        return Tiers(communicator, self.states, self.folder)
 
 
 def binomial(number, in_memory, on_disk=0):

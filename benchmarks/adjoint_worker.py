@@ -1,0 +1,106 @@
+"""The workers of benchmarks/figures/adjoint.py. One argument, a JSON object, whose `kind` is
+
+    time      times what `what` says of `steps` steps of the basin, `size`: "forward", "gradient" (with `checkpoints`), "tangent",
+              or "plain", jax.grad of integrate
+    memory    runs one gradient and tells the peak resident memory of this process, and what was predicted
+
+`checkpoints` are [name, {arguments}] of swmodel.adjoint.
+"""
+import json
+import sys
+import time
+
+from worker import _world, launch, serve
+
+
+def problem_of(options, process):
+    """The adjoint.Problem of the basin whose cost is the sum of the squared elevations of the last state."""
+    import jax.numpy as jnp
+
+    from swmodel import adjoint
+    from swmodel.performance import basin, stepper_named
+
+    model, state = basin(*options["size"], options.get("precision", "float32"), process.communicator)
+    name, arguments = options.get("checkpoints", ["StoreAll", {}])
+    cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.eta * state.eta))
+    return adjoint.Problem(
+        model, stepper_named("ab2"), state, options["steps"], cost, options.get("controls", ["initial.eta"]),
+        checkpoints=getattr(adjoint, name)(**arguments),
+    )  # fmt: skip
+
+
+def plain(problem):
+    """jax.grad of the steps under lax.scan, as a user would write it."""
+    import jax
+    import jax.numpy as jnp
+
+    import swmodel as sw
+    from swmodel.compilation import jit
+    from swmodel.pytrees import replace
+
+    dynamics = problem.dynamics(0)
+
+    def cost(eta, dynamics, stepper, state):
+        final, _ = sw.integrate(dynamics, stepper, replace(state, eta=eta), problem.steps)
+        return dynamics.communicator.sum(jnp.sum(final.eta * final.eta))
+
+    program = jit(problem.communicator.spmd(jax.value_and_grad(cost)))
+    return lambda: program(problem.state.eta, dynamics, problem.stepper, problem.state)
+
+
+def timed(options):
+    process = launch.configure_process(options.get("precision", "float32"), options.get("communicator", "serial"))
+    import jax
+
+    problem = problem_of(options, process)
+    values = problem.values
+    call = {
+        "forward": lambda: problem.value(values),
+        "gradient": lambda: problem.value_and_gradient(values),
+        "tangent": lambda: problem.tangent(values, values),
+        "plain": plain(problem),
+    }[options["what"]]
+
+    def run(steps):
+        problem.communicator.barrier()
+        begin = time.perf_counter()
+        for _ in range(int(steps) // problem.steps):
+            jax.block_until_ready(call())
+        return "took", problem.communicator.host_maximum(time.perf_counter() - begin)
+
+    run(problem.steps)
+    units, lengths, _ = problem.plan
+    info = {"batch": problem.steps, "engine": problem.model.engine, "lengths": lengths, "threads": process.threads}
+    if hasattr(problem.checkpoints, "forward_steps"):
+        info["forward_steps"] = problem.checkpoints.forward_steps(problem)
+    serve(info, _world(process), run=run)
+
+
+def memory(options):
+    process = launch.configure_process("float32", "serial")
+    import jax
+
+    problem = problem_of(options, process)
+    before = resident("VmHWM")
+    if options.get("predict"):
+        predicted = problem.needs.bytes(problem.plan[1], problem.plan[2])
+    begin = time.perf_counter()
+    J, gradient = jax.block_until_ready(problem.value_and_gradient())
+    info = {
+        "gigabytes": resident("VmHWM") / 1e9, "before": before / 1e9, "seconds": time.perf_counter() - begin, "J": J,
+        "steps": problem.steps, "lengths": problem.plan[1], "largest": max(float(abs(x).max()) for x in gradient.values()),
+    }  # fmt: skip
+    if options.get("predict"):
+        info["predicted"] = predicted / 1e9
+    serve(info)
+
+
+def resident(key):
+    """Resident memory of this process [bytes]: its peak ("VmHWM")."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(key))
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.argv[1])
+    {"time": timed, "memory": memory}[asked.pop("kind")](asked)

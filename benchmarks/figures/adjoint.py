@@ -1,0 +1,107 @@
+"""Gradients, tangents and checkpoints over the forward run, and the memory of 10,000 steps."""
+import math
+
+from harness import NotMeasured, ratio
+
+NAMES = (
+    "gradient_vs_forward_storeall", "gradient_vs_forward_plain", "gradient_vs_forward_nested",
+    "gradient_vs_forward_revolve", "tangent_vs_forward", "gradient_2ranks_speedup",
+    "gradient_memory_prediction_error", "gradient_10000_steps_gigabytes", "gradient_10000_steps_disk_gigabytes",
+)  # fmt: skip
+SIZE, STEPS = (720, 720), 40
+STATES = math.isqrt(STEPS)
+LONG = 10_000
+KEPT_IN_MEMORY = ["Nested", {"lengths": (22, 22, 22)}]
+KEPT_ON_DISK = ["Tiered", {"states": 2, "on_disk": 400, "steps": 25}]
+PREDICTED = ["Nested", {"lengths": (20, 20)}]
+
+
+def measure(bench):
+    _ratios(bench)
+    _ranks(bench)
+    _memory(bench)
+
+
+def _worker(bench, name, ranks=1, size=SIZE, **options):
+    options = {"kind": "time", "size": size, "steps": STEPS, **options}
+    command = bench.python("adjoint_worker.py", **options)
+    if ranks == 1:
+        return bench.start(name, command)
+    command = [*bench.mpirun(ranks), *bench.python("adjoint_worker.py", communicator="mpi", **options)]
+    return bench.start(name, command, bench.environment(ranks))
+
+
+def _ratios(bench):
+    """One rank, side by side."""
+    asked = {
+        "forward": {"what": "forward"},
+        "storeall": {"what": "gradient"},
+        "plain": {"what": "plain"},
+        "nested": {"what": "gradient", "checkpoints": ["Nested", {}]},
+        "revolve": {"what": "gradient", "checkpoints": ["Revolve", {"states": STATES}]},
+        "tangent": {"what": "tangent"},
+    }
+    workers = {}
+    try:
+        for name, options in asked.items():
+            workers[name] = _worker(bench, f"adjoint {name}", **options)
+        times = bench.interleave("adjoint", workers)
+        again = workers["revolve"].info["forward_steps"]
+        lengths = workers["nested"].info["lengths"]
+    finally:
+        for worker in workers.values():
+            worker.stop()
+    told = {"size": SIZE, "steps": STEPS, "precision": "float32", "stepper": "AB2"}
+    forward = times["forward"]
+    for name, most in (("storeall", 4.0), ("plain", None), ("nested", 5.0)):
+        more = {"states": sum(lengths)} if name == "nested" else {}
+        bench.figure(f"gradient_vs_forward_{name}", ratio(times[name], forward), at_most=most, **told, **more)
+    # The schedule's own count: steps that are run and not stored, and those that are stored and pulled back.
+    counted = [again * f / STEPS + g for f, g in zip(forward, times["storeall"])]
+    more = {"states": STATES, "forward_steps": again, "over_forward": ratio(times["revolve"], forward)}
+    bench.figure("gradient_vs_forward_revolve", ratio(times["revolve"], counted), at_most=1.1, **told, **more)
+    bench.figure("tangent_vs_forward", ratio(times["tangent"], forward), at_most=2.2, **told)
+
+
+def _ranks(bench):
+    """How much faster two ranks are than one, of the gradient over that of the forward run; each rank on one core."""
+    workers = {}
+    try:
+        for what in ("forward", "gradient"):
+            for ranks in (1, 2):
+                workers[what, ranks] = _bound(bench, what, ranks)
+        times = bench.interleave("adjoint on ranks", {f"{what} {ranks}": w for (what, ranks), w in workers.items()})
+    except NotMeasured as why:
+        return bench.missing("gradient_2ranks_speedup", why)
+    finally:
+        for worker in workers.values():
+            worker.stop()
+    speedup = {what: ratio(times[f"{what} 1"], times[f"{what} 2"]) for what in ("forward", "gradient")}
+    bench.figure("gradient_2ranks_speedup", speedup["gradient"] / speedup["forward"], at_least=0.9, **speedup, size=SIZE)
+
+
+def _bound(bench, what, ranks):
+    command = [*bench.mpirun(ranks), *bench.python(
+        "adjoint_worker.py", kind="time", size=SIZE, steps=STEPS, what=what, communicator="mpi" if ranks > 1 else "serial"
+    )]  # fmt: skip
+    return bench.start(f"adjoint {what} on {ranks}", command, bench.environment(ranks))
+
+
+def _memory(bench):
+    """Peak resident memory of fresh processes, all of whose steps are run."""
+    asked = {
+        "small": {"size": (32, 32), "steps": 400, "checkpoints": PREDICTED, "predict": True},
+        "predicted": {"size": SIZE, "steps": 400, "checkpoints": PREDICTED, "predict": True},
+        "nested": {"size": SIZE, "steps": LONG, "checkpoints": KEPT_IN_MEMORY},
+        "disk": {"size": SIZE, "steps": LONG, "checkpoints": KEPT_ON_DISK},
+    }
+    found = {}
+    for name, options in asked.items():
+        with bench.start(f"adjoint memory {name}", bench.python("adjoint_worker.py", kind="memory", **options)) as worker:
+            found[name] = worker.info
+    grown, predicted = (found["predicted"][key] - found["small"][key] for key in ("gigabytes", "predicted"))
+    told = {"predicted": predicted, "grown": grown, "lengths": PREDICTED[1]["lengths"], "size": SIZE}
+    bench.figure("gradient_memory_prediction_error", abs(predicted / grown - 1.0), at_most=0.2, **told)
+    for name, key, most in (("nested", "", 2.0), ("disk", "_disk", 1.0)):
+        told = {"steps": LONG, "size": SIZE, "seconds": found[name]["seconds"], "lengths": found[name]["lengths"]}
+        bench.figure(f"gradient_10000_steps{key}_gigabytes", found[name]["gigabytes"], at_most=most, **told)

@@ -1,0 +1,135 @@
+"""Whatever is stored and whatever is run again, the gradient is the same; what is stored is no more than is read."""
+import math
+import os
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.adjoint.checkpointing import Span, Tape, even_lengths
+from swmodel.adjoint.memory import Needs, fitting
+from swmodel.adjoint.storage import Slots
+from swmodel.compilation import jit
+from swmodel.errors import ConfigError, DataError
+from swmodel.pytrees import replace
+
+from . import cases
+
+SCHEDULES = (
+    adjoint.Nested(lengths=(4,)), adjoint.Revolve(2, steps=4), adjoint.Tiered(1, on_disk=1, on_host=1, steps=4),
+    adjoint.Nested(), adjoint.Nested(lengths=(2, 2, 2)),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def all_stored():
+    return cases.problem().value_and_gradient()
+
+
+@pytest.mark.parametrize("checkpoints", SCHEDULES, ids=str)
+def test_all_checkpoints_give_the_same_gradient(checkpoints, all_stored):
+    J, gradient = cases.problem().keeping(checkpoints).value_and_gradient()
+    assert math.isclose(J, all_stored[0], rel_tol=1e-14)
+    for (path, got), wanted in zip(jax.tree_util.tree_leaves_with_path(gradient), jax.tree.leaves(all_stored[1])):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-14 * np.abs(wanted).max(), err_msg=str(path))
+
+
+def test_no_file_is_to_be_seen_while_states_are_on_disk(tmp_path):
+    slots = Slots(tmp_path)
+    points = [{"u": cases.random(k), "count": np.int32(k)} for k in range(3)]
+    for k, point in enumerate(points):
+        slots.write(k, point)
+    assert os.listdir(tmp_path) == []
+    for k, last in ((1, True), (2, False)):
+        jax.tree.map(np.testing.assert_array_equal, slots.read(k, last), points[k])
+    slots.write(7, points[1])  # into the slot that is free
+    jax.tree.map(np.testing.assert_array_equal, [slots.read(k, True) for k in (0, 2, 7)], [points[k] for k in (0, 2, 1)])
+    size = os.fstat(slots.file.fileno()).st_size
+    assert size == 3 * sum(x.nbytes for x in jax.tree.leaves(points[0]))
+    slots.close()
+
+
+def test_a_folder_that_is_none_is_named():
+    with pytest.raises(DataError, match="/none/such.*another folder"):
+        Slots("/none/such")
+
+
+def test_without_its_package_revolve_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "checkpoint_schedules", None)
+    with pytest.raises(ConfigError, match="checkpoint-schedules.*or use Nested"):
+        cases.problem().keeping(adjoint.Revolve(2, steps=4)).value_and_gradient()
+
+
+@pytest.mark.parametrize("steps", [1, 7, 40, 1000, 10_000])
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_even_lengths_hold_all_steps_in_few_states(steps, levels):
+    lengths = even_lengths(steps, levels)
+    assert math.prod(lengths) >= steps
+    assert sum(lengths) <= levels * steps ** (1 / levels) + levels
+
+
+def test_of_a_step_of_ab2_only_the_state_is_stored():
+    """Its step is linear in the tendencies that it remembers: they are not read on the way back, but the count is."""
+    model = cases.everything()
+    dynamics, stepper, state = model.dynamics(2, 0, 10.0), sw.AB2(10.0), cases.moving(model)
+    stepper = sw.AB2(jnp.asarray(10.0), jnp.asarray(0.1))
+    span = Span(*map(jnp.int32, (0, 0, 5)))
+
+    def record(differentiated):
+        plain = state, stepper.history(state)
+        tape = Tape(lambda p: (dynamics, replace(stepper, **p)), differentiated, None, plain, (5,))
+        (kept, _, _) = tape.record(plain, (), span)[2]
+        return kept
+
+    assert [x.shape for x in jax.eval_shape(record, {})] == [(5, cases.NY, cases.NX)] * 3 + [(5,)]
+    assert len(jax.eval_shape(record, {"epsilon": stepper.epsilon})) == 7  # of that derivative tendencies are a factor
+
+
+def cost_of(integrate, model, engine="arrays"):
+    dynamics = model.dynamics(2, 0, 10.0)
+
+    def cost(depth, dt, eta):
+        state = model.state(u=0.1 * cases.random(4))
+        final, _ = integrate(replace(dynamics, depth=depth), sw.AB2(dt), replace(state, eta=eta), 9)
+        return jnp.sum(final.eta * final.eta + final.u)
+
+    return cost, (dynamics.depth, jnp.asarray(10.0), cases.moving(model).eta)
+
+
+def test_integrate_has_the_derivatives_of_the_plain_one_outside_and_inside_of_jit():
+    model = cases.everything()
+    plain, x = cost_of(sw.integrate, model)
+    few, _ = cost_of(adjoint.integrate, model)
+    wanted = jit(lambda *x: (jax.grad(plain, (0, 1, 2))(*x), jax.jvp(jax.grad(plain, 0), x, x)[1]))(*x)
+    got = jit(lambda *x: (jax.grad(few, (0, 1, 2))(*x), jax.jvp(jax.grad(few, 0), x, x)[1]))(*x)
+    got_outside = jax.grad(lambda *x: jit(few)(*x), (0, 1, 2))(*x)
+    for a, b in zip(jax.tree.leaves((got, got_outside)), jax.tree.leaves((wanted, wanted[0]))):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+    with pytest.raises(TypeError, match="custom_vjp"):
+        jax.jvp(few, x, x)
+
+
+NEEDS = Needs(base=100.0, step=3.0, point=6.0)
+
+
+def test_a_budget_is_used_by_as_few_levels_as_fit():
+    needed = {}
+    for memory in (3200.0, 500.0, 300.0, 240.0):
+        lengths, points = fitting(NEEDS, 1000, 1, memory)
+        assert math.prod(lengths) >= 1000
+        assert NEEDS.bytes(lengths, points) <= memory
+        needed[memory] = len(lengths)
+    assert list(needed.values()) == [1, 2, 2 + (needed[300.0] > 2), needed[240.0]]
+    assert needed[240.0] > needed[500.0]
+
+
+def test_a_budget_too_small_for_one_segment_is_told_the_least_that_does():
+    with pytest.raises(ConfigError, match="memory = 50 bytes is too little for 1000 steps.*give .* bytes or more") as told:
+        fitting(NEEDS, 1000, 1, 50.0)
+    least = float(str(told.value).split("give ")[1].split()[0])
+    lengths, points = fitting(NEEDS, 1000, 1, least)
+    assert NEEDS.bytes(lengths, points) <= least < 1.03 * NEEDS.bytes(lengths, points)

@@ -1,0 +1,67 @@
+"""Controls are found by name, hold what the model holds, and say what is wrong with a name."""
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.errors import ConfigError
+from swmodel.parallel import SerialCommunicator
+
+from . import cases
+
+
+def test_a_model_names_all_that_it_can_be_differentiated_in():
+    assert set(adjoint.names_of(cases.everything())) == {
+        "initial.u", "initial.v", "initial.eta", "depth", "gravity", "uplift",
+        "forcing.0.x", "forcing.0.y", "forcing.0.density", "dissipation.0.coefficient", "dissipation.1.viscosity",
+        "boundary.0.elevation", "boundary.0.velocity", "boundary.1.rate", "boundary.1.elevation",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("initial.etta", "'initial.eta'"),
+        ("dissipation.0.coeficient", "'dissipation.0.coefficient'"),
+        ("forcing.1.x", "'forcing.0.x'"),
+        ("Depth", "'depth'"),
+    ],
+)
+def test_a_control_that_does_not_exist_is_answered_with_the_nearest(name, said):
+    with pytest.raises(ConfigError, match=f"control '{name}' does not exist.*did you mean {said}"):
+        adjoint.controls_of(cases.everything(), [name])
+
+
+def test_an_uplift_needs_a_source():
+    model = sw.ShallowWater(sw.CartesianGrid(5, 4, (0, 5e4), (0, 4e4)), 100.0, communicator="serial")
+    with pytest.raises(ConfigError, match="uplift.*source=BottomMotion"):
+        adjoint.controls_of(model, ["uplift"])
+
+
+def test_values_are_what_the_model_holds():
+    values = cases.problem().values
+    assert set(values) == set(cases.NAMES)
+    np.testing.assert_array_equal(values["depth"], cases.sea_floor())
+    assert values["gravity"] == 9.81 and values["dissipation.0.coefficient"] == 2.5e-3
+    assert sorted(values["forcing.0.x"]) == [0, 1, 2, 3]
+    np.testing.assert_array_equal(values["forcing.0.x"][2], cases.random(3, 4, cases.NY, cases.NX)[2])
+    assert values["boundary.0.elevation"] == {0: 0.1, 1: 0.3}
+    assert list(values["uplift"]) == [1]  # it rises from zero
+    np.testing.assert_array_equal(values["uplift"][1], cases.random(6, 1, cases.NY, cases.NX)[0])
+
+
+def test_values_for_what_is_no_control_are_refused():
+    with pytest.raises(ConfigError, match="values for wind came.*initial.eta"):
+        cases.problem().value({"wind": 1.0})
+
+
+def test_controls_have_positions_and_units():
+    found = {c.name: (c.position, c.units) for c in adjoint.controls_of(cases.everything(), cases.NAMES)}
+    assert found["initial.u"] == ("u", "m s-1") and found["forcing.0.x"] == ("u", "N m-2")
+    assert found["gravity"] == ("scalar", "m s-2") and found["boundary.0.elevation"] == ("scalar", "m")
+    assert found["uplift"] == ("h", "m") and found["dissipation.0.coefficient"] == ("scalar", "1")
+
+
+def test_an_inner_product_counts_all_entries_of_records_too():
+    a = {"x": np.full((2, 3), 2.0), "r": {0: np.ones((2, 3)), 4: np.full((2, 3), 3.0)}, "s": np.array([1.0, 2.0])}
+    assert adjoint.dot(a, a, SerialCommunicator()) == 24.0 + 6.0 + 54.0 + 5.0
