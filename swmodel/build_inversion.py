@@ -179,7 +179,7 @@ def observed(section, made, process, model, state, stepper, steps):
 
         records = records_in(folder, _places(observations, experiment.output))
         return Observed(_weighed(observations, records), None, state, str(folder))
-    truth, state = _twin(section, made, process, state, stepper)
+    truth, state = _twin(section, made, process, model, state, stepper)
     records = _of_twin(section, experiment.output, truth, stepper, steps)
     return Observed(records, truth, state, f"a twin (seed {section.twin.seed})")
 
@@ -204,21 +204,20 @@ def _weighed(observations, records):
     return gauge_records(records, observations.window, observations.error, observations.independent)
 
 
-def _twin(section, made, process, state, stepper):
-    """(Truth, the State to start the inversion from)."""
+def _twin(section, made, process, model, state, stepper):
+    """(Truth, the State to start the inversion from), each after a spin-up of its own."""
     from .simulation import Simulation
 
     draft, twin = made.draft, section.twin
     overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in twin.truth.items()]
     other = assemble(understand(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides]), process.tiles)
     experiment = other.experiment()
-    model = model_of(other, process.communicator, experiment.run.layout, experiment.run.engine)
-    truth = state_of(experiment.initial, model)
+    true_model = model_of(other, process.communicator, experiment.run.layout, experiment.run.engine)
+    truth = state_of(experiment.initial, true_model)
     if twin.spin_up:
-        run = Simulation(model, truth, stepper)
-        state = run.run(until=twin.spin_up - twin.behind)
-        truth = run.run(until=twin.spin_up)
-    return Truth(model, truth), state
+        state = Simulation(model, state, stepper).run(until=twin.spin_up)
+        truth = Simulation(true_model, truth, stepper).run(until=twin.spin_up)
+    return Truth(true_model, truth), state
 
 
 def _path(key):

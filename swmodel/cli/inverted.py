@@ -14,8 +14,7 @@ def conclude(study, result, path, took, options):
     _write(study, result, path)
     say = logs.LOGGER.info
     say("ended after %s: %s", duration(took), result.reason)
-    if study.section.observations.type == "gauges":
-        say("%s", gauge_table(study, result))
+    say("%s", gauge_table(study, result))
     for name, (_, units, roles) in result.controls.items():
         say("%s", _told(study, name, units, roles))
     if np.isfinite(result.signal):
@@ -37,19 +36,19 @@ def at_observations(study, readings):
 
 
 def misfits(study, readings):
-    """{name: mean((eta - y)^2) / var(y)} of each gauge, over the observations that count."""
+    """{name: mean((eta - y)^2) / var(y)} of each gauge; of the points of tracks together, {"tracks": ...}."""
     modelled = at_observations(study, readings)
-    return {
-        name: float(np.mean((modelled[name] - record.counted()[1]) ** 2) / np.var(record.counted()[1]))
-        for name, record in study.observed.records.items()
-    }
+    pairs = {name: (modelled[name], record.counted()[1]) for name, record in study.observed.records.items()}
+    if study.section.observations.type == "tracks":
+        pairs = {"tracks": tuple(np.concatenate(part) for part in zip(*pairs.values()))}
+    return {name: float(np.mean((eta - y) ** 2) / np.var(y)) for name, (eta, y) in pairs.items()}
 
 
 def gauge_table(study, result):
-    """Misfits of each gauge before and after, and where it was withheld."""
+    """Misfits before and after, and of gauges that were withheld."""
     found = {role: misfits(study, readings) for role, readings in result.readings.items()}
-    rows = [("gauge", "misfit before", "after", "withheld")]
-    for name in study.observed.records:
+    rows = [("", "misfit before", "after", "withheld")]
+    for name in found["analysis"]:
         rows.append(
             (
                 name,

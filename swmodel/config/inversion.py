@@ -155,17 +155,8 @@ class Twin(Section):
     """Observations that a run of the model itself gives, with errors; used where there are no others."""
 
     truth: dict[str, Any] = {}  # keys of the experiment that are otherwise there, as "source.file"
-    spin_up: NotNegative("s") = 0.0  # of the truth, before the run
-    behind: NotNegative("s") = 0.0  # how much earlier in it the background is
+    spin_up: NotNegative("s") = 0.0  # of the truth, and of the background: each with its own forcing, before the run
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
-
-    @model_validator(mode="after")
-    def _after_the_start(self):
-        if self.behind > self.spin_up:
-            raise ValueError(
-                f"behind = {self.behind:g} s is before the spin-up of {self.spin_up:g} s begins; give less"
-            )
-        return self
 
 
 class Inversion(Section):

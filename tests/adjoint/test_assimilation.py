@@ -1,0 +1,181 @@
+"""4D-Var: the minimum is the minimum, whichever way it is found; the posterior is the inverse of the Hessian."""
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint import Misfit, Problem
+from swmodel.adjoint.assimilation import Departures, FourDVar, Tangent, incremental, resumed
+from swmodel.adjoint.diffusion import Smooth
+from swmodel.adjoint.minimise import Stop, minimise
+from swmodel.adjoint.posterior import Posterior, eigenpairs
+from swmodel.adjoint.records import Record
+from swmodel.adjoint.responses import Green, tangent_columns
+from swmodel.adjoint.restarts import keep, kept
+from swmodel.adjoint.transforms import Around, UnitSources, joined
+from swmodel.errors import ConfigError, DataError
+
+NX, NY, STEPS, DT = 9, 8, 24, 40.0
+PLACES = {"a": (2.6e4, 3.1e4), "b": (7.2e4, 5.4e4), "c": (4.1e4, 7.1e4)}
+
+
+def ocean(linear):
+    grid = sw.CartesianGrid(NX, NY, (0.0, 1e4 * NX), (0.0, 1e4 * NY))
+    depth = np.where(np.random.default_rng(2).random((NY, NX)) < 0.05, 0.0, 100.0)
+    drag = () if linear else (sw.QuadraticDrag(2.5e-3),)
+    return sw.ShallowWater(
+        grid, depth, coriolis=sw.FPlane(1e-4), dissipation=drag, linear=linear, engine="arrays", communicator="serial"
+    )
+
+
+def records(seed=0):
+    noise = np.random.default_rng(seed)
+    time = np.linspace(2 * DT, STEPS * DT, 17)
+    return {
+        name: Record(place, time, noise.standard_normal(17), 0.5 + 0.1 * k)
+        for k, (name, place) in enumerate(PLACES.items())
+    }
+
+
+def patch(model, bend=None):
+    sources = UnitSources.on(model, (2e4, 7e4), (2e4, 6e4), 2e4, deviation=1.0, length=2e4, bend=bend)
+    return joined({"patch": ("initial.eta", sources)}, model)
+
+
+@functools.cache
+def case(linear=True, bend=None):
+    """(FourDVar, Departures) of a patch of unit sources."""
+    model = ocean(linear)
+    problem = Problem(model, sw.AB2(DT), model.at_rest(), STEPS, Misfit(records()), [patch(model, bend)])
+    return FourDVar(problem), Departures(problem.cost, model.communicator)
+
+
+def size():
+    return np.size(case()[0].background["patch"])
+
+
+@functools.cache
+def exact_matrix():
+    """G of the linear case, column by column from the exact tangent."""
+    variational, departures = case()
+    columns = [
+        departures.linear(variational.problem.observed_tangent(variational.background, {"patch": unit})[1]).ravel()
+        for unit in np.eye(size())
+    ]
+    return np.stack(columns, axis=1)
+
+
+def test_departures_are_those_of_the_cost_and_their_transpose_is_exact():
+    variational, departures = case()
+    at = {"patch": np.random.default_rng(1).standard_normal(size())}
+    readings = np.asarray(variational.problem.observed(at))
+    assert 0.5 * np.sum(departures.of(readings) ** 2) == pytest.approx(variational.problem.value(at), rel=1e-12)
+    r, d = np.random.default_rng(2).standard_normal(readings.shape), departures.of(readings)
+    assert np.vdot(departures.linear(r), d) == pytest.approx(np.vdot(r, departures.transposed(d)), rel=1e-12)
+
+
+def test_one_outer_loop_solves_a_linear_problem():
+    variational, departures = case()
+    found = incremental(variational, departures, loops=1, products=size(), residual=1e-12)
+    G, d = exact_matrix(), departures.of(np.zeros((STEPS, 3))).ravel()
+    right = np.linalg.solve(np.eye(size()) + G.T @ G, -G.T @ d)
+    assert np.allclose(found.parameters["patch"], right, atol=1e-9)
+    assert variational.space.norm(variational.value_and_gradient(found.parameters)[1]) < 1e-7
+
+
+def test_green_functions_and_columns_of_runs_are_the_exact_tangent_of_a_linear_model():
+    variational, departures = case()
+    green = Green.of(variational.problem).linearised(variational.problem, departures)(variational.background)
+    columns = tangent_columns(variational.problem, departures)(variational.background)
+    exact = exact_matrix()[departures.per_deviation.ravel() > 0]
+    assert np.allclose(green.matrix, exact, atol=1e-12) and np.allclose(columns.matrix, exact, atol=1e-12)
+
+
+def test_a_nonlinear_problem_has_one_minimum_by_loops_and_by_descent():
+    variational, departures = case(False, 0.3)
+    loops = incremental(variational, departures, loops=12, products=size(), residual=1e-10, decrease=1e-10)
+    descent = minimise(variational.value_and_gradient, variational.background, variational.space, Stop(gradient=1e-7))
+    assert loops.history[-1].value == pytest.approx(descent.value, rel=1e-6)
+    assert np.allclose(loops.parameters["patch"], descent.values["patch"], atol=2e-3)
+    green = Green.of(variational.problem).linearised(variational.problem, departures)
+    near = incremental(variational, departures, loops=12, linearised=green, decrease=1e-8)
+    assert near.history[-1].value == pytest.approx(descent.value, rel=1e-2)  # the inner model is linear, J is not
+
+
+def test_the_gradient_and_the_hessian_are_those_of_differences():
+    variational, _ = case(False, 0.3)
+    noise = np.random.default_rng(3)
+    at, along = ({"patch": noise.standard_normal(size())} for _ in range(2))
+    above, below = (variational.space.add(at, h, along) for h in (1e-5, -1e-5))
+    (J1, g1), (J2, g2) = (variational.value_and_gradient(x) for x in (above, below))
+    gradient = variational.value_and_gradient(at)[1]
+    assert variational.space.dot(gradient, along) == pytest.approx((J1 - J2) / 2e-5, rel=1e-7)
+    second = (np.asarray(g1["patch"]) - np.asarray(g2["patch"])) / 2e-5
+    assert np.allclose(variational.hessian_product(at, along)["patch"], second, rtol=1e-5, atol=1e-6)
+
+
+def test_a_gauge_that_is_left_out_does_not_count():
+    variational, _ = case()
+    kept_two = Departures(variational.problem.cost, variational.problem.communicator, [True, False, True])
+    other = Departures(variational.problem.cost, variational.problem.communicator, [True, False, True])
+    readings = np.random.default_rng(4).standard_normal((STEPS, 3))
+    changed = readings + np.array([0.0, 9.0, 0.0])
+    assert np.array_equal(kept_two.of(readings), other.of(changed))
+
+
+def test_an_inversion_goes_on_from_its_file(tmp_path):
+    variational, departures = case(False, 0.3)
+    options = {"products": size(), "residual": 1e-10, "decrease": 1e-10}
+    whole = incremental(variational, departures, loops=3, **options)
+    half = incremental(variational, departures, loops=1, **options)
+    model, path = variational.problem.model, tmp_path / "inversion.restart.nc"
+    rows = np.array([[i.number, i.value, i.misfit, i.background, i.products] for i in half.history], float)
+    keep(path, model, {"parameters": half.parameters}, {"history": rows}, "this one")
+    vectors, arrays = kept(path, model, variational.background, "this one")
+    start = resumed(variational, departures, vectors["parameters"], arrays["history"])
+    rest = incremental(variational, departures, loops=3, start=start, **options)
+    assert [i.number for i in rest.history] == [0, 1, 2, 3]
+    assert np.allclose(rest.parameters["patch"], whole.parameters["patch"], atol=1e-12)
+    with pytest.raises(DataError, match="belongs to another inversion"):
+        kept(path, model, variational.background, "another one")
+
+
+def test_numbers_alone_have_green_functions():
+    model = ocean(True)
+    field = joined({"eta": ("initial.eta", Around(model.at_rest().eta, Smooth.of(model, "h", 2e4)))}, model)
+    problem = Problem(model, sw.AB2(DT), model.at_rest(), STEPS, Misfit(records()), [field])
+    departures = Departures(problem.cost, model.communicator)
+    with pytest.raises(ConfigError, match="one patch of unit sources"):
+        Green.of(problem)
+    with pytest.raises(ConfigError, match="eta is a field; use the method 'incremental'"):
+        tangent_columns(problem, departures)
+
+
+# -- posterior ---------------------------------------------------------------------------------------------------------
+
+
+def test_all_eigenpairs_give_the_covariance_of_the_analysis():
+    variational, departures = case()
+    problem = variational.problem
+    found = incremental(variational, departures, loops=1, linearised=tangent_columns(problem, departures))
+    posterior, (transformed,) = Posterior(*found.basis.eigenpairs()), [patch(problem.model)]
+    sources = next(iter(transformed.function.parts.values()))
+    X = np.stack([np.asarray(sources(jax.numpy.asarray(unit))).ravel() for unit in np.eye(size())], axis=1)
+    G = exact_matrix()
+    exact = np.diag(X @ np.linalg.inv(np.eye(size()) + G.T @ G) @ X.T).reshape(NY, NX)
+    prior = Posterior.prior(transformed, found.parameters, problem.communicator)["initial.eta"]
+    left = prior - posterior.reduction(transformed, found.parameters, problem.communicator)["initial.eta"]
+    assert np.allclose(left, exact, atol=1e-9) and np.allclose(prior, np.diag(X @ X.T).reshape(NY, NX))
+    assert posterior.signal == pytest.approx(size() - np.trace(np.linalg.inv(np.eye(size()) + G.T @ G)))
+
+
+def test_leading_eigenpairs_leave_the_variance_too_large_never_too_small():
+    variational, departures = case()
+    tangent = Tangent(variational.problem, departures, variational.background)
+    few = eigenpairs(tangent.product, variational.background, variational.problem.model, variational.space, 4)
+    exact = np.sort(np.linalg.eigvalsh(exact_matrix().T @ exact_matrix()))[::-1]
+    assert 1 <= len(few.values) <= 4 and few.values[0] == pytest.approx(exact[0], rel=1e-2)
+    assert np.all(few.values <= exact[: len(few.values)] * (1 + 1e-9))
+    assert few.signal <= np.sum(exact / (1 + exact))

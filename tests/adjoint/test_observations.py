@@ -1,0 +1,90 @@
+"""Observations: errors in proportion to a gauge's variance, tracks in space and time, and what is refused."""
+import dataclasses
+
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint.observations import (
+    Tracks,
+    gauge_records,
+    ground_tracks,
+    read_tracks,
+    track_records,
+    write_gauge_folder,
+)
+from swmodel.adjoint.records import Record, records_in
+from swmodel.errors import ConfigError, DataError
+
+GRID = sw.CartesianGrid(20, 10, (0.0, 2e6), (0.0, 1e6))
+DEPTH = np.full(GRID.shape, 1000.0)
+DEPTH[:, :3] = 0.0
+OCEAN = sw.ShallowWater(GRID, DEPTH, communicator="serial")
+TIME = np.arange(0.0, 3600.0, 10.0)
+
+
+def test_each_gauge_counts_as_much_as_its_length_in_units_of_its_variance():
+    wave = np.sin(TIME / 200.0)
+    records = {"near": Record((1e6, 5e5), TIME, 2.0 * wave), "far": Record((1.5e6, 5e5), TIME, 0.1 * wave)}
+    scaled = gauge_records(records, (600.0, 3000.0), error=0.2, independent=120.0)
+    for record in scaled.values():
+        time, value, deviation = record.counted()
+        assert time.min() >= 600.0 and time.max() <= 3000.0
+        silence = np.sum(((value - value.mean()) / deviation) ** 2)  # as misfit of a constant: n dt / tau / e^2
+        assert silence == pytest.approx(time.size * 10.0 / 120.0 / 0.2**2)
+
+
+def test_gauges_that_do_not_vary_are_named_all_at_once():
+    records = {"dead": Record((0, 0), TIME, 0.0 * TIME), "late": Record((0, 0), TIME + 1e5, TIME)}
+    with pytest.raises(ConfigError) as refused:
+        gauge_records(records, (0.0, 3600.0))
+    assert len(refused.value.mistakes) == 2 and "all are the same" in str(refused.value)
+
+
+def test_a_folder_of_gauges_is_read_as_it_was_written(tmp_path):
+    write_gauge_folder(tmp_path, {"a": (TIME, np.sin(TIME)), "b": (TIME[:5], TIME[:5])})
+    found = records_in(tmp_path, {"a": (1.0, 2.0), "b": (3.0, 4.0)})
+    assert np.allclose(found["a"].value, np.sin(TIME), atol=1e-6) and found["b"].place == (3.0, 4.0)
+
+
+def test_ground_tracks_cross_the_domain_up_and_down_and_repeat():
+    tracks = ground_tracks(GRID, 86400.0, 8 * 86400.0, 1e5, 1e6, tilt=0.5, deviation=2.0)
+    assert np.unique(tracks.time).tolist() == [86400.0 * (k + 0.5) for k in range(8)]
+    first, second, fifth = (tracks.x[tracks.time == 86400.0 * (k + 0.5)] for k in (0, 1, 4))
+    assert np.all(np.diff(first) == 5e4) and np.all(np.diff(second)[1:] == -5e4)
+    assert np.allclose(first, fifth) and tracks.x.min() >= 0.0 and tracks.x.max() <= 2e6
+
+
+def test_points_at_one_place_become_one_record_and_those_on_land_none():
+    tracks = Tracks(
+        np.array([1e6, 1e6, 1.55e5, 5e5]), np.full(4, 5e5), np.array([30.0, 10.0, 5.0, 5.0]), np.arange(4.0), np.ones(4)
+    )
+    records = track_records(tracks, OCEAN, 100.0)
+    assert sorted(record.place for record in records.values()) == [(5e5, 5e5), (1e6, 5e5)]
+    (both,) = [record for record in records.values() if record.time.size == 2]
+    assert both.time.tolist() == [10.0, 30.0] and both.value.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("change, sentence", [
+    ({"x": np.array([3e6, 1e6])}, "1 of 2 points of the tracks lie outside the grid"),
+    ({"time": np.array([1.0, 1e6])}, "1 of 2 points of the tracks lie outside the run from 0 to 100 s"),
+    ({"deviation": np.array([0.0, 0.0])}, "2 of 2 points of the tracks have errors that are not positive"),
+])  # fmt: skip
+def test_what_no_run_can_see_is_one_clear_error(change, sentence):
+    good = Tracks(np.array([5e5, 1e6]), np.full(2, 5e5), np.array([1.0, 2.0]), np.ones(2), np.ones(2))
+    with pytest.raises(ConfigError, match=sentence):
+        track_records(dataclasses.replace(good, **change), OCEAN, 100.0)
+
+
+def test_tracks_are_read_with_their_own_errors_or_those_that_are_told(tmp_path):
+    path = tmp_path / "tracks.csv"
+    path.write_text("longitude,latitude,time_s,elevation_m\n140,35,10,0.5\n141,35.5,,1\n142,36,20,\n")
+    tracks = read_tracks(path, 0.02)
+    assert tracks.x.tolist() == [140.0, 142.0] and np.isnan(tracks.value[1]) and tracks.deviation.tolist() == [0.02] * 2
+    with pytest.raises(DataError, match="no column deviation_m; add it"):
+        read_tracks(path)
+    path.write_text("x,y,time_s\n1,2,3\n")
+    with pytest.raises(DataError, match="lacks the column elevation_m"):
+        read_tracks(path, 0.02)
+    with pytest.raises(DataError, match="there is no file"):
+        read_tracks(tmp_path / "none.csv", 0.02)

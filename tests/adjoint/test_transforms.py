@@ -1,0 +1,202 @@
+"""Control transforms: covariances are what they claim, transposes are transposes, and parameters mean what they say."""
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import sources
+from swmodel.adjoint.diffusion import Smooth
+from swmodel.adjoint.transforms import Around, Balanced, Between, FaultSource, Positive, UnitSources, joined
+from swmodel.errors import ConfigError
+
+NX, NY = 18, 15
+ISLANDS = np.where(np.random.default_rng(2).random((NY, NX)) < 0.06, 0.0, 4000.0)
+
+
+@functools.cache
+def ocean(kind="plane", islands=True):
+    """A small model: 1e4 m cells on a plane, or a degree on the sphere."""
+    grid = {
+        "plane": lambda: sw.CartesianGrid(NX, NY, (0.0, 1e4 * NX), (0.0, 1e4 * NY)),
+        "channel": lambda: sw.CartesianGrid(NX, NY, (0.0, 1e4 * NX), (0.0, 1e4 * NY), "x"),
+        "sphere": lambda: sw.SphericalGrid(NX, NY, (138.0, 147.0), (33.0, 40.5)),
+    }[kind]()
+    coriolis = sw.RotatingSphere() if kind == "sphere" else sw.FPlane(1e-4)
+    return sw.ShallowWater(grid, ISLANDS if islands else 4000.0, coriolis=coriolis, communicator="serial")
+
+
+def matrix(operator):
+    """Of a linear function of fields, (points, points)."""
+    units = jnp.eye(NX * NY).reshape(-1, NY, NX)
+    return np.asarray(jax.jit(jax.vmap(operator))(units)).reshape(NX * NY, -1).T
+
+
+@pytest.mark.parametrize("position", ["h", "u", "v"])
+@pytest.mark.parametrize("kind", ["plane", "channel", "sphere"])
+def test_the_covariance_of_smooth_fields_has_the_variance_that_was_asked_for(kind, position):
+    model = ocean(kind)
+    length = 1.2e5 if kind == "sphere" else 2e4
+    U = matrix(Smooth.of(model, position, length, deviation=2.0))
+    variance, wet = np.diag(U @ U.T), (model.wet if position == "h" else model.faces(position)).ravel()
+    assert np.allclose(variance[wet], 4.0, rtol=1e-3)  # combs of points see each other at 4e-6 of that
+    assert np.all(variance[~wet] == 0.0)
+
+
+def test_far_from_coasts_the_correlation_is_gaussian():
+    U = matrix(Smooth.of(ocean("channel", islands=False), "h", 2.5e4))
+    B = U @ U.T
+    row = B.reshape(NY, NX, NY, NX)[7, 3, 7, 3:9]
+    assert np.allclose(row, np.exp(-0.5 * (np.arange(6) / 2.5) ** 2), atol=0.02)
+
+
+def test_nothing_is_correlated_across_land():
+    depth = np.full((NY, NX), 1000.0)
+    depth[:, 8] = 0.0
+    wall = sw.ShallowWater(ocean().grid, depth, communicator="serial")
+    east = np.asarray(Smooth.of(wall, "h", 3e4)(jnp.zeros((NY, NX)).at[7, 6].set(1.0)))[:, 9:]
+    assert np.all(east == 0.0)
+
+
+def test_the_transpose_of_the_square_root_is_exact():
+    U = Smooth.of(ocean("sphere"), "u", 1e5)
+    x, y = (jnp.asarray(np.random.default_rng(k).standard_normal((NY, NX))) for k in (0, 1))
+    (back,) = jax.linear_transpose(U, x)(y)
+    assert float(jnp.vdot(U(x), y)) == pytest.approx(float(jnp.vdot(x, back)), rel=1e-13)
+
+
+def test_random_fields_find_nearly_the_same_normalisation():
+    probed, sampled = (Smooth.of(ocean(), "h", 2e4, samples=n).amplitude for n in (None, 300))
+    ratio = np.asarray(sampled)[ocean().wet] / np.asarray(probed)[ocean().wet]
+    assert np.sqrt(np.mean((ratio - 1.0) ** 2)) < 1.5 * np.sqrt(2 / 300) / 2  # that of a deviation is half a variance's
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (("q", 2e4), "give 'h', 'u' or 'v'"), (("h", 0.0), "give a positive one"), (("h", 1e3), "less than half a cell"),
+])  # fmt: skip
+def test_lengths_and_positions_that_cannot_be_are_refused(arguments, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        Smooth.of(ocean(), *arguments)
+
+
+def test_positive_and_bounded_controls_keep_their_limits_and_begin_at_the_background():
+    p = jnp.linspace(-40.0, 40.0, 81)
+    positive = Positive(jnp.full(81, 0.025), 0.3)
+    between = Between(jnp.full(81, 20.0), 5.0, 0.0, 90.0)
+    assert float(positive(p).min()) > 0 and float(positive(p)[40]) == pytest.approx(0.025)
+    assert 0.0 <= float(between(p).min()) and float(between(p).max()) <= 90.0
+    assert float(between(p)[40]) == pytest.approx(20.0)
+    slope = float(jax.grad(lambda x: between(jnp.full(81, x))[40])(0.0))
+    assert slope == pytest.approx(5.0)  # the error that was asked for
+
+
+@pytest.mark.parametrize("transform", [
+    Around(jnp.asarray(3.0), 0.5), Positive(jnp.asarray(0.02), 0.4), Between(jnp.asarray(20.0), 5.0, 0.0, 90.0),
+], ids=["around", "positive", "between"])  # fmt: skip
+def test_the_variance_told_is_the_square_of_the_slope(transform):
+    at = jnp.asarray(0.7)
+    assert float(transform.variance(at)) == pytest.approx(float(jax.grad(transform)(at)) ** 2, rel=1e-12)
+
+
+# -- unit sources ------------------------------------------------------------------------------------------------------
+
+
+def test_unit_sources_add_up_to_one_and_stay_off_land():
+    model = ocean("sphere")
+    patch = UnitSources.on(model, (139.5, 145.5), (34.5, 39.0), 1.0)
+    field = np.asarray(patch.field(jnp.ones(len(patch.cells))))
+    x, y = model.grid.coordinates("h")
+    inside = (x > 140.6) & (x < 144.4) & (y > 35.6) & (y < 37.9)
+    assert np.allclose(field[inside & model.wet], 1.0) and np.all(field[~model.wet] == 0.0)
+
+
+def test_coefficients_have_the_covariance_that_was_asked_for():
+    patch = UnitSources.on(ocean("sphere"), (140.0, 145.0), (35.0, 39.0), 1.0, deviation=2.0, length=1.5e5)
+    root, places = np.asarray(patch.root), np.deg2rad(patch.centres)
+    i, j = 0, 7
+    half = np.sin((places[i, 1] - places[j, 1]) / 2) ** 2 + np.cos(places[i, 1]) * np.cos(places[j, 1]) * np.sin(
+        (places[i, 0] - places[j, 0]) / 2
+    ) ** 2
+    distance = 2 * 6.371e6 * np.arcsin(np.sqrt(half))
+    assert (root @ root.T)[i, j] == pytest.approx(4.0 * np.exp(-0.5 * (distance / 1.5e5) ** 2), abs=1e-8)
+
+
+def test_uplift_alone_is_never_negative_and_follows_the_parameters_above_the_bend():
+    patch = UnitSources.on(ocean("sphere"), (140.0, 145.0), (35.0, 39.0), 1.0, deviation=2.0, bend=0.1)
+    p = jnp.asarray(np.random.default_rng(0).standard_normal(len(patch.cells)))
+    a = np.asarray(patch.amplitudes(p))
+    assert np.all(a >= 0.0)
+    assert np.allclose(a[np.asarray(p) > 0.5], 2.0 * np.asarray(p)[np.asarray(p) > 0.5], atol=1e-4)
+
+
+def test_sources_that_the_grid_cannot_tell_apart_or_on_land_are_refused():
+    with pytest.raises(ConfigError, match="two cells or more"):
+        UnitSources.on(ocean("sphere"), (140.0, 145.0), (35.0, 39.0), 0.7)
+    with pytest.raises(ConfigError, match="holds no water of the grid"):
+        UnitSources.on(ocean("sphere"), (10.0, 15.0), (35.0, 39.0), 1.0)
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def fault_source():
+    model = ocean("sphere")
+    fault = sources.Fault(142.5, 37.0, 2e4, 2e5, 8e4, 200.0, 12.0, 90.0, 10.0)
+    source = sources.Source([fault], projection=sources.AzimuthalEqualArea(model.grid.radius))
+    surface = sources.SeaSurface.of(model.grid, model.depth, refinement=1, horizontal=False, kajiura=False)
+    spreads = {"slip": 0.5, "depth": 0.2, "strike": 10.0, "longitude": 0.3}
+    return FaultSource.of(model, surface, source, spreads), surface, source
+
+
+def test_faults_at_their_background_make_the_published_surface_and_slip_stays_positive():
+    found, surface, source = fault_source()
+    assert np.allclose(found(jnp.zeros(4)), surface.elevation(source), atol=1e-12)
+    assert float(found.faults(jnp.full(4, -30.0)).faults.slip.min()) > 0.0
+
+
+def test_the_gradient_in_fault_parameters_is_that_of_differences():
+    found = fault_source()[0]
+    cost = jax.jit(jax.value_and_grad(lambda p: jnp.sum(found(p) ** 2)))
+    at, along = jnp.asarray([0.1, -0.2, 0.3, 0.1]), jnp.asarray([0.4, -0.3, 0.2, 0.5])
+    slope, (above, below) = float(cost(at)[1] @ along), (float(cost(at + h * along)[0]) for h in (1e-6, -1e-6))
+    assert slope == pytest.approx((above - below) / 2e-6, rel=1e-6)
+
+
+def test_a_number_that_no_fault_has_is_refused():
+    with pytest.raises(ConfigError, match="magnitude is to be found; give some of longitude"):
+        FaultSource.of(ocean("sphere"), fault_source()[1], fault_source()[2], {"magnitude": 1.0})
+
+
+# -- several controls --------------------------------------------------------------------------------------------------
+
+
+def test_a_balanced_change_is_geostrophic():
+    model = ocean("channel", islands=False)
+    balanced = Balanced.of(model, model.at_rest(), Smooth.of(model, "h", 3e4))
+    found = balanced(jnp.asarray(np.random.default_rng(0).standard_normal((NY, NX))))
+    eta, u, v = (np.asarray(found[f"initial.{name}"]) for name in ("eta", "u", "v"))
+    slope_y = (eta[2:] - eta[:-2]) / 2e4
+    at_u = 0.5 * (slope_y + np.roll(slope_y, -1, 1))
+    slope_x = (np.roll(eta, -1, 1) - np.roll(eta, 1, 1)) / 2e4
+    at_v = 0.5 * (slope_x[:-1] + slope_x[1:])
+    assert np.allclose(u[1:-1], -model.gravity / 1e-4 * at_u) and np.allclose(v[:-1], model.gravity / 1e-4 * at_v)
+
+
+def test_no_flow_balances_an_elevation_where_nothing_turns():
+    still = sw.ShallowWater(ocean().grid, 100.0, communicator="serial")
+    with pytest.raises(ConfigError, match="Coriolis parameter vanishes"):
+        Balanced.of(still, still.at_rest(), Smooth.of(still, "h", 3e4))
+
+
+def test_joined_transforms_give_each_control_its_own():
+    model = ocean("sphere")
+    patch = UnitSources.on(model, (140.0, 145.0), (35.0, 39.0), 1.0)
+    depth = Positive(jnp.asarray(model.depth), Smooth.of(model, "h", 1e5, 0.1))
+    found = joined({"patch": ("initial.eta", patch), "floor": ("depth", depth)}, model)
+    assert np.shape(found.parameters["floor"]) == (NY, NX) and np.shape(found.parameters["patch"]) == (len(patch.cells),)
+    values = found.function({"patch": jnp.ones(len(patch.cells)), "floor": jnp.zeros((NY, NX))})
+    assert set(values) == {"initial.eta", "depth"} and np.allclose(values["depth"], model.depth)
+    assert float(values["initial.eta"].max()) == pytest.approx(1.0)
