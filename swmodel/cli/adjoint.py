@@ -108,18 +108,23 @@ def _study(draft, section, options):
     cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
     made.experiment()
     model, state = started(made, experiment, process.communicator, run.layout, run.engine)
-    problem = made.attempt(("adjoint",), _problem, made, section, cost, model, state, options)
+    dt = made.attempt(("stepper", "dt"), _time_step, experiment, model, state)
+    made.experiment()
+    problem = made.attempt(("adjoint",), _problem, experiment, section, cost, model, state, dt, options)
     made.experiment()
     names = {model_name: name for name, model_name in controls_of(section, experiment.boundary).items()}
     return Study(made, experiment, section, cost, problem, names)
 
 
-def _problem(made, section, cost, model, state, options):
-    from ..adjoint.examination import crossing_steps, in_motion
+def _time_step(experiment, model, state):
     from ..stability import limits
 
-    experiment = made.experiment()
-    dt = time_step(experiment, limits(model, stepper_of(experiment.stepper), state))
+    return time_step(experiment, limits(model, stepper_of(experiment.stepper), state))
+
+
+def _problem(experiment, section, cost, model, state, dt, options):
+    from ..adjoint.examination import crossing_steps, in_motion
+
     steps = steps_of(section, experiment.run, dt)
     if options.verify:
         state = in_motion(model, state, options.seed)

@@ -103,6 +103,7 @@ def _tag_mistake(path, kind, context, union):
 
 def _known_elsewhere(path, model, root):
     """The nearest name of the section; where there is none, the section or type that has this key."""
+    (model, *_) = _members(model)  # of a section that may be left out
     name, known = path[-1], list(model.model_fields)
     if not difflib.get_close_matches(str(name), known, 1, cutoff=0.55):
         siblings = [m for m in _section_models(root, path[0]) if m is not model and name in m.model_fields and _tag(m)]

@@ -1,0 +1,223 @@
+"""`swmodel adjoint`: maps and their forward checks, verification with its exit codes, and what it says to mistakes."""
+import math
+import re
+import types
+
+import pytest
+import xarray as xr
+
+from swmodel.adjoint import examination, verification
+from swmodel.adjoint.verification import Taylor, Verdict
+from swmodel.build_adjoint import controls_of, least_steps
+from swmodel.config import load
+from swmodel.errors import ConfigError
+
+CASE = """\
+[run]
+title = "A bump in a box"
+until = "40 min"
+engine = "arrays"
+
+[grid]
+type = "cartesian"
+nx = 12
+ny = 10
+x = [0, "120 km"]
+y = [0, "100 km"]
+
+[bathymetry]
+type = "formula"
+depth = "100 + x / (10 * km)"
+
+[coriolis]
+type = "f_plane"
+f0 = 1e-4
+
+[initial]
+type = "gaussian"
+amplitude = "1 m"
+centre = ["60 km", "50 km"]
+radius = "30 km"
+
+[[dissipation]]
+type = "linear_drag"
+rate = 1e-5
+
+[stepper]
+type = "ab2"
+epsilon = 0.1
+dt = 40
+
+[output.gauges.positions]
+A = ["30 km", "40 km"]
+21418 = ["90 km", "60 km"]
+
+[adjoint]
+controls = ["initial.eta", "dissipation.0.rate"]
+amplitude = {"initial.eta" = "1 cm"}
+
+[adjoint.cost]
+type = "gauge_elevation"
+gauges = "A"
+window = ["20 min", "30 min"]
+"""
+
+
+@pytest.fixture
+def case(tmp_path):
+    path = tmp_path / "case.toml"
+    path.write_text(CASE)
+    return path
+
+
+def test_a_file_and_a_figure_of_the_maps_and_a_forward_check_of_each(case, command, tmp_path):
+    folder = tmp_path / "out"
+    status, out, err = command("adjoint", case, "-o", folder, "--plot")
+    assert status == 0, err
+    checks = re.findall(r"forward check of (\S+): .* change is (\S+) m in the nonlinear model and (\S+) in", out)
+    assert [name for name, *_ in checks] == ["initial.eta", "dissipation.0.rate"]
+    for _, nonlinear, linear in checks:
+        assert float(linear) > 0 and float(nonlinear) == pytest.approx(float(linear), rel=0.05)
+    assert (folder / "sensitivity.png").exists()
+    with xr.open_dataset(folder / "sensitivity.nc") as data:
+        assert data["sensitivity_initial_eta"].shape == (10, 12)
+        assert data["sensitivity_initial_eta"].attrs["units"] == "m per m"
+        assert data["sensitivity_dissipation_0_rate"].ndim == 0
+        assert data.attrs["sensitivity_of"] == "elevation at A from 20 min to 30 min"
+        assert "[adjoint.cost]" in data.attrs["config"]
+    before = (folder / "sensitivity.nc").read_bytes()
+    status, _, err = command("adjoint", case, "-o", folder)
+    assert status == 2 and "exists already; add --overwrite" in err
+    assert (folder / "sensitivity.nc").read_bytes() == before
+
+
+def test_verification_prints_its_figures_and_ends_with_0(case, command):
+    status, out, err = command("adjoint", case, "--verify", "--set", "adjoint.controls=initial.eta", "--set",
+                               "adjoint.cost={type='box_energy'}", "--steps", "8")  # fmt: skip
+    assert status == 0, err
+    figures = {name: float(value) for name, value in re.findall(r"^(\w+)=(\S+)$", out, re.M)}
+    assert set(figures) == {"dot_product", "taylor_rate", "taylor_rate_second"}
+    assert figures["dot_product"] <= 1e-12 and figures["taylor_rate"] >= 1.95 and figures["taylor_rate_second"] >= 2.95
+    assert "float64" in out and re.search(r"^initial.eta .* ok$", out, re.M)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What `verification.verify` is called with, and finds instead of computing it."""
+    seen = types.SimpleNamespace(dot_product=1e-16, rates=(2.0, 3.0), nonlinearity=0.01)
+
+    def verify(problem, amplitudes, seed, report):
+        seen.problem, seen.amplitudes = problem, amplitudes
+        second = tuple(2.0 ** (-seen.rates[1] * k) for k in range(9))
+        taylor = Taylor((1.0,) * 9, tuple(2.0 ** (-seen.rates[0] * k) for k in range(9)), second, (0.0,) * 9)
+        return [Verdict(name, "m", 0.01, seen.dot_product, taylor, seen.nonlinearity) for name in problem.values]
+
+    monkeypatch.setattr(verification, "verify", verify)
+    monkeypatch.setattr(examination, "term_by_term", lambda *arguments: {"vorticity flux": 0.5})
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"dot_product": 2e-12}, "dot_product=2e-12"), ({"rates": (1.9, 3.0)}, "taylor_rate=1.9"),
+        ({"rates": (2.0, 2.9)}, "taylor_rate_second=2.9"), ({"dot_product": math.nan}, "dot_product=nan"),
+    ],
+)  # fmt: skip
+def test_a_wrong_derivative_ends_with_1_and_names_the_term(case, command, asked, wrong, line):
+    vars(asked).update(wrong)
+    status, out, err = command("adjoint", case, "--verify")
+    assert status == 1 and "the derivatives in initial.eta, dissipation.0.rate are wrong" in err
+    assert f"\n{line}\n" in out and "WRONG" in out
+    assert re.search(r"term by term:\n  vorticity flux +5.0e-01", out)
+
+
+def test_verification_warns_where_the_tangent_does_not_hold_and_where_nothing_changes(case, command, asked):
+    asked.nonlinearity = 0.42
+    status, _, err = command("adjoint", case, "--verify")
+    assert status == 0 and "initial.eta: at the amplitude given of 0.01 m" in err
+    assert "differ from the tangent-linear one's by 42 %, more than 30 %" in err
+    assert asked.amplitudes == {"initial.eta": 0.01}
+    asked.nonlinearity = math.inf
+    assert "changes nothing in this run" in command("adjoint", case, "--verify")[2]
+
+
+def test_verification_takes_200_steps_and_a_crossing_unless_told_otherwise(case, command, asked):
+    assert command("adjoint", case, "--verify")[0] == 0 and asked.problem.steps == 200
+    assert command("adjoint", case, "--verify", "--set", "stepper.dt=10")[0] == 0
+    assert asked.problem.steps == math.ceil(120e3 / math.sqrt(9.81 * 106.0) / 10.0)
+    assert command("adjoint", case, "--verify", "--steps", "60")[0] == 0 and asked.problem.steps == 60
+    assert command("adjoint", case, "--verify", "--until", "32 min")[0] == 0 and asked.problem.steps == 48
+
+
+def test_a_file_without_the_section_is_verified_in_all_it_has_and_not_mapped(case, command, asked):
+    case.write_text(CASE.partition("[adjoint]")[0])
+    assert command("adjoint", case, "--verify")[0] == 0
+    assert set(asked.problem.values) == {
+        "initial.eta", "initial.u", "initial.v", "depth", "gravity", "dissipation.0.rate"
+    }
+    status, _, err = command("adjoint", case)
+    assert status == 2 and "the section [adjoint] is missing; add one, such as" in err
+
+
+def test_a_run_from_rest_is_verified_in_motion(case, command, asked):
+    assert command("adjoint", case, "--verify", "--set", "initial={type='rest'}")[0] == 0
+    assert float(abs(asked.problem.state.u).max()) > 0
+
+
+MISTAKES = {
+    "adjoint.controls=['initial.eta', 'viscosity']": "adjoint.controls[1]: there is no control 'viscosity'",
+    "adjoint.controls=['initial.eta', 'uplift']": "there is no uplift without a [source]",
+    "adjoint.controls=['depth', 'depth']": "'depth' is named twice",
+    "adjoint.cost.type=arrival_time": "the arrival time counts steps and has no derivative; use 'gauge_maximum'",
+    "adjoint.cost.gauges=B": "there is no gauge 'B'; known are 21418, A",
+    "adjoint.cost.time=1500": "time and window exclude one another",
+    "adjoint.cost.window=['20 min', '50 min']": "3000 s is after the end of the run, at 2400 s",
+    "adjoint.cost={type='box_energy', time='1 year'}": "after the end of the run",
+    "adjoint.cost={type='box_energy', y=['200 km', '300 km']}": "holds no wet cell of the grid",
+    "adjoint.cost={type='section_transport', start=[0, 0], end=['50 km', '60 km']}": "give two points with the same x",
+    "adjoint.cost={type='gauge_maximum', positions={C=['1 km', '900 km']}}": "is outside the grid",
+    "adjoint.cost={type='misfit'}": "observations is missing: give a folder of NAME.csv",
+    "adjoint.amplitude={depth='1 m'}": "'depth' is no control",
+    "adjoint.amplitude.'initial.eta'=": "amplitude",
+    "adjoint.memory=2 GX": "expected a size of memory, as in '2 GB'",
+    "adjoint.steps=10.5": "expected a whole number",
+    "adjoint={controls='depth', cost={type='box_energy'}, steps=3, until=60}": "steps and until exclude one another",
+    "ensemble={members=2, perturbation='1 cm', radius='20 km'}": "an [ensemble] has no adjoint of its own",
+}
+
+
+@pytest.mark.parametrize("change", MISTAKES)
+def test_a_mistake_is_told_in_a_sentence(case, command, change):
+    status, _, err = command("adjoint", case, "--set", change)
+    assert status == 2 and MISTAKES[change] in err
+
+
+def test_an_amplitude_of_another_dimension_is_refused_once_the_units_are_known(case, command):
+    case.write_text(CASE.replace("1 cm", "1 s"))
+    status, _, err = command("adjoint", case, "--verify")
+    assert status == 2 and "amplitude of 'initial.eta': '1 s' is a time; expected a length in m" in err
+
+
+def test_observed_records_make_a_misfit_with_their_own_deviations(case, command, asked, tmp_path):
+    rows = [f"{time},{0.1 * (time % 7)}" for time in range(200, 2300, 50)]
+    (tmp_path / "21418.csv").write_text("\n".join(["time_s,elevation_m", *rows]))
+    cost = f"adjoint.cost={{type='misfit', observations='{tmp_path}', window=['5 min', '30 min']}}"
+    status, _, err = command("adjoint", case, "--verify", "--set", cost)
+    assert status == 0, err
+    assert float(asked.problem.cost.per_deviation.max()) == pytest.approx(5.0, rel=0.1)
+    status, _, err = command("adjoint", case, "--set", cost.replace("window", "gauges='A', window"))
+    assert status == 2 and "no CSV file" in err
+
+
+def test_names_and_lengths_in_a_file_are_those_of_the_model(case):
+    section = load(case).adjoint
+    sponge, flather = (types.SimpleNamespace(type=kind) for kind in ("sponge", "flather"))
+    named = section.model_copy(update={"controls": ("boundary.0.rate", "boundary.1.elevation", "depth")})
+    assert controls_of(named, (sponge, flather)) == {
+        "boundary.0.rate": "boundary.1.rate", "boundary.1.elevation": "boundary.0.elevation", "depth": "depth"
+    }
+    assert least_steps(section, load(case).run, 40.0) == 45
+    with pytest.raises(ConfigError, match="unknown key; did you mean 'memory'"):
+        load(case, ["adjoint.memry='1 GB'"])
+    assert load(case, ["adjoint.memory='1.5 GB'"]).adjoint.memory == 1.5e9
