@@ -294,7 +294,7 @@ def _on_the_data(elevation, plan, grid, method):
     return lines
 
 
-def _bodies(wet, grid):
+def bodies(wet, grid):
     """Number (ny, nx) the water bodies, joined through faces, from 1; 0 is land."""
     number, n = scipy.ndimage.label(wet)
     seams = [(number[:, -1], number[:, 0])] * grid.periodic_x + [(number[-1], number[0])] * grid.periodic_y
@@ -305,7 +305,7 @@ def _bodies(wet, grid):
 
 
 def _largest_body(wet, grid):
-    number = _bodies(wet, grid)
+    number = bodies(wet, grid)
     area = np.bincount(number.ravel(), np.broadcast_to(grid.area_h, grid.shape).ravel())
     return (number == 1 + np.argmax(area[1:])) & wet
 
@@ -315,7 +315,7 @@ def _lakes(wet, depth, grid, fill_lakes):
     lakes = wet & ~_largest_body(wet, grid)
     if not lakes.any():
         return []
-    number = _bodies(wet, grid)
+    number = bodies(wet, grid)
     sizes = np.bincount(number[lakes])
     places = []
     for body in np.argsort(-sizes, kind="stable")[: min(3, np.count_nonzero(sizes))]:

@@ -11,6 +11,7 @@ LAYERS = [
     ["linear", "grid", "fields"],
     ["operators", "parallel", "progress"],
     ["geometry", "bathymetry", "regrid"],
+    ["elliptic"],
     ["dynamics", "sources"],
     ["time_steppers", "marching", "diagnostics", "members"],
     ["kernels"],

@@ -12,7 +12,7 @@ import numpy as np
 
 from .trigonometric import TYPES, dct, dst, idct, idst, period
 
-__all__ = ["Kind", "Fourier", "RealFourier", "Cosine", "Sine"]
+__all__ = ["Kind", "Fourier", "RealFourier", "Cosine", "Sine", "Unchanged"]
 
 
 class Kind(abc.ABC):
@@ -137,3 +137,20 @@ class Sine(_Trigonometric):
 
     def phase(self, i, n):
         return np.pi * (i + (0.5 if self.type > 2 else 1.0)) / (n + (self.type == 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class Unchanged(Kind):
+    """No transform: the axis is made whole, for whatever else needs it so; its "modes" are its points."""
+
+    def forward(self, x):
+        return x
+
+    def inverse(self, x, n):
+        return x
+
+    def phase(self, i, n):
+        return jnp.zeros_like(i)
+
+    def weight(self, i, n):
+        return jnp.ones_like(i)

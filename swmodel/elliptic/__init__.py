@@ -1,0 +1,50 @@
+"""Solvers of (div c grad - lambda) phi = b on the C-grid, chosen by object; your own can be one of them.
+
+    Spectral, FourierTridiagonal              constant coefficients without land, at once
+    ConjugateGradients(preconditioner)        anything else; with Diagonal(), Fast() or Multigrid()
+    Domain, Coefficients, solve               what is solved, and the way in from the host
+    Solver, Preconditioner                    what one of your own inherits; `register` gives it a name
+
+    domain = elliptic.Domain.of(grid, communicator, wet)
+    phi, report = elliptic.solve(elliptic.Spectral(), domain, elliptic.Coefficients(1.0), b)
+"""
+from importlib.metadata import entry_points
+
+from .base import Coefficients, Domain, EllipticError, Plan, Report, Solver, Stencil, assemble, solve
+from .krylov import ConjugateGradients, Diagonal, Fast, Preconditioner
+from .multigrid import Multigrid
+from .spectral import FourierTridiagonal, Spectral
+
+__all__ = [
+    "Coefficients", "ConjugateGradients", "Diagonal", "Domain", "EllipticError", "Fast", "FourierTridiagonal", "Multigrid",
+    "Plan", "Preconditioner", "Report", "Solver", "Spectral", "Stencil", "assemble", "named", "names", "register", "solve",
+]  # fmt: skip
+
+_named = {
+    "spectral": Spectral,
+    "fourier_tridiagonal": FourierTridiagonal,
+    "conjugate_gradients": lambda **options: ConjugateGradients(**{"preconditioner": Multigrid(), **options}),
+}
+GROUP = "swmodel.elliptic"  # of entry points, by which an installed package offers solvers
+
+
+def register(name, make):
+    """Let `named(name, **options)` give `make(**options)`, a Solver: of another package, or of a script."""
+    if name in _named:
+        raise EllipticError(f"elliptic: a solver named {name!r} is there already; choose another name.")
+    _named[name] = make
+
+
+def names():
+    """The names of all solvers, those of installed packages too."""
+    return sorted({*_named, *(point.name for point in entry_points(group=GROUP))})
+
+
+def named(name, **options):
+    """The Solver of this name."""
+    make = _named.get(name)
+    for point in entry_points(group=GROUP):
+        make = make or (point.load() if point.name == name else None)
+    if make is None:
+        raise EllipticError(f"elliptic: there is no solver named {name!r}; there are {', '.join(names())}.")
+    return make(**options)

@@ -1,0 +1,117 @@
+"""Preconditioned conjugate gradients: for land, variable depth and anything else that `assemble` makes.
+
+-A is symmetric and has no negative eigenvalue, so that conjugate gradients converge (Hestenes & Stiefel 1952,
+doi:10.6028/jres.049.044); each iteration takes one exchange of halos and two global sums. How many it takes is the
+preconditioner's doing, an object with two methods of its own:
+
+    prepare(domain, coefficients, stencil)   what it wants to know, a pytree; inside `communicator.spmd`
+    apply(prepared, r)                       z, near to x with -A x = r; linear, symmetric and positive
+
+    Diagonal     z = r / -a_ii: nothing is sent
+    Fast         the same equation with mean coefficients on the whole rectangle, by transforms, scaled to A's diagonal
+    Multigrid    a V-cycle (multigrid.py)
+"""
+import abc
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from ..geometry import safe_inverse
+from .base import Coefficients, Report, Solver, assemble
+from .spectral import rectangle_inverse
+
+__all__ = ["ConjugateGradients", "Diagonal", "Fast", "Preconditioner"]
+
+
+class Preconditioner(abc.ABC):
+    """An approximate inverse of -A; frozen, hashable."""
+
+    @abc.abstractmethod
+    def prepare(self, domain, coefficients, stencil): ...
+
+    @abc.abstractmethod
+    def apply(self, prepared, r): ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagonal(Preconditioner):
+    """Jacobi's: each cell by itself."""
+
+    def prepare(self, domain, coefficients, stencil):
+        return safe_inverse(stencil.diagonal)
+
+    def apply(self, prepared, r):
+        return prepared * r
+
+
+@dataclasses.dataclass(frozen=True)
+class Fast(Preconditioner):
+    """Mean coefficients on the whole rectangle, land included; what differs from them is scaled by the square root of
+    the diagonals' ratio (Concus & Golub 1973, doi:10.1137/0710092)."""
+
+    def prepare(self, domain, coefficients, stencil):
+        total = lambda x: domain.communicator.sum(jnp.sum(x))  # noqa: E731
+        unit = assemble(domain, Coefficients(1.0, None, coefficients.dirichlet))
+        c = total(stencil.diagonal) if stencil.loss is None else total(stencil.diagonal - stencil.loss)
+        c = c / total(unit.diagonal if unit.loss is None else unit.diagonal - unit.loss)
+        screening = None
+        if coefficients.screening is not None:
+            screening = total(coefficients.screening * stencil.area) / total(stencil.area)
+        inverse = rectangle_inverse(domain, c, screening, coefficients.dirichlet)
+        mean = assemble(domain, Coefficients(c, screening, coefficients.dirichlet)).diagonal
+        return inverse, jnp.sqrt(mean * safe_inverse(stencil.diagonal))
+
+    def apply(self, prepared, r):
+        inverse, scale = prepared
+        return -scale * inverse.apply(scale * r)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConjugateGradients(Solver):
+    """Iterates until |r| <= tolerance |area b|.
+
+    Args:
+        preconditioner: a Preconditioner.
+        tolerance: of the residual's norm over that of the right-hand side.
+        iterations: at most.
+        ordered: add inner products rank after rank, bit for bit the same on the same ranks each time.
+    """
+
+    preconditioner: Any = Diagonal()
+    tolerance: float = 1e-10
+    iterations: int = 1000
+    ordered: bool = False
+
+    def prepare(self, domain, coefficients, stencil):
+        return self.preconditioner.prepare(domain, coefficients, stencil)
+
+    def invert(self, plan, r):
+        stencil, prepared = plan.stencil, plan.prepared
+
+        def dots(*pairs):
+            return stencil.communicator.sum(jnp.stack([jnp.sum(a * b) for a, b in pairs]), ordered=self.ordered)
+
+        def unfinished(loop):
+            k, _, _, _, (square, _) = loop
+            return (k < self.iterations) & (square > self.tolerance**2 * size)
+
+        def iterate(loop):
+            k, x, r, p, (_, rz) = loop
+            q = -stencil.apply(p)
+            step = rz / dots((p, q))[0]
+            x, r = x + step * p, r - step * q
+            z = self.preconditioner.apply(prepared, r)
+            square, new = dots((r, r), (r, z))
+            return k + 1, x, r, z + (new / rz) * p, (square, new)
+
+        # of the order of 1, so that nothing underflows in a preconditioner of less precision
+        norm = jnp.sqrt(dots((r, r))[0])
+        norm = jnp.where(norm > 0, norm, 1.0)
+        r = -r / norm
+        z = self.preconditioner.apply(prepared, r)
+        size, rz = dots((r, r), (r, z))
+        k, x, _, _, (square, _) = lax.while_loop(unfinished, iterate, (0, jnp.zeros_like(r), r, z, (size, rz)))
+        residual = jnp.sqrt(square / jnp.where(size > 0, size, 1.0))
+        return norm * x, Report(k, residual, square <= self.tolerance**2 * size)

@@ -1,0 +1,159 @@
+"""Equations with constant coefficients on a whole rectangle or sphere, solved at once by transforms.
+
+    Spectral              both directions transformed: a plane without land
+    FourierTridiagonal    x transformed, and a tridiagonal system along y for each mode: latitudes differ (the sphere)
+
+Modes are eigenvectors of the C-grid's own differences, and are divided by its own eigenvalues, 4 sin^2(phase / 2) / dx^2
+rather than k^2: the discrete equation is solved to rounding. Which transform a direction takes follows from its ends,
+the cells' centres lying half a spacing inside: Fourier (periodic), cosine II (Neumann), sine II (Dirichlet), cosine and
+sine IV (Neumann and Dirichlet, Dirichlet and Neumann). Swarztrauber 1977, doi:10.1137/1019071.
+"""
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..parallel import fft
+from ..pytrees import pytree, static
+from .base import EllipticError, Report, Solver
+
+__all__ = ["Spectral", "FourierTridiagonal", "rectangle_inverse"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Spectral(Solver):
+    """Transforms along x and y; of a CartesianGrid without land, with numbers for c and lambda."""
+
+    def prepare(self, domain, coefficients, stencil):
+        _check("Spectral", domain, coefficients)
+        if domain.grid.spherical:
+            raise EllipticError(
+                "Spectral: cells of a SphericalGrid differ with latitude; use FourierTridiagonal, or ConjugateGradients."
+            )
+        return rectangle_inverse(domain, coefficients.c, coefficients.screening, coefficients.dirichlet)
+
+    def invert(self, plan, r):
+        return plan.prepared.apply(r), Report.direct(r.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class FourierTridiagonal(Solver):
+    """A transform along x and elimination along y; of any grid without land, with numbers for c and lambda."""
+
+    def prepare(self, domain, coefficients, stencil):
+        _check("FourierTridiagonal", domain, coefficients)
+        return _tridiagonal(domain, coefficients.c, coefficients.screening, coefficients.dirichlet)
+
+    def invert(self, plan, r):
+        return plan.prepared.apply(r), Report.direct(r.dtype)
+
+
+def _check(name, domain, coefficients):
+    if domain.masked:
+        raise EllipticError(
+            f"{name}: the grid has land, of which transforms know nothing; use ConjugateGradients, with Multigrid or Fast."
+        )
+    for what in ("c", "screening"):
+        value = getattr(coefficients, what)
+        if isinstance(value, (tuple, list)) or (value is not None and jnp.ndim(value)):
+            raise EllipticError(f"{name}: {what} varies from cell to cell, and must be one number; use ConjugateGradients.")
+
+
+def rectangle_inverse(domain, c, screening, dirichlet):
+    """What solves A x = r for constant coefficients on the whole grid, land or not: an object with apply(r)."""
+    make = _tridiagonal if domain.grid.spherical else _modes
+    return make(domain, c, screening, dirichlet)
+
+
+def _kinds(grid, dirichlet):
+    """The transforms along (y, x), of real numbers."""
+    trigonometric = {
+        (False, False): fft.Cosine(2), (True, True): fft.Sine(2), (False, True): fft.Cosine(4), (True, False): fft.Sine(4),
+    }  # fmt: skip
+    ends = [("south", "north"), ("west", "east")]
+    kinds = [trigonometric[tuple(side in dirichlet for side in pair)] for pair in ends]
+    if grid.periodic_x:
+        kinds[1] = fft.RealFourier()
+    if grid.periodic_y:
+        kinds[0] = fft.Fourier() if grid.periodic_x else fft.RealFourier()
+    return tuple(kinds)
+
+
+def _stretch(phase):
+    """Minus the eigenvalue of the second difference, 2 - 2 cos(phase), to full precision."""
+    return 4.0 * jnp.sin(0.5 * phase) ** 2
+
+
+@pytree
+class Modes:
+    """A's inverse, one number a mode."""
+
+    factors: jax.Array
+    transform: Any = static()
+
+    def apply(self, r):
+        modes = self.transform.forward(r)
+        return self.transform.inverse(modes * self.factors.astype(modes.dtype))
+
+
+def _modes(domain, c, screening, dirichlet):
+    grid = domain.grid
+    transform = fft.Plan(domain.communicator, grid.shape, _kinds(grid, dirichlet))
+    dtype = domain.tile.metrics["area_h"].dtype
+    c, m = jnp.asarray(c, dtype), grid.metrics(np.arange(1))
+    phase_y, phase_x = transform.waves(dtype=dtype).phase
+    total = c * (m["dy_h"] / m["dx_h"]) * _stretch(phase_x) + c * (m["dx_h"] / m["dy_h"]) * _stretch(phase_y)
+    if screening is not None:
+        total = total + jnp.asarray(screening, dtype) * m["area_h"]
+    free = total == 0  # the constant, where nothing holds it
+    return Modes(jnp.where(free, 0.0, -1.0 / jnp.where(free, 1.0, total)), transform)
+
+
+@pytree
+class Rows:
+    """A's inverse, one tridiagonal system along y for each mode along x: (modes, ny) diagonals."""
+
+    below: jax.Array
+    diagonal: jax.Array
+    above: jax.Array
+    transform: Any = static()
+
+    def apply(self, r):
+        modes = self.transform.forward(r)
+        parts = [modes.real, modes.imag] if jnp.iscomplexobj(modes) else [modes]
+        solved = lax.linalg.tridiagonal_solve(self.below, self.diagonal, self.above, jnp.stack(parts, axis=-1))
+        solved = [solved[..., k] for k in range(len(parts))]
+        return self.transform.inverse(lax.complex(*solved) if len(solved) == 2 else solved[0])
+
+
+def _tridiagonal(domain, c, screening, dirichlet):
+    grid, (ny, _) = domain.grid, domain.grid.shape
+    if grid.periodic_y:
+        raise EllipticError("FourierTridiagonal: the grid is periodic along y; use Spectral, which transforms y too.")
+    transform = fft.Plan(domain.communicator, grid.shape, (fft.Unchanged(), _kinds(grid, dirichlet)[1]))
+    dtype = domain.tile.metrics["area_h"].dtype
+    column = lambda name, rows: np.broadcast_to(grid.metrics(rows)[name], (len(rows), 1))[:, 0]  # noqa: E731
+    rows, edges = np.arange(ny), np.arange(-1, ny)
+    across_x = column("dy_u", rows) / column("dx_u", rows)
+    wall_y = column("dx_v", edges) / column("dy_v", edges)
+    across_y = np.where((edges == -1) | (edges == ny - 1), 0.0, wall_y)
+    at_walls = np.zeros(ny)
+    for side, row, wall in (("south", 0, wall_y[0]), ("north", -1, wall_y[-1])):
+        at_walls[row] += 2.0 * wall * (side in dirichlet)
+    c = jnp.asarray(c, dtype)
+    total = c * (across_y[1:] + across_y[:-1] + at_walls).astype(dtype)
+    if screening is not None:
+        total = total + jnp.asarray(screening, dtype) * column("area_h", rows).astype(dtype)
+    stretch = _stretch(transform.waves(dtype=dtype).phase[1])
+    diagonal = -(total[None] + c * stretch * across_x.astype(dtype)[None])
+    if screening is None and not dirichlet:  # the constant is free: hold it at the first row, where b lets it be
+        hold = (stretch[:, 0] == 0).astype(dtype) * jnp.max(jnp.abs(total))
+        diagonal = diagonal.at[:, 0].add(-hold)
+    shape = diagonal.shape
+    between = c * across_y[1:-1].astype(dtype)
+    zero = jnp.zeros(1, dtype)
+    below, above = (jnp.broadcast_to(jnp.concatenate(parts), shape) for parts in ((zero, between), (between, zero)))
+    return Rows(below, diagonal, above, transform)
