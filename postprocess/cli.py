@@ -11,6 +11,7 @@ __all__ = ["KINDS", "main", "plot"]
 
 KINDS = (
     "auto", "tsunami", "maps", "maximum", "gauges", "circulation", "animation", "spectrum", "budgets", "sensitivity",
+    "inversion",
 )
 
 
@@ -75,8 +76,9 @@ def _choose(files, variable):
     from .files import seconds
 
     fields = files.get("fields")
-    if fields is None and "sensitivity" in files:
-        return "sensitivity"
+    for kind in ("sensitivity", "inversion"):
+        if fields is None and kind in files:
+            return kind
     if fields is None:
         return "gauges" if "gauges" in files else "maximum"
     if variable is not None:
@@ -100,7 +102,7 @@ def _output(output, first, kind):
 
 
 def _draw(kind, files, output, observations, variable, times):
-    from . import animate, budgets, circulation, figure, gauges, maps, sensitivity, spectra, style
+    from . import animate, budgets, circulation, figure, gauges, inversion, maps, sensitivity, spectra, style
 
     series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
     observed = _observed(gauges, series, observations, kind in ("tsunami", "gauges"))
@@ -117,6 +119,8 @@ def _draw(kind, files, output, observations, variable, times):
         page = gauges.figure(_file(files, "gauges", kind), observed)
     elif kind == "sensitivity":
         page = sensitivity.figure(_file(files, "sensitivity", kind), variable)
+    elif kind == "inversion":
+        page = inversion.figure(_file(files, "inversion", kind), variable)
     elif kind == "circulation":
         page = circulation.circulation(_file(files, "fields", kind), times)
     elif kind == "spectrum" and "fields" not in files:

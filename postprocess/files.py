@@ -60,11 +60,13 @@ def _source(dataset):
 
 
 def kind_of(dataset):
-    """ "restart", "sensitivity", "gauges", "maxima" or "fields", by what the file holds."""
+    """ "restart", "sensitivity", "inversion", "gauges", "maxima" or "fields", by what the file holds."""
     if "restart_format" in dataset.attrs:
         return "restart"
     if "sensitivity_of" in dataset.attrs:
         return "sensitivity"
+    if "inversion_of" in dataset.attrs:
+        return "inversion"
     if any("timeseries_id" == v.attrs.get("cf_role") for v in dataset.variables.values()):
         return "gauges"
     if "maximum_elevation" in dataset:

@@ -87,7 +87,7 @@ def _entered(parameters, communicator):
     }
 
 
-def eigenpairs(product, like, model, space, most=30, tolerance=1e-2, seed=0):
+def eigenpairs(product, like, model, space, most=30, tolerance=1e-2, seed=0, progress=None):
     """The Posterior of A by Lanczos from a random vector.
 
     Args:
@@ -98,8 +98,9 @@ def eigenpairs(product, like, model, space, most=30, tolerance=1e-2, seed=0):
         most: products.
         tolerance: |A w - l w| at most, relative to the largest l.
         seed: of the random vector, which is the same on any number of ranks.
+        progress: called as progress(products, residual).
     """
-    basis = lanczos(product, noise_like(like, model, seed), space, most)
+    basis = lanczos(product, noise_like(like, model, seed), space, most, progress=progress)
     return Posterior(*basis.eigenpairs(tolerance))
 
 

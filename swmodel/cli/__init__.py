@@ -271,8 +271,8 @@ def adjoint(
     epilog=_examples(
         "swmodel invert inversion.toml --observations records --plot",
         "mpirun -n 2 swmodel invert inversion.toml --observations records --withhold",
-        "swmodel invert twin.toml --set inversion.method=descent",
-        "swmodel invert twin.toml --resume",
+        "swmodel invert double_gyre_twin.toml --set inversion.method=descent",
+        "swmodel invert double_gyre_twin.toml --resume",
     )
 )  # fmt: skip
 def invert(

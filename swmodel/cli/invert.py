@@ -186,6 +186,8 @@ class _Inversion:
         parameters, history, reason, readings, eigenpairs = (
             self._descent() if self.section.chosen == "descent" else self._loops(self.departures, self._keep)
         )
+        if self.section.uncertainty is not None and self.section.chosen in ("incremental", "descent"):
+            eigenpairs = self._eigenpairs(parameters, self.section.uncertainty)
         readings = {"background": before, "analysis": readings}
         if self.section.withhold:
             readings["withheld"] = self._withheld()
@@ -245,12 +247,17 @@ class _Inversion:
         if progress is not None and "parameters" in self.kept[0]:
             start = resumed(self.variational, departures, self.kept[0]["parameters"], self.kept[1]["history"])
             self.say("resumed after %d outer loops", start.history[-1].number)
+        linearised = self._linearised(departures)
         found = incremental(
             self.variational, departures, section.loops, section.products, section.residual, section.decrease, start,
-            self._linearised(departures), progress,
-            self._counted_products() if section.chosen == "incremental" else None,
+            linearised, progress, self._counted_products() if section.chosen == "incremental" else None,
         )  # fmt: skip
-        eigenpairs = None if found.basis is None else found.basis.eigenpairs()
+        if found.basis is not None:
+            eigenpairs = found.basis.eigenpairs()
+        elif linearised is None:  # nothing was left to do
+            eigenpairs = self._eigenpairs(found.parameters, section.products)
+        else:
+            eigenpairs = linearised(found.parameters).solve(found.parameters, None, 0, 0.0).eigenpairs()
         return found.parameters, _rows(found.history), found.reason, found.readings, eigenpairs
 
     def _counted_products(self):
@@ -275,9 +282,7 @@ class _Inversion:
 
     def _descent(self):
         """The same by L-BFGS with the adjoint's gradient."""
-        from ..adjoint.assimilation import Tangent
         from ..adjoint.minimise import Iteration, Minimum, Stop, minimise
-        from ..adjoint.posterior import eigenpairs
 
         variational, space = self.variational, self.variational.space
         start = variational.background
@@ -291,9 +296,20 @@ class _Inversion:
         found = minimise(variational.value_and_gradient, start, space, stop, progress=self._keep_descent)
         readings = np.asarray(self.problem.observed(found.values), float)
         rows = np.array([[i.number, i.value, np.nan, np.nan, i.evaluations] for i in found.history])
-        tangent = Tangent(self.problem, self.departures, found.values)
-        known = eigenpairs(tangent.product, found.values, self.problem.model, space, self.section.products)
-        return found.values, rows, found.reason, readings, (known.values, known.vectors)
+        known = None if self.section.uncertainty is not None else self._eigenpairs(found.values, self.section.products)
+        return found.values, rows, found.reason, readings, known
+
+    def _eigenpairs(self, parameters, products):
+        """(eigenvalues, eigenvectors) of the exact Gauss-Newton Hessian."""
+        from ..adjoint.assimilation import Tangent
+        from ..adjoint.posterior import eigenpairs
+
+        tangent, progress = Tangent(self.problem, self.departures, parameters), self._counted("uncertainty, products")
+        told = lambda done, residual: progress(done, products)  # noqa: E731
+        known = eigenpairs(
+            tangent.product, parameters, self.problem.model, self.variational.space, products, progress=told
+        )
+        return known.values, known.vectors
 
     def _keep_descent(self, now):
         from ..adjoint.restarts import keep

@@ -170,6 +170,7 @@ class Inversion(Section):
     loops: Count = 20  # outer ones; of descent: iterations
     products: Count = 40  # of an inner loop of 'incremental'
     residual: Annotated[float, Field(gt=0, lt=1)] = 1e-2
+    uncertainty: Count | None = None  # products for the error that is left; those of the last inner loop unless given
     decrease: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     withhold: Flag = False  # one gauge after the other, to see whether the others foretell it
     memory: Annotated[float, BeforeValidator(_memory)] | None = None

@@ -1,0 +1,225 @@
+"""Inversions: what was looked for before and after, how sure it is, and the observations beside the model."""
+import dataclasses
+import re
+
+import numpy as np
+from matplotlib.colors import Normalize
+from matplotlib.lines import Line2D
+
+from . import style
+from .errors import PlotError
+from .files import mesh_of, positions, pretty, wet_cells
+from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, map_axes
+
+__all__ = ["Control", "controls_of", "figure", "series_of"]
+
+ROLES = ("truth", "background", "analysis", "background_deviation", "analysis_deviation")  # as in output/inversion.py
+MAPS = ROLES[:3]
+TITLES = {
+    "truth": "truth", "background": "before", "analysis": "found", "analysis_deviation": "error left, at most",
+}  # fmt: skip
+OBSERVED = "#8c8c8c"
+MOST_GAUGES = 8
+WIDTH, GAP, LEFT = 3.3, 1.25, 0.65  # [inches]
+
+
+@dataclasses.dataclass(frozen=True)
+class Control:
+    """A map that was looked for: its name, and the variable of each role that the file has."""
+
+    name: str
+    variables: dict
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Observed:
+    """The observations of one gauge and the model there, {role: (n,)}, after `time` [s]."""
+
+    name: str
+    x: float
+    y: float
+    time: np.ndarray
+    deviation: np.ndarray
+    values: dict
+
+
+def controls_of(dataset):
+    """The Controls of a file that are maps, in the file's order."""
+    found = {}
+    for variable, array in dataset.data_vars.items():
+        match = re.fullmatch(rf"(.+?)_({'|'.join(sorted(ROLES, key=len, reverse=True))})", str(variable))
+        if match and positions(array):
+            found.setdefault(match[1], {})[match[2]] = str(variable)
+    return [Control(name, variables) for name, variables in found.items() if "analysis" in variables]
+
+
+def series_of(dataset):
+    """The observations, gauge by gauge."""
+    if "observation_gauge" not in dataset:
+        raise PlotError("inversion: the file has no observations; give one that `swmodel invert` has written.")
+    names = np.asarray([str(name) for name in dataset["observation_gauge"].values])
+    columns = {c: dataset[f"observation_{c}"].values for c in ("x", "y", "time", "deviation")}
+    roles = [role for role in ("observed", "background", "analysis", "withheld") if f"observation_{role}" in dataset]
+    values = {role: dataset[f"observation_{role}"].values for role in roles}
+    found = []
+    for name in dict.fromkeys(names):
+        mine = names == name
+        x, y = (float(columns[c][mine][0]) for c in "xy")
+        parts = {role: value[mine] for role, value in values.items()}
+        found.append(Observed(name, x, y, columns["time"][mine], columns["deviation"][mine], parts))
+    return found
+
+
+def figure(dataset, variable=None):
+    """A row of maps for each control, or that of `variable` alone; below, the gauges, or how far tracks are off.
+
+    Raises:
+        PlotError: for a control that the file does not have.
+    """
+    controls, gauges = controls_of(dataset), series_of(dataset)
+    if variable is not None:
+        wanted = variable.replace(".", "_")
+        if wanted not in [control.name for control in controls]:
+            raise PlotError(f"inversion: there is no map of {variable!r}; the file has "
+                            f"{', '.join(control.name for control in controls) or 'none'}.")
+        controls = [control for control in controls if control.name == wanted]
+    mesh = mesh_of(dataset)
+    height = min(WIDTH * mesh.shape, 3.6)
+    shown = gauges if len(gauges) <= MOST_GAUGES else []
+    lower = 1.45 * -(-len(shown) // 2) + 0.75 if shown else 2.6
+    columns = max([len(_shown(dataset, mesh, control)) for control in controls], default=2)
+    with style.applied():
+        wide = max(columns, 2) * (WIDTH + GAP) + LEFT - 0.2
+        page = style.new_figure(wide, len(controls) * (height + 0.75) + lower + 0.55)
+        page.text(LEFT / wide, 1 - 0.25 / page.get_size_inches()[1], _heading(dataset), fontsize=11, fontweight="bold",
+                  ha="left", va="center")
+        for row, control in enumerate(controls):
+            bottom = lower + 0.3 + (len(controls) - 1 - row) * (height + 0.75)
+            _draw_control(page, dataset, mesh, control, gauges, bottom, height)
+        if shown:
+            _draw_series(page, shown, lower)
+        else:
+            _draw_departures(page, gauges, lower)
+    return page
+
+
+def _heading(dataset):
+    about = dataset.attrs
+    share = about.get("inversion_misfit_reduction_percent")
+    told = "" if share is None else f": misfit down by {share:.0f} %"
+    return f"{about.get('title', 'Inversion')}{told}"
+
+
+def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
+    wet, shown = wet_cells(dataset), _shown(dataset, mesh, control)
+    units = pretty(dataset[control.variables["analysis"]].attrs.get("units", ""))
+    region = _region(mesh, drawable(dataset, mesh, control.variables["analysis"], None)) if mesh.spherical else None
+    for column, (role, values, norm, colours) in enumerate(shown):
+        axes = map_axes(page, (LEFT + column * (WIDTH + GAP), bottom, WIDTH, height), mesh)
+        image = draw_field(axes, mesh, values, norm, colours)
+        draw_base(axes, mesh, wet)
+        if len(gauges) <= MOST_GAUGES:
+            draw_gauges(axes, mesh, gauges, names=column == 0 and region is None)
+        if region is not None:
+            axes.set_xlim(*region[0])
+            axes.set_ylim(*region[1])
+        axes.set_title(f"{_words(dataset, control)}, {TITLES[role]}")
+        if column:
+            axes.set_ylabel("")
+        box, size = axes.get_position(), page.get_size_inches()
+        bar = (box.x1 * size[0] + 0.1, box.y0 * size[1] + 0.1, 0.11, box.height * size[1] - 0.2)
+        add_colorbar(page, bar, image, f"[{units}]" if units else "")
+
+
+def _shown(dataset, mesh, control):
+    """[(role, values, norm, colour map)]: truth, before and after on one scale, and the error that is left on its own."""
+    fields = {role: drawable(dataset, mesh, name, None) for role, name in control.variables.items()}
+    if not np.any(np.nan_to_num(fields["background"])):
+        del fields["background"]  # nothing: it needs no map
+    maps = {role: fields[role] for role in MAPS if role in fields}
+    high = _high(np.stack(list(maps.values())))
+    shown = [(role, values, Normalize(-high, high), style.colormap("balance")) for role, values in maps.items()]
+    if "analysis_deviation" in fields:
+        left = fields["analysis_deviation"]
+        shown.append(("analysis_deviation", left, Normalize(0.0, _high(left)), style.colormap("amp")))
+    return shown
+
+
+def _high(values):
+    """The upper end of a scale for values of which most may be nothing."""
+    size = np.abs(values[np.isfinite(values)])
+    some = size[size > 0.02 * size.max(initial=0.0)]
+    return float(np.percentile(some, 99.5)) if some.size else 1.0
+
+
+def _region(mesh, values, share=0.02, margin=1.5):
+    """((west, east), (south, north)) around what differs from nothing, where that is a small part of the map."""
+    rows, columns = np.nonzero(np.abs(np.nan_to_num(values)) > share * np.nanmax(np.abs(values), initial=0.0))
+    if rows.size == 0 or np.ptp(rows) > 0.6 * values.shape[0] or np.ptp(columns) > 0.6 * values.shape[1]:
+        return None
+    x, y = mesh.x[np.clip([columns.min(), columns.max()], 0, mesh.x.size - 1)], mesh.y[[rows.min(), rows.max()]]
+    half = 0.5 * max(x[1] - x[0], (y[1] - y[0]) / mesh.shape) + margin
+    middle = 0.5 * (x[0] + x[1]), 0.5 * (y[0] + y[1])
+    tall = half * mesh.shape
+    return (middle[0] - half, middle[0] + half), (middle[1] - tall, middle[1] + tall)
+
+
+def _words(dataset, control):
+    """The control's own name."""
+    return dataset[control.variables["analysis"]].attrs.get("long_name", control.name).split(",")[0]
+
+
+LINES = (
+    ("observed", OBSERVED, 2.2, "-", "observed"), ("background", style.GREY, 0.9, ":", "before"),
+    ("withheld", style.BLUE, 1.2, "-", "from the other gauges"), ("analysis", style.VERMILLION, 1.4, "-", "found"),
+)  # fmt: skip
+
+
+def _draw_series(page, gauges, lower):
+    """Two gauges a row."""
+    size = page.get_size_inches()
+    rows = -(-len(gauges) // 2)
+    width = (size[0] - LEFT - 0.9) / 2
+    span = min(g.time[0] for g in gauges) / 60, max(g.time[-1] for g in gauges) / 60
+    for n, gauge in enumerate(gauges):
+        row, column = divmod(n, 2)
+        place = (LEFT + column * (width + 0.6), 0.6 + (rows - 1 - row) * 1.45, width, 1.0)
+        axes = page.add_axes((place[0] / size[0], place[1] / size[1], place[2] / size[0], place[3] / size[1]))
+        for role, colour, weight, dashes, _ in LINES:
+            if role in gauge.values:
+                axes.plot(gauge.time / 60, gauge.values[role], color=colour, linewidth=weight, linestyle=dashes)
+        axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
+        axes.set_xlim(*span)
+        axes.set_title(gauge.name)
+        axes.text(1, 1.02, _explained(gauge), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color=style.GREY)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="x")
+        if row == rows - 1:
+            axes.set_xlabel("Minutes after the start", loc="left")
+        if column == 0:
+            axes.set_ylabel("Elevation [m]")
+    roles = {role for gauge in gauges for role in gauge.values}
+    handles = [Line2D([], [], color=c, linewidth=w, linestyle=d, label=text) for role, c, w, d, text in LINES if role in roles]
+    page.legend(handles=handles, loc="lower right", bbox_to_anchor=(1 - 0.3 / size[0], 0.02 / size[1]), ncols=4, frameon=False)
+
+
+def _explained(gauge):
+    observed = gauge.values["observed"]
+    told = [f"{100 * (1 - np.mean((observed - gauge.values[role]) ** 2) / np.var(observed)):.0f} % {word}"
+            for role, word in (("analysis", "found"), ("withheld", "from the others")) if role in gauge.values]  # fmt: skip
+    return "variance explained: " + ", ".join(told)
+
+
+def _draw_departures(page, points, lower):
+    """Histograms of how far observations are from the model, in units of their errors, before and after."""
+    size = page.get_size_inches()
+    axes = page.add_axes((LEFT / size[0], 0.6 / size[1], 0.6 * (size[0] - LEFT) / size[0], (lower - 1.1) / size[1]))
+    observed, deviation = (np.concatenate(parts) for parts in zip(*((p.values["observed"], p.deviation) for p in points)))
+    off = {role: (np.concatenate([p.values[role] for p in points]) - observed) / deviation for role in ("background", "analysis")}
+    edge = max(5.0, float(np.percentile(np.abs(off["background"]), 98)))
+    for role, colour, text in (("background", OBSERVED, "before"), ("analysis", style.VERMILLION, "after")):
+        axes.hist(off[role], bins=np.linspace(-edge, edge, 81), color=colour, alpha=0.75, label=text)
+    axes.set_xlabel(f"(model - observation) / error, of {observed.size:,} observations", loc="left")
+    axes.set_ylabel("Number")
+    axes.legend()
+    axes.spines[["top", "right"]].set_visible(False)

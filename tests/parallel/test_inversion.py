@@ -1,0 +1,180 @@
+"""Inversions on many ranks: one path of the minimisation, and the same transforms and analyses as on one."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import sources
+from swmodel.adjoint import Misfit, Problem
+from swmodel.adjoint.assimilation import Departures, FourDVar, incremental
+from swmodel.adjoint.diffusion import Smooth
+from swmodel.adjoint.minimise import Space, Stop, minimise
+from swmodel.adjoint.posterior import _entered, noise_like
+from swmodel.adjoint.records import Record
+from swmodel.adjoint.transforms import Around, Balanced, FaultSource, UnitSources, joined
+from swmodel.compilation import jit
+from swmodel.parallel import SerialCommunicator, make_communicator
+
+from .cases import LAYOUTS, NX, NY, RANKS, from_root, random, sea_floor
+
+ON_MANY = pytest.mark.skipif(RANKS == 1, reason="one rank is what many are compared with")
+
+GRID = sw.SphericalGrid(NX, NY, (138.0, 144.5), (33.0, 38.5))
+DT, STEPS = 60.0, 8
+
+
+def ocean(communicator):
+    return sw.ShallowWater(GRID, sea_floor(), coriolis=sw.RotatingSphere(), engine="arrays", communicator=communicator)
+
+
+def both():
+    """(the model on this rank alone, those on all ranks)."""
+    together = [ocean(make_communicator("auto", (NY, NX), layout)) for layout in LAYOUTS]
+    return ocean(SerialCommunicator()), together
+
+
+def everywhere(model, array):
+    """The whole array on every rank."""
+    return model.communicator.host_broadcast(model.gather(array))
+
+
+# -- minimisation ------------------------------------------------------------------------------------------------------
+
+TRUE = random(1), np.random.default_rng(2).standard_normal(3)
+STIFF = 10.0 ** np.random.default_rng(3).uniform(0, 2, (NY, NX))
+
+
+def descent(model):
+    """Of 1/2 sum a (x + r_0 - t)^2 + 1/2 |r - s|^2 over a field x and numbers r."""
+    target, stiffness = model.scatter(TRUE[0]), model.scatter(STIFF)
+    space = Space(model.communicator)
+
+    def cost(values):
+        field, numbers = values["field"], np.asarray(values["numbers"])
+        away = field + jnp.asarray(numbers[0]) - target
+        pull = stiffness * away
+        total = space.dot({"x": pull}, {"x": jnp.ones_like(away)})
+        gradient = numbers - TRUE[1]
+        gradient[0] += total
+        value = 0.5 * space.dot({"x": pull}, {"x": away}) + 0.5 * float(np.sum((numbers - TRUE[1]) ** 2))
+        return value, {"field": pull, "numbers": gradient}
+
+    start = {"field": model.scatter(np.zeros((NY, NX))), "numbers": np.zeros(3)}
+    return minimise(cost, start, space, Stop(iterations=25, gradient=1e-12))
+
+
+def test_the_path_of_a_minimisation_is_that_of_one_rank():
+    alone, together = both()
+    right = descent(alone)
+    for model in together:
+        found = descent(model)
+        assert len(found.history) == len(right.history)
+        for ours, theirs in zip(found.history[:12], right.history[:12]):  # later ones see what rounding became
+            assert ours.value == pytest.approx(theirs.value, rel=1e-7)
+            assert ours.evaluations == theirs.evaluations
+        assert np.allclose(everywhere(model, found.values["field"]), np.asarray(right.values["field"]), atol=1e-6)
+        everyone = model.communicator.host_gather([i.value for i in found.history])
+        assert all(values == everyone[0] for values in everyone)
+
+
+# -- transforms --------------------------------------------------------------------------------------------------------
+
+
+def test_smooth_fields_are_those_of_one_rank_and_the_transpose_is_exact():
+    alone, together = both()
+    x, y = random(4), random(5)
+    right = np.asarray(jit(lambda U, x: U(x))(Smooth.of(alone, "u", 1.2e5, 2.0), jnp.asarray(x)))
+    for model in together:
+        U = Smooth.of(model, "u", 1.2e5, 2.0)
+
+        def forth_and_back(U, x, y):
+            return U(x), jax.linear_transpose(U, x)(y)[0]
+
+        x_tile, y_tile = model.scatter(x), model.scatter(y)
+        Ux, Uy = jit(model.communicator.spmd(forth_and_back))(U, x_tile, y_tile)
+        assert np.allclose(everywhere(model, Ux), right, rtol=0, atol=1e-12)
+        space = Space(model.communicator)
+        assert space.dot({"x": Ux}, {"x": y_tile}) == pytest.approx(space.dot({"x": x_tile}, {"x": Uy}), rel=1e-12)
+
+
+def transforms(model):
+    """Unit sources, faults (to whose derivative it takes long to compile) and balanced states, with parameters."""
+    patch = UnitSources.on(model, (139.0, 143.0), (34.0, 38.0), 1.0, 1.5, 1e5, 0.3)
+    source = sources.Source([sources.Fault(141.0, 36.0, 2e4, 2e5, 8e4, 200.0, 12.0, 90.0, 10.0)])
+    surface = sources.SeaSurface.of(GRID, model.depth, refinement=1, horizontal=False, kajiura=False)
+    fault = FaultSource.of(model, surface, source, {"slip": 0.5, "strike": 10.0})
+    balanced = Balanced.of(model, model.at_rest(), Smooth.of(model, "h", 1e5))
+    return {
+        "patch": ({"p": np.linspace(-1, 1, len(patch.cells))}, joined({"p": ("initial.eta", patch)}, model)),
+        "fault": ({"p": np.array([0.3, -0.4])}, joined({"p": ("initial.eta", fault)}, model), False),
+        "balanced": ({"p": model.scatter(random(6))}, joined({"p": (None, balanced)}, model)),
+    }
+
+
+def fields_and_gradient(model, parameters, transformed, differentiated=True):
+    """({control: x}, X* x), X the tangent of x: the gradient of x . x / 2 over all controls."""
+    communicator = model.communicator
+
+    def run(function, p):
+        def cost(p):
+            inside = {k: x if jnp.ndim(x) >= 2 else communicator.replicated(x) for k, x in p.items()}
+            return communicator.sum(sum(0.5 * jnp.sum(x * x) for x in function(inside).values()))
+
+        return function(p), jax.grad(cost)(p) if differentiated else p
+
+    fields, gradient = jit(communicator.spmd(run))(transformed.function, _entered(parameters, communicator))
+    fields = {name: everywhere(model, x) for name, x in fields.items()}
+    (bar,) = gradient.values()
+    bar = everywhere(model, bar) if np.ndim(bar) >= 2 else np.asarray(next(iter(communicator.tiles(bar).values())))
+    return fields, bar
+
+
+@ON_MANY
+def test_sources_and_states_and_their_gradients_are_those_of_one_rank():
+    alone, together = both()
+    right = from_root(lambda: {name: fields_and_gradient(alone, *given) for name, given in transforms(alone).items()})
+    for model in together[:1]:
+        for name, given in transforms(model).items():
+            fields, gradient = fields_and_gradient(model, *given)
+            for control, field in right[name][0].items():
+                assert np.allclose(fields[control], field, rtol=0, atol=1e-11), (name, control)
+            assert np.allclose(gradient, right[name][1], rtol=1e-10, atol=1e-12), name
+
+
+# -- an analysis -------------------------------------------------------------------------------------------------------
+
+
+def analysis(model):
+    """Of the initial elevation, a field, and of the gravity of three gauges' world."""
+    time = np.arange(2, STEPS + 1) * DT
+    places = {"a": (139.3, 34.2), "b": (142.1, 36.7), "c": (143.9, 37.9)}
+    noise = np.random.default_rng(7)
+    records = {name: Record(place, time, noise.standard_normal(time.size), 0.5) for name, place in places.items()}
+    field = Around(model.at_rest().eta, Smooth.of(model, "h", 1e5, 0.5))
+    gravity = Around(np.asarray(9.81), np.asarray(0.1))
+    controls = joined({"eta": ("initial.eta", field), "g": ("gravity", gravity)}, model)
+    problem = Problem(model, sw.AB2(DT), model.state(eta=0.1 * random(8)), STEPS, Misfit(records), [controls])
+    variational = FourDVar(problem)
+    found = incremental(variational, Departures(problem.cost, model.communicator), loops=1, products=3)
+    return np.array([loop.value for loop in found.history]), everywhere(model, found.parameters["eta"]), found.parameters["g"]
+
+
+@ON_MANY
+def test_an_analysis_is_that_of_one_rank():
+    alone, together = both()
+    history, field, gravity = from_root(lambda: analysis(alone))
+    found = analysis(together[0])
+    assert found[0] == pytest.approx(history, rel=1e-8)
+    assert np.allclose(found[1], field, rtol=0, atol=1e-7)
+    assert float(found[2]) == pytest.approx(float(gravity), abs=1e-7)
+
+
+def test_noise_does_not_depend_on_the_ranks():
+    alone, together = both()
+    values = lambda model: {"field": model.scatter(np.zeros((NY, NX))), "numbers": np.zeros(3)}  # noqa: E731
+    right = noise_like(values(alone), alone, 5)
+    for model in together:
+        found = noise_like(values(model), model, 5)
+        assert np.array_equal(everywhere(model, found["field"]), np.asarray(right["field"]))
+        assert np.array_equal(found["numbers"], right["numbers"])
