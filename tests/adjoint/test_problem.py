@@ -1,6 +1,4 @@
 """Values, gradients, tangents and Hessian products are those of JAX's own differentiation of the plain run."""
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,26 +19,18 @@ def final_cost(state, equations):
 
 
 CONTROLS = ("initial.u", "initial.eta", "depth", "dissipation.0.coefficient")
-STEPPERS = {"AB2": sw.AB2(10.0), "AB3": sw.AB3(10.0), "SSPRK3": sw.SSPRK3(10.0), "ForwardBackward": sw.ForwardBackward(10.0)}
-
-
-@functools.cache
-def islands(engine):
-    return sw.ShallowWater(
-        sw.CartesianGrid(cases.NX, cases.NY, (0.0, 7e4), (0.0, 6e4)), cases.sea_floor(), coriolis=sw.FPlane(1e-4),
-        dissipation=(sw.QuadraticDrag(2.5e-3),), communicator="serial", engine=engine,
-    )  # fmt: skip
 
 
 def by_jax(model, stepper, steps):
-    """(J, gradient, tangent, Hessian product) of `final_cost` in CONTROLS, from integrate on arrays."""
+    """`f(values, direction)` -> (J, gradient, tangent, Hessian product) of `final_cost` in CONTROLS, on arrays."""
     halo, dt = model.halo(stepper), float(stepper.dt)
     dynamics, start = replace(model.dynamics(halo, 0, dt), engine="arrays"), cases.moving(model)
     stepper = jax.tree.map(jnp.asarray, stepper)
 
     def cost(values):
-        drag = replace(dynamics.terms[0], coefficient=values["dissipation.0.coefficient"])
-        changed = replace(dynamics, depth=values["depth"], terms=(drag,))
+        wind, drag = dynamics.terms
+        drag = replace(drag, coefficient=values["dissipation.0.coefficient"])
+        changed = replace(dynamics, depth=values["depth"], terms=(wind, drag))
         masks = {"u": model.scatter(model.faces("u")), "eta": model.scatter(model.wet)}
         state = replace(start, **{k: values[f"initial.{k}"] * mask for k, mask in masks.items()})
         final, _ = sw.integrate(changed, stepper, state, steps)
@@ -53,13 +43,11 @@ def by_jax(model, stepper, steps):
     return jit(everything)
 
 
-@pytest.mark.parametrize("engine", ["arrays", "fused"])
-@pytest.mark.parametrize("stepper", STEPPERS.values(), ids=STEPPERS)
-def test_all_derivatives_are_those_of_jax(stepper, engine):
-    model = islands(engine)
-    problem = adjoint.Problem(
-        model, stepper, cases.moving(model), 5, adjoint.FinalState(final_cost), CONTROLS, checkpoints=adjoint.Nested(lengths=(2, 2))
-    )
+@pytest.mark.parametrize("engine, stepper", [("fused", sw.AB2(10.0)), ("arrays", sw.ForwardBackward(10.0))], ids=str)
+def test_all_derivatives_are_those_of_jax(engine, stepper):
+    model = cases.basin(engine)
+    cost, checkpoints = adjoint.FinalState(final_cost), adjoint.Nested(lengths=(2, 2))
+    problem = adjoint.Problem(model, stepper, cases.moving(model), 5, cost, CONTROLS, checkpoints=checkpoints)
     values = jax.tree.map(jnp.asarray, problem.values)
     direction = jax.tree.map(jnp.asarray, cases.along(values))
     J, gradient, slope, hessian = by_jax(model, stepper, 5)(values, direction)
@@ -67,7 +55,6 @@ def test_all_derivatives_are_those_of_jax(stepper, engine):
     got = ours[0], ours[1], problem.tangent(values, direction), problem.hessian_product(values, direction)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves((J, gradient, (J, slope), hessian))):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * np.abs(b).max())
-    assert np.isclose(problem.value(values), float(J), rtol=1e-13)
 
 
 def test_the_gradient_in_records_of_time_is_that_of_the_tangent():
@@ -78,15 +65,6 @@ def test_the_gradient_in_records_of_time_is_that_of_the_tangent():
     assert again == pytest.approx(J, rel=1e-14)
     assert adjoint.dot(gradient, direction, problem.communicator) == pytest.approx(slope, rel=1e-12)
     assert np.abs(gradient["forcing.0.x"][1]).max() > 0 and np.abs(gradient["forcing.0.x"][3]).max() > 0
-    assert gradient["boundary.0.elevation"][0] != 0
-
-
-def test_records_that_a_run_does_not_see_have_no_gradient():
-    model = cases.everything()
-    problem = adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 3, adjoint.GaugeMaximum(cases.GAUGES), ["forcing.0.x"])
-    gradient = problem.value_and_gradient()[1]["forcing.0.x"]
-    assert np.abs(gradient[0]).max() > 0
-    np.testing.assert_array_equal([gradient[2], gradient[3]], 0.0)
 
 
 @pytree
@@ -112,28 +90,31 @@ class Traced(TileCost):
 def test_more_forcing_records_take_no_more_programs():
     def traces(times):
         wind = sw.WindStress(x=cases.Records(times, 0.1 * np.ones((len(times), cases.NY, cases.NX))))
-        model = sw.ShallowWater(islands("arrays").grid, 100.0, forcing=(wind,), communicator="serial", engine="arrays")
+        model = sw.ShallowWater(cases.basin().grid, 100.0, forcing=(wind,), communicator="serial", engine="arrays")
+        problem = adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 12, Traced(), ["forcing.0.x"])
         Traced.traced.clear()
-        adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 12, Traced(), ["forcing.0.x"]).value_and_gradient()
-        return len(Traced.traced)
+        gradient = problem.value_and_gradient()[1]["forcing.0.x"]
+        return len(Traced.traced), [bool(np.any(x)) for x in gradient.values()]
 
-    assert traces([0.0, 50.0, 1e3]) == traces([0.0, 10.0, 40.0, 60.0, 110.0, 1e3])
+    once, seen = traces([0.0, 50.0, 1e3, 2e3])
+    assert seen == [True, True, True, False]  # a run of 120 s
+    assert traces([0.0, 10.0, 40.0, 60.0, 110.0, 1e3]) == (once, [True] * 6)
 
 
 def products(basis, x):
-    return {"uplift": {1: jnp.tensordot(jnp.exp(x["slip"]), basis, 1)}, "dissipation.1.viscosity": x["nu"] * x["nu"]}
+    return {"uplift": {1: jnp.tensordot(jnp.exp(x["slip"]), basis, 1)}, "dissipation.0.coefficient": x["root"] * x["root"]}
 
 
 def test_the_gradient_goes_on_through_a_users_own_parameters():
     """And so does the Hessian product: a central difference of gradients."""
-    model = cases.everything()
+    model = cases.basin()
     basis = jnp.asarray(cases.random(8, 3, cases.NY, cases.NX))
-    own = adjoint.Transformed({"slip": 0.1 * cases.random(9, 3), "nu": 10.0}, jax.tree_util.Partial(products, basis))
+    own = adjoint.Transformed({"slip": 0.1 * cases.random(9, 3), "root": 0.05}, jax.tree_util.Partial(products, basis))
     cost = adjoint.GaugeMaximum(cases.GAUGES)
     problem = adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 6, cost, [own, "initial.eta"])
     values, direction = problem.values, cases.along(problem.values)
     _, gradient = problem.value_and_gradient()
-    assert gradient["slip"].shape == (3,) and gradient["nu"].shape == ()
+    assert gradient["slip"].shape == (3,) and gradient["root"].shape == ()
     slope = problem.tangent(values, direction)[1]
     assert adjoint.dot(gradient, direction, problem.communicator) == pytest.approx(slope, rel=1e-12)
     step, ends = 1e-5, []
@@ -153,21 +134,21 @@ class Twofold(Traced):
 
 
 def test_a_cost_of_two_numbers_is_refused():
-    model = cases.everything()
+    model = cases.basin()
     problem = adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 2, Twofold(), ["gravity"])
     with pytest.raises(ConfigError, match=r"an array of shape \(2,\), and a cost is one number; sum it up"):
         problem.value()
 
 
 def test_an_ensemble_is_refused():
-    models = [islands("arrays"), islands("arrays")]
+    models = [cases.basin(), cases.basin()]
     ensemble = sw.Ensemble(models, [cases.moving(m) for m in models])
     with pytest.raises(ConfigError, match="Ensemble; give one of its members"):
         adjoint.Problem(ensemble, sw.AB2(10.0), None, 2, Traced(), ["gravity"])
 
 
 def test_what_only_sees_the_last_state_has_no_readings():
-    model = islands("arrays")
+    model = cases.basin()
     problem = adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 2, adjoint.FinalState(final_cost), ["gravity"])
     with pytest.raises(ConfigError, match="reads nothing along the run"):
         problem.observed()
