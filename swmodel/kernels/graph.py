@@ -131,7 +131,15 @@ class Builder:
         self.nodes, self._known = [], {}
 
     def add(self, name, arguments, dtype, parameters=()):
-        """The At of an operation on At and Constants, at the cell from which these are seen."""
+        """The At of an operation on At and Constants, at the cell from which these are seen, its factors put together."""
+        if np.issubdtype(np.dtype(dtype), np.floating):
+            found = Factors(self, np.dtype(dtype).name).of(name, list(arguments))
+            if found is not None:
+                return found
+        return self.put(name, arguments, dtype, parameters)
+
+    def put(self, name, arguments, dtype, parameters=()):
+        """The At of an operation, as it is."""
         arguments = list(arguments)
         if name in COMMUTE:
             arguments.sort(key=lambda a: (1, 0, 0, 0) if isinstance(a, Constant) else (0, a.node, a.row, a.column))
@@ -151,6 +159,10 @@ class Builder:
 
     def inside(self, ref, box):
         """`ref` where the cell is in the box, else 0."""
+        factors = Factors(self, self.nodes[ref.node].dtype)
+        scale, ref = factors.split(ref)
+        if scale is not None:
+            return factors.scaled(scale, self.inside(ref, box))
         west, east, south, north = box
         box = west + ref.column, east - ref.column, south + ref.row, north - ref.row
         node = Node("inside", (At(ref.node),), self.nodes[ref.node].dtype, box, 2)
@@ -213,6 +225,104 @@ class Builder:
         name = RENAMED.get(name, name)
         parameters = tuple(eqn.params[key] for key in KEPT.get(name, ()))
         return [self.add(name, arguments, aval.dtype, parameters)]
+
+
+class Factors:
+    """Puts factors that do not vary along a row in front of everything else: a x - a y is a (x - y), (a x) (b y) is (a b) (x y).
+
+    So products of them are computed once a row, or once, and a difference of neighbours has one product in place of two.
+
+    Args:
+        builder: a Builder.
+        dtype: of all values.
+    """
+
+    def __init__(self, builder, dtype):
+        self.builder, self.dtype = builder, dtype
+
+    def of(self, name, arguments):
+        """The At (or Constant) of an operation where there are factors, else None."""
+        rules = {"neg": self._negative, "mul": self._product, "div": self._quotient, "add": self._sum, "sub": self._difference}
+        return rules[name](*arguments) if name in rules else None
+
+    def split(self, ref):
+        """(factor that does not vary along a row, the rest): of x itself (None, x)."""
+        if isinstance(ref, Constant) or self.builder.nodes[ref.node].name != "mul":
+            return None, ref
+        arguments = [self.builder.shifted(a, ref.row, ref.column) for a in self.builder.nodes[ref.node].arguments]
+        for factor, rest in (arguments, arguments[::-1]):
+            if not self._varies(factor) and self._varies(rest):
+                return factor, rest
+        return None, ref
+
+    def scaled(self, factor, ref):
+        """factor * ref."""
+        inner, ref = self.split(ref)
+        factor = self._times(factor, inner)
+        return ref if factor is None or factor == self._number(1.0) else self.builder.put("mul", [factor, ref], self.dtype)
+
+    def _varies(self, a):
+        return isinstance(a, At) and self.builder.nodes[a.node].axes == 2
+
+    def _number(self, value):
+        return Constant(float(value), self.dtype)
+
+    def _times(self, a, b):
+        """The product of two factors, either of which may be None."""
+        if a is None or b is None:
+            return b if a is None else a
+        if isinstance(a, Constant) and isinstance(b, Constant):
+            return self._number(a.value * b.value)
+        one = self._number(1.0)
+        return b if a == one else a if b == one else self.builder.put("mul", [a, b], self.dtype)
+
+    def _over(self, a, b):
+        if b is None:
+            return a
+        a = self._number(1.0) if a is None else a
+        if isinstance(a, Constant) and isinstance(b, Constant) and b.value:
+            return self._number(a.value / b.value)
+        return self.builder.put("div", [a, b], self.dtype)
+
+    def _negative(self, x):
+        return self.scaled(self._number(-1.0), x) if self._varies(x) else None
+
+    def _product(self, x, y):
+        if not self._varies(x) or not self._varies(y):
+            factor, x = (x, y) if self._varies(y) else (y, x)
+            return self.scaled(factor, x) if self._varies(x) else None
+        (a, x), (b, y) = self.split(x), self.split(y)
+        return self.scaled(self._times(a, b), self.builder.put("mul", [x, y], self.dtype))
+
+    def _quotient(self, x, y):
+        if not self._varies(y):
+            return self.scaled(self._over(None, y), x) if self._varies(x) else None
+        b, y = self.split(y)
+        a, x = self.split(x) if self._varies(x) else (x, self._number(1.0))
+        return self.scaled(self._over(a, b), self.builder.put("div", [x, y], self.dtype))
+
+    def _sum(self, x, y):
+        for zero, other in ((x, y), (y, x)):
+            if zero == self._number(0.0):
+                return other
+        return self._combined(x, y, "add", "sub")
+
+    def _difference(self, x, y):
+        return x if y == self._number(0.0) else self._combined(x, y, "sub", "add")
+
+    def _combined(self, x, y, name, opposite):
+        """x + y or x - y, with what both have in front of it; None where that is nothing."""
+        if not self._varies(x) or not self._varies(y):
+            return None
+        (a, x), (b, y) = self.split(x), self.split(y)
+        a, b = (self._number(1.0) if factor is None else factor for factor in (a, b))
+        if a == b:
+            return self.scaled(a, self.builder.put(name, [x, y], self.dtype))
+        if isinstance(a, Constant) and isinstance(b, Constant) and a.value == -b.value:
+            if b.value == 1.0:  # -x + y is y - x, and -x - y is -(x + y)
+                a, x, y = (b, y, x) if name == "add" else (a, x, y)
+            return self.scaled(a, self.builder.put(opposite, [x, y], self.dtype))
+        return None
 
 
 KEPT = {"integer_pow": ("y",)}  # parameters of an operation that matter here

@@ -16,7 +16,7 @@ COSTS = {
 }  # fmt: skip
 
 
-STORE = 2  # what it costs to keep a value, in operations, beside a load for each use
+STORE = 1  # what it costs to keep a value, in operations, beside a load for each use
 ROUNDS = 4
 
 

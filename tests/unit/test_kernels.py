@@ -11,9 +11,11 @@ from swmodel.fields import Field, HaloError
 from swmodel.kernels import library
 from swmodel.kernels.expressions import Source, lift, stored
 from swmodel.kernels.graph import Unsupported, trace_graph
+from swmodel.kernels.schedule import schedule
 from swmodel.kernels.source import c_source
 from swmodel.kernels.stencil import run
-from swmodel.operators import difference_x, mean_xy, mean_y
+from swmodel.kernels.tape import store, vacant
+from swmodel.operators import difference_x, mean_x, mean_xy, mean_y
 from swmodel.pytrees import replace
 from swmodel.simulation import Health, Simulation, advance
 
@@ -110,6 +112,106 @@ def test_the_same_operation_is_written_once():
     graph, _, _ = trace_graph([mean_xy(f) + mean_xy(f), mean_xy(f)])
     names = [node.name for node in graph.nodes]  # the sum of two columns is one node, seen from two places
     assert names.count("load") == 1 and names.count("add") == 3 and len(graph.loads(0)) == 4
+
+
+def test_factors_that_do_not_vary_along_a_row_are_put_together():
+    f, scale = lift(field()), jnp.float64(3.0)
+    graph, _, _ = trace_graph([difference_x(scale * f) * 0.5 * scale])
+    varying = [node.name for node in graph.nodes if node.axes == 2]
+    assert sorted(varying) == ["load", "mul", "sub"]  # (0.5 scale^2) times one difference
+
+
+def test_what_several_cells_need_is_kept_from_row_to_row_and_computed_once():
+    f = lift(field())
+    smooth = mean_xy(f) * mean_xy(f) / (3.0 + mean_xy(f))
+    graph, _, _ = trace_graph([mean_xy(smooth)])
+    plan = schedule(graph)
+    assert len(graph.reached[max(n for n, node in enumerate(graph.nodes) if node.name == "div")]) == 4
+    assert [kept.rows for kept in plan.kept.values()].count(2) >= 1 and len(plan.passes) == 2
+    assert plan.early >= 1 and plan.rows_in_all(0)[0] <= -1
+
+
+def nonlinear(f, g, s):
+    """Stencils within stencils, choices, roots, a number: what derivatives of loops must go through."""
+    bent = g.map(lambda x: jnp.where(x > 0.3, jnp.maximum(x, 0.5), -x**3))
+    ratio = mean_xy(f) * mean_xy(f) / (3.0 + mean_xy(g) * mean_xy(g))
+    root = g.map(lambda x: jnp.sqrt(x * x + s) + jnp.cbrt(x))
+    return mean_xy(ratio) * s, difference_x(mean_x(f * root) * mean_x(f)) + s * bent, f * mean_y(mean_y(root))
+
+
+@pytest.fixture(scope="module")
+def loops_and_arrays():
+    """(values, tangents, cotangents, Hessian products) of `nonlinear` by loops, and by arrays."""
+
+    def by_loops(fields, s):
+        arrays, _ = run([*nonlinear(*map(lift, fields), s)], (NY, NX), 2)
+        return [a[2:-2, 2:-2] for a in arrays]
+
+    def by_arrays(fields, s):
+        return [x.interior for x in nonlinear(*fields, s)]
+
+    at = (field(0), field(1)), jnp.float64(0.7)
+    along = (field(2), field(3)), jnp.float64(0.3)
+    weights = [jnp.asarray(np.random.default_rng(k).standard_normal((NY, NX))) for k in range(3)]
+
+    def found(of):
+        def cost(x):
+            return sum(jnp.sum(w * y + y * y) for w, y in zip(weights, of(*x)))
+
+        def everything(at, along):
+            values, tangents = jax.jvp(lambda x: of(*x), (at,), (along,))
+            (cotangents,) = jax.vjp(lambda x: of(*x), at)[1](weights)
+            return values, tangents, cotangents, jax.jvp(jax.grad(cost), (at,), (along,))[1]
+
+        return jit(everything)(at, along)
+
+    return found(by_loops), found(by_arrays), along, weights
+
+
+def test_tangents_cotangents_and_hessian_products_of_loops_are_those_of_arrays(loops_and_arrays):
+    loops, arrays, *_ = loops_and_arrays
+    for ours, theirs in zip(jax.tree.leaves(loops), jax.tree.leaves(arrays)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * np.abs(theirs).max())
+
+
+def test_the_transpose_of_a_loop_is_the_adjoint_of_its_tangent(loops_and_arrays):
+    (_, tangents, cotangents, _), _, along, weights = loops_and_arrays
+    inner = [sum(float(jnp.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, pair)))
+             for pair in ((tangents, weights), (along, cotangents))]  # fmt: skip
+    assert inner[0] == pytest.approx(inner[1], rel=1e-13)
+
+
+def test_what_is_stored_is_not_copied_once_more_before_it_is_written_over():
+    def steps(x):
+        def body(k, both):
+            rooms, x = both
+            rooms, (x,) = store(rooms, [x], k)
+            (new,), _ = run([mean_xy(mean_xy(stored(Source(x, (2, 2), (2,) * 4, x.dtype, prognostic=True), "h")))],
+                            (NY, NX), 2, [x])  # fmt: skip
+            return rooms, new
+
+        return jax.lax.fori_loop(0, 5, body, ([vacant((5, *x.shape), x.dtype)], x))
+
+    x = field().data
+    compiled = jax.jit(steps, donate_argnums=0).lower(x).compile()
+    bodies = [part for part in compiled.as_text().split("\n\n") if "swmodel_fused_loop" in part]
+    assert len(bodies) == 1 and " copy(" not in "".join(line for line in bodies[0].splitlines() if "f64[" in line)
+    (rooms,), last = compiled(jnp.array(x))
+    np.testing.assert_array_equal(rooms[0], x)
+    one = mean_xy(mean_xy(field())).interior
+    np.testing.assert_allclose(rooms[1][2:-2, 2:-2], one, rtol=1e-14, atol=1e-15)
+    assert not np.array_equal(rooms[4], last)
+
+
+def test_storing_has_a_tangent_and_takes_members():
+    rooms, x = [jnp.zeros((3, 4, 5))], [field().data[:4, :5]]
+    put = jax.jit(lambda rooms, x: store(rooms, x, 1))
+    (changed,), (same,) = put(rooms, x)
+    np.testing.assert_array_equal(changed[1], same)
+    _, ((slope,), _) = jax.jvp(lambda x: put(rooms, x), (x,), (x,))
+    np.testing.assert_array_equal(slope, changed)
+    (many,), _ = jax.vmap(put)([jnp.zeros((2, 3, 4, 5))], [jnp.stack([x[0], 2 * x[0]])])
+    np.testing.assert_array_equal(many[:, 1], [x[0], 2 * x[0]])
 
 
 def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):
