@@ -5,6 +5,8 @@ import math
 import time as clock
 from pathlib import Path
 
+import numpy as np
+
 from .. import launch
 from ..build import assemble, stepper_of, time_step
 from ..build_adjoint import (
@@ -210,7 +212,7 @@ def map_out(study, options):
     begun = clock.perf_counter()
     announce("gradient")
     J, gradient = problem.value_and_gradient()
-    checks = []
+    took, checks = clock.perf_counter() - begun, []
     if options.check:
         usual = default_amplitudes(problem)
         for name, told in study.names.items():
@@ -221,7 +223,10 @@ def map_out(study, options):
     found = sensitivities(problem, gradient, units)
     if study.is_root:
         _write(study, path, found, J, units)
-        _conclude(study, path, J, units, checks, clock.perf_counter() - begun, options)
+        name = described(study.section, study.experiment.output).name
+        logs.LOGGER.info("%s = %.6g %s, differentiated in %s", name, J, units, duration(took))
+        _tell(study, found, units, checks)
+        _conclude(path, options)
 
 
 def _make_room(path, overwrite):
@@ -247,21 +252,32 @@ def _write(study, path, found, J, units):
     )  # fmt: skip
 
 
-def _conclude(study, path, J, units, checks, took, options):
+def _tell(study, found, units, checks):
+    """What the maps and their forward checks say."""
     say = logs.LOGGER.info
-    name = described(study.section, study.experiment.output).name
-    say("%s = %.6g %s, differentiated in %s", name, J, units, duration(took))
+    for name, one in found.items():
+        if one.position != "scalar":
+            row, column = np.unravel_index(np.argmax(np.abs(one.value)), one.value.shape)
+            x, y = (axis[row, column] for axis in np.broadcast_arrays(*study.made.grid.coordinates(one.position)))
+            told = study.names[name], one.value[row, column], one.units, x, y
+            say("%s: at most %+.3g %s in one cell, at (%.6g, %.6g)", *told)
+        else:
+            say("%s: %s %s", study.names[name], np.array2string(one.value, precision=4), one.units)
     for told, check in checks:
         say(
             "forward check of %s: with the pattern of the map, %.3g %s at most, the change is %+.4g %s in the "
             "nonlinear model and %+.4g in the linear prediction (%.1f %% off)",
             told, check.amplitude, check.units, check.found, units, check.predicted, 100 * check.error,
         )  # fmt: skip
-    say("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
+
+
+def _conclude(path, options):
+    """Where the file is, and the figure if asked for."""
+    logs.LOGGER.info("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
     if options.plot:
-        say("figure: %s", figures.draw([path]))
+        logs.LOGGER.info("figure: %s", figures.draw([path]))
     else:
-        say("next:\n  swmodel plot %s", path)
+        logs.LOGGER.info("next:\n  swmodel plot %s", path)
 
 
 # -- verification ------------------------------------------------------------------------------------------------------
