@@ -1,6 +1,6 @@
 """The workers of benchmarks/figures/adjoint.py. One argument, a JSON object, whose `kind` is
 
-    time      times what `what` says of `steps` steps of the basin, `size`: "forward", "gradient" (with `checkpoints`), "tangent",
+    time      times `what` of `steps` steps of the basin, `size`: "forward", "gradient" (with `checkpoints`), "tangent",
               or "plain", jax.grad of integrate
     memory    runs one gradient and tells the peak resident memory of this process, and what was predicted
 
@@ -88,7 +88,8 @@ def memory(options):
     J, gradient = jax.block_until_ready(problem.value_and_gradient())
     info = {
         "gigabytes": resident("VmHWM") / 1e9, "before": before / 1e9, "seconds": time.perf_counter() - begin, "J": J,
-        "steps": problem.steps, "lengths": problem.plan[1], "largest": max(float(abs(x).max()) for x in gradient.values()),
+        "steps": problem.steps, "lengths": problem.plan[1],
+        "largest": max(float(abs(x).max()) for x in gradient.values()),
     }  # fmt: skip
     if options.get("predict"):
         info["predicted"] = predicted / 1e9

@@ -22,15 +22,6 @@ def measure(bench):
     _memory(bench)
 
 
-def _worker(bench, name, ranks=1, size=SIZE, **options):
-    options = {"kind": "time", "size": size, "steps": STEPS, **options}
-    command = bench.python("adjoint_worker.py", **options)
-    if ranks == 1:
-        return bench.start(name, command)
-    command = [*bench.mpirun(ranks), *bench.python("adjoint_worker.py", communicator="mpi", **options)]
-    return bench.start(name, command, bench.environment(ranks))
-
-
 def _ratios(bench):
     """One rank, side by side."""
     asked = {
@@ -44,7 +35,8 @@ def _ratios(bench):
     workers = {}
     try:
         for name, options in asked.items():
-            workers[name] = _worker(bench, f"adjoint {name}", **options)
+            command = bench.python("adjoint_worker.py", kind="time", size=SIZE, steps=STEPS, **options)
+            workers[name] = bench.start(f"adjoint {name}", command)
         times = bench.interleave("adjoint", workers)
         again = workers["revolve"].info["forward_steps"]
         lengths = workers["nested"].info["lengths"]
@@ -77,14 +69,14 @@ def _ranks(bench):
         for worker in workers.values():
             worker.stop()
     speedup = {what: ratio(times[f"{what} 1"], times[f"{what} 2"]) for what in ("forward", "gradient")}
-    bench.figure("gradient_2ranks_speedup", speedup["gradient"] / speedup["forward"], at_least=0.9, **speedup, size=SIZE)
+    value = speedup["gradient"] / speedup["forward"]
+    bench.figure("gradient_2ranks_speedup", value, at_least=0.9, **speedup, size=SIZE)
 
 
 def _bound(bench, what, ranks):
-    command = [*bench.mpirun(ranks), *bench.python(
-        "adjoint_worker.py", kind="time", size=SIZE, steps=STEPS, what=what, communicator="mpi" if ranks > 1 else "serial"
-    )]  # fmt: skip
-    return bench.start(f"adjoint {what} on {ranks}", command, bench.environment(ranks))
+    options = {"kind": "time", "size": SIZE, "steps": STEPS, "what": what}
+    command = bench.python("adjoint_worker.py", communicator="mpi" if ranks > 1 else "serial", **options)
+    return bench.start(f"adjoint {what} on {ranks}", [*bench.mpirun(ranks), *command], bench.environment(ranks))
 
 
 def _memory(bench):
@@ -97,7 +89,8 @@ def _memory(bench):
     }
     found = {}
     for name, options in asked.items():
-        with bench.start(f"adjoint memory {name}", bench.python("adjoint_worker.py", kind="memory", **options)) as worker:
+        command = bench.python("adjoint_worker.py", kind="memory", **options)
+        with bench.start(f"adjoint memory {name}", command) as worker:
             found[name] = worker.info
     grown, predicted = (found["predicted"][key] - found["small"][key] for key in ("gigabytes", "predicted"))
     told = {"predicted": predicted, "grown": grown, "lengths": PREDICTED[1]["lengths"], "size": SIZE}

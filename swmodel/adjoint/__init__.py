@@ -10,7 +10,8 @@ from .problem import Problem, dot
 from .schedules import Nested, Revolve, StoreAll, Tiered
 
 __all__ = [
-    "BoxEnergy", "Control", "Cost", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "Problem", "SectionTransport",
+    "BoxEnergy", "Control", "Cost", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "Problem",
+    "SectionTransport",
     "Nested", "Revolve", "StoreAll", "TileCost", "Tiered", "Transformed", "controls_of",
     "dot", "integrate", "names_of",
 ]  # fmt: skip

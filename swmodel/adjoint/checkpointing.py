@@ -4,13 +4,13 @@ A run of steps x_{k+1} = M(x_k, c), with c what the equations are made of, is pu
 
     x*_k = (dM/dx)^T x*_{k+1} + (dr/dx)^T r*_k,   c* += (dM/dc)^T x*_{k+1} + ...,
 
-r_k what a cost reads after the step. The innermost segments store, of every step, the arrays of x_k that this reads, which
-the traced program of a step tells, and c* is summed up for those arrays of c alone that depend on what is asked for.
-Levels of segments around them store x at their starts only, and run a segment again before they pull it back: with levels of
-l_0, l_1, ... parts, sum(l) states serve prod(l) steps (Griewank & Walther 2008, chapter 12).
+r_k what a cost reads after the step. The innermost segments store, of every step, the arrays of x_k that this reads,
+which the traced program of a step tells, and c* is summed up for those arrays of c alone that depend on what is asked
+for. Levels of segments around them store x at their starts only, and run a segment again before they pull it back: with
+levels of l_0, l_1, ... parts, sum(l) states serve prod(l) steps (Griewank & Walther 2008, chapter 12).
 
-Equations are made once, before the first and before the last step, never within; the loops take any number of steps up to
-their capacity, so that intervals of all lengths share one program.
+Equations are made once, before the first and before the last step, never within; the loops take any number of steps up
+to their capacity, so that intervals of all lengths share one program.
 """
 import functools
 import math
@@ -18,20 +18,20 @@ import math
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jax.extend.core import Literal
 
 from ..errors import ConfigError
 from ..integration import differentiable_march_of, march, march_of
-from ..kernels.tape import store, vacant
+from ..kernels.tape import store
 from ..marching import unwatched
 from ..pytrees import pytree, static
+from .leaves import Floats, inputs_read, perturbed, put, room, taken
 
 __all__ = ["Tape", "Span", "advance", "even_lengths", "integrate"]
 
 
 @pytree
 class Span:
-    """Which steps: `count` of them, from number `first` of the forcing's window on, which is number `clock` of the model's."""
+    """`count` steps, from number `first` of the forcing's window on, which is number `clock` of the model's."""
 
     first: jax.Array
     clock: jax.Array
@@ -137,7 +137,8 @@ class Tape:
         self.plain = Floats(plain)
         self.way = differentiable_march_of(self.dynamics, self.stepper)
         self.carry = Floats(jax.eval_shape(self.way.start, *self.plain.shapes))
-        self.moved, self._back, self.others = jax.vjp(lambda params: self._constants(*make(params)), params, has_aux=True)
+        made = jax.vjp(lambda params: self._constants(*make(params)), params, has_aux=True)
+        self.moved, self._back, self.others = made
         self.read = self._what_is_read()
 
     def _constants(self, dynamics, stepper):
@@ -174,9 +175,9 @@ class Tape:
         """For each leaf of the carry whether `_pull` reads it."""
         leaves, number = self.carry.leaves, jax.ShapeDtypeStruct((), jnp.int32)
         share = self.jaxpr.outvars[-1].aval
+        share = jax.ShapeDtypeStruct(share.shape, share.dtype)
         pull = jax.make_jaxpr(lambda *x: self._pull(self.moved, *x))
-        read = inputs_read(pull(leaves, number, self.carry.floats(leaves), jax.ShapeDtypeStruct(share.shape, share.dtype)))
-        return read[: len(leaves)]
+        return inputs_read(pull(leaves, number, self.carry.floats(leaves), share))[: len(leaves)]
 
     # -- forwards -----------------------------------------------------------------------------------------------------
 
@@ -256,7 +257,8 @@ class Tape:
 
         def one(j, bars):
             k = span.count - 1 - j
-            moved, carry = self._pull(self.moved, self._filled(taken(kept, k)), span.first + k, bars[1], taken(shares_bar, k))
+            leaves, number = self._filled(taken(kept, k)), span.first + k
+            moved, carry = self._pull(self.moved, leaves, number, bars[1], taken(shares_bar, k))
             return [old + new for old, new in zip(bars[0], moved)], carry
 
         moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, self._after(plain)))
@@ -287,78 +289,11 @@ class Tape:
         return jax.vjp(put_in, self.plain.floats(self.plain.zeros()))[1](bars)[0]
 
 
-class Floats:
-    """The shapes of a pytree, and which of its leaves are real numbers."""
-
-    def __init__(self, tree):
-        leaves, self._structure = jax.tree.flatten(tree)
-        self.leaves = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
-        self.real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]
-
-    def tree(self, leaves):
-        return jax.tree.unflatten(self._structure, leaves)
-
-    @property
-    def shapes(self):
-        return self.tree(self.leaves)
-
-    def zeros(self):
-        return [jnp.zeros(x.shape, x.dtype) for x in self.leaves]
-
-    def floats(self, leaves):
-        return [x for x, real in zip(leaves, self.real) if real]
-
-    def merged(self, leaves, floats):
-        """`leaves` with other real numbers."""
-        floats = iter(floats)
-        return [next(floats) if real else x for x, real in zip(leaves, self.real)]
-
-
-def room(tree, count):
-    """Arrays for so many of a pytree."""
-    return jax.tree.map(lambda x: vacant((count, *jnp.shape(x)), jnp.result_type(x)), tree)
-
-
-def put(rooms, tree, k):
-    return jax.tree.map(lambda room, x: jax.lax.dynamic_update_index_in_dim(room, x, k, 0), rooms, tree)
-
-
-def taken(rooms, k):
-    return jax.tree.map(lambda room: jax.lax.dynamic_index_in_dim(room, k, 0, keepdims=False), rooms)
-
-
-def perturbed(arrays):
-    """For each array whether it is being differentiated, told by JAX's own bookkeeping."""
-    found = [False] * len(arrays)
-
-    @jax.custom_vjp
-    def probe(arrays):
-        return arrays
-
-    def forward(arrays):
-        found[:] = [bool(x.perturbed) for x in arrays]
-        return [x.value for x in arrays], None
-
-    probe.defvjp(forward, lambda _, bars: (None,), symbolic_zeros=True)
-    probe(arrays)
-    return found
-
-
-def inputs_read(closed):
-    """For each input of a jaxpr whether an output, or a message, depends on it; loops are taken to read all they get."""
-    jaxpr = closed.jaxpr
-    live = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
-    for equation in reversed(jaxpr.eqns):
-        if equation.effects or not live.isdisjoint(equation.outvars):
-            live.update(v for v in equation.invars if not isinstance(v, Literal))
-    return [v in live for v in jaxpr.invars]
-
-
 def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
     """`integration.integrate`, which keeps few states when JAX differentiates it in reverse mode.
 
-    For costs of one's own under jax.grad or jax.vjp, in one program. A custom VJP has no forward mode (jax.jvp refuses it):
-    tangents are those of integration.integrate, and Hessian products the jvp of a gradient of this.
+    For costs of one's own under jax.grad or jax.vjp, in one program. A custom VJP has no forward mode (jax.jvp refuses
+    it): tangents are those of integration.integrate, and Hessian products the jvp of a gradient of this.
 
     Args:
         dynamics, stepper, state, steps, history: as there.
@@ -370,7 +305,10 @@ def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
     """
     lengths = tuple(lengths or even_lengths(steps, 2))
     if math.prod(lengths) < steps:
-        raise ConfigError(f"integrate: lengths {lengths} make {math.prod(lengths)} steps, and {steps} are asked for; give longer ones.")
+        raise ConfigError(
+            f"integrate: lengths = {lengths} hold {math.prod(lengths)} steps, and {steps} are asked for; "
+            "give longer ones."
+        )
     history = stepper.history(state) if history is None else history
     leaves, structure = jax.tree.flatten((dynamics, stepper))
 
@@ -399,8 +337,8 @@ def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
     def backward(kept, bars):
         leaves, touched, plain, stored = kept
         shapes = Floats(plain)
-        bars = [x if real else None for x, real in zip(jax.tree.leaves(bars, is_leaf=_is_zero), shapes.real)]
-        bars = [jnp.zeros(x.shape, x.dtype) if _is_zero(bar) else bar for bar, x in zip(bars, shapes.leaves) if bar is not None]
+        bars = shapes.floats(jax.tree.leaves(bars, is_leaf=_is_zero))
+        bars = [jnp.zeros(bar.shape, bar.dtype) if _is_zero(bar) else bar for bar in bars]
         params, plain_bar, _ = tape(leaves, touched.flags, plain).sweep(stored, span(), (bars, ()))
         params, plain_bar = iter(params), iter(plain_bar)
         of_leaves = [next(params) if t else None for t in touched.flags]

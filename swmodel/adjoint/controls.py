@@ -7,15 +7,14 @@
     boundary.0.elevation                of the first boundary: Flather conditions are counted first, sponges after them
     uplift                              of the sea floor: its time records, without the first, from which it rises
 
-A value is a number that every rank holds, a tile's array, or {record: one of these} for time records. `Transformed` puts
-any differentiable function from parameters to such values in front.
+A value is a number that every rank holds, a tile's array, or {record: one of these} for time records. `Transformed`
+puts any differentiable function from parameters to such values in front.
 """
 import dataclasses
 import difflib
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.boundaries import Sponge
@@ -111,9 +110,10 @@ class Transformed:
     `__call__`, or jax.tree_util.Partial), not as captured constants.
 
     Args:
-        parameters: {name: value}: numbers and vectors are replicated, arrays of two dimensions are tiles (model.scatter).
-        function: `function(parameters) -> {control name: value}`, differentiable; the names are raw controls, values of time
-            records {record: value}.
+        parameters: {name: value}: numbers and vectors are replicated, arrays of two dimensions are tiles
+            (model.scatter).
+        function: `function(parameters) -> {control name: value}`, differentiable; values of time records are
+            {record: value}.
         units: {name: text} of the parameters.
     """
 
@@ -138,9 +138,11 @@ def controls_of(model, names):
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.0)
-            why = " without a source (give the model source=BottomMotion(...), of zeros if need be)" * (name == "uplift")
-            mistakes.append(f"control {name!r} does not exist in this model{why}; did you mean {near[0]!r}? "
-                            f"It has {', '.join(known)}.")  # fmt: skip
+            why = " without a source (give it source=BottomMotion(...), of zeros if need be)" * (name == "uplift")
+            mistakes.append(
+                f"control {name!r} does not exist in this model{why}; did you mean {near[0]!r}? "
+                f"It has {', '.join(known)}."
+            )
     if mistakes:
         raise ConfigError(mistakes)
     return [known[name] for name in names]
@@ -149,7 +151,8 @@ def controls_of(model, names):
 def _catalogue(model):
     """{name: Control} of all that a model has."""
     found = [Control(f"initial.{k}", STATE_POSITIONS[k], STATE_UNITS[k], ("state", k)) for k in ("u", "v", "eta")]
-    found += [Control("depth", "h", "m", ("dynamics", "depth")), Control("gravity", "scalar", "m s-2", ("dynamics", "gravity"))]
+    found.append(Control("depth", "h", "m", ("dynamics", "depth")))
+    found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
     counts = {"forcing": 0, "dissipation": 0, "boundary": 0}
     for k, condition in enumerate(model.opens):
         found += _fields(condition, f"boundary.{k}", ("opens", k))
@@ -171,19 +174,19 @@ def _fields(term, name, place):
         value = getattr(term, field.name)
         if field.metadata.get("static"):
             continue
-        where = (*place, field.name)
-        position, unit = term.positions.get(field.name, "scalar"), units.get(field.name, "")
-        if isinstance(value, Series):
-            record = next(iter(value.values.values()))[0] if isinstance(value.values, dict) else value.values[0]
-            records = tuple(range(len(value.times)))
-            yield Control(f"{name}.{field.name}", position if np.ndim(record) == 2 else "scalar", unit, where, value, records)
-        elif len(jax.tree.leaves(value)) == 1 and jnp.ndim(value) in (0, 2):
-            yield Control(f"{name}.{field.name}", position if jnp.ndim(value) == 2 else "scalar", unit, where)
+        series, records = (value, tuple(range(len(value.times)))) if isinstance(value, Series) else (None, ())
+        if series is not None:  # of each tile, or, made without a communicator, of the whole
+            value = (next(iter(series.values.values())) if isinstance(series.values, dict) else series.values)[0]
+        if len(jax.tree.leaves(value)) == 1 and np.ndim(value) in (0, 2):
+            position = term.positions.get(field.name, "scalar") if np.ndim(value) == 2 else "scalar"
+            unit, where = units.get(field.name, ""), (*place, field.name)
+            yield Control(f"{name}.{field.name}", position, unit, where, series, records)
 
 
 def masks_of(model):
     """{position: tile array}, 1 where a state may differ from zero."""
-    return {p: model.domain.cut(mask) for p, mask in (("u", model.faces("u")), ("v", model.faces("v")), ("h", model.wet))}
+    masks = {"u": model.faces("u"), "v": model.faces("v"), "h": model.wet}
+    return {position: model.domain.cut(mask) for position, mask in masks.items()}
 
 
 def tidy(control, value, sides):

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 from ..errors import ConfigError
-from .checkpointing import Floats, even_lengths
+from .checkpointing import even_lengths
+from .leaves import Floats
 from .programs import Programs
 
 __all__ = ["Needs", "fitting"]
@@ -80,8 +81,8 @@ def fitting(needs, steps, units, memory):
             return lengths, points
     least = min(needs.bytes(lengths, min(2 * points, units)) for lengths, points in ways)
     raise ConfigError(
-        f"Nested: memory = {memory:.4g} bytes is too little for {steps} steps of this model; give {least * 1.01:.4g} bytes "
-        "or more, use more ranks, or Tiered(...), which keeps states on disk."
+        f"Nested: memory = {memory:.4g} bytes is too little for {steps} steps of this model; "
+        f"give {least * 1.01:.4g} bytes or more, use more ranks, or Tiered(...), which keeps states on disk."
     )
 
 

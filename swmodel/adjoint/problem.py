@@ -15,8 +15,8 @@ from ..errors import ConfigError
 from ..integration import differentiable_march_of
 from ..pytrees import pytree, static
 from .checkpointing import Readings
-from .costs import checked
 from .controls import Transformed, controls_of, masks_of
+from .costs import checked
 from .memory import Needs
 from .programs import Pair, Transform
 from .readers import everywhere
@@ -48,8 +48,9 @@ def dot(a, b, communicator):
 class Problem:
     """A cost of a run of `steps` steps as a function of controls.
 
-    `values`, gradients and directions are dicts {name: value}: tile arrays for what is distributed, whole numpy arrays on
-    every rank for what is replicated, {record: value} for time records. What a dict lacks is as in the model.
+    `values`, gradients and directions are dicts {name: value}: tile arrays for what is distributed, whole numpy arrays
+    on every rank for what is replicated, {record: value} for time records. What a dict of values lacks is as in the
+    model, what one of directions lacks is zero.
 
     Args:
         model: a ShallowWater.
@@ -74,7 +75,7 @@ class Problem:
         self.cost = checked(cost).on_tile(model, self.dt, self.first_step, self.steps)
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
         transforms, names = _sorted_out(controls)
-        self.transforms = [Transform(self.communicator, transform, self._enter(transform.parameters)) for transform in transforms]
+        self.transforms = [Transform(self.communicator, t, self._enter(t.parameters)) for t in transforms]
         made = [name for transform in self.transforms for name in transform.names]
         self.controls = controls_of(model, [*names, *made])
         self._own_controls = [c for c in self.controls if c.name not in made]
@@ -127,15 +128,16 @@ class Problem:
         """All values, as programs take them."""
         unknown = sorted(set(values or ()) - set(self.values))
         if unknown:
-            raise ConfigError(f"values for {', '.join(unknown)} came, which are no controls of this problem; it has {', '.join(self.values)}.")
+            raise ConfigError(
+                f"values for {', '.join(unknown)} came, which are no controls of this problem; "
+                f"it has {', '.join(self.values)}."
+            )
         return {name: self._enter((values or {}).get(name, own)) for name, own in self.values.items()}
 
     def _directions(self, directions):
         """Directions, as programs take them; zero where none came."""
-        return {
-            name: self._enter(directions[name]) if name in directions else jax.tree.map(jnp.zeros_like, self._enter(own))
-            for name, own in self.values.items()
-        }
+        zeros = {name: jax.tree.map(jnp.zeros_like, self._enter(own)) for name, own in self.values.items()}
+        return zeros | {name: self._enter(directions[name]) for name in zeros if name in directions}
 
     def _enter(self, value):
         """As programs take it: vectors that every rank holds in as many copies as tiles."""
@@ -178,7 +180,7 @@ class Problem:
         self.checkpoints.differentiate(run)
         return self._leave(self._chained_twice(values, directions, *run.gradient()))
 
-    # -- what the cost reads, for Gauss-Newton: readings r = F(values), M = dF/dvalues ------------------------------------
+    # -- what the cost reads, for Gauss-Newton: readings r = F(values), M = dF/dvalues --------------------------------
 
     def observed(self, values=None):
         """All that the cost reads, (steps, count), of the states from `first_step` + 1 on; the same on every rank."""
@@ -202,7 +204,8 @@ class Problem:
     def _all_readings(self):
         if self.cost.read is None:
             raise ConfigError(
-                f"{type(self.cost).__name__} reads nothing along the run, only the last state; give a cost of gauges over time."
+                f"{type(self.cost).__name__} reads nothing along the run, only the last state; "
+                "give a cost that reads gauges over time."
             )
         return AllReadings(self.cost, (self.steps, self._count), self.first_step + 1)
 
@@ -221,7 +224,7 @@ class Problem:
     def _leave_copy(self, table):
         return np.asarray(next(iter(self.communicator.tiles(table).values())))
 
-    # -- one pass -------------------------------------------------------------------------------------------------------
+    # -- one pass -----------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _forwards(run):
@@ -234,7 +237,7 @@ class Problem:
         raw = (self._raw(values), None) if directions is None else self._raw_twice(values, directions)
         return Run(self, *raw, cost or self.cost)
 
-    # -- transforms -----------------------------------------------------------------------------------------------------
+    # -- transforms ---------------------------------------------------------------------------------------------------
 
     def _raw(self, values):
         """Values of the model's controls from those of the user's."""

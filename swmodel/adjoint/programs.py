@@ -20,8 +20,9 @@ from ..compilation import jit
 from ..errors import ConfigError
 from ..integration import differentiable_march_of, march_of
 from ..pytrees import pytree
-from .checkpointing import Floats, Readings, Tape, advance
+from .checkpointing import Readings, Tape, advance
 from .controls import tidy
+from .leaves import Floats
 
 __all__ = ["Pair", "Programs", "Transform"]
 
@@ -84,7 +85,7 @@ class Programs:
         for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
             setattr(self, name, (dual if pairs else direct)(communicator, getattr(self, f"_{name}")))
 
-    # -- bodies ---------------------------------------------------------------------------------------------------------
+    # -- bodies -------------------------------------------------------------------------------------------------------
 
     def _start(self, fixed, values):
         state, sides = fixed["state"], fixed["dynamics"].tile.sides
@@ -98,7 +99,8 @@ class Programs:
         """`make(params) -> (dynamics, stepper)`."""
 
         def put_in(value, control):
-            return tidy(control, value, fixed["dynamics"].tile.sides) if control.distributed else self.communicator.replicated(value)
+            sides = fixed["dynamics"].tile.sides
+            return tidy(control, value, sides) if control.distributed else self.communicator.replicated(value)
 
         def make(params):
             dynamics = fixed["dynamics"]

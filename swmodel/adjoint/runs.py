@@ -66,7 +66,7 @@ class Run:
         self.J = self._plain = None
         self._gradient = [{} for _ in range(1 if slopes is None else 2)]
 
-    # -- what checkpoints call ------------------------------------------------------------------------------------------
+    # -- what checkpoints call ----------------------------------------------------------------------------------------
 
     def start(self):
         """The first point."""
@@ -101,7 +101,7 @@ class Run:
         self._bars, self._lasting, passing = found
         self._collect(unit, passing)
 
-    # -- results --------------------------------------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------------------------------
 
     def evaluate(self, point):
         """J of the last point."""
@@ -126,7 +126,7 @@ class Run:
                 given = self.values[control.name]
                 total[control.name] = {k: seen.get(k, jnp.zeros_like(x)) for k, x in given.items()}
 
-    # -- arguments of programs ------------------------------------------------------------------------------------------
+    # -- arguments of programs ----------------------------------------------------------------------------------------
 
     def _both(self, choose):
         """`choose` of the values, paired with that of their tangents."""

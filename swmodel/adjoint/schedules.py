@@ -157,8 +157,8 @@ class Tiered(_Scheduled):
         on_disk: how many more in a file.
         on_host: how many more in the host's memory, where that is another than the device's.
         steps: at a time, whose states are stored one by one, and which are pulled back together.
-        folder: for the file, on a disk of this host; the system's for temporary files unless given. Nothing is left of it,
-            however a run ends.
+        folder: for the file, on a disk of this host; the system's for temporary files unless given. Nothing is left of
+            it, however a run ends.
     """
 
     states: int

@@ -78,8 +78,8 @@ class Slots:
             self.file.flush()
         except OSError as error:
             raise DataError(
-                f"checkpoint {len(self.slots) + 1} could not be written ({error.strerror}); keep fewer on disk, or name a "
-                "folder with more room."
+                f"checkpoint {len(self.slots) + 1} could not be written ({error.strerror}); keep fewer on disk, "
+                "or name a folder with more room."
             ) from error
         self.slots[number] = slot
 

@@ -7,6 +7,7 @@ import swmodel as sw
 from swmodel import adjoint
 
 NX, NY = 7, 6
+TIDE = np.array([0.1, 0.3])[:, None, None] * np.ones((2, NY, NX))
 GAUGES = {"a": (2.3e4, 3.1e4), "b": (5.2e4, 4.4e4)}
 
 
@@ -34,7 +35,7 @@ def everything(engine="arrays"):
         sw.CartesianGrid(NX, NY, (0.0, 7e4), (0.0, 6e4)), sea_floor(), coriolis=sw.FPlane(1e-4), engine=engine,
         forcing=(sw.WindStress(x=Records([0.0, 52.0, 60.0, 400.0], random(3, 4, NY, NX)), y=0.1),),
         dissipation=(sw.QuadraticDrag(2.5e-3), sw.Laplacian(100.0)),
-        boundaries=(sw.Sponge("east", width=2e4, rate=1e-4), sw.Flather("west", elevation=Records([0, 300], [0.1, 0.3]))),
+        boundaries=(sw.Sponge("east", width=2e4, rate=1e-4), sw.Flather("west", elevation=Records([0, 300], TIDE))),
         source=sw.BottomMotion([0.0], random(6, 1, NY, NX)), communicator="serial",
     )  # fmt: skip
 

@@ -47,7 +47,8 @@ def test_no_file_is_to_be_seen_while_states_are_on_disk(tmp_path):
     for k, last in ((1, True), (2, False)):
         jax.tree.map(np.testing.assert_array_equal, slots.read(k, last), points[k])
     slots.write(7, points[1])  # into the slot that is free
-    jax.tree.map(np.testing.assert_array_equal, [slots.read(k, True) for k in (0, 2, 7)], [points[k] for k in (0, 2, 1)])
+    found = [slots.read(k, True) for k in (0, 2, 7)]
+    jax.tree.map(np.testing.assert_array_equal, found, [points[k] for k in (0, 2, 1)])
     size = os.fstat(slots.file.fileno()).st_size
     assert size == 3 * sum(x.nbytes for x in jax.tree.leaves(points[0]))
     slots.close()
@@ -73,7 +74,7 @@ def test_even_lengths_hold_all_steps_in_few_states(steps, levels):
 
 
 def test_of_a_step_of_ab2_only_the_state_is_stored():
-    """And how many steps there were: its step is linear in the tendencies that it remembers: they are not read on the way back."""
+    """And how many steps there were; the step is linear in the tendencies that it remembers: nobody reads them."""
     model = cases.basin()
     dynamics, state = model.dynamics(2, 0, 10.0), cases.moving(model)
     stepper = sw.AB2(jnp.asarray(10.0), jnp.asarray(0.1))
@@ -128,7 +129,7 @@ def test_a_budget_is_used_by_as_few_levels_as_fit():
 
 
 def test_a_budget_too_small_for_one_segment_is_told_the_least_that_does():
-    with pytest.raises(ConfigError, match="memory = 50 bytes is too little for 1000 steps.*give .* bytes or more") as told:
+    with pytest.raises(ConfigError, match="memory = 50 bytes is too little for 1000 steps.*bytes or more") as told:
         fitting(NEEDS, 1000, 1, 50.0)
     least = float(str(told.value).split("give ")[1].split()[0])
     lengths, points = fitting(NEEDS, 1000, 1, least)

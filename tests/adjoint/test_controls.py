@@ -55,9 +55,10 @@ def test_values_for_what_is_no_control_are_refused():
 
 
 def test_controls_have_positions_and_units():
-    found = {c.name: (c.position, c.units) for c in adjoint.controls_of(cases.everything(), adjoint.names_of(cases.everything()))}
+    model = cases.everything()
+    found = {c.name: (c.position, c.units) for c in adjoint.controls_of(model, adjoint.names_of(model))}
     assert found["initial.u"] == ("u", "m s-1") and found["forcing.0.x"] == ("u", "N m-2")
-    assert found["gravity"] == ("scalar", "m s-2") and found["boundary.0.elevation"] == ("scalar", "m")
+    assert found["gravity"] == ("scalar", "m s-2") and found["boundary.0.elevation"] == ("h", "m")
     assert found["uplift"] == ("h", "m") and found["dissipation.0.coefficient"] == ("scalar", "1")
 
 

@@ -102,7 +102,10 @@ def test_more_forcing_records_take_no_more_programs():
 
 
 def products(basis, x):
-    return {"uplift": {1: jnp.tensordot(jnp.exp(x["slip"]), basis, 1)}, "dissipation.0.coefficient": x["root"] * x["root"]}
+    return {
+        "uplift": {1: jnp.tensordot(jnp.exp(x["slip"]), basis, 1)},
+        "dissipation.0.coefficient": x["root"] * x["root"],
+    }
 
 
 def test_the_gradient_goes_on_through_a_users_own_parameters():

@@ -60,7 +60,8 @@ def check(ours, one):
     for (path, got), wanted in zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(one)):
         wanted = np.asarray(wanted)
         assert np.isfinite(wanted).all() and np.abs(wanted).max() > 0, path
-        np.testing.assert_allclose(np.asarray(got), wanted, rtol=0, atol=1e-11 * np.abs(wanted).max(), err_msg=str(path))
+        most = 1e-11 * np.abs(wanted).max()
+        np.testing.assert_allclose(np.asarray(got), wanted, rtol=0, atol=most, err_msg=str(path))
 
 
 @pytest.mark.parametrize("layout, periodic", zip(cases.LAYOUTS * 2, PLANES.values()), ids=PLANES)
