@@ -18,6 +18,7 @@ MAPS = ROLES[:3]
 TITLES = {
     "truth": "truth", "background": "before", "analysis": "found", "analysis_deviation": "error left, at most",
 }  # fmt: skip
+WORDS = {"analysis": "found", "withheld": "from the others"}
 OBSERVED = "#8c8c8c"
 MOST_GAUGES = 8
 WIDTH, GAP, LEFT = 3.3, 1.25, 0.65  # [inches]
@@ -132,7 +133,7 @@ def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
 
 
 def _shown(dataset, mesh, control):
-    """[(role, values, norm, colour map)]: truth, before and after on one scale, and the error that is left on its own."""
+    """[(role, values, norm, colour map)]: truth, before and after on one scale, the error that is left on its own."""
     fields = {role: drawable(dataset, mesh, name, None) for role, name in control.variables.items()}
     if not np.any(np.nan_to_num(fields["background"])):
         del fields["background"]  # nothing: it needs no map
@@ -191,7 +192,8 @@ def _draw_series(page, gauges, lower):
         axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
         axes.set_xlim(*span)
         axes.set_title(gauge.name)
-        axes.text(1, 1.02, _explained(gauge), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color=style.GREY)
+        axes.text(1, 1.02, _explained(gauge), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5,
+                  color=style.GREY)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x")
         if row == rows - 1:
@@ -199,23 +201,27 @@ def _draw_series(page, gauges, lower):
         if column == 0:
             axes.set_ylabel("Elevation [m]")
     roles = {role for gauge in gauges for role in gauge.values}
-    handles = [Line2D([], [], color=c, linewidth=w, linestyle=d, label=text) for role, c, w, d, text in LINES if role in roles]
-    page.legend(handles=handles, loc="lower right", bbox_to_anchor=(1 - 0.3 / size[0], 0.02 / size[1]), ncols=4, frameon=False)
+    handles = [
+        Line2D([], [], color=c, linewidth=w, linestyle=d, label=text) for role, c, w, d, text in LINES if role in roles
+    ]
+    page.legend(handles=handles, loc="lower right", bbox_to_anchor=(1 - 0.3 / size[0], 0.02 / size[1]), ncols=4)
 
 
 def _explained(gauge):
     observed = gauge.values["observed"]
-    told = [f"{100 * (1 - np.mean((observed - gauge.values[role]) ** 2) / np.var(observed)):.0f} % {word}"
-            for role, word in (("analysis", "found"), ("withheld", "from the others")) if role in gauge.values]  # fmt: skip
-    return "variance explained: " + ", ".join(told)
+    words = {role: word for role, word in WORDS.items() if role in gauge.values}
+    off = {role: np.mean((observed - gauge.values[role]) ** 2) / np.var(observed) for role in words}
+    return "variance explained: " + ", ".join(f"{100 * (1 - off[role]):.0f} % {word}" for role, word in words.items())
 
 
 def _draw_departures(page, points, lower):
     """Histograms of how far observations are from the model, in units of their errors, before and after."""
     size = page.get_size_inches()
     axes = page.add_axes((LEFT / size[0], 0.6 / size[1], 0.6 * (size[0] - LEFT) / size[0], (lower - 1.1) / size[1]))
-    observed, deviation = (np.concatenate(parts) for parts in zip(*((p.values["observed"], p.deviation) for p in points)))
-    off = {role: (np.concatenate([p.values[role] for p in points]) - observed) / deviation for role in ("background", "analysis")}
+    observed = np.concatenate([p.values["observed"] for p in points])
+    deviation = np.concatenate([p.deviation for p in points])
+    modelled = {role: np.concatenate([p.values[role] for p in points]) for role in ("background", "analysis")}
+    off = {role: (values - observed) / deviation for role, values in modelled.items()}
     edge = max(5.0, float(np.percentile(np.abs(off["background"]), 98)))
     for role, colour, text in (("background", OBSERVED, "before"), ("analysis", style.VERMILLION, "after")):
         axes.hist(off[role], bins=np.linspace(-edge, edge, 81), color=colour, alpha=0.75, label=text)

@@ -1,4 +1,4 @@
-"""From an experiment file with [inversion] to a Problem in standard parameters, and to observations, of a twin if need be."""
+"""From an experiment file with [inversion] to controls in standard parameters, and to observations, or a twin's."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -91,7 +91,8 @@ def transformed_of(section, made, model, state, dt):
     parts = {}
     for k, control in enumerate(section.controls):
         named = getattr(control, "name", control.type)
-        target, transform = made.attempt(("inversion", "controls", k), _transform, control, made, model, state, boundaries, dt) or (
+        path = "inversion", "controls", k
+        target, transform = made.attempt(path, _transform, control, made, model, state, boundaries, dt) or (
             None, None,
         )  # fmt: skip
         parts[named] = target, transform

@@ -2,9 +2,9 @@
 
     J(p) = 1/2 |p - b|^2 + 1/2 |d(p)|^2,   d(p) = (H M(x(p)) - y) / s,
 
-M the model, exact, x(p) the controls of standard parameters (transforms.py, whose background error is 1), H the gauges, y the
-observations with errors s. `FourDVar` is J with its gradient for `minimise`. `incremental` is Courtier et al. (1994)'s
-sequence of quadratic problems (doi:10.1002/qj.49712051912): an outer loop runs M at p_k, the inner one solves
+M the model, exact, x(p) the controls of standard parameters (transforms.py, whose background error is 1), H the gauges,
+y the observations with errors s. `FourDVar` is J with its gradient for `minimise`. `incremental` is the sequence of
+quadratic problems of Courtier et al. (1994), doi:10.1002/qj.49712051912: outer loops run M at p_k, inner ones solve
 
     (1 + G* G) q = b - p_k - G* d(p_k),   p_{k+1} = p_k + a q,
 
@@ -152,8 +152,8 @@ class Analysis:
 
 
 def incremental(
-    variational, departures, loops=3, products=40, residual=1e-2, decrease=1e-3, start=None, linearised=None, progress=None,
-    inner=None,
+    variational, departures, loops=3, products=40, residual=1e-2, decrease=1e-3, start=None, linearised=None,
+    progress=None, inner=None,
 ):  # fmt: skip
     """The minimum of J by outer and inner loops.
 
@@ -184,7 +184,8 @@ def incremental(
         if now.reason is not None:
             return now
         G = linearised(now.parameters)
-        downhill = space.scale(-1.0, space.add(variational.away(now.parameters), 1.0, G.transposed(departures.of(now.readings))))
+        uphill = space.add(variational.away(now.parameters), 1.0, G.transposed(departures.of(now.readings)))
+        downhill = space.scale(-1.0, uphill)
         if space.norm(downhill) == 0.0:
             return dataclasses.replace(now, reason="the gradient is zero")
         basis = G.solve(downhill, space, products, residual, inner)
@@ -195,7 +196,7 @@ def incremental(
 
 
 def resumed(variational, departures, parameters, rows):
-    """The Analysis to go on from, of parameters and a history (number, J, misfit, background, products) that were kept."""
+    """The Analysis to go on from, of parameters and rows (number, J, misfit, background, products) that were kept."""
     now = _evaluated(variational, departures, parameters, int(rows[-1][0]))
     history = [Loop(int(number), *(float(x) for x in parts), int(products)) for number, *parts, products in rows[:-1]]
     return dataclasses.replace(now, history=(*history, *now.history))

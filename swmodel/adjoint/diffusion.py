@@ -3,9 +3,9 @@
     B = U U*,   U = s N L^{m} W^{-1/2},   L = 1 + W^{-1} div(k grad),   x = U v,   <v v*> = 1,
 
 with W the areas around the points, s the standard deviation, N what makes the variance s^2, and L one explicit step of
-diffusion between points that are water, through which nothing flows at coasts and walls. W L is symmetric, so that B = s N
-L^{2m} W^{-1} N s: the correlation is that of 2m steps, exp(-r^2 / 2 l^2) far from coasts. k is such that m steps spread by l^2 / 2 and no mode
-is overshot. doi:10.1002/qj.49712757518.
+diffusion between points that are water; nothing flows through coasts and walls. W L is symmetric: B = s N L^{2m}
+W^{-1} N s, whose correlation is that of 2m steps, exp(-r^2 / 2 l^2) far from coasts. k is such that m steps spread by
+l^2 / 2 and no mode is overshot. doi:10.1002/qj.49712757518.
 
 Values are on tiles, with one halo exchange a step; the transpose of U is JAX's, piece by piece of operators and
 exchanges, which are declared with theirs.
@@ -67,8 +67,9 @@ class Smooth:
             position: "h", "u" or "v".
             length: l, the correlation length [m].
             deviation: s, a number or (ny, nx), in the units of x.
-            samples: find N from so many random fields, to sqrt(2 / samples), instead of by probing every point, which is exact
-                and takes (5 l / dx)^2 diffusions; by default it is probed where these are 1000 at most, else 400 are taken.
+            samples: find N from so many random fields, to sqrt(1 / (2 samples)), instead of by probing every point,
+                which is exact and takes (5 l / dx)^2 diffusions; by default it is probed where these are 1000 at most,
+                else 400 are taken.
 
         Raises:
             ConfigError: for a length that is not positive, or so short that the grid does not see it.
@@ -127,13 +128,13 @@ def _coefficients(model, position, length):
     next_x = _both(wet, 1, grid.periodic_x) * ratio_x
     next_y = _both(wet, 0, grid.periodic_y) * ratio_y
     area = dx * dy
-    fastest = 2.0 * float(np.max(_over(2 * ratio_x + ratio_y + np.roll(ratio_y, 1, 0), area)))  # Gershgorin's bound [m-2]
+    fastest = 2.0 * float(np.max(_over(2 * ratio_x + ratio_y + np.roll(ratio_y, 1, 0), area)))  # [m-2], Gershgorin
     # Half of the covariance's spread, l^2 / 4 along each direction, in steps that damp every mode without overshooting.
     steps = max(math.ceil(0.25 * length**2 * fastest), 1)
     if length < 0.5 * float(np.sqrt(area.max())):
         raise ConfigError(
-            f"Smooth: length = {length:g} m is less than half a cell of {np.sqrt(area.max()):g} m, which correlates nothing; "
-            "give a longer one, or leave the smoothing out."
+            f"Smooth: length = {length:g} m is less than half a cell of {np.sqrt(area.max()):g} m, which correlates "
+            "nothing; give a longer one, or leave the smoothing out."
         )
     spread = 0.25 * length**2 / steps
     parts = {
@@ -153,7 +154,7 @@ def _both(wet, axis, periodic):
 
 
 def _numbered(between, axis, faces):
-    """What lies between points n and n + 1, as the C-grid counts it: face n between centres, centre n + 1 between `faces`."""
+    """What lies between points n and n + 1 as the C-grid counts it: face n for centres, centre n + 1 for `faces`."""
     return np.roll(between, 1, axis) if faces else between
 
 

@@ -6,8 +6,9 @@ Memo. 220). From q_1 = b / |b| the orthonormal q_k and the symmetric tridiagonal
 
     A q_k = beta_{k-1} q_{k-1} + alpha_k q_k + beta_k q_{k+1},   x_k = Q_k (1 + T_k)^-1 |b| e_1,
 
-the iterates of conjugate gradients, with the residual |b - (1 + A) x_k| = beta_k |(Q_k^T x_k)_k|. Every new vector is made orthogonal to
-all earlier ones, twice, or rounding would show eigenvalues several times (Golub & Van Loan 2013, section 10.3).
+the iterates of conjugate gradients, with the residual |b - (1 + A) x_k| = beta_k |(Q_k^T x_k)_k|. Every new vector is
+made orthogonal to all earlier ones, twice, or rounding would show eigenvalues several times (Golub & Van Loan 2013,
+section 10.3).
 """
 import dataclasses
 import math

@@ -4,10 +4,10 @@
 
 H_k from the last `memory` pairs s = x_{k+1} - x_k, y = g_{k+1} - g_k by the two-loop recursion (Nocedal & Wright 2006,
 algorithm 7.4), a_k by scipy's search for the strong Wolfe conditions, which sees the numbers J(x_k + a p_k) and
-g(x_k + a p_k).p_k alone. All that decides is a number that the root hands to every rank, so that all ranks take one path.
+g(x_k + a p_k).p_k alone. All that decides is a number that the root hands to every rank: all ranks take one path.
 
-Controls are dicts {name: value}: tile arrays, (..., ny, nx), which are distributed; numbers and vectors, which every rank
-holds; or {record: value} for records in time.
+Controls are dicts {name: value}: tile arrays, (..., ny, nx), which are distributed; numbers and vectors, which every
+rank holds; or {record: value} for records in time.
 """
 
 import dataclasses
@@ -104,7 +104,7 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True)
 class Iteration:
-    """A line of the history: J, |g|, how many times J was computed so far, and the length |x_k - x_{k-1}| of the step."""
+    """A line of the history: J, |g|, how many times J was computed so far, and the step's length |x_k - x_{k-1}|."""
 
     number: int
     value: float
@@ -138,8 +138,8 @@ def minimise(function, start, space, stop=Stop(), memory=10, progress=None):
     """The minimum of `function` by L-BFGS.
 
     Args:
-        function: of a control dict to (J, gradient): Problem.value_and_gradient, or FourDVar's. J may be infinite or not a
-            number where the model blows up; the search then takes a shorter step.
+        function: of a control dict to (J, gradient): Problem.value_and_gradient, or FourDVar's. J may be infinite or
+            not a number where the model blows up; the search then takes a shorter step.
         start: a control dict, or a Minimum to go on from, with its pairs and history.
         space: a Space.
         stop: a Stop.

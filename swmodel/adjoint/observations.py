@@ -1,15 +1,16 @@
 """Observations of the surface: records of gauges, and points along the tracks of an altimeter.
 
     gauges    a folder of NAME.csv, one a gauge, with the columns time_s (since the start) and elevation_m (records.py)
-    tracks    a CSV file with the columns x, y (or longitude, latitude), time_s, elevation_m and, if errors differ, deviation_m
+    tracks    a CSV file with the columns x, y (or longitude, latitude), time_s, elevation_m and, if errors differ,
+              deviation_m
 
-Both become {name: Record}, which Misfit takes. Model values are linear in time between steps and bilinear between wet cells.
+Both become {name: Record}, which Misfit takes. Model values are linear between steps and bilinear between wet cells.
 
-What a model cannot know of a gauge's record (its grid, its sea floor) grows with the waves there and lasts for minutes. So the
-error of gauge g is a share e of its own standard deviation, and observations closer together in time than tau do not count as
-independent: with n of them every dt,
+What a model cannot know of a gauge's record (its grid, its sea floor) grows with the waves there and lasts for minutes.
+So the error of gauge g is a share e of its own standard deviation, and observations closer together in time than tau do
+not count as independent: with n of them every dt < tau,
 
-    s_g = e std(y_g) (max(tau / dt, 1))^(1/2),   so that   sum_i [(eta - y_i) / s_g]^2 = (n dt / tau) var(eta - y) / (e^2 var(y)).
+    s_g = e std(y_g) (tau / dt)^(1/2),   sum_i [(eta - y_i) / s_g]^2 = (n dt / tau) mean((eta - y)^2) / (e^2 var(y)).
 """
 import csv
 import dataclasses
@@ -138,7 +139,8 @@ def track_records(tracks, model, until):
     limits = [f"{edges[0]:g} to {edges[-1]:g}" for edges in (grid.x_edges, grid.y_edges)]
     mistakes = [
         f"{np.sum(wrong)} of {wrong.size} points of the tracks {what}, such as "
-        f"({tracks.x[np.argmax(wrong)]:g}, {tracks.y[np.argmax(wrong)]:g}) at {tracks.time[np.argmax(wrong)]:g} s; {remedy}."
+        f"({tracks.x[np.argmax(wrong)]:g}, {tracks.y[np.argmax(wrong)]:g}) at {tracks.time[np.argmax(wrong)]:g} s; "
+        f"{remedy}."
         for wrong, what, remedy in (
             (outside, f"lie outside the grid, which spans {limits[0]} and {limits[1]}", "leave them out"),
             (late, f"lie outside the run from 0 to {until:g} s", "leave them out, or make the run longer"),
@@ -148,8 +150,7 @@ def track_records(tracks, model, until):
     ]
     if mistakes:
         raise ConfigError(mistakes)
-    cells = [np.clip(np.searchsorted(e, c, side="right") - 1, 0, len(e) - 2) for e, c in ((grid.y_edges, tracks.y), (grid.x_edges, x))]
-    afloat = model.wet[tuple(cells)] & np.isfinite(tracks.value)
+    afloat = model.wet[_cell(grid.y_edges, tracks.y), _cell(grid.x_edges, x)] & np.isfinite(tracks.value)
     if not afloat.any():
         raise ConfigError("none of the points of the tracks has a value in water; give other tracks.")
     places = np.column_stack([tracks.x, tracks.y])[afloat]
@@ -160,6 +161,10 @@ def track_records(tracks, model, until):
         mine = mine[np.argsort(tracks.time[mine])]
         records[f"point {k}"] = Record(tuple(place), tracks.time[mine], tracks.value[mine], tracks.deviation[mine])
     return records
+
+
+def _cell(edges, x):
+    return np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
 
 
 def _beyond(x, edges):
@@ -175,7 +180,8 @@ def _columns(path, names):
     """{name: (n,) numbers} of a CSV file with a header; NaN where there is none, rows without a time left out."""
     missing = [name for name in names if name not in _header(path)]
     if missing:
-        raise DataError(f"{path} lacks the column{'s' * (len(missing) > 1)} {' and '.join(missing)} in its first line; add it.")
+        what = f"column{'s' * (len(missing) > 1)} {' and '.join(missing)}"
+        raise DataError(f"{path} lacks the {what} in its first line; add {'them' if len(missing) > 1 else 'it'}.")
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file, skipinitialspace=True))
     columns = {name: np.array([_number(row[name]) for row in rows], float) for name in names}

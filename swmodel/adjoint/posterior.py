@@ -1,11 +1,11 @@
-"""How sure an analysis is: the leading eigenpairs of the observation term's Hessian, and the variance that they take away.
+"""How sure an analysis is: leading eigenpairs of the observation term's Hessian, and the variance that they take away.
 
-In parameters with a background error of 1, where the Hessian of J is 1 + A, A = G* G, the covariance after the analysis is
+In parameters with a background error of 1, where the Hessian of J is 1 + A, A = G* G, the analysis has the covariance
 
     (1 + A)^-1 = 1 - sum_k l_k / (1 + l_k) w_k w_k*,   A w_k = l_k w_k,
 
-and of the controls x(p), with the tangent X of x, X X* - sum_k l_k / (1 + l_k) (X w_k)(X w_k)*. Eigenpairs that were not found
-leave the estimate too large, never too small. sum_k l_k / (1 + l_k) is how many numbers the observations
+and the controls x(p), with the tangent X of x, have X X* - sum_k l_k / (1 + l_k) (X w_k)(X w_k)*. Eigenpairs that were
+not found leave the estimate too large, never too small. sum_k l_k / (1 + l_k) is how many numbers the observations
 tell (degrees of freedom for signal; Rodgers 2000, section 2.4).
 """
 
@@ -49,7 +49,7 @@ class Posterior:
 
     @staticmethod
     def prior(transformed, parameters, communicator):
-        """{control: the background's variance}: of transforms that know it, and of numbers by a sum over each of them."""
+        """{control: the background's variance}: of transforms that know it, of numbers by a sum over each of them."""
         variance = jit(communicator.spmd(lambda function, p: function.variance(p)))
         known = variance(transformed.function, _entered(parameters, communicator))
         numbers = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) < 2}
@@ -91,7 +91,7 @@ def eigenpairs(product, like, model, space, most=30, tolerance=1e-2, seed=0, pro
     """The Posterior of A by Lanczos from a random vector.
 
     Args:
-        product: A, a function of a control dict: of `Tangent` for Gauss-Newton; or of a FourDVar's exact Hessian less 1.
+        product: A, a function of a control dict: `Tangent`'s for Gauss-Newton, or a FourDVar's exact Hessian less 1.
         like: a control dict.
         model: a ShallowWater.
         space: a Space.

@@ -1,9 +1,10 @@
 """Linear responses: what the gauges see of a change of the initial state, by runs of the linear model.
 
-Waves on the deep sea are linear to a few parts in a thousand. So the derivative of what the gauges see, in parameters that
-are few, is found one column a run, as fast as any run, and the inner problem of 4D-Var is solved directly. The outer loop keeps
-the nonlinear model: it is what Courtier et al. (1994) call a simplified linear model in the inner loop. Of a patch of
-unit sources the columns are Green's functions: they do not change from loop to loop, nor with gauges, errors or background.
+Waves on the deep sea are linear to a few parts in a thousand. So the derivative of what the gauges see, in parameters
+that are few, is found one column a run, as fast as any run, and the inner problem of 4D-Var is solved directly. The
+outer loop keeps the nonlinear model: Courtier et al. (1994) call it a simplified linear model in the inner loop. Of a
+patch of unit sources the columns are Green's functions, which do not change from loop to loop, nor with gauges, errors
+or background.
 """
 
 import dataclasses
@@ -49,8 +50,8 @@ class LinearModel:
         other = [name for name in fields if name not in OF_STATE]
         if other:
             raise ConfigError(
-                f"linear responses are those to the initial state, and {', '.join(other)} is none of it; use the method "
-                "'incremental'."
+                f"linear responses are those to the initial state, and {', '.join(other)} is none of it; use the "
+                "method 'incremental'."
             )
         return self._readings(fields) - self.at_rest
 
@@ -134,7 +135,8 @@ def tangent_columns(problem, departures, progress=None):
     if fields or len(problem.transforms) != 1:
         raise ConfigError(
             f"linear responses are runs for every number of the parameters, and {', '.join(fields) or 'there'} "
-            f"{'is a field' if len(fields) == 1 else 'are fields' if fields else 'is none'}; use the method 'incremental'."
+            f"{'is a field' if len(fields) == 1 else 'are fields' if fields else 'is none'}; use the method "
+            "'incremental'."
         )
     linear, counted = LinearModel(problem), departures.per_deviation > 0
     program = jit(problem.communicator.spmd(lambda f, p, dp: jax.jvp(f, (p,), (dp,))[1]))

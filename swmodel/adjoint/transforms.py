@@ -6,14 +6,14 @@ Each is a function x(p) of standard parameters p, whose background is 0 and whos
     Around(b, U)  x = b + U p                  with a Smooth field of errors (diffusion.py)
     Positive      x = b exp(U p)               positive, its logarithm being what is uncertain
     Between       x = low + (high - low) / (1 + exp(-p0 - U p)),  b at p = 0
-    UnitSources   x = sum_k a_k phi_k          displacement on a patch of unit sources phi_k, a = R p, (R R^T)_kl their covariance,
-                                               or a = w log(1 + exp(R p / w)): uplift alone
+    UnitSources   x = sum_k a_k phi_k          displacement on a patch of unit sources phi_k; a = R p, R R^T their
+                                               covariance, or a = w log(1 + exp(R p / w)): uplift alone
     FaultSource   x = surface(faults(p))       the sea surface above faults (Okada 1985)
     Balanced      eta = b + U p, and u, v in geostrophic balance with the change of eta
 
-`Joined({name: (control, transform)})` is the function that `Transformed` takes: p[name] becomes the control. Transforms are
-pytrees: their arrays are this tile's and come in as arguments; numbers that every rank holds are replicated when they
-arrive (controls.py).
+`joined({name: (control, transform)}, model)` is the Transformed that a Problem takes: p[name] becomes the control.
+Transforms are pytrees: their arrays are this tile's and come in as arguments; numbers that every rank holds are
+replicated when they arrive (controls.py).
 """
 from typing import Any
 
@@ -37,8 +37,8 @@ class Joined:
 
     Attributes:
         parts: {name of the parameter: transform}.
-        targets: the name of the control that each transform gives, in the order of the sorted names; None for those that
-            give a dict of several.
+        targets: the name of the control that each transform gives, in the order of the sorted names; None for those
+            that give a dict of several.
     """
 
     parts: dict
@@ -151,7 +151,7 @@ class Repeated:
         return {record: background + change for record, background in self.backgrounds.items()}
 
     def variance(self, p):
-        return {k: jnp.zeros_like(background) + _deviation(self.spread) ** 2 for k, background in self.backgrounds.items()}
+        return {k: jnp.zeros_like(b) + _deviation(self.spread) ** 2 for k, b in self.backgrounds.items()}
 
     def zero(self, model):
         field = callable(self.spread) or any(jnp.ndim(b) == 2 for b in self.backgrounds.values())
@@ -162,12 +162,12 @@ class Repeated:
 class Balanced:
     """eta = b + U p, and velocities that turn with its change: f u = - g d(eta)/dy, f v = + g d(eta)/dx.
 
-    A gradient across a face is the mean of the four at the faces of the other direction around it; there is none across coasts.
+    A gradient along a face is the mean of those at the four faces of the other direction around it, none across coasts.
 
     Attributes:
         eta, u, v: the background.
         spread: U, a Smooth at "h".
-        turn_u, turn_v: g / (f d) at faces that move, with d the distance along which eta differs [s-1 ...], 0 at coasts.
+        turn_u, turn_v: g / (f d) at faces that move, d being the distance along which eta differs, 0 at coasts [s-1].
         wet_u, wet_v: 1 on such faces.
     """
 
@@ -200,8 +200,8 @@ class Balanced:
         cut = model.domain.cut
         return Balanced(
             state.eta, state.u, state.v, spread,
-            cut(faces["u"] * model.gravity / (f * metrics["dy_u"])), cut(faces["v"] * model.gravity / (f * metrics["dx_v"])),
-            cut(faces["u"]), cut(faces["v"]),
+            cut(faces["u"] * model.gravity / (f * metrics["dy_u"])),
+            cut(faces["v"] * model.gravity / (f * metrics["dx_v"])), cut(faces["u"]), cut(faces["v"]),
         )  # fmt: skip
 
     def __call__(self, p):
@@ -223,10 +223,10 @@ class Balanced:
 
 @pytree
 class UnitSources:
-    """Elevation by a patch of unit sources: phi_k = c((x - x_k) / d) c((y - y_k) / d), c(s) = cos^2(pi s / 2) for |s| < 1.
+    """Elevation by unit sources: phi_k = c((x - x_k) / d) c((y - y_k) / d), c(s) = cos^2(pi s / 2) for |s| < 1.
 
-    They add up to 1 between their centres, which lie d apart; only those with most of their volume in water are there. Make it with
-    `UnitSources.on`.
+    They add up to 1 between their centres, which lie d apart; only those with most of their volume in water are there.
+    Make it with `UnitSources.on`.
 
     Attributes:
         along_x, along_y: c at the tile's columns (sources along x, nx) and rows (ny, sources along y).
@@ -260,7 +260,7 @@ class UnitSources:
         """
         grid = model.grid
         steps = [np.diff(edges).max() for edges in (grid.x_edges, grid.y_edges)]
-        if spacing < 2 * max(steps):
+        if spacing < 2 * max(steps) * (1 - 1e-9):
             raise ConfigError(
                 f"UnitSources: sources {spacing:g} apart cannot be told apart on cells of {max(steps):g}; "
                 "give two cells or more, or a finer grid."
@@ -272,7 +272,8 @@ class UnitSources:
         if not cells:
             raise ConfigError(
                 f"UnitSources: the patch x = {tuple(x)}, y = {tuple(y)} holds no water of the grid, which spans "
-                f"{grid.x_edges[0]:g} to {grid.x_edges[-1]:g} and {grid.y_edges[0]:g} to {grid.y_edges[-1]:g}; move it to sea."
+                f"{grid.x_edges[0]:g} to {grid.x_edges[-1]:g} and {grid.y_edges[0]:g} to {grid.y_edges[-1]:g}; "
+                "move it to sea."
             )
         centres = tuple((float(nodes[0][i]), float(nodes[1][j])) for j, i in cells)
         root = deviation * _root(_distances(centres, grid), length)
@@ -284,7 +285,8 @@ class UnitSources:
             return [np.asarray(part, model.dtype) for part in along]
 
         along_x, along_y = place(cut)
-        root, bend = place(lambda rank: (np.asarray(root, model.dtype), None if bend is None else np.asarray(bend, model.dtype)))
+        root = place(lambda rank: np.asarray(root, model.dtype))
+        bend = None if bend is None else place(lambda rank: np.asarray(bend, model.dtype))
         return UnitSources(along_x, along_y, model.domain.cut(1.0 * model.wet), root, bend, tuple(cells), centres)
 
     def __call__(self, p):
@@ -357,7 +359,8 @@ class FaultSource:
         free = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
         wrong = [name for name in spreads if name not in free]
         if wrong or not spreads:
-            raise ConfigError(f"FaultSource: {', '.join(wrong) or 'nothing'} is to be found; give some of {', '.join(free)}.")
+            what = ", ".join(wrong) or "nothing"
+            raise ConfigError(f"FaultSource: {what} is to be found; give some of {', '.join(free)}.")
         place = model.communicator.place
         as_numbers = lambda tree: place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), tree))  # noqa: E731
         return FaultSource(as_numbers(surface), as_numbers(source), as_numbers(dict(spreads)), model.communicator)

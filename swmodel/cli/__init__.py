@@ -281,9 +281,9 @@ def invert(
     observations: Observations = None,
     withhold: Annotated[
         bool | None,
-        typer.Option("--withhold/--no-withhold", help="Leave out one gauge after the other: do the others foretell it?"),
+        typer.Option("--withhold/--no-withhold", help="Leave one gauge out after the other: do the others foretell it?"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the restart file of an inversion that ended early.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the inversion's restart file.")] = False,
     communicator: CommunicatorKind = None,
     layout: LayoutOption = None,
     devices: Devices = None,
@@ -296,7 +296,7 @@ def invert(
     debug: Debug = False,
     quiet: Quiet = False,
 ):
-    """Find the sources, states or parameters with which the run comes closest to observations, and how sure they are."""
+    """Find the sources, states or parameters with which the run comes closest to observations."""
     from .invert import Options, invert_experiment
 
     overrides = _overrides(set, communicator=communicator, layout=layout, devices=devices, observations=observations)

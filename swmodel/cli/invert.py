@@ -1,4 +1,4 @@
-"""`swmodel invert`: the controls with which the model comes closest to observations, how sure they are, and what was left out."""
+"""`swmodel invert`: the controls with which the model comes closest to observations, and how sure they are."""
 
 import dataclasses
 import time as clock
@@ -115,8 +115,8 @@ def _study(draft, section, options):
     transformed = transformed_of(section, made, model, told.state, dt)
     checkpoints = Nested(memory=section.memory)
     problem = made.attempt(
-        ("inversion", "observations"), Problem, model, stepper, told.state, steps, Misfit(told.records), [transformed], 0,
-        checkpoints,
+        ("inversion", "observations"), Problem, model, stepper, told.state, steps, Misfit(told.records), [transformed],
+        0, checkpoints,
     )  # fmt: skip
     made.experiment()
     return Study(made, section, told, problem, transformed, folder)
@@ -151,7 +151,7 @@ class Result:
         parameters: the control dict.
         history: rows (number, J, misfit, background, products).
         reason: why it ended.
-        readings: {"background", "analysis", "withheld"}: (steps, gauges); of "withheld" each gauge's is from the others.
+        readings: {"background", "analysis", "withheld"}: (steps, gauges); "withheld": each gauge's from the others.
         controls: as output.inversion.write_inversion takes them.
         signal: degrees of freedom for signal.
     """

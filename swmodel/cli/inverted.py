@@ -1,4 +1,4 @@
-"""What an inversion says at its end, and the tables of its file: misfits of gauges, fields and numbers that were found."""
+"""What an inversion says at its end, and the tables of its file: misfits of gauges, fields and numbers."""
 
 import numpy as np
 
@@ -76,7 +76,8 @@ def _told(study, name, units, roles):
     change = analysis - background
     row, column = np.unravel_index(np.argmax(np.where(study.problem.model.wet, change, -np.inf)), change.shape)
     grid = study.made.grid
-    text = f"{name}: changed by {change.min():.3g} to {change.max():.3g} {units}, most at ({grid.x_centres[column]:.6g}, {grid.y_centres[row]:.6g})"
+    place = f"({grid.x_centres[column]:.6g}, {grid.y_centres[row]:.6g})"
+    text = f"{name}: changed by {change.min():.3g} to {change.max():.3g} {units}, most at {place}"
     if "truth" in roles:
         wet = study.problem.model.wet
         before, after = (

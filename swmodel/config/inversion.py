@@ -39,6 +39,9 @@ from .sections import (
 __all__ = ["Inversion", "inversion_mistakes"]
 
 Coordinates = tuple[AnyCoordinate, AnyCoordinate]
+TARGETS = {
+    "unit_sources": ["initial.eta"], "faults": ["initial.eta"], "balanced": ["initial.eta", "initial.u", "initial.v"],
+}  # fmt: skip
 Share = Annotated[float, Field(gt=0)]
 
 
@@ -179,7 +182,7 @@ class Inversion(Section):
 
     @property
     def chosen(self):
-        """The method, where it is "auto": Green's functions of a patch, linear runs for faults, else the exact tangent."""
+        """The method, where it is "auto": Green's functions of a patch, linear runs for faults, else exact ones."""
         if self.method != "auto":
             return self.method
         kinds = {control.type for control in self.controls}
@@ -216,8 +219,7 @@ def _control_mistakes(section, sections):
     fields = {f"{kind}.{k}.{field}" for kind in ("forcing", "dissipation", "boundary")
               for k, term in enumerate(sections.get(kind) or ()) for field in FIELDS_OF[term.type]}  # fmt: skip
     for k, control in enumerate(section.controls):
-        targets = {"unit_sources": ["initial.eta"], "faults": ["initial.eta"],
-                   "balanced": ["initial.eta", "initial.u", "initial.v"]}.get(control.type, [getattr(control, "name", "")])  # fmt: skip
+        targets = TARGETS.get(control.type) or [control.name]
         for name in targets:
             if name not in known and name not in fields:
                 yield Mistake(

@@ -1,4 +1,4 @@
-"""netCDF files of inversions: controls before and after with their deviations, what was observed, and the history of J."""
+"""netCDF files of inversions: controls before and after with their deviations, observations, the history of J."""
 import json
 import re
 

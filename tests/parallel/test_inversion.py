@@ -157,7 +157,8 @@ def analysis(model):
     problem = Problem(model, sw.AB2(DT), model.state(eta=0.1 * random(8)), STEPS, Misfit(records), [controls])
     variational = FourDVar(problem)
     found = incremental(variational, Departures(problem.cost, model.communicator), loops=1, products=3)
-    return np.array([loop.value for loop in found.history]), everywhere(model, found.parameters["eta"]), found.parameters["g"]
+    history = np.array([loop.value for loop in found.history])
+    return history, everywhere(model, found.parameters["eta"]), found.parameters["g"]
 
 
 @ON_MANY

@@ -1,0 +1,211 @@
+"""`swmodel invert`: a twin's source is found, files say so, an inversion goes on, and mistakes are told at once."""
+import numpy as np
+import pytest
+
+xr = pytest.importorskip("xarray")
+
+BASIN = """\
+[run]
+until = "30 min"
+[grid]
+type = "cartesian"
+nx = 18
+ny = 14
+x = [0, "180 km"]
+y = [0, "140 km"]
+[bathymetry]
+type = "flat"
+depth = "100 m"
+[model]
+precision = "float64"
+[coriolis]
+type = "f_plane"
+f0 = 1e-4
+[stepper]
+type = "forward_backward"
+dt = "2 min"
+[output]
+folder = "out"
+[output.gauges.positions]
+near = ["40 km", "70 km"]
+far = ["150 km", "30 km"]
+north = ["120 km", "125 km"]
+"""
+PATCH = """\
+[inversion]
+loops = 4
+[[inversion.controls]]
+type = "unit_sources"
+x = ["60 km", "120 km"]
+y = ["40 km", "100 km"]
+spacing = "20 km"
+deviation = "1 m"
+length = "20 km"
+"""
+TWIN = """\
+[inversion.twin]
+seed = 0
+[inversion.twin.truth]
+"initial.type" = "gaussian"
+"initial.amplitude" = 1.0
+"initial.centre" = ["90 km", "70 km"]
+"initial.radius" = "30 km"
+"""
+GAUGES = """\
+[inversion.observations]
+type = "gauges"
+window = ["4 min", "30 min"]
+error = 0.05
+independent = "2 min"
+every = "2 min"
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    def write(*parts):
+        path = tmp_path / "case.toml"
+        path.write_text("".join(parts))
+        return path, tmp_path / "out"
+
+    return write
+
+
+def test_the_source_of_a_twin_is_found_and_gauges_foretell_one_another(study, command):
+    path, folder = study(BASIN, PATCH, GAUGES, TWIN)
+    status, told, errors = command("invert", path, "-o", folder, "--withhold")
+    assert status == 0, errors
+    reduction = float(told.partition("misfit_reduction=")[2].split(" %")[0])
+    assert reduction > 95.0 and "Green's functions: 16 of 16" in told
+    with xr.open_dataset(folder / "inversion.nc") as found:
+        truth, analysis = found["initial_eta_truth"].values, found["initial_eta_analysis"].values
+        assert np.sqrt(np.mean((analysis - truth) ** 2)) < 0.4 * np.sqrt(np.mean(truth**2))
+        assert np.all(found["initial_eta_analysis_deviation"] <= found["initial_eta_background_deviation"] + 1e-9)
+        observed, before = found["observation_observed"].values, found["observation_background"].values
+        withheld, names = found["observation_withheld"].values, found["observation_gauge"].values
+        for name in ("near", "far", "north"):
+            mine = names == name
+            assert np.mean((withheld - observed)[mine] ** 2) < np.mean((before - observed)[mine] ** 2)
+        assert np.all(np.diff(found["loop_cost"].values) < 0)
+        assert found["source_amplitude"].size == 16
+    status, told, errors = command("invert", path, "-o", folder, "--resume")
+    assert status == 0 and "resumed after" in told and "Green's functions" not in told, errors
+
+
+def test_descent_comes_to_what_loops_find(study, command):
+    path, folder = study(BASIN, PATCH, GAUGES, TWIN)
+    found = {}
+    for method in ("green", "descent"):
+        keys = f"method={method}", "loops=60", "decrease=1e-8"
+        options = [part for key in keys for part in ("--set", f"inversion.{key}")]
+        status, _, errors = command("invert", path, "-o", folder / method, *options)
+        assert status == 0, errors
+        with xr.open_dataset(folder / method / "inversion.nc") as file:
+            found[method] = file["initial_eta_analysis"].values
+    assert np.abs(found["green"]).max() > 0.3
+    assert np.allclose(found["green"], found["descent"], atol=0.02)
+
+
+def test_a_figure_shows_maps_and_gauges(study, command):
+    pytest.importorskip("matplotlib")
+    path, folder = study(BASIN, PATCH, GAUGES, TWIN)
+    status, told, errors = command("invert", path, "-o", folder, "--set", "inversion.loops=1", "--plot")
+    assert status == 0 and (folder / "inversion.png").stat().st_size > 20_000, errors
+
+
+def test_records_in_a_folder_take_the_place_of_the_twin(study, command, tmp_path):
+    records = tmp_path / "records"
+    records.mkdir()
+    time = np.arange(0.0, 1801.0, 60.0)
+    for name in ("near", "far"):
+        np.savetxt(records / f"{name}.csv", np.column_stack([time, 0.1 * np.sin(time / 300)]), "%.4f", ",",
+                   header="time_s,elevation_m", comments="")  # fmt: skip
+    path, folder = study(BASIN, PATCH, GAUGES, TWIN)
+    options = "--observations", records, "--set", "inversion.loops=1"
+    status, told, errors = command("invert", path, "-o", folder, *options)
+    assert status == 0 and f"at 2 gauges, of {records}" in told, errors
+    with xr.open_dataset(folder / "inversion.nc") as found:
+        assert "initial_eta_truth" not in found
+
+
+FIELDS = """\
+[[forcing]]
+type = "wind_stress"
+x = "0.1 * cos(pi * y / (140 * km))"
+[[dissipation]]
+type = "linear_drag"
+rate = 1e-4
+[inversion]
+loops = 2
+products = 8
+[[inversion.controls]]
+type = "balanced"
+deviation = "0.3 m"
+length = "40 km"
+[[inversion.controls]]
+type = "field"
+name = "forcing.0.x"
+deviation = 0.05
+length = "60 km"
+[[inversion.controls]]
+type = "number"
+name = "dissipation.0.rate"
+deviation = 0.3
+positive = true
+[inversion.observations]
+type = "tracks"
+deviation = "1 cm"
+every = "4 min"
+apart = "20 km"
+between = "60 km"
+[inversion.twin]
+spin_up = "4 min"
+[inversion.twin.truth]
+"forcing.0.x" = "0.2 * cos(pi * y / (140 * km))"
+"initial.type" = "gaussian"
+"initial.amplitude" = 0.5
+"initial.centre" = ["90 km", "70 km"]
+"initial.radius" = "50 km"
+"""
+
+
+def test_fields_and_numbers_are_found_from_tracks(study, command):
+    path, folder = study(BASIN, FIELDS)
+    status, told, errors = command("invert", path, "-o", folder)
+    assert status == 0, errors
+    with xr.open_dataset(folder / "inversion.nc") as found:
+        truth, before, after = (found[f"initial_eta_{role}"].values for role in ("truth", "background", "analysis"))
+        assert np.mean((after - truth) ** 2) < 0.2 * np.mean((before - truth) ** 2)
+        assert found["dissipation_0_rate_analysis"].item() > 0
+        history = found["loop_cost"].values
+        assert history[-1] < 0.5 * history[0]
+
+
+@pytest.mark.parametrize("change, sentence", [
+    (("unit_sources", "unit_source"), "did you mean 'unit_sources'?"),
+    (('window = ["4 min", "30 min"]', 'window = ["4 min", "60 min"]'), "3600 s is after the end of the run"),
+    (('[inversion.twin]', '[inversion.twins]'), "there are no observations; give --observations DIR"),
+    (('x = ["60 km", "120 km"]', 'x = ["600 km", "900 km"]'), "holds no water of the grid"),
+    (('spacing = "20 km"', 'spacing = "10 km"'), "two cells or more"),
+    (("[inversion]\n", '[inversion]\nmethod = "newton"\n'), "'newton' is unknown"),
+    (('type = "gauges"\n', 'type = "gauges"\ngauges = ["nowhere"]\n'), "there is no gauge 'nowhere'"),
+], ids=lambda x: x if isinstance(x, str) else "")  # fmt: skip
+def test_mistakes_are_one_sentence_each(study, command, change, sentence):
+    text = "".join((BASIN, PATCH, GAUGES, TWIN))
+    assert change[0] in text
+    path, folder = study(text.replace(*change))
+    status, _, errors = command("invert", path, "-o", folder)
+    assert status == 2 and sentence in errors.replace("\n", " "), errors
+
+
+def test_a_file_without_the_section_is_answered_with_an_example(study, command):
+    path, folder = study(BASIN)
+    status, _, errors = command("invert", path, "-o", folder)
+    assert status == 2 and "[[inversion.controls]]" in errors
+
+
+def test_two_controls_of_one_field_are_refused(study, command):
+    twice = BASIN + FIELDS.replace('name = "forcing.0.x"', 'name = "initial.eta"')
+    path, folder = study(twice)
+    status, _, errors = command("invert", path, "-o", folder)
+    assert status == 2 and "initial.eta is changed by the control number 1, too" in errors
