@@ -256,8 +256,8 @@ class Flow:
 
     @functools.cached_property
     def _wet_volume(self):
-        """The water round a corner, in its four wet cells [m3]; 1 where all four are land."""
-        volume = sum_xy(self.geometry.wet_area * self.h) + self.geometry.dry_q
+        """The water round a corner, in its four wet cells [m3]; 1 where all four are land, whose h is 0."""
+        volume = sum_xy(self.geometry.area_h * self.h) + self.geometry.dry_q
         return self.geometry.at_poles(volume, self.equations.communicator)
 
     @functools.cached_property

@@ -16,7 +16,6 @@ COSTS = {
 }  # fmt: skip
 
 
-STORE = 1  # what it costs to keep a value, in operations, beside a load for each use
 ROUNDS = 4
 
 
@@ -136,7 +135,7 @@ def _kept_if(graph, estimates):
 def _is_worth_keeping(node, estimate, places):
     if node.axes < 2 or node.dtype == "bool" or node.name in ("load", "inside") or places < 2:
         return False
-    return (places - 1) * estimate > places + STORE
+    return (places - 1) * estimate > places  # what is not computed again, and what is loaded
 
 
 def _estimates(graph, kept):
