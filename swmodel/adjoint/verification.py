@@ -34,6 +34,8 @@ __all__ = [
 
 DOT_PRODUCT, RATE, RATE_SECOND, NONLINEARITY = 1e-12, 1.95, 2.95, 0.3
 HALVINGS = 8
+VISIBLE = 2.0**16  # times rounding: where a Taylor test may begin, so that five halvings of third order stay above
+SMALL = 1e-3  # share of the linear change at which a residual may end: larger errors of a gradient do not hide in it
 TAIL = 4  # residuals, the smallest above rounding, of whose rates the best counts
 EPSILON = np.finfo(float).eps
 OF_COSTS, OF_DERIVATIVES = 16 * EPSILON, 128 * EPSILON  # relative errors by rounding that a Taylor test allows for
@@ -102,6 +104,11 @@ class Taylor:
     def rate_second(self):
         return math.nan if self.second is None else best_rate(self.second, self.rounding)
 
+    @property
+    def converged(self):
+        """Whether the residuals fall as they must."""
+        return self.rate >= RATE and (self.second is None or self.rate_second >= RATE_SECOND)
+
 
 def best_rate(residuals, rounding):
     """The best rate of a sequence of halvings, as the module says; infinite if none is above rounding."""
@@ -127,11 +134,7 @@ class Verdict:
 
     @property
     def passed(self):
-        return (
-            self.dot_product <= DOT_PRODUCT
-            and self.taylor.rate >= RATE
-            and (self.taylor.second is None or self.taylor.rate_second >= RATE_SECOND)
-        )
+        return self.dot_product <= DOT_PRODUCT and self.taylor.converged
 
 
 class Directions:
@@ -241,9 +244,14 @@ def taylor_test(problem, directions, name, base=None, second=True, report=lambda
         return abs(first), abs(first - square), rounding
 
     start = _start(at, slope, second)
-    found = [at(start / 2**k) for k in range(HALVINGS + 1)]
-    first, again, rounding = (tuple(column) for column in zip(*found))
-    return Taylor(tuple(start / 2**k for k in range(HALVINGS + 1)), first, again if second else None, rounding)
+    while True:
+        steps = tuple(start / 2**k for k in range(HALVINGS + 1))
+        first, again, rounding = (tuple(column) for column in zip(*map(at, steps)))
+        found = Taylor(steps, first, again if second else None, rounding)
+        small = first[-1] < SMALL * abs(steps[-1] * slope)
+        if (found.converged and small) or (again[-1] if second else first[-1]) < VISIBLE * rounding[-1]:
+            return found
+        start = steps[-1]  # residuals are far above rounding still: orders show where h is small enough
 
 
 def _start(at, slope, second):
@@ -255,7 +263,7 @@ def _start(at, slope, second):
             raise ConfigError("verify: the run does not stay finite; use a shorter time step, or a smaller amplitude.")
     for _ in range(6):
         first, again, rounding = at(h)
-        enough = again > 2.0 ** (3 * HALVINGS) * rounding if second else first > 2.0 ** (2 * HALVINGS) * rounding
+        enough = (again if second else first) > VISIBLE * rounding
         if enough or first > NONLINEARITY * abs(h * slope) or not math.isfinite(at(STEEPER * h)[0]):
             break
         h *= STEEPER
@@ -263,7 +271,10 @@ def _start(at, slope, second):
 
 
 def nonlinearities(probe, directions, report=lambda what: None):
-    """{control: |F(x + a d) - F(x) - a M d| / |a M d|} of what a Probe reads, d smooth and random."""
+    """{control: |F(x + a d) - F(x) - a M d| / |a M d|} of what a Probe reads, d smooth and random.
+
+    Infinite where nothing changes, and not a number where the nonlinear model does not stay finite.
+    """
     values, found = directions.values, {}
     for name in directions.names:
         report(f"tangent of {name}")

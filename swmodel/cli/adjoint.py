@@ -319,7 +319,8 @@ def _verdict_table(study, verdicts):
     heads = ("control", "amplitude", "dot product", "rate", "second", "nonlinear by", "")
     rows = [heads]
     for v in verdicts:
-        share = f"{100 * v.nonlinearity:.2g} %" if math.isfinite(v.nonlinearity) else "no effect"
+        share = {math.inf: "no effect"}.get(v.nonlinearity, f"{100 * v.nonlinearity:.2g} %")
+        share = "blows up" if math.isnan(v.nonlinearity) else share
         size = f"{v.amplitude:.3g} {v.units}".removesuffix(" 1")
         found = f"{v.dot_product:.1e}", f"{v.taylor.rate:.3f}", f"{v.taylor.rate_second:.3f}"
         rows.append((study.names[v.control], size, *found, share, "ok" if v.passed else "WRONG"))
@@ -331,15 +332,19 @@ def _warn(study, verdicts, given):
     from ..adjoint.verification import NONLINEARITY
 
     for v in verdicts:
-        if math.isfinite(v.nonlinearity) and v.nonlinearity > NONLINEARITY:
-            whose = "the amplitude given" if v.control in given else "the usual amplitude"
+        name = study.names[v.control]
+        whose = "the amplitude given" if v.control in given else "the usual amplitude"
+        amplitude = f"at {whose} of {v.amplitude:.3g} {v.units}"
+        if math.isnan(v.nonlinearity):
+            logs.LOGGER.warning("%s: %s the nonlinear model does not stay finite; ask for less.", name, amplitude)
+        elif math.isinf(v.nonlinearity):
+            logs.LOGGER.warning("%s: changes nothing in this run.", name)
+        elif v.nonlinearity > NONLINEARITY:
             logs.LOGGER.warning(
-                "%s: at %s of %.3g %s the nonlinear model's perturbations differ from the tangent-linear one's by "
-                "%.0f %%, more than %.0f %%: the derivative does not hold so far; trust it for less.",
-                study.names[v.control], whose, v.amplitude, v.units, 100 * v.nonlinearity, 100 * NONLINEARITY,
+                "%s: %s the nonlinear model's perturbations differ from the tangent-linear one's by %.0f %%, more than "
+                "%.0f %%: the derivative does not hold so far; trust it for less.",
+                name, amplitude, 100 * v.nonlinearity, 100 * NONLINEARITY,
             )  # fmt: skip
-        elif not math.isfinite(v.nonlinearity):
-            logs.LOGGER.warning("%s: changes nothing in this run.", study.names[v.control])
 
 
 def _terms(study):

@@ -88,6 +88,15 @@ def test_a_wrong_hessian_loses_the_third_order_alone(error):
     assert found.rate >= verification.RATE and found.rate_second < verification.RATE_SECOND - 0.3
 
 
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 1.0, 30.0])
+def test_no_amplitude_is_too_small_or_too_large_to_tell(size):
+    """Residuals that rounding hides at first, and steps at which the higher orders count most."""
+    right = taylor_test(Toy(), directions(Toy(), size), "a")
+    assert right.rate >= verification.RATE and right.rate_second >= verification.RATE_SECOND
+    wrong = Toy({"gradient": 0.99})
+    assert taylor_test(wrong, directions(wrong, size), "a").rate < verification.RATE
+
+
 def test_a_wrong_adjoint_fails_the_dot_product():
     toy = Toy({"adjoint": 1.0 + 1e-10})
     assert min(dot_products(toy, directions(toy)).values()) > verification.DOT_PRODUCT
