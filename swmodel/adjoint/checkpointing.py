@@ -21,7 +21,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from ..errors import ConfigError
 from ..integration import differentiable_march_of, march, march_of
-from ..kernels.tape import store
+from ..native import store
 from ..marching import unwatched
 from ..pytrees import pytree, static
 from .leaves import Floats, inputs_read, perturbed, put, room, taken
@@ -80,7 +80,9 @@ class Readings:
                 new = update(acc, reading[None], span.clock + 1 + k)
                 return jax.tree.map(lambda a, b: jnp.where(k < span.count, b, a), acc, new), None
 
-            return jax.lax.scan(body, acc, (jnp.arange(len(readings), dtype=jnp.int32), readings))[0]
+            rows = jnp.arange(len(readings), dtype=jnp.int32)
+            known = jnp.where(rows[:, None] < span.count, readings, readings[:1])  # the others may have no derivative
+            return jax.lax.scan(body, acc, (rows, known))[0]
 
         return jax.lax.cond(span.count == len(readings), lambda: update(acc, readings, span.clock + 1), some)
 
@@ -126,17 +128,17 @@ class Tape:
         make: `make(params) -> (dynamics, stepper)`.
         params: a pytree of float arrays, in which the run is differentiated beside its start.
         cost: a TileCost, or None.
-        plain: (state, history), or a pytree of their shapes.
+        carry: of differentiable_march_of(dynamics, stepper), or a pytree of its shapes.
         lengths: parts at each level, innermost (steps) first; their product is the most steps that it takes.
         fast: makes the march of segments that are run, and not pulled back.
     """
 
-    def __init__(self, make, params, cost, plain, lengths, fast=march_of):
+    def __init__(self, make, params, cost, carry, lengths, fast=march_of):
         self.lengths, self.cost, self._fast = tuple(lengths), cost, fast
         self.dynamics, self.stepper = make(params)
-        self.plain = Floats(plain)
+        self.carry = Floats(carry)
         self.way = differentiable_march_of(self.dynamics, self.stepper)
-        self.carry = Floats(jax.eval_shape(self.way.start, *self.plain.shapes))
+        self.state = jax.eval_shape(self.way.state, carry)
         made = jax.vjp(lambda params: self._constants(*make(params)), params, has_aux=True)
         self.moved, self._back, self.others = made
         self.read = self._what_is_read()
@@ -144,7 +146,7 @@ class Tape:
     def _constants(self, dynamics, stepper):
         """(those arrays a step is made of that depend on what is differentiated, the others); traces the step."""
         way = differentiable_march_of(dynamics, stepper)
-        readings = Readings(self.cost, way, self.plain.shapes[0])
+        readings = Readings(self.cost, way, self.state)
 
         def step(leaves, k):
             carry, share = way.steps(self.carry.tree(leaves), k, 1, readings.watch, readings.nothing())
@@ -183,29 +185,29 @@ class Tape:
 
     @functools.cached_property
     def fast(self):
-        return self._fast(self.dynamics, self.stepper)
+        return Swift(self._fast(self.dynamics, self.stepper), self.way)
 
-    def record(self, plain, acc, span, level=-1):
-        """((state, history) and acc after the Span, what `sweep` needs)."""
+    def record(self, carry, acc, span, level=-1):
+        """(carry and acc after the Span, what `sweep` needs)."""
         level = level % len(self.lengths)
         if level == 0:
-            return self._record_steps(plain, acc, span)
+            return self._record_steps(carry, acc, span)
         length, way = math.prod(self.lengths[:level]), self.fast
-        readings = Readings(self.cost, way, self.plain.shapes[0])
+        readings = Readings(self.cost, way, self.state)
 
         def part(k, everything):
             carry, acc, starts = everything
-            starts = put(starts, ((way.state(carry), way.history(carry)), acc), k)
+            starts = put(starts, (way.out(carry), acc), k)
             return *advance(way, readings, carry, acc, span.part(k, length), self.lengths[0]), starts
 
-        everything = way.start(*plain), acc, room((plain, acc), self.lengths[level])
+        everything = way.into(carry), acc, room((carry, acc), self.lengths[level])
         carry, acc, starts = jax.lax.fori_loop(0, span.parts(length), part, everything)
-        return (way.state(carry), way.history(carry)), acc, starts
+        return way.out(carry), acc, starts
 
-    def _record_steps(self, plain, acc, span):
-        way, most = self.way, self.lengths[0]
-        readings = Readings(self.cost, way, self.plain.shapes[0])
-        start = jax.tree.leaves(way.start(*plain))
+    def _record_steps(self, carry, acc, span):
+        most = self.lengths[0]
+        readings = Readings(self.cost, self.way, self.state)
+        start = jax.tree.leaves(carry)
 
         def one(k, everything):
             leaves, kept, shares = everything
@@ -215,8 +217,7 @@ class Tape:
 
         everything = start, room(self._kept(start), most), jnp.zeros((most, readings.count), readings.dtype)
         leaves, kept, shares = jax.lax.fori_loop(0, span.count, one, everything)
-        carry = self.carry.tree(leaves)
-        return (way.state(carry), way.history(carry)), readings.accumulate(acc, shares, span), (kept, shares, acc)
+        return self.carry.tree(leaves), readings.accumulate(acc, shares, span), (kept, shares, acc)
 
     def _kept(self, leaves):
         return [x for x, read in zip(leaves, self.read) if read]
@@ -224,12 +225,12 @@ class Tape:
     # -- backwards ----------------------------------------------------------------------------------------------------
 
     def sweep(self, stored, span, bars):
-        """Cotangents of (params, float leaves of the (state, history), acc) before the Span.
+        """Cotangents of (params, float leaves of the carry, acc) before the Span.
 
         Args:
             stored: what `record` gave.
             span: as there.
-            bars: cotangents of (float leaves of the (state, history), acc) after it.
+            bars: cotangents of (float leaves of the carry, acc) after it.
         """
         moved = [jnp.zeros(c.shape, c.dtype) for c in self.moved]
         moved, *bars = self._sweep(len(self.lengths) - 1, stored, span, (moved, *bars))
@@ -250,8 +251,8 @@ class Tape:
 
     def _sweep_steps(self, stored, span, bars):
         kept, shares, acc = stored
-        moved, plain, acc_bar = bars
-        readings = Readings(self.cost, self.way, self.plain.shapes[0])
+        moved, carry, acc_bar = bars
+        readings = Readings(self.cost, self.way, self.state)
         summed_up = jax.vjp(lambda acc, shares: readings.accumulate(acc, shares, span), acc, shares)[1]
         acc_bar, shares_bar = summed_up(acc_bar)
 
@@ -261,8 +262,8 @@ class Tape:
             moved, carry = self._pull(self.moved, leaves, number, bars[1], taken(shares_bar, k))
             return [old + new for old, new in zip(bars[0], moved)], carry
 
-        moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, self._after(plain)))
-        return moved, self._before(carry), acc_bar
+        moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, carry))
+        return moved, carry, acc_bar
 
     def _filled(self, kept, others=None):
         """All leaves of the carry; those that were not kept are zero, unless `others` has them."""
@@ -270,23 +271,19 @@ class Tape:
         others = others or [jnp.zeros(x.shape, x.dtype) for x in self.carry.leaves]
         return [next(kept) if read else other for other, read in zip(others, self.read)]
 
-    def _after(self, bars):
-        """The transpose of taking (state, history) out of a carry."""
 
-        def taken_out(floats):
-            carry = self.carry.tree(self.carry.merged(self.carry.zeros(), floats))
-            return self.plain.floats(jax.tree.leaves((self.way.state(carry), self.way.history(carry))))
+class Swift:
+    """A march that starts from, and ends with, carries of another one."""
 
-        return jax.vjp(taken_out, self.carry.floats(self.carry.zeros()))[1](bars)[0]
+    def __init__(self, way, other):
+        self.way, self.other, self.alike = way, other, type(way) is type(other)
+        self.arrays, self.period, self.steps = way.arrays, way.period, way.steps
 
-    def _before(self, bars):
-        """The transpose of putting (state, history) into a carry."""
+    def into(self, carry):
+        return carry if self.alike else self.way.start(self.other.state(carry), self.other.history(carry))
 
-        def put_in(floats):
-            plain = self.plain.tree(self.plain.merged(self.plain.zeros(), floats))
-            return self.carry.floats(jax.tree.leaves(self.way.start(*plain)))
-
-        return jax.vjp(put_in, self.plain.floats(self.plain.zeros()))[1](bars)[0]
+    def out(self, carry):
+        return carry if self.alike else self.other.start(self.way.state(carry), self.way.history(carry))
 
 
 def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
@@ -315,41 +312,60 @@ def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
     def span():  # made anew in each trace: JAX's custom rules may close over nothing that another trace made
         return Span(jnp.int32(0), jnp.int32(0), jnp.int32(steps))
 
-    def tape(leaves, touched, plain):
+    def tape(leaves, touched, carry):
         def make(params):
             params = iter(params)
             return jax.tree.unflatten(structure, [next(params) if t else x for x, t in zip(leaves, touched)])
 
-        return Tape(make, [x for x, t in zip(leaves, touched) if t], None, plain, lengths)
+        return Tape(make, [x for x, t in zip(leaves, touched) if t], None, carry, lengths)
 
     @jax.custom_vjp
-    def run(leaves, plain):
-        way = march_of(*jax.tree.unflatten(structure, leaves))
-        carry, _ = march(way, way.start(*plain), steps)
-        return way.state(carry), way.history(carry)
+    def run(leaves, carry):
+        way = differentiable_march_of(*jax.tree.unflatten(structure, leaves))
+        way = Swift(march_of(*jax.tree.unflatten(structure, leaves)), way)
+        return way.out(march(way, way.into(carry), steps)[0])
 
-    def forward(leaves, plain):
+    def forward(leaves, carry):
         touched = Touched(tuple(bool(x.perturbed) for x in leaves))
-        leaves, plain = jax.tree.map(lambda x: x.value, (leaves, plain), is_leaf=lambda x: hasattr(x, "perturbed"))
-        end, _, stored = tape(leaves, touched.flags, plain).record(plain, (), span())
-        return end, (leaves, touched, plain, stored)
+        leaves, carry = jax.tree.map(lambda x: x.value, (leaves, carry), is_leaf=lambda x: hasattr(x, "perturbed"))
+        end, _, stored = tape(leaves, touched.flags, carry).record(carry, (), span())
+        return end, (leaves, touched, jax.tree.map(Shape.of, carry), stored)
 
     def backward(kept, bars):
-        leaves, touched, plain, stored = kept
-        shapes = Floats(plain)
+        leaves, touched, carry, stored = kept
+        carry = jax.tree.map(lambda x: x.like, carry, is_leaf=lambda x: isinstance(x, Shape))
+        shapes = Floats(carry)
         bars = shapes.floats(jax.tree.leaves(bars, is_leaf=_is_zero))
         bars = [jnp.zeros(bar.shape, bar.dtype) if _is_zero(bar) else bar for bar in bars]
-        params, plain_bar, _ = tape(leaves, touched.flags, plain).sweep(stored, span(), (bars, ()))
-        params, plain_bar = iter(params), iter(plain_bar)
+        params, carry_bar, _ = tape(leaves, touched.flags, carry).sweep(stored, span(), (bars, ()))
+        params, carry_bar = iter(params), iter(carry_bar)
         of_leaves = [next(params) if t else None for t in touched.flags]
-        return of_leaves, shapes.tree([next(plain_bar) if real else None for real in shapes.real])
+        return of_leaves, shapes.tree([next(carry_bar) if real else None for real in shapes.real])
 
     run.defvjp(forward, backward, symbolic_zeros=True)
-    return run(leaves, (state, history))
+    way = differentiable_march_of(dynamics, stepper)
+    end = run(leaves, way.start(state, history))
+    return way.state(end), way.history(end)
 
 
 def _is_zero(x):
     return isinstance(x, SymbolicZero)
+
+
+@pytree
+class Shape:
+    """Of an array; structure, no data."""
+
+    shape: tuple = static()
+    dtype: str = static()
+
+    @staticmethod
+    def of(x):
+        return Shape(jnp.shape(x), str(jnp.result_type(x)))
+
+    @property
+    def like(self):
+        return jax.ShapeDtypeStruct(self.shape, self.dtype)
 
 
 @pytree

@@ -37,14 +37,14 @@ class Needs:
         """Of a Run, by compiling what pulls back a Tape of lengths TRIAL."""
         programs = Programs(run.problem.communicator, run.problem.controls, TRIAL)
         fixed, params = run.fixed(0), run.params(0)
-        plain, acc = jax.eval_shape(run.start)
-        *_, starts = jax.eval_shape(programs.record, fixed, params, plain, acc)
-        _, bars, lasting, _ = jax.eval_shape(programs.finish, fixed, params, plain, acc)
-        pull = programs.pull.lower(fixed | {"plain": plain}, params, starts, bars, lasting).compile()
+        carry, acc = jax.eval_shape(run.start)
+        *_, starts = jax.eval_shape(programs.record, fixed, params, carry, acc)
+        _, bars, lasting, _ = jax.eval_shape(programs.finish, fixed, params, carry, acc)
+        pull = programs.pull.lower(fixed | {"carry": carry}, params, starts, bars, lasting).compile()
         one = Programs(run.problem.communicator, run.problem.controls, (1,))
-        *_, (kept, shares, _) = jax.eval_shape(one.record, fixed, params, plain, acc)
+        *_, (kept, shares, _) = jax.eval_shape(one.record, fixed, params, carry, acc)
         sizes = run.problem.communicator
-        step, point = (_bytes(tree, sizes) for tree in ((kept, shares), (plain, acc)))
+        step, point = (_bytes(tree, sizes) for tree in ((kept, shares), (carry, acc)))
         counted = pull.memory_analysis()
         held = _bytes((fixed, params, bars, lasting, bars, lasting), sizes)
         base = held + counted.temp_size_in_bytes - TRIAL[0] * step

@@ -4,12 +4,12 @@ A body is a function `body(fixed, *moving)` of one tile: `fixed` is what nothing
 pytrees that have tangents; it returns a tuple of such pytrees. Each becomes a program in two ways: `direct` as it is,
 and `dual`, along with its tangents: a Hessian product is the tangent of the programs of a gradient.
 
-    start     values of the state's controls -> (state, history), acc
-    forward   params, (state, history), acc -> the same after a Span
+    start     values of the state's controls -> carry, acc
+    forward   params, carry, acc -> the same after a Span
     record    likewise, and what `pull` needs
     pull      params, what `record` gave, cotangents after -> cotangents before
-    finish    params, (state, history), acc -> J, and the first cotangents
-    to_start  cotangents of the (state, history) -> of the state's controls
+    finish    params, carry, acc -> J, and the first cotangents
+    to_start  cotangents of the carry -> of the state's controls
 
 `params` are {name: value} of the controls of the dynamics, of time records the window's (first, second).
 """
@@ -20,7 +20,7 @@ from ..compilation import jit
 from ..errors import ConfigError
 from ..integration import differentiable_march_of, march_of
 from ..pytrees import pytree
-from .checkpointing import Readings, Tape, advance
+from .checkpointing import Readings, Swift, Tape, advance
 from .controls import tidy
 from .leaves import Floats
 
@@ -93,7 +93,8 @@ class Programs:
             value = tidy(control, values[control.name], sides) * fixed["masks"][control.position]
             _, state = control.put(None, state, value)
         acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
-        return (state, fixed["stepper"].history(state)), acc
+        way = differentiable_march_of(fixed["dynamics"], fixed["stepper"])
+        return way.start(state, fixed["stepper"].history(state)), acc
 
     def _made(self, fixed):
         """`make(params) -> (dynamics, stepper)`."""
@@ -111,57 +112,58 @@ class Programs:
 
         return make
 
-    def _forward(self, fixed, params, plain, acc):
-        way = self.fast(*self._made(fixed)(params))
-        readings = Readings(fixed["cost"], way, plain[0])
-        carry, acc = advance(way, readings, way.start(*plain), acc, fixed["span"], ROWS)
-        return (way.state(carry), way.history(carry)), acc
+    def _forward(self, fixed, params, carry, acc):
+        made = self._made(fixed)(params)
+        way = differentiable_march_of(*made)
+        state, way = way.state(carry), Swift(self.fast(*made), way)
+        readings = Readings(fixed["cost"], way, state)
+        carry, acc = advance(way, readings, way.into(carry), acc, fixed["span"], ROWS)
+        return way.out(carry), acc
 
-    def _record(self, fixed, params, plain, acc):
-        return self._tape(fixed, params, plain).record(plain, acc, fixed["span"])
+    def _record(self, fixed, params, carry, acc):
+        return self._tape(fixed, params, carry).record(carry, acc, fixed["span"])
 
-    def _tape(self, fixed, params, plain):
-        return Tape(self._made(fixed), params, fixed["cost"], plain, self.lengths, self.fast)
+    def _tape(self, fixed, params, carry):
+        return Tape(self._made(fixed), params, fixed["cost"], carry, self.lengths, self.fast)
 
     def _pull(self, fixed, params, stored, bars, total):
-        """Bars are cotangents of (float leaves of (state, history), acc), `total` those of lasting params so far."""
-        tape = self._tape(fixed, params, fixed["plain"])
+        """Bars are cotangents of (float leaves of the carry, acc), `total` those of lasting params so far."""
+        tape = self._tape(fixed, params, fixed["carry"])
         params_bar, *bars = tape.sweep(stored, fixed["span"], bars)
         lasting, passing = self._parted(params_bar)
         return tuple(bars), {name: total[name] + bar for name, bar in lasting.items()}, passing
 
-    def _finish(self, fixed, params, plain, acc):
-        shapes = Floats(plain)
-        leaves = jax.tree.leaves(plain)
+    def _finish(self, fixed, params, carry, acc):
+        shapes = Floats(carry)
+        leaves = jax.tree.leaves(carry)
 
         def cost(params, floats, acc):
             return self._evaluate(fixed, params, shapes.tree(shapes.merged(leaves, floats)), acc)[0]
 
         J, back = jax.vjp(cost, params, shapes.floats(leaves), acc)
-        params_bar, plain_bar, acc_bar = back(jnp.ones_like(J))
-        return J, (plain_bar, acc_bar), *self._parted(params_bar)
+        params_bar, carry_bar, acc_bar = back(jnp.ones_like(J))
+        return J, (carry_bar, acc_bar), *self._parted(params_bar)
 
-    def _evaluate(self, fixed, params, plain, acc):
+    def _evaluate(self, fixed, params, carry, acc):
         dynamics, stepper = self._made(fixed)(params)
         cost, way = fixed["cost"], differentiable_march_of(dynamics, stepper)
-        final = None
+        state, final = way.state(carry), None
         if cost.final is not None:
-            step = jnp.asarray(fixed["span"].first, plain[0].eta.dtype)
-            final = self.communicator.sum(cost.final(plain[0], way.arrays, step))
+            step = jnp.asarray(fixed["span"].first, state.eta.dtype)
+            final = self.communicator.sum(cost.final(state, way.arrays, step))
         J = cost.value(acc, final)
         if jnp.shape(J) != ():
             raise ConfigError(f"the cost gives an array of shape {jnp.shape(J)}, and a cost is one number; sum it up.")
         return (J,)
 
     def _to_start(self, fixed, bars):
-        shapes = Floats(fixed["plain"])
-        state_bar, _ = shapes.tree(shapes.merged(jax.tree.leaves(fixed["plain"]), bars[0]))
+        shapes = Floats(fixed["carry"])
 
-        def state(values):
-            return self._start(fixed, values)[0][0]
+        def floats(values):
+            return shapes.floats(jax.tree.leaves(self._start(fixed, values)[0]))
 
-        held = {c.name: c.get(None, fixed["plain"][0]) for c in self.of_state}
-        return (jax.vjp(state, held)[1](state_bar)[0],)
+        held = {c.name: c.get(None, fixed["state"]) for c in self.of_state}
+        return (jax.vjp(floats, held)[1](bars[0])[0],)
 
     def _parted(self, params):
         """(those that last, those of a window's records)."""

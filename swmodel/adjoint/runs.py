@@ -1,7 +1,7 @@
 """One pass through a run, forwards and back, unit by unit: what checkpoints arrange.
 
 A unit is a number of steps within one interval between forcing records, and one call of a program. A point is
-((state, history), acc) between two of them, or Pairs of these.
+(carry, acc) between two of them, the carry as integration.differentiable_march_of has it, or Pairs of these.
 """
 import dataclasses
 
@@ -63,7 +63,7 @@ class Run:
         self.problem, self.values, self.slopes, self.cost = problem, values, slopes, cost
         self.units, lengths, self.points = plan or problem.plan
         self.programs = programs_of(problem, lengths, slopes is not None)
-        self.J = self._plain = None
+        self.J = self._carry = None
         self._gradient = [{} for _ in range(1 if slopes is None else 2)]
 
     # -- what checkpoints call ----------------------------------------------------------------------------------------
@@ -89,14 +89,14 @@ class Run:
     def finish(self, point):
         """Find J, and cotangents after the last unit."""
         last = len(self.units) - 1
-        self._plain = point[0] if self.slopes is None else point[0].value
+        self._carry = point[0] if self.slopes is None else point[0].value
         found = self.programs.finish(self.fixed(last, at_end=True), self.params(last), *point)
         self.J, self._bars, self._lasting, passing = found
         self._collect(last, passing)
 
     def pull(self, unit, stored):
         """Find cotangents before a unit from those after it."""
-        fixed = self.fixed(unit) | {"plain": self._plain}
+        fixed = self.fixed(unit) | {"carry": self._carry}
         found = self.programs.pull(fixed, self.params(unit), stored, self._bars, self._lasting)
         self._bars, self._lasting, passing = found
         self._collect(unit, passing)
@@ -110,7 +110,7 @@ class Run:
 
     def gradient(self):
         """The cotangents of all controls, and the tangents of these where there are any."""
-        fixed = self._fixed_at_start() | {"plain": self._plain}
+        fixed = self._fixed_at_start() | {"carry": self._carry}
         (of_state,) = self.programs.to_start(fixed, self._bars)
         for total, *more in zip(self._gradient, self._parts(of_state), self._parts(self._lasting)):
             for part in more:

@@ -81,9 +81,9 @@ def test_of_a_step_of_ab2_only_the_state_is_stored():
     span = Span(*map(jnp.int32, (0, 0, 5)))
 
     def record(differentiated):
-        plain = state, stepper.history(state)
-        tape = Tape(lambda p: (dynamics, replace(stepper, **p)), differentiated, None, plain, (5,))
-        (kept, _, _) = tape.record(plain, (), span)[2]
+        carry = state, stepper.history(state)
+        tape = Tape(lambda p: (dynamics, replace(stepper, **p)), differentiated, None, carry, (5,))
+        (kept, _, _) = tape.record(carry, (), span)[2]
         return kept
 
     assert [x.shape for x in jax.eval_shape(record, {})] == [(5, cases.NY, cases.NX)] * 3 + [(5,)]
@@ -102,14 +102,19 @@ def cost_of(integrate, model):
 
 
 def test_integrate_has_the_derivatives_of_the_plain_one_outside_and_inside_of_jit():
+    """The Hessian product, a tangent of the gradient, is a central difference of gradients."""
     model = cases.basin()
     plain, x = cost_of(sw.integrate, model)
     few, _ = cost_of(adjoint.integrate, model)
-    wanted = jit(lambda *x: (jax.grad(plain, (0, 1, 2))(*x), jax.jvp(jax.grad(plain, 0), x, x)[1]))(*x)
-    got = jit(lambda *x: (jax.grad(few, (0, 1, 2))(*x), jax.jvp(jax.grad(few, 0), x, x)[1]))(*x)
-    got_outside = jax.grad(lambda *x: jit(few)(*x), (0, 1, 2))(*x)
-    for a, b in zip(jax.tree.leaves((got, got_outside)), jax.tree.leaves((wanted, wanted[0]))):
+    gradient = jax.grad(few, (0, 1, 2))
+    wanted = jit(jax.grad(plain, (0, 1, 2)))(*x)
+    got, hessian = jit(lambda *x: jax.jvp(gradient, x, x))(*x)
+    outside = jax.grad(lambda *x: jit(few)(*x), (0, 1, 2))
+    for a, b in zip(jax.tree.leaves((got, outside(*x))), jax.tree.leaves((wanted, wanted))):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+    high, low = (outside(*(y * (1 + h) for y in x)) for h in (1e-5, -1e-5))
+    for a, above, below in zip(hessian, high, low):
+        np.testing.assert_allclose(a, (above - below) / 2e-5, rtol=0, atol=1e-6 * np.abs(a).max())
     with pytest.raises(TypeError, match="custom_vjp"):
         jax.jvp(few, x, x)
 
