@@ -111,7 +111,7 @@ def _add_devices(report, timeout):
 
 def _add_engine(report):
     """Whether steps run as fused loops on the CPU, and which compiler makes them."""
-    from .kernels.library import find_compiler, usable
+    from .native.library import find_compiler, usable
 
     compiler = find_compiler()
     if usable():

@@ -12,7 +12,7 @@ from .dynamics.shallow_water import Dynamics, State
 from .dynamics.terms import Series, tile_array
 from .fields import HaloError
 from .geometry import TileGeometry
-from .kernels import usable
+from .native import usable
 from .marching import one_step
 from .parallel import make_communicator
 from .pytrees import replace

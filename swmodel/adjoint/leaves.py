@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
 
-from ..kernels.tape import vacant
+from ..native import vacant
 
 __all__ = ["Floats", "inputs_read", "perturbed", "put", "room", "taken"]
 

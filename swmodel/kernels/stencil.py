@@ -15,9 +15,9 @@ from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import JaxprTracer
 
 from ..fields import HaloError
+from ..native.library import TARGET, loop_name
 from .derivatives import tangent, transpose
 from .graph import trace_graph
-from .library import TARGET, loop_name
 from .pallas import pallas_loop
 from .schedule import schedule
 from .source import c_source

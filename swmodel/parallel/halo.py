@@ -12,8 +12,8 @@ The transpose follows from the pieces: ghost cotangents go back to the cells the
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from ..native import paste
 from ..pytrees import pytree, replace, static
 
 __all__ = [
@@ -112,10 +112,8 @@ def _refreshed(arrays, width, axis, sides, communicator):
     padded = sides.padded(axis)
     shift = 0 if padded is None else padded.astype(int)
     row = width if axis == "x" else 0
-    for ghosts, start in ((before, shift), (after, n - width)):
-        corner = (row, start) if axis == "x" else (start, row)
-        arrays = [lax.dynamic_update_slice(a, g, (*(0,) * (a.ndim - 2), *corner)) for a, g in zip(arrays, ghosts)]
-    return arrays
+    corners = [(row, start) if axis == "x" else (start, row) for start in (shift, n - width)]
+    return paste(arrays, [before, after], corners)
 
 
 def beyond_open_sides(field, sides):
@@ -133,7 +131,7 @@ def beyond_open_sides(field, sides):
 
 
 def _put(a, cells, start, place):
-    return lax.dynamic_update_slice_in_dim(a, cells, start, a.ndim + place)
+    return paste([a], [[cells]], [(start, 0) if place == -2 else (0, start)])[0]
 
 
 def _extend(arrays, width, axis, sides, communicator):

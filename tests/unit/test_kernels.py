@@ -5,21 +5,20 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import kernels
+from swmodel import native
 from swmodel.compilation import jit
 from swmodel.fields import Field, HaloError
-from swmodel.kernels import library
+from swmodel.native import library
 from swmodel.kernels.expressions import Source, lift, stored
 from swmodel.kernels.graph import Unsupported, trace_graph
 from swmodel.kernels.schedule import schedule
 from swmodel.kernels.source import c_source
 from swmodel.kernels.stencil import run
-from swmodel.kernels.tape import store, vacant
 from swmodel.operators import difference_x, mean_x, mean_xy, mean_y
 from swmodel.pytrees import replace
 from swmodel.simulation import Health, Simulation, advance
 
-pytestmark = pytest.mark.skipif(not kernels.usable(), reason="no C++ compiler here")
+pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
 NY, NX = 9, 14
 
@@ -179,39 +178,6 @@ def test_the_transpose_of_a_loop_is_the_adjoint_of_its_tangent(loops_and_arrays)
     inner = [sum(float(jnp.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, pair)))
              for pair in ((tangents, weights), (along, cotangents))]  # fmt: skip
     assert inner[0] == pytest.approx(inner[1], rel=1e-13)
-
-
-def test_what_is_stored_is_not_copied_once_more_before_it_is_written_over():
-    def steps(x):
-        def body(k, both):
-            rooms, x = both
-            rooms, (x,) = store(rooms, [x], k)
-            (new,), _ = run([mean_xy(mean_xy(stored(Source(x, (2, 2), (2,) * 4, x.dtype, prognostic=True), "h")))],
-                            (NY, NX), 2, [x])  # fmt: skip
-            return rooms, new
-
-        return jax.lax.fori_loop(0, 5, body, ([vacant((5, *x.shape), x.dtype)], x))
-
-    x = field().data
-    compiled = jax.jit(steps, donate_argnums=0).lower(x).compile()
-    bodies = [part for part in compiled.as_text().split("\n\n") if "swmodel_fused_loop" in part]
-    assert len(bodies) == 1 and " copy(" not in "".join(line for line in bodies[0].splitlines() if "f64[" in line)
-    (rooms,), last = compiled(jnp.array(x))
-    np.testing.assert_array_equal(rooms[0], x)
-    one = mean_xy(mean_xy(field())).interior
-    np.testing.assert_allclose(rooms[1][2:-2, 2:-2], one, rtol=1e-14, atol=1e-15)
-    assert not np.array_equal(rooms[4], last)
-
-
-def test_storing_has_a_tangent_and_takes_members():
-    rooms, x = [jnp.zeros((3, 4, 5))], [field().data[:4, :5]]
-    put = jax.jit(lambda rooms, x: store(rooms, x, 1))
-    (changed,), (same,) = put(rooms, x)
-    np.testing.assert_array_equal(changed[1], same)
-    _, ((slope,), _) = jax.jvp(lambda x: put(rooms, x), (x,), (x,))
-    np.testing.assert_array_equal(slope, changed)
-    (many,), _ = jax.vmap(put)([jnp.zeros((2, 3, 4, 5))], [jnp.stack([x[0], 2 * x[0]])])
-    np.testing.assert_array_equal(many[:, 1], [x[0], 2 * x[0]])
 
 
 def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):

@@ -7,7 +7,7 @@ import swmodel
 
 PACKAGE = Path(swmodel.__file__).parent
 LAYERS = [
-    ["errors", "units", "pytrees", "version", "signals", "launch", "libraries", "devices", "resources", "compilation"],
+    ["errors", "units", "pytrees", "version", "signals", "launch", "libraries", "devices", "resources", "compilation", "native"],
     ["linear", "grid", "fields"],
     ["operators", "parallel", "progress"],
     ["geometry", "bathymetry", "regrid"],

@@ -1,4 +1,4 @@
-"""Compiling fused loops with the machine's C++ compiler, once, and handing them to XLA.
+"""Compiling C++ with the machine's own compiler, once, and handing it to XLA: the runtime, and fused loops for it.
 
 What was compiled is kept in $XDG_CACHE_HOME/swmodel (or ~/.cache/swmodel) under a name made of the text, the compiler, its
 options and the processor, so that the next run starts at once and ranks on different processors do not meet.
@@ -23,6 +23,7 @@ from ..errors import SwmodelError
 __all__ = ["CompileError", "find_compiler", "loop_name", "usable"]
 
 TARGET, STORE, VACANT = "swmodel_fused_loop", "swmodel_store", "swmodel_vacant"
+PASTE, CUT = "swmodel_paste", "swmodel_cut"
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # Factors that do not vary along a row may be put together, and products and sums contracted; see source.py.
 ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
@@ -64,7 +65,7 @@ def loop_name(source):
 def _runtime():
     text = Path(__file__).with_name("runtime.cpp").read_text()
     library = ctypes.CDLL(str(_compiled(text, (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir()), jaxlib.__version__)))
-    for target in (TARGET, STORE, VACANT):
+    for target in (TARGET, STORE, VACANT, PASTE, CUT):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
     return library

@@ -318,6 +318,58 @@ ffi::Error Vacant(ffi::RemainingRets results) {
   return ffi::Error::Success();
 }
 
+// A strip of an array of (..., rows, columns), and its rows one after the other.
+class Strip {
+ public:
+  Strip(const ffi::AnyBuffer& array, const ffi::AnyBuffer& strip, const int32_t* place)
+      : array_(static_cast<char*>(array.untyped_data())), strip_(static_cast<char*>(strip.untyped_data())) {
+    auto whole = array.dimensions(), part = strip.dimensions();
+    const size_t n = whole.size();
+    size_ = ffi::ByteWidth(array.element_type()), rows_ = part[n - 2], row_bytes_ = part[n - 1] * size_;
+    stride_ = whole[n - 1] * size_, member_stride_ = whole[n - 2] * stride_, members_ = 1;
+    for (size_t k = 0; k + 2 < n; ++k) members_ *= whole[k];
+    const int64_t row = std::clamp<int64_t>(place[0], 0, whole[n - 2] - part[n - 2]);
+    const int64_t column = std::clamp<int64_t>(place[1], 0, whole[n - 1] - part[n - 1]);
+    array_ += row * stride_ + column * size_;
+  }
+
+  template <typename Row>
+  void EachRow(const Row& row) const {
+    for (int64_t m = 0; m < members_; ++m)
+      for (int64_t j = 0; j < rows_; ++j)
+        row(array_ + m * member_stride_ + j * stride_, strip_ + (m * rows_ + j) * row_bytes_, row_bytes_);
+  }
+
+ private:
+  char *array_, *strip_;
+  int64_t size_, rows_, row_bytes_, stride_, member_stride_, members_;
+};
+
+// Operands: places (n, 2), arrays, and for each place a strip of each array; results: the arrays, in place.
+ffi::Error Paste(ffi::RemainingArgs operands, ffi::RemainingRets results) {
+  const int64_t count = results.size(), places = (operands.size() - 1) / count - 1;
+  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+  for (int64_t p = 0; p < places; ++p)
+    for (int64_t k = 0; k < count; ++k)
+      Strip(*results.get<ffi::AnyBuffer>(k).value(), operands.get<ffi::AnyBuffer>(1 + count * (p + 1) + k).value(), place + 2 * p)
+          .EachRow([](char* array, char* strip, int64_t bytes) { std::memcpy(array, strip, bytes); });
+  return ffi::Error::Success();
+}
+
+// Operands: places (n, 2), arrays; results: the arrays with zeros there, in place, and for each place a strip of each.
+ffi::Error Cut(ffi::RemainingArgs operands, ffi::RemainingRets results) {
+  const int64_t count = operands.size() - 1, places = results.size() / count - 1;
+  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+  for (int64_t p = places - 1; p >= 0; --p)
+    for (int64_t k = 0; k < count; ++k)
+      Strip(*results.get<ffi::AnyBuffer>(k).value(), *results.get<ffi::AnyBuffer>(count * (p + 1) + k).value(), place + 2 * p)
+          .EachRow([](char* array, char* strip, int64_t bytes) {
+            std::memcpy(strip, array, bytes);
+            std::memset(array, 0, bytes);
+          });
+  return ffi::Error::Success();
+}
+
 }  // namespace
 
 extern "C" void swmodel_register(const char* kernel, void* row, void* kept_bytes) {
@@ -336,3 +388,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_fused_loop, FusedLoop,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_store, Store,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_vacant, Vacant, ffi::Ffi::Bind().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());

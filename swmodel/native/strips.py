@@ -1,0 +1,147 @@
+"""Strips of large arrays, put in and taken out in place.
+
+    paste(arrays, strips, places)   the arrays with these strips at these places
+    cut(arrays, places, shapes)     (the arrays with zeros there, what was there): each other's transpose
+
+XLA on a CPU fuses two updates of one array into a loop over all of it, a copy to change two rows. These are calls that
+change the rows.
+"""
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from .library import CUT, PASTE, usable
+
+__all__ = ["cut", "paste"]
+
+
+def paste(arrays, strips, places):
+    """The arrays with strips in them.
+
+    Args:
+        arrays: list of (..., ny, nx), of one shape.
+        strips: for each place a list of (..., rows, columns), one an array.
+        places: (row, column) of each first cell, numbers or traced ones.
+
+    Returns:
+        list of arrays. Where strips overlap, the later one counts.
+    """
+    operands = [*arrays, *(strip for group in strips for strip in group)]
+    return pasted.bind(_as_array(places), *operands, count=len(arrays))
+
+
+def cut(arrays, places, shapes):
+    """(the arrays with zeros in so many strips, for each place the list of the strips that were there).
+
+    What lies in several strips is the last one's, and 0 in the others.
+    """
+    count = len(arrays)
+    found = cut_out.bind(_as_array(places), *arrays, shapes=tuple(map(tuple, shapes)))
+    return found[:count], [found[k : k + count] for k in range(count, len(found), count)]
+
+
+def _as_array(places):
+    if all(isinstance(n, (int, np.integer)) for place in places for n in place):
+        return jnp.asarray(np.asarray(places, np.int32))
+    return jnp.stack([jnp.stack([jnp.asarray(n, jnp.int32) for n in place]) for place in places])
+
+
+def _starts(places, k, ndim):
+    return (*[jnp.int32(0)] * (ndim - 2), places[k, 0], places[k, 1])
+
+
+def _paste_plainly(places, *operands, count):
+    arrays = list(operands[:count])
+    for k in range(places.shape[0]):
+        group = operands[count * (k + 1) : count * (k + 2)]
+        arrays = [jax.lax.dynamic_update_slice(a, s, _starts(places, k, a.ndim)) for a, s in zip(arrays, group)]
+    return arrays
+
+
+def _cut_plainly(places, *arrays, shapes):
+    arrays, strips = list(arrays), []
+    for k, shape in reversed(list(enumerate(shapes))):
+        sizes = [(*a.shape[:-2], *shape) for a in arrays]
+        strips[:0] = [jax.lax.dynamic_slice(a, _starts(places, k, a.ndim), size) for a, size in zip(arrays, sizes)]
+        zeros = [jnp.zeros(size, a.dtype) for a, size in zip(arrays, sizes)]
+        arrays = [jax.lax.dynamic_update_slice(a, z, _starts(places, k, a.ndim)) for a, z in zip(arrays, zeros)]
+    return [*arrays, *strips]
+
+
+def _paste_natively(places, *operands, count):
+    if not usable():
+        return _paste_plainly(places, *operands, count=count)
+    like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands[:count]]
+    return jax.ffi.ffi_call(PASTE, like, input_output_aliases={k + 1: k for k in range(count)})(places, *operands)
+
+
+def _cut_natively(places, *arrays, shapes):
+    if not usable():
+        return _cut_plainly(places, *arrays, shapes=shapes)
+    like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
+    like += [jax.ShapeDtypeStruct((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in arrays]
+    return jax.ffi.ffi_call(CUT, like, input_output_aliases={k + 1: k for k in range(len(arrays))})(places, *arrays)
+
+
+def _paste_shapes(places, *operands, count):
+    return [jax.core.ShapedArray(x.shape, x.dtype) for x in operands[:count]]
+
+
+def _cut_shapes(places, *arrays, shapes):
+    strips = [jax.core.ShapedArray((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in arrays]
+    return [*(jax.core.ShapedArray(x.shape, x.dtype) for x in arrays), *strips]
+
+
+def _tangents(primitive, primals, tangents, **parameters):
+    """Both are linear in all but the places."""
+    slopes = [ad.instantiate_zeros(t) for t in tangents[1:]]
+    return primitive.bind(*primals, **parameters), primitive.bind(primals[0], *slopes, **parameters)
+
+
+def _batch(primitive, operands, axes, **parameters):
+    """Members come first, and go through the same call."""
+    if axes[0] is not None:
+        raise NotImplementedError("paste, cut: every member has its own places; give all the same.")
+    members = next(x.shape[axis] for x, axis in zip(operands, axes) if axis is not None)
+    moved = [
+        jnp.broadcast_to(x, (members, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(operands[1:], axes[1:])
+    ]
+    found = primitive.bind(operands[0], *moved, **parameters)
+    return found, [0] * len(found)
+
+
+def _paste_transposed(cotangents, places, *operands, count):
+    shapes = tuple(operands[count * k].aval.shape[-2:] for k in range(1, len(operands) // count))
+    found = cut_out.bind(places, *map(ad.instantiate_zeros, cotangents), shapes=shapes)
+    return [None, *(x if ad.is_undefined_primal(operand) else None for x, operand in zip(found, operands))]
+
+
+def _cut_transposed(cotangents, places, *arrays, shapes):
+    return [None, *pasted.bind(places, *map(ad.instantiate_zeros, cotangents), count=len(arrays))]
+
+
+def _declare(name, plain, native, shapes, transposed):
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+
+    @functools.lru_cache(maxsize=None)
+    def compiled(parameters):
+        return jax.jit(functools.partial(primitive.bind, **dict(parameters)))
+
+    primitive.def_impl(lambda *operands, **parameters: compiled(tuple(sorted(parameters.items())))(*operands))
+    primitive.def_abstract_eval(shapes)
+    ad.primitive_jvps[primitive] = functools.partial(_tangents, primitive)
+    ad.primitive_transposes[primitive] = transposed
+    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
+    mlir.register_lowering(primitive, mlir.lower_fun(plain, multiple_results=True))
+    mlir.register_lowering(primitive, mlir.lower_fun(native, multiple_results=True), platform="cpu")
+    return primitive
+
+
+pasted = _declare("paste", _paste_plainly, _paste_natively, _paste_shapes, _paste_transposed)
+cut_out = _declare("cut", _cut_plainly, _cut_natively, _cut_shapes, _cut_transposed)

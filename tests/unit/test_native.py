@@ -1,0 +1,117 @@
+"""What is done in place: strips of arrays, and rooms for the states of many steps."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from swmodel import native
+from swmodel.fields import Field
+from swmodel.kernels.expressions import Source, stored
+from swmodel.kernels.stencil import run
+from swmodel.native import cut, paste, store, vacant
+from swmodel.operators import mean_xy
+
+needs_compiler = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
+
+NY, NX = 9, 14
+PLACES, SHAPES = [(0, 3), (7, 0), (2, 12)], [(2, 5), (1, 14), (6, 2)]
+
+
+def random(seed, *shape):
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape))
+
+
+def arrays_and_strips(count):
+    return [random(k, NY, NX) for k in range(count)], [[random(10 * k, *shape) for k in range(count)] for shape in SHAPES]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("compiler", [True, False])
+def test_strips_go_where_they_belong_and_come_out_again(count, compiler, monkeypatch):
+    monkeypatch.setattr("swmodel.native.strips.usable", lambda: compiler and native.usable())
+    arrays, strips = arrays_and_strips(count)
+    pasted = jax.jit(lambda a, s: paste(a, s, PLACES))(arrays, strips)
+    for k, (array, found) in enumerate(zip(arrays, pasted)):
+        expected = np.array(array)
+        for (row, column), (rows, columns), group in zip(PLACES, SHAPES, strips):
+            expected[row : row + rows, column : column + columns] = group[k]
+        np.testing.assert_array_equal(found, expected)
+    without, out = jax.jit(lambda a: cut(a, PLACES, SHAPES))(arrays)
+    for k, array in enumerate(arrays):
+        expected = np.array(array)
+        for (row, column), (rows, columns), group in zip(PLACES[::-1], SHAPES[::-1], out[::-1]):  # they overlap
+            part = slice(row, row + rows), slice(column, column + columns)
+            np.testing.assert_array_equal(group[k], expected[part])
+            expected[part] = 0.0
+        np.testing.assert_array_equal(without[k], expected)
+
+
+def test_pasting_and_cutting_are_each_others_transpose():
+    arrays, strips = arrays_and_strips(2)
+    pasted, pull = jax.vjp(lambda a, s: paste(a, s, PLACES), arrays, strips)
+    weights = [random(30 + k, NY, NX) for k in range(2)]
+    left = sum(jnp.vdot(x, w) for x, w in zip(pasted, weights))
+    right = sum(jnp.vdot(x, y) for x, y in zip(*map(jax.tree.leaves, ((arrays, strips), pull(weights)))))
+    assert float(left) == pytest.approx(float(right), rel=1e-14)
+    taken, pull = jax.vjp(lambda a: cut(a, PLACES, SHAPES), arrays)
+    weights = jax.tree.map(lambda x: jnp.cos(x), taken)
+    left = sum(jnp.vdot(x, w) for x, w in zip(*map(jax.tree.leaves, (taken, weights))))
+    right = sum(jnp.vdot(x, y) for x, y in zip(arrays, *pull(weights)))
+    assert float(left) == pytest.approx(float(right), rel=1e-14)
+
+
+def test_strips_have_tangents_and_take_members():
+    arrays, strips = arrays_and_strips(2)
+    _, slopes = jax.jvp(lambda s: paste(arrays, s, PLACES), (strips,), (strips,))
+    np.testing.assert_array_equal(slopes[0], paste([jnp.zeros((NY, NX))] * 2, strips, PLACES)[0])
+    many = jax.vmap(lambda x: paste([x * a for a in arrays], strips, PLACES))(jnp.array([1.0, 2.0]))
+    for k, factor in enumerate((1.0, 2.0)):
+        np.testing.assert_array_equal(many[1][k], paste([factor * a for a in arrays], strips, PLACES)[1])
+
+
+@needs_compiler
+def test_a_loop_that_changes_strips_copies_no_array():
+    def steps(x):
+        def body(k, x):
+            before, after = x[..., 1:2, :], x[..., -2:-1, :]
+            return paste([x], [[after], [before]], [(0, 0), (NY - 1, 0)])[0]
+
+        return jax.lax.fori_loop(0, 4, body, x)
+
+    text = jax.jit(steps, donate_argnums=0).lower(random(1, NY, NX)).compile().as_text()
+    bodies = [part for part in text.split("\n\n") if native.library.PASTE in part]
+    assert len(bodies) == 1 and not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
+
+
+@needs_compiler
+def test_what_is_stored_is_not_copied_once_more_before_it_is_written_over():
+    def steps(x):
+        def body(k, both):
+            rooms, x = both
+            rooms, (x,) = store(rooms, [x], k)
+            (new,), _ = run([mean_xy(mean_xy(stored(Source(x, (2, 2), (2,) * 4, x.dtype, prognostic=True), "h")))],
+                            (NY, NX), 2, [x])  # fmt: skip
+            return rooms, new
+
+        return jax.lax.fori_loop(0, 5, body, ([vacant((5, *x.shape), x.dtype)], x))
+
+    x = random(3, NY + 4, NX + 4)
+    compiled = jax.jit(steps, donate_argnums=0).lower(x).compile()
+    bodies = [part for part in compiled.as_text().split("\n\n") if "swmodel_fused_loop" in part]
+    assert len(bodies) == 1 and " copy(" not in "".join(line for line in bodies[0].splitlines() if "f64[" in line)
+    (rooms,), last = compiled(jnp.array(x))
+    np.testing.assert_array_equal(rooms[0], x)
+    one = mean_xy(mean_xy(Field(x, "h", (2,) * 4))).interior
+    np.testing.assert_allclose(rooms[1][2:-2, 2:-2], one, rtol=1e-14, atol=1e-15)
+    assert not np.array_equal(rooms[4], last)
+
+
+def test_storing_has_a_tangent_and_takes_members():
+    rooms, x = [jnp.zeros((3, 4, 5))], [random(2, 4, 5)]
+    put = jax.jit(lambda rooms, x: store(rooms, x, 1))
+    (changed,), (same,) = put(rooms, x)
+    np.testing.assert_array_equal(changed[1], same)
+    _, ((slope,), _) = jax.jvp(lambda x: put(rooms, x), (x,), (x,))
+    np.testing.assert_array_equal(slope, changed)
+    (many,), _ = jax.vmap(put)([jnp.zeros((2, 3, 4, 5))], [jnp.stack([x[0], 2 * x[0]])])
+    np.testing.assert_array_equal(many[:, 1], [x[0], 2 * x[0]])
