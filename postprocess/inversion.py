@@ -196,10 +196,9 @@ def _draw_series(page, gauges, lower):
                   color=style.GREY)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x")
-        if row == rows - 1:
-            axes.set_xlabel("Minutes after the start", loc="left")
         if column == 0:
             axes.set_ylabel("Elevation [m]")
+            axes.set_xlabel("Minutes after the start" if row == rows - 1 else "", loc="left")
     roles = {role for gauge in gauges for role in gauge.values}
     handles = [
         Line2D([], [], color=c, linewidth=w, linestyle=d, label=text) for role, c, w, d, text in LINES if role in roles

@@ -201,3 +201,30 @@ def test_joined_transforms_give_each_control_its_own():
     values = found.function({"patch": jnp.ones(len(patch.cells)), "floor": jnp.zeros((NY, NX))})
     assert set(values) == {"initial.eta", "depth"} and np.allclose(values["depth"], model.depth)
     assert float(values["initial.eta"].max()) == pytest.approx(1.0)
+
+
+def test_on_devices_of_one_process_fields_are_the_same():
+    alone = ocean("sphere")
+    many = sw.ShallowWater(
+        alone.grid, ISLANDS, coriolis=sw.RotatingSphere(), communicator="sharded", layout=(2, 3), engine="arrays"
+    )
+    p, numbers = np.random.default_rng(0).standard_normal((NY, NX)), np.linspace(-1.0, 1.0, 30)
+    smooth, patch = (
+        [make(model) for model in (alone, many)]
+        for make in (
+            lambda model: Smooth.of(model, "h", 1e5, 0.5),
+            lambda model: UnitSources.on(model, (139.0, 145.0), (34.0, 39.0), 1.0, 1.0, 1e5, 0.2),
+        )
+    )
+    numbers = numbers[: len(patch[0].cells)]
+    numbers = np.pad(numbers, (0, len(patch[0].cells) - numbers.size))
+
+    def both(smooth, patch, p, numbers):
+        return smooth(p), patch(numbers)
+
+    right = jax.jit(both)(smooth[0], patch[0], jnp.asarray(p), jnp.asarray(numbers))
+    communicator = many.communicator
+    given = many.scatter(p), communicator.place(lambda rank: numbers)
+    found = jax.jit(communicator.spmd(both))(smooth[1], patch[1], *given)
+    for ours, theirs in zip(found, right):
+        assert np.allclose(many.gather(ours), theirs, rtol=0, atol=1e-12)

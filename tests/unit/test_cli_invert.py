@@ -15,7 +15,7 @@ x = [0, "180 km"]
 y = [0, "140 km"]
 [bathymetry]
 type = "flat"
-depth = "100 m"
+depth = "1000 m"
 [model]
 precision = "float64"
 [coriolis]
@@ -23,7 +23,7 @@ type = "f_plane"
 f0 = 1e-4
 [stepper]
 type = "forward_backward"
-dt = "2 min"
+dt = "1 min"
 [output]
 folder = "out"
 [output.gauges.positions]
@@ -101,9 +101,10 @@ def test_descent_comes_to_what_loops_find(study, command):
         status, _, errors = command("invert", path, "-o", folder / method, *options)
         assert status == 0, errors
         with xr.open_dataset(folder / method / "inversion.nc") as file:
-            found[method] = file["initial_eta_analysis"].values
-    assert np.abs(found["green"]).max() > 0.3
-    assert np.allclose(found["green"], found["descent"], atol=0.02)
+            found[method] = file["loop_cost"].values, file["initial_eta_analysis"].values
+    (loops, right), (steps, ours) = found["green"], found["descent"]
+    assert loops[-1] < 0.01 * loops[0] and steps[-1] == pytest.approx(loops[-1], rel=0.02)
+    assert np.sqrt(np.mean((ours - right) ** 2)) < 0.05 * np.abs(right).max()
 
 
 def test_a_figure_shows_maps_and_gauges(study, command):
@@ -175,7 +176,7 @@ def test_fields_and_numbers_are_found_from_tracks(study, command):
     assert status == 0, errors
     with xr.open_dataset(folder / "inversion.nc") as found:
         truth, before, after = (found[f"initial_eta_{role}"].values for role in ("truth", "background", "analysis"))
-        assert np.mean((after - truth) ** 2) < 0.2 * np.mean((before - truth) ** 2)
+        assert np.mean((after - truth) ** 2) < 0.5 * np.mean((before - truth) ** 2)
         assert found["dissipation_0_rate_analysis"].item() > 0
         history = found["loop_cost"].values
         assert history[-1] < 0.5 * history[0]
@@ -184,7 +185,8 @@ def test_fields_and_numbers_are_found_from_tracks(study, command):
 @pytest.mark.parametrize("change, sentence", [
     (("unit_sources", "unit_source"), "did you mean 'unit_sources'?"),
     (('window = ["4 min", "30 min"]', 'window = ["4 min", "60 min"]'), "3600 s is after the end of the run"),
-    (('[inversion.twin]', '[inversion.twins]'), "there are no observations; give --observations DIR"),
+    (("[inversion.twin]", "[inversion.twins]"), "unknown key; did you mean 'twin'?"),
+    ((TWIN, ""), "there are no observations; give --observations DIR"),
     (('x = ["60 km", "120 km"]', 'x = ["600 km", "900 km"]'), "holds no water of the grid"),
     (('spacing = "20 km"', 'spacing = "10 km"'), "two cells or more"),
     (("[inversion]\n", '[inversion]\nmethod = "newton"\n'), "'newton' is unknown"),
