@@ -338,12 +338,17 @@ def units_of(problem):
 
 
 def default_amplitudes(problem):
-    """{control: a hundredth of its largest value}, or of the water's own scales where it is zero."""
+    """{control: a hundredth of its largest value}, or of the water's own scales where it is zero.
+
+    Of the depth it is a tenth of the least there is, if that is less: it must stay positive.
+    """
     model, units, found = problem.model, units_of(problem), {}
-    depth = model.depth[model.wet].mean()
-    scales = {"m": 1e-4 * depth, "m s-1": 1e-4 * math.sqrt(model.gravity * depth), "N m-2": 0.01}
+    depths = model.depth[model.wet]
+    scales = {"m": 1e-4 * depths.mean(), "m s-1": 1e-4 * math.sqrt(model.gravity * depths.mean()), "N m-2": 0.01}
     for name, value in problem.values.items():
         tiles = [tile for leaf in jax.tree.leaves(value) for tile in problem.communicator.tiles(leaf).values()]
         largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
         found[name] = 0.01 * largest if largest > 0 else scales.get(units[name], 0.01)
+        if name == "depth":
+            found[name] = min(found[name], 0.1 * float(depths.min()))
     return found
