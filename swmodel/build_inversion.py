@@ -107,7 +107,7 @@ def _transform(control, made, model, state, boundaries, dt):
 
     if control.type == "unit_sources":
         patch = tuple(map(float, control.x)), tuple(map(float, control.y)), float(control.spacing)
-        return "initial.eta", UnitSources.on(model, *patch, control.deviation, control.length, control.uplift_only)
+        return "initial.eta", UnitSources.on(model, *patch, control.deviation, control.length, control.uplift_only or None)
     if control.type == "faults":
         return "initial.eta", _faults(control, made, model)
     if control.type == "balanced":

@@ -54,7 +54,7 @@ class UnitSources(Section):
     spacing: Annotated[AnyCoordinate, Field(gt=0)]  # degrees on the sphere, m on a plane
     deviation: Positive("m")
     length: NotNegative("m") = 0.0  # of the correlation
-    uplift_only: Positive("m") | None = None  # w of a = w log(1 + exp(R p / w)); both signs without it
+    uplift_only: NotNegative("m") = 0.0  # w of a = w log(1 + exp(R p / w)); 0: both signs
 
 
 class Faults(Section):
