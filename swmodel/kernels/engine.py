@@ -13,6 +13,7 @@ from ..dynamics.shallow_water import State
 from ..fields import Field
 from ..geometry import Geometry
 from ..marching import each_state, fields_of, one_step, unwatched
+from ..native import after
 from ..parallel.halo import beyond_open_sides, refresh, without_padding
 from ..pytrees import replace
 from .expressions import Expression, Source, lift, stored
@@ -98,6 +99,10 @@ class FusedEngine:
             state, history = self.settle((state, history), old)
             now = self._arrays(state, None)
             seen = watch(first + k, functools.partial(self.state, now), seen)
+            if watch is not unwatched:
+                plain = [e.plain for e in fields_of(state)]
+                for source, array in zip(plain, after([source.array for source in plain], seen)):
+                    source.array = array
         return self._arrays(state, history), seen
 
     def state(self, carry):

@@ -303,6 +303,9 @@ ffi::Error Store(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Remaini
   return ffi::Error::Success();
 }
 
+// Hands on its results' operands; that it has others keeps it behind what they were made by.
+ffi::Error After(ffi::RemainingArgs, ffi::RemainingRets) { return ffi::Error::Success(); }
+
 // Rooms with nothing in them yet, in large pages: the system hands out new memory page by page, each as dear as a step of
 // the few cells that fit in a small one.
 ffi::Error Vacant(ffi::RemainingRets results) {
@@ -390,3 +393,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_store, Store,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_vacant, Vacant, ffi::Ffi::Bind().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_after, After, ffi::Ffi::Bind().RemainingArgs().RemainingRets());

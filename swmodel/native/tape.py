@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from .library import STORE, VACANT, usable
+from .library import AFTER, STORE, VACANT, usable
 
-__all__ = ["store", "vacant"]
+__all__ = ["after", "store", "vacant"]
 
 
 def vacant(shape, dtype):
@@ -33,6 +33,12 @@ def store(rooms, arrays, index):
         return [], []
     found = stored.bind(jnp.asarray(index, jnp.int32), *rooms, *arrays)
     return found[: len(rooms)], found[len(rooms) :]
+
+
+def after(arrays, seen):
+    """The same arrays, to be written over once `seen`, a pytree, has been made of them: use these from there on."""
+    arrays, witnesses = list(arrays), [x for x in jax.tree.leaves(seen) if hasattr(x, "dtype")]
+    return later.bind(*arrays, *witnesses, count=len(arrays)) if witnesses else arrays
 
 
 def _plain(index, *operands):
@@ -74,6 +80,31 @@ ad.primitive_jvps[stored] = _tangents
 batching.primitive_batchers[stored] = _batch
 mlir.register_lowering(stored, mlir.lower_fun(_plain, multiple_results=True))
 mlir.register_lowering(stored, mlir.lower_fun(_on_cpu, multiple_results=True), platform="cpu")
+
+def _later_on_cpu(*operands, count):
+    arrays = operands[:count]
+    if not usable():
+        return arrays
+    like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
+    return jax.ffi.ffi_call(AFTER, like, input_output_aliases={k: k for k in range(count)})(*operands)
+
+
+def _later_tangents(primals, tangents, count):
+    return later.bind(*primals, count=count), list(tangents[:count])
+
+
+def _later_batch(operands, axes, count):
+    return later.bind(*operands, count=count), list(axes[:count])
+
+
+later = Primitive("after")
+later.multiple_results = True
+later.def_impl(lambda *operands, count: list(operands[:count]))
+later.def_abstract_eval(lambda *operands, count: [jax.core.ShapedArray(x.shape, x.dtype) for x in operands[:count]])
+ad.primitive_jvps[later] = _later_tangents
+batching.primitive_batchers[later] = _later_batch
+mlir.register_lowering(later, mlir.lower_fun(lambda *operands, count: operands[:count], multiple_results=True))
+mlir.register_lowering(later, mlir.lower_fun(_later_on_cpu, multiple_results=True), platform="cpu")
 
 vacant_array = Primitive("vacant")
 vacant_array.def_impl(lambda **parameters: jax.jit(functools.partial(vacant_array.bind, **parameters))())

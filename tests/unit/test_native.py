@@ -8,7 +8,7 @@ from swmodel import native
 from swmodel.fields import Field
 from swmodel.kernels.expressions import Source, stored
 from swmodel.kernels.stencil import run
-from swmodel.native import cut, paste, store, vacant
+from swmodel.native import after, cut, paste, store, vacant
 from swmodel.operators import mean_xy
 
 needs_compiler = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
@@ -115,3 +115,22 @@ def test_storing_has_a_tangent_and_takes_members():
     np.testing.assert_array_equal(slope, changed)
     (many,), _ = jax.vmap(put)([jnp.zeros((2, 3, 4, 5))], [jnp.stack([x[0], 2 * x[0]])])
     np.testing.assert_array_equal(many[:, 1], [x[0], 2 * x[0]])
+
+
+@needs_compiler
+def test_what_was_looked_at_is_not_copied_before_it_is_written_over():
+    def steps(x, high):
+        def body(k, both):
+            x, high = both
+            high = jnp.maximum(high, jnp.max(x))
+            (x,) = after([x], high)
+            return paste([x], [[jnp.full((1, NX), k * 1.0)]], [(2, 0)])[0], high
+
+        return jax.lax.fori_loop(0, 4, body, (x, high))
+
+    x = random(1, NY, NX)
+    compiled = jax.jit(steps, donate_argnums=0).lower(x, 0.0).compile()
+    bodies = [part for part in compiled.as_text().split("\n\n") if native.library.PASTE in part]
+    assert len(bodies) == 1 and not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
+    slope = jax.grad(lambda x: jnp.sum(after([x * x], jnp.sum(x))[0]))(x)
+    np.testing.assert_array_equal(slope, 2 * x)
