@@ -107,7 +107,8 @@ def _transform(control, made, model, state, boundaries, dt):
 
     if control.type == "unit_sources":
         patch = tuple(map(float, control.x)), tuple(map(float, control.y)), float(control.spacing)
-        return "initial.eta", UnitSources.on(model, *patch, control.deviation, control.length, control.uplift_only or None)
+        expected = control.deviation, control.length, control.uplift_only or None
+        return "initial.eta", UnitSources.on(model, *patch, *expected)
     if control.type == "faults":
         return "initial.eta", _faults(control, made, model)
     if control.type == "balanced":
@@ -179,6 +180,9 @@ def observed(section, made, process, model, state, stepper, steps):
         from .adjoint.records import records_in
 
         records = records_in(folder, _places(observations, experiment.output))
+        missing = [name for name in observations.gauges or () if name not in records]
+        if missing:
+            raise ConfigError(f"{folder} has no record of {', '.join(missing)}; add one, or leave that gauge out")
         return Observed(_weighed(observations, records), None, state, str(folder))
     truth, state = _twin(section, made, process, model, state, stepper)
     records = _of_twin(section, experiment.output, truth, stepper, steps)

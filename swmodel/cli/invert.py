@@ -10,6 +10,7 @@ from .. import launch
 from ..build import assemble, stepper_of, time_step
 from ..build_inversion import background_of, observed, section_of, transformed_of
 from ..config import read
+from ..config.dump import dump
 from ..devices import hosts_of
 from ..errors import ConfigError
 from ..progress import duration
@@ -18,6 +19,11 @@ from .inverted import conclude
 from .runs import started
 
 __all__ = ["Options", "invert_experiment"]
+
+FREE = {  # keys that may change between an inversion and its going on
+    "run": ("title", "communicator", "layout", "devices", "engine", "stages_per_exchange"),
+    "inversion": ("loops", "products", "residual", "decrease", "uncertainty", "withhold", "memory", "file", "restart"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +57,11 @@ class Study:
 
     @property
     def about(self):
-        """What must be the same for a restart to be this inversion's."""
-        return self.made.draft.effective_text
+        """What must be the same for a restart to be this inversion's: not how long it goes on, or where."""
+        raw = {name: section for name, section in self.made.draft.raw.items() if name != "output"}
+        for name, keys in FREE.items():
+            raw[name] = {key: value for key, value in raw[name].items() if key not in keys}
+        return dump(raw)
 
     @property
     def targets(self):

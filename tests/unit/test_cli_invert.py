@@ -88,8 +88,10 @@ def test_the_source_of_a_twin_is_found_and_gauges_foretell_one_another(study, co
             assert np.mean((withheld - observed)[mine] ** 2) < np.mean((before - observed)[mine] ** 2)
         assert np.all(np.diff(found["loop_cost"].values) < 0)
         assert found["source_amplitude"].size == 16
-    status, told, errors = command("invert", path, "-o", folder, "--resume")
+    status, told, errors = command("invert", path, "-o", folder, "--resume", "--set", "inversion.loops=5")
     assert status == 0 and "resumed after" in told and "Green's functions" not in told, errors
+    status, _, errors = command("invert", path, "-o", folder, "--resume", "--set", "inversion.controls.0.deviation=2")
+    assert status == 2 and "belongs to another inversion" in errors
 
 
 def test_descent_comes_to_what_loops_find(study, command):
