@@ -24,6 +24,7 @@ from ..dynamics.shallow_water import State
 from ..ensemble import perturbation
 from ..errors import ConfigError
 from ..pytrees import pytree
+from .examination import longer_side
 from .problem import dot
 from .tile_costs import TileCost
 
@@ -145,15 +146,10 @@ class Directions:
         self.values = problem.values
         self.names = list(self.values)
 
-    def zero(self):
-        return {name: self._each(self.values[name], lambda x, k: 0.0 * x) for name in self.names}
-
     def along(self, name, smooth):
-        """The dict that is random in one control and zero in the others."""
+        """{name: a random direction} of one control."""
         number = self.names.index(name)
-        made = {**self.zero()}
-        made[name] = self._each(self.values[name], lambda x, k: self._random(x, (number, k), name, smooth))
-        return made
+        return {name: self._each(self.values[name], lambda x, k: self._random(x, (number, k), name, smooth))}
 
     @staticmethod
     def _each(value, make):
@@ -170,22 +166,14 @@ class Directions:
             return amplitude * np.asarray(noise)
         grid = self.model.grid
         if smooth:
-            metrics = grid.metrics(np.arange(grid.ny))
-            longer = max(np.max(metrics["dx_h"]) * grid.nx, np.max(metrics["dy_h"]) * grid.ny)
-            noise = perturbation(grid, 1.0, SMOOTH * longer, self.seed, 1000 * where[0] + where[1])
+            noise = perturbation(grid, 1.0, SMOOTH * longer_side(grid), self.seed, 1000 * where[0] + where[1])
         else:
             noise = random.standard_normal(grid.shape)
         return self.model.scatter(amplitude * noise * self.model.wet)
 
     def moved(self, direction, step):
         """The values, `step` times `direction` away."""
-        return {
-            name: self._both(self.values[name], direction[name], lambda x, d: x + step * d) for name in self.names
-        }
-
-    @staticmethod
-    def _both(x, d, make):
-        return {k: make(x[k], d[k]) for k in x} if isinstance(x, dict) else make(x, d)
+        return self.values | jax.tree.map(lambda x, d: x + step * d, {k: self.values[k] for k in direction}, direction)
 
 
 def check_precision(model):
@@ -226,10 +214,11 @@ def taylor_test(problem, directions, name, base=None, second=True, report=lambda
     """
     direction = directions.along(name, smooth=True)
     J, gradient = problem.value_and_gradient(directions.values) if base is None else base
-    slope, curvature = dot(gradient, direction, problem.communicator), 0.0
+    slope, curvature = dot(direction, gradient, problem.communicator), 0.0
     if second:
         report(f"Hessian product of {name}")
-        curvature = dot(problem.hessian_product(directions.values, direction), direction, problem.communicator)
+        product = problem.hessian_product(directions.values, direction)
+        curvature = dot(direction, product, problem.communicator)
 
     @functools.cache
     def at(h):
@@ -249,7 +238,7 @@ def taylor_test(problem, directions, name, base=None, second=True, report=lambda
         first, again, rounding = (tuple(column) for column in zip(*map(at, steps)))
         found = Taylor(steps, first, again if second else None, rounding)
         small = first[-1] < SMALL * abs(steps[-1] * slope)
-        if (found.converged and small) or (again[-1] if second else first[-1]) < VISIBLE * rounding[-1]:
+        if (found.converged and small) or (again[-1] if second else first[-1]) <= VISIBLE * rounding[-1]:
             return found
         start = steps[-1]  # residuals are far above rounding still: orders show where h is small enough
 

@@ -264,6 +264,10 @@ def _tell(study, found, units, checks):
         else:
             say("%s: %s %s", study.names[name], np.array2string(one.value, precision=4), one.units)
     for told, check in checks:
+        if not math.isfinite(check.found):
+            what = f"at {check.amplitude:.3g} {check.units} the nonlinear model does not stay finite"
+            logs.LOGGER.warning("forward check of %s: %s; give a smaller amplitude.", told, what)
+            continue
         say(
             "forward check of %s: with the pattern of the map, %.3g %s at most, the change is %+.4g %s in the "
             "nonlinear model and %+.4g in the linear prediction (%.1f %% off)",
@@ -303,8 +307,8 @@ def verify(study, options):
     if study.is_root:
         print(_verdict_table(study, verdicts))
         _warn(study, verdicts, given)
-    dot_product = max(v.dot_product for v in verdicts)
-    rate, second = (min(rates) for rates in zip(*((v.taylor.rate, v.taylor.rate_second) for v in verdicts)))
+    dot_product = np.max([v.dot_product for v in verdicts])  # what is not a number stays so
+    rate, second = np.min([(v.taylor.rate, v.taylor.rate_second) for v in verdicts], axis=0)
     print(f"dot_product={dot_product:.3g}\ntaylor_rate={rate:.4g}\ntaylor_rate_second={second:.4g}", flush=True)
     failed = [study.names[v.control] for v in verdicts if not v.passed]
     if failed:

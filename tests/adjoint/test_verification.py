@@ -51,14 +51,17 @@ class Toy:
     def value_and_gradient(self, values):
         return self.value(values), self._times("gradient", jax.grad(self._J)(values))
 
+    def _completed(self, directions):
+        return jax.tree.map(np.zeros_like, self.values) | directions
+
     def hessian_product(self, values, directions):
-        return self._times("hessian", jax.jvp(jax.grad(self._J), (values,), (directions,))[1])
+        return self._times("hessian", jax.jvp(jax.grad(self._J), (values,), (self._completed(directions),))[1])
 
     def observed(self, values):
         return np.asarray(self._readings(values))
 
     def observed_tangent(self, values, directions):
-        return jax.tree.map(np.asarray, jax.jvp(self._readings, (values,), (directions,)))
+        return jax.tree.map(np.asarray, jax.jvp(self._readings, (values,), (self._completed(directions),)))
 
     def observed_adjoint(self, values, readings):
         return self._times("adjoint", jax.vjp(self._readings, values)[1](jnp.asarray(readings))[0])
@@ -108,6 +111,13 @@ def test_a_linear_cost_is_exact_at_any_order_and_a_wrong_one_is_not():
     assert found.rate == math.inf and found.rate_second == math.inf
     wrong = Toy({"gradient": 1.01}, scale=0.0)
     assert taylor_test(wrong, directions(wrong), "a").rate < 1.1
+
+
+def test_a_cost_on_which_nothing_depends_is_exact():
+    still = Toy()
+    still._J = lambda values: 0.0 * jnp.sum(values["a"]) * values["b"]
+    found = taylor_test(still, directions(still), "a")
+    assert found.rate == math.inf and found.rate_second == math.inf
 
 
 def test_nonlinearity_is_the_share_of_the_perturbation_that_the_tangent_lacks():
