@@ -327,7 +327,7 @@ class Factors:
 
 KEPT = {"integer_pow": ("y",)}  # parameters of an operation that matter here
 INLINED = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "core_call")
-SKIPPED = ("stop_gradient", "copy", "optimization_barrier")
+SKIPPED = ("stop_gradient", "copy", "optimization_barrier", "reshard")
 RENAMED = {"add_any": "add"}
 
 
