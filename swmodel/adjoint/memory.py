@@ -11,11 +11,11 @@ import dataclasses
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError
 from .checkpointing import even_lengths
-from .leaves import Floats
 from .programs import Programs
 
 __all__ = ["Needs", "fitting"]
@@ -58,8 +58,8 @@ class Needs:
 def _bytes(tree, communicator):
     """Of the arrays of a pytree, on one rank."""
     shared = len(communicator.ranks)
-    sizes = (int(np.prod(x.shape)) * x.dtype.itemsize / (shared if x.ndim else 1) for x in Floats(tree).leaves)
-    return sum(sizes)
+    leaves = [(np.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(tree)]  # of terms some are plain numbers
+    return sum(int(np.prod(shape)) * dtype.itemsize / (shared if shape else 1) for shape, dtype in leaves)
 
 
 def fitting(needs, steps, units, memory):
