@@ -29,9 +29,8 @@ def ocean(communicator):
 
 
 def both():
-    """(the model on this rank alone, those on all ranks)."""
-    together = [ocean(make_communicator("auto", (NY, NX), layout)) for layout in LAYOUTS]
-    return ocean(SerialCommunicator()), together
+    """(the model on this rank alone, that on all ranks)."""
+    return ocean(SerialCommunicator()), ocean(make_communicator("auto", (NY, NX), LAYOUTS[0]))
 
 
 def everywhere(model, array):
@@ -65,37 +64,35 @@ def descent(model):
 
 
 def test_the_path_of_a_minimisation_is_that_of_one_rank():
-    alone, together = both()
+    alone, model = both()
     right = descent(alone)
-    for model in together:
-        found = descent(model)
-        assert len(found.history) == len(right.history)
-        for ours, theirs in zip(found.history[:12], right.history[:12]):  # later ones see what rounding became
-            assert ours.value == pytest.approx(theirs.value, rel=1e-7)
-            assert ours.evaluations == theirs.evaluations
-        assert np.allclose(everywhere(model, found.values["field"]), np.asarray(right.values["field"]), atol=1e-6)
-        everyone = model.communicator.host_gather([i.value for i in found.history])
-        assert all(values == everyone[0] for values in everyone)
+    found = descent(model)
+    assert len(found.history) == len(right.history)
+    for ours, theirs in zip(found.history[:12], right.history[:12]):  # later ones see what rounding became
+        assert ours.value == pytest.approx(theirs.value, rel=1e-7)
+        assert ours.evaluations == theirs.evaluations
+    assert np.allclose(everywhere(model, found.values["field"]), np.asarray(right.values["field"]), atol=1e-6)
+    everyone = model.communicator.host_gather([i.value for i in found.history])
+    assert all(values == everyone[0] for values in everyone)
 
 
 # -- transforms --------------------------------------------------------------------------------------------------------
 
 
 def test_smooth_fields_are_those_of_one_rank_and_the_transpose_is_exact():
-    alone, together = both()
+    alone, model = both()
     x, y = random(4), random(5)
     right = np.asarray(jit(lambda U, x: U(x))(Smooth.of(alone, "u", 1.2e5, 2.0), jnp.asarray(x)))
-    for model in together:
-        U = Smooth.of(model, "u", 1.2e5, 2.0)
+    U = Smooth.of(model, "u", 1.2e5, 2.0)
 
-        def forth_and_back(U, x, y):
-            return U(x), jax.linear_transpose(U, x)(y)[0]
+    def forth_and_back(U, x, y):
+        return U(x), jax.linear_transpose(U, x)(y)[0]
 
-        x_tile, y_tile = model.scatter(x), model.scatter(y)
-        Ux, Uy = jit(model.communicator.spmd(forth_and_back))(U, x_tile, y_tile)
-        assert np.allclose(everywhere(model, Ux), right, rtol=0, atol=1e-12)
-        space = Space(model.communicator)
-        assert space.dot({"x": Ux}, {"x": y_tile}) == pytest.approx(space.dot({"x": x_tile}, {"x": Uy}), rel=1e-12)
+    x_tile, y_tile = model.scatter(x), model.scatter(y)
+    Ux, Uy = jit(model.communicator.spmd(forth_and_back))(U, x_tile, y_tile)
+    assert np.allclose(everywhere(model, Ux), right, rtol=0, atol=1e-12)
+    space = Space(model.communicator)
+    assert space.dot({"x": Ux}, {"x": y_tile}) == pytest.approx(space.dot({"x": x_tile}, {"x": Uy}), rel=1e-12)
 
 
 def transforms(model):
@@ -132,14 +129,13 @@ def fields_and_gradient(model, parameters, transformed, differentiated=True):
 
 @ON_MANY
 def test_sources_and_states_and_their_gradients_are_those_of_one_rank():
-    alone, together = both()
+    alone, model = both()
     right = from_root(lambda: {name: fields_and_gradient(alone, *given) for name, given in transforms(alone).items()})
-    for model in together[:1]:
-        for name, given in transforms(model).items():
-            fields, gradient = fields_and_gradient(model, *given)
-            for control, field in right[name][0].items():
-                assert np.allclose(fields[control], field, rtol=0, atol=1e-11), (name, control)
-            assert np.allclose(gradient, right[name][1], rtol=1e-10, atol=1e-12), name
+    for name, given in transforms(model).items():
+        fields, gradient = fields_and_gradient(model, *given)
+        for control, field in right[name][0].items():
+            assert np.allclose(fields[control], field, rtol=0, atol=1e-11), (name, control)
+        assert np.allclose(gradient, right[name][1], rtol=1e-10, atol=1e-12), name
 
 
 # -- an analysis -------------------------------------------------------------------------------------------------------
@@ -163,19 +159,18 @@ def analysis(model):
 
 @ON_MANY
 def test_an_analysis_is_that_of_one_rank():
-    alone, together = both()
+    alone, model = both()
     history, field, gravity = from_root(lambda: analysis(alone))
-    found = analysis(together[0])
+    found = analysis(model)
     assert found[0] == pytest.approx(history, rel=1e-8)
     assert np.allclose(found[1], field, rtol=0, atol=1e-7)
     assert float(found[2]) == pytest.approx(float(gravity), abs=1e-7)
 
 
 def test_noise_does_not_depend_on_the_ranks():
-    alone, together = both()
+    alone, model = both()
     values = lambda model: {"field": model.scatter(np.zeros((NY, NX))), "numbers": np.zeros(3)}  # noqa: E731
     right = noise_like(values(alone), alone, 5)
-    for model in together:
-        found = noise_like(values(model), model, 5)
-        assert np.array_equal(everywhere(model, found["field"]), np.asarray(right["field"]))
-        assert np.array_equal(found["numbers"], right["numbers"])
+    found = noise_like(values(model), model, 5)
+    assert np.array_equal(everywhere(model, found["field"]), np.asarray(right["field"]))
+    assert np.array_equal(found["numbers"], right["numbers"])
