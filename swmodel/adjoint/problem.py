@@ -69,6 +69,8 @@ class Problem:
     def __init__(self, model, stepper, state, steps, cost, controls, first_step=0, checkpoints=STORE_ALL):
         if model.members is not None:
             raise ConfigError("Problem: the model is an Ensemble; give one of its members, a ShallowWater.")
+        if steps < 1:
+            raise ConfigError(f"Problem: steps = {steps} is no run; give 1 or more.")
         self.model, self.state, self.steps, self.first_step = model, state, int(steps), int(first_step)
         self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(stepper.dt)
         stepper.check()
