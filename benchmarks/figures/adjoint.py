@@ -1,6 +1,4 @@
 """Gradients, tangents and checkpoints over the forward run, and the memory of 10,000 steps."""
-import math
-
 from harness import NotMeasured, ratio
 
 NAMES = (
@@ -9,8 +7,8 @@ NAMES = (
     "gradient_memory_prediction_error", "gradient_10000_steps_gigabytes", "gradient_10000_steps_disk_gigabytes",
 )  # fmt: skip
 SIZE, STEPS = (720, 720), 40
-STATES = math.isqrt(STEPS)
 LONG = 10_000
+REVOLVE = ["Revolve", {"states": 3, "steps": 8}]  # no more than 2 sqrt(n) states, too
 KEPT_IN_MEMORY = ["Nested", {"lengths": (22, 22, 22)}]
 KEPT_ON_DISK = ["Tiered", {"states": 2, "on_disk": 400, "steps": 25}]
 PREDICTED = ["Nested", {"lengths": (20, 20)}]
@@ -29,7 +27,7 @@ def _ratios(bench):
         "storeall": {"what": "gradient"},
         "plain": {"what": "plain"},
         "nested": {"what": "gradient", "checkpoints": ["Nested", {}]},
-        "revolve": {"what": "gradient", "checkpoints": ["Revolve", {"states": STATES}]},
+        "revolve": {"what": "gradient", "checkpoints": REVOLVE},
         "tangent": {"what": "tangent"},
     }
     workers = {}
@@ -50,7 +48,7 @@ def _ratios(bench):
         bench.figure(f"gradient_vs_forward_{name}", ratio(times[name], forward), at_most=most, **told, **more)
     # The schedule's own count: steps that are run and not stored, and those that are stored and pulled back.
     counted = [again * f / STEPS + g for f, g in zip(forward, times["storeall"])]
-    more = {"states": STATES, "forward_steps": again, "over_forward": ratio(times["revolve"], forward)}
+    more = {**REVOLVE[1], "forward_steps": again, "over_forward": ratio(times["revolve"], forward)}
     bench.figure("gradient_vs_forward_revolve", ratio(times["revolve"], counted), at_most=1.1, **told, **more)
     bench.figure("tangent_vs_forward", ratio(times["tangent"], forward), at_most=2.2, **told)
 

@@ -7,6 +7,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .checkpointing import Span
 from .programs import Pair, Programs
@@ -174,7 +175,7 @@ class Run:
         problem, here = self.problem, self.units[unit]
         count = here.count if steps is None else steps
         first = here.first - here.window + (count if at_end else 0)
-        span = Span(*(jnp.int32(n) for n in (first, here.first, count)))
+        span = Span(*(np.int32(n) for n in (first, here.first, count)))
         return {
             "dynamics": problem.dynamics(here.window), "stepper": problem.stepper, "cost": self.cost, "span": span,
         }  # fmt: skip
