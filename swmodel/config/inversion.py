@@ -172,7 +172,7 @@ class Inversion(Section):
     method: Literal["auto", "green", "linear", "incremental", "descent"] = "auto"
     loops: Count = 20  # outer ones; of descent: iterations
     products: Count = 40  # of an inner loop of 'incremental'
-    residual: Annotated[float, Field(gt=0, lt=1)] = 1e-2
+    residual: Annotated[float, Field(gt=0, lt=1)] = 1e-3  # of an inner loop, relative
     uncertainty: Count | None = None  # products for the error that is left; those of the last inner loop unless given
     decrease: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     withhold: Flag = False  # one gauge after the other, to see whether the others foretell it

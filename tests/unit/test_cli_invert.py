@@ -140,10 +140,12 @@ type = "linear_drag"
 rate = 1e-4
 [inversion]
 loops = 2
-products = 8
+products = 20
+residual = 1e-6
 [[inversion.controls]]
-type = "balanced"
-deviation = "0.3 m"
+type = "field"
+name = "initial.eta"
+deviation = 0.3
 length = "40 km"
 [[inversion.controls]]
 type = "field"
@@ -162,7 +164,6 @@ every = "4 min"
 apart = "20 km"
 between = "60 km"
 [inversion.twin]
-spin_up = "4 min"
 [inversion.twin.truth]
 "forcing.0.x" = "0.2 * cos(pi * y / (140 * km))"
 "initial.type" = "gaussian"
@@ -178,7 +179,7 @@ def test_fields_and_numbers_are_found_from_tracks(study, command):
     assert status == 0, errors
     with xr.open_dataset(folder / "inversion.nc") as found:
         truth, before, after = (found[f"initial_eta_{role}"].values for role in ("truth", "background", "analysis"))
-        assert np.mean((after - truth) ** 2) < 0.5 * np.mean((before - truth) ** 2)
+        assert np.mean((after - truth) ** 2) < 0.2 * np.mean((before - truth) ** 2)
         assert found["dissipation_0_rate_analysis"].item() > 0
         history = found["loop_cost"].values
         assert history[-1] < 0.5 * history[0]
