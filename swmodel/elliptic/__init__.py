@@ -10,14 +10,16 @@
 """
 from importlib.metadata import entry_points
 
-from .base import Coefficients, Domain, EllipticError, Plan, Report, Solver, Stencil, assemble, solve
+from .base import Plan, Report, Solver, solve
 from .krylov import ConjugateGradients, Diagonal, Fast, Preconditioner
 from .multigrid import Multigrid
+from .operator import Coefficients, Domain, EllipticError, Stencil, assemble
 from .spectral import FourierTridiagonal, Spectral
 
 __all__ = [
-    "Coefficients", "ConjugateGradients", "Diagonal", "Domain", "EllipticError", "Fast", "FourierTridiagonal", "Multigrid",
-    "Plan", "Preconditioner", "Report", "Solver", "Spectral", "Stencil", "assemble", "named", "names", "register", "solve",
+    "Coefficients", "ConjugateGradients", "Diagonal", "Domain", "EllipticError", "Fast", "FourierTridiagonal",
+    "Multigrid", "Plan", "Preconditioner", "Report", "Solver", "Spectral", "Stencil", "assemble", "named", "names",
+    "register", "solve",
 ]  # fmt: skip
 
 _named = {

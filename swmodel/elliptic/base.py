@@ -1,16 +1,4 @@
-"""Elliptic equations on the C-grid: (div c grad - lambda) phi = b in cells, and what every solver of them shares.
-
-Over a cell, fluxes through faces between wet cells add up, c phi_x there being c times the difference of neighbours over
-their distance:
-
-    sum over faces  c length / distance (phi_neighbour - phi)  -  lambda area phi  =  area b
-
-Walls and coasts let nothing through (Neumann); at sides that are named in `dirichlet` phi vanishes on the wall itself,
-half a cell away. Multiplied by areas so, the operator A is symmetric, and -A has no negative eigenvalue: the transpose of
-a solution is one more solution, and derivatives with respect to coefficients follow from A dphi = d(area b) - dA phi.
-
-Without lambda and Dirichlet sides the constant of each water body is free: b is taken without its mean over the area of the
-body, and phi has the mean 0 there (both projections are each other's transpose, so that this is self-adjoint too).
+"""What solvers of (div c grad - lambda) phi = b share: interface, derivatives, null spaces, the way in from the host.
 
 A solver is planned once and used many times:
 
@@ -18,6 +6,9 @@ A solver is planned once and used many times:
     phi = solver.solve(plan, b)                   # a tile array of cells, from one
 
 `solve(solver, domain, coefficients, b)` does both from the host, and raises where something is wrong.
+
+Derivatives of any solver's solution are its own: in reverse one more solution with the same plan, as A is symmetric
+(operator.py), and so forward (the implicit function's; lax.custom_linear_solve).
 """
 import abc
 import functools
@@ -29,217 +20,13 @@ import numpy as np
 from jax import lax
 
 from ..compilation import jit
-from ..errors import SwmodelError
-from ..geometry import TileGeometry, safe_inverse
-from ..parallel.halo import SIDES, Sides, exchange, without_padding
-from ..pytrees import pytree, replace, static
+from ..parallel.halo import SIDES
+from ..pytrees import pytree
+from .operator import EllipticError, Stencil, assemble
 
-__all__ = ["Coefficients", "Domain", "EllipticError", "Plan", "Report", "Solver", "Stencil", "assemble", "solve"]
+__all__ = ["Plan", "Report", "Solver", "check", "solve"]
 
 INCOMPATIBLE = 1e-8  # of the sum of |area b|, in float64; it grows with the precision's own
-
-
-class EllipticError(SwmodelError, ValueError):
-    """An equation that cannot be solved as it is, or not by this solver."""
-
-
-@pytree
-class Domain:
-    """Where an equation holds: one tile's share of a grid and its water.
-
-    Attributes:
-        tile: the TileGeometry.
-        basin: number of the water body of each cell, from 1; None where there is one alone.
-        grid: the whole Grid.
-        beside: for each water body whether it lies beside the west, east, south and north side of the grid.
-        masked: whether some cell of the grid is land.
-    """
-
-    tile: TileGeometry
-    basin: Any
-    grid: Any = static()
-    communicator: Any = static()
-    beside: tuple = static()
-    masked: bool = static()
-
-    @staticmethod
-    def of(grid, communicator, wet=None, dtype=None):
-        """The Domain of a grid whose cells are water where `wet`, (ny, nx), says so; everywhere unless given."""
-        from ..bathymetry import bodies
-
-        dtype = np.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
-        wet = np.ones(grid.shape, bool) if wet is None else np.asarray(wet, bool)
-        if wet.shape != grid.shape or not wet.any():
-            raise EllipticError(
-                f"elliptic: wet has shape {wet.shape} and {np.count_nonzero(wet)} wet cells, on a grid of {grid.shape}; "
-                "give one value a cell, some of them true."
-            )
-        number = bodies(wet, grid)
-        tile = TileGeometry.build(grid, wet, None, 1, (), communicator, dtype)
-        parts, edges = communicator.decomposition(grid.shape), (number[:, 0], number[:, -1], number[0], number[-1])
-        beside = tuple(tuple(bool((edge == k).any()) for edge in edges) for k in range(1, number.max() + 1))
-        basin = communicator.place(lambda rank: parts.cut(number, rank)) if len(beside) > 1 else None
-        return Domain(tile, basin, grid, communicator, beside, not wet.all())
-
-    def free(self, coefficients):
-        """For each water body whether a constant can be added to a solution there."""
-        held = [SIDES.index(side) for side in coefficients.dirichlet]
-        return tuple(coefficients.screening is None and not any(body[k] for k in held) for body in self.beside)
-
-    @staticmethod
-    def of_model(model):
-        """The Domain of a ShallowWater's grid and water."""
-        return Domain.of(model.grid, model.communicator, model.wet, model.dtype)
-
-
-@pytree
-class Coefficients:
-    """c and lambda of (div c grad - lambda) phi = b.
-
-    Attributes:
-        c: a number; a tile array of cells, whose mean of two holds between them; or a pair of tile arrays, on east and on
-            north faces. Positive.
-        screening: lambda, None or positive: a number or a tile array of cells [c's units m-2].
-        dirichlet: the sides ("west", "east", "south", "north") on which phi vanishes.
-
-    Numbers that are differentiated come through `communicator.replicated`, as everywhere.
-    """
-
-    c: Any
-    screening: Any = None
-    dirichlet: tuple = static(default=())
-
-
-@pytree
-class Stencil:
-    """The symmetric operator A on a tile.
-
-    Attributes:
-        across_x: c length / distance of the faces west and east of cells, (my, mx + 1); 0 where nothing passes.
-        across_y: of those south and north, (my + 1, mx).
-        loss: lambda area, and what goes to Dirichlet sides, (my, mx); None where there is neither.
-        area: of the tile's own wet cells, 0 in others, (my, mx).
-        basin: as a Domain's.
-        free: for each water body whether a constant can be added to a solution there.
-    """
-
-    across_x: jax.Array
-    across_y: jax.Array
-    loss: Any
-    area: jax.Array
-    sides: Sides
-    basin: Any
-    communicator: Any = static()
-    free: tuple = static()
-
-    def apply(self, x):
-        """A x of a tile array; communicates."""
-        (wide,) = exchange([x], 1, self.sides, self.communicator)
-        result = fluxes(self.across_x, self.across_y, self.loss, wide)
-        return without_padding(result, self.sides)
-
-    @property
-    def diagonal(self):
-        """-A's diagonal; 0 on land."""
-        east, north = self.across_x, self.across_y
-        total = east[:, 1:] + east[:, :-1] + north[1:] + north[:-1]
-        return without_padding(total if self.loss is None else total + self.loss, self.sides)
-
-    def centred(self, x):
-        """x without its mean over each water body."""
-        return x - self._means(self.area * x) if any(self.free) else x
-
-    def balanced(self, r):
-        """r, which adds up over areas, without what would change a body's total: the transpose of `centred`."""
-        return r - self.area * self._means(r) if any(self.free) else r
-
-    def _means(self, r):
-        """The total of r in each water body over its area, in the cells of the body; 0 where it is held."""
-        mean = self.communicator.replicated(self.totals(r)) / self.totals(self.area) * np.asarray(self.free, r.dtype)
-        water = (self.area > 0).astype(r.dtype)
-        return water * mean[0] if self.basin is None else water * mean[jnp.maximum(self.basin - 1, 0)]
-
-    def totals(self, r):
-        """The sums of r over the water bodies, on every rank."""
-        if self.basin is None:
-            return self.communicator.sum(jnp.sum(r).reshape(1))
-        sums = jax.ops.segment_sum(r.ravel(), jnp.maximum(self.basin.ravel() - 1, 0), len(self.free))
-        return self.communicator.sum(sums)
-
-
-def fluxes(across_x, across_y, loss, wide):
-    """What flows into each cell, of values with one ghost cell on each side."""
-    x, y = wide[1:-1], wide[:, 1:-1]
-    in_x, in_y = across_x * (x[:, 1:] - x[:, :-1]), across_y * (y[1:] - y[:-1])
-    total = (in_x[:, 1:] - in_x[:, :-1]) + (in_y[1:] - in_y[:-1])
-    return total if loss is None else total - loss * wide[1:-1, 1:-1]
-
-
-# -- assembling -------------------------------------------------------------------------------------------------------
-
-
-def assemble(domain, coefficients):
-    """The Stencil of an equation."""
-    tile, (rows, columns) = domain.tile, domain.tile.shape
-    h, dtype = tile.halo, tile.metrics["area_h"].dtype
-    sides = replace(tile.sides, opens=(), open=jnp.zeros_like(tile.sides.open))
-    own, edges = slice(h, h + rows), slice(h - 1, h + rows)
-    c_x, c_y = _on_faces(coefficients.c, sides, domain.communicator, dtype)
-    moving_x = tile.moving_u[own, h - 1 : h + columns].astype(dtype)
-    moving_y = tile.moving_v[edges, h : h + columns].astype(dtype)
-    at = lambda name, where: m if jnp.ndim(m := tile.metrics[name]) == 0 else m[where]  # noqa: E731
-    across_x = c_x * moving_x * (at("dy_u", own) * safe_inverse(at("dx_u", own)))
-    across_y = c_y * moving_y * (at("dx_v", edges) * safe_inverse(at("dy_v", edges)))
-    wet = without_padding(tile.wet[own, h : h + columns].astype(dtype), sides)
-    area = wet * at("area_h", own)
-    loss = None if coefficients.screening is None else jnp.asarray(coefficients.screening, dtype) * area
-    for side in coefficients.dirichlet:
-        along_x = side in ("west", "east")
-        c, length = (c_x, at("dy_h", own)) if along_x else (c_y, at("dx_v", edges))
-        faces = jnp.broadcast_to(c, (rows, columns + 1) if along_x else (rows + 1, columns))
-        lost = wet * _through_wall(side, sides, tile.shape, faces, length, at("dx_h" if along_x else "dy_h", own))
-        loss = lost if loss is None else loss + lost
-    return Stencil(
-        *(_repeated(a, sides, axis) for a, axis in ((across_x, "x"), (across_y, "y"))), loss, area, sides, domain.basin,
-        domain.communicator, domain.free(coefficients),
-    )  # fmt: skip
-
-
-def _on_faces(c, sides, communicator, dtype):
-    """c on the faces along x, (my, mx + 1), and along y, (my + 1, mx); numbers stay numbers."""
-    if isinstance(c, (tuple, list)):
-        x, y = exchange([jnp.asarray(a, dtype) for a in c], 1, sides, communicator)
-        return x[1:-1, :-1], y[:-1, 1:-1]
-    c = jnp.asarray(c, dtype)
-    if c.ndim == 0:
-        return c, c
-    (wide,) = exchange([c], 1, sides, communicator)
-    return 0.5 * (wide[1:-1, 1:] + wide[1:-1, :-1]), 0.5 * (wide[1:, 1:-1] + wide[:-1, 1:-1])
-
-
-def _through_wall(side, sides, shape, c_faces, length, distance):
-    """c length / distance from the cells beside a side of the domain to the wall; c is that of their opposite face."""
-    k = SIDES.index(side)
-    low, axis = side in ("west", "south"), 1 if side in ("west", "east") else 0
-    edge = jnp.arange(shape[axis]) == (0 if low else shape[axis] - 1)
-    c = lax.slice_in_dim(c_faces, 1, 2, axis=axis) if low else lax.slice_in_dim(c_faces, -2, -1, axis=axis)
-    wall = edge.astype(c.dtype) * (1.0 - sides.linked[k]).astype(c.dtype)
-    if axis == 0 and jnp.ndim(length):  # a column of faces
-        length = length[:-1] if low else length[1:]
-    return 2.0 * c * (wall[None] if axis else wall[:, None]) * length / distance
-
-
-def _repeated(across, sides, axis):
-    """The value on the low side of the first cell, again beyond the padding before it: coarser grids look there."""
-    padded, place = sides.padded(axis), {"y": 0, "x": 1}[axis]
-    if padded is None:
-        return across
-    first, second = (lax.slice_in_dim(across, k, k + 1, axis=place) for k in (0, 1))
-    rest = lax.slice_in_dim(across, 1, None, axis=place)
-    return jnp.concatenate([jnp.where(padded, second, first), rest], axis=place)
-
-
-# -- solvers ----------------------------------------------------------------------------------------------------------
 
 
 @pytree
@@ -270,15 +57,15 @@ class Report:
 
 
 class Solver(abc.ABC):
-    """What solves an equation. One of your own gives `prepare` and `invert`; derivatives and null spaces are seen to."""
+    """What solves an equation. Your own gives `prepare` and `invert`; derivatives and null spaces are seen to."""
 
     @abc.abstractmethod
     def prepare(self, domain, coefficients, stencil):
-        """What `invert` wants to know beforehand: a pytree of arrays, or None. Raises EllipticError for what it cannot do."""
+        """What `invert` wants to know beforehand: a pytree, or None. Raises EllipticError for what it cannot do."""
 
     @abc.abstractmethod
     def invert(self, plan, r):
-        """(x, Report) with A x = r, a tile array that vanishes on land; x may have any mean where a constant is free."""
+        """(x, Report) with A x = r, a tile array, 0 on land; x may have any mean where a constant is free."""
 
     def plan(self, domain, coefficients):
         """The Plan of an equation; inside `communicator.spmd`."""
@@ -288,7 +75,7 @@ class Solver(abc.ABC):
         return Plan(stencil, self.prepare(domain, *known))
 
     def solve(self, plan, b):
-        """phi, a tile array, of b, one; inside `communicator.spmd`. Differentiable in b and in what the plan was made of."""
+        """phi of b, tile arrays; inside `communicator.spmd`. Differentiable in b and in the plan's coefficients."""
         return self.solve_and_report(plan, b)[0]
 
     def solve_and_report(self, plan, b):
@@ -296,14 +83,14 @@ class Solver(abc.ABC):
         stencil = plan.stencil
         if b.shape != stencil.area.shape:
             raise EllipticError(
-                f"elliptic: b has shape {b.shape}, and a tile of this equation {stencil.area.shape}; give the cells of the "
-                "tile, without halo."
+                f"elliptic: b has shape {b.shape}, and a tile of this equation {stencil.area.shape}; give the cells of "
+                "the tile, without halo."
             )
         held = Plan(*lax.stop_gradient((stencil, plan.prepared)))
-        r, report = lax.custom_linear_solve(
-            stencil.apply, stencil.balanced(stencil.area * b), lambda _, r: self.invert(held, r), symmetric=True, has_aux=True
-        )
-        return stencil.centred(r), report
+        r = stencil.balanced(stencil.area * b)
+        invert = lambda _, r: self.invert(held, r)  # noqa: E731
+        phi, report = lax.custom_linear_solve(stencil.apply, r, invert, symmetric=True, has_aux=True)
+        return stencil.centred(phi), report
 
 
 # -- checks, and the way in from the host -----------------------------------------------------------------------------
@@ -315,20 +102,22 @@ def check(domain, coefficients):
         if side not in SIDES:
             raise EllipticError(f"elliptic: dirichlet = {side!r} is no side; name some of {', '.join(SIDES)}.")
         if (domain.grid.periodic_x if side in ("west", "east") else domain.grid.periodic_y):
-            raise EllipticError(f"elliptic: the grid is periodic where {side!r} would be a Dirichlet side; leave it out.")
+            raise EllipticError(f"elliptic: the grid is periodic where {side!r} would be a Dirichlet side; omit it.")
         if side in ("south", "north") and domain.grid.poles[side == "north"]:
-            raise EllipticError(f"elliptic: the {side} side is a pole, which has no length and holds nothing; leave it out.")
+            raise EllipticError(f"elliptic: the {side} side is a pole, which has no length to hold phi; leave it out.")
     for name, value in (("c", coefficients.c), ("screening", coefficients.screening)):
         for x in value if isinstance(value, (tuple, list)) else (value,):
             if x is not None and jnp.ndim(x) not in (0, 2):
-                raise EllipticError(f"elliptic: {name} has shape {jnp.shape(x)}; give a number or an array of the tile's cells.")
+                raise EllipticError(
+                    f"elliptic: {name} has shape {jnp.shape(x)}; give a number or an array of the tile's cells."
+                )
             if x is not None and not isinstance(x, jax.core.Tracer) and jnp.ndim(x) == 0:
                 _refuse_sign(name, float(x))
 
 
 def _refuse_sign(name, least):
     if not least > 0:
-        what = "c must be positive" if name == "c" else "lambda (screening) must be positive, or None where there is none"
+        what = "c must be positive" if name == "c" else "lambda must be positive, or None where there is none"
         raise EllipticError(f"elliptic: {name} is {least:g} somewhere, so that the equation is not elliptic; {what}.")
 
 
@@ -336,10 +125,12 @@ def solve(solver, domain, coefficients, b):
     """(phi, Report) of b, tile arrays as programs hold them, from the host; collective.
 
     Raises:
-        EllipticError: if a coefficient has the wrong sign, b does not add up to zero where it must, or the solver gave up.
+        EllipticError: for a coefficient of the wrong sign, b that does not add up to zero where it must, or too many
+            iterations.
     """
     check(domain, coefficients)
     phi, report, found = _program(solver, domain.communicator)(domain, coefficients, b)
+    found, report = next(iter(domain.communicator.tiles((found, report)).values()))  # the same on all tiles
     for name, least in found["least"].items():
         _refuse_sign(name, float(least))
     free = np.asarray(domain.free(coefficients))
@@ -347,7 +138,7 @@ def solve(solver, domain, coefficients, b):
     if not bool(report.converged):
         raise EllipticError(
             f"{type(solver).__name__}: no solution after {int(report.iterations)} iterations, the residual is "
-            f"{float(report.residual):.1e} of the right-hand side; allow more, a larger tolerance or a better preconditioner."
+            f"{float(report.residual):.1e} of the right-hand side; allow more or a larger tolerance, or use Multigrid."
         )
     return phi, report
 
@@ -357,8 +148,8 @@ def _refuse_imbalance(total, size, eps):
     if abs(total[worst]) > INCOMPATIBLE * eps / np.finfo(float).eps * size[worst]:
         where = "" if len(total) == 1 else f" in water body {worst + 1} of {len(total)}"
         raise EllipticError(
-            f"elliptic: b adds up to {total[worst]:.3g}{where} (and |b| to {size[worst]:.3g}), and nothing takes that out, "
-            "as there is no lambda and no Dirichlet side: subtract the mean of b over the area, or give one of these."
+            f"elliptic: b adds up to {total[worst]:.3g}{where} (and |b| to {size[worst]:.3g}), and nothing takes that "
+            "out, as there is no lambda and no Dirichlet side: subtract the mean of b over the area, or give either."
         )
 
 
@@ -371,7 +162,8 @@ def _program(solver, communicator):
         lowest = lambda x: -communicator.maximum(jnp.max(jnp.where(water, -x, -jnp.inf)))  # noqa: E731
         cs = coefficients.c if isinstance(coefficients.c, (tuple, list)) else (coefficients.c,)
         arrays = {"c": [jnp.asarray(c) for c in cs if jnp.ndim(c)], "screening": [coefficients.screening]}
-        least = {name: functools.reduce(jnp.minimum, map(lowest, xs)) for name, xs in arrays.items() if xs and xs[0] is not None}
+        given = {name: [x for x in xs if x is not None] for name, xs in arrays.items()}
+        least = {name: functools.reduce(jnp.minimum, map(lowest, xs)) for name, xs in given.items() if xs}
         r = plan.stencil.area * b
         return phi, report, {"least": least, "total": plan.stencil.totals(r), "size": plan.stencil.totals(jnp.abs(r))}
 

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..geometry import safe_inverse
-from .base import Coefficients, Report, Solver, assemble
+from .base import Report, Solver
+from .operator import Coefficients, assemble
 from .spectral import rectangle_inverse
 
 __all__ = ["ConjugateGradients", "Diagonal", "Fast", "Preconditioner"]
@@ -99,7 +100,7 @@ class ConjugateGradients(Solver):
 
         def iterate(loop):
             k, x, r, p, (_, rz) = loop
-            q = -stencil.apply(p)
+            q = -stencil.apply_in_loop(p)
             step = rz / dots((p, q))[0]
             x, r = x + step * p, r - step * q
             z = self.preconditioner.apply(prepared, r)

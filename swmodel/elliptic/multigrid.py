@@ -1,12 +1,12 @@
 """A V-cycle of geometric multigrid over the tiles of all ranks, with land, as a preconditioner.
 
-Each grid has half the cells of the one before, tile by tile: two by two cells make one, and where a tile has an odd number
-the first one stands alone. So coarse tiles are those of a coarse grid cut by the same rule (decomposition.py), for any
-number of ranks, with the same exchange of halos. A coarse face passes what its two fine ones do, over the distance between
-coarse centres; coarse cells lose what their fine ones do. Corrections are interpolated linearly towards those neighbours
-to which water leads, and restriction is the transpose of that, so that the cycle is symmetric. The smoother is two damped
-Jacobi sweeps with Chebyshev's weights for the upper eigenvalues, in the reverse order on the way up. The coarsest grid is
-gathered and solved at once by its eigenvectors, without the constant where that is free.
+Each grid has half the cells of the one before, tile by tile: two by two cells make one, and where a tile has an odd
+number the first one stands alone. So coarse tiles are those of a coarse grid cut by the same rule (decomposition.py),
+for any number of ranks, with the same exchange of halos. A coarse face passes what its two fine ones do, over the
+distance between coarse centres; coarse cells lose what their fine ones do. Corrections are interpolated linearly
+towards those neighbours to which water leads, and restriction is the transpose of that, so that the cycle is symmetric.
+The smoother is two damped Jacobi sweeps with Chebyshev's weights for the upper eigenvalues, in the reverse order on the
+way up. The coarsest grid is gathered and solved at once by its eigenvectors, without the constant where that is free.
 
 Everything is in float32 unless told otherwise: the cycle need only be near to the inverse, and half the bytes move.
 Briggs, Henson & McCormick 2000, doi:10.1137/1.9780898719505; Tatebe 1993, NASA CP-3224 (as a preconditioner).
@@ -21,8 +21,8 @@ import numpy as np
 from ..geometry import safe_inverse
 from ..parallel.halo import Sides, exchange
 from ..pytrees import pytree, replace, static
-from .base import fluxes
 from .krylov import Preconditioner
+from .operator import fluxes, settled, widened
 
 __all__ = ["Multigrid"]
 
@@ -47,10 +47,16 @@ class Level:
     communicator: Any = static()
     shape: tuple = static()
 
-    def residual(self, r, x):
+    def wide(self, x):
+        return widened(x, self.sides, self.communicator)
+
+    def residual(self, r, wide):
         """r + A x, of -A x = r."""
-        (wide,) = exchange([x], 1, self.sides, self.communicator)
         return r + fluxes(self.across_x, self.across_y, self.loss, wide)
+
+    def smooth(self, weight, r, wide):
+        """A Jacobi sweep."""
+        return self.wide(wide[1:-1, 1:-1] + weight * self.inverse * self.residual(r, wide))
 
 
 @pytree
@@ -58,8 +64,8 @@ class Passage:
     """Between a grid and the next coarser one.
 
     Attributes:
-        weights: of the neighbour to the west in the western of two cells, east, south and north likewise; (my, mx) each.
-        water: 1 in the fine grid's own wet cells, 0 elsewhere.
+        weights: of the neighbour to the west in the western of two cells, east, south and north likewise; (my, mx)
+        each. water: 1 in the fine grid's own wet cells, 0 elsewhere.
         odd: (rows, columns) added before the fine tile's first, each 0 or 1.
     """
 
@@ -71,8 +77,8 @@ class Passage:
 
     def up(self, x):
         """Coarse values, interpolated: (my, mx) to (2 my - odd, 2 mx - odd)."""
-        (wide,) = exchange([x], 1, self.sides, self.communicator)
-        west, east, south, north = self.weights
+        wide = widened(x, self.sides, self.communicator)
+        x, (west, east, south, north) = wide[1:-1, 1:-1], self.weights
         beside = wide[1:-1, :-2], wide[1:-1, 2:], wide[:-2, 1:-1], wide[2:, 1:-1]
         dx = [weight * (neighbour - x) for weight, neighbour in zip((west, east), beside[:2])]
         dy = [weight * (neighbour - x) for weight, neighbour in zip((south, north), beside[2:])]
@@ -80,9 +86,16 @@ class Passage:
         return self.water * four.reshape(2 * x.shape[0], 2 * x.shape[1])[self.odd[0] :, self.odd[1] :]
 
     def down(self, r):
-        """The transpose of `up`."""
-        coarse = jax.ShapeDtypeStruct(self.weights[0].shape, r.dtype)
-        return jax.linear_transpose(self.up, coarse)(r)[0]
+        """The transpose of `up`: what a coarse cell took of its neighbours' values, it gives them."""
+        r = settled(jnp.pad(self.water * r, [(k, 0) for k in self.odd]), self.sides)
+        four = [[r[j::2, i::2] for i in (0, 1)] for j in (0, 1)]
+        parts = four[0][0] + four[1][0], four[0][1] + four[1][1], four[0][0] + four[0][1], four[1][0] + four[1][1]
+        given = [weight * part for weight, part in zip(self.weights, parts)]
+        from_east, from_west, from_north, from_south = (widened(g, self.sides, self.communicator) for g in given)
+        kept = parts[0] + parts[1] - sum(given)
+        return settled(
+            kept + from_east[1:-1, 2:] + from_west[1:-1, :-2] + from_north[2:, 1:-1] + from_south[:-2, 1:-1], self.sides
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,14 +134,14 @@ class Multigrid(Preconditioner):
             solved = (inverse @ whole.ravel()).reshape(grid.shape)
             return grid.communicator.scatter(solved)
         first, *more = (jnp.asarray(w, r.dtype) for w in self.weights)
-        z = first * grid.inverse * r
+        z = grid.wide(first * grid.inverse * r)
         for weight in more:
-            z = z + weight * grid.inverse * grid.residual(r, z)
+            z = grid.smooth(weight, r, z)
         below = self._cycle(grids[1:], passages[1:], inverse, passages[0].down(grid.residual(r, z)))
-        z = z + passages[0].up(below)
+        z = grid.wide(z[1:-1, 1:-1] + passages[0].up(below))
         for weight in (*more[::-1], first):
-            z = z + weight * grid.inverse * grid.residual(r, z)
-        return z
+            z = grid.smooth(weight, r, z)
+        return z[1:-1, 1:-1]
 
 
 # -- the grids --------------------------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
     Spectral              both directions transformed: a plane without land
     FourierTridiagonal    x transformed, and a tridiagonal system along y for each mode: latitudes differ (the sphere)
 
-Modes are eigenvectors of the C-grid's own differences, and are divided by its own eigenvalues, 4 sin^2(phase / 2) / dx^2
-rather than k^2: the discrete equation is solved to rounding. Which transform a direction takes follows from its ends,
-the cells' centres lying half a spacing inside: Fourier (periodic), cosine II (Neumann), sine II (Dirichlet), cosine and
-sine IV (Neumann and Dirichlet, Dirichlet and Neumann). Swarztrauber 1977, doi:10.1137/1019071.
+Modes are eigenvectors of the C-grid's own differences, and are divided by its own eigenvalues, 4 sin^2(phase / 2) /
+dx^2 rather than k^2: the discrete equation is solved to rounding. Which transform a direction takes follows from its
+ends, the cells' centres lying half a spacing inside: Fourier (periodic), cosine II (Neumann), sine II (Dirichlet),
+cosine and sine IV (Neumann and Dirichlet, Dirichlet and Neumann). Swarztrauber 1977, doi:10.1137/1019071.
 """
 import dataclasses
 from typing import Any
@@ -18,7 +18,8 @@ from jax import lax
 
 from ..parallel import fft
 from ..pytrees import pytree, static
-from .base import EllipticError, Report, Solver
+from .base import Report, Solver
+from .operator import EllipticError
 
 __all__ = ["Spectral", "FourierTridiagonal", "rectangle_inverse"]
 
@@ -31,7 +32,7 @@ class Spectral(Solver):
         _check("Spectral", domain, coefficients)
         if domain.grid.spherical:
             raise EllipticError(
-                "Spectral: cells of a SphericalGrid differ with latitude; use FourierTridiagonal, or ConjugateGradients."
+                "Spectral: cells of a SphericalGrid differ with latitude; use FourierTridiagonal or ConjugateGradients."
             )
         return rectangle_inverse(domain, coefficients.c, coefficients.screening, coefficients.dirichlet)
 
@@ -54,12 +55,14 @@ class FourierTridiagonal(Solver):
 def _check(name, domain, coefficients):
     if domain.masked:
         raise EllipticError(
-            f"{name}: the grid has land, of which transforms know nothing; use ConjugateGradients, with Multigrid or Fast."
+            f"{name}: the grid has land, of which transforms know nothing; use ConjugateGradients, with Multigrid."
         )
     for what in ("c", "screening"):
         value = getattr(coefficients, what)
         if isinstance(value, (tuple, list)) or (value is not None and jnp.ndim(value)):
-            raise EllipticError(f"{name}: {what} varies from cell to cell, and must be one number; use ConjugateGradients.")
+            raise EllipticError(
+                f"{name}: {what} varies from cell to cell, and must be one number; use ConjugateGradients."
+            )
 
 
 def rectangle_inverse(domain, c, screening, dirichlet):
@@ -71,7 +74,8 @@ def rectangle_inverse(domain, c, screening, dirichlet):
 def _kinds(grid, dirichlet):
     """The transforms along (y, x), of real numbers."""
     trigonometric = {
-        (False, False): fft.Cosine(2), (True, True): fft.Sine(2), (False, True): fft.Cosine(4), (True, False): fft.Sine(4),
+        (False, False): fft.Cosine(2), (True, True): fft.Sine(2),
+        (False, True): fft.Cosine(4), (True, False): fft.Sine(4),
     }  # fmt: skip
     ends = [("south", "north"), ("west", "east")]
     kinds = [trigonometric[tuple(side in dirichlet for side in pair)] for pair in ends]

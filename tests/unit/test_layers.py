@@ -11,7 +11,7 @@ LAYERS = [
     ["linear", "grid", "fields"],
     ["operators", "parallel", "progress"],
     ["geometry", "bathymetry", "regrid"],
-    ["elliptic"],
+    ["elliptic", "random_fields"],
     ["dynamics", "sources"],
     ["time_steppers", "marching", "diagnostics", "members"],
     ["kernels"],

@@ -1,0 +1,160 @@
+"""Solvers on the devices of one process, what multigrid is made of, solvers of one's own, and what is refused."""
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import elliptic
+from swmodel.elliptic import Coefficients, ConjugateGradients, Domain, EllipticError
+from swmodel.elliptic.operator import assemble, settled
+from swmodel.parallel import SerialCommunicator, make_communicator
+from tests.parallel import cases
+from tests.parallel import test_elliptic as on_ranks
+from tests.parallel.test_communicator import quick
+
+SHAPE, TIGHT = on_ranks.SHAPE, on_ranks.TIGHT
+
+
+@pytest.fixture(scope="module")
+def devices():
+    return make_communicator("sharded", SHAPE, (2, 3))  # uneven along both directions
+
+
+def test_devices_of_one_process_solve_it_too(devices):
+    on_ranks.check_solutions(devices, "walls", on_ranks.direct("walls"))
+    on_ranks.check_solutions(devices, "islands on a torus", on_ranks.iterative("islands on a torus")[-1:])
+
+
+def test_devices_of_one_process_have_the_implicit_functions_derivatives(devices):
+    solver = ConjugateGradients(tolerance=TIGHT)
+    on_ranks.check_derivatives(devices, "islands on a sphere", solver, varying=True, twice=False)
+
+
+# -- multigrid --------------------------------------------------------------------------------------------------------
+
+
+def basin(n=22):
+    """(grid, wet, c, lambda) of a free surface at 10 times the explicit limit, over depths that vary a hundredfold."""
+    grid = sw.CartesianGrid(n, n, (0.0, 1.0 * n), (0.0, 1.0 * n))
+    random = np.random.default_rng(3)
+    wet = random.random((n, n)) > 0.15
+    x, y = grid.coordinates("h")
+    depth = np.exp(-4.6 * np.abs(np.sin(7 * x / n) * np.cos(5 * y / n)))
+    return grid, wet, 12.5 * depth, 1.0
+
+
+@pytest.mark.parametrize("layout", [None, (2, 3)])
+def test_multigrid_is_symmetric_and_positive_and_its_passages_are_each_others_transpose(layout):
+    communicator = SerialCommunicator() if layout is None else make_communicator("sharded", SHAPE, layout)
+    grid, wet, c, screening = basin()
+    domain, cycle = Domain.of(grid, communicator, wet), elliptic.Multigrid(precision="float64", coarsest=40)
+    parts, random = communicator.decomposition(grid.shape), np.random.default_rng(4)
+    place = lambda x: communicator.place(lambda rank: parts.cut(x, rank))  # noqa: E731
+    x, y = (place(np.where(wet, random.standard_normal(grid.shape), 0.0)) for _ in range(2))
+
+    def program(domain, c, x, y):
+        dot = lambda a, b: communicator.sum(jnp.sum(a * b))  # noqa: E731
+        coefficients = Coefficients(c, screening)
+        prepared = cycle.prepare(domain, coefficients, assemble(domain, coefficients))
+        mx, my = cycle.apply(prepared, x), cycle.apply(prepared, y)
+        passage = prepared[1][0]
+        coarse = passage.down(x)
+        return dot(mx, y), dot(x, my), dot(mx, x), dot(passage.up(coarse), y), dot(coarse, passage.down(y))
+
+    one, other, positive, up, down = map(float, quick(communicator.spmd(program))(domain, place(c), x, y))
+    assert abs(one - other) < 1e-12 * positive and positive > 0
+    assert abs(up - down) < 1e-12 * abs(up)
+
+
+def test_multigrid_takes_few_iterations_where_depth_varies_a_hundredfold():
+    grid, wet, c, screening = basin(40)
+    alone, counts = SerialCommunicator(), {}
+    domain, b = Domain.of(grid, alone, wet), jnp.asarray(np.where(wet, 1.0, 0.0))
+    for name, preconditioner in (("multigrid", elliptic.Multigrid(coarsest=120)), ("diagonal", elliptic.Diagonal())):
+        solver = ConjugateGradients(preconditioner)
+        counts[name] = int(elliptic.solve(solver, domain, Coefficients(jnp.asarray(c), screening), b)[1].iterations)
+    assert counts["multigrid"] <= 15 and counts["diagonal"] > 50
+
+
+def test_what_is_settled_is_unchanged():
+    domain = Domain.of(cases.plane(), SerialCommunicator())
+    x = jnp.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(jax.jit(lambda x: settled(x, domain.tile.sides))(x), x)
+
+
+# -- a solver of one's own --------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Richardson(elliptic.Solver):
+    """phi <- phi + (r - A phi) / bound: a script's own solver."""
+
+    sweeps: int = 2000
+
+    def prepare(self, domain, coefficients, stencil):
+        return 0.5 / domain.communicator.maximum(jnp.max(stencil.diagonal))
+
+    def invert(self, plan, r):
+        sweep = lambda _, x: x - plan.prepared * (r - plan.stencil.apply(x))  # noqa: E731
+        x = jax.lax.fori_loop(0, self.sweeps, sweep, jnp.zeros_like(r))
+        return x, elliptic.Report(jnp.asarray(self.sweeps), jnp.zeros((), r.dtype), jnp.ones((), bool))
+
+
+def test_a_solver_of_ones_own_has_a_name_and_derivatives():
+    elliptic.register("richardson", Richardson)
+    try:
+        solver = elliptic.named("richardson", sweeps=400)
+        assert solver == Richardson(400) and "richardson" in elliptic.names()
+        with pytest.raises(EllipticError, match="is there already"):
+            elliptic.register("richardson", Richardson)
+    finally:
+        elliptic._named.pop("richardson")
+    domain, size = Domain.of(cases.plane(), SerialCommunicator()), on_ranks.size(cases.plane())
+    b = jnp.asarray(on_ranks.field(1))
+
+    def cost(solver, c):
+        plan = solver.plan(domain, Coefficients(c, 2.0 / size))
+        return jnp.sum(solver.solve(plan, b) ** 2)
+
+    pair = solver, ConjugateGradients(tolerance=TIGHT)
+    gradients = quick(lambda c: [jax.grad(lambda c: cost(s, c))(c) for s in pair])(jnp.asarray(on_ranks.field(2)))  # noqa: B023
+    np.testing.assert_allclose(*gradients, rtol=0, atol=1e-10 * np.abs(gradients[0]).max())
+    with pytest.raises(EllipticError, match="no solver named 'sor'"):
+        elliptic.named("sor")
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_equations_that_cannot_be_solved_are_refused_in_a_sentence():
+    alone, (ny, nx) = SerialCommunicator(), SHAPE
+    domain, land = Domain.of(cases.plane(), alone), Domain.of(cases.plane(), alone, on_ranks.islands())
+    b, solver = jnp.asarray(on_ranks.field(1)), ConjugateGradients()
+
+    def refused(match, solver=solver, domain=domain, coefficients=Coefficients(1.0, 1.0), b=b):  # noqa: B008
+        with pytest.raises(EllipticError, match=match):
+            elliptic.solve(solver, domain, coefficients, b)
+
+    refused("c is -1 somewhere", coefficients=Coefficients(-1.0, 1.0))
+    refused("c is -0.5 somewhere", coefficients=Coefficients(b.at[3, 3].set(-0.5), 1.0))
+    refused("screening is 0 somewhere", coefficients=Coefficients(1.0, 0.0))
+    refused("screening is -2 somewhere", coefficients=Coefficients(1.0, b.at[0, 0].set(-2.0)))
+    refused("b adds up to .* subtract the mean", coefficients=Coefficients(1.0))
+    refused(r"in water body \d of 2", domain=land, coefficients=Coefficients(1.0))
+    refused("the grid has land", elliptic.Spectral(), land)
+    refused("c varies from cell to cell", elliptic.Spectral(), coefficients=Coefficients(b, 1.0))
+    refused("cells of a SphericalGrid differ", elliptic.Spectral(), Domain.of(cases.sphere(), alone))
+    refused("periodic along y; use Spectral", elliptic.FourierTridiagonal(), Domain.of(cases.plane("xy"), alone))
+    slow = Coefficients(1.0, 0.01 / on_ranks.size(cases.plane()))
+    refused("no solution after 2 iterations", ConjugateGradients(iterations=2), coefficients=slow)
+    refused("b has shape", b=b[1:])
+    refused("c has shape", coefficients=Coefficients(b[0], 1.0))
+    refused("'up' is no side", coefficients=Coefficients(1.0, None, ("up",)))
+    at = lambda side: Coefficients(1.0, None, (side,))  # noqa: E731
+    refused("grid is periodic where", domain=Domain.of(cases.plane("x"), alone), coefficients=at("west"))
+    refused("is a pole", domain=Domain.of(cases.globe(), alone), coefficients=at("north"))
+    with pytest.raises(EllipticError, match="0 wet cells"):
+        Domain.of(cases.plane(), alone, np.zeros((ny, nx)))

@@ -1,0 +1,44 @@
+"""Random fields are the same whoever holds them, and have the covariance that was asked for."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from swmodel.parallel import SerialCommunicator, fft, make_communicator
+from swmodel.random_fields import GaussianCovariance, filtered, white_noise
+
+
+def covariance(communicator, shape=(16, 13)):
+    return GaussianCovariance(fft.Plan(communicator, shape), (1.0, 2.0), length=3.0, deviation=2.0)
+
+
+def test_a_field_is_the_same_on_one_device_and_on_six_given_a_seed():
+    alone, six = (covariance(c) for c in (SerialCommunicator(), make_communicator("sharded", (16, 13), (2, 3))))
+    fields = [of.plan.gather(of.sample(7)) for of in (alone, six)]
+    np.testing.assert_allclose(fields[1], fields[0], rtol=0, atol=1e-13)
+    assert np.abs(alone.plan.gather(alone.sample(8)) - fields[0]).max() > 0.1
+    cube = [fft.Plan(of.plan.communicator, (6, 5, 4)) for of in (alone, six)]
+    np.testing.assert_array_equal(*(plan.gather(white_noise(3, plan)) for plan in cube))
+
+
+def test_covariances_are_the_gaussian_of_the_distance():
+    """The operator on a unit impulse is sigma^2 exp(-r^2 / 2 L^2) with r the distance round the torus, to what the grid
+    resolves; variances are sigma^2 exactly; and the sample's mean square tends there."""
+    of = covariance(SerialCommunicator(), (40, 36))
+    impulse = np.zeros((40, 36))
+    impulse[5, 7] = 1.0
+    found = np.asarray(jax.jit(of.apply)(jnp.asarray(impulse)))
+    y, x = ((np.arange(n) - k + n // 2) % n - n // 2 for n, k in ((40, 5), (36, 7)))
+    expected = 4.0 * np.exp(-(y[:, None] ** 2 + (2.0 * x[None]) ** 2) / (2 * 3.0**2))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found[5, 7], 4.0, rtol=1e-13)
+    draw = jax.jit(jax.vmap(of.root))
+    many = draw(jnp.asarray(np.random.default_rng(1).standard_normal((200, 40, 36))))
+    independent = 200 * 40 * 72 / (4 * np.pi * 3.0**2)  # areas over which squares are correlated
+    assert abs(float(jnp.mean(many**2)) / 4.0 - 1.0) < 4 * np.sqrt(2 / independent)
+
+
+def test_the_filter_keeps_what_it_lets_through():
+    plan = fft.Plan(SerialCommunicator(), (16, 12))
+    x = np.cos(2 * np.pi * 2 * np.arange(16) / 16)[:, None] + np.cos(2 * np.pi * 5 * np.arange(12) / 12)[None]
+    low = filtered(plan, jnp.asarray(x), lambda k2: (k2 < 1.0).astype(float))
+    np.testing.assert_allclose(low, np.broadcast_to(np.cos(np.pi * np.arange(16) / 4)[:, None], x.shape), atol=1e-14)
