@@ -40,6 +40,8 @@ SMALL = 1e-3  # share of the linear change at which a residual may end: larger e
 TAIL = 4  # residuals, the smallest above rounding, of whose rates the best counts
 EPSILON = np.finfo(float).eps
 OF_COSTS, OF_DERIVATIVES = 16 * EPSILON, 128 * EPSILON  # relative errors by rounding that a Taylor test allows for
+INVISIBLE = 2.0**-20  # a step at which a cost shows its rounding alone
+NOISE = 4.0  # times that rounding may be elsewhere
 STEEPER = 8.0  # factor by which a step of a Taylor test grows where rounding hides the residual
 PROBES = 2  # numbers that are read of every state
 SMOOTH = 0.1  # of the domain's longer side: the radius of perturbations
@@ -113,6 +115,8 @@ class Taylor:
 
 def best_rate(residuals, rounding):
     """The best rate of a sequence of halvings, as the module says; infinite if none is above rounding."""
+    if any(map(math.isnan, residuals)):
+        return math.nan
     above = [r > floor for r, floor in zip(residuals, rounding)]
     if not any(above):
         return math.inf
@@ -220,17 +224,26 @@ def taylor_test(problem, directions, name, base=None, second=True, report=lambda
         product = problem.hessian_product(directions.values, direction)
         curvature = dot(direction, product, problem.communicator)
 
+    if not math.isfinite(slope + curvature):
+        nothing = (math.nan,) * (HALVINGS + 1)
+        return Taylor(nothing, nothing, nothing, nothing)
+
+    def change(h):
+        report(f"Taylor test of {name}")
+        return problem.value(directions.moved(direction, h)) - J
+
+    # Their second differences hold no error of the slope, and next to none of the curvature.
+    unseen = [change(k * INVISIBLE) - 0.5 * (k * INVISIBLE) ** 2 * curvature for k in (1, 2, 3)]
+    noise = NOISE * float(np.abs(np.diff([0.0, *unseen], 2)).max())
+
     @functools.cache
     def at(h):
         """(r, s, rounding) of the step h; infinite where the run is."""
-        report(f"Taylor test of {name}")
-        value = problem.value(directions.moved(direction, h))
-        if not math.isfinite(value):
+        linear, square, found = h * slope, 0.5 * h * h * curvature, change(h)
+        if not math.isfinite(found):
             return (math.inf,) * 3
-        linear, square = h * slope, 0.5 * h * h * curvature
-        first = value - J - linear
-        rounding = OF_COSTS * (abs(value) + abs(J)) + OF_DERIVATIVES * (abs(linear) + abs(square))
-        return abs(first), abs(first - square), rounding
+        rounding = OF_COSTS * (abs(found) + 2.0 * abs(J)) + OF_DERIVATIVES * (abs(linear) + abs(square))
+        return abs(found - linear), abs(found - linear - square), max(rounding, noise)
 
     start = _start(at, slope, second)
     while True:
@@ -309,7 +322,7 @@ def verify(problem, amplitudes=None, seed=0, second=True, report=lambda what: No
 
 def runs_of(controls, second=True):
     """About how many runs of the model `verify` makes: how often it calls `report`."""
-    return 2 + controls * (1 + 2 + second + HALVINGS + 3)
+    return 3 + controls * (second + HALVINGS + 8)
 
 
 def with_cost(problem, cost):

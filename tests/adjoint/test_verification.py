@@ -91,6 +91,12 @@ def test_a_wrong_hessian_loses_the_third_order_alone(error):
     assert found.rate >= verification.RATE and found.rate_second < verification.RATE_SECOND - 0.3
 
 
+@pytest.mark.parametrize("what", ["gradient", "hessian"])
+def test_a_derivative_that_is_no_number_fails(what):
+    toy = Toy({what: math.nan})
+    assert not taylor_test(toy, directions(toy), "a").converged
+
+
 @pytest.mark.parametrize("size", [1e-6, 1e-3, 1.0, 30.0])
 def test_no_amplitude_is_too_small_or_too_large_to_tell(size):
     """Residuals that rounding hides at first, and steps at which the higher orders count most."""
