@@ -1,7 +1,7 @@
 """A 3-D Gaussian random field, its gravitational potential, and what of the initial noise matters.
 
-As particle-mesh codes of cosmology need it: a density contrast delta with the power spectrum k^n exp(-k^2 L^2) is white
-noise, filtered; its potential fulfils the Poisson equation laplacian(phi) = delta. The summary statistic is the skewness
+As particle-mesh codes of cosmology need it: a density contrast delta of spectrum k^n exp(-k^2 L^2)
+is filtered white noise; its potential fulfils laplacian(phi) = delta. The summary statistic is the skewness
 of delta after some growth of second order, 5/7 delta^2 and 2/7 of the source of second-order Lagrangian perturbation
 theory, sum phi_aa phi_bb - phi_ab^2 (Bouchet et al. 1995, arXiv:astro-ph/9406013). Its gradient with respect to the
 noise of every cell is one reverse pass through all transforms. On a pencil mesh of as many ranks as you like:

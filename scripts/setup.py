@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 BUILD_TOOLS = ["hatchling", "editables", "nanobind", "setuptools", "wheel"]
-EXTRAS = "plots,test"
+EXTRAS = "bench,plots,test"
 
 
 class SetupError(Exception):
