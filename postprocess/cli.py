@@ -93,7 +93,8 @@ def _output(output, first, kind):
     if output is None:
         from .animate import suffix
 
-        stem = first.stem if first.stem == kind == "sensitivity" else f"{first.stem}.{kind}"
+        own = kind in ("sensitivity", "inversion") and first.stem == kind
+        stem = first.stem if own else f"{first.stem}.{kind}"
         return first.with_name(f"{stem}{suffix() if kind == 'animation' else '.png'}")
     output = pathlib.Path(output)
     if not output.parent.is_dir():

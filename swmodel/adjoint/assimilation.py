@@ -19,7 +19,7 @@ import numpy as np
 from .lanczos import lanczos
 from .minimise import Space
 
-__all__ = ["Analysis", "Departures", "FourDVar", "Loop", "Tangent", "incremental", "resumed"]
+__all__ = ["Analysis", "Departures", "FourDVar", "Loop", "Rules", "Tangent", "incremental", "resumed"]
 
 
 class Departures:
@@ -151,19 +151,36 @@ class Analysis:
     reason: str | None = None
 
 
-def incremental(
-    variational, departures, loops=3, products=40, residual=1e-2, decrease=1e-3, start=None, linearised=None,
-    progress=None, inner=None,
-):  # fmt: skip
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """How far `incremental` goes.
+
+    Args:
+        loops: outer loops at most.
+        products: of G* G in an inner loop at most.
+        residual: at which an inner loop ends, relative to where it began.
+        decrease: end when an outer loop lowers J by less than this share.
+    """
+
+    loops: int = 3
+    products: int = 40
+    residual: float = 1e-3
+    decrease: float = 1e-3
+
+    def reason(self, history):
+        """Why to stop after the Loops `history`, or None."""
+        if len(history) > 1 and history[-2].value - history[-1].value <= self.decrease * history[-1].value:
+            return f"the last outer loop lowered J by less than {self.decrease:g} of it"
+        return f"{self.loops} outer loops were made" if history[-1].number >= self.loops else None
+
+
+def incremental(variational, departures, rules=Rules(), start=None, linearised=None, progress=None, inner=None):
     """The minimum of J by outer and inner loops.
 
     Args:
         variational: a FourDVar.
         departures: a Departures.
-        loops: outer loops at most.
-        products: of G* G in an inner loop at most.
-        residual: at which an inner loop ends, relative.
-        decrease: end when an outer loop lowers J by less than this share.
+        rules: Rules.
         start: parameters, or an Analysis to go on from; the background unless given.
         linearised: `linearised(parameters)` gives G, an object like Tangent; the exact one unless given.
         progress: called after every outer loop with an Analysis.
@@ -178,7 +195,7 @@ def incremental(
     if now is None:
         now = _evaluated(variational, departures, variational.background if start is None else start, 0)
     while True:
-        now = dataclasses.replace(now, reason=_reason(now.history, loops, decrease))
+        now = dataclasses.replace(now, reason=rules.reason(now.history))
         if progress is not None:
             progress(now)
         if now.reason is not None:
@@ -188,7 +205,7 @@ def incremental(
         downhill = space.scale(-1.0, uphill)
         if space.norm(downhill) == 0.0:
             return dataclasses.replace(now, reason="the gradient is zero")
-        basis = G.solve(downhill, space, products, residual, inner)
+        basis = G.solve(downhill, space, rules.products, rules.residual, inner)
         found = _stepped(variational, departures, now, basis)
         if found is None:
             return dataclasses.replace(now, basis=basis, reason="no step along the inner loop's solution lowers J")
@@ -200,12 +217,6 @@ def resumed(variational, departures, parameters, rows):
     now = _evaluated(variational, departures, parameters, int(rows[-1][0]))
     history = [Loop(int(number), *(float(x) for x in parts), int(products)) for number, *parts, products in rows[:-1]]
     return dataclasses.replace(now, history=(*history, *now.history))
-
-
-def _reason(history, loops, decrease):
-    if len(history) > 1 and history[-2].value - history[-1].value <= decrease * history[-1].value:
-        return f"the last outer loop lowered J by less than {decrease:g} of it"
-    return f"{loops} outer loops were made" if history[-1].number >= loops else None
 
 
 def _evaluated(variational, departures, parameters, number, **inner):

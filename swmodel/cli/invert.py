@@ -250,17 +250,16 @@ class _Inversion:
 
     def _loops(self, departures, progress=None):
         """(parameters, history, reason, readings, eigenpairs) of `incremental`."""
-        from ..adjoint.assimilation import incremental, resumed
+        from ..adjoint.assimilation import Rules, incremental, resumed
 
         section, start = self.section, None
         if progress is not None and "parameters" in self.kept[0]:
             start = resumed(self.variational, departures, self.kept[0]["parameters"], self.kept[1]["history"])
             self.say("resumed after %d outer loops", start.history[-1].number)
         linearised = self._linearised(departures)
-        found = incremental(
-            self.variational, departures, section.loops, section.products, section.residual, section.decrease, start,
-            linearised, progress, self._counted_products() if section.chosen == "incremental" else None,
-        )  # fmt: skip
+        rules = Rules(section.loops, section.products, section.residual, section.decrease)
+        inner = self._counted_products() if section.chosen == "incremental" else None
+        found = incremental(self.variational, departures, rules, start, linearised, progress, inner)
         if found.basis is not None:
             eigenpairs = found.basis.eigenpairs()
         elif linearised is None:  # nothing was left to do

@@ -7,7 +7,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import Misfit, Problem
-from swmodel.adjoint.assimilation import Departures, FourDVar, Tangent, incremental, resumed
+from swmodel.adjoint.assimilation import Departures, FourDVar, Rules, Tangent, incremental, resumed
 from swmodel.adjoint.diffusion import Smooth
 from swmodel.adjoint.minimise import Stop, minimise
 from swmodel.adjoint.posterior import Posterior, eigenpairs
@@ -78,7 +78,7 @@ def test_departures_are_those_of_the_cost_and_their_transpose_is_exact():
 
 def test_one_outer_loop_solves_a_linear_problem():
     variational, departures = case()
-    found = incremental(variational, departures, loops=1, products=size(), residual=1e-12)
+    found = incremental(variational, departures, Rules(1, size(), 1e-12))
     G, d = exact_matrix(), departures.of(np.zeros((STEPS, 3))).ravel()
     right = np.linalg.solve(np.eye(size()) + G.T @ G, -G.T @ d)
     assert np.allclose(found.parameters["patch"], right, atol=1e-9)
@@ -95,12 +95,12 @@ def test_green_functions_and_columns_of_runs_are_the_exact_tangent_of_a_linear_m
 
 def test_a_nonlinear_problem_has_one_minimum_by_loops_and_by_descent():
     variational, departures = case(False, 0.3)
-    loops = incremental(variational, departures, loops=12, products=size(), residual=1e-10, decrease=1e-10)
+    loops = incremental(variational, departures, Rules(12, size(), 1e-10, 1e-10))
     descent = minimise(variational.value_and_gradient, variational.background, variational.space, Stop(gradient=1e-7))
     assert loops.history[-1].value == pytest.approx(descent.value, rel=1e-6)
     assert np.allclose(loops.parameters["patch"], descent.values["patch"], atol=2e-3)
     green = Green.of(variational.problem).linearised(variational.problem, departures)
-    near = incremental(variational, departures, loops=12, linearised=green, decrease=1e-8)
+    near = incremental(variational, departures, Rules(12, decrease=1e-8), linearised=green)
     assert near.history[-1].value == pytest.approx(descent.value, rel=1e-2)  # the inner model is linear, J is not
 
 
@@ -127,15 +127,15 @@ def test_a_gauge_that_is_left_out_does_not_count():
 
 def test_an_inversion_goes_on_from_its_file(tmp_path):
     variational, departures = case(False, 0.3)
-    options = {"products": size(), "residual": 1e-10, "decrease": 1e-10}
-    whole = incremental(variational, departures, loops=3, **options)
-    half = incremental(variational, departures, loops=1, **options)
+    options = size(), 1e-10, 1e-10
+    whole = incremental(variational, departures, Rules(3, *options))
+    half = incremental(variational, departures, Rules(1, *options))
     model, path = variational.problem.model, tmp_path / "inversion.restart.nc"
     rows = np.array([[i.number, i.value, i.misfit, i.background, i.products] for i in half.history], float)
     keep(path, model, {"parameters": half.parameters}, {"history": rows}, "this one")
     vectors, arrays = kept(path, model, variational.background, "this one")
     start = resumed(variational, departures, vectors["parameters"], arrays["history"])
-    rest = incremental(variational, departures, loops=3, start=start, **options)
+    rest = incremental(variational, departures, Rules(3, *options), start)
     assert [i.number for i in rest.history] == [0, 1, 2, 3]
     assert np.allclose(rest.parameters["patch"], whole.parameters["patch"], atol=1e-12)
     with pytest.raises(DataError, match="belongs to another inversion"):
@@ -159,7 +159,7 @@ def test_numbers_alone_have_green_functions():
 def test_all_eigenpairs_give_the_covariance_of_the_analysis():
     variational, departures = case()
     problem = variational.problem
-    found = incremental(variational, departures, loops=1, linearised=tangent_columns(problem, departures))
+    found = incremental(variational, departures, Rules(1), linearised=tangent_columns(problem, departures))
     posterior, (transformed,) = Posterior(*found.basis.eigenpairs()), [patch(problem.model)]
     sources = next(iter(transformed.function.parts.values()))
     X = np.stack([np.asarray(sources(jax.numpy.asarray(unit))).ravel() for unit in np.eye(size())], axis=1)

@@ -7,7 +7,7 @@ import pytest
 import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint import Misfit, Problem
-from swmodel.adjoint.assimilation import Departures, FourDVar, incremental
+from swmodel.adjoint.assimilation import Departures, FourDVar, Rules, incremental
 from swmodel.adjoint.diffusion import Smooth
 from swmodel.adjoint.minimise import Space, Stop, minimise
 from swmodel.adjoint.posterior import _entered, noise_like
@@ -152,7 +152,7 @@ def analysis(model):
     controls = joined({"eta": ("initial.eta", field), "g": ("gravity", gravity)}, model)
     problem = Problem(model, sw.AB2(DT), model.state(eta=0.1 * random(8)), STEPS, Misfit(records), [controls])
     variational = FourDVar(problem)
-    found = incremental(variational, Departures(problem.cost, model.communicator), loops=1, products=3)
+    found = incremental(variational, Departures(problem.cost, model.communicator), Rules(1, 3))
     history = np.array([loop.value for loop in found.history])
     return history, everywhere(model, found.parameters["eta"]), found.parameters["g"]
 
