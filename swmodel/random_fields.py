@@ -23,7 +23,7 @@ __all__ = ["GaussianCovariance", "filtered", "white_noise"]
 def white_noise(seed, plan, dtype=float):
     """Tile arrays of independent standard normal numbers, one a point of a plan's field; the same whoever holds them.
 
-    Every process draws all of them, plane by plane of the first axis, and keeps its own.
+    Each row (plane) of the first axis has a generator of its own; a process draws those of which it has a part.
     """
     row = lambda j: np.random.default_rng((int(seed), j)).standard_normal(plan.shape[1:])  # noqa: E731
     parts = plan.communicator.decomposition(plan.shape[:2])

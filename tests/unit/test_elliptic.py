@@ -85,6 +85,31 @@ def test_what_is_settled_is_unchanged():
     np.testing.assert_array_equal(jax.jit(lambda x: settled(x, domain.tile.sides))(x), x)
 
 
+@pytest.mark.parametrize("layout", [None, (2, 3)])
+def test_coefficients_on_faces_are_those_of_the_cells_they_are_means_of(layout):
+    communicator = SerialCommunicator() if layout is None else make_communicator("sharded", SHAPE, layout)
+    domain, c = Domain.of(cases.plane("xy"), communicator, on_ranks.islands()), on_ranks.field(2)
+    faces = tuple(on_ranks.placed(communicator, 0.5 * (c + np.roll(c, -1, axis=axis))) for axis in (1, 0))
+    x = on_ranks.placed(communicator, on_ranks.field(3) * on_ranks.islands())
+
+    def program(domain, c, faces, x):
+        return [assemble(domain, Coefficients(given, 1e-9)).apply(x) for given in (c, faces)]
+
+    applied = quick(communicator.spmd(program))(domain, on_ranks.placed(communicator, c), faces, x)
+    one, other = (communicator.gather_to_root(a, SHAPE) for a in applied)
+    np.testing.assert_allclose(other, one, rtol=0, atol=1e-14 * np.abs(one).max())
+
+
+def test_solutions_in_float32_are_as_good_as_float32_is():
+    domain = Domain.of(cases.sphere(), SerialCommunicator(), dtype="float32")
+    b = jnp.asarray(on_ranks.field(1), "float32")
+    coefficients = Coefficients(3.0, 1.0 / on_ranks.size(cases.sphere()))
+    one, _ = elliptic.solve(elliptic.FourierTridiagonal(), domain, coefficients, b)
+    other, _ = elliptic.solve(ConjugateGradients(elliptic.Multigrid(coarsest=50), 1e-6), domain, coefficients, b)
+    assert one.dtype == other.dtype == jnp.float32
+    np.testing.assert_allclose(other, one, rtol=0, atol=1e-5 * np.abs(one).max())
+
+
 # -- a solver of one's own --------------------------------------------------------------------------------------------
 
 

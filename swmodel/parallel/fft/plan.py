@@ -108,7 +108,7 @@ class Plan:
                 )
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "kinds", kinds)
-        communicator_can_cut = self._parts  # noqa: F841  or it raises
+        self.communicator.decomposition(shape[:2])  # or the field cannot be cut so
 
     # -- sizes --------------------------------------------------------------------------------------------------------
 
