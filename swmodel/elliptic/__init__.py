@@ -1,7 +1,7 @@
 """Solvers of (div c grad - lambda) phi = b on the C-grid, chosen by object; your own can be one of them.
 
     Spectral, FourierTridiagonal              constant coefficients without land, at once
-    ConjugateGradients(preconditioner)        anything else; with Diagonal(), Fast() or Multigrid()
+    ConjugateGradients(preconditioner)        anything else; with Diagonal(), FastPoisson() or Multigrid()
     Domain, Coefficients, solve               what is solved, and the way in from the host
     Solver, Preconditioner                    what one of your own inherits; `register` gives it a name
 
@@ -11,13 +11,13 @@
 from importlib.metadata import entry_points
 
 from .base import Plan, Report, Solver, solve
-from .krylov import ConjugateGradients, Diagonal, Fast, Preconditioner
+from .krylov import ConjugateGradients, Diagonal, FastPoisson, Preconditioner
 from .multigrid import Multigrid
 from .operator import Coefficients, Domain, EllipticError, Stencil, assemble
 from .spectral import FourierTridiagonal, Spectral
 
 __all__ = [
-    "Coefficients", "ConjugateGradients", "Diagonal", "Domain", "EllipticError", "Fast", "FourierTridiagonal",
+    "Coefficients", "ConjugateGradients", "Diagonal", "Domain", "EllipticError", "FastPoisson", "FourierTridiagonal",
     "Multigrid", "Plan", "Preconditioner", "Report", "Solver", "Spectral", "Stencil", "assemble", "named", "names",
     "register", "solve",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ preconditioner's doing, an object with two methods of its own:
     apply(prepared, r)                       z, near to x with -A x = r; linear, symmetric and positive
 
     Diagonal     z = r / -a_ii: nothing is sent
-    Fast         the same equation with mean coefficients on the whole rectangle, by transforms, scaled to A's diagonal
+    FastPoisson  the same equation with mean coefficients on the whole rectangle, by transforms, scaled to A's diagonal
     Multigrid    a V-cycle (multigrid.py)
 """
 import abc
@@ -23,7 +23,7 @@ from .base import Report, Solver
 from .operator import Coefficients, assemble
 from .spectral import rectangle_inverse
 
-__all__ = ["ConjugateGradients", "Diagonal", "Fast", "Preconditioner"]
+__all__ = ["ConjugateGradients", "Diagonal", "FastPoisson", "Preconditioner"]
 
 
 class Preconditioner(abc.ABC):
@@ -48,7 +48,7 @@ class Diagonal(Preconditioner):
 
 
 @dataclasses.dataclass(frozen=True)
-class Fast(Preconditioner):
+class FastPoisson(Preconditioner):
     """Mean coefficients on the whole rectangle, land included; what differs from them is scaled by the square root of
     the diagonals' ratio (Concus & Golub 1973, doi:10.1137/0710092)."""
 
