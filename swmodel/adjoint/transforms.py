@@ -189,8 +189,9 @@ class Balanced:
         """
         grid = model.grid
         rows = np.arange(grid.ny)
-        f = 0.0 if model.coriolis is None else np.broadcast_to(model.coriolis.at(grid, rows), (grid.ny, 1))
-        if np.min(np.abs(f)) < 1e-6:
+        at_v, below = (np.zeros(1) if model.coriolis is None else model.coriolis.at(grid, k) for k in (rows, rows - 1))
+        at_u = 0.5 * (at_v + below)  # f is known at corners, which lie in the rows of v
+        if min(np.min(np.abs(at_u)), np.min(np.abs(at_v))) < 1e-6:
             raise ConfigError(
                 "Balanced: the Coriolis parameter vanishes on this grid, and no flow can balance the elevation there; "
                 "give initial.eta, initial.u and initial.v controls of their own."
@@ -200,8 +201,8 @@ class Balanced:
         cut = model.domain.cut
         return Balanced(
             state.eta, state.u, state.v, spread,
-            cut(faces["u"] * model.gravity / (f * metrics["dy_u"])),
-            cut(faces["v"] * model.gravity / (f * metrics["dx_v"])), cut(faces["u"]), cut(faces["v"]),
+            cut(faces["u"] * model.gravity / (at_u * metrics["dy_u"])),
+            cut(faces["v"] * model.gravity / (at_v * metrics["dx_v"])), cut(faces["u"]), cut(faces["v"]),
         )  # fmt: skip
 
     def __call__(self, p):
