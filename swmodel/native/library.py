@@ -1,7 +1,8 @@
 """Compiling C++ with the machine's own compiler, once, and handing it to XLA: the runtime, and fused loops for it.
 
 What was compiled is kept in $XDG_CACHE_HOME/swmodel (or ~/.cache/swmodel) under a name made of the text, the compiler, its
-options and the processor, so that the next run starts at once and ranks on different processors do not meet.
+options and the processor, so that the next run starts at once and ranks on different processors do not meet. CXX names another
+compiler; what CXXFLAGS holds comes after the options of loops.
 """
 import contextlib
 import ctypes
@@ -54,7 +55,7 @@ def usable():
 @functools.lru_cache(maxsize=None)
 def loop_name(source):
     """Compile the C text of a loop, make it known to the runtime, and return the name by which it is called there."""
-    path = _compiled(source, LOOP_OPTIONS)
+    path = _compiled(source, (*LOOP_OPTIONS, *os.environ.get("CXXFLAGS", "").split()))
     library = ctypes.CDLL(str(path))
     functions = (ctypes.cast(function, ctypes.c_void_p) for function in (library.row, library.kept_bytes))
     _runtime().swmodel_register(path.stem.encode(), *functions)
