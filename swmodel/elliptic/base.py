@@ -57,7 +57,13 @@ class Report:
 
 
 class Solver(abc.ABC):
-    """What solves an equation. Your own gives `prepare` and `invert`; derivatives and null spaces are seen to."""
+    """What solves an equation. Your own gives `prepare` and `invert`; derivatives and null spaces are seen to.
+
+    Attributes:
+        projects: whether `invert` itself leaves out constants that are free, of r and of x: then it is not done again.
+    """
+
+    projects = False
 
     @abc.abstractmethod
     def prepare(self, domain, coefficients, stencil):
@@ -87,10 +93,10 @@ class Solver(abc.ABC):
                 "the tile, without halo."
             )
         held = Plan(*lax.stop_gradient((stencil, plan.prepared)))
-        r = stencil.balanced(stencil.area * b)
+        r = stencil.area * b if self.projects else stencil.balanced(stencil.area * b)
         invert = lambda _, r: self.invert(held, r)  # noqa: E731
         phi, report = lax.custom_linear_solve(stencil.apply, r, invert, symmetric=True, has_aux=True)
-        return stencil.centred(phi), report
+        return phi if self.projects else stencil.centred(phi), report
 
 
 # -- checks, and the way in from the host -----------------------------------------------------------------------------

@@ -28,6 +28,8 @@ __all__ = ["Spectral", "FourierTridiagonal", "rectangle_inverse"]
 class Spectral(Solver):
     """Transforms along x and y; of a CartesianGrid without land, with numbers for c and lambda."""
 
+    projects = True  # the constant is a mode, and is left out
+
     def prepare(self, domain, coefficients, stencil):
         _check("Spectral", domain, coefficients)
         if domain.grid.spherical:
