@@ -32,9 +32,9 @@ class Truth:
     model: Any
     state: Any
 
-    def of(self, control, boundaries, dt):
+    def of(self, control, dt):
         """The value of a control there: of an uplift at once, too."""
-        values = background_of(self.model, self.state, control, boundaries, dt)
+        values = background_of(self.model, self.state, control, dt)
         if control == "initial.eta" and self.model.uplift is not None:
             values = values + self.model.uplift._record(-1, self.model.dtype)
         return values
@@ -68,11 +68,10 @@ def section_of(draft):
 # -- controls ----------------------------------------------------------------------------------------------------------
 
 
-def background_of(model, state, name, boundaries, dt):
-    """The value of a control in a model and a state: tile array or number, of time records {record: such}."""
+def background_of(model, state, name, dt):
+    """The value of a model's control: tile array or number, of time records {record: such}."""
     from .adjoint.controls import controls_of as find
 
-    name = controls_of(SimpleNamespace(controls=[name]), boundaries)[name]
     (control,) = find(model, [name])
     if control.records:
         return {k: control.of_record(k, model.dtype) for k in control.records}
@@ -124,7 +123,7 @@ def _of_model(control, model, state, boundaries, dt):
 
     name = controls_of(SimpleNamespace(controls=[control.name]), boundaries)[control.name]
     (found,) = find(model, [name])
-    background = background_of(model, state, control.name, boundaries, dt)
+    background = background_of(model, state, name, dt)
     is_field = found.position != "scalar"
     if control.type == "field" and not is_field:
         raise ConfigError(

@@ -134,10 +134,10 @@ def _study(draft, section, options):
 def _announce(study):
     problem, section = study.problem, study.section
     count = sum(record.counted()[0].size for record in study.observed.records.values())
-    numbers = sum(np.size(v) if np.ndim(v) < 2 else problem.model.grid.nx * problem.model.grid.ny
-                  for v in study.transformed.parameters.values())  # fmt: skip
+    cells, parameters = int(np.prod(problem.model.grid.shape)), study.transformed.parameters.values()
+    numbers = sum(np.size(value) if np.ndim(value) < 2 else cells for value in parameters)
     whose = "devices" if problem.communicator.name == "sharded" else "ranks"
-    kind = "gauges" if section.observations.type == "gauges" else "places"
+    kind = {"gauges": "gauges", "tracks": "places"}[section.observations.type]
     lines = [
         ("looked for", f"{', '.join(study.targets)}: {numbers:,} unknowns"),
         ("observations", f"{count:,} at {len(study.observed.records):,} {kind}, of {study.observed.source}"),
@@ -189,6 +189,8 @@ class _Inversion:
     def run(self):
         from ..adjoint.restarts import kept
 
+        if self.section.withhold:
+            self._check_withheld()
         if self.options.resume:
             self.kept = kept(self.restart, self.problem.model, self.variational.background, self.study.about)
         before = self._as_written()
@@ -276,13 +278,8 @@ class _Inversion:
         from ..adjoint.restarts import keep
 
         last = now.history[-1]
-        self.say(
-            "outer loop %d: J = %.6g, misfit %.6g, background %.6g",
-            last.number,
-            last.value,
-            last.misfit,
-            last.background,
-        )
+        parts = last.number, last.value, last.misfit, last.background
+        self.say("outer loop %d: J = %.6g, misfit %.6g, background %.6g", *parts)
         arrays = {"history": _rows(now.history)}
         if self.green is not None:
             arrays["green"] = self.green.columns
@@ -314,37 +311,32 @@ class _Inversion:
 
         tangent, progress = Tangent(self.problem, self.departures, parameters), self._counted("uncertainty, products")
         told = lambda done, residual: progress(done, products)  # noqa: E731
-        known = eigenpairs(
-            tangent.product, parameters, self.problem.model, self.variational.space, products, progress=told
-        )
+        space, model = self.variational.space, self.problem.model
+        known = eigenpairs(tangent.product, parameters, model, space, products, progress=told)
         return known.values, known.vectors
 
     def _keep_descent(self, now):
         from ..adjoint.restarts import keep
 
         last = now.history[-1]
-        self.say(
-            "iteration %d: J = %.6g, |gradient| %.3g, %d evaluations",
-            last.number,
-            last.value,
-            last.gradient,
-            last.evaluations,
-        )
+        parts = last.number, last.value, last.gradient, last.evaluations
+        self.say("iteration %d: J = %.6g, |gradient| %.3g, %d evaluations", *parts)
         vectors = {"values": now.values, "gradient": now.gradient}
         vectors |= {f"{letter}{k}": part for k, pair in enumerate(now.pairs) for letter, part in zip("sy", pair)}
         rows = np.array([[i.number, i.value, i.gradient, i.evaluations, i.step] for i in now.history])
         keep(self.restart, self.problem.model, vectors, {"iterations": rows}, self.study.about)
 
+    def _check_withheld(self):
+        if self.section.observations.type != "gauges" or len(self.study.observed.records) < 2:
+            raise ConfigError("withhold is for two gauges or more, whose records foretell one another; leave it out.")
+        if self.section.chosen == "descent":
+            raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
+
     def _withheld(self):
         """(steps, gauges): what each gauge reads in the inversion of all others."""
         from ..adjoint.assimilation import Departures
 
-        count = len(self.study.observed.records)
-        if self.section.observations.type != "gauges" or count < 2:
-            raise ConfigError("withhold is for two gauges or more, whose records foretell one another; leave it out.")
-        if self.section.chosen == "descent":
-            raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
-        found = []
+        count, found = len(self.study.observed.records), []
         for k, name in enumerate(self.study.observed.records):
             self.say("without %s", name)
             departures = Departures(self.problem.cost, self.problem.communicator, np.arange(count) != k)
@@ -355,37 +347,29 @@ class _Inversion:
 
     def _fields(self, parameters, eigenpairs):
         """({control: (position, units, {role: array})}, degrees of freedom for signal)."""
+        import jax.numpy as jnp
+
         from ..adjoint.posterior import Posterior
 
         problem, communicator, transformed = self.problem, self.problem.communicator, self.study.transformed
         analysis = _expanded(transformed, parameters, communicator)
-        prior, after, signal = {}, {}, float("nan")
-        if eigenpairs is not None:
-            posterior = Posterior(*eigenpairs)
-            prior, signal = Posterior.prior(transformed, parameters, communicator), posterior.signal
-            after = posterior.reduction(transformed, parameters, communicator)
-        found = {}
+        posterior, found = Posterior(*eigenpairs), {}
+        prior = Posterior.prior(transformed, parameters, communicator)
+        less = posterior.reduction(transformed, parameters, communicator)
         for control in problem.controls:
             roles = {"background": self._value(control.name), "analysis": analysis[control.name]}
             if control.name in prior:
-                left = _first(prior[control.name]) - _first(after[control.name])
+                left = _first(prior[control.name]) - _first(less[control.name])
                 roles["background_deviation"] = _first(prior[control.name]) ** 0.5
-                roles["analysis_deviation"] = (
-                    np.maximum(left, 0.0) ** 0.5 if np.ndim(left) < 2 else left.clip(0.0) ** 0.5
-                )
+                roles["analysis_deviation"] = jnp.maximum(left, 0.0) ** 0.5
             if self.study.observed.truth is not None:
-                boundaries = self.study.made.experiment().boundary
-                roles["truth"] = self.study.observed.truth.of(control.name, boundaries, problem.dt)
-            found[control.name] = (
-                control.position,
-                control.units,
-                {role: self._whole(_first(value)) for role, value in roles.items()},
-            )
-        return found, signal
+                roles["truth"] = self.study.observed.truth.of(control.name, problem.dt)
+            whole = {role: self._whole(_first(value)) for role, value in roles.items()}
+            found[control.name] = control.position, control.units, whole
+        return found, posterior.signal
 
     def _value(self, name):
-        boundaries = self.study.made.experiment().boundary
-        return background_of(self.problem.model, self.problem.state, name, boundaries, self.problem.dt)
+        return background_of(self.problem.model, self.problem.state, name, self.problem.dt)
 
     def _whole(self, value):
         return self.problem.model.gather(value) if np.ndim(value) >= 2 else np.asarray(value, float)
