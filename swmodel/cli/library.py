@@ -43,14 +43,21 @@ def copy_experiment(name, folder, force):
     for file in known[name]:
         shutil.copyfile(file, target / file.name)
         print(f"{target / file.name}  ({file.stat().st_size / 1000:.0f} kB)")
-    toml = next((target / file.name for file in _main_first(name, known[name]) if file.suffix == ".toml"), None)
-    if toml is not None:
-        print(f"next:\n  swmodel check {toml}\n  swmodel run {toml} --plot\n  mpirun -n 2 swmodel run {toml} --plot")
+    print("\n  ".join(["next:", *_next_commands(target / _main_first(name, known[name])[0].name)]))
+
+
+def _next_commands(file):
+    """What one does with an experiment's main file."""
+    if file.suffix == ".py":
+        return [f"python {file}"]
+    verb = "invert" if "\n[inversion]" in file.read_text(encoding="utf-8") else "run"
+    return [f"swmodel check {file}", f"swmodel {verb} {file} --plot", f"mpirun -n 2 swmodel {verb} {file} --plot"]
 
 
 def _main_first(name, files):
     """The files of an experiment, first the one that is called as it is, or as its name begins."""
-    return sorted(files, key=lambda file: not (file.suffix == ".toml" and name.startswith(file.stem)))
+    return sorted(files, key=lambda file: ([".toml", ".py"].index(file.suffix) if file.suffix in (".toml", ".py") else 2,
+                                           not name.startswith(file.stem)))  # fmt: skip
 
 
 def _list(known):

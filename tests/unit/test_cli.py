@@ -155,11 +155,16 @@ def test_new_lists_every_experiment(command):
 @pytest.mark.parametrize("name", sorted(library()))
 def test_a_copy_of_an_experiment_passes_check(command, tmp_path, name):
     status, out, _ = command("new", name, tmp_path / "mine")
-    toml = next((tmp_path / "mine").glob("*.toml"))
-    assert status == 0 and f"swmodel check {toml}" in out
+    assert status == 0
+    if not list((tmp_path / "mine").glob("*.toml")):  # a script alone
+        assert f"python {tmp_path}/mine/{name}.py" in out
+        return
+    toml = re.search(r"swmodel check (\S+)", out)[1]
     status, out, err = command("check", toml, "--ranks", 4)
     assert status == 0, err
     assert "no mistakes found" in out and "4 x 1 tiles" in out
+    for other in set(map(str, (tmp_path / "mine").glob("*.toml"))) - {toml}:
+        assert command("check", other)[0] == 0, other
 
 
 def test_new_does_not_replace_what_was_changed(command, tmp_path):
