@@ -23,7 +23,7 @@ OPERATIONS = {
     "or": lax.bitwise_or, "xor": lax.bitwise_xor, "not": lax.bitwise_not, "select_n": lax.select_n, "sqrt": lax.sqrt,
     "rsqrt": lax.rsqrt, "exp": lax.exp, "log": lax.log, "tanh": lax.tanh, "sin": lax.sin, "cos": lax.cos,
     "floor": lax.floor, "cbrt": lax.cbrt, "abs": lax.abs, "sign": lax.sign, "pow": lax.pow, "square": lax.square,
-    "one_minus_square": lambda x: (1 - x) * (1 + x),
+    "stop_gradient": lambda x: x, "one_minus_square": lambda x: (1 - x) * (1 + x),
 }  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def _copied(builder, node, arguments, graph):
 
 def _slope(builder, node, arguments, found, sources, scalars, graph):
     """The tangent of a node in the new Graph, or None."""
-    if not node.dtype.startswith("float"):
+    if not node.dtype.startswith("float") or node.name == "stop_gradient":
         return None
     (first,) = node.parameters[:1] or (None,)
     if node.name == "load":

@@ -106,6 +106,10 @@ class Graph:
         """The numbers of the sources, or by "scalar" of the numbers from outside, that are read."""
         return sorted({node.parameters[0] for node in self.nodes if node.name == kind})
 
+    def only(self, results):
+        """The Graph of some of the results, by number."""
+        return _trimmed(dataclasses.replace(self, outputs=tuple(self.outputs[k] for k in results)))
+
     @functools.cached_property
     def pruned(self):
         """(the same without sources and scalars that are not read, the numbers of those sources, and of those scalars)."""
@@ -119,6 +123,19 @@ class Graph:
         columns = tuple(self.columns[k] for k in kept["load"])
         new = Graph(tuple(map(renumbered, self.nodes)), self.outputs, columns, len(kept["scalar"]))
         return new, kept["load"], kept["scalar"]
+
+
+def _trimmed(graph):
+    """The same without nodes that no result needs."""
+    kept = sorted(graph.reached)
+    new = {old: k for k, old in enumerate(kept)}
+
+    def renumbered(a):
+        return dataclasses.replace(a, node=new[a.node]) if isinstance(a, At) else a
+
+    nodes = (graph.nodes[n] for n in kept)
+    nodes = tuple(dataclasses.replace(node, arguments=tuple(map(renumbered, node.arguments))) for node in nodes)
+    return dataclasses.replace(graph, nodes=nodes, outputs=tuple(map(renumbered, graph.outputs)))
 
 
 COMMUTE = ("add", "mul", "max", "min", "and", "or", "xor", "eq", "ne")
@@ -160,9 +177,9 @@ class Builder:
     def inside(self, ref, box):
         """`ref` where the cell is in the box, else 0."""
         factors = Factors(self, self.nodes[ref.node].dtype)
-        scale, ref = factors.split(ref)
-        if scale is not None:
-            return factors.scaled(scale, self.inside(ref, box))
+        scale, rest = factors.split(ref)
+        if scale is not None and (isinstance(scale, Constant) or self.nodes[scale.node].axes == 0):
+            return factors.scaled(scale, self.inside(rest, box))
         west, east, south, north = box
         box = west + ref.column, east - ref.column, south + ref.row, north - ref.row
         node = Node("inside", (At(ref.node),), self.nodes[ref.node].dtype, box, 2)
@@ -180,17 +197,7 @@ class Builder:
     def graph(self, outputs, columns, scalars):
         """The Graph of what `outputs` need."""
         outputs = tuple(map(self.as_ref, outputs))
-        whole = Graph(tuple(self.nodes), outputs, tuple(columns), scalars)
-        kept = sorted(whole.reached)
-        new = {old: k for k, old in enumerate(kept)}
-
-        def renumbered(a):
-            return dataclasses.replace(a, node=new[a.node]) if isinstance(a, At) else a
-
-        nodes = tuple(
-            dataclasses.replace(self.nodes[n], arguments=tuple(map(renumbered, self.nodes[n].arguments))) for n in kept
-        )
-        return dataclasses.replace(whole, nodes=nodes, outputs=tuple(map(renumbered, whole.outputs)))
+        return _trimmed(Graph(tuple(self.nodes), outputs, tuple(columns), scalars))
 
     def _number(self, node):
         if node not in self._known:
@@ -209,14 +216,15 @@ class Builder:
         return [read(v) for v in jaxpr.outvars]
 
     def _equation(self, eqn, arguments):
-        name, (aval, *_) = eqn.primitive.name, [v.aval for v in eqn.outvars]
-        if any(v.aval.shape for v in eqn.outvars):
-            raise Unsupported(f"{name} with a result of shape {aval.shape}")
+        name = eqn.primitive.name
         if name in INLINED:
             inner = eqn.params.get("jaxpr") or eqn.params["call_jaxpr"]
             inner, consts = (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, ())
             given = dict(zip(inner.constvars, (_constant(c, np.result_type(c)) for c in consts)))
             return self.inline(inner, {**given, **dict(zip(inner.invars, arguments))})
+        if len(eqn.outvars) != 1 or eqn.outvars[0].aval.shape:
+            raise Unsupported(f"{name} with results of shapes {[v.aval.shape for v in eqn.outvars]}")
+        aval = eqn.outvars[0].aval
         if name == "load":
             p = eqn.params
             return [self.load(p["source"], p["row"], p["column"], aval.dtype, p["is_column"])]
@@ -243,7 +251,10 @@ class Factors:
     def of(self, name, arguments):
         """The At (or Constant) of an operation where there are factors, else None."""
         rules = {"neg": self._negative, "mul": self._product, "div": self._quotient, "add": self._sum, "sub": self._difference}
-        return rules[name](*arguments) if name in rules else None
+        try:
+            return rules[name](*arguments) if name in rules else None
+        except ArithmeticError:  # put together, numbers would be too large or too small
+            return None
 
     def split(self, ref):
         """(factor that does not vary along a row, the rest): of x itself (None, x)."""
@@ -265,6 +276,9 @@ class Factors:
         return isinstance(a, At) and self.builder.nodes[a.node].axes == 2
 
     def _number(self, value):
+        limits = np.finfo(self.dtype)
+        if value and not limits.tiny <= abs(value) <= limits.max:
+            raise ArithmeticError(value)
         return Constant(float(value), self.dtype)
 
     def _times(self, a, b):
@@ -326,8 +340,8 @@ class Factors:
 
 
 KEPT = {"integer_pow": ("y",)}  # parameters of an operation that matter here
-INLINED = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "core_call")
-SKIPPED = ("stop_gradient", "copy", "optimization_barrier", "reshard")
+INLINED = ("jit", "pjit", "closed_call", "core_call")  # a rule of one's own for derivatives would be lost
+SKIPPED = ("copy", "optimization_barrier", "reshard")
 RENAMED = {"add_any": "add"}
 
 

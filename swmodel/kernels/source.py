@@ -19,8 +19,10 @@ __all__ = ["c_source", "TYPES"]
 
 BLOCK = 512  # columns
 VECTOR = 16  # numbers in the longest vector
+LARGEST_POWER = 16  # that is written as products
 
 TYPES = {"float32": "float", "float64": "double", "uint8": "uint8_t", "bool": "int32_t", "int32": "int32_t", "int64": "int64_t"}
+MEMORY = TYPES | {"bool": "uint8_t"}  # as arrays and numbers from outside lie there
 BINARY = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "==", "ne": "!=",
     "and": "&", "or": "|", "xor": "^",
@@ -177,7 +179,7 @@ def _pass_text(graph, dtypes, room, writer):
     if is_last:
         stored += [f"out{k}[i] = {writer.value(o, 0, 0)};" for k, o in enumerate(graph.outputs)]
     pointers = [
-        f"const {TYPES[dtypes[0][k]]}* {_name('in', k, j)} = (const {TYPES[dtypes[0][k]]}*)c.in[{k}] + ({j}) * c.stride[{k}];"
+        f"const {MEMORY[dtypes[0][k]]}* {_name('in', k, j)} = (const {MEMORY[dtypes[0][k]]}*)c.in[{k}] + ({j}) * c.stride[{k}];"
         for k, j in writer.rows
     ]
     for n, j in sorted(writer.kept_rows):
@@ -185,7 +187,7 @@ def _pass_text(graph, dtypes, room, writer):
         slot = f"(c.since + kBias + ({j})) % {rows} * {_size(graph.nodes[n].dtype)}"
         pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*)(c.kept + Width(c.cells) * ({room.first[n]} + {slot})) + kLeft;")
     if is_last:
-        pointers += [f"{TYPES[t]}* out{k} = ({TYPES[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
+        pointers += [f"{MEMORY[t]}* out{k} = ({MEMORY[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
     before = "\n".join(f"  {text}" for text in (*writer.checks(), *pointers, *writer.before))
     loop = "\n".join(f"    {text}" for text in (*writer.inside, *stored))
     name = f"pass{number}{'' if kind == 'plain' else f'_{kind}'}"
@@ -269,7 +271,7 @@ class _Writer:
         if node.name == "load":
             return self._load(node.parameters[0], row, column, node.axes)
         if node.name == "scalar":
-            return f"*(const {_type(node.dtype)}*)c.scalars[{node.parameters[0]}]"
+            return f"*(const {MEMORY[node.dtype]}*)c.scalars[{node.parameters[0]}]"
         arguments = [self.value(a, row, column) for a in node.arguments]
         if node.name == "inside":
             self.boxes.add((node.parameters, row, column))
@@ -314,18 +316,20 @@ class _Writer:
             return f"{CALLS[op.name]}{'f' if op.dtype == 'float32' else ''}({', '.join(arguments)})"
         if op.name in ("max", "min"):
             a, b = arguments
-            return f"{a} {'>' if op.name == 'max' else '<'} {b} ? {a} : {b}"
+            return f"({a} {'>' if op.name == 'max' else '<'} {b} || {a} != {a}) ? {a} : {b}"  # what is no number stays
         if op.name == "select_n" and len(arguments) == 3:
             return f"{arguments[0]} ? {arguments[2]} : {arguments[1]}"
-        if op.name == "integer_pow" and op.parameters[0] in (1, 2, 3, 4):
-            return " * ".join(arguments * op.parameters[0])
-        if op.name == "integer_pow" and op.parameters[0] in (-1, -2, -3):
-            return f"1 / ({' * '.join(arguments * -op.parameters[0])})"
+        if op.name == "integer_pow" and 0 < abs(op.parameters[0]) <= LARGEST_POWER:
+            product = " * ".join(arguments * abs(op.parameters[0]))
+            return product if op.parameters[0] > 0 else f"1 / ({product})"
+        if op.dtype == "bool" and op.name == "convert_element_type" and not self._is_condition(op.arguments[0]):
+            return f"{arguments[0]} != 0"
         if op.name == "convert_element_type":
             kind, (value,) = _type(op.dtype), arguments
             return f"{value} ? ({kind})1 : ({kind})0" if self._is_condition(op.arguments[0]) else f"({kind}){value}"
         simple = {
-            "neg": "-{}", "constant": "{}", "square": "{0} * {0}", "not": "!{}",
+            "neg": "-{}", "constant": "{}", "square": "{0} * {0}", "not": "!{}" if op.dtype == "bool" else "~{}",
+            "stop_gradient": "{}",
             "one_minus_square": "(1 - {0}) * (1 + {0})", "rsqrt": "1 / sqrt({})",
             "sign": "({0} > 0) - ({0} < 0)",
         }  # fmt: skip

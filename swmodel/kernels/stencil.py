@@ -83,7 +83,8 @@ def _bind(graph, arrays, scalars, over, origins, dtypes, **parameters):
         if array is not None and id(array) not in place:
             place[id(array)] = len(operands)
             operands.append(array)
-        aliases.append(None if array is None else place[id(array)])
+        alias = None if array is None else place[id(array)]
+        aliases.append(None if alias in aliases else alias)  # nothing is given away twice
     types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(kept)])
     c_source(graph, (types, tuple(dtypes)))  # raises Unsupported now, while there is another way
     return fused_loop.bind(
@@ -130,9 +131,34 @@ def _run_now(*operands, **parameters):
 # -- members ----------------------------------------------------------------------------------------------------------
 
 
-def _batch(operands, axes, *, layout, aliases, **parameters):
+def _batch(operands, axes, *, graph, origins, aliases, dtypes, layout, **parameters):
+    """One call for all members; results that nothing of a member's own reaches are computed once, by another call."""
     if layout.members is not None:
         raise NotImplementedError("a fused loop takes one axis of members; put nested vmaps into one.")
+    parameters |= {"layout": layout, "origins": origins}
+    own = [_differs(graph, k, alias, axes) for k, alias in enumerate(aliases)]
+    if all(own):
+        return _batch_all(operands, axes, graph=graph, aliases=aliases, dtypes=dtypes, **parameters)
+
+    def some(of_members, *operands):
+        chosen = [k for k, differs in enumerate(own) if differs == of_members]
+        over = [None if aliases[k] is None else operands[aliases[k]] for k in chosen]
+        arrays, numbers = operands[: len(graph.columns)], operands[len(graph.columns) :]
+        return _bind(graph.only(chosen), arrays, numbers, over, dtypes=[dtypes[k] for k in chosen], **parameters)
+
+    shared = iter(some(False, *(x if axis is None else jax.lax.index_in_dim(x, 0, axis, False) for x, axis in zip(operands, axes))))
+    many = iter(jax.vmap(functools.partial(some, True), axes)(*operands) if any(own) else ())
+    return [next(many if differs else shared) for differs in own], [0 if differs else None for differs in own]
+
+
+def _differs(graph, result, alias, axes):
+    """Whether members have results of their own."""
+    needed = graph.only([result])
+    read = [*needed.reads(), *(len(graph.columns) + k for k in needed.reads("scalar")), *([] if alias is None else [alias])]
+    return any(axes[k] is not None for k in read)
+
+
+def _batch_all(operands, axes, *, layout, aliases, **parameters):
     members = next(x.shape[axis] for x, axis in zip(operands, axes) if axis is not None)
     operands = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes)]
     for k in {alias for alias in aliases if alias is not None and axes[alias] is None}:

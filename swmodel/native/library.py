@@ -28,7 +28,7 @@ PASTE, CUT, AFTER = "swmodel_paste", "swmodel_cut", "swmodel_after"
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # Factors that do not vary along a row may be put together, and products and sums contracted; see source.py.
 ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
-LOOP_OPTIONS = ("-O3", "-march=native", *ALGEBRA, "-shared", "-fPIC", "-w")
+LOOP_OPTIONS = ("-std=c++17", "-O3", "-march=native", *ALGEBRA, "-shared", "-fPIC", "-w")
 
 
 class CompileError(SwmodelError):

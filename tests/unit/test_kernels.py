@@ -173,6 +173,54 @@ def test_tangents_cotangents_and_hessian_products_of_loops_are_those_of_arrays(l
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * np.abs(theirs).max())
 
 
+def by_loop(make):
+    """The interior of `make(field)`, by a loop, of an array with two ghosts."""
+    return lambda data: run([make(lift(Field(data, "h", (2,) * 4)))], (NY, NX), 2)[0][0][2:-2, 2:-2]
+
+
+def by_array(make):
+    return lambda data: make(Field(data, "h", (2,) * 4)).interior
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f: f.map(jax.lax.stop_gradient) * mean_xy(mean_xy(f)),
+        lambda f: f.map(lambda x: (x * x + 1.0) ** -3),
+        lambda f: f.map(lambda x: jnp.where((x + 0.5).astype(bool), x, 2.0 * x)),
+    ],
+)
+def test_slopes_and_rows_of_jacobians_of_loops_are_those_of_arrays(make):
+    x = field().data
+    np.testing.assert_allclose(jax.jacfwd(lambda s: by_loop(make)(s * x)[3:5])(1.5),
+                               jax.jacfwd(lambda s: by_array(make)(s * x)[3:5])(1.5), rtol=1e-12, atol=1e-13)  # fmt: skip
+    ours, theirs = (jax.grad(lambda x, of=of: jnp.sum(of(make)(x) ** 2))(x) for of in (by_loop, by_array))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_divided_by_a_column_has_a_finite_slope_at_the_ends_of_it():
+    column = Field(jnp.arange(1.0, NY + 1)[:, None], "h", (1 << 20, 1 << 20, 0, 0))
+    slope = jax.grad(lambda x: jnp.sum(by_loop(lambda f: mean_y(mean_y(f)) / lift(column))(x)))(field().data)
+    assert np.isfinite(slope).all()
+
+
+def test_what_is_no_number_stays_none_in_a_maximum_and_small_factors_do_not_vanish():
+    f = Field(jnp.full((NY + 4, NX + 4), jnp.nan), "h", (2,) * 4)
+    assert np.isnan(by_loop(lambda f: f.map(lambda x: jnp.maximum(x, 0.1)))(f.data)).all()
+    large = jnp.full((NY + 4, NX + 4), 1e20, np.float32)
+    product = by_loop(lambda f: (f * np.float32(1e-30)) * (f * np.float32(1e-30)))(large)
+    np.testing.assert_allclose(product, 1e-20, rtol=1e-6)
+
+
+def test_members_may_differ_in_a_flag():
+    def of(data, flag):
+        return by_loop(lambda f: f.map(lambda x: jnp.where(flag, x, -x)))(data)
+
+    data, flags = field().data, jnp.array([False, True, False])
+    many = jax.jit(jax.vmap(of, (None, 0)))(data, flags)
+    np.testing.assert_array_equal(many, np.where(np.asarray(flags)[:, None, None], 1.0, -1.0) * np.asarray(data)[2:-2, 2:-2])
+
+
 def test_the_transpose_of_a_loop_is_the_adjoint_of_its_tangent(loops_and_arrays):
     (_, tangents, cotangents, _), _, along, weights = loops_and_arrays
     inner = [sum(float(jnp.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, pair)))
