@@ -8,7 +8,9 @@ that same row go through one pass along it. What is not kept is computed where i
 import dataclasses
 import functools
 
-__all__ = ["Kept", "Pass", "Schedule", "schedule"]
+__all__ = ["VECTOR", "Kept", "Pass", "Schedule", "schedule", "whole_vectors"]
+
+VECTOR = 16  # numbers in the longest vector
 
 COSTS = {
     "load": 0, "inside": 0, "constant": 0, "convert_element_type": 0, "div": 4, "sqrt": 4, "rsqrt": 6, "cbrt": 25, "exp": 20,
@@ -30,12 +32,14 @@ class Kept:
 @dataclasses.dataclass(frozen=True)
 class Pass:
     """Nodes computed together along a row, `left` and `right` cells further than the results, from `early` rows before
-    the first row of results on; the last pass has the results too."""
+    the first row of results on; the last pass has the results too. Where a row is computed block by block, each pass is
+    `ahead` cells further than the results, whole vectors, so that kept rows are read and written where vectors begin."""
 
     nodes: tuple
     left: int
     right: int
     early: int
+    ahead: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,19 +90,25 @@ def schedule(graph):
     used[-1] |= uses[None]
     passes = []
     for k in range(len(groups) - 1, -1, -1):
-        left = right = early = 0
+        left = right = early = ahead = 0
         for user, wanted in zip(passes, used[:k:-1]):
             for n, row, column in wanted:
                 if n in groups[k]:
                     left, right = max(left, user.left - column), max(right, user.right + column)
                     early = max(early, user.early + kept[n].lead - row)
-        passes.append(Pass(tuple(groups[k]), left, right, early))
+                    ahead = max(ahead, user.ahead + whole_vectors(max(column, 0)))
+        passes.append(Pass(tuple(groups[k]), left, right, early, ahead))
     reads = [set() for _ in graph.columns]
     for k, wanted in enumerate(used):
         for n, row, column in wanted:
             if graph.nodes[n].name == "load":
                 reads[graph.nodes[n].parameters[0]].add((k, row, column))
     return Schedule(kept, tuple(passes[::-1]), tuple(map(frozenset, reads)))
+
+
+def whole_vectors(cells):
+    """The least multiple of VECTOR that is so large."""
+    return -(-cells // VECTOR) * VECTOR
 
 
 def _chosen(graph):

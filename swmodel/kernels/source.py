@@ -13,12 +13,11 @@ import functools
 import math
 
 from .graph import At, Constant, Unsupported
-from .schedule import schedule
+from .schedule import VECTOR, schedule, whole_vectors
 
 __all__ = ["c_source", "TYPES"]
 
 BLOCK = 512  # columns
-VECTOR = 16  # numbers in the longest vector
 LARGEST_POWER = 16  # that is written as products
 
 TYPES = {"float32": "float", "float64": "double", "uint8": "uint8_t", "bool": "int32_t", "int32": "int32_t", "int64": "int64_t"}
@@ -80,8 +79,9 @@ def c_source(graph, dtypes):
     room = _Room(graph, plan)
     passes = "".join(_pass_texts(graph, dtypes, plan, room, k) for k in range(len(plan.passes)))
     rounds = "\n".join(
-        f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}_boxed, pass{k}_edge>(c, b ? b + {p.right} : {-p.left}, "
-        f"end + {p.right}, {'false' if k == len(plan.passes) - 1 else 'end == c.cells'}, columns{k});"
+        f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}_boxed, pass{k}_edge>(c, b ? b + {p.ahead} : "
+        f"{-whole_vectors(p.left)}, end == c.cells ? end + {p.right} : end + {p.ahead}, "
+        f"{'false' if k == len(plan.passes) - 1 else 'end == c.cells'}, columns{k});"
         for k, p in enumerate(plan.passes)
     )
     columns = "\n".join(f"  const Columns columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
@@ -144,8 +144,8 @@ class _Room:
     """Where kept rows lie: `left` and `right` elements beside the cells, and the place of each node's rows."""
 
     def __init__(self, graph, plan):
-        self.left = -(-max((p.left for p in plan.passes), default=0) // VECTOR) * VECTOR
-        self.right = 2 * max((p.right for p in plan.passes), default=0) + VECTOR
+        self.left = whole_vectors(max(p.left for p in plan.passes)) + VECTOR
+        self.right = 2 * max(p.right for p in plan.passes) + VECTOR
         self.first, self.bytes = {}, 0
         for n, kept in plan.kept.items():
             self.first[n] = self.bytes
