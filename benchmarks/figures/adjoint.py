@@ -48,7 +48,7 @@ def _ratios(bench):
         bench.figure(f"gradient_vs_forward_{name}", ratio(times[name], forward), at_most=most, **told, **more)
     # The schedule's own count: steps that are run and not stored, and those that are stored and pulled back.
     counted = [again * f / STEPS + g for f, g in zip(forward, times["storeall"])]
-    more = {**REVOLVE[1], "forward_steps": again, "over_forward": ratio(times["revolve"], forward)}
+    more = {"revolve": REVOLVE[1], "forward_steps": again, "over_forward": ratio(times["revolve"], forward)}
     bench.figure("gradient_vs_forward_revolve", ratio(times["revolve"], counted), at_most=1.1, **told, **more)
     bench.figure("tangent_vs_forward", ratio(times["tangent"], forward), at_most=2.2, **told)
 

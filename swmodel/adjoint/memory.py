@@ -37,7 +37,7 @@ class Needs:
         """Of a Run, by compiling what pulls back a Tape of lengths TRIAL."""
         programs = Programs(run.problem.communicator, run.problem.controls, TRIAL)
         fixed, params = run.fixed(0), run.params(0)
-        carry, acc = jax.eval_shape(run.start)
+        carry, acc = run.shapes_at_start()
         *_, starts = jax.eval_shape(programs.record, fixed, params, carry, acc)
         _, bars, lasting, _ = jax.eval_shape(programs.finish, fixed, params, carry, acc)
         pull = programs.pull.lower(fixed | {"carry": carry}, params, starts, bars, lasting).compile()

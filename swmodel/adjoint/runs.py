@@ -73,6 +73,10 @@ class Run:
         """The first point."""
         return self.programs.start(self._fixed_at_start(), self._both(self._of_state))
 
+    def shapes_at_start(self):
+        """What `start` gives, in shapes alone."""
+        return jax.eval_shape(self.programs.start, self._fixed_at_start(), self._both(self._of_state))
+
     def forward(self, first, last, point):
         """The point after units first, ..., last - 1; those of one window in one call."""
         while first < last:
