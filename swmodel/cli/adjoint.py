@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import launch
-from ..build import assemble, stepper_of, time_step
+from ..build import stepper_of
 from ..build_adjoint import (
     amplitudes_of,
     controls_of,
@@ -21,11 +20,10 @@ from ..build_adjoint import (
 )
 from ..config import Override, read
 from ..config.quantities import quantity
-from ..devices import hosts_of
 from ..errors import ConfigError, SwmodelError
 from ..progress import ProgressBar, duration
 from . import facts, figures, logs
-from .runs import RECORD, started
+from .starting import RECORD, begin, make_room, started_with_step, tiles_line
 
 __all__ = ["Options", "adjoint_experiment"]
 
@@ -61,6 +59,7 @@ class Study:
     cost: object
     problem: object
     names: dict  # of controls: the model's to the file's
+    folder: Path
 
     @property
     def is_root(self):
@@ -95,33 +94,15 @@ def _as_long_as(section, options):
 
 def _study(draft, section, options):
     """The problem of a draft, on this rank; collective."""
-    run = draft.sections["run"]
-    hosts = hosts_of(*options.hosts) if run.communicator == "sharded" or options.hosts != (None,) * 3 else None
-    process = launch.configure_process(draft.sections["model"].precision, run.communicator, run.devices, hosts)
-    launched = process.launcher
-    rank = hosts.process if hosts else launched.rank if process.communicator == "mpi" and launched else 0
-    logs.start(rank == 0, options.quiet)
-    if options.plot:
-        figures.require()
-    made = assemble(draft, process.tiles)
-    experiment = made.experiment()
-    if options.debug:
-        logs.keep_in(_folder(options, experiment), rank)
+    begun = begin(draft, options)
+    made, experiment = begun.made, begun.experiment
     cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
     made.experiment()
-    model, state = started(made, experiment, process.communicator, run.layout, run.engine)
-    dt = made.attempt(("stepper", "dt"), _time_step, experiment, model, state)
-    made.experiment()
+    model, state, dt = started_with_step(begun)
     problem = made.attempt(("adjoint",), _problem, experiment, section, cost, model, state, dt, options)
     made.experiment()
     names = {model_name: name for name, model_name in controls_of(section, experiment.boundary).items()}
-    return Study(made, experiment, section, cost, problem, names)
-
-
-def _time_step(experiment, model, state):
-    from ..stability import limits
-
-    return time_step(experiment, limits(model, stepper_of(experiment.stepper), state))
+    return Study(made, experiment, section, cost, problem, names, begun.folder)
 
 
 def _problem(experiment, section, cost, model, state, dt, options):
@@ -136,20 +117,15 @@ def _problem(experiment, section, cost, model, state, dt, options):
     return problem_of(section, experiment.boundary, cost, model, state, stepper, steps)
 
 
-def _folder(options, experiment):
-    return Path(options.folder if options.folder is not None else experiment.output.folder)
-
-
 def _announce(study):
     problem, experiment = study.problem, study.experiment
-    whose = "devices" if problem.communicator.name == "sharded" else "ranks"
     length = f"{problem.steps:,} steps of {problem.dt:.6g} s, {duration(problem.steps * problem.dt)} of model time"
     lines = [
         ("cost", f"{described(study.section, experiment.output).name} [{study.cost.units}]"),
         ("controls", ", ".join(study.names.values())),
         ("grid", facts.grid_line(study.made.grid)),
         ("run", length),
-        (whose, f"{facts.ranks_line(problem.model.decomposition)}, {problem.communicator.name}, {problem.model.dtype}"),
+        tiles_line(problem.model),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
 
@@ -201,9 +177,8 @@ def map_out(study, options):
     from ..adjoint.sensitivity import forward_check, sensitivities
     from ..adjoint.verification import default_amplitudes, units_of
 
-    problem, folder = study.problem, _folder(options, study.experiment)
-    path = folder / study.section.file
-    problem.communicator.from_root(lambda: _make_room(path, options.overwrite))
+    problem, path = study.problem, study.folder / study.section.file
+    problem.communicator.from_root(lambda: make_room([path], options.overwrite))
     units = {study.names[name]: unit for name, unit in units_of(problem).items()}
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()
@@ -227,12 +202,6 @@ def map_out(study, options):
         logs.LOGGER.info("%s = %.6g %s, differentiated in %s", name, J, units, duration(took))
         _tell(study, found, units, checks)
         _conclude(path, options)
-
-
-def _make_room(path, overwrite):
-    if path.exists() and not overwrite:
-        raise ConfigError(f"{path} exists already; add --overwrite, or choose another folder with --output DIR.")
-    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _write(study, path, found, J, units):

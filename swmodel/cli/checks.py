@@ -7,8 +7,8 @@ from ..build import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstab
 from ..config import read
 from ..errors import ConfigError
 from . import facts
-from .runs import started
 from .speed import speed_line
+from .starting import started
 
 __all__ = ["check_experiment"]
 

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import launch
-from ..build import assemble, stepper_of, time_step
+from ..build import stepper_of
 from ..build_inversion import background_of, observed, section_of, transformed_of
 from ..config import read
 from ..config.dump import dump
-from ..devices import hosts_of
 from ..errors import ConfigError
 from ..progress import duration
-from . import facts, figures, logs
+from . import facts, logs
 from .inverted import conclude
-from .runs import started
+from .starting import begin, make_room, started_with_step, tiles_line
 
 __all__ = ["Options", "invert_experiment"]
 
@@ -93,33 +91,19 @@ def _make_room(path, options):
         raise ConfigError(
             f"{path} exists already; add --overwrite or --resume, or choose another folder with --output DIR."
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_room([path], overwrite=True)
 
 
 def _study(draft, section, options):
     """The problem of a draft, on this rank; collective."""
     from ..adjoint import Misfit, Nested, Problem
-    from ..stability import limits
 
-    run = draft.sections["run"]
-    hosts = hosts_of(*options.hosts) if run.communicator == "sharded" or options.hosts != (None,) * 3 else None
-    process = launch.configure_process(draft.sections["model"].precision, run.communicator, run.devices, hosts)
-    launched = process.launcher
-    rank = hosts.process if hosts else launched.rank if process.communicator == "mpi" and launched else 0
-    logs.start(rank == 0, options.quiet)
-    if options.plot:
-        figures.require()
-    made = assemble(draft, process.tiles)
-    experiment = made.experiment()
-    folder = Path(options.folder if options.folder is not None else experiment.output.folder)
-    if options.debug:
-        logs.keep_in(folder, rank)
-    model, state = started(made, experiment, process.communicator, run.layout, run.engine)
-    dt = made.attempt(("stepper", "dt"), time_step, experiment, limits(model, stepper_of(experiment.stepper), state))
-    made.experiment()
+    begun = begin(draft, options)
+    made, experiment = begun.made, begun.experiment
+    model, state, dt = started_with_step(begun)
     stepper = stepper_of(experiment.stepper, dt)
-    steps = max(int(np.ceil((section.until or run.until) / dt - 1e-6)), 1)
-    told = made.attempt(("inversion", "observations"), observed, section, made, process, model, state, stepper, steps)
+    steps = max(int(np.ceil((section.until or experiment.run.until) / dt - 1e-6)), 1)
+    told = made.attempt(("inversion", "observations"), observed, section, made, begun.process, model, state, stepper, steps)
     made.experiment()
     transformed = transformed_of(section, made, model, told.state, dt)
     checkpoints = Nested(memory=section.memory)
@@ -128,7 +112,7 @@ def _study(draft, section, options):
         0, checkpoints,
     )  # fmt: skip
     made.experiment()
-    return Study(made, section, told, problem, transformed, folder)
+    return Study(made, section, told, problem, transformed, begun.folder)
 
 
 def _announce(study):
@@ -136,7 +120,6 @@ def _announce(study):
     count = sum(record.counted()[0].size for record in study.observed.records.values())
     cells, parameters = int(np.prod(problem.model.grid.shape)), study.transformed.parameters.values()
     numbers = sum(np.size(value) if np.ndim(value) < 2 else cells for value in parameters)
-    whose = "devices" if problem.communicator.name == "sharded" else "ranks"
     kind = {"gauges": "gauges", "tracks": "places"}[section.observations.type]
     lines = [
         ("looked for", f"{', '.join(study.targets)}: {numbers:,} unknowns"),
@@ -144,7 +127,7 @@ def _announce(study):
         ("method", section.chosen),
         ("grid", facts.grid_line(study.made.grid)),
         ("run", f"{problem.steps:,} steps of {problem.dt:.6g} s, {duration(problem.steps * problem.dt)} of model time"),
-        (whose, f"{facts.ranks_line(problem.model.decomposition)}, {problem.communicator.name}, {problem.model.dtype}"),
+        tiles_line(problem.model),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..progress import duration
 from . import facts, figures, logs
-from .runs import RECORD
+from .starting import RECORD
 
 __all__ = ["at_observations", "conclude", "gauge_table", "misfits"]
 

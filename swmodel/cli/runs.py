@@ -8,20 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from .. import launch
-from ..build import assemble, model_of, state_of, stepper_of, time_step
-from ..build_ensemble import ensemble_of
+from ..build import stepper_of, time_step
 from ..config import Override, read, understand
-from ..devices import hosts_of
 from ..errors import ConfigError, DataError
 from ..progress import ProgressBar, duration, rounded
 from ..version import VERSION, git_commit, versions
 from . import facts, figures, logs
 from .profiles import profiled
+from .starting import RECORD, begin, make_room, started
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
-
-RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
-
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -75,21 +71,8 @@ def _remembered(path, overrides):
 
 def _run(draft, options, restart):
     begun = clock.perf_counter()
-    run = draft.sections.get("run")
-    model = draft.sections.get("model")
-    kind, devices = ("auto", None) if run is None else (run.communicator, run.devices)
-    hosts = hosts_of(*options.hosts) if kind == "sharded" or options.hosts != (None,) * 3 else None
-    process = launch.configure_process("float32" if model is None else model.precision, kind, devices, hosts)
-    started = process.launcher
-    rank = hosts.process if hosts else started.rank if process.communicator == "mpi" and started else 0
-    logs.start(rank == 0, options.quiet)
-    if options.plot:
-        figures.require()
-    made = assemble(draft, process.tiles)
-    experiment = made.experiment()
-    folder = Path(options.folder if options.folder is not None else experiment.output.folder)
+    process, made, experiment, folder = begin(draft, options)
     if options.debug:
-        logs.keep_in(folder, rank)
         logs.LOGGER.debug("%s; %s", process, ", ".join(f"{name} {version}" for name, version in versions().items()))
     simulation = _simulation(made, experiment, process, options.overwrite or restart is not None)
     files = _outputs(simulation, experiment, folder, options.overwrite or restart is not None)
@@ -136,17 +119,6 @@ def _simulation(made, experiment, process, overwrite):
     )
 
 
-def started(made, experiment, *where):
-    """(the model or Ensemble of an Assembly, its State); raises ConfigError with every mistake. Collective."""
-    if experiment.ensemble is not None:
-        ensemble = made.attempt(("ensemble",), ensemble_of, made, *where)
-        made.experiment()
-        return ensemble, ensemble.initial
-    model = made.attempt((), model_of, made, *where)
-    made.experiment()
-    return model, made.attempt(("initial",), state_of, experiment.initial, model)
-
-
 def _outputs(simulation, experiment, folder, overwrite):
     """Ask the simulation for the experiment's files in `folder`; returns {kind: paths}."""
     output = experiment.output
@@ -154,7 +126,7 @@ def _outputs(simulation, experiment, folder, overwrite):
     for kind in ("gauges", "maxima", "restart"):
         section = getattr(output, kind)
         files[kind] = [] if section is None else [folder / section.file]
-    simulation.communicator.from_root(lambda: _make_room(sum(files.values(), []), overwrite))
+    simulation.communicator.from_root(lambda: make_room(sum(files.values(), []), overwrite))
     for path, fields in zip(files["fields"], output.fields):
         simulation.write(path, fields.variables, every=fields.every)
     for path in files["gauges"]:
@@ -164,18 +136,6 @@ def _outputs(simulation, experiment, folder, overwrite):
     for path in files["restart"]:
         simulation.restart(path, every=output.restart.every)
     return files
-
-
-def _make_room(paths, overwrite):
-    """Make the folders of `paths`; refuse to replace files unless told to."""
-    there = [str(path) for path in paths if path.exists()]
-    if there and not overwrite:
-        raise ConfigError(
-            f"{', '.join(there)} {'exists' if len(there) == 1 else 'exist'} already; add --overwrite, "
-            "or choose another folder with --output DIR."
-        )
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _announce(made, experiment, simulation, process):

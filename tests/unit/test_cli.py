@@ -298,7 +298,7 @@ def test_an_unexpected_error_is_short_and_debug_shows_where_it_comes_from(comman
     def broken(*arguments):
         raise KeyError("lost")
 
-    monkeypatch.setattr("swmodel.cli.runs.state_of", broken)
+    monkeypatch.setattr("swmodel.cli.starting.state_of", broken)
     status, _, err = command("run", case, "-o", tmp_path)
     assert status == 1 and "KeyError" in err and "--debug" in err and "Traceback" not in err
     status, _, err = command("run", case, "-o", tmp_path, "--debug")
@@ -344,12 +344,12 @@ def test_two_ranks_fail_together_with_one_sentence(case, tmp_path, arguments, sa
 @needs_mpi
 def test_a_rank_that_fails_alone_is_heard_and_takes_the_others_down(case, tmp_path):
     code = (
-        "import swmodel.cli.runs as runs, swmodel.launch as launch\n"
+        "import swmodel.cli.starting as starting, swmodel.launch as launch\n"
         "from swmodel.cli import main\n"
         "def broken(*a):\n"
         "    raise ValueError('only this rank')\n"
         "if launch.launcher().rank == 1:\n"
-        "    runs.state_of = broken\n"
+        "    starting.state_of = broken\n"
         "import swmodel.cli.failures as failures\n"
         "failures.PATIENCE = 1.0\n"
         f"main(['run', {str(case)!r}, '-o', {str(tmp_path)!r}])\n"

@@ -1,0 +1,95 @@
+"""How commands that compute begin: processes, devices, logs and what the experiment file describes."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import launch
+from ..build import assemble, model_of, state_of, stepper_of, time_step
+from ..build_ensemble import ensemble_of
+from ..devices import hosts_of
+from ..errors import ConfigError
+from . import facts, figures, logs
+
+__all__ = ["Begun", "RECORD", "begin", "make_room", "started", "started_with_step", "tiles_line"]
+
+RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
+
+
+class Begun(NamedTuple):
+    """What a command works on: the launched process, the Assembly and Experiment of its file, and where output goes."""
+
+    process: object
+    made: object
+    experiment: object
+    folder: Path
+
+
+def begin(draft, options):
+    """Start processes, devices and logs as the Draft and the options of a command ask for.
+
+    Args:
+        draft: a Draft; sections with mistakes may be missing.
+        options: with `folder`, `plot`, `debug`, `quiet` and `hosts`.
+
+    Raises:
+        ConfigError: with every mistake of the file.
+    """
+    run, model = draft.sections.get("run"), draft.sections.get("model")
+    kind, devices = ("auto", None) if run is None else (run.communicator, run.devices)
+    hosts = hosts_of(*options.hosts) if kind == "sharded" or options.hosts != (None,) * 3 else None
+    process = launch.configure_process("float32" if model is None else model.precision, kind, devices, hosts)
+    launched = process.launcher
+    rank = hosts.process if hosts else launched.rank if process.communicator == "mpi" and launched else 0
+    logs.start(rank == 0, options.quiet)
+    if options.plot:
+        figures.require()
+    made = assemble(draft, process.tiles)
+    experiment = made.experiment()
+    folder = Path(options.folder if options.folder is not None else experiment.output.folder)
+    if options.debug:
+        logs.keep_in(folder, rank)
+    return Begun(process, made, experiment, folder)
+
+
+def started(made, experiment, *where):
+    """(the model or Ensemble of an Assembly, its State); raises ConfigError with every mistake. Collective."""
+    if experiment.ensemble is not None:
+        ensemble = made.attempt(("ensemble",), ensemble_of, made, *where)
+        made.experiment()
+        return ensemble, ensemble.initial
+    model = made.attempt((), model_of, made, *where)
+    made.experiment()
+    return model, made.attempt(("initial",), state_of, experiment.initial, model)
+
+
+def started_with_step(begun):
+    """(model, State, time step [s]) of what studies differentiate; collective."""
+    from ..stability import limits
+
+    made, experiment, run = begun.made, begun.experiment, begun.experiment.run
+    model, state = started(made, experiment, begun.process.communicator, run.layout, run.engine)
+
+    def step():
+        return time_step(experiment, limits(model, stepper_of(experiment.stepper), state))
+
+    dt = made.attempt(("stepper", "dt"), step)
+    made.experiment()
+    return model, state, dt
+
+
+def make_room(paths, overwrite):
+    """Make the folders of `paths`; refuse to replace files unless told to."""
+    there = [str(path) for path in paths if path.exists()]
+    if there and not overwrite:
+        raise ConfigError(
+            f"{', '.join(there)} {'exists' if len(there) == 1 else 'exist'} already; add --overwrite, "
+            "or choose another folder with --output DIR."
+        )
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def tiles_line(model):
+    """(what a model's tiles are on, how many there are, by which communicator, in which precision)."""
+    what = "devices" if model.communicator.name == "sharded" else "ranks"
+    return what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {model.dtype}"
