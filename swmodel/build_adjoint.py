@@ -137,12 +137,8 @@ def _records(cost, output, places):
     from .adjoint.records import records_in
 
     folder = cost.observations if cost.observations is not None else output.gauges.observations
-    found = records_in(folder, places)
-    missing = [name for name in cost.gauges or () if name not in found]
-    if missing:
-        raise ConfigError(f"{folder} has no record of {', '.join(missing)}; add one, or leave that gauge out.")
     made = {}
-    for name, record in found.items():
+    for name, record in records_in(folder, places, cost.gauges).items():
         window, deviation = (v.get(name) if isinstance(v, dict) else v for v in (cost.window, cost.deviation))
         record = dataclasses.replace(record, window=window)
         own = np.std(record.counted()[1]) if record.counted()[1].size else 1.0

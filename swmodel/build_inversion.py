@@ -36,7 +36,7 @@ class Truth:
         """The value of a control there: of an uplift at once, too."""
         values = background_of(self.model, self.state, control, dt)
         if control == "initial.eta" and self.model.uplift is not None:
-            values = values + self.model.uplift._record(-1, self.model.dtype)
+            values = values + self.model.uplift.record(-1, self.model.dtype)
         return values
 
 
@@ -178,10 +178,7 @@ def observed(section, made, process, model, state, stepper, steps):
     if folder is not None:
         from .adjoint.records import records_in
 
-        records = records_in(folder, _places(observations, experiment.output))
-        missing = [name for name in observations.gauges or () if name not in records]
-        if missing:
-            raise ConfigError(f"{folder} has no record of {', '.join(missing)}; add one, or leave that gauge out")
+        records = records_in(folder, _places(observations, experiment.output), observations.gauges)
         return Observed(_weighed(observations, records), None, state, str(folder))
     truth, state = _twin(section, made, process, model, state, stepper)
     records = _of_twin(section, experiment.output, truth, stepper, steps)

@@ -92,11 +92,11 @@ class Control:
 
     def window_records(self, step, dt):
         """(first, second): the numbers of the records that bracket `step`."""
-        return tuple(int(record) for record in self.series._bracket(step, dt)[:2])
+        return tuple(int(record) for record in self.series.bracket(step, dt)[:2])
 
     def of_record(self, number, dtype):
         """A record as the model holds it, tile by tile."""
-        return self.series._record(number, dtype)
+        return self.series.record(number, dtype)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,18 +12,17 @@ not count as independent: with n of them every dt < tau,
 
     s_g = e std(y_g) (tau / dt)^(1/2),   sum_i [(eta - y_i) / s_g]^2 = (n dt / tau) mean((eta - y)^2) / (e^2 var(y)).
 """
-import csv
 import dataclasses
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import ConfigError, DataError
-from .records import Record
+from .records import ELEVATION, TIME, Record, header, read_columns
 
 __all__ = ["Tracks", "gauge_records", "ground_tracks", "read_tracks", "track_records", "write_gauge_folder"]
 
-TIME, ELEVATION, DEVIATION = "time_s", "elevation_m", "deviation_m"
+DEVIATION = "deviation_m"
 
 
 def write_gauge_folder(folder, series):
@@ -90,12 +89,14 @@ def read_tracks(path, deviation=None):
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no file {path} with tracks; give a CSV file with x, y, {TIME} and {ELEVATION}.")
-    head = _header(path)
+    head = header(path)
     across = ("longitude", "latitude") if "longitude" in head else ("x", "y")
     own = DEVIATION in head
     if not own and deviation is None:
         raise DataError(f"{path} has no column {DEVIATION}; add it, or tell the deviation of all errors.")
-    columns = _columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])))
+    columns = read_columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])))
+    if not columns[TIME].size:
+        raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
     error = columns[DEVIATION] if own else np.full(len(columns[TIME]), float(deviation))
     return Tracks(columns[across[0]], columns[across[1]], columns[TIME], columns[ELEVATION], error)
 
@@ -169,30 +170,3 @@ def _cell(edges, x):
 
 def _beyond(x, edges):
     return (x < edges[0]) | (x > edges[-1])
-
-
-def _header(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return [name.strip() for name in next(csv.reader(file), [])]
-
-
-def _columns(path, names):
-    """{name: (n,) numbers} of a CSV file with a header; NaN where there is none, rows without a time left out."""
-    missing = [name for name in names if name not in _header(path)]
-    if missing:
-        what = f"column{'s' * (len(missing) > 1)} {' and '.join(missing)}"
-        raise DataError(f"{path} lacks the {what} in its first line; add {'them' if len(missing) > 1 else 'it'}.")
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, skipinitialspace=True))
-    columns = {name: np.array([_number(row[name]) for row in rows], float) for name in names}
-    timed = np.isfinite(columns[TIME])
-    if not timed.any():
-        raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
-    return {name: values[timed] for name, values in columns.items()}
-
-
-def _number(text):
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return np.nan

@@ -7,7 +7,9 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 
-__all__ = ["Record", "records_in", "slots"]
+__all__ = ["ELEVATION", "TIME", "Record", "header", "read_columns", "records_in", "slots"]
+
+TIME, ELEVATION = "time_s", "elevation_m"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,14 +83,18 @@ def _mistakes_of(name, record, time, deviation, dt, first_step, steps):
         )
 
 
-def records_in(folder, places):
+def records_in(folder, places, named=()):
     """{name: Record} of the gauges `places` {name: (x, y)} that have a file in `folder`.
 
     Files are NAME.csv with a header line and the columns time_s and elevation_m; a gauge's file is named as the gauge,
     or a word of its name.
 
+    Args:
+        named: gauges that must have one.
+
     Raises:
         DataError: if a file lacks a column, or there is none for any gauge.
+        ConfigError: if one of `named` has none.
     """
     folder = Path(folder)
     files = {path.stem.lower(): path for path in sorted(folder.glob("*.csv"))}
@@ -97,23 +103,45 @@ def records_in(folder, places):
         words = (name.lower(), *name.lower().replace("_", " ").replace("-", " ").split())
         path = next((files[word] for word in words if word in files), None)
         if path is not None:
-            found[name] = Record(place, *_read(path))
+            found[name] = Record(place, *_series(path))
     if not found:
         raise DataError(
             f"no CSV file in {folder} is named after one of the gauges {', '.join(places)}; name each after its gauge."
         )
+    missing = [name for name in named or () if name not in found]
+    if missing:
+        raise ConfigError(f"{folder} has no record of {', '.join(missing)}; add one, or leave that gauge out.")
     return found
 
 
-def _read(path):
+def _series(path):
     """(time, value) of a file, sorted."""
-    with open(path, newline="") as file:
-        rows = list(csv.DictReader(file))
-    if not rows or not {"time_s", "elevation_m"} <= set(rows[0]):
-        raise DataError(f"{path} lacks the columns time_s and elevation_m in its first line; add that line.")
-    table = np.array([[_number(row["time_s"]), _number(row["elevation_m"])] for row in rows])
-    table = table[np.isfinite(table[:, 0])]
-    return table[np.argsort(table[:, 0], kind="stable")].T
+    columns = read_columns(path, (TIME, ELEVATION))
+    order = np.argsort(columns[TIME], kind="stable")
+    return columns[TIME][order], columns[ELEVATION][order]
+
+
+def header(path):
+    """The names in the first line of a CSV file."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return [name.strip() for name in next(csv.reader(file), [])]
+
+
+def read_columns(path, names):
+    """{name: (n,) numbers} of a CSV file with a header; NaN where there is none, rows without a time left out.
+
+    Raises:
+        DataError: if it lacks one of these columns.
+    """
+    missing = [name for name in names if name not in header(path)]
+    if missing:
+        what = f"column{'s' * (len(missing) > 1)} {' and '.join(missing)}"
+        raise DataError(f"{path} lacks the {what} in its first line; add {'them' if len(missing) > 1 else 'it'}.")
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, skipinitialspace=True))
+    columns = {name: np.array([_number(row[name]) for row in rows], float) for name in names}
+    timed = np.isfinite(columns[TIME])
+    return {name: values[timed] for name, values in columns.items()}
 
 
 def _number(text):

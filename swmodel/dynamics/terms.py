@@ -41,7 +41,7 @@ class Series:
         cycle = max(round(self.cycle / dt), steps[-1] - steps[0] + 1) if self.cycle else None
         return steps[records], records, cycle
 
-    def _bracket(self, step, dt):
+    def bracket(self, step, dt):
         """(record, following record, steps since the first, steps between them or None) at `step`."""
         steps, records, cycle = self._steps(dt)
         if cycle:
@@ -57,23 +57,24 @@ class Series:
 
     def next_step(self, step, dt):
         """The step at which the interval that holds `step` ends; None if it never does."""
-        k, _, since, length = self._bracket(step, dt)
+        k, _, since, length = self.bracket(step, dt)
         if length is None:
             return int(self._steps(dt)[0][0]) if since < 0 else None
         return int(step - since + length)
 
     def window(self, step, dt, dtype):
         """The interval that holds `step`, for the steps from there on."""
-        first, second, since, length = self._bracket(step, dt)
+        first, second, since, length = self.bracket(step, dt)
         since, length = (0, 1) if length is None else (since, length)
         return Window(
-            first=self._record(first, dtype),
-            second=self._record(second, dtype),
+            first=self.record(first, dtype),
+            second=self.record(second, dtype),
             since=jnp.asarray(since, dtype),
             length=jnp.asarray(length, dtype),
         )
 
-    def _record(self, k, dtype):
+    def record(self, k, dtype):
+        """Record number k as programs hold it, tile by tile."""
         if self.place is None:
             return jnp.asarray(self.values[k], dtype)
         return self.place(lambda rank: np.asarray(self.values[rank][k], dtype))
