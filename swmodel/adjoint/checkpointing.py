@@ -21,8 +21,8 @@ from jax.custom_derivatives import SymbolicZero
 
 from ..errors import ConfigError
 from ..integration import differentiable_march_of, march, march_of
-from ..native import store
 from ..marching import unwatched
+from ..native import store
 from ..pytrees import pytree, static
 from .leaves import Floats, inputs_read, perturbed, put, room, taken
 

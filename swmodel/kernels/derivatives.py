@@ -40,7 +40,7 @@ def tangent(graph, sources, scalars):
     primal, found = [], {}
     for number, node in enumerate(graph.nodes):
         arguments = [_moved(builder, a, primal) for a in node.arguments]
-        primal.append(_copied(builder, node, arguments, graph))
+        primal.append(_copied(builder, node, arguments, graph.columns))
         slope = _slope(builder, node, arguments, found, sources, scalars, graph)
         if slope is not None:
             found[number] = slope
@@ -61,13 +61,16 @@ def _moved(builder, argument, refs):
     return argument if isinstance(argument, Constant) else builder.shifted(refs[argument.node], argument.row, argument.column)
 
 
-def _copied(builder, node, arguments, graph):
+def _copied(builder, node, arguments, columns, number=None, further=0):
+    """The At of a node in the new Graph, where it is `number` of the sources or scalars if not the same, and boxes lie
+    `further` inside."""
+    number = node.parameters[0] if number is None and node.name in ("load", "scalar") else number
     if node.name == "load":
-        return builder.load(node.parameters[0], 0, 0, node.dtype, graph.columns[node.parameters[0]])
+        return builder.load(number, 0, 0, node.dtype, columns[node.parameters[0]])
     if node.name == "scalar":
-        return builder.scalar(node.parameters[0], node.dtype)
+        return builder.scalar(number, node.dtype)
     if node.name == "inside":
-        return builder.inside(arguments[0], node.parameters)
+        return builder.inside(arguments[0], tuple(n + further for n in node.parameters))
     return builder.add(node.name, arguments, node.dtype, node.parameters)
 
 
@@ -157,13 +160,13 @@ def transpose(graph, sources, scalars, results):
         if out.node in linear:
             arrived = builder.load(len(kept) + k, 0, 0, graph.nodes[out.node].dtype, False)
             seen[out.node].append(builder.shifted(builder.inside(arrived, inset), -out.row, -out.column))
-    total = {}
+    total, pull = {}, _Pull(builder, graph, linear, primal, reach)
     for n in sorted(linear, reverse=True):
         if seen[n]:
             total[n] = _sum(builder, seen[n], graph.nodes[n].dtype)
             west, east, south, north = boxes[n]
             box = west + reach, reach - east, south + reach, reach - north
-            for ref, term in _Pull(builder, graph, linear, primal, reach).through(graph.nodes[n], total[n], box):
+            for ref, term in pull.through(graph.nodes[n], total[n], box):
                 seen[ref.node].append(builder.shifted(term, -ref.row, -ref.column))
 
     def found(kind, wanted):
@@ -211,23 +214,17 @@ def _boxes(graph, results):
 
 def _primal(builder, graph, linear, kept, kept_scalars, reach):
     """{node: its At in the new Graph} of what is not linear."""
-    refs = {}
+    refs, places = {}, {"load": kept, "scalar": kept_scalars}
     for number, node in enumerate(graph.nodes):
-        if number in linear:
-            continue
-        if node.name == "load":
-            if node.parameters[0] in kept:
-                source = node.parameters[0]
-                refs[number] = builder.load(kept.index(source), 0, 0, node.dtype, graph.columns[source])
-        elif node.name == "scalar":
-            if node.parameters[0] in kept_scalars:
-                refs[number] = builder.scalar(kept_scalars.index(node.parameters[0]), node.dtype)
-        elif all(a.node in refs for a in graph.arguments(number)):
+        place = None
+        if node.name in places:
+            known = node.parameters[0] in places[node.name]
+            place = places[node.name].index(node.parameters[0]) if known else None
+        else:
+            known = all(a.node in refs for a in graph.arguments(number))
+        if known and number not in linear:
             arguments = [_moved(builder, a, refs) for a in node.arguments]
-            if node.name == "inside":
-                refs[number] = builder.inside(arguments[0], tuple(n + reach for n in node.parameters))
-            else:
-                refs[number] = builder.add(node.name, arguments, node.dtype, node.parameters)
+            refs[number] = _copied(builder, node, arguments, graph.columns, place, reach)
     return refs
 
 
@@ -262,7 +259,8 @@ class _Pull:
 
     def _times(self, node, factors, box):
         term = self.builder.add(node.name, factors, node.dtype)
-        varies = any(isinstance(f, At) and self.builder.nodes[f.node].axes for f in factors[1 if node.name != "select_n" else 0 :])
+        others = factors if node.name == "select_n" else factors[1:]
+        varies = any(isinstance(f, At) and self.builder.nodes[f.node].axes for f in others)
         return self.builder.inside(term, box) if varies else term
 
     def _linear_shares(self, node, cotangent):

@@ -54,7 +54,7 @@ def usable():
 
 @functools.lru_cache(maxsize=None)
 def loop_name(source):
-    """Compile the C text of a loop, make it known to the runtime, and return the name by which it is called there."""
+    """Compile the C++ text of a loop, make it known to the runtime, and return the name by which it is called there."""
     path = _compiled(source, (*LOOP_OPTIONS, *os.environ.get("CXXFLAGS", "").split()))
     library = ctypes.CDLL(str(path))
     functions = (ctypes.cast(function, ctypes.c_void_p) for function in (library.row, library.kept_bytes))

@@ -111,7 +111,7 @@ class Chunk {
                 ((s.row + j) * s.stride + (s.is_column ? 0 : s.column - loop.margin)) * s.size;
       }
       for (size_t k = 0; k < out.size(); ++k)
-        out[k] = Target(k, std::max(j, first_));
+        out[k] = j < first_ ? nullptr : Target(k, j);  // early rounds have no results
       call.j = j + loop.margin, call.since = j - first_;
       loop.kernel.row(&call);
       for (size_t k = 0; k < out.size(); ++k)
@@ -147,8 +147,7 @@ class Chunk {
     const auto& r = loop_.results[k];
     if (r.when == kLater) return Kept(k, j);
     if (r.when == kAtOnce || !IsShared(r, j)) return loop_.place(r, member_, j);
-    if (late_.empty() || std::get<1>(late_.back()) != j || std::get<0>(late_.back()) != k)
-      late_.emplace_back(k, j, std::vector<char>(loop_.cells() * r.size));
+    late_.emplace_back(k, j, std::vector<char>(loop_.cells() * r.size));
     return std::get<2>(late_.back()).data();
   }
 

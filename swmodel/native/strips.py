@@ -6,15 +6,13 @@
 XLA on a CPU fuses two updates of one array into a loop over all of it, a copy to change two rows. These are calls that
 change the rows.
 """
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
-from .library import CUT, PASTE, usable
+from .library import CUT, PASTE
+from .primitives import declare, in_place
 
 __all__ = ["cut", "paste"]
 
@@ -72,19 +70,13 @@ def _cut_plainly(places, *arrays, shapes):
     return [*arrays, *strips]
 
 
-def _paste_natively(places, *operands, count):
-    if not usable():
-        return _paste_plainly(places, *operands, count=count)
-    like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands[:count]]
-    return jax.ffi.ffi_call(PASTE, like, input_output_aliases={k + 1: k for k in range(count)})(places, *operands)
+def _paste_natively(*operands, count):
+    return in_place(PASTE, operands, 1, count)
 
 
-def _cut_natively(places, *arrays, shapes):
-    if not usable():
-        return _cut_plainly(places, *arrays, shapes=shapes)
-    like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
-    like += [jax.ShapeDtypeStruct((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in arrays]
-    return jax.ffi.ffi_call(CUT, like, input_output_aliases={k + 1: k for k in range(len(arrays))})(places, *arrays)
+def _cut_natively(*operands, shapes):
+    strips = [jax.ShapeDtypeStruct((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in operands[1:]]
+    return in_place(CUT, operands, 1, len(operands) - 1, strips)
 
 
 def _paste_shapes(places, *operands, count):
@@ -125,23 +117,5 @@ def _cut_transposed(cotangents, places, *arrays, shapes):
     return [None, *pasted.bind(places, *map(ad.instantiate_zeros, cotangents), count=len(arrays))]
 
 
-def _declare(name, plain, native, shapes, transposed):
-    primitive = Primitive(name)
-    primitive.multiple_results = True
-
-    @functools.lru_cache(maxsize=None)
-    def compiled(parameters):
-        return jax.jit(functools.partial(primitive.bind, **dict(parameters)))
-
-    primitive.def_impl(lambda *operands, **parameters: compiled(tuple(sorted(parameters.items())))(*operands))
-    primitive.def_abstract_eval(shapes)
-    ad.primitive_jvps[primitive] = functools.partial(_tangents, primitive)
-    ad.primitive_transposes[primitive] = transposed
-    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
-    mlir.register_lowering(primitive, mlir.lower_fun(plain, multiple_results=True))
-    mlir.register_lowering(primitive, mlir.lower_fun(native, multiple_results=True), platform="cpu")
-    return primitive
-
-
-pasted = _declare("paste", _paste_plainly, _paste_natively, _paste_shapes, _paste_transposed)
-cut_out = _declare("cut", _cut_plainly, _cut_natively, _cut_shapes, _cut_transposed)
+pasted = declare("paste", _paste_plainly, _paste_natively, _paste_shapes, _tangents, _batch, _paste_transposed)
+cut_out = declare("cut", _cut_plainly, _cut_natively, _cut_shapes, _tangents, _batch, _cut_transposed)

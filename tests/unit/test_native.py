@@ -28,7 +28,7 @@ def arrays_and_strips(count):
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("compiler", [True, False])
 def test_strips_go_where_they_belong_and_come_out_again(count, compiler, monkeypatch):
-    monkeypatch.setattr("swmodel.native.strips.usable", lambda: compiler and native.usable())
+    monkeypatch.setattr("swmodel.native.primitives.usable", lambda: compiler and native.usable())
     arrays, strips = arrays_and_strips(count)
     pasted = jax.jit(lambda a, s: paste(a, s, PLACES))(arrays, strips)
     for k, (array, found) in enumerate(zip(arrays, pasted)):

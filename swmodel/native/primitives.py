@@ -1,0 +1,49 @@
+"""Operations that are native calls on CPUs with a compiler, and JAX's own elsewhere."""
+import functools
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from .library import usable
+
+__all__ = ["declare", "in_place"]
+
+
+def declare(name, plain, native, shapes, tangents=None, batch=None, transposed=None):
+    """A Primitive with several results.
+
+    Args:
+        plain: what it does, in JAX: `plain(*operands, **parameters) -> list`.
+        native: the same by a call of the runtime.
+        shapes: `shapes(*operands, **parameters)`, the ShapedArrays of the results.
+        tangents, batch, transposed: JAX's rules; `tangents` and `batch` get the primitive first.
+    """
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+
+    @functools.lru_cache(maxsize=None)
+    def compiled(parameters):
+        return jax.jit(functools.partial(primitive.bind, **dict(parameters)))
+
+    def on_cpu(*operands, **parameters):
+        return (native if usable() else plain)(*operands, **parameters)
+
+    primitive.def_impl(lambda *operands, **parameters: compiled(tuple(sorted(parameters.items())))(*operands))
+    primitive.def_abstract_eval(shapes)
+    if tangents is not None:
+        ad.primitive_jvps[primitive] = functools.partial(tangents, primitive)
+    if batch is not None:
+        batching.primitive_batchers[primitive] = functools.partial(batch, primitive)
+    if transposed is not None:
+        ad.primitive_transposes[primitive] = transposed
+    mlir.register_lowering(primitive, mlir.lower_fun(plain, multiple_results=True))
+    mlir.register_lowering(primitive, mlir.lower_fun(on_cpu, multiple_results=True), platform="cpu")
+    return primitive
+
+
+def in_place(target, operands, first, count, more=()):
+    """Call `target`, whose results are `count` operands from number `first` on, written over, and `more` new arrays."""
+    like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands[first : first + count]]
+    aliases = {first + k: k for k in range(count)}
+    return jax.ffi.ffi_call(target, [*like, *more], input_output_aliases=aliases)(*operands)
