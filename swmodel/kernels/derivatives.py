@@ -1,11 +1,12 @@
 """Derivatives of Graphs, as Graphs: the tangent, and the transpose of what is linear, in gather form.
 
-The tangent of a node is made of its arguments' tangents by JAX's own rule for its operation. The transpose goes through
-the nodes backwards: where a node reads another one three cells to the east, the cotangent goes there from three cells to
-the west. So the cotangent of an array is a stencil on cotangents of results, which are 0 outside the region that the loop
-had computed; every product with such a one is kept `inside` the cells at which its node had been needed, and reads no more
-neighbours than the loop itself.
+The tangent of a node is made of its arguments' tangents by JAX's own rule for its operation. The transpose goes
+through the nodes backwards: where a node reads another one three cells to the east, the cotangent goes there from
+three cells to the west. So the cotangent of an array is a stencil on cotangents of results, which are 0 outside the
+region that the loop had computed; every product with such a one is kept `inside` the cells at which its node had been
+needed, and reads no more neighbours than the loop itself.
 """
+
 import dataclasses
 import functools
 
@@ -32,8 +33,8 @@ def tangent(graph, sources, scalars):
     """(the Graph of the tangents of a Graph's results, that of the results and these, which results have none).
 
     Args:
-        graph: a Graph.
-        sources, scalars: the numbers of those that have a tangent. Tangents are numbered after all sources, and after all
+        graph: a Graph. sources, scalars: the numbers of those that have a tangent. Tangents are numbered after all
+        sources, and after all
             scalars, in this order.
     """
     builder = Builder()
@@ -58,7 +59,11 @@ def tangent(graph, sources, scalars):
 
 def _moved(builder, argument, refs):
     """An argument of an old node in terms of the new ones."""
-    return argument if isinstance(argument, Constant) else builder.shifted(refs[argument.node], argument.row, argument.column)
+    return (
+        argument
+        if isinstance(argument, Constant)
+        else builder.shifted(refs[argument.node], argument.row, argument.column)
+    )
 
 
 def _copied(builder, node, arguments, columns, number=None, further=0):
@@ -96,7 +101,7 @@ def _slope(builder, node, arguments, found, sources, scalars, graph):
     return builder.inline(rule, given)[0]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _rule(name, dtype, parameters, dtypes, active):
     """The jaxpr of a node's tangent from its arguments and the tangents of those that are active."""
 
@@ -128,8 +133,10 @@ class Transpose:
     """A Graph that gives cotangents, and how it is called.
 
     Attributes:
-        graph: its sources are `sources` of the old one, then cotangents of the results in `results`; its results are the
-            cotangents of the linear sources in `of_sources`, then, cell by cell, those of the linear scalars in `of_scalars`.
+        graph: its sources are `sources` of the old one, then cotangents of the results in `results`; its results are
+        the
+            cotangents of the linear sources in `of_sources`, then, cell by cell, those of the linear scalars in
+            `of_scalars`.
         reach: how many cells further than the old loop it computes.
     """
 
@@ -144,7 +151,7 @@ class Transpose:
 
 @functools.lru_cache(maxsize=64)
 def transpose(graph, sources, scalars, results):
-    """The Transpose of a Graph that is linear in `sources` and `scalars`, for cotangents of `results`; all are numbers."""
+    """The Transpose of a Graph that is linear in `sources` and `scalars`, for cotangents of `results`, all by number."""
     linear = _linear(graph, sources, scalars)
     boxes = _boxes(graph, results)
     ends = [n for n in linear if n in boxes and graph.nodes[n].name in ("load", "scalar")]
@@ -177,7 +184,9 @@ def transpose(graph, sources, scalars, results):
     of_scalars, more = found("scalar", scalars)
     columns = [*(graph.columns[k] for k in kept), *(False for _ in results)]
     made = builder.graph([*outputs, *more], columns, len(kept_scalars))
-    return Transpose(made, tuple(kept), tuple(kept_scalars), tuple(results), tuple(of_sources), tuple(of_scalars), reach)
+    return Transpose(
+        made, tuple(kept), tuple(kept_scalars), tuple(results), tuple(of_sources), tuple(of_scalars), reach
+    )
 
 
 def _sum(builder, terms, dtype):

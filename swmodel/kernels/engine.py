@@ -4,6 +4,7 @@ The stepper and the physics are traced once a program with Expressions. A stage 
 steps, what was computed is settled into arrays with room for ghosts. They are overwritten where nothing needs them any
 more, so that the loop over steps copies nothing.
 """
+
 import functools
 
 import jax
@@ -59,7 +60,9 @@ class FusedEngine:
         self.group = self.ghosts // (self.equations.reach * stepper.stages) or 1
         self.sharers = len(self.communicator.ranks)
         self.interpret = dynamics.engine == "interpreted"
-        in_order = jax.default_backend() == "cpu" and not self.interpret  # else a step goes from one set of arrays to another
+        in_order = (
+            jax.default_backend() == "cpu" and not self.interpret
+        )  # else a step goes from one set of arrays to another
         self.period = self.group * stepper.rotation * (1 if in_order else 2)
 
     def _lifted(self, dynamics):
@@ -88,7 +91,7 @@ class FusedEngine:
         return self._arrays(state, history)
 
     def steps(self, carry, first, count, watch=unwatched, seen=()):
-        """`count` steps from number `first` on, and what `watch(step, see, seen)` made of the State `see()` after each."""
+        """`count` steps from number `first` on, and what `watch(step, see, seen)` made of `see()`, the State, each time."""
         state, history = self._sources(*carry)
         for k in range(count):
             old = [e.plain for e in fields_of((state, history))]
@@ -106,7 +109,7 @@ class FusedEngine:
         return self._arrays(state, history), seen
 
     def state(self, carry):
-        """The State of the tile's own cells. Open faces of it hold nothing: their velocity follows from the elevation."""
+        """The State of the tile's own cells. Open faces hold nothing: their velocity follows from the elevation."""
         return carry[0].map(lambda x: without_padding(self._own(x), self.sides))
 
     def history(self, carry):
@@ -154,13 +157,15 @@ class FusedEngine:
         return [u, v, eta, *more] if more else [u, v, seen]
 
     def settle(self, tree, over=()):
-        """What was computed, in arrays, by one loop; `over` holds Sources that may be overwritten unless `tree` has them."""
+        """What was computed, in arrays, by one loop; `over`: Sources that may be overwritten unless `tree` has them."""
         leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Expression))
         new = [x for x in leaves if isinstance(x, Expression) and x.plain is None]
         held = {id(x.plain) for x in leaves if isinstance(x, Expression) and x.plain is not None}
         free = [source.array for source in over if id(source) not in held]
         free += [None] * (len(new) - len(free))
-        arrays, margin = run(new, self.tile.shape, self.ghosts, free[: len(new)], self.interpret, self.sharers) if new else ([], 0)
+        arrays, margin = (
+            run(new, self.tile.shape, self.ghosts, free[: len(new)], self.interpret, self.sharers) if new else ([], 0)
+        )
         made = {id(x): self._stored(a, x.position, margin) for x, a in zip(new, arrays)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 

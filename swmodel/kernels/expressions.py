@@ -6,6 +6,7 @@
 Nothing is computed when an Expression is made. `Trace` evaluates it at cell (0, 0) and whatever neighbours that needs,
 each (expression, offset) once, and records the loads.
 """
+
 import dataclasses
 from typing import Any
 
@@ -60,7 +61,9 @@ class Expression(AbstractField):
         return self._made(lambda trace, j, i: function(trace.at(self, j, i)))
 
     def along(self, pair, side, position):
-        (j0, i0), (j1, i1) = {0: ((0, -1), (0, 0)), 1: ((0, 0), (0, 1)), 2: ((-1, 0), (0, 0)), 3: ((0, 0), (1, 0))}[side]
+        (j0, i0), (j1, i1) = {0: ((0, -1), (0, 0)), 1: ((0, 0), (0, 1)), 2: ((-1, 0), (0, 0)), 3: ((0, 0), (1, 0))}[
+            side
+        ]
 
         def value(trace, j, i):
             return pair.values(trace.at(self, j + j0, i + i0), trace.at(self, j + j1, i + i1))

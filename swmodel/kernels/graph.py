@@ -1,11 +1,13 @@
 """From Expressions to a Graph: scalar operations on neighbouring cells, each written once, wherever it is needed.
 
-Traced at one cell, physics is a long list of operations: the same potential vorticity is computed at four corners, each
-from its own loads. Those are one operation, seen from different cells. So a Graph has it once, as a node, and refers to it
-by `At(node, row, column)`: its value so many cells further on. What a node is does not depend on where it stands.
+Traced at one cell, physics is a long list of operations: the same potential vorticity is computed at four corners,
+each from its own loads. Those are one operation, seen from different cells. So a Graph has it once, as a node, and
+refers to it by `At(node, row, column)`: its value so many cells further on. What a node is does not depend on where it
+stands.
 
 A Graph is hashable and knows no arrays, so that one compiled loop serves every grid, tile and rank.
 """
+
 import dataclasses
 import functools
 from typing import Any
@@ -112,7 +114,7 @@ class Graph:
 
     @functools.cached_property
     def pruned(self):
-        """(the same without sources and scalars that are not read, the numbers of those sources, and of those scalars)."""
+        """(the same without sources and scalars that are not read, the numbers of those that are, of both kinds)."""
         kept = {kind: self.reads(kind) for kind in ("load", "scalar")}
 
         def renumbered(node):
@@ -148,7 +150,7 @@ class Builder:
         self.nodes, self._known = [], {}
 
     def add(self, name, arguments, dtype, parameters=()):
-        """The At of an operation on At and Constants, at the cell from which these are seen, its factors put together."""
+        """The At of an operation on At and Constants, at the cell from which these are seen; factors go in front."""
         if np.issubdtype(np.dtype(dtype), np.floating):
             found = Factors(self, np.dtype(dtype).name).of(name, list(arguments))
             if found is not None:
@@ -236,9 +238,10 @@ class Builder:
 
 
 class Factors:
-    """Puts factors that do not vary along a row in front of everything else: a x - a y is a (x - y), (a x) (b y) is (a b) (x y).
+    """Puts factors that do not vary along a row in front: a x - a y is a (x - y), and (a x) (b y) is (a b) (x y).
 
-    So products of them are computed once a row, or once, and a difference of neighbours has one product in place of two.
+    So products of them are computed once a row, or once, and a difference of neighbours has one product in place of
+    two.
 
     Args:
         builder: a Builder.
@@ -250,7 +253,13 @@ class Factors:
 
     def of(self, name, arguments):
         """The At (or Constant) of an operation where there are factors, else None."""
-        rules = {"neg": self._negative, "mul": self._product, "div": self._quotient, "add": self._sum, "sub": self._difference}
+        rules = {
+            "neg": self._negative,
+            "mul": self._product,
+            "div": self._quotient,
+            "add": self._sum,
+            "sub": self._difference,
+        }
         try:
             return rules[name](*arguments) if name in rules else None
         except ArithmeticError:  # put together, numbers would be too large or too small
@@ -270,7 +279,9 @@ class Factors:
         """factor * ref."""
         inner, ref = self.split(ref)
         factor = self._times(factor, inner)
-        return ref if factor is None or factor == self._number(1.0) else self.builder.put("mul", [factor, ref], self.dtype)
+        return (
+            ref if factor is None or factor == self._number(1.0) else self.builder.put("mul", [factor, ref], self.dtype)
+        )
 
     def _varies(self, a):
         return isinstance(a, At) and self.builder.nodes[a.node].axes == 2
@@ -355,9 +366,7 @@ def trace_graph(expressions):
         if np.ndim(constant) != 0:
             raise Unsupported(f"an array of shape {np.shape(constant)} inside a pointwise function")
     order = {key: k for k, key in enumerate(numbers)}
-    environment = {
-        v: builder.scalar(order[id(c)], v.aval.dtype) for v, c in zip(closed.jaxpr.constvars, closed.consts)
-    }
+    environment = {v: builder.scalar(order[id(c)], v.aval.dtype) for v, c in zip(closed.jaxpr.constvars, closed.consts)}
     outputs = builder.inline(closed.jaxpr, environment)
     columns = [source.is_column for source in trace.sources]
     return builder.graph(outputs, columns, len(numbers)), trace.sources, list(numbers.values())

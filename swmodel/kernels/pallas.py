@@ -3,6 +3,7 @@
 Blocks run in any order, so that a result cannot lie where others still read: only what is read at its own cell is
 overwritten in place. The engine makes two steps at once, from one set of arrays into another and back.
 """
+
 import dataclasses
 import functools
 
@@ -19,6 +20,7 @@ from .graph import Constant, Unsupported
 __all__ = ["pallas_loop"]
 
 BLOCK = (4, 128)  # rows and columns of cells that one program instance computes
+
 
 def pallas_loop(*operands, graph, origins, aliases, dtypes, layout, margin, interpret=False):
     """The results of a fused loop (see stencil.run) as padded arrays, zero where they are not right."""

@@ -5,6 +5,7 @@ which stay in the cache: that of thickness two, say, this row's and the next one
 node is computed at row j + lead, before whatever needs it there; nodes that do not need each other at other columns of
 that same row go through one pass along it. What is not kept is computed where it is needed.
 """
+
 import dataclasses
 import functools
 
@@ -13,8 +14,8 @@ __all__ = ["VECTOR", "Kept", "Pass", "Schedule", "schedule", "whole_vectors"]
 VECTOR = 16  # numbers in the longest vector
 
 COSTS = {
-    "load": 0, "inside": 0, "constant": 0, "convert_element_type": 0, "div": 4, "sqrt": 4, "rsqrt": 6, "cbrt": 25, "exp": 20,
-    "log": 20, "tanh": 20, "sin": 20, "cos": 20, "pow": 30,
+    "load": 0, "inside": 0, "constant": 0, "convert_element_type": 0, "div": 4, "sqrt": 4, "rsqrt": 6, "cbrt": 25,
+    "exp": 20, "log": 20, "tanh": 20, "sin": 20, "cos": 20, "pow": 30,
 }  # fmt: skip
 
 
@@ -32,8 +33,9 @@ class Kept:
 @dataclasses.dataclass(frozen=True)
 class Pass:
     """Nodes computed together along a row, `left` and `right` cells further than the results, from `early` rows before
-    the first row of results on; the last pass has the results too. Where a row is computed block by block, each pass is
-    `ahead` cells further than the results, whole vectors, so that kept rows are read and written where vectors begin."""
+    the first row of results on; the last pass has the results too. Where a row is computed block by block, each pass
+    is `ahead` cells further than the results, whole vectors, so that kept rows are read and written where vectors
+    begin."""
 
     nodes: tuple
     left: int
@@ -112,7 +114,7 @@ def whole_vectors(cells):
 
 
 def _chosen(graph):
-    """{node: Kept} of the nodes that are worth it, arguments first; it depends on which others are, so: a few rounds."""
+    """{node: Kept} of the nodes that are worth it, arguments first, by a few rounds: it depends on which others are."""
     kept = None
     for _ in range(ROUNDS):
         kept, before = _kept_if(graph, _estimates(graph, kept)), kept
@@ -149,7 +151,7 @@ def _is_worth_keeping(node, estimate, places):
 
 
 def _estimates(graph, kept):
-    """What it costs to compute each node anew where its arguments in `kept` (None: those that look like it) are kept."""
+    """What it costs to compute each node anew where arguments in `kept` (None: what looks like it) are kept."""
     offsets = {}
     for number in range(len(graph.nodes)):
         for ref in graph.arguments(number):

@@ -3,12 +3,14 @@
     void row(const RowCall*)             computes row j of the results, and rows ahead of it of what is kept
     int64_t kept_bytes(int64_t cells)    the room that kept rows need
 
-`in[k]` is the element that belongs to the row's first cell, of source k; rows are `stride[k]` elements apart. Each pass is
-there up to three times: in the midst of things; where boxes end and `inside` is looked at; and at the ends of arrays, what
-is beyond which counts as 0. What does not vary along the row is computed before the loop. Blocks of columns go through all passes, so that kept rows stay in
-the nearest cache. The compiler may put factors together that do not vary along the row, and contract products and sums:
-faster, at the price that a cell's last bits depend on its place in the row. They do not depend on the number of threads.
+`in[k]` is the element that belongs to the row's first cell, of source k; rows are `stride[k]` elements apart. Each
+pass is there up to three times: in the midst of things; where boxes end and `inside` is looked at; and at the ends of
+arrays, what is beyond which counts as 0. What does not vary along the row is computed before the loop. Blocks of
+columns go through all passes, so that kept rows stay in the nearest cache. The compiler may put factors together that
+do not vary along the row, and contract products and sums: faster, at the price that a cell's last bits depend on its
+place in the row. They do not depend on the number of threads.
 """
+
 import functools
 import math
 
@@ -20,11 +22,18 @@ __all__ = ["c_source", "TYPES"]
 BLOCK = 512  # columns
 LARGEST_POWER = 16  # that is written as products
 
-TYPES = {"float32": "float", "float64": "double", "uint8": "uint8_t", "bool": "int32_t", "int32": "int32_t", "int64": "int64_t"}
+TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "uint8": "uint8_t",
+    "bool": "int32_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+}
 MEMORY = TYPES | {"bool": "uint8_t"}  # as arrays and numbers from outside lie there
 BINARY = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "==", "ne": "!=",
-    "and": "&", "or": "|", "xor": "^",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "==",
+    "ne": "!=", "and": "&", "or": "|", "xor": "^",
 }  # fmt: skip
 CALLS = {"sqrt": "sqrt", "exp": "exp", "log": "log", "tanh": "tanh", "sin": "sin", "cos": "cos", "floor": "floor",
          "cbrt": "sw_cbrt", "abs": "fabs", "pow": "pow"}  # fmt: skip
@@ -86,11 +95,13 @@ def c_source(graph, dtypes):
     )
     columns = "\n".join(f"  const Columns columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
     return (
-        f"{PRELUDE}\nconstexpr int64_t kVector = {VECTOR}, kLeft = {room.left}, kRight = {room.right}, kBias = {room.bias};\n{RUN}{passes}"
+        f"{PRELUDE}\nconstexpr int64_t kVector = {VECTOR}, kLeft = {room.left}, kRight = {room.right};\n"
+        f"constexpr int64_t kBias = {room.bias};\n{RUN}{passes}"
         f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * {room.bytes}; }}\n'
         '\nextern "C" void row(const RowCall* call) {\n  const RowCall& c = *call;\n'
         f"{columns}\n"
-        f"  for (int64_t b = 0, end; b < c.cells; b = end) {{\n    end = c.cells - b < {2 * BLOCK} ? c.cells : b + {BLOCK};\n"
+        f"  for (int64_t b = 0, end; b < c.cells; b = end) {{\n"
+        f"    end = c.cells - b < {2 * BLOCK} ? c.cells : b + {BLOCK};\n"
         f"{rounds}\n  }}\n}}\n"
     )
 
@@ -120,15 +131,16 @@ using Pass = void (*)(const RowCall&, int64_t, int64_t);
 
 static inline int64_t WholeVectors(int64_t cells) { return (cells + kVector - 1) / kVector * kVector; }
 
-// Each pass in the variants that it needs from column to column. Columns that follow the last ones may be computed too, so
-// that vectors are whole: nobody reads them.
+// Each pass in the variants that it needs from column to column. Columns that follow the last ones may be computed
+// too, so that vectors are whole: nobody reads them.
 template <Pass kPlain, Pass kBoxed, Pass kEdge>
 static inline void run(const RowCall& c, int64_t from, int64_t to, bool more, const Columns& columns) {
   if (more && from + WholeVectors(to - from) <= columns.loads.high) to = from + WholeVectors(to - from);
   const Range loads = columns.loads.Within(from, to), boxes = columns.boxes.Within(loads.low, loads.high);
   if (from < loads.low) kEdge(c, from, loads.low);
   if (loads.low < loads.high) {
-    int64_t low = loads.low + (kPlain == kBoxed ? boxes.low - loads.low : WholeVectors(boxes.low - loads.low)), high = boxes.high;
+    const int64_t apart = boxes.low - loads.low;
+    int64_t low = loads.low + (kPlain == kBoxed ? apart : WholeVectors(apart)), high = boxes.high;
     if (kPlain != kBoxed) high = low < high ? low + (high - low) / kVector * kVector : low;
     if (low > loads.high) low = high = loads.high;
     if (loads.low < low) kBoxed(c, loads.low, low);
@@ -179,13 +191,17 @@ def _pass_text(graph, dtypes, room, writer):
     if is_last:
         stored += [f"out{k}[i] = {writer.value(o, 0, 0)};" for k, o in enumerate(graph.outputs)]
     pointers = [
-        f"const {MEMORY[dtypes[0][k]]}* {_name('in', k, j)} = (const {MEMORY[dtypes[0][k]]}*)c.in[{k}] + ({j}) * c.stride[{k}];"
+        f"const {kind}* {_name('in', k, j)} = (const {kind}*)c.in[{k}] + ({j}) * c.stride[{k}];"
         for k, j in writer.rows
+        for kind in [MEMORY[dtypes[0][k]]]
     ]
     for n, j in sorted(writer.kept_rows):
         kind_of, rows = _type(graph.nodes[n].dtype), plan.kept[n].rows
         slot = f"(c.since + kBias + ({j})) % {rows} * {_size(graph.nodes[n].dtype)}"
-        pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*)(c.kept + Width(c.cells) * ({room.first[n]} + {slot})) + kLeft;")
+        pointers.append(
+            f"{kind_of}* {_name('k', n, j)} = "
+            f"({kind_of}*)(c.kept + Width(c.cells) * ({room.first[n]} + {slot})) + kLeft;"
+        )
     if is_last:
         pointers += [f"{MEMORY[t]}* out{k} = ({MEMORY[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
     before = "\n".join(f"  {text}" for text in (*writer.checks(), *pointers, *writer.before))
@@ -213,7 +229,9 @@ def _columns_text(writer, number):
         if offsets != [None]:
             row, last = f"(c.limits[{4 * k}] - c.j - ({j}))", f"(c.limits[{4 * k + 1}] - 1 - c.j - ({j}))"
             low = f"c.limits[{4 * k + 2}] + {row} * c.stride[{k}] - ({min(offsets)})"
-            lines.append(f"  found.loads.Meet({low}, c.limits[{4 * k + 3}] + {last} * c.stride[{k}] - ({max(offsets)}));")
+            lines.append(
+                f"  found.loads.Meet({low}, c.limits[{4 * k + 3}] + {last} * c.stride[{k}] - ({max(offsets)}));"
+            )
     for (west, east, south, north), j, i in sorted(writer.boxes):
         lines.append(f"  found.boxes.row &= c.j + ({j}) >= {south} && c.j + ({j}) < c.rows - ({north});")
         lines.append(f"  found.boxes.Meet({west - i}, c.cells - ({east + i}));")
@@ -226,12 +244,13 @@ def _name(kind, number, row):
 
 
 class _Writer:
-    """Writes the lines of a pass, "plain", "boxed" or "edge", each value once; conditions are no variables, but written where they are used.
+    """Writes the lines of a pass, "plain", "boxed" or "edge", each value once; conditions are no variables, but
+    written where they are used.
 
     Attributes:
-        before, inside: lines before the loop along the row, and in it.
-        loads: (source, row, column) that are loaded, the column None of what does not vary along x; boxes: (box, row, column) that are asked for.
-        kept_rows: (node, row) of what is kept that are read or written.
+        before, inside: lines before the loop along the row, and in it. loads: (source, row, column) that are loaded,
+        the column None of what does not vary along x; boxes: (box, row, column) that are asked for. kept_rows: (node,
+        row) of what is kept that are read or written.
     """
 
     def __init__(self, graph, plan, number, kind):
@@ -275,7 +294,11 @@ class _Writer:
         arguments = [self.value(a, row, column) for a in node.arguments]
         if node.name == "inside":
             self.boxes.add((node.parameters, row, column))
-            return arguments[0] if self.kind == "plain" else f"{self._within(node.parameters, row, column)} ? {arguments[0]} : 0"
+            return (
+                arguments[0]
+                if self.kind == "plain"
+                else f"{self._within(node.parameters, row, column)} ? {arguments[0]} : 0"
+            )
         return self._operation(node, arguments)
 
     def _load(self, source, row, column, axes):
@@ -296,7 +319,9 @@ class _Writer:
             there = f"c.j + ({row}) >= {south} && c.j + ({row}) < c.rows - ({north})"
             name = self._ends[ends]
             self.before.append(f"const int32_t {name}_low = {west - column};")
-            self.before.append(f"const int32_t {name}_high = {there} ? (int32_t)(c.cells - ({east + column})) : INT32_MIN;")
+            self.before.append(
+                f"const int32_t {name}_high = {there} ? (int32_t)(c.cells - ({east + column})) : INT32_MIN;"
+            )
         name = self._ends[ends]
         return f"((int32_t)i >= {name}_low & (int32_t)i < {name}_high)"
 

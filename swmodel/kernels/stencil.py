@@ -1,9 +1,10 @@
 """The fused loop as a JAX operation: padded arrays in, padded arrays out.
 
-`run` traces Expressions into a Graph and binds the primitive. On a CPU it becomes a call of the compiled loop, on a GPU
-a Pallas kernel; under vmap one call runs all members. Its tangent is a fused loop too, and the transpose of that another
-one (derivatives.py), so that JAX differentiates programs made of loops, in both modes.
+`run` traces Expressions into a Graph and binds the primitive. On a CPU it becomes a call of the compiled loop, on a
+GPU a Pallas kernel; under vmap one call runs all members. Its tangent is a fused loop too, and the transpose of that
+another one (derivatives.py), so that JAX differentiates programs made of loops, in both modes.
 """
+
 import dataclasses
 import functools
 
@@ -118,7 +119,7 @@ def _abstract(*operands, dtypes, layout, **parameters):
     return [jax.core.ShapedArray(layout.padded, np.dtype(t)) for t in dtypes]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _compiled(parameters):
     return jax.jit(lambda *operands: fused_loop.bind(*operands, **dict(parameters)))
 
@@ -146,7 +147,11 @@ def _batch(operands, axes, *, graph, origins, aliases, dtypes, layout, **paramet
         arrays, numbers = operands[: len(graph.columns)], operands[len(graph.columns) :]
         return _bind(graph.only(chosen), arrays, numbers, over, dtypes=[dtypes[k] for k in chosen], **parameters)
 
-    shared = iter(some(False, *(x if axis is None else jax.lax.index_in_dim(x, 0, axis, False) for x, axis in zip(operands, axes))))
+    shared = iter(
+        some(
+            False, *(x if axis is None else jax.lax.index_in_dim(x, 0, axis, False) for x, axis in zip(operands, axes))
+        )
+    )
     many = iter(jax.vmap(functools.partial(some, True), axes)(*operands) if any(own) else ())
     return [next(many if differs else shared) for differs in own], [0 if differs else None for differs in own]
 
@@ -154,7 +159,11 @@ def _batch(operands, axes, *, graph, origins, aliases, dtypes, layout, **paramet
 def _differs(graph, result, alias, axes):
     """Whether members have results of their own."""
     needed = graph.only([result])
-    read = [*needed.reads(), *(len(graph.columns) + k for k in needed.reads("scalar")), *([] if alias is None else [alias])]
+    read = [
+        *needed.reads(),
+        *(len(graph.columns) + k for k in needed.reads("scalar")),
+        *([] if alias is None else [alias]),
+    ]
     return any(axes[k] is not None for k in read)
 
 
@@ -175,7 +184,7 @@ batching.primitive_batchers[fused_loop] = _batch
 
 
 def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
-    """Results and their tangents: by one loop, or by two where a reverse pass is made, which wants the tangents later."""
+    """Results and their tangents: by one loop, or by two where a reverse pass is made, which wants tangents later."""
     nonzero = [type(t) is not ad.Zero for t in tangents]
     count = len(graph.columns)
     sources = tuple(k for k in range(count) if nonzero[k])
@@ -184,7 +193,9 @@ def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
     arrays = [*primals[:count], *(tangents[k] for k in sources)]
     numbers = [*primals[count : count + graph.scalars], *(tangents[count + k] for k in scalars)]
     over = [None if alias is None else primals[alias] for alias in aliases]
-    over_slopes = [tangents[a] if a is not None and nonzero[a] else None for a, zero in zip(aliases, is_zero) if not zero]
+    over_slopes = [
+        tangents[a] if a is not None and nonzero[a] else None for a, zero in zip(aliases, is_zero) if not zero
+    ]
     types = [t for t, zero in zip(dtypes, is_zero) if not zero]
     parameters["origins"] = [*origins, *(origins[k] for k in sources)]
     if all(is_zero) or any(isinstance(t, JaxprTracer) for t in tangents):
@@ -212,7 +223,8 @@ def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, 
         made.graph,
         [*(operands[k] for k in made.sources), *(cotangents[k] for k in arrived)],
         [operands[count + k] for k in made.scalars],
-        [over.get(k) if _fills(operands[k].aval, layout) else None for k in made.of_sources] + [None] * len(made.of_scalars),
+        [over.get(k) if _fills(operands[k].aval, layout) else None for k in made.of_sources]
+        + [None] * len(made.of_scalars),
         origins=[*(origins[k] for k in made.sources), *((layout.ghosts,) * 2 for _ in arrived)],
         dtypes=[np.dtype(aval.dtype).name for aval in avals],
         layout=dataclasses.replace(layout, ghosts=ghosts),
@@ -236,7 +248,9 @@ def _share(found, aval, origin, ghosts):
     elif aval.shape[-2:] != found.shape[-2:] or origin != (ghosts, ghosts):
         if aval.shape[-1] == 1:
             found, origin = jnp.sum(found, axis=-1, keepdims=True), (origin[0], ghosts)
-        shifts = [(at - ghosts, n - have - (at - ghosts)) for at, n, have in zip(origin, aval.shape[-2:], found.shape[-2:])]
+        shifts = [
+            (at - ghosts, n - have - (at - ghosts)) for at, n, have in zip(origin, aval.shape[-2:], found.shape[-2:])
+        ]
         widths = [(0, 0, 0)] * (found.ndim - 2) + [(low, high, 0) for low, high in shifts]
         found = jax.lax.pad(found, jnp.zeros((), found.dtype), widths)
     return jnp.sum(found, axis=0) if found.ndim > aval.ndim else found

@@ -1,11 +1,12 @@
 """What the C++ compiler of the machine does for XLA on CPUs: fused loops, and what is done in place.
 
     library   compiles runtime.cpp, and the loops that kernels/ writes, and keeps them
-    tape      `store` and `vacant`: rooms for the states of many steps; `after`: what may be written over once it was looked at
+    tape      `store`, `vacant`: rooms for the states of many steps; `after`: what is written over once it was seen
     strips    `paste` and `cut`: a few rows or columns of large arrays
 
 Without a compiler, and on other devices, `store`, `paste` and the like are what they look like in JAX.
 """
+
 from .library import usable
 from .strips import cut, paste
 from .tape import after, store, vacant

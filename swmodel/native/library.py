@@ -1,9 +1,10 @@
 """Compiling C++ with the machine's own compiler, once, and handing it to XLA: the runtime, and fused loops for it.
 
-What was compiled is kept in $XDG_CACHE_HOME/swmodel (or ~/.cache/swmodel) under a name made of the text, the compiler, its
-options and the processor, so that the next run starts at once and ranks on different processors do not meet. CXX names another
-compiler; what CXXFLAGS holds comes after the options of loops.
+What was compiled is kept in $XDG_CACHE_HOME/swmodel (or ~/.cache/swmodel) under a name made of the text, the compiler,
+its options and the processor, so that the next run starts at once and ranks on different processors do not meet. CXX
+names another compiler; what CXXFLAGS holds comes after the options of loops.
 """
+
 import contextlib
 import ctypes
 import fcntl
@@ -52,7 +53,7 @@ def usable():
     return True
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def loop_name(source):
     """Compile the C++ text of a loop, make it known to the runtime, and return the name by which it is called there."""
     path = _compiled(source, (*LOOP_OPTIONS, *os.environ.get("CXXFLAGS", "").split()))
@@ -65,7 +66,9 @@ def loop_name(source):
 @functools.cache
 def _runtime():
     text = Path(__file__).with_name("runtime.cpp").read_text()
-    library = ctypes.CDLL(str(_compiled(text, (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir()), jaxlib.__version__)))
+    library = ctypes.CDLL(
+        str(_compiled(text, (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir()), jaxlib.__version__))
+    )
     for target in (TARGET, STORE, VACANT, PASTE, CUT, AFTER):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
@@ -104,7 +107,10 @@ def _compile(text, options, path):
         source, library = Path(folder, "source.cpp"), Path(folder, path.name)
         source.write_text(text)
         done = subprocess.run(
-            [find_compiler(), *options, "-o", str(library), str(source)], capture_output=True, text=True, errors="replace"
+            [find_compiler(), *options, "-o", str(library), str(source)],
+            capture_output=True,
+            text=True,
+            errors="replace",
         )
         if done.returncode:
             first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])

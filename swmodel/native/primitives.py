@@ -1,4 +1,5 @@
 """Operations that are native calls on CPUs with a compiler, and JAX's own elsewhere."""
+
 import functools
 
 import jax
@@ -22,7 +23,7 @@ def declare(name, plain, native, shapes, tangents=None, batch=None, transposed=N
     primitive = Primitive(name)
     primitive.multiple_results = True
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def compiled(parameters):
         return jax.jit(functools.partial(primitive.bind, **dict(parameters)))
 

@@ -6,6 +6,7 @@
 XLA on a CPU fuses two updates of one array into a loop over all of it, a copy to change two rows. These are calls that
 change the rows.
 """
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,9 +1,10 @@
 """Rooms for the states of many steps, filled one after the other without a copy more than that.
 
-XLA copies an array before a step writes over it if it is stored somewhere in the same step, for it does not know which of
-both comes first; and it fills new rooms with zeros. On a CPU with a compiler these operations do neither: `store` hands on
-what it has stored. Elsewhere they are what they look like in JAX.
+XLA copies an array before a step writes over it if it is stored somewhere in the same step, for it does not know which
+of both comes first; and it fills new rooms with zeros. On a CPU with a compiler these operations do neither: `store`
+hands on what it has stored. Elsewhere they are what they look like in JAX.
 """
+
 import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
