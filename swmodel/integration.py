@@ -32,7 +32,7 @@ def _loops_have_derivatives(dynamics):
 
 
 def _fuses(dynamics, stepper):
-    return dynamics.engine != "arrays" and FusedEngine.knows(dynamics, stepper)
+    return dynamics.engine != "arrays" and not stepper.solves and FusedEngine.knows(dynamics, stepper)
 
 
 def march(way, carry, count, watch=unwatched, seen=()):

@@ -41,8 +41,10 @@ class ArrayMarch:
     """
 
     def __init__(self, dynamics, stepper):
-        self.arrays, self.stepper = dynamics.prepare(), stepper
-        self.period = dynamics.tile.halo // (self.arrays.reach * stepper.stages) or 1
+        self.arrays = dynamics.prepare()
+        self.stepper = stepper.prepare(self.arrays)
+        ahead = 1 if stepper.solves else dynamics.tile.halo // (self.arrays.reach * stepper.stages)
+        self.period = ahead or 1
         self.wide = dynamics.tile.halo >= 2 * self.arrays.reach
 
     def start(self, state, history):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import elliptic
 from .dynamics.boundaries import Flather
 from .dynamics.momentum import EnergyConserving
 from .dynamics.shallow_water import Dynamics, State
@@ -135,7 +136,7 @@ class ShallowWater:
         self.terms = tuple(term.on_tile(self.domain) for term in terms)
         self.uplift = None if source is None else source.series(self.domain)
         self._check()
-        self._made = {}
+        self._made, self._water = {}, None
 
     def _check(self):
         for term in self.terms:
@@ -233,6 +234,8 @@ class ShallowWater:
             slip=self.side.factor,
             communicator=self.communicator,
             engine=self.engine,
+            water=self._water,
+            flat=self._water is not None and np.ptp(self.depth[self.wet]) == 0,
         )
 
     def next_record(self, step, dt):
@@ -244,9 +247,14 @@ class ShallowWater:
     def halo(self, stepper):
         """The halo that a step needs, found by tracing it: the smallest for which no stencil reaches beyond.
 
+        For a scheme that solves equations the Dynamics hold the water bodies from then on.
+
         Raises:
             TileError: if a tile is thinner than that.
         """
+        if stepper.solves and self._water is None:
+            self._water = elliptic.Domain.without_tile(self.grid, self.communicator, self.wet)
+            self._made.clear()
         for width in range(1, 17):
             self.decomposition.check_halo(width)
             try:

@@ -31,12 +31,18 @@ class TimeStepper(abc.ABC):
         remembers: "tendencies" or "states": what the history holds.
         rotation: after how many steps each array of state and history is again where it was, when the newest is written
             over what is oldest.
+        solves: whether a step solves an equation of the whole domain.
     """
 
     stages = 1
     order = 1
     remembers = "tendencies"
     rotation = 1
+    solves = False
+
+    def prepare(self, equations):
+        """This scheme with all that is the same in every step, made once a program; has `step`, too."""
+        return self
 
     def history(self, state):
         """What the scheme remembers, empty: a pytree of tile arrays and an integer count of steps taken."""

@@ -78,6 +78,8 @@ class Dynamics:
         reach: halo that one evaluation of all terms needs; None where it is the tile's own. A wider one lets several stages go
             without a message.
         engine: "fused" or "arrays"; see integration.
+        water: an elliptic.Domain without its tile, for schemes that solve equations; else None.
+        flat: whether the depth was one number everywhere when the model was made.
     """
 
     depth: jax.Array
@@ -92,6 +94,8 @@ class Dynamics:
     communicator: Any = static()
     reach: int | None = static(default=None)
     engine: str = static(default="arrays")
+    water: Any = None
+    flat: bool = static(default=False)
 
     def prepare(self):
         """Fill the halos of everything that does not change during a run; collective."""
@@ -109,6 +113,8 @@ class Dynamics:
             linear=self.linear,
             communicator=self.communicator,
             reach=reach,
+            water=self.water,
+            flat=self.flat,
         )
 
 
@@ -180,6 +186,8 @@ class Equations:
     communicator: Any = static()
     reach: int = static()
     engine: Any = static(default=ArrayEngine())
+    water: Any = None
+    flat: bool = static(default=False)
 
     def tendency(self, state, step):
         """d state/dt: all terms, from one halo exchange. A State of arrays gives arrays, one of Fields gives Fields."""

@@ -53,8 +53,6 @@ class Domain:
     @staticmethod
     def of(grid, communicator, wet=None, dtype=None):
         """The Domain of a grid whose cells are water where `wet`, (ny, nx), says so; everywhere unless given."""
-        from ..bathymetry import bodies
-
         dtype = np.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
         wet = np.ones(grid.shape, bool) if wet is None else np.asarray(wet, bool)
         if wet.shape != grid.shape or not wet.any():
@@ -62,12 +60,19 @@ class Domain:
                 f"elliptic: wet has shape {wet.shape} and {np.count_nonzero(wet)} wet cells, on a grid of "
                 f"{grid.shape}; give one value a cell, some of them true."
             )
-        number = bodies(wet, grid)
         tile = TileGeometry.build(grid, wet, None, 1, (), communicator, dtype)
+        return replace(Domain.without_tile(grid, communicator, wet), tile=tile)
+
+    @staticmethod
+    def without_tile(grid, communicator, wet):
+        """The Domain of water where `wet`, (ny, nx), says so, whose `tile` is yet to be put in."""
+        from ..bathymetry import bodies
+
+        number = np.ones(grid.shape, int) if wet.all() else bodies(wet, grid)
         parts, edges = communicator.decomposition(grid.shape), (number[:, 0], number[:, -1], number[0], number[-1])
         beside = tuple(tuple(bool((edge == k).any()) for edge in edges) for k in range(1, number.max() + 1))
         basin = communicator.place(lambda rank: parts.cut(number, rank)) if len(beside) > 1 else None
-        return Domain(tile, basin, grid, communicator, beside, not wet.all())
+        return Domain(None, basin, grid, communicator, beside, not wet.all())
 
     def free(self, coefficients):
         """For each water body whether a constant can be added to a solution there."""
