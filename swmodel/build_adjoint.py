@@ -12,7 +12,8 @@ from .errors import ConfigError
 from .progress import duration
 
 __all__ = [
-    "amplitudes_of", "controls_of", "cost_of", "described", "least_steps", "problem_of", "section_of", "steps_of",
+    "amplitudes_of", "controls_of", "cost_of", "described", "least_steps", "length_line", "problem_of", "section_of",
+    "steps_of",
 ]  # fmt: skip
 
 EXAMPLE = """\
@@ -53,6 +54,11 @@ def least_steps(section, run, dt):
         return steps_of(section, run, dt) if section.cost.type == "misfit" else 1
     windows = last[0].values() if isinstance(last[0], dict) else last
     return math.ceil(max(w[1] if isinstance(w, tuple) else w for w in windows) / dt - 1e-6)
+
+
+def length_line(steps, dt):
+    """So many steps of `dt` [s], in words."""
+    return f"{steps:,} steps of {dt:.6g} s, {duration(steps * dt)} of model time"
 
 
 def problem_of(section, boundaries, cost, model, state, stepper, steps):

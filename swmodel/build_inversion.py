@@ -1,6 +1,7 @@
 """From an experiment file with [inversion] to controls in standard parameters, and to observations, or a twin's."""
 
 import dataclasses
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,10 @@ from .build_adjoint import controls_of
 from .config import Override, understand
 from .errors import ConfigError
 
-__all__ = ["EXAMPLE", "Observed", "Truth", "observed", "section_of", "transformed_of"]
+__all__ = [
+    "EXAMPLE", "Observed", "Truth", "background_of", "check_withheld", "controls_checked", "observed", "placed",
+    "section_of", "steps_of", "transformed_of", "truth_of",
+]  # fmt: skip
 
 EXAMPLE = """\
     [inversion.observations]
@@ -65,6 +69,21 @@ def section_of(draft):
     return section
 
 
+def steps_of(section, run, dt):
+    """How many steps of `dt` [s] are compared with observations."""
+    return max(math.ceil((section.until or run.until) / dt - 1e-6), 1)
+
+
+def check_withheld(section, records):
+    """Raise ConfigError where gauges are to be withheld, and cannot."""
+    if not section.withhold:
+        return
+    if section.observations.type != "gauges" or len(records) < 2:
+        raise ConfigError("withhold is for two gauges or more, whose records foretell one another; leave it out.")
+    if section.chosen == "descent":
+        raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
+
+
 # -- controls ----------------------------------------------------------------------------------------------------------
 
 
@@ -86,24 +105,47 @@ def transformed_of(section, made, model, state, dt):
     """
     from .adjoint.transforms import joined
 
-    boundaries = made.experiment().boundary
     parts = {}
     for k, control in enumerate(section.controls):
         named = getattr(control, "name", control.type)
-        path = "inversion", "controls", k
-        target, transform = made.attempt(path, _transform, control, made, model, state, boundaries, dt) or (
-            None, None,
-        )  # fmt: skip
-        parts[named] = target, transform
+        found = made.attempt(("inversion", "controls", k), _transform, control, made, model, state, dt)
+        parts[named] = found or (None, None)
     made.experiment()
     return joined(parts, model)
 
 
-def _transform(control, made, model, state, boundaries, dt):
-    """(name of the model's control or None, transform)."""
+def controls_checked(section, made, model, state, dt):
+    """How many unknowns the controls of [inversion] have, where none of them has a mistake; these are noted.
+
+    Nothing that takes long is made: no correlation is measured, and no sea surface above faults.
+    """
+    numbers = []
+    for k, control in enumerate(section.controls):
+        make = _fault_numbers if control.type == "faults" else _numbers
+        numbers.append(made.attempt(("inversion", "controls", k), make, control, made, model, state, dt))
+    return None if None in numbers else sum(numbers)
+
+
+def _numbers(control, made, model, state, dt):
+    from .adjoint.diffusion import Smooth
+
+    def checked(model, position, length, deviation):
+        Smooth.check(model, position, length)
+        return np.asarray(deviation, model.dtype)
+
+    return np.size(_transform(control, made, model, state, dt, checked)[1].zero(model))
+
+
+def _fault_numbers(control, made, model, state, dt):
+    return len(control.spreads) * len(_fault_source(control, made.grid).faults.depth)
+
+
+def _transform(control, made, model, state, dt, smooth=None):
+    """(name of the model's control or None, transform); `smooth` makes the errors of fields, as Smooth.of does."""
     from .adjoint.diffusion import Smooth
     from .adjoint.transforms import Balanced, UnitSources
 
+    smooth = smooth or Smooth.of
     if control.type == "unit_sources":
         patch = tuple(map(float, control.x)), tuple(map(float, control.y)), float(control.spacing)
         expected = control.deviation, control.length, control.uplift_only or None
@@ -111,14 +153,13 @@ def _transform(control, made, model, state, boundaries, dt):
     if control.type == "faults":
         return "initial.eta", _faults(control, made, model)
     if control.type == "balanced":
-        return None, Balanced.of(model, state, Smooth.of(model, "h", control.length, control.deviation))
-    return _of_model(control, model, state, boundaries, dt)
+        return None, Balanced.of(model, state, smooth(model, "h", control.length, control.deviation))
+    return _of_model(control, made.experiment().boundary, model, state, dt, smooth)
 
 
-def _of_model(control, model, state, boundaries, dt):
+def _of_model(control, boundaries, model, state, dt, smooth):
     """(name, transform) of a field or number of the model."""
     from .adjoint.controls import controls_of as find
-    from .adjoint.diffusion import Smooth
     from .adjoint.transforms import Around, Positive, Repeated
 
     name = controls_of(SimpleNamespace(controls=[control.name]), boundaries)[control.name]
@@ -133,7 +174,7 @@ def _of_model(control, model, state, boundaries, dt):
         raise ConfigError(f"{control.name} is a field in this model; use type = 'field', or give the model a number")
     spread = np.asarray(control.deviation, model.dtype)
     if is_field:
-        spread = Smooth.of(model, found.position, control.length, control.deviation)
+        spread = smooth(model, found.position, control.length, control.deviation)
     if found.records:
         if control.positive:
             raise ConfigError(
@@ -148,13 +189,7 @@ def _faults(control, made, model):
     from .adjoint.transforms import FaultSource
 
     grid = made.grid
-    projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
-    if control.file is not None:
-        source = sources.read_source(control.file, projection=projection)
-    else:
-        source = sources.Source(
-            [sources.Fault(**fault.model_dump()) for fault in control.faults], projection=projection
-        )
+    source = _fault_source(control, grid)
     region = sources.region_around(source, grid)
     surface = sources.SeaSurface.of(
         grid, made.bathymetry.depth, region, horizontal=control.horizontal, kajiura=control.kajiura
@@ -162,27 +197,52 @@ def _faults(control, made, model):
     return FaultSource.of(model, surface, source, control.spreads)
 
 
+def _fault_source(control, grid):
+    """The Source of a file, or of the faults in the control."""
+    from . import sources
+
+    projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
+    if control.file is not None:
+        return sources.read_source(control.file, projection=projection)
+    return sources.Source([sources.Fault(**fault.model_dump()) for fault in control.faults], projection=projection)
+
+
 # -- observations ------------------------------------------------------------------------------------------------------
 
 
 def observed(section, made, process, model, state, stepper, steps):
     """The Observed of [inversion]; collective."""
-    experiment, observations = made.experiment(), section.observations
-    until = steps * float(stepper.dt)
+    until, output = steps * float(stepper.dt), made.experiment().output
+    records, source = _recorded(section, output, model, until)
+    if records is not None:
+        return Observed(records, None, state, source)
+    truth, state = _twin(section, made, process, model, state, stepper)
+    records = _of_twin(section, output, truth, stepper, steps)
+    return Observed(records, truth, state, source)
+
+
+def placed(section, output, model, dt, until):
+    """({name: Record}, where they come from in words, whether it is a twin); its values are zero, as nothing is run."""
+    records, source = _recorded(section, output, model, until)
+    twin = records is None
+    return _without_values(section, output, model, dt, until) if twin else records, source, twin
+
+
+def _recorded(section, output, model, until):
+    """({name: Record} or None of a twin, where they come from in words)."""
+    observations = section.observations
     if observations.type == "tracks" and observations.file is not None:
         from .adjoint.observations import read_tracks, track_records
 
         tracks = read_tracks(observations.file, observations.deviation)
-        return Observed(track_records(tracks, model, until), None, state, str(observations.file))
-    folder = _folder(observations, experiment.output)
-    if folder is not None:
-        from .adjoint.records import records_in
+        return track_records(tracks, model, until), str(observations.file)
+    folder = _folder(observations, output)
+    if folder is None:
+        return None, f"a twin (seed {section.twin.seed})"
+    from .adjoint.records import records_in
 
-        records = records_in(folder, _places(observations, experiment.output), observations.gauges)
-        return Observed(_weighed(observations, records), None, state, str(folder))
-    truth, state = _twin(section, made, process, model, state, stepper)
-    records = _of_twin(section, experiment.output, truth, stepper, steps)
-    return Observed(records, truth, state, f"a twin (seed {section.twin.seed})")
+    records = records_in(folder, _places(observations, output), observations.gauges)
+    return _weighed(observations, records), str(folder)
 
 
 def _folder(observations, output):
@@ -209,9 +269,7 @@ def _twin(section, made, process, model, state, stepper):
     """(Truth, the State to start the inversion from), each after a spin-up of its own."""
     from .simulation import Simulation
 
-    draft, twin = made.draft, section.twin
-    overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in twin.truth.items()]
-    other = assemble(understand(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides]), process.tiles)
+    other, twin = truth_of(section, made, process.tiles), section.twin
     experiment = other.experiment()
     true_model = model_of(other, process.communicator, experiment.run.layout, experiment.run.engine)
     truth = state_of(experiment.initial, true_model)
@@ -221,36 +279,45 @@ def _twin(section, made, process, model, state, stepper):
     return Truth(true_model, truth), state
 
 
+def truth_of(section, made, ranks=1, **options):
+    """The Assembly of what is there in the twin's truth; raises ConfigError with every mistake of it."""
+    draft, truth = made.draft, section.twin.truth
+    overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in truth.items()]
+    other = understand(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides])
+    other = assemble(other, ranks, **options)
+    other.experiment()
+    return other
+
+
 def _path(key):
     return tuple(int(part) if part.isdigit() else part for part in key.split("."))
 
 
 def _of_twin(section, output, truth, stepper, steps):
     """{name: Record} of what the truth's gauges or tracks see, with errors."""
-    from .adjoint.observations import ground_tracks, track_records
+    noise, dt = np.random.default_rng(section.twin.seed), float(stepper.dt)
+    seen = _seen(_without_values(section, output, truth.model, dt, steps * dt), truth, stepper, steps)
+    if section.observations.type == "gauges":
+        seen = _weighed(section.observations, seen)
+    return {name: _with_noise(record, noise) for name, record in seen.items()}
+
+
+def _without_values(section, output, model, dt, until):
+    """{name: Record} of a twin, whose values are zero."""
+    from .adjoint.observations import ground_tracks, track_records, window_of
     from .adjoint.records import Record
 
-    observations, noise = section.observations, np.random.default_rng(section.twin.seed)
-    dt = float(stepper.dt)
+    observations = section.observations
     if observations.type == "tracks":
-        tracks = ground_tracks(
-            truth.model.grid, observations.every, steps * dt, observations.apart, observations.between,
-            observations.tilt, observations.deviation,
-        )  # fmt: skip
-        records = track_records(dataclasses.replace(tracks, value=np.zeros(tracks.x.size)), truth.model, steps * dt)
-        return {name: _with_noise(record, noise) for name, record in _seen(records, truth, stepper, steps).items()}
-    every = max(observations.every, dt)
-    window = observations.window
-    spans = {name: window[name] if isinstance(window, dict) else window for name in _places(observations, output)}
-    times = {
-        name: np.arange(max(first, dt), min(last, steps * dt) + 1e-6, every) for name, (first, last) in spans.items()
-    }
-    records = {
-        name: Record(place, times[name], np.zeros(times[name].size))
-        for name, place in _places(observations, output).items()
-    }
-    seen = _weighed(observations, _seen(records, truth, stepper, steps))
-    return {name: _with_noise(record, noise) for name, record in seen.items()}
+        given = observations.apart, observations.between, observations.tilt, observations.deviation
+        tracks = ground_tracks(model.grid, observations.every, until, *given)
+        return track_records(dataclasses.replace(tracks, value=np.zeros(tracks.x.size)), model, until)
+    every, records = max(observations.every, dt), {}
+    for name, place in _places(observations, output).items():
+        first, last = window_of(observations.window, name)
+        time = np.arange(max(first, dt), min(last, until) + 1e-6, every)
+        records[name] = Record(place, time, np.zeros(time.size), window=(first, last))
+    return records
 
 
 def _seen(records, truth, stepper, steps):

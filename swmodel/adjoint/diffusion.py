@@ -84,6 +84,11 @@ class Smooth:
         deviation = model.domain.cut(_points(model, position) * np.broadcast_to(deviation, model.grid.shape))
         return replace(bare, deviation=deviation, amplitude=_amplitude(deviation, variance))
 
+    @staticmethod
+    def check(model, position, length):
+        """Raise what `of` raises; little is computed."""
+        _coefficients(model, position, length)
+
     def __call__(self, v):
         """U v."""
         return self.amplitude * self.diffused(self.root * v, self.steps)

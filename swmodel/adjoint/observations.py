@@ -20,7 +20,9 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from .records import ELEVATION, TIME, Record, header, read_columns
 
-__all__ = ["Tracks", "gauge_records", "ground_tracks", "read_tracks", "track_records", "write_gauge_folder"]
+__all__ = [
+    "Tracks", "gauge_records", "ground_tracks", "read_tracks", "track_records", "window_of", "write_gauge_folder",
+]  # fmt: skip
 
 DEVIATION = "deviation_m"
 
@@ -44,11 +46,14 @@ def gauge_records(records, window, error=0.2, independent=120.0):
         independent: tau [s].
 
     Raises:
-        ConfigError: for gauges that do not vary in their window; all of them at once.
+        ConfigError: for gauges that have no window, or do not vary in it; all of them at once.
     """
     scaled, mistakes = {}, []
     for name, record in records.items():
-        span = window[name] if isinstance(window, dict) else window
+        if isinstance(window, dict) and name not in window:
+            mistakes.append(_NO_WINDOW.format(name))
+            continue
+        span = window_of(window, name)
         record = dataclasses.replace(record, window=span, deviation=1.0)
         time, value, _ = record.counted()
         if time.size < 2 or np.std(value) == 0:
@@ -63,6 +68,18 @@ def gauge_records(records, window, error=0.2, independent=120.0):
     if mistakes:
         raise ConfigError(mistakes)
     return scaled
+
+
+_NO_WINDOW = "gauge {!r} has no window; give it one, or leave that gauge out."
+
+
+def window_of(window, name):
+    """(first, last) [s] of a gauge, of one window for all or {name: window}."""
+    if not isinstance(window, dict):
+        return window
+    if name not in window:
+        raise ConfigError(_NO_WINDOW.format(name))
+    return window[name]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from ..build_adjoint import (
     cost_of,
     described,
     least_steps,
+    length_line,
     problem_of,
     section_of,
     steps_of,
@@ -99,13 +100,18 @@ def _study(draft, section, options):
     cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
     made.experiment()
     model, state, dt = started_with_step(begun)
-    problem = made.attempt(("adjoint",), _problem, experiment, section, cost, model, state, dt, options)
+    steps, state = _length_and_start(experiment, section, model, state, dt, options)
+    on_tile = made.attempt(("adjoint", "cost"), cost.on_tile, model, dt, 0, steps)
+    made.experiment()
+    given = section, experiment.boundary, on_tile, model, state, stepper_of(experiment.stepper, dt), steps
+    problem = made.attempt(("adjoint",), problem_of, *given)
     made.experiment()
     names = {model_name: name for name, model_name in controls_of(section, experiment.boundary).items()}
     return Study(made, experiment, section, cost, problem, names, begun.folder)
 
 
-def _problem(experiment, section, cost, model, state, dt, options):
+def _length_and_start(experiment, section, model, state, dt, options):
+    """(number of steps, State to start from) of the section, or as they are verified."""
     from ..adjoint.examination import crossing_steps, in_motion
 
     steps = steps_of(section, experiment.run, dt)
@@ -113,18 +119,16 @@ def _problem(experiment, section, cost, model, state, dt, options):
         state = in_motion(model, state, options.seed)
         if section.steps is None and options.until is None:
             steps = max(crossing_steps(model, dt), least_steps(section, experiment.run, dt))
-    stepper = stepper_of(experiment.stepper, dt)
-    return problem_of(section, experiment.boundary, cost, model, state, stepper, steps)
+    return steps, state
 
 
 def _announce(study):
     problem, experiment = study.problem, study.experiment
-    length = f"{problem.steps:,} steps of {problem.dt:.6g} s, {duration(problem.steps * problem.dt)} of model time"
     lines = [
         ("cost", f"{described(study.section, experiment.output).name} [{study.cost.units}]"),
         ("controls", ", ".join(study.names.values())),
         ("grid", facts.grid_line(study.made.grid)),
-        ("run", length),
+        ("run", length_line(problem.steps, problem.dt)),
         tiles_line(problem.model),
     ]
     logs.LOGGER.info("%s", facts.table(lines))

@@ -4,6 +4,7 @@ import numpy as np
 
 from .. import launch
 from ..build import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstable
+from ..build_studies import adjoint_line, inversion_line
 from ..config import read
 from ..errors import ConfigError
 from . import facts
@@ -66,9 +67,20 @@ def _plan(made, experiment, model, state, ranks, speed):
         lines.append(("source", str(made.summary)))
     if model.members is not None:
         lines.append(("ensemble", facts.members_line(model)))
+    lines += _studies(made, model, state, dt)
     outputs = facts.output_lines(experiment, whole, dt, members)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     return lines, _warnings(made, experiment, dt, longest, ranks)
+
+
+def _studies(made, model, state, dt):
+    """(label, text) of [adjoint] and [inversion]; raises ConfigError with every mistake of them."""
+    if model.members is not None:  # an ensemble has neither
+        return []
+    known = (("adjoint", adjoint_line), ("inversion", inversion_line))
+    found = [(name, line(made, model, state, dt)) for name, line in known if made.section(name) is not None]
+    made.experiment()
+    return found
 
 
 def _kept(stepper):

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from ..build import stepper_of
-from ..build_inversion import background_of, observed, section_of, transformed_of
+from ..build_adjoint import length_line
+from ..build_inversion import background_of, check_withheld, observed, section_of, steps_of, transformed_of
 from ..config import read
 from ..config.dump import dump
 from ..errors import ConfigError
-from ..progress import duration
 from . import facts, logs
 from .inverted import conclude
 from .starting import begin, make_room, started_with_step, tiles_line
@@ -102,9 +102,11 @@ def _study(draft, section, options):
     made, experiment = begun.made, begun.experiment
     model, state, dt = started_with_step(begun)
     stepper = stepper_of(experiment.stepper, dt)
-    steps = max(int(np.ceil((section.until or experiment.run.until) / dt - 1e-6)), 1)
-    told = made.attempt(("inversion", "observations"), observed, section, made, begun.process, model, state, stepper, steps)
+    steps = steps_of(section, experiment.run, dt)
+    given = section, made, begun.process, model, state, stepper, steps
+    told = made.attempt(("inversion", "observations"), observed, *given)
     made.experiment()
+    made.attempt(("inversion", "withhold"), check_withheld, section, told.records)
     transformed = transformed_of(section, made, model, told.state, dt)
     checkpoints = Nested(memory=section.memory)
     problem = made.attempt(
@@ -126,7 +128,7 @@ def _announce(study):
         ("observations", f"{count:,} at {len(study.observed.records):,} {kind}, of {study.observed.source}"),
         ("method", section.chosen),
         ("grid", facts.grid_line(study.made.grid)),
-        ("run", f"{problem.steps:,} steps of {problem.dt:.6g} s, {duration(problem.steps * problem.dt)} of model time"),
+        ("run", length_line(problem.steps, problem.dt)),
         tiles_line(problem.model),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
@@ -172,8 +174,6 @@ class _Inversion:
     def run(self):
         from ..adjoint.restarts import kept
 
-        if self.section.withhold:
-            self._check_withheld()
         if self.options.resume:
             self.kept = kept(self.restart, self.problem.model, self.variational.background, self.study.about)
         before = self._as_written()
@@ -308,12 +308,6 @@ class _Inversion:
         vectors |= {f"{letter}{k}": part for k, pair in enumerate(now.pairs) for letter, part in zip("sy", pair)}
         rows = np.array([[i.number, i.value, i.gradient, i.evaluations, i.step] for i in now.history])
         keep(self.restart, self.problem.model, vectors, {"iterations": rows}, self.study.about)
-
-    def _check_withheld(self):
-        if self.section.observations.type != "gauges" or len(self.study.observed.records) < 2:
-            raise ConfigError("withhold is for two gauges or more, whose records foretell one another; leave it out.")
-        if self.section.chosen == "descent":
-            raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
 
     def _withheld(self):
         """(steps, gauges): what each gauge reads in the inversion of all others."""

@@ -211,6 +211,9 @@ def inversion_mistakes(sections):
             yield Mistake(
                 ("inversion", "method"), "'green' is for one patch of unit sources; use 'linear' or 'incremental'"
             )
+    if section.method == "linear" and {control.type for control in section.controls} - {"unit_sources", "faults"}:
+        text = "'linear' is for the numbers of unit sources and faults; use 'incremental', which is for all controls"
+        yield Mistake(("inversion", "method"), text)
 
 
 def _control_mistakes(section, sections):
@@ -251,6 +254,15 @@ def _gauge_mistakes(section, sections):
     if not placed:
         text = "no gauge has a place; name them in [inversion.observations.positions] or [output.gauges.positions]"
         yield Mistake(("inversion", "observations"), text)
+    windows = observations.window if isinstance(observations.window, dict) else {}
+    for name in windows:
+        if name not in placed:
+            path = ("inversion", "observations", "window", name)
+            yield Mistake(path, f"there is no gauge {name!r}; {nearest(name, placed)}")
+    for name in observations.gauges or ():
+        if windows and name not in windows:
+            text = f"gauge {name!r} has no window; give it one, or leave that gauge out"
+            yield Mistake(("inversion", "observations", "window"), text)
     elsewhere = output.gauges is not None and output.gauges.observations is not None
     if observations.folder is None and not elsewhere and section.twin is None:
         text = "there are no observations; give --observations DIR, folder, or [inversion.twin] to make some"

@@ -195,6 +195,45 @@ def test_a_mistake_is_told_in_a_sentence(case, command, change):
     assert status == 2 and MISTAKES[change] in err
 
 
+ON_THE_GRID = {
+    "type = 'gauge_elevation'\npositions = {C = [1, '900 km']}\ngauges = 'C'": ".positions.C: (1, 900000) is outside",
+    "type = 'box_energy'\ny = ['200 km', '300 km']": ": the box with x from end to end",
+    "type = 'section_transport'\nstart = [0, 0]\nend = [0, '60 km']": ": the section from (0, 0) to (0, 60000)",
+    "type = 'section_transport'\nstart = [0, 0]\nend = ['900 km', 0]": ".end: (900000, 0) is outside",
+    "type = 'misfit'\nobservations = '.'\ngauges = 'A'": ": no CSV file in",
+}
+
+
+@pytest.mark.parametrize("cost", ON_THE_GRID)
+def test_check_names_what_the_grid_has_no_place_for(case, command, cost):
+    case.write_text(f"{CASE.partition('[adjoint.cost]')[0]}[adjoint.cost]\n{cost}\n")
+    status, _, err = command("check", case)
+    assert status == 2 and f"adjoint.cost{ON_THE_GRID[cost]}" in err, err
+
+
+def test_check_names_what_the_run_is_too_short_for_and_amplitudes_of_another_dimension(case, command):
+    status, _, err = command("check", case, "--set", "adjoint.steps=10")
+    assert status == 2 and "adjoint.cost: GaugeElevation: the window from 1200 to 1800 s is not in the run" in err
+    case.write_text(CASE.replace("1 cm", "1 s"))
+    status, _, err = command("check", case)
+    assert status == 2 and "adjoint.amplitude: amplitude of 'initial.eta': '1 s' is a time" in err
+
+
+def test_check_says_what_would_be_differentiated(case, command):
+    status, out, err = command("check", case)
+    assert status == 0, err
+    assert "elevation at A from 20 min to 30 min [m]\n" in out
+    assert "by initial.eta, dissipation.0.rate, over 60 steps of 40 s" in out
+
+
+def test_check_finds_a_gauge_on_land(case, command):
+    inland = 'type = "gauge_elevation"\npositions = {inland = ["100 km", "50 km"]}\ngauges = "inland"\n'
+    text = CASE.partition("[adjoint.cost]")[0].replace("100 + x / (10 * km)", "where(x > 80 * km, -1, 100)")
+    case.write_text(f"{text.replace('90 km', '70 km')}[adjoint.cost]\n{inland}")
+    status, _, err = command("check", case)
+    assert status == 2 and "adjoint.cost: gauge 'inland' at (100000, 50000) has no water around it" in err, err
+
+
 def test_an_amplitude_of_another_dimension_is_refused_once_the_units_are_known(case, command):
     case.write_text(CASE.replace("1 cm", "1 s"))
     status, _, err = command("adjoint", case, "--verify")

@@ -199,6 +199,52 @@ def test_mistakes_are_one_sentence_each(study, command, change, sentence):
     assert status == 2 and sentence in errors.replace("\n", " "), errors
 
 
+@pytest.mark.parametrize("change, sentence", [
+    (('x = ["60 km", "120 km"]', 'x = ["600 km", "900 km"]'), "inversion.controls[0]: UnitSources: the patch x ="),
+    (('spacing = "20 km"', 'spacing = "10 km"'), "inversion.controls[0]: UnitSources: sources 10000 apart"),
+    (('window = ["4 min", "30 min"]', 'window = ["1 s", "30 s"]'), "inversion.observations: Misfit: the record of"),
+    (('"initial.radius"', '"initial.radus"'), "inversion.twin.truth"),
+    (("loops = 4", 'loops = 4\nwithhold = true\nmethod = "descent"'), "inversion.withhold: withhold is not for the me"),
+    (("loops = 4", 'loops = 4\nuntil = "3 min"'), "after the end of the run, at 180 s"),
+    (('type = "gauges"\n', 'type = "gauges"\npositions = { out = [0, "900 km"] }\n'), "gauge 'out' at (0, 900000)"),
+    (('["4 min", "30 min"]', '{ near = ["4 min", "30 min"] }'), "inversion.observations: gauge 'far' has no window"),
+    (('["4 min", "30 min"]', '{ nea = ["4 min", "30 min"] }'), "there is no gauge 'nea'; did you mean 'near'?"),
+], ids=lambda x: x if isinstance(x, str) else "")  # fmt: skip
+def test_check_names_what_the_model_has_no_place_for(study, command, change, sentence):
+    text = "".join((BASIN, PATCH, GAUGES, TWIN))
+    assert change[0] in text
+    path, _ = study(text.replace(*change))
+    status, _, errors = command("check", path)
+    assert status == 2 and sentence in errors.replace("\n", " "), errors
+
+
+def test_check_says_what_would_be_looked_for_and_names_a_record_that_is_missing(study, command, tmp_path):
+    path, _ = study(BASIN, PATCH, GAUGES, TWIN)
+    status, told, errors = command("check", path)
+    assert status == 0 and "16 unknowns by 'green' from 42 observations at 3 places, of a twin (seed 0)" in told, errors
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "near.csv").write_text("time_s,elevation_m\n60,0.1\n600,0.2\n")
+    folder = 'type = "gauges"\nfolder = "records"\ngauges = ["near", "far"]\n'
+    path, _ = study(BASIN, PATCH, GAUGES.replace('type = "gauges"\n', folder), TWIN)
+    status, _, errors = command("check", path)
+    assert status == 2 and "inversion.observations: " in errors and "has no record of far" in errors
+
+
+def test_check_looks_at_fields_correlations_and_tracks(study, command):
+    path, _ = study(BASIN, FIELDS)
+    status, told, errors = command("check", path)
+    assert status == 0 and "505 unknowns by 'incremental'" in told, errors
+    for change, sentence in (
+        (('length = "60 km"', 'length = "2 km"'), "inversion.controls[1]: Smooth: length = 2000 m is less"),
+        (('type = "number"', 'type = "field"\nlength = "40 km"'), "controls[2]: dissipation.0.rate is a number"),
+        (('apart = "20 km"', 'apart = "900 km"'), "inversion.observations: "),
+        (("loops = 2", 'loops = 2\nmethod = "linear"'), "inversion.method: 'linear' is for the numbers"),
+    ):
+        path, _ = study(BASIN, FIELDS.replace(*change))
+        status, _, errors = command("check", path)
+        assert status == 2 and sentence in errors.replace("\n", " "), (change, errors)
+
+
 def test_a_file_without_the_section_is_answered_with_an_example(study, command):
     path, folder = study(BASIN)
     status, _, errors = command("invert", path, "-o", folder)

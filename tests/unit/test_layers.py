@@ -20,7 +20,8 @@ LAYERS = [
     ["stability", "performance"],
     ["simulation"],
     ["adjoint"],
-    ["config", "build", "build_adjoint", "build_ensemble", "build_inversion", "build_states", "doctor"],
+    ["config", "build", "build_adjoint", "build_ensemble", "build_inversion", "build_states", "build_studies"],
+    ["doctor"],
     ["cli"],
 ]
 LAYER_OF = {name: k for k, names in enumerate(LAYERS) for name in names}
