@@ -16,13 +16,16 @@ os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 _HOMES = {
     "dynamics.boundaries": ("Flather", "Sponge"),
+    "dynamics.cores": ("FiniteDifferences",),
     "dynamics.coriolis": ("BetaPlane", "FPlane", "RotatingSphere"),
     "dynamics.dissipation": ("Biharmonic", "Laplacian", "LinearDrag", "ManningDrag", "QuadraticDrag"),
     "dynamics.forcing": ("WindStress",),
     "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),
+    "dynamics.pseudo_spectral": ("ExponentialFilter", "HyperViscosity", "PseudoSpectral"),
     "dynamics.shallow_water": ("State",),
     "ensemble": ("Ensemble",),
     "grid": ("CartesianGrid", "SphericalGrid"),
+    "integrating_factor": ("IntegratingFactorRK4",),
     "integration": ("integrate",),
     "model": ("BottomMotion", "FreeSlip", "NoSlip", "ShallowWater"),
     "regrid": ("Records",),

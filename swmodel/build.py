@@ -320,8 +320,8 @@ def unstable(made):
 
 def _intervals(experiment):
     output = experiment.output
-    intervals = [fields.every for fields in output.fields]
-    return intervals + ([output.restart.every] if output.restart is not None else []) or [experiment.run.until]
+    repeated = (*output.fields, output.spectra, output.restart)
+    return [section.every for section in repeated if section is not None] or [experiment.run.until]
 
 
 def _dividing(longest, intervals):

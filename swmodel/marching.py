@@ -19,6 +19,7 @@ __all__ = ["one_step", "unwatched", "ArrayMarch", "each_state", "fields_of"]
 def one_step(equations, stepper, state, history, step):
     """(state, history) one time step later; the sea floor's rise over the step lifts the surface with it."""
     state, history = stepper.step(equations, state, history, step)
+    state = equations.core.finished(equations, state)
     if equations.uplift is not None:
         rise = equations.uplift_during(step)
         state = replace(state, eta=state.eta + (rise if isinstance(state.eta, AbstractField) else rise.interior))

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import elliptic
 from .dynamics.boundaries import Flather
+from .dynamics.cores import FiniteDifferences
 from .dynamics.momentum import EnergyConserving
 from .dynamics.shallow_water import Dynamics, State
 from .dynamics.terms import Series, tile_array
@@ -106,6 +107,7 @@ class ShallowWater:
         layout: (py, px) tiles; chosen to cut the least unless given.
         engine: "fused" runs each stage as one loop (compiled C++ on CPUs, Pallas on GPUs), "arrays" leaves fusion to XLA;
             "auto" is fused on CPUs where every rank has a C++ compiler, else arrays. The same results to rounding.
+        core: FiniteDifferences() or PseudoSpectral(...): how tendencies are computed.
         dtype: float32 or float64; JAX's default float unless given.
 
     Raises:
@@ -118,7 +120,7 @@ class ShallowWater:
     def __init__(
         self, grid, depth, *, gravity=9.81, coriolis=None, momentum=EnergyConserving(), forcing=(), dissipation=(),
         boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None, engine="auto",
-        dtype=None,
+        core=FiniteDifferences(), dtype=None,
     ):  # fmt: skip
         self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
         self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
@@ -126,7 +128,7 @@ class ShallowWater:
             raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
-        self.engine = _choose_engine(engine, self.communicator)
+        self.engine = _choose_engine(engine, self.communicator, core)
         self.domain = Domain(grid, self.communicator, self.dtype)
         self.depth, self.wet = _global_depth(depth, grid)
         self.gravity = float(gravity)
@@ -136,6 +138,7 @@ class ShallowWater:
         self.terms = tuple(term.on_tile(self.domain) for term in terms)
         self.uplift = None if source is None else source.series(self.domain)
         self._check()
+        self.core = core.on_tile(self)
         self._made, self._water = {}, None
 
     def _check(self):
@@ -181,7 +184,7 @@ class ShallowWater:
             * self.domain.cut(mask[position])
             for name, position, x in (("u", "u", u), ("v", "v", v), ("eta", "h", eta))
         }
-        return State(**fields)
+        return self.core.resolved(State(**fields))
 
     def faces(self, position):
         """(ny, nx) bool: faces (position "u" or "v") between two wet cells."""
@@ -202,6 +205,7 @@ class ShallowWater:
             dt: [s].
             stages: how many stages one halo exchange shall do for; the halo is so many times as wide.
         """
+        stages = stages if self.core.halos else 1
         if halo * stages not in self._made:
             self.decomposition.check_halo(halo * stages)
             self._made[halo * stages] = self._dynamics(halo * stages)
@@ -234,6 +238,7 @@ class ShallowWater:
             slip=self.side.factor,
             communicator=self.communicator,
             engine=self.engine,
+            core=self.core,
             water=self._water,
             flat=self._water is not None and np.ptp(self.depth[self.wet]) == 0,
         )
@@ -276,12 +281,17 @@ class ShallowWater:
         jax.eval_shape(self.communicator.spmd(step), dynamics, stepper, State(like, like, like))
 
 
-def _choose_engine(engine, communicator):
+def _choose_engine(engine, communicator, core):
     """"fused" or "arrays", the same on every rank."""
     if engine not in ("auto", "fused", "arrays"):
         raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")
-    if engine == "arrays":
-        return engine
+    if engine == "fused" and not core.halos:
+        raise ValueError(
+            f"ShallowWater: engine = 'fused' makes loops of differences, and {type(core).__name__} has none; "
+            "use engine = 'auto'."
+        )
+    if engine == "arrays" or not core.halos:
+        return "arrays"
     if jax.default_backend() != "cpu":
         return "arrays" if engine == "auto" else engine
     missing = communicator.agree(not usable())

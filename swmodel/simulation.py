@@ -20,8 +20,10 @@ from .integration import march, march_of
 from .members import per_member
 from .monitors import Gauges, Health, Maxima
 from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
+from .output.spectra import SpectraOutput
 from .pytrees import pytree
 from .signals import SignalWatch
+from .spectral_diagnostics import Spectra
 
 __all__ = ["Simulation"]
 
@@ -167,6 +169,11 @@ class Simulation:
         self._maxima = Maxima(self.model.scatter(threshold))
         self._maxima_carry = self._maxima.start(self.state)
         self._outputs.append(MaximaOutput(path, threshold))
+        return self
+
+    def spectra(self, path, every=None, transfers=True):
+        """Write spectra of energy and enstrophy, and their transfers, to `path`, now and `every` so many seconds."""
+        self._outputs.append(SpectraOutput(path, Spectra(self.model, transfers), self._interval(every, path)))
         return self
 
     def restart(self, path, every=None):

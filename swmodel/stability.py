@@ -5,6 +5,7 @@ A scheme is stable while lambda dt lies in its region; each process has its lamb
     gravity waves  i c k,      c k = 2 sqrt(g h) sqrt(1/dx^2 + 1/dy^2) at most on a C-grid
     Coriolis       i f
     advection      i (|u|/dx + |v|/dy)
+                   a series' largest wavenumber over that of differences, 2/dx and 1/dx, multiplies both
     viscosity      - 4 nu (1/dx^2 + 1/dy^2) over a flat bottom, more on a shallow face beside deep water; biharmonic
                    its square
     drag, sponge   - r
@@ -17,6 +18,7 @@ import functools
 
 import numpy as np
 
+from .integrating_factor import IntegratingFactorRK4
 from .time_steppers import AB2, AB3, ForwardBackward, RK4, SSPRK3
 
 __all__ = ["Limit", "limits", "largest_time_step", "stable_interval"]
@@ -53,7 +55,7 @@ def amplification(stepper, z):
         return _largest_root([1, -1 - 23 / 12 * z, 16 / 12 * z, -5 / 12 * z])
     if isinstance(stepper, SSPRK3):
         return abs(1 + z + z**2 / 2 + z**3 / 6)
-    if isinstance(stepper, RK4):
+    if isinstance(stepper, (RK4, IntegratingFactorRK4)):
         return abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)
     if isinstance(stepper, ForwardBackward):
         b = 0.281105
@@ -109,11 +111,14 @@ def limits(model, stepper, state=None):
     kind, epsilon = type(stepper), float(getattr(stepper, "epsilon", 0.0))
     interval = functools.partial(stable_interval, kind, epsilon)
     find = functools.partial(_tightest, sites)
+    exact = stepper.exact_waves
     found = [
-        find("gravity waves", interval("wave"), lambda site: site.wave_rate()),
-        find("Coriolis force", interval("imaginary"), lambda site: site.coriolis_rate()),
+        find("gravity waves", interval("wave"), lambda site: site.wave_rate(exact)),
+        find("Coriolis force", interval("imaginary"), lambda site: site.coriolis_rate(exact)),
         find("advection", interval("imaginary"), lambda site: site.advection_rate()),
     ]
+    if not exact:
+        found.append(find("hyperviscosity", interval("real"), model.core.damping))
     for k, term in enumerate(model.terms):
         find_rate = lambda site, k=k: np.asarray(site.terms[k].rates(site), float)  # noqa: E731
         found.append(find(type(term).__name__, interval("real"), find_rate))
@@ -153,8 +158,13 @@ class _Site:
         u, v = np.abs(np.asarray(self.state.u, float)), np.abs(np.asarray(self.state.v, float))
         return {"x": u, "y": v, None: np.hypot(u, v)}[component]
 
-    def wave_rate(self):
-        return 2.0 * np.sqrt(self.gravity * self.thickness * (self.per_dx2 + self.per_dy2))
+    def wave_rate(self, exact=False):
+        """Of the shortest gravity waves; where those of the mean depth are `exact`, what another thickness adds."""
+        thickness = self.thickness
+        if exact:
+            mean = self.model.depth.mean()
+            thickness = (thickness - mean) ** 2 / mean
+        return self.model.core.waves * np.sqrt(self.gravity * thickness * (self.per_dx2 + self.per_dy2))
 
     def open_rate(self, wave, real):
         """What waves and sponges take of the intervals `wave` and `real` per second, in cells beside open sides."""
@@ -165,8 +175,8 @@ class _Site:
         beside = sum([at[side] for side in self.model.open_sides], damping > 0)
         return np.where(beside, self.wave_rate() / wave + damping / real, 0.0)
 
-    def coriolis_rate(self):
-        if self.model.coriolis is None:
+    def coriolis_rate(self, exact=False):
+        if self.model.coriolis is None or exact and self.model.core.carries(self.model.coriolis):
             return np.zeros(self.wet.shape)
         rows = np.arange(self.box.j0, self.box.j1)
         return np.broadcast_to(np.abs(self.model.coriolis.at(self.model.grid, rows)), self.wet.shape)
@@ -174,7 +184,8 @@ class _Site:
     def advection_rate(self):
         if self.model.linear:
             return np.zeros(self.wet.shape)
-        return self.speed("x") * np.sqrt(self.per_dx2) + self.speed("y") * np.sqrt(self.per_dy2)
+        speeds = self.speed("x") * np.sqrt(self.per_dx2) + self.speed("y") * np.sqrt(self.per_dy2)
+        return self.model.core.advection * speeds
 
     def viscous_rate(self, viscosity):
         """The fastest decay rate of the Laplacian term [s-1], at the faces of each cell.

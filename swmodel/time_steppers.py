@@ -32,6 +32,7 @@ class TimeStepper(abc.ABC):
         rotation: after how many steps each array of state and history is again where it was, when the newest is written
             over what is oldest.
         solves: whether a step solves an equation of the whole domain.
+        exact_waves: whether linear waves set no limit to its time step.
     """
 
     stages = 1
@@ -39,6 +40,7 @@ class TimeStepper(abc.ABC):
     remembers = "tendencies"
     rotation = 1
     solves = False
+    exact_waves = False
 
     def prepare(self, equations):
         """This scheme with all that is the same in every step, made once a program; has `step`, too."""

@@ -38,12 +38,15 @@ def check_experiment(file, overrides, ranks, speed=None):
 
 def _plan(made, experiment, model, state, ranks, speed):
     """((label, text) lines, warnings) of a run; raises ConfigError for what only the model tells."""
+    from ..spectral_diagnostics import check_model
     from ..stability import largest_time_step, limits
 
     stepper = stepper_of(experiment.stepper)
     halo, found = model.halo(stepper), limits(model, stepper, state)
     decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
+    if experiment.output.spectra is not None:
+        made.attempt(("output", "spectra"), check_model, model, experiment.output.spectra.transfers)
     made.experiment()
     longest = largest_time_step(found) if found else np.inf
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))

@@ -98,6 +98,12 @@ def size(number):
     return f"{number / 1000**power:.3g} {['B', 'kB', 'MB', 'GB', 'TB'][power]}"
 
 
+def _spectra_line(spectra, until):
+    what = "spectra and transfers" if spectra.transfers else "spectra"
+    records = int(until / spectra.every + 1e-9) + 1
+    return f"{spectra.file}: {what} of energy and enstrophy every {duration(spectra.every)}, {records} records"
+
+
 def output_lines(experiment, cells, dt, members=1):
     """A line for each file: what, how often, how large at most."""
     cells *= members
@@ -116,6 +122,8 @@ def output_lines(experiment, cells, dt, members=1):
         lines.append(f"{gauges.file}: elevation at {names}, every step, {about}")
     if maxima is not None:
         lines.append(f"{maxima.file}: maximum elevation, time at which it first passed {maxima.threshold:g} m")
+    if experiment.output.spectra is not None:
+        lines.append(_spectra_line(experiment.output.spectra, until))
     if restart is not None:
         lines.append(f"{restart.file}: restart, every {duration(restart.every)} and at the end")
     return lines

@@ -123,7 +123,7 @@ def _outputs(simulation, experiment, folder, overwrite):
     """Ask the simulation for the experiment's files in `folder`; returns {kind: paths}."""
     output = experiment.output
     files = {"fields": [folder / fields.file for fields in output.fields]}
-    for kind in ("gauges", "maxima", "restart"):
+    for kind in ("gauges", "maxima", "spectra", "restart"):
         section = getattr(output, kind)
         files[kind] = [] if section is None else [folder / section.file]
     simulation.communicator.from_root(lambda: make_room(sum(files.values(), []), overwrite))
@@ -133,6 +133,8 @@ def _outputs(simulation, experiment, folder, overwrite):
         simulation.gauges(path, output.gauges.positions)
     for path in files["maxima"]:
         simulation.maxima(path, output.maxima.threshold)
+    for path in files["spectra"]:
+        simulation.spectra(path, output.spectra.every, output.spectra.transfers)
     for path in files["restart"]:
         simulation.restart(path, every=output.restart.every)
     return files

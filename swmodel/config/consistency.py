@@ -119,7 +119,7 @@ def _files(sections):
     if output is None:
         return
     named = [(("output", "fields", i, "file"), f.file) for i, f in enumerate(output.fields)]
-    kept = (("gauges", output.gauges), ("maxima", output.maxima), ("restart", output.restart))
+    kept = [(name, getattr(output, name)) for name in ("gauges", "maxima", "spectra", "restart")]
     named += [(("output", name, "file"), section.file) for name, section in kept if section is not None]
     seen = {}
     for path, file in named:
@@ -135,8 +135,9 @@ def _intervals(sections):
     intervals = (
         [] if output is None else [(("output", "fields", i, "every"), f.every) for i, f in enumerate(output.fields)]
     )
-    if output is not None and output.restart is not None:
-        intervals.append((("output", "restart", "every"), output.restart.every))
+    for name in ("spectra", "restart"):
+        if output is not None and getattr(output, name) is not None:
+            intervals.append((("output", name, "every"), getattr(output, name).every))
     if run is not None:
         intervals.append((("run", "until"), run.until))
     for path, seconds in intervals:

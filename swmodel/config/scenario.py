@@ -130,6 +130,14 @@ class Maxima(Section):
     threshold: Positive("m") = 0.01
 
 
+class Spectra(Section):
+    """Isotropic spectra of energy and enstrophy; see docs/spectra.md."""
+
+    file: OutputFile = "spectra.nc"
+    every: Positive("s")
+    transfers: Flag = True  # and what moves them from scale to scale
+
+
 class Restart(Section):
     file: OutputFile = "restart.nc"
     every: Positive("s")
@@ -140,6 +148,7 @@ class Output(Section):
     fields: tuple[Fields, ...] = ()
     gauges: Gauges | None = None
     maxima: Maxima | None = None
+    spectra: Spectra | None = None
     restart: Restart | None = None
 
 

@@ -22,6 +22,7 @@ from ..geometry import Geometry, TileGeometry, safe_inverse
 from ..operators import difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..parallel.halo import beyond_open_sides, exchange
 from ..pytrees import pytree, replace, static
+from .cores import FiniteDifferences
 from .terms import Window, as_field, value_at
 from .transport import divergence, kinetic_energy, transports
 
@@ -80,6 +81,7 @@ class Dynamics:
         engine: "fused" or "arrays"; see integration.
         water: an elliptic.Domain without its tile, for schemes that solve equations; else None.
         flat: whether the depth was one number everywhere when the model was made.
+        core: what computes tendencies; see cores.
     """
 
     depth: jax.Array
@@ -96,13 +98,14 @@ class Dynamics:
     engine: str = static(default="arrays")
     water: Any = None
     flat: bool = static(default=False)
+    core: Any = FiniteDifferences()
 
     def prepare(self):
         """Fill the halos of everything that does not change during a run; collective."""
         reach = self.reach or self.tile.halo
         ghosts = Exchange(self.tile, self.communicator, wide=self.tile.halo > reach)
         geometry = Geometry.derive(self.tile, self.slip, self.communicator)
-        return Equations(
+        equations = Equations(
             geometry=geometry,
             depth=ghosts.parameter(self.depth) * geometry.wet,
             gravity=self.gravity,
@@ -116,6 +119,7 @@ class Dynamics:
             water=self.water,
             flat=self.flat,
         )
+        return replace(equations, core=self.core.prepare(equations))
 
 
 class Exchange:
@@ -188,8 +192,13 @@ class Equations:
     engine: Any = static(default=ArrayEngine())
     water: Any = None
     flat: bool = static(default=False)
+    core: Any = FiniteDifferences()
 
     def tendency(self, state, step):
+        """d state/dt, as the core computes it."""
+        return self.core.tendency(self, state, step)
+
+    def differences(self, state, step):
         """d state/dt: all terms, from one halo exchange. A State of arrays gives arrays, one of Fields gives Fields."""
         flow = self.flow(state.u, state.v, state.eta, step)
         u, v = self.acceleration(flow, flow.eta, step)
@@ -204,7 +213,7 @@ class Equations:
         positions = ("u", "v", "h") + ("h",) * len(more)
         fields = [as_tile_field(x, position) for x, position in zip((u, v, eta, *more), positions)]
         u, v, eta, *more = self.engine.fill(self, fields, step)
-        return Flow(self, u, v, eta, step, more)
+        return self.core.flow(Flow(self, u, v, eta, step, more))
 
     def opened(self, u, v, eta, step):
         """u and v (Fields with halo) with the conditions on open faces, and beyond them, that eta gives."""
@@ -222,6 +231,7 @@ class Equations:
 
     def acceleration(self, flow, eta, step):
         """(du/dt, dv/dt) [m s-2], Fields at u and v, under the pressure of `eta`; zero on faces that cannot move."""
+        self.core.check_parts()
         g = self.geometry
         turn_u, turn_v = self.momentum.vorticity_flux(flow.q, flow.U * g.dy["u"], flow.V * g.dx["v"])
         head = self.gravity * eta if self.linear else self.gravity * eta + flow.kinetic_energy

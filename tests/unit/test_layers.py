@@ -13,7 +13,7 @@ LAYERS = [
     ["geometry", "bathymetry", "regrid"],
     ["elliptic", "random_fields"],
     ["dynamics", "sources"],
-    ["time_steppers", "marching", "diagnostics", "members"],
+    ["time_steppers", "integrating_factor", "marching", "diagnostics", "members"],
     ["kernels"],
     ["integration"],
     ["model", "monitors", "output", "ensemble"],

@@ -285,6 +285,10 @@ class Plan:
         ks = tuple(phase / jnp.asarray(step, dtype) for phase, step in zip(phases, spacing))
         return Waves(ks, tuple(phases), tuple(numbers), inside, self)
 
+    def held(self, axis, rank):
+        """(first mode, how many, array axis) along the field's `axis` of a rank's block; the last may be no modes."""
+        return self._held(axis, *divmod(rank, self.communicator.layout[1]))
+
     def _held(self, axis, iy, ix):
         """(first mode, how many modes, array axis) along the field's `axis` in the block of the rank at (iy, ix)."""
         place = len(self.shape) - 1 - axis if self.transposed else axis
@@ -326,7 +330,7 @@ class Plan:
             if self.transposed:
                 block = np.moveaxis(block, range(-d, 0), range(-1, -d - 1, -1))
             whole = np.zeros((*block.shape[:-d], *self.modes), block.dtype) if whole is None else whole
-            starts = [self._held(axis, *divmod(rank, self.communicator.layout[1]))[0] for axis in range(d)]
+            starts = [self.held(axis, rank)[0] for axis in range(d)]
             keep = [slice(0, max(n - start, 0)) for n, start in zip(self.modes, starts)]
             block = block[(..., *keep)]
             whole[(..., *(slice(start, start + n) for start, n in zip(starts, block.shape[-d:])))] = block

@@ -1,0 +1,345 @@
+"""Isotropic spectra of energy and enstrophy, and what moves them from scale to scale, on the distributed transform.
+
+    kinetic energy      E = mean(h_u u^2 + h_v v^2) / (2 H)      of a unit of mass [m2 s-2]; H is the mean depth
+    potential energy    A = mean(g eta^2) / (2 H)                likewise [m2 s-2]
+    enstrophy           Z = mean(zeta^2) / 2                     [s-2]
+
+Each is a mean of products a b, and by Parseval a sum of Re(a_k* b_k) over the modes of a and b, here u and U = h_u u,
+eta and eta, zeta and zeta: cubic as the energy is, it has a spectrum whose sum is the energy that the discrete
+equations keep (the co-spectrum of u and h u; Augier, Mohanan & Lindborg 2019, doi:10.1017/jfm.2019.375). Modes are
+summed over rings |k| = n dk -+ dk / 2 and divided by dk, so that sum E(k) dk = E:
+
+    dE(k)/dt = sum over tendencies of T(k),      T(k) = Re(a_k'* b_k + a_k* b_k') / 2,
+
+where a' and b' are how a and b change along one tendency, by jax.jvp of the model's own operators: the budget closes to
+rounding. What thins or thickens the water counts as advection of kinetic energy; of potential energy it is the
+work of pressure. So both energies' transfers by pressure sum to zero together, and so do those by advection and by
+the Coriolis force each alone, if the momentum scheme keeps energy.
+
+Fields are transformed where they lie on the C-grid. Shifting u and v by half a cell to centres would turn the phases
+of a and b alike and drops out; means would lose the shortest waves. Between walls u, v, eta and zeta are series of the
+sines and cosines that vanish, or whose slopes vanish, there; vorticity on walls themselves is left out. The flux is
+Pi(k) = - sum of T(k') dk over k' <= k, by advection: what passes from below k to above it.
+"""
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .compilation import jit
+from .diagnostics import total
+from .dynamics.shallow_water import State
+from .dynamics.transport import divergence
+from .errors import ConfigError
+from .geometry import safe_inverse
+from .members import per_member
+from .operators import difference_x, difference_y
+from .parallel import fft
+from .pytrees import pytree
+from .time_steppers import AB2
+
+__all__ = ["Spectra", "Rings", "check_model"]
+
+# quantity: (its pairs (a, b), units of its mean, long name)
+QUANTITIES = {
+    "kinetic_energy": ((("u", "U"), ("v", "V")), "m2 s-2", "kinetic energy of a unit of mass"),
+    "potential_energy": ((("eta", "eta"),), "m2 s-2", "potential energy of a unit of mass"),
+    "enstrophy": ((("zeta", "zeta"),), "s-2", "enstrophy"),
+}
+POSITIONS = {"u": "u", "U": "u", "v": "v", "V": "v", "eta": "h", "zeta": "q"}
+PER_METRE = {"m2 s-2": "m3 s-2", "s-2": "m s-2"}
+
+
+@dataclasses.dataclass(frozen=True)
+class BetweenWalls(fft.Kind):
+    """Sines of the n - 1 faces between two walls, of n points the last of which lies on the second wall."""
+
+    takes = "real or complex"
+
+    def forward(self, x):
+        return fft.dst(x[..., :-1], 1)
+
+    def inverse(self, x, n):
+        return jnp.pad(fft.idst(x, 1), [(0, 0)] * (x.ndim - 1) + [(0, 1)])
+
+    def modes(self, n):
+        return n - 1
+
+    def phase(self, i, n):
+        return np.pi * (i + 1.0) / n
+
+    def weight(self, i, n):
+        return jnp.full_like(i, 0.5 / n)
+
+
+@pytree
+class Rings:
+    """The ring of each mode that a rank holds, by C-grid position: whole numbers, of a plan's mode_shape."""
+
+    number: dict
+
+
+class Spectra:
+    """Spectra, and their budgets, of the states of a model: doubly periodic, in a channel or between four walls.
+
+    Args:
+        model: a ShallowWater or an Ensemble on a CartesianGrid, all sea.
+        transfers: whether to compute transfers and fluxes too.
+
+    Attributes:
+        wavenumber: of the rings' middles, n dk, 0 is the mean [rad m-1] (rings,).
+        bounds: of the rings (rings, 2); the first one after the mean takes all waves that are longer.
+        width: dk [rad m-1].
+        largest: the shortest waves in all directions [rad m-1]; beyond it rings hold corners of the square of modes.
+        names: of the results.
+        rings: the Rings, which compiled programs take.
+
+    Raises:
+        ConfigError: on the sphere, with open sides or with land.
+    """
+
+    def __init__(self, model, transfers=True):
+        check_model(model, transfers)
+        self.model, self.transfers = model, transfers
+        grid, communicator = model.grid, model.communicator
+        sides = tuple(float(edges[-1] - edges[0]) for edges in (grid.y_edges, grid.x_edges))
+        self.repeats = tuple(L if axis in grid.periodic else 2 * L for L, axis in zip(sides, "yx"))
+        self.width = 2 * np.pi / min(self.repeats)
+        self.largest = np.pi * min(n / L for n, L in zip(grid.shape, sides))
+        self._plans = {p: fft.Plan(communicator, grid.shape, _kinds(grid, p)) for p in "huvq"}
+        corner = np.hypot(*(n * L for n, L in zip(np.pi * np.array(grid.shape), 1 / np.array(sides))))
+        self.count = int(corner / self.width + 0.5) + 2
+        self.rings = communicator.place(lambda rank: Rings({p: self._ring(p, rank) for p in self._plans}))
+        self.wavenumber = self.width * np.arange(self.count)
+        self.bounds = self.wavenumber[:, None] + self.width * np.array([-0.5, 0.5])
+        self.bounds[0], self.bounds[1, 0] = 0.0, 0.0
+        self._directions = [*_names(model)] if transfers else []
+        self.names = tuple(self._rows())
+        self._halo = None
+
+    def about(self, name):
+        """{"units", "long_name"} of a result."""
+        quantity = next(q for q in QUANTITIES if name.startswith(q))
+        _, units, told = QUANTITIES[quantity]
+        what, _, by = name.removeprefix(f"{quantity}_").partition("_")
+        if what == "spectrum":
+            return {"units": PER_METRE[units], "long_name": f"spectrum of {told}"}
+        if what == "flux":
+            return {"units": _per_second(units), "long_name": f"flux of {told} to larger wavenumbers by advection"}
+        text = f"rate of change of the spectrum of {told} by {by.replace('_', ' ')}"
+        return {"units": _per_second(PER_METRE[units]), "long_name": text}
+
+    # -- on the host --------------------------------------------------------------------------------------------------
+
+    def of(self, state, *, halo=None, step=0, dt=1.0):
+        """{name: (rings,)} of a State, on every rank; of an Ensemble (members, rings). Collective.
+
+        Args:
+            state: tile arrays, as programs hold them.
+            halo: that of the stepper, whose programs' arguments then serve here too.
+            step, dt: where forcing that changes in time is to be read.
+        """
+        if halo is None:
+            self._halo = self._halo or self.model.halo(AB2(dt=1.0))
+            halo = self._halo
+        dynamics = self.model.dynamics(halo, step, dt)
+        shares = _shares(dynamics, state, self.rings, spectra=self)
+        communicator = self.model.communicator
+        rows = communicator.host_sum(sum(np.asarray(x, float) for x in communicator.tiles(shares).values()))
+        return {name: rows[..., k, :] for k, name in enumerate(self.names)}
+
+    # -- inside a program ---------------------------------------------------------------------------------------------
+
+    def traced(self, equations, state, rings):
+        """{name: (rings,)} of the tile arrays of a State, summed over ranks; differentiable. In `communicator.spmd`."""
+        rows = equations.communicator.sum(self.share(equations, state, rings))
+        return dict(zip(self.names, rows))
+
+    def share(self, equations, state, rings):
+        """What this rank's modes add to each of `names`, (names, rings)."""
+        start = jnp.zeros((), state.eta.dtype)
+        flow = equations.flow(state.u, state.v, state.eta, start)
+        cells = self.model.grid.nx * self.model.grid.ny
+        mean_depth = equations.communicator.replicated(total(equations.depth, flow) / cells)
+        factors = 1.0 / mean_depth, equations.gravity / mean_depth, 1.0
+        scale = {name: factor / (2 * cells * self.width) for name, factor in zip(QUANTITIES, factors)}
+        modes = self._modes(_fields(flow))
+        found = {q: scale[q] * self._products(q, modes, modes, rings) for q in QUANTITIES}
+        rows = {f"{q}_spectrum": x for q, x in found.items()}
+        if self.transfers:
+            rows |= self._transfers(equations, flow, state, modes, rings, scale)
+        return jnp.stack([rows[name] for name in self.names])
+
+    def _transfers(self, equations, flow, state, modes, rings, scale):
+        directions = _directions(equations, flow, self._directions)
+        tendencies = jax.tree.map(lambda *x: jnp.stack(x), *directions.values())
+
+        def of(state):
+            return _fields(equations.flow(state.u, state.v, state.eta, flow.step))
+
+        def along(tendency):
+            _, change = jax.jvp(of, (state,), (tendency,))
+            change = self._modes(change)
+            both = lambda q: self._products(q, change, modes, rings) + self._products(q, modes, change, rings)  # noqa: E731
+            return {q: scale[q] * both(q) for q in QUANTITIES}
+
+        found = lax.map(along, tendencies)  # one after another: memory for one
+        place = {name: k for k, name in enumerate(directions)}
+        rows = {}
+        for name, (quantity, parts) in self._rows().items():
+            if parts:
+                rows[name] = sum(found[quantity][place[part]] for part in parts)
+        for name in [name for name in self.names if name.endswith("_flux")]:
+            rows[name] = -self.width * jnp.cumsum(rows[name.replace("_flux", "_transfer_advection")])
+        return rows
+
+    def _rows(self):
+        """{name: (quantity, the directions whose changes it sums)} of all results; none for spectra and fluxes."""
+        rows = {f"{q}_spectrum": (q, ()) for q in QUANTITIES}
+        names = [name for name in self._directions if name != "continuity"]
+        for q in QUANTITIES if self.transfers else ():
+            for name in names:
+                parts = {
+                    ("kinetic_energy", "advection"): ("advection", "continuity"), ("potential_energy", "advection"): (),
+                    ("potential_energy", "pressure"): ("continuity",), ("potential_energy", "coriolis"): (),
+                    ("enstrophy", "pressure"): (),
+                }.get((q, name), (name,))  # fmt: skip
+                if parts and (q != "potential_energy" or name == "pressure" or self._moves_water(name)):
+                    rows[f"{q}_transfer_{name}"] = q, parts
+            if q != "potential_energy" and "advection" in names:
+                rows[f"{q}_flux"] = q, ()
+        return rows
+
+    def _moves_water(self, name):
+        return any(hasattr(term, "continuity") for term in self.model.terms if _snake(term) == name)
+
+    def _modes(self, fields):
+        """{name: its modes} of {name: tile array}; all that go through the same plan together."""
+        found = {}
+        for plan in dict.fromkeys(self._plans.values()):
+            names = [name for name in fields if self._plans[POSITIONS[name]] == plan]
+            if names:
+                found |= zip(names, plan.forward(jnp.stack([fields[name] for name in names])))
+        return found
+
+    def _products(self, quantity, left, right, rings):
+        """The sum over rings of Re(a* b), of what this rank holds: (rings,)."""
+        sums = 0.0
+        for a, b in QUANTITIES[quantity][0]:
+            position = POSITIONS[a]
+            product = left[a].real * right[b].real
+            if jnp.iscomplexobj(left[a]):
+                product = product + left[a].imag * right[b].imag
+            product = product * self._plans[position].waves(dtype=product.dtype).weight
+            ring = rings.number[position].reshape(-1)
+            sums = sums + jnp.zeros(self.count, product.dtype).at[ring].add(product.reshape(-1))
+        return sums
+
+    def _ring(self, position, rank):
+        """The ring of each mode of a rank's block; those of exactly no wavenumber alone are in the first."""
+        plan, squared = self._plans[position], 0.0
+        for axis, kind, n, repeat in zip(range(2), plan.kinds, plan.shape, self.repeats):
+            first, count, place = plan.held(axis, rank)
+            i = np.minimum(first + np.arange(count), plan.modes[axis] - 1)
+            number = i + isinstance(kind, BetweenWalls)
+            number = np.where(2 * i < n, i, i - n) if isinstance(kind, fft.Fourier) else number
+            squared = squared + ((number / repeat) ** 2)[(None, slice(None)) if place else (slice(None), None)]
+        nearest = np.floor(np.sqrt(squared) * min(self.repeats) + 0.5 + 1e-9)
+        return np.where(squared > 0, np.maximum(nearest, 1), 0).astype(np.int32)
+
+
+@jit(static_argnames="spectra")
+def _shares(dynamics, state, rings, spectra):
+    def share(dynamics, state, rings):
+        return spectra.share(dynamics.prepare(), state, rings)
+
+    return dynamics.communicator.spmd(per_member(share, at=0))(dynamics, state, rings)
+
+
+def _fields(flow):
+    """{name: tile array} of what pairs are made of."""
+    fields = {"u": flow.u, "U": flow.U, "v": flow.v, "V": flow.V, "eta": flow.eta, "zeta": flow.vorticity}
+    return {name: field.interior for name, field in fields.items()}
+
+
+def _names(model):
+    """The directions in which a state changes, in the order of the equations."""
+    named = ["advection"] * (not model.linear) + ["coriolis"] * (model.coriolis is not None)
+    return dict.fromkeys([*named, "pressure", "continuity", *(_snake(term) for term in model.terms)])
+
+
+def _directions(equations, flow, names):
+    """{name: the State that is d state/dt by it alone}, tile arrays; their sum is the whole tendency."""
+    g, zeros = equations.geometry, jnp.zeros_like(flow.eta.interior)
+
+    def tendency(u=0.0, v=0.0, eta=None):
+        u, v = (u * g.moving_u).interior, (v * g.moving_v).interior
+        return State(u + zeros, v + zeros, zeros if eta is None else eta.interior + zeros)
+
+    def turned(vorticity):
+        q = vorticity * safe_inverse(flow.h_q)
+        return equations.momentum.vorticity_flux(q, flow.U * g.dy["u"], flow.V * g.dx["v"])
+
+    def slope(head, sign=-1.0):
+        return sign * difference_x(head) * g.per_dx["u"], sign * difference_y(head) * g.per_dy["v"]
+
+    found = {"continuity": tendency(eta=-divergence(flow.U, flow.V, g))}
+    found["pressure"] = tendency(*slope(flow.gravity * flow.eta))
+    if "advection" in names:
+        (turn_u, turn_v), (up, north) = turned(flow.vorticity), slope(flow.kinetic_energy)
+        found["advection"] = tendency(turn_u * g.per_dx["u"] + up, turn_v * g.per_dy["v"] + north)
+    if "coriolis" in names:
+        turn_u, turn_v = turned(g.f)
+        found["coriolis"] = tendency(turn_u * g.per_dx["u"], turn_v * g.per_dy["v"])
+    for term in equations.terms:
+        water = term.continuity(flow, flow.step) if hasattr(term, "continuity") else None
+        one, name = tendency(*term(flow, flow.step), water), _snake(term)
+        found[name] = found[name] + one if name in found else one
+    return found
+
+
+def _kinds(grid, position):
+    """The transforms along y and x of fields at a position."""
+    along_x = fft.RealFourier() if grid.periodic_x else BetweenWalls() if position in "uq" else fft.Cosine(2)
+    whole = fft.Fourier() if grid.periodic_x else fft.RealFourier()
+    along_y = whole if grid.periodic_y else BetweenWalls() if position in "vq" else fft.Cosine(2)
+    return along_y, along_x
+
+
+def _snake(term):
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(term).__name__).lower()
+
+
+def _per_second(units):
+    head, _, power = units.rpartition("s-")
+    return f"{head}s-{int(power) + 1}"
+
+
+def check_model(model, transfers=True):
+    """Raise ConfigError for a model of whose states there are no spectra."""
+    grid = model.grid
+    if grid.spherical:
+        raise ConfigError(
+            "Spectra: wavenumbers on the sphere differ from latitude to latitude; write fields, and take spectra of a "
+            "box with `python -m postprocess spectra FILE --box`."
+        )
+    if model.open_sides:
+        raise ConfigError(
+            f"Spectra: the {', '.join(model.open_sides)} sides are open, where fields are neither periodic nor "
+            "mirrored; write fields, and take spectra of a box with `python -m postprocess spectra FILE --box`."
+        )
+    if not model.wet.all():
+        raise ConfigError(
+            f"Spectra: {int((~model.wet).sum())} cells are land, where fields have no values; write fields, and take "
+            "spectra of a box at sea with `python -m postprocess spectra FILE --box`."
+        )
+    if transfers and not getattr(getattr(model, "core", None), "halos", True):
+        raise ConfigError(
+            "Spectra: transfers are those of the finite differences' terms, and the core is "
+            f"{type(model.core).__name__}; ask for spectra alone, with transfers = false."
+        )
+    if min(grid.shape) < 4:
+        raise ConfigError(f"Spectra: the grid has {grid.nx} x {grid.ny} cells; give it 4 or more along x and y.")

@@ -1,0 +1,262 @@
+"""Spectra hold all of the energy and enstrophy, and their transfers are what the equations do to them."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel import diagnostics
+from swmodel.compilation import jit
+from swmodel.errors import ConfigError, DataError
+from swmodel.parallel import SerialCommunicator, make_communicator
+
+NX, NY = 13, 10
+
+
+def ocean(periodic="xy", nx=NX, ny=NY, depth=None, lengths=(1.3e5, 2.0e5), **options):
+    grid = sw.CartesianGrid(nx, ny, (0.0, lengths[0]), (-lengths[1], 0.0), periodic)
+    options = {"coriolis": sw.FPlane(1e-4), "communicator": SerialCommunicator(), **options}
+    return sw.ShallowWater(grid, rough(ny, nx) if depth is None else depth, **options)
+
+
+def rough(ny=NY, nx=NX):
+    return np.random.default_rng(1).uniform(500.0, 1500.0, (ny, nx))
+
+
+def moving(model, seed=0):
+    """A random State, far from balance."""
+    random = np.random.default_rng(seed)
+    return model.state(*(size * random.standard_normal(model.grid.shape) for size in (1.0, 1.0, 20.0)))
+
+
+def sums(spectra, found):
+    """{name: integral over all wavenumbers}."""
+    return {name: spectra.width * values.sum(axis=-1) for name, values in found.items()}
+
+
+@pytest.mark.parametrize("periodic, side", [(p, sw.FreeSlip()) for p in ("xy", "x", "y", "")] + [("x", sw.NoSlip())])
+def test_the_sum_over_wavenumbers_is_the_energy_that_the_equations_keep(periodic, side):
+    """Parseval, over rough depth, with free and no slip: exactly the model's own energy, and enstrophy at sea."""
+    model = ocean(periodic, side=side)
+    state, spectra = moving(model), sw.Spectra(model, transfers=False)
+    found = sums(spectra, spectra.of(state))
+    flow = model.dynamics(2).prepare().flow(state.u, state.v, state.eta, 0.0)
+    cells, mean_depth = NX * NY, model.depth.mean()
+    energy = diagnostics.energy(flow) / flow.geometry.area_h / cells / mean_depth
+    both = found["kinetic_energy_spectrum"] + found["potential_energy_spectrum"]
+    np.testing.assert_allclose(both, energy, rtol=1e-13)
+    potential = 0.5 * model.gravity * np.mean(np.square(state.eta)) / mean_depth
+    np.testing.assert_allclose(found["potential_energy_spectrum"], potential, rtol=1e-13)
+    zeta = np.asarray(flow.vorticity.interior)[: NY - ("y" not in periodic), : NX - ("x" not in periodic)]
+    np.testing.assert_allclose(found["enstrophy_spectrum"], 0.5 * np.sum(zeta**2) / cells, rtol=1e-13)
+
+
+@pytest.mark.parametrize("m, n", [(5, 0), (0, 3), (4, 2), (6, 5)])
+def test_a_wave_is_found_at_its_wavenumber_whatever_the_shape_of_cells(m, n):
+    """On 20 x 12 cells of 5 x 20 km: up to the shortest waves, whose energy a mean to centres would take away."""
+    model = ocean(nx=20, ny=12, depth=1000.0, lengths=(1e5, 2.4e5))
+    k = 2 * np.pi * np.array([m / 1e5, n / 2.4e5])
+    spectra = sw.Spectra(model, transfers=False)
+    found = spectra.of(model.state(u=lambda x, y: 0.3 * np.cos(k[0] * x + k[1] * y)))["kinetic_energy_spectrum"]
+    ring = int(found.argmax())
+    assert spectra.bounds[ring, 0] < np.hypot(*k) < spectra.bounds[ring, 1]
+    shortest = 2 if (m, n) == (0, 6) else 1
+    np.testing.assert_allclose(found[ring] * spectra.width, 0.25 * 0.3**2 * shortest, rtol=1e-12)
+    assert np.delete(found, ring).max() < 1e-25
+
+
+def test_the_mean_flow_is_in_the_first_ring_alone():
+    model = ocean(depth=1000.0, lengths=(9e5, 1e5))  # waves along x are longer than the rings are wide
+    spectra = sw.Spectra(model, transfers=False)
+    found = spectra.of(model.state(u=2.0))["kinetic_energy_spectrum"]
+    assert found[0] * spectra.width == pytest.approx(2.0, rel=1e-13) and np.abs(found[1:]).max() < 1e-25
+    found = spectra.of(model.state(u=lambda x, y: np.cos(2 * np.pi * x / 9e5) + 0 * y))["kinetic_energy_spectrum"]
+    assert found[1] * spectra.width == pytest.approx(0.25, rel=1e-12) and found[0] < 1e-25
+
+
+TERMS = {
+    "forcing": (sw.WindStress(x=lambda x, y: 0.1 * np.cos(y / 2e4)),),
+    "dissipation": (sw.Laplacian(100.0), sw.Laplacian(50.0), sw.QuadraticDrag(2.5e-3)),
+    "boundaries": (sw.Sponge(sides=("north",), width=5e4, rate=1e-4),),
+}
+
+
+@pytest.fixture(scope="module")
+def channel():
+    """(model, state, spectra, what they found) of a channel with all kinds of terms, one of which moves water."""
+    model = ocean("x", momentum=sw.ArakawaLamb(), **TERMS)
+    state, spectra = moving(model), sw.Spectra(model)
+    return model, state, spectra, spectra.of(state)
+
+
+def test_the_transfers_add_up_to_the_rate_of_change_of_each_spectrum(channel):
+    model, state, spectra, found = channel
+
+    @jit
+    def rates(dynamics, state, rings):
+        equations = dynamics.prepare()
+        alone = sw.Spectra(model, transfers=False)
+        return jax.jvp(lambda s: alone.traced(equations, s, rings), (state,), (equations.tendency(state, 0.0),))[1]
+
+    for name, rate in rates(model.dynamics(2), state, spectra.rings).items():
+        parts = [values for part, values in found.items() if part.startswith(name.replace("spectrum", "transfer"))]
+        largest = max(np.abs(part).max() for part in parts)
+        assert len(parts) > 1 and np.abs(rate).max() > 0
+        np.testing.assert_allclose(sum(parts), rate, rtol=0, atol=1e-12 * largest, err_msg=name)
+
+
+def test_a_term_has_its_own_transfers_those_of_one_kind_together(channel):
+    model, state, spectra, found = channel
+    assert {name.removeprefix("kinetic_energy_transfer_") for name in found if "kinetic_energy_tr" in name} == {
+        "advection", "coriolis", "pressure", "wind_stress", "laplacian", "quadratic_drag", "sponge"
+    }  # fmt: skip
+    assert {name for name in found if name.startswith("potential_energy_transfer")} == {
+        "potential_energy_transfer_pressure", "potential_energy_transfer_sponge"
+    }  # fmt: skip
+    total = sums(spectra, found)
+    for name in ("laplacian", "quadratic_drag", "sponge"):
+        assert total[f"kinetic_energy_transfer_{name}"] < 0
+    assert total["potential_energy_transfer_sponge"] < 0
+
+
+@pytest.mark.parametrize("momentum", (sw.EnergyConserving(), sw.ArakawaLamb(), sw.EnstrophyConserving()))
+def test_advection_and_rotation_move_energy_from_scale_to_scale_and_make_none(momentum):
+    """To rounding over rough depth in divergent flow, by the schemes that keep energy; and pressure trades it."""
+    model = ocean(momentum=momentum)
+    spectra = sw.Spectra(model)
+    found = spectra.of(moving(model))
+    total = sums(spectra, found)
+    size = {name: spectra.width * np.abs(values).sum() for name, values in found.items()}
+    kinetic, potential = (f"{energy}_transfer_pressure" for energy in ("kinetic_energy", "potential_energy"))
+    assert abs(total[kinetic] + total[potential]) < 1e-13 * size[kinetic] < 1e-10 * abs(total[kinetic])
+    for part in ("advection", "coriolis"):
+        made = abs(total[f"kinetic_energy_transfer_{part}"]) / size[f"kinetic_energy_transfer_{part}"]
+        assert made > 1e-3 if isinstance(momentum, sw.EnstrophyConserving) else made < 1e-13
+    flux = -spectra.width * np.cumsum(found["kinetic_energy_transfer_advection"])
+    np.testing.assert_allclose(found["kinetic_energy_flux"], flux, rtol=0, atol=1e-12 * np.abs(flux).max())
+
+
+@pytest.mark.parametrize("momentum", (sw.EnergyConserving(), sw.ArakawaLamb(), sw.EnstrophyConserving()))
+def test_advection_without_divergence_makes_enstrophy_only_where_the_scheme_does(momentum):
+    model = ocean(depth=1000.0, momentum=momentum)
+    psi = np.random.default_rng(3).standard_normal((NY, NX))
+    u = -(psi - np.roll(psi, 1, 0)) / 2.0  # of cells twice as long along y
+    v = psi - np.roll(psi, 1, 1)
+    spectra = sw.Spectra(model)
+    found = spectra.of(model.state(u=u, v=v))
+    share = abs(found["enstrophy_transfer_advection"].sum()) / np.abs(found["enstrophy_transfer_advection"]).sum()
+    assert share > 1e-3 if isinstance(momentum, sw.EnergyConserving) else share < 1e-13
+
+
+def triad(n, a=0.7, b=-0.4, c=0.5):
+    """(ring transfers of energy, of enstrophy, dk) of psi = a cos 2x + b cos 3y + c sin 2x sin 3y on n x n cells."""
+    length = 2 * np.pi * 1e4
+    model = ocean(nx=n, ny=n, depth=1000.0, lengths=(length, length), coriolis=None)
+    edges = 2 * np.pi * np.arange(1, n + 1) / n
+    x, y = edges[None, :], edges[:, None]  # corners
+    psi = 1e4 * (a * np.cos(2 * x) + b * np.cos(3 * y) + c * np.sin(2 * x) * np.sin(3 * y))
+    d = length / n
+    state = model.state(u=-(psi - np.roll(psi, 1, 0)) / d, v=(psi - np.roll(psi, 1, 1)) / d)
+    spectra = sw.Spectra(model)
+    found = spectra.of(state)
+    return tuple(spectra.width * found[f"{q}_transfer_advection"] for q in ("kinetic_energy", "enstrophy"))
+
+
+def test_the_transfers_of_a_triad_are_those_of_the_textbook_at_second_order():
+    """d zeta/dt = -J(psi, zeta) gives mode (2, 3) its energy; that of the others follows from conservation."""
+    into = -7.5 * 0.7 * -0.4 * 0.5 * 1e-4  # [m2 s-3]
+    energy = np.array([0.8, -1.8, 1.0]) * into
+    enstrophy = energy * np.array([4.0, 9.0, 13.0]) * 1e-8
+    errors = []
+    for n in (32, 64):
+        for exact, found in zip((energy, enstrophy), triad(n)):
+            errors.append(np.abs(found[2:5] - exact).max() / np.abs(exact).max())
+            assert np.abs(np.delete(found, (2, 3, 4))).max() < 1e-10 * np.abs(exact).max()
+    orders = np.log2(np.array(errors[:2]) / errors[2:])
+    assert (orders > 1.9).all() and max(errors[2:]) < 0.05, (errors, orders)
+
+
+def test_what_has_no_spectra_is_told_in_a_sentence():
+    sphere = sw.SphericalGrid(8, 8, (0.0, 20.0), (0.0, 20.0))
+    with pytest.raises(ConfigError, match="on the sphere.*--box"):
+        sw.Spectra(sw.ShallowWater(sphere, 1000.0, communicator=SerialCommunicator()))
+    land = np.full((NY, NX), 100.0)
+    land[3, 4] = 0.0
+    with pytest.raises(ConfigError, match="1 cells are land.*--box"):
+        sw.Spectra(ocean(depth=land))
+    with pytest.raises(ConfigError, match="the west, east sides are open"):
+        sw.Spectra(ocean("y", boundaries=sw.Flather(sides=("west", "east"))))
+    with pytest.raises(ConfigError, match="3 x 10 cells"):
+        sw.Spectra(ocean(nx=3, depth=100.0))
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_resumed_run_goes_on_with_its_file_of_spectra(tmp_path):
+    model = ocean("x")
+    state = moving(model)
+
+    def run(name, until, resume=None):
+        simulation = sw.Simulation(model, state, sw.AB2(10.0), overwrite=False)
+        simulation.spectra(tmp_path / f"{name}.nc", every=20.0).restart(tmp_path / f"{name}.restart.nc")
+        if resume:
+            simulation.resume(resume)
+        simulation.run(until=until)
+
+    run("all", 60.0)
+    run("parts", 40.0)
+    run("parts", 60.0, tmp_path / "parts.restart.nc")
+    with xr.open_dataset(tmp_path / "all.nc") as whole, xr.open_dataset(tmp_path / "parts.nc") as parts:
+        xr.testing.assert_equal(whole, parts)
+        assert whole.sizes["time"] == 4 and whole.attrs["Conventions"] == "CF-1.11"
+        told = whole["wavenumber"].attrs
+        assert told["units"] == "rad m-1" and told["bounds"] == "wavenumber_bnds"
+        told = whole["kinetic_energy_transfer_advection"].attrs
+        assert told["units"] == "m3 s-3" and "kinetic energy" in told["long_name"] and "advection" in told["long_name"]
+        assert whole["enstrophy_flux"].attrs["units"] == "s-3"
+    with pytest.raises(DataError, match="exists already"):
+        run("all", 60.0)
+    with pytest.raises(ConfigError, match="write less often"):
+        sw.Simulation(model, state, sw.AB2(10.0)).spectra(tmp_path / "x.nc", every=1.0)
+
+
+def test_spectra_of_an_ensemble_are_those_of_its_members(tmp_path):
+    model = ocean(linear=True)
+    states = [moving(model, seed) for seed in (1, 2)]
+    ensemble = sw.Ensemble(model, states, {"seed": [1, 2]})
+    run = sw.Simulation(ensemble, ensemble.initial, sw.AB2(10.0))
+    run.spectra(tmp_path / "spectra.nc").run(steps=0)
+    spectra = sw.Spectra(model)
+    with xr.open_dataset(tmp_path / "spectra.nc") as file:
+        assert file["seed"].values.tolist() == [1, 2]
+        for k, state in enumerate(states):
+            for name, values in spectra.of(state).items():
+                assert "advection" not in name and "flux" not in name  # there is none in the linear mode
+                np.testing.assert_allclose(file[name][0, k], values, rtol=0, atol=1e-13 * np.abs(values).max())
+
+
+def test_the_sharded_communicator_gives_the_spectra_of_one_device():
+    devices = jax.device_count()
+    if devices < 2:
+        pytest.skip("one device")
+    found = {}
+    for kind in ("serial", "sharded"):
+        model = ocean("x", communicator=make_communicator(kind, (NY, NX)))
+        found[kind] = sw.Spectra(model).of(moving(model))
+    for name, values in found["serial"].items():
+        np.testing.assert_allclose(found["sharded"][name], values, rtol=0, atol=1e-12 * np.abs(values).max())
+
+
+def test_spectra_can_be_differentiated():
+    model = ocean(depth=1000.0)
+    state, spectra = moving(model), sw.Spectra(model, transfers=False)
+    dynamics = model.dynamics(1)
+
+    def energy(state):
+        found = spectra.traced(dynamics.prepare(), state, spectra.rings)
+        return spectra.width * jnp.sum(found["potential_energy_spectrum"])
+
+    slope = jit(jax.grad(energy))(state)
+    np.testing.assert_allclose(slope.eta, model.gravity * state.eta / 1000.0 / (NX * NY), rtol=1e-11, atol=1e-18)
