@@ -11,6 +11,7 @@ A scheme is stable while lambda dt lies in its region; each process has its lamb
     drag, sponge   - r
     open sides     waves and the sponge's drag together, in the cells where both are
 
+Implicit waves set none; how far they let Coriolis force and advection go is found beside waves of any speed.
 The limits on both axes are found from the scheme's own amplification factor, not from a table.
 """
 import dataclasses
@@ -19,12 +20,14 @@ import functools
 import numpy as np
 
 from .integrating_factor import IntegratingFactorRK4
+from .semi_implicit import RigidLid
 from .time_steppers import AB2, AB3, ForwardBackward, RK4, SSPRK3
 
 __all__ = ["Limit", "limits", "largest_time_step", "stable_interval"]
 
 OPEN_SIDES = 0.92  # of the limit without them: what a corner that radiates both ways bears with ForwardBackward
 NO_SLIP = 1.25  # what the stress at walls and capes adds at most
+SLOW = 5.0  # times slower than waves the flow is at least, for implicit ones to be stable
 MARGIN = 1e-9  # growth a step that counts as none
 
 
@@ -80,16 +83,53 @@ def _largest_root(coefficients):
 
 @functools.lru_cache(maxsize=None)
 def stable_interval(kind, epsilon, axis):
-    """The largest |lambda| dt on "imaginary" (waves: "wave") or "real" axis for which the scheme does not grow."""
+    """The largest |lambda| dt on "imaginary" (waves: "wave", advection: "carried") or "real" axis for which
+    the scheme does not grow."""
     stepper = kind(1.0, epsilon) if kind is AB2 else kind(1.0)
     grows = {
         "wave": lambda a: wave_amplification(stepper, a),
         "imaginary": lambda a: amplification(stepper, 1j * a),
+        "carried": lambda a: amplification(stepper, 1j * a),
         "real": lambda a: amplification(stepper, -a),
     }[axis]
     angles = np.linspace(0.0, 4.0, 4001)[1:]
     unstable = [a for a in angles if grows(a) > 1 + MARGIN]
     return float(unstable[0] - angles[0]) if unstable else 4.0
+
+
+def beside_waves(theta, epsilon, waves, turning=0.0, carried=0.0):
+    """The largest |root| of SemiImplicit for waves of c k dt = `waves` in water that turns by f dt and is carried by
+    u k dt, angles; arrays of one shape."""
+    waves, turning, carried = np.broadcast_arrays(*(np.asarray(x, complex)[..., None, None] for x in (waves, turning, carried)))
+    one, rotation = np.eye(3), np.zeros((3, 3))
+    rotation[0, 1], rotation[1, 0] = 1.0, -1.0
+    explicit = turning * rotation - 1j * carried * one
+    gravity = -1j * waves * (np.abs(np.subtract.outer([0, 1, 2], [0, 1, 2])) == 2)
+    new = np.linalg.inv(one - theta * gravity)
+    now, before = one + (1 - theta) * gravity + (1.5 + epsilon) * explicit, -(0.5 + epsilon) * explicit
+    top = np.concatenate([new @ now, new @ before], axis=-1)
+    bottom = np.broadcast_to(np.concatenate([one, 0 * one], axis=-1), top.shape)
+    return np.abs(np.linalg.eigvals(np.concatenate([top, bottom], axis=-2))).max(axis=-1)
+
+
+@functools.lru_cache(maxsize=None)
+def interval_beside_waves(theta, epsilon, lid, axis):
+    """`stable_interval` of the explicit part of an implicit scheme; under a lid there are no waves.
+
+    Flow that "carried" waves is SLOW times slower than they are: at their speed it would feed them.
+    """
+    if axis == "wave":
+        return np.inf
+    if lid or axis == "real":
+        return stable_interval(AB2, epsilon, axis)
+    angles, speeds = np.meshgrid(np.linspace(0.0, 1.0, 201)[1:], np.logspace(0, 4, 61), indexing="ij")
+    if axis == "carried":
+        grows = beside_waves(theta, epsilon, SLOW * speeds * angles, carried=angles)
+    else:
+        grows = beside_waves(theta, epsilon, 0.01 * speeds, turning=angles)
+    unstable = angles[grows.max(axis=1) > 1 + 10 * MARGIN, 0]
+    alone = stable_interval(AB2, epsilon, "imaginary")
+    return min(float(unstable[0] - angles[0, 0]), alone) if unstable.size else alone
 
 
 def limits(model, stepper, state=None):
@@ -110,12 +150,14 @@ def limits(model, stepper, state=None):
     sites = [_Site(model, rank, *tile) for rank, tile in model.communicator.tiles((state, model.terms)).items()]
     kind, epsilon = type(stepper), float(getattr(stepper, "epsilon", 0.0))
     interval = functools.partial(stable_interval, kind, epsilon)
+    if stepper.solves:
+        interval = functools.partial(interval_beside_waves, float(getattr(stepper, "theta", 1.0)), epsilon, kind is RigidLid)
     find = functools.partial(_tightest, sites)
     exact = stepper.exact_waves
     found = [
         find("gravity waves", interval("wave"), lambda site: site.wave_rate(exact)),
         find("Coriolis force", interval("imaginary"), lambda site: site.coriolis_rate(exact)),
-        find("advection", interval("imaginary"), lambda site: site.advection_rate()),
+        find("advection", interval("carried"), lambda site: site.advection_rate()),
     ]
     if not exact:
         found.append(find("hyperviscosity", interval("real"), model.core.damping))
@@ -124,7 +166,7 @@ def limits(model, stepper, state=None):
         found.append(find(type(term).__name__, interval("real"), find_rate))
     open_sides = find("open sides", OPEN_SIDES, lambda site: site.open_rate(interval("wave"), interval("real")))
     found.append(open_sides and dataclasses.replace(open_sides, alone=True))
-    return sorted((limit for limit in found if limit is not None), key=lambda limit: limit.dt)
+    return sorted((limit for limit in found if limit is not None and limit.dt < np.inf), key=lambda limit: limit.dt)
 
 
 def largest_time_step(found):
