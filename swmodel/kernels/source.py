@@ -44,7 +44,7 @@ PRELUDE = """#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-struct RowCall {  // as in runtime.cpp
+struct RowCall {  // as in loops.cpp
   const void* const* in;
   const int64_t* stride;
   const int64_t* limits;  // of each source: first and last row, first and last column, from the region's first cell

@@ -284,11 +284,11 @@ def _compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, s
     return call(*operands, kernel=loop_name(c_source(graph, (types, dtypes))), plan=np.asarray(plan, np.int64))
 
 
-AT_ONCE, UNLESS_SHARED, LATER = range(3)  # as in runtime.cpp
+AT_ONCE, UNLESS_SHARED, LATER = range(3)  # as in loops.cpp
 
 
 def _plan(graph, origins, aliases, layout, margin, sharers):
-    """The numbers that runtime.cpp needs, in its order."""
+    """The numbers that loops.cpp needs, in its order."""
     rounds = schedule(graph)
     plan = [*layout.shape, layout.ghosts, margin, rounds.early, sharers, len(origins), graph.scalars]
     for k, origin in enumerate(origins):

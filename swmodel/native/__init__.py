@@ -1,6 +1,6 @@
 """What the C++ compiler of the machine does for XLA on CPUs: fused loops, and what is done in place.
 
-    library   compiles runtime.cpp, and the loops that kernels/ writes, and keeps them
+    library   compiles threads.cpp, loops.cpp and arrays.cpp, and the loops that kernels/ writes, and keeps them
     tape      `store`, `vacant`: rooms for the states of many steps; `after`: what is written over once it was seen
     strips    `paste` and `cut`: a few rows or columns of large arrays
 

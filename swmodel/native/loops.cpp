@@ -4,11 +4,8 @@
 // read further down, and the rows that other chunks read too are put in their place after all chunks are done.
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -16,8 +13,6 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
-
-#include <sys/mman.h>
 
 #include "xla/ffi/api/ffi.h"
 
@@ -40,8 +35,8 @@ struct Kernel {
   int64_t (*kept_bytes)(int64_t);
 };
 
-constexpr int64_t kCellsOfChunk = 16384;  // fewer are not worth another thread
-constexpr int64_t kBytesOfPiece = 1 << 18;
+constexpr int64_t kCellsOfChunk = 4096;  // fewer are not worth another thread
+constexpr int64_t kRowsOfChunk = 128;    // fewer are not worth the rows that neighbours both compute
 
 std::mutex registry_mutex;
 std::unordered_map<std::string, Kernel>& Registry() {
@@ -172,30 +167,6 @@ class Chunk {
   std::vector<std::tuple<size_t, int64_t, std::vector<char>>> late_;
 };
 
-// Calls work(0), ..., work(count - 1) on the pool's threads and this one, which never waits for a thread to become free.
-template <typename Work>
-void InParallel(ffi::ThreadPool& pool, int64_t threads, int64_t count, const Work& work) {
-  struct Shared {
-    std::atomic<int64_t> next{0}, done{0};
-    std::mutex mutex;
-    std::condition_variable finished;
-  };
-  auto shared = std::make_shared<Shared>();
-  auto help = [shared, count, work = &work] {
-    for (int64_t k; (k = shared->next.fetch_add(1)) < count;) {
-      (*work)(k);
-      if (shared->done.fetch_add(1) + 1 == count) {
-        std::lock_guard<std::mutex> lock(shared->mutex);
-        shared->finished.notify_all();
-      }
-    }
-  };
-  for (int64_t k = 1; k < std::min(threads, count); ++k) pool.Schedule(decltype(help)(help));
-  help();
-  std::unique_lock<std::mutex> lock(shared->mutex);
-  shared->finished.wait(lock, [&] { return shared->done.load() == count; });
-}
-
 void ClearGhosts(const Loop& loop, const Result& r, int64_t member) {
   char* data = r.data + member * r.member_stride;
   const int64_t edge = loop.ghosts - loop.margin, rows = loop.rows + 2 * loop.ghosts, bytes = r.stride * r.size;
@@ -268,107 +239,18 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
   const int64_t threads = std::max<int64_t>(1, pool.num_threads() / plan[5]);
   int64_t reach = 1;  // chunks thinner than the stencil would have to wait for others than their neighbours
   for (const auto& r : loop.results) reach = std::max(reach, r.below + r.above);
-  const int64_t most = std::min(rows / reach, rows * loop.cells() / kCellsOfChunk);
-  const int64_t chunks = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / loop.members + 1, 1, std::max<int64_t>(1, most));
+  const int64_t most = std::max<int64_t>(1, std::min(rows / reach, rows * loop.cells() / kCellsOfChunk));
+  const int64_t turns = std::clamp<int64_t>(rows * loop.members / (kRowsOfChunk * threads), 1, 4);  // of each thread
+  const int64_t wanted = threads == 1 ? 1 : (turns * threads + loop.members - 1) / loop.members;
+  const int64_t chunks = std::min(wanted, most);
   std::vector<Chunk> work;
   work.reserve(chunks * loop.members);
   for (int64_t m = 0; m < loop.members; ++m)
     for (int64_t c = 0; c < chunks; ++c)
       work.emplace_back(loop, m, first + rows * c / chunks, first + rows * (c + 1) / chunks, c > 0, c + 1 < chunks);
   const int64_t count = static_cast<int64_t>(work.size());
-  InParallel(pool, threads, count, [&](int64_t k) { work[k].Run(); });
+  Team::Get().Run(threads, count, [&](int64_t k) { work[k].Run(); });
   for (auto& chunk : work) chunk.StoreLateRows();
-  return ffi::Error::Success();
-}
-
-// Copies arrays into slot `index` of rooms for many of them, and hands all of them on: operands index, rooms, arrays;
-// results rooms, arrays, in place of these. So that nobody writes over an array before it is stored.
-ffi::Error Store(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
-  const int64_t count = results.size() / 2, index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
-  std::vector<std::tuple<char*, const char*, int64_t>> pieces;
-  for (int64_t k = 0; k < count; ++k) {
-    auto room = *results.get<ffi::AnyBuffer>(k).value();
-    auto array = *results.get<ffi::AnyBuffer>(count + k).value();
-    const int64_t bytes = array.size_bytes(), slots = room.dimensions()[0];
-    char* slot = static_cast<char*>(room.untyped_data()) + std::clamp<int64_t>(index, 0, slots - 1) * bytes;
-    const char* data = static_cast<const char*>(array.untyped_data());
-    for (int64_t at = 0; at < bytes; at += kBytesOfPiece)
-      pieces.emplace_back(slot + at, data + at, std::min(kBytesOfPiece, bytes - at));
-  }
-  InParallel(pool, std::max<int64_t>(1, pool.num_threads()), pieces.size(), [&](int64_t k) {
-    auto [to, from, bytes] = pieces[k];
-    std::memcpy(to, from, bytes);
-  });
-  return ffi::Error::Success();
-}
-
-// Hands on its results' operands; that it has others keeps it behind what they were made by.
-ffi::Error After(ffi::RemainingArgs, ffi::RemainingRets) { return ffi::Error::Success(); }
-
-// Rooms with nothing in them yet, in large pages: the system hands out new memory page by page, each as dear as a step of
-// the few cells that fit in a small one.
-ffi::Error Vacant(ffi::RemainingRets results) {
-#ifdef MADV_HUGEPAGE
-  constexpr uintptr_t kPage = uintptr_t{1} << 21;
-  for (size_t k = 0; k < results.size(); ++k) {
-    auto room = *results.get<ffi::AnyBuffer>(k).value();
-    const uintptr_t first = reinterpret_cast<uintptr_t>(room.untyped_data()), end = first + room.size_bytes();
-    const uintptr_t low = (first + kPage - 1) / kPage * kPage, high = end / kPage * kPage;
-    if (low < high) madvise(reinterpret_cast<void*>(low), high - low, MADV_HUGEPAGE);
-  }
-#endif
-  return ffi::Error::Success();
-}
-
-// A strip of an array of (..., rows, columns), and its rows one after the other.
-class Strip {
- public:
-  Strip(const ffi::AnyBuffer& array, const ffi::AnyBuffer& strip, const int32_t* place)
-      : array_(static_cast<char*>(array.untyped_data())), strip_(static_cast<char*>(strip.untyped_data())) {
-    auto whole = array.dimensions(), part = strip.dimensions();
-    const size_t n = whole.size();
-    size_ = ffi::ByteWidth(array.element_type()), rows_ = part[n - 2], row_bytes_ = part[n - 1] * size_;
-    stride_ = whole[n - 1] * size_, member_stride_ = whole[n - 2] * stride_, members_ = 1;
-    for (size_t k = 0; k + 2 < n; ++k) members_ *= whole[k];
-    const int64_t row = std::clamp<int64_t>(place[0], 0, whole[n - 2] - part[n - 2]);
-    const int64_t column = std::clamp<int64_t>(place[1], 0, whole[n - 1] - part[n - 1]);
-    array_ += row * stride_ + column * size_;
-  }
-
-  template <typename Row>
-  void EachRow(const Row& row) const {
-    for (int64_t m = 0; m < members_; ++m)
-      for (int64_t j = 0; j < rows_; ++j)
-        row(array_ + m * member_stride_ + j * stride_, strip_ + (m * rows_ + j) * row_bytes_, row_bytes_);
-  }
-
- private:
-  char *array_, *strip_;
-  int64_t size_, rows_, row_bytes_, stride_, member_stride_, members_;
-};
-
-// Operands: places (n, 2), arrays, and for each place a strip of each array; results: the arrays, in place.
-ffi::Error Paste(ffi::RemainingArgs operands, ffi::RemainingRets results) {
-  const int64_t count = results.size(), places = (operands.size() - 1) / count - 1;
-  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
-  for (int64_t p = 0; p < places; ++p)
-    for (int64_t k = 0; k < count; ++k)
-      Strip(*results.get<ffi::AnyBuffer>(k).value(), operands.get<ffi::AnyBuffer>(1 + count * (p + 1) + k).value(), place + 2 * p)
-          .EachRow([](char* array, char* strip, int64_t bytes) { std::memcpy(array, strip, bytes); });
-  return ffi::Error::Success();
-}
-
-// Operands: places (n, 2), arrays; results: the arrays with zeros there, in place, and for each place a strip of each.
-ffi::Error Cut(ffi::RemainingArgs operands, ffi::RemainingRets results) {
-  const int64_t count = operands.size() - 1, places = results.size() / count - 1;
-  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
-  for (int64_t p = places - 1; p >= 0; --p)
-    for (int64_t k = 0; k < count; ++k)
-      Strip(*results.get<ffi::AnyBuffer>(k).value(), *results.get<ffi::AnyBuffer>(count * (p + 1) + k).value(), place + 2 * p)
-          .EachRow([](char* array, char* strip, int64_t bytes) {
-            std::memcpy(strip, array, bytes);
-            std::memset(array, 0, bytes);
-          });
   return ffi::Error::Success();
 }
 
@@ -386,10 +268,3 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_fused_loop, FusedLoop,
                                   .RemainingRets()
                                   .Attr<std::string_view>("kernel")
                                   .Attr<ffi::Span<const int64_t>>("plan"));
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_store, Store,
-                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_vacant, Vacant, ffi::Ffi::Bind().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_after, After, ffi::Ffi::Bind().RemainingArgs().RemainingRets());

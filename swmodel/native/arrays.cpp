@@ -1,0 +1,127 @@
+// What XLA would copy whole arrays for: storing them, changing their edges, memory that is new.
+
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <tuple>
+#include <vector>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+namespace {
+
+constexpr int64_t kBytesOfPiece = 1 << 18;
+
+// Copies arrays into slot `index` of rooms for many of them, and hands all of them on: operands index, rooms, arrays;
+// results rooms, arrays, in place of these. So that nobody writes over an array before it is stored.
+ffi::Error Store(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
+  const int64_t count = results.size() / 2, index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
+  std::vector<std::tuple<char*, const char*, int64_t>> pieces;
+  for (int64_t k = 0; k < count; ++k) {
+    auto room = *results.get<ffi::AnyBuffer>(k).value();
+    auto array = *results.get<ffi::AnyBuffer>(count + k).value();
+    const int64_t bytes = array.size_bytes(), slots = room.dimensions()[0];
+    char* slot = static_cast<char*>(room.untyped_data()) + std::clamp<int64_t>(index, 0, slots - 1) * bytes;
+    const char* data = static_cast<const char*>(array.untyped_data());
+    for (int64_t at = 0; at < bytes; at += kBytesOfPiece)
+      pieces.emplace_back(slot + at, data + at, std::min(kBytesOfPiece, bytes - at));
+  }
+  Team::Get().Run(pool.num_threads(), pieces.size(), [&](int64_t k) {
+    auto [to, from, bytes] = pieces[k];
+    std::memcpy(to, from, bytes);
+  });
+  return ffi::Error::Success();
+}
+
+// Hands on its results' operands; that it has others keeps it behind what they were made by.
+ffi::Error After(ffi::RemainingArgs, ffi::RemainingRets) { return ffi::Error::Success(); }
+
+// Rooms with nothing in them yet, in large pages: the system hands out new memory page by page, each as dear as a step of
+// the few cells that fit in a small one.
+ffi::Error Vacant(ffi::RemainingRets results) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t kPage = uintptr_t{1} << 21;
+  for (size_t k = 0; k < results.size(); ++k) {
+    auto room = *results.get<ffi::AnyBuffer>(k).value();
+    const uintptr_t first = reinterpret_cast<uintptr_t>(room.untyped_data()), end = first + room.size_bytes();
+    const uintptr_t low = (first + kPage - 1) / kPage * kPage, high = end / kPage * kPage;
+    if (low < high) madvise(reinterpret_cast<void*>(low), high - low, MADV_HUGEPAGE);
+  }
+#endif
+  return ffi::Error::Success();
+}
+
+// A strip of an array of (..., rows, columns), and its rows one after the other.
+class Strip {
+ public:
+  Strip(const ffi::AnyBuffer& array, const ffi::AnyBuffer& strip, const int32_t* place)
+      : array_(static_cast<char*>(array.untyped_data())), strip_(static_cast<char*>(strip.untyped_data())) {
+    auto whole = array.dimensions(), part = strip.dimensions();
+    const size_t n = whole.size();
+    size_ = ffi::ByteWidth(array.element_type()), rows_ = part[n - 2], row_bytes_ = part[n - 1] * size_;
+    stride_ = whole[n - 1] * size_, member_stride_ = whole[n - 2] * stride_, members_ = 1;
+    for (size_t k = 0; k + 2 < n; ++k) members_ *= whole[k];
+    const int64_t row = std::clamp<int64_t>(place[0], 0, whole[n - 2] - part[n - 2]);
+    const int64_t column = std::clamp<int64_t>(place[1], 0, whole[n - 1] - part[n - 1]);
+    array_ += row * stride_ + column * size_;
+  }
+
+  template <typename Row>
+  void EachRow(const Row& row) const {
+    for (int64_t m = 0; m < members_; ++m)
+      for (int64_t j = 0; j < rows_; ++j)
+        row(array_ + m * member_stride_ + j * stride_, strip_ + (m * rows_ + j) * row_bytes_, row_bytes_);
+  }
+
+ private:
+  char *array_, *strip_;
+  int64_t size_, rows_, row_bytes_, stride_, member_stride_, members_;
+};
+
+// Operands: places (n, 2), arrays, and for each place a strip of each array; results: the arrays, in place.
+ffi::Error Paste(ffi::RemainingArgs operands, ffi::RemainingRets results) {
+  const int64_t count = results.size(), places = (operands.size() - 1) / count - 1;
+  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+  for (int64_t p = 0; p < places; ++p)
+    for (int64_t k = 0; k < count; ++k)
+      Strip(*results.get<ffi::AnyBuffer>(k).value(), operands.get<ffi::AnyBuffer>(1 + count * (p + 1) + k).value(), place + 2 * p)
+          .EachRow([](char* array, char* strip, int64_t bytes) { std::memcpy(array, strip, bytes); });
+  return ffi::Error::Success();
+}
+
+// Operands: places (n, 2), arrays; results: the arrays with zeros there, in place, and for each place a strip of each.
+ffi::Error Cut(ffi::RemainingArgs operands, ffi::RemainingRets results) {
+  const int64_t count = operands.size() - 1, places = results.size() / count - 1;
+  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+  for (int64_t p = places - 1; p >= 0; --p)
+    for (int64_t k = 0; k < count; ++k)
+      Strip(*results.get<ffi::AnyBuffer>(k).value(), *results.get<ffi::AnyBuffer>(count * (p + 1) + k).value(), place + 2 * p)
+          .EachRow([](char* array, char* strip, int64_t bytes) {
+            std::memcpy(strip, array, bytes);
+            std::memset(array, 0, bytes);
+          });
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+// Memory that is given back is kept for the next program of this process: the system clears each page that it hands out,
+// which for a program's arrays takes as long as several steps.
+extern "C" void swmodel_keep_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, INT32_MAX);
+  mallopt(M_TRIM_THRESHOLD, INT32_MAX);
+#endif
+}
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_store, Store,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_vacant, Vacant, ffi::Ffi::Bind().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_after, After, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
