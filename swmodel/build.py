@@ -270,8 +270,25 @@ def stepper_of(section, dt=1.0):
 
     kinds = {
         "ab2": sw.AB2, "ab3": sw.AB3, "ssprk3": sw.SSPRK3, "rk4": sw.RK4, "forward_backward": sw.ForwardBackward,
+        "semi_implicit": sw.SemiImplicit, "rigid_lid": sw.RigidLid,
     }  # fmt: skip
-    return kinds[section.type](dt, **section.model_dump(include={"epsilon"}))
+    options = section.model_dump(include={"epsilon", "theta"})
+    if hasattr(section, "solver"):
+        options["solver"] = _solver(section)
+    return kinds[section.type](dt, **options)
+
+
+def _solver(section):
+    """The elliptic.Solver that a [stepper] section names; None for "auto"."""
+    from . import elliptic
+
+    if section.solver == "auto":
+        return None
+    options = section.model_dump(include={"tolerance", "iterations"}, exclude_none=True)
+    if section.preconditioner is not None:
+        kinds = {"diagonal": "Diagonal", "fast_poisson": "FastPoisson", "multigrid": "Multigrid"}
+        options["preconditioner"] = getattr(elliptic, kinds[section.preconditioner])()
+    return elliptic.named(section.solver, **options)
 
 
 def time_step(experiment, limits):
@@ -284,7 +301,9 @@ def time_step(experiment, limits):
 
     dt = experiment.stepper.dt
     if dt == "auto":
-        longest = largest_time_step(limits) if limits else experiment.run.until
+        if not limits:
+            raise ConfigError(f"nothing limits the time step of {experiment.stepper.type} here; give dt in seconds")
+        longest = largest_time_step(limits)
         return _dividing(experiment.stepper.fraction * longest, _intervals(experiment))
     if limits and dt > limits[0].dt:
         raise ConfigError(too_long(experiment.stepper, limits))
@@ -315,7 +334,7 @@ def unstable(made):
         made.grid, made.bathymetry, gravity=model.gravity, communicator=SerialCommunicator(), dtype="float32"
     )
     found = limits(waves, stepper_of(stepper))
-    return [Mistake(("stepper", "dt"), too_long(stepper, found))] if stepper.dt > found[0].dt else []
+    return [Mistake(("stepper", "dt"), too_long(stepper, found))] if found and stepper.dt > found[0].dt else []
 
 
 def _intervals(experiment):

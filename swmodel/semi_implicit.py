@@ -12,11 +12,12 @@
 
 With u' put into the second equation, delta = eta' - eta solves a Helmholtz equation, under a lid Poisson's:
 
-    delta - div (g theta^2 dt^2 R grad delta) = dt E_eta - div dt R (theta u* + (1 - theta) u),   u' = u* - g theta dt grad delta
+    delta - div (g theta^2 dt^2 R grad delta) = dt E_eta - dt div R (theta u* + (1 - theta) u)
+    u' = u* - g theta dt grad delta,          u* = u + dt (E_u - g grad eta)
 
-where u* is the flow under the old pressure. eta' follows from the transports, as their divergence, so that no water is
-lost whatever the solver leaves. Waves of frequency w, however fast, are stable for theta >= 1/2, of second order at
-1/2 and damped beyond by 1 - (theta - 1/2) (w dt)^2 a step as long as that is small.
+and eta' is what the transports leave behind, as their divergence: no water is lost, whatever the solver leaves. Waves of
+the frequency w are stable for theta >= 1/2, however fast: of second order at 1/2, damped beyond, by
+(theta - 1/2) (w dt)^2 a step while that is small. Open sides take part: an outflow sqrt(g / R) delta is in the equation.
 
 Casulli & Cattani (1994), doi:10.1016/0898-1221(94)90059-0 (theta); Dukowicz & Smith (1994), doi:10.1029/93JC03455 (the
 pressure as the unknown, which islands do not trouble). `swmodel.elliptic` has the solvers.
@@ -75,8 +76,8 @@ class Implicit(TimeStepper):
         if residual == 0:
             return None
         return (
-            f"the equation of the surface was not solved: a residual of {residual:.1e} of its right-hand side was left; "
-            f"allow its solver more iterations or a larger tolerance, give it another preconditioner, or use a shorter time step"
+            f"the equation of the surface was not solved, {residual:.1e} of its right-hand side was left; allow its "
+            "solver more iterations, a larger tolerance or another preconditioner, or use a shorter time step"
         )
 
 
@@ -106,8 +107,7 @@ class SemiImplicit(Implicit):
             )
 
     def prepare(self, equations):
-        surface = Surface.of(equations, self)
-        return FreeSurfaceStep(self.dt, self.theta, self.epsilon, surface)
+        return FreeSurfaceStep(self.dt, self.theta, self.epsilon, Surface.of(equations, self))
 
 
 @pytree
@@ -152,7 +152,7 @@ class Surface:
 
     Attributes:
         rest: R, the depth at rest, a Field; where it is constant, one number.
-        scale: what multiplies R.
+        plan: of the solver.
     """
 
     rest: Any
@@ -198,7 +198,7 @@ class Surface:
 
 def _constant(equations):
     """The depth of a flat bottom, to the last bit; in derivatives the mean of all cells."""
-    tile, communicator = equations.geometry.tile, equations.communicator
+    communicator = equations.communicator
     depth = equations.depth.interior
     one = communicator.maximum(jax.lax.stop_gradient(jnp.max(depth)))
     wet = equations.geometry.wet.interior
@@ -233,13 +233,11 @@ def _edge(side, shape):
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
-class PlannedStep(TimeStepper):
+class PlannedStep(Implicit):
     """A step with its equation planned: made once a program, for all steps."""
 
-    order = 2
-
-    def history(self, state):
-        return Solved(Past.empty(state, 1), jnp.zeros((), state.eta.dtype))
+    def prepare(self, equations):
+        return self
 
     def explicit(self, equations, flow, more):
         """E, a State of Fields, where the water is `more` deep than R: None under a lid, which makes E_eta 0."""

@@ -248,6 +248,7 @@ class Simulation:
             self.step += count
             self.state, self.history, self._maxima_carry = carry.state, carry.history, carry.maxima
             self._check_health(carry.health, run)
+            self._check_solved(run)
             run.chunk(self, carry.series, count)
             run.due(self)
             request, pace.steps = self._agree(signals.take(), pace.measure(count))
@@ -297,6 +298,13 @@ class Simulation:
             return
         everyone = sum(self.communicator.host_gather(ill), [])
         raise BlowUp(_diagnosis(*min(everyone, key=lambda found: found[:4]), self, run))
+
+    def _check_solved(self, run):
+        """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
+        if self.scheme.solves:
+            left = [np.max(x.residual) for x in self.communicator.tiles(self.history).values()]
+            if told := self.scheme.complaint(self.communicator.host_maximum(float(np.max(left)))):
+                raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {told}. {run.restart_hint()}")
 
 
 def _diagnosis(step, member, row, column, thickness, courant, simulation, run):

@@ -100,7 +100,8 @@ def stable_interval(kind, epsilon, axis):
 def beside_waves(theta, epsilon, waves, turning=0.0, carried=0.0):
     """The largest |root| of SemiImplicit for waves of c k dt = `waves` in water that turns by f dt and is carried by
     u k dt, angles; arrays of one shape."""
-    waves, turning, carried = np.broadcast_arrays(*(np.asarray(x, complex)[..., None, None] for x in (waves, turning, carried)))
+    angles = np.broadcast_arrays(waves, turning, carried)
+    waves, turning, carried = (x.astype(complex)[..., None, None] for x in angles)
     one, rotation = np.eye(3), np.zeros((3, 3))
     rotation[0, 1], rotation[1, 0] = 1.0, -1.0
     explicit = turning * rotation - 1j * carried * one
@@ -151,7 +152,8 @@ def limits(model, stepper, state=None):
     kind, epsilon = type(stepper), float(getattr(stepper, "epsilon", 0.0))
     interval = functools.partial(stable_interval, kind, epsilon)
     if stepper.solves:
-        interval = functools.partial(interval_beside_waves, float(getattr(stepper, "theta", 1.0)), epsilon, kind is RigidLid)
+        theta = float(getattr(stepper, "theta", 1.0))
+        interval = functools.partial(interval_beside_waves, theta, epsilon, kind is RigidLid)
     find = functools.partial(_tightest, sites)
     exact = stepper.exact_waves
     found = [

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from .quantities import Quantity, quantity
 from .sections import Auto, Count, Flag, Formula, InputFile, NotNegative, Positive, Range, Section, Sides
@@ -132,7 +132,44 @@ class ForwardBackward(_Stepper):
     type: Literal["forward_backward"]
 
 
-Stepper = Annotated[AB2 | AB3 | SSPRK3 | RK4 | ForwardBackward, Field(discriminator="type")]
+class _Implicit(_Stepper):
+    epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    solver: str = "auto"
+    preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None
+    tolerance: Annotated[float, Field(gt=0, lt=1)] | None = None
+    iterations: Count | None = None
+
+    @field_validator("solver")
+    @classmethod
+    def _known(cls, name):
+        from ..elliptic import names
+
+        if name not in (known := ["auto", *names()]):
+            raise ValueError(f"expected {', '.join(map(repr, known))}, got {name!r}")
+        return name
+
+    @model_validator(mode="after")
+    def _of_iterations(self):
+        for name in ("preconditioner", "tolerance", "iterations"):
+            if getattr(self, name) is not None and self.solver != "conjugate_gradients":
+                raise ValueError(f'{name} belongs to solver = "conjugate_gradients", not to {self.solver!r}')
+        return self
+
+
+class SemiImplicit(_Implicit):
+    """A free surface without a limit from gravity waves."""
+
+    type: Literal["semi_implicit"]
+    theta: Annotated[float, Field(ge=0.5, le=1)] = 0.6
+
+
+class RigidLid(_Implicit):
+    """No gravity waves; eta is the pressure on the lid."""
+
+    type: Literal["rigid_lid"]
+
+
+Stepper = Annotated[AB2 | AB3 | SSPRK3 | RK4 | ForwardBackward | SemiImplicit | RigidLid, Field(discriminator="type")]
 
 
 class WindStress(Section):
