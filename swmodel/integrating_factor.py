@@ -10,6 +10,9 @@ for the three fields of each, whose exponential is known (PseudoSpectral.carried
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from .dynamics.series import scaled
 from .pytrees import pytree
 from .time_steppers import TimeStepper
@@ -21,7 +24,7 @@ __all__ = ["IntegratingFactorRK4"]
 class IntegratingFactorRK4(TimeStepper):
     """Four stages, fourth order, for a core with modes (PseudoSpectral); free of the limit of linear waves.
 
-    From modes to modes, so that a step takes four times nine transforms, and six more at its ends. What is forced
+    Stages go from modes to modes: a step takes four times nine transforms, and six more at its ends. What is forced
     steadily, or balanced by N, is off by the order of (w dt)^4 for waves of the frequency w.
 
     Args:
@@ -35,25 +38,27 @@ class IntegratingFactorRK4(TimeStepper):
     exact_waves = True
 
     def step(self, equations, state, history, step):
+        """Two halves of two stages; what a half begins with is carried to its end, and so is its first slope."""
         core = equations.core.modes()
+
+        def slope(modes, at):
+            return [scaled(self.dt, x) for x in core.rates(equations, modes, step + at, waves=False)]
+
+        def half(carry, weights):
+            base, total, now = carry
+            early, first, reach, late, second, onward = weights
+            move = [core.carried(equations, x, 0.5 * self.dt) for x in (base, total, slope(now, early))]
+            base, total, change = move
+            total = _plus(total, change, first)
+            change = slope(_plus(base, change, reach), late)
+            return (base, _plus(total, change, second), _plus(base, change, onward)), None
+
         start = core.to_modes(state)
-
-        def halfway(modes):
-            return core.carried(equations, modes, 0.5 * self.dt)
-
-        def slope(modes, at, known=None):
-            rates = core.rates(equations, modes, step + at, known, waves=False)
-            return [scaled(self.dt, x) for x in rates]
-
-        a = slope(start, 0.0, state)
-        middle, a = halfway(start), halfway(a)
-        b = slope(_plus(middle, a, 0.5), 0.5)
-        c = slope(_plus(middle, b, 0.5), 0.5)
-        end, late = halfway(middle), halfway(c)
-        d = slope(_plus(end, late), 1.0)
-        total = _plus(halfway(_plus(a, b, 2.0)), late, 2.0)
-        return core.to_tile(_plus(end, _plus(total, d), 1 / 6)), history
+        table = [[0.0, 1.0, 0.5, 0.5, 2.0, 0.5], [0.5, 2.0, 1.0, 1.0, 1.0, 0.0]]
+        carry = start, [jnp.zeros_like(x) for x in start], start
+        (base, total, _), _ = jax.lax.scan(half, carry, jnp.asarray(table, state.eta.dtype))
+        return core.to_tile(_plus(base, total, 1 / 6)), history
 
 
-def _plus(modes, more, share=1.0):
-    return [x + share * y for x, y in zip(modes, more)]
+def _plus(modes, more, share):
+    return [x + scaled(share, y) for x, y in zip(modes, more)]

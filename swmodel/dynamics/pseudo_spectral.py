@@ -21,6 +21,7 @@ multiplies modes by exp(-strength [(k_x / k_x,max)^order + (k_y / k_y,max)^order
 doi:10.1016/j.jcp.2007.04.014.
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -270,7 +271,7 @@ class PseudoSpectral(Core):
 
     def check_parts(self):
         raise ConfigError(
-            "PseudoSpectral gives tendencies as a whole, and this stepper asks for their parts; "
+            "PseudoSpectral gives tendencies as a whole, and their parts were asked for; "
             "use IntegratingFactorRK4, RK4, SSPRK3, AB3 or AB2, or core=FiniteDifferences()."
         )
 
@@ -287,22 +288,23 @@ def _resolved(core, state):
 class SpectralFlow(Flow):
     """A Flow whose vorticity and kinetic energy are those of the series."""
 
+    @functools.cached_property
     def _modes(self):
         held = self.equations.core.held
         return held, *held.of((self.u.interior, "u", False), (self.v.interior, "v", False))
 
-    @property
+    @functools.cached_property
     def vorticity(self):
         """zeta at corners [s-1]; zero at walls, which are free-slip."""
-        held, u, v = self._modes()
+        held, u, v = self._modes
         (zeta,) = held.points((held.ddx(v, "v") - held.ddy(u, "u"), "q", False))
         tile = self.geometry.tile
         (zeta,) = exchange([zeta], tile.halo, tile.sides, self.equations.communicator)
         return Field(zeta, "q", (tile.halo,) * 4)
 
-    @property
+    @functools.cached_property
     def kinetic_energy(self):
-        held, u, v = self._modes()
+        held, u, v = self._modes
         u, v = held.points((u, "u", True), (v, "v", True))
         return as_field(0.5 * (u * u + v * v), "h")
 
