@@ -15,7 +15,7 @@ KINDS = (
 )
 
 
-def plot(paths, output=None, kind="auto", observations=None, variable=None, times=None, member=0):
+def plot(paths, output=None, kind="auto", observations=None, variable=None, times=None, member=0, box=None):
     """Draws the figure that `paths`, one or several output files of one run, call for.
 
     Args:
@@ -26,6 +26,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
         variable: what maps, animations and spectra show; eta, or kinetic energy, without it.
         times: seconds since the start, for maps.
         member: which one of an ensemble, from 0.
+        box: ((x0, x1), (y0, y1)) in the file's coordinates, of which spectra are taken; the whole domain without it.
 
     Returns:
         pathlib.Path: the file that was written.
@@ -43,7 +44,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
         files, first = _sort(paths, opened, member)
         kind = _choose(files, variable) if kind == "auto" else kind
         output = _output(output, first, kind)
-        return _draw(kind, files, output, observations, variable, times)
+        return _draw(kind, files, output, observations, variable, times, box)
 
 
 def _sort(paths, opened, member):
@@ -79,6 +80,8 @@ def _choose(files, variable):
     for kind in ("sensitivity", "inversion"):
         if fields is None and kind in files:
             return kind
+    if fields is None and "spectra" in files:
+        return "spectrum"
     if fields is None:
         return "gauges" if "gauges" in files else "maximum"
     if variable is not None:
@@ -102,7 +105,7 @@ def _output(output, first, kind):
     return output
 
 
-def _draw(kind, files, output, observations, variable, times):
+def _draw(kind, files, output, observations, variable, times, box):
     from . import animate, budgets, circulation, figure, gauges, inversion, maps, sensitivity, spectra, style
 
     series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
@@ -124,10 +127,12 @@ def _draw(kind, files, output, observations, variable, times):
         page = inversion.figure(_file(files, "inversion", kind), variable)
     elif kind == "circulation":
         page = circulation.circulation(_file(files, "fields", kind), times)
+    elif kind == "spectrum" and "spectra" in files:
+        page = spectra.figure(files["spectra"], variable)
     elif kind == "spectrum" and "fields" not in files:
         page = spectra.gauge_figure(gauges.read_gauges(_file(files, "gauges", kind)), observed)
     elif kind == "spectrum":
-        page = spectra.figure(files["fields"], variable)
+        page = spectra.figure(files["fields"], variable, box=box)
     else:
         page = budgets.figure(_file(files, "fields", kind))
     return style.save(page, output)
@@ -163,7 +168,9 @@ def _first_field(dataset):
 
 
 def main(arguments=None):
-    """The command line; returns the exit code."""
+    """The command line; returns the exit code. `spectra FILE...` is `--kind spectrum FILE...`."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    arguments = ["--kind", "spectrum", *arguments[1:]] if arguments[:1] == ["spectra"] else arguments
     parser = argparse.ArgumentParser(prog="python -m postprocess", description="Draw figures of model output.")
     parser.add_argument("files", nargs="+", help="netCDF files of one run: fields, maxima, gauges, in any order")
     parser.add_argument("-o", "--output", help="file to write; its suffix chooses the format")
@@ -171,10 +178,13 @@ def main(arguments=None):
     parser.add_argument("--observations", help="folder with one CSV file per gauge")
     parser.add_argument("--variable", help="what maps, animations and spectra show")
     parser.add_argument("--member", type=int, default=0, help="which one of an ensemble, from 0")
+    sides = ("X0", "X1", "Y0", "Y1")
+    parser.add_argument("--box", nargs=4, type=float, metavar=sides, help="of which spectra are taken")
     parser.add_argument("--times", nargs="+", type=float, help="seconds since the start")
     given = parser.parse_args(arguments)
     try:
-        asked = given.observations, given.variable, given.times, given.member
+        box = (tuple(given.box[:2]), tuple(given.box[2:])) if given.box else None
+        asked = given.observations, given.variable, given.times, given.member, box
         print(plot(given.files, given.output, given.kind, *asked))
     except PlotError as error:
         print(f"error: {error}", file=sys.stderr)

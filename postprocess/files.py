@@ -60,13 +60,15 @@ def _source(dataset):
 
 
 def kind_of(dataset):
-    """ "restart", "sensitivity", "inversion", "gauges", "maxima" or "fields", by what the file holds."""
+    """ "restart", "sensitivity", "inversion", "spectra", "gauges", "maxima" or "fields", by what the file holds."""
     if "restart_format" in dataset.attrs:
         return "restart"
     if "sensitivity_of" in dataset.attrs:
         return "sensitivity"
     if "inversion_of" in dataset.attrs:
         return "inversion"
+    if "wavenumber" in dataset.dims:
+        return "spectra"
     if any("timeseries_id" == v.attrs.get("cf_role") for v in dataset.variables.values()):
         return "gauges"
     if "maximum_elevation" in dataset:

@@ -1,106 +1,18 @@
-"""Spectra: isotropic wavenumber spectra of boxes, and frequency spectra of gauges.
-
-The spectrum E(k) of a field f in a box of sides Lx, Ly is summed over rings of |k| and divided by their width:
-
-    sum over rings of E(k) dk = mean of f^2                (for kinetic energy, mean of (u^2 + v^2) / 2)
-
-with k in rad m-1. A direction in which the box is the whole periodic domain is transformed as it is; in any other one
-the mean is taken out and a Hann window laid over the box, whose loss of variance is put back (Harris 1978,
-doi:10.1109/PROC.1978.10837). u and v are transformed on their own faces: averaging them to centres would lose the
-shortest waves.
-"""
+"""Figures of spectra: of energy over wavenumber and what moves it (wavenumbers.py), and frequency spectra of gauges."""
 import numpy as np
 import xarray as xr
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from . import style
 from .errors import PlotError
-from .files import mesh_of, pretty, seconds, snapshot, stamp, start_of
+from .files import label, pretty, scaled, seconds, stamp, start_of
+from .wavenumbers import QUANTITIES, transfers, wavenumber_spectrum
 
-__all__ = ["figure", "frequency_spectrum", "gauge_figure", "wavenumber_spectrum"]
+__all__ = ["figure", "frequency_spectrum", "gauge_figure", "of_fields", "wavenumber_spectrum"]
 
-
-def wavenumber_spectrum(dataset, variable="kinetic_energy", record=-1, box=None):
-    """The isotropic spectrum of one record.
-
-    Args:
-        variable: "kinetic_energy" (from u and v), or any field of the file, as "eta".
-        box: ((x0, x1), (y0, y1)) in the file's coordinates; the whole domain without it.
-
-    Returns:
-        xarray.DataArray over wavenumber [rad m-1].
-
-    Raises:
-        PlotError: if there is land in the box, or fewer than 8 cells a side.
-    """
-    mesh = mesh_of(dataset)
-    names = ("u", "v") if variable == "kinetic_energy" else (variable,)
-    density = sum(_density(dataset, mesh, name, record, box) for name in names)
-    units = dataset[names[0]].attrs.get("units", "1")
-    attrs = {"units": f"({units})2 m", "long_name": f"spectrum of {variable.replace('_', ' ')}"}
-    if variable == "kinetic_energy":
-        density, attrs["units"] = 0.5 * density, "m3 s-2"
-    shape, sides = density.shape, _sides(mesh, density.shape, box)
-    wavenumber, spectrum = _rings(density, shape, sides)
-    # beyond it are only the corners of the square of wavenumbers
-    attrs["largest_wavenumber"] = np.pi * min(n / side for n, side in zip(shape, sides))
-    return xr.DataArray(spectrum, dims="wavenumber", name="spectrum", attrs=attrs,
-                        coords={"wavenumber": ("wavenumber", wavenumber, {"units": "rad m-1"})})
-
-
-def _cut(mesh, box):
-    """Slices (y, x) of the cells whose centres lie in `box`."""
-    if box is None:
-        return slice(0, mesh.y.size), slice(0, mesh.x.size)
-    chosen = []
-    for (low, high), centres, name in zip(box, (mesh.x, mesh.y), "xy"):
-        inside = np.flatnonzero((centres >= low) & (centres <= high))
-        if inside.size < 8:
-            raise PlotError(f"wavenumber_spectrum: the box holds {inside.size} cells along {name}, from {low:g} to "
-                            f"{high:g}; make it at least 8 wide.")
-        chosen.append(slice(int(inside[0]), int(inside[-1]) + 1))
-    return chosen[1], chosen[0]
-
-
-def _density(dataset, mesh, name, record, box):
-    """|f_k|^2, whose sum is the mean of f^2, (ny, nx) in numpy's order of wavenumbers."""
-    rows, columns = _cut(mesh, box)
-    values = snapshot(dataset, name, record)
-    # of n + 1 faces, the east and north ones of the cells in the box
-    values = values[values.shape[0] - mesh.y.size:, values.shape[1] - mesh.x.size:][rows, columns]
-    if min(values.shape) < 8:
-        rows, columns = values.shape
-        raise PlotError(f"wavenumber_spectrum: the domain has {columns} x {rows} cells; 8 a side are needed.")
-    if not np.isfinite(values).all():
-        raise PlotError(f"wavenumber_spectrum: there is land in the box, or {name} is not finite; choose a box at sea.")
-    whole_y = mesh.periodic_y and values.shape[0] == mesh.y.size
-    whole_x = mesh.periodic_x and values.shape[1] == mesh.x.size
-    window = (np.ones(values.shape[0]) if whole_y else _hann(values.shape[0]))[:, None] * (
-        np.ones(values.shape[1]) if whole_x else _hann(values.shape[1]))
-    if not (whole_x and whole_y):
-        values = values - (values * window).sum() / window.sum()
-    return np.abs(np.fft.fft2(values * window) / values.size) ** 2 / np.mean(window**2)
-
-
-def _hann(n):
-    return np.sin(np.pi * (np.arange(n) + 0.5) / n) ** 2
-
-
-def _sides(mesh, shape, box):
-    """Lengths (Ly, Lx) of the box [m]; on the sphere Lx is that at its middle latitude."""
-    rows, _ = _cut(mesh, box)
-    return shape[0] * mesh.dy, shape[1] * float(mesh.dx(mesh.y[rows].mean())[0, 0])
-
-
-def _rings(density, shape, sides):
-    ky, kx = (2 * np.pi * np.fft.fftfreq(n, side / n) for n, side in zip(shape, sides))
-    k = np.hypot(ky[:, None], kx)
-    width = 2 * np.pi / min(sides)
-    ring = np.rint(k / width).astype(int)
-    total = np.bincount(ring.ravel(), density.ravel())
-    count = np.bincount(ring.ravel())
-    mean_k = np.bincount(ring.ravel(), k.ravel()) / np.maximum(count, 1)
-    kept = np.arange(count.size) > 0
-    return mean_k[kept & (count > 0)], (total / width)[kept & (count > 0)]
+SLOPES = ((-3, "k⁻³", "--"), (-5 / 3, "k⁻⁵ᐟ³", ":"))
+ENSTROPHY_SLOPES = ((-1, "k⁻¹", "--"), (1 / 3, "k¹ᐟ³", ":"))  # of the same flows
+MOST = 20  # records of fields whose transfers are averaged
 
 
 def frequency_spectrum(series, segments=1):
@@ -124,43 +36,145 @@ def frequency_spectrum(series, segments=1):
     return frequency[1:], power[1:]
 
 
+def of_fields(dataset, variable=None, records=None, box=None):
+    """The spectra of a file of fields as a run's own file of spectra has them, (time, wavenumber).
+
+    Args:
+        variable: one alone; without it both energies, enstrophy and their transfers, as far as the file goes.
+        records: numbers of the records.
+        box: ((x0, x1), (y0, y1)) in the file's coordinates; the whole domain without it.
+    """
+    if variable is None and not {"u", "v"} <= set(dataset):
+        variable = "eta"
+    names = [variable] if variable is not None else ["kinetic_energy", "enstrophy"]
+    if variable is None and {"eta", "depth"} <= set(dataset):
+        names.append("potential_energy")
+    if variable is None and "degree" in dataset["xh"].attrs.get("units", "") and "vorticity" not in dataset:
+        names.remove("enstrophy")
+    found = []
+    for k in records:
+        one = {f"{name}_spectrum": wavenumber_spectrum(dataset, name, k, box) for name in names}
+        if "potential_energy" in names and "degree" not in dataset["xh"].attrs.get("units", ""):
+            one |= transfers(dataset, k, box)
+        found.append(xr.Dataset(one))
+    time = xr.DataArray(seconds(dataset)[list(records)], dims="time", attrs=dataset["time"].attrs)
+    together = xr.concat(found, dim="time", coords="minimal", join="exact", combine_attrs="override")
+    return together.assign_coords(time=time)
+
+
 def figure(dataset, variable=None, records=None, box=None):
-    """A figure of wavenumber spectra at several records, with the slopes of k^-3 and k^-5/3."""
-    if variable is None:
-        variable = "kinetic_energy" if {"u", "v"} <= set(dataset) else "eta"
+    """A page of a run's own file of spectra, or of those of its fields: spectra at several records with the slopes of
+    k^-3 and k^-5/3 as guides and, where they are known, transfers and fluxes, averaged over the later half."""
     time = seconds(dataset)
-    if records is None:
-        records = sorted({0, len(time) // 2, len(time) - 1})
+    shown = sorted({0, len(time) // 2, len(time) - 1}) if records is None else list(records)
+    if "wavenumber" in dataset.dims:
+        found, later = dataset, dataset.isel(time=slice(len(time) // 2, None))
+        names = [f"{variable}_spectrum"] if variable else [f"{q}_spectrum" for q in QUANTITIES]
+        found = found.isel(time=shown)
+    else:
+        found = of_fields(dataset, variable, shown, box)
+        steps = np.unique(np.linspace(len(time) // 2, len(time) - 1, MOST).astype(int))
+        moving = any("_transfer_" in name for name in found)
+        later = of_fields(dataset, variable, steps, box) if moving else found
+        names = [name for name in found if name.endswith("_spectrum")]
+    names = [name for name in names if name in found]
+    if not names:
+        raise PlotError(f"spectra: the file has no spectrum of {variable!r}; it has {', '.join(found.data_vars)}.")
+    found, later = _resolved(found), _resolved(later)
+    moved = [q for q in QUANTITIES if any(name.startswith(f"{q}_transfer") for name in later)]
     with style.applied():
-        page = style.new_figure(6.4, 4.8)
-        axes = page.add_axes((0.14, 0.13, 0.82, 0.8))
-        shades = style.colormap("dense")(np.linspace(0.35, 0.95, len(records)))
-        for k, shade in zip(records, shades):
-            spectrum = wavenumber_spectrum(dataset, variable, k, box)
-            if not (spectrum > 0).any():
-                continue
-            spectrum = spectrum[spectrum["wavenumber"] <= spectrum.attrs["largest_wavenumber"]]
-            axes.loglog(spectrum["wavenumber"], spectrum, color=shade, linewidth=1.6,
-                        label=stamp(time[k], start_of(dataset), time[-1]))
-        _slopes(axes, spectrum)
-        axes.set_xlabel("Wavenumber [rad m⁻¹]")
-        axes.set_ylabel(f"{spectrum.attrs['long_name'].capitalize()} [{pretty(spectrum.attrs['units'])}]")
-        axes.grid(which="major")
-        axes.legend()
+        page = style.new_figure(6.4 if not moved else 10.4, 4.8 if not moved else 7.6)
+        axes = page.subplots(2 if moved else 1, 2 if moved else 1, squeeze=False).ravel()
+        stamps = [stamp(t, start_of(dataset), time[-1]) for t in found["time"].values]
+        _draw_spectra(axes[0], found, [n for n in names if not n.startswith("enstrophy")] or names, stamps)
+        if moved:
+            other = "enstrophy_spectrum" if "enstrophy_spectrum" in found else names[0]
+            _draw_spectra(axes[1], found, [other], stamps)
+            _draw_transfers(axes[2], later, "kinetic_energy")
+            _draw_fluxes(axes[3], later)
+        page.tight_layout()
     return page
 
 
-def _slopes(axes, spectrum):
-    """Lines k^-3 and k^-5/3 through the middle of the last spectrum."""
-    k, values = spectrum["wavenumber"].values, spectrum.values
+def _resolved(found):
+    """Without the mean, and the rings beyond the shortest waves."""
+    k, name = found["wavenumber"], "largest_resolved_in_all_directions"
+    largest = k.attrs[name] if name in k.attrs else next(iter(found.values())).attrs["largest_wavenumber"]
+    return found.isel(wavenumber=np.flatnonzero((k > 0) & (k <= largest * (1 + 1e-9))))
+
+
+def _draw_spectra(axes, found, names, stamps):
+    """The first of `names` at all records, others at the last one."""
+    k, last = found["wavenumber"].values, len(stamps) - 1
+    for number, name in enumerate(names):
+        shades = style.colormap("dense")(np.linspace(0.35, 0.95, len(stamps)))
+        shades = shades if number == 0 else [style.VERMILLION] * len(stamps)
+        for record in range(len(stamps)) if number == 0 else [last]:
+            values = found[name].isel(time=record).values
+            if not (values > 0).any():
+                continue
+            told = stamps[record] if number == 0 else found[name].attrs["long_name"].removeprefix("spectrum of ")
+            axes.loglog(k, np.where(values > 0, values, np.nan), color=shades[record], linewidth=1.6, label=told)
+    guides = ENSTROPHY_SLOPES if names[0].startswith("enstrophy") else SLOPES
+    _slopes(axes, k, found[names[0]].isel(time=last).values, guides)
+    _wavenumbers(axes)
+    first = found[names[0]]
+    axes.set_ylabel(label(first) if len(names) == 1 else f"Spectrum [{pretty(first.attrs['units'])}]")
+    if len(names) > 1:
+        axes.set_title("Energy")
+    axes.grid(which="major")
+    axes.legend()
+
+
+def _wavenumbers(axes):
+    axes.set_xlabel("Wavenumber [rad m⁻¹]")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _slopes(axes, k, values, guides):
+    """Guides through the middle of the last spectrum."""
     middle = len(k) // 6
     if not values[middle] > 0:
         return
     limits = axes.get_ylim()
-    for power, text, dash in ((-3, "k⁻³", "--"), (-5 / 3, "k⁻⁵ᐟ³", ":")):
+    for power, text, dash in guides:
         line = 3 * values[middle] * (k / k[middle]) ** power
         axes.plot(k[middle:], line[middle:], dash, color=style.GREY, linewidth=1.0, label=text)
     axes.set_ylim(max(limits[0], limits[1] * 1e-12), limits[1])
+
+
+def _draw_transfers(axes, later, quantity):
+    """k T(k) on a logarithmic axis, whose area is the power, by what does it."""
+    k = later["wavenumber"].values
+    names = [name for name in later if name.startswith(f"{quantity}_transfer")]
+    means = [later[name].mean("time").values * k for name in names]
+    units = pretty({"m3 s-3": "m2 s-3"}.get(later[names[0]].attrs["units"], later[names[0]].attrs["units"]))
+    values, units = scaled(np.array(means), units)
+    for name, mean in zip(names, values):
+        axes.semilogx(k, mean, linewidth=1.5, label=name.split("_transfer_")[1].replace("_", " "))
+    axes.axhline(0, color=style.BLACK, linewidth=0.6)
+    axes.set_title(f"What changes {quantity.replace('_', ' ')}, mean of {later.sizes['time']} records")
+    _wavenumbers(axes)
+    axes.set_ylabel(f"k T(k) [{units}]")
+    axes.legend()
+
+
+def _draw_fluxes(axes, later):
+    """Fluxes by advection, each with an axis of its own."""
+    k = later["wavenumber"].values
+    sides = [axes, axes.twinx()]
+    for side, name, colour in zip(sides, ("kinetic_energy_flux", "enstrophy_flux"), (style.BLUE, style.VERMILLION)):
+        if name not in later:
+            continue
+        values, units = scaled(later[name].mean("time").values, later[name].attrs["units"])
+        side.semilogx(k, values, color=colour, linewidth=1.6)
+        largest = 1.1 * np.abs(values).max() or 1.0
+        side.set_ylim(-largest, largest)  # both zeros at one height
+        side.set_ylabel(f"{name.removesuffix('_flux').replace('_', ' ').capitalize()} [{units}]", color=colour)
+    axes.axhline(0, color=style.BLACK, linewidth=0.6)
+    axes.set_title("Flux to larger wavenumbers, by advection")
+    _wavenumbers(axes)
 
 
 def gauge_figure(gauges, observations=None):

@@ -11,7 +11,7 @@ xr = pytest.importorskip("xarray")
 matplotlib = pytest.importorskip("matplotlib")
 
 import postprocess  # noqa: E402
-from postprocess import budgets, cgrid, files, gauges, maps, spectra, style  # noqa: E402
+from postprocess import budgets, cgrid, files, gauges, maps, spectra, style, wavenumbers  # noqa: E402
 from postprocess.cli import main, plot  # noqa: E402
 from postprocess.errors import PlotError  # noqa: E402
 from swmodel import diagnostics  # noqa: E402
@@ -20,6 +20,8 @@ from swmodel.grid import CartesianGrid, SphericalGrid  # noqa: E402
 from swmodel.model import ShallowWater  # noqa: E402
 from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields  # noqa: E402
 from swmodel.output.restart import write_restart  # noqa: E402
+from swmodel.simulation import Simulation  # noqa: E402
+from swmodel.time_steppers import AB2  # noqa: E402
 
 RADIUS = 6.371e6
 START = "seconds since 2011-03-11 05:46:23"
@@ -263,9 +265,46 @@ def test_a_single_wave_is_found_at_its_wavenumber():
 def test_a_window_keeps_the_variance_of_a_box_in_a_closed_basin():
     k = 2 * np.pi * 9.3 / 1e6
     data = output(nx=80, ny=80, eta=lambda t, x, y: 7 + 2 * np.cos(k * x + 0.4 * k * y))
-    spectrum = spectra.wavenumber_spectrum(data, "eta")
+    spectrum = spectra.wavenumber_spectrum(data, "eta", box=((0, 1e6), (0, 1e6)))
     np.testing.assert_allclose(integral(spectrum, 2 * np.pi / 1e6), 2.0, rtol=0.01)
     assert float(spectrum["wavenumber"][spectrum.values.argmax()]) == pytest.approx(np.hypot(1, 0.4) * k, rel=0.06)
+
+
+@pytest.mark.parametrize("periodic", ("xy", "y", ""))
+def test_files_of_fields_have_the_spectra_and_transfers_that_a_run_has(periodic, tmp_path):
+    """Over rough depth, up to what files round away: one definition for both."""
+    random = np.random.default_rng(5)
+    grid = CartesianGrid(17, 12, (0.0, 1.7e5), (0.0, 2.4e5), periodic)
+    depth = random.uniform(500, 1500, grid.shape)
+    model = ShallowWater(grid, depth, gravity=9.0, communicator="serial", dtype="float64")
+    state = model.state(*(size * random.standard_normal(grid.shape) for size in (1.0, 1.0, 30.0)))
+    Simulation(model, state, AB2(5.0)).write(tmp_path / "f.nc").spectra(tmp_path / "s.nc").run(steps=0)
+    with files.open_output(tmp_path / "f.nc") as fields, files.open_output(tmp_path / "s.nc") as online:
+        found = spectra.of_fields(fields, records=[0])
+        assert {name for name in online.data_vars if name != "wavenumber_bnds"} == set(found)
+        np.testing.assert_allclose(found["wavenumber"], online["wavenumber"], rtol=1e-12)
+        for name, values in found.items():
+            size = np.abs(online[name].values).max()
+            np.testing.assert_allclose(values.values, online[name].values, rtol=0, atol=3e-6 * size, err_msg=name)
+            assert values.attrs["units"] == online[name].attrs["units"] and size > 0
+
+
+def test_a_box_of_a_plane_has_transfers_and_the_sphere_has_spectra_alone():
+    k = 2 * np.pi / 2e5
+    flow = {"u": lambda t, x, y: np.cos(k * y) + 0 * x, "v": lambda t, x, y: np.cos(k * x) + 0 * y, "depth": 100.0}
+    flat = {**flow, "eta": lambda t, x, y: np.sin(k * (x + y))}
+    found = spectra.of_fields(output(nx=40, ny=40, **flat), records=[0], box=((0.5e5, 9.5e5), (0.5e5, 9.5e5)))
+    assert {"kinetic_energy_flux", "potential_energy_transfer_pressure", "enstrophy_spectrum"} <= set(found)
+    peak = found["wavenumber"][int(found["kinetic_energy_spectrum"][0].values.argmax())]
+    assert float(peak) == pytest.approx(k, rel=0.15)
+    flow = {"u": 1.0, "v": lambda t, x, y: np.cos(x) + 0 * y, "eta": 0.0, "depth": 9.0}
+    sphere = output((0, 20), (30, 50), 40, 40, spherical=True, **flow)
+    found = spectra.of_fields(sphere, records=[0])
+    assert set(found) == {"kinetic_energy_spectrum", "potential_energy_spectrum"}
+    with pytest.raises(PlotError, match="for a plane"):
+        wavenumbers.transfers(sphere)
+    with pytest.raises(PlotError, match="has no eta; write"):
+        wavenumbers.transfers(output(u=1.0, v=0.0, depth=1.0))
 
 
 def test_spectra_refuse_land_and_small_boxes():
@@ -472,6 +511,17 @@ def test_plot_draws_a_slow_flow(gyre, kind):
     drawn = plot(gyre, kind=kind, variable="u" if kind == "maps" else None)
     assert drawn.name == f"gyre.{'circulation' if kind == 'auto' else kind}.png"
     assert_drawn(drawn)
+
+
+def test_files_of_spectra_are_drawn(gyre, tmp_path):
+    data = files.open_output(gyre)
+    found = spectra.of_fields(data, records=[0, 1, 2])
+    found.to_netcdf(tmp_path / "spectra.nc")
+    assert main(["spectra", str(tmp_path / "spectra.nc")]) == 0
+    assert_drawn(tmp_path / "spectra.spectrum.png")
+    assert_drawn(plot(tmp_path / "spectra.nc", tmp_path / "z.png", variable="enstrophy"))
+    with pytest.raises(PlotError, match="no spectrum of 'salt'; it has .*kinetic_energy_spectrum"):
+        plot(tmp_path / "spectra.nc", tmp_path / "z.png", variable="salt")
 
 
 def test_spectra_of_gauges_are_drawn(tsunami, tmp_path):

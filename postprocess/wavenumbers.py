@@ -1,0 +1,321 @@
+"""Isotropic wavenumber spectra, and transfers, of the fields of a file: as swmodel.Spectra has them during a run.
+
+    kinetic energy     mean(h_u u^2 + h_v v^2) / (2 H), H the mean depth; mean(u^2 + v^2) / 2 where a file has no depth
+    potential energy   mean(g eta^2) / (2 H)
+    enstrophy          mean(zeta^2) / 2
+    any other field    mean(f^2)
+
+are sums of Re(a_k* b_k) over modes, here of u and h_u u: by rings |k| = n dk -+ dk / 2, divided by dk. So
+
+    sum over rings of E(k) dk = the mean,     sum of T(k) = dE(k)/dt by advection and by pressure,
+
+k in rad m-1. Fields are transformed where they lie on the C-grid. A direction in which the domain is periodic is
+transformed as it is, one between walls by the sines and cosines that fit them; in a box, on the sphere and between open
+sides the mean is taken out and a Hann window laid over each direction, whose loss of variance is put back (Harris 1978,
+doi:10.1109/PROC.1978.10837). docs/spectra.md has more.
+"""
+import numpy as np
+import xarray as xr
+from scipy.fft import dct, dst
+
+from .errors import PlotError
+from .files import mesh_of, positions, snapshot
+
+__all__ = ["QUANTITIES", "transfers", "wavenumber_spectrum"]
+
+QUANTITIES = {"kinetic_energy": "m2 s-2", "potential_energy": "m2 s-2", "enstrophy": "s-2"}
+FEWEST = 8  # cells a side
+
+
+def wavenumber_spectrum(dataset, variable="kinetic_energy", record=-1, box=None):
+    """The isotropic spectrum of one record.
+
+    Args:
+        variable: one of QUANTITIES, or any field of the file, as "eta".
+        box: ((x0, x1), (y0, y1)) in the file's coordinates; the whole domain without it.
+
+    Returns:
+        xarray.DataArray over wavenumber [rad m-1], the first ring of which is the mean.
+
+    Raises:
+        PlotError: if there is land in the box, or fewer than 8 cells a side.
+    """
+    sea = Sea(dataset, record, box)
+    spectrum = sea.rings(sea.pairs(variable))
+    units = QUANTITIES.get(variable) or f"({dataset[variable].attrs.get('units', '1')})2"
+    units = {"m2 s-2": "m3 s-2", "s-2": "m s-2"}.get(units, f"{units} m")
+    attrs = {"units": units, "long_name": f"spectrum of {variable.replace('_', ' ')}"}
+    return sea.array(spectrum, attrs, "spectrum")
+
+
+def transfers(dataset, record=-1, box=None):
+    """What advection and pressure do to the spectra of energy and enstrophy at one record, as Sadourny's
+    energy-conserving form has it (1975, doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2), on a plane.
+
+    Returns:
+        xarray.Dataset of transfers and fluxes over wavenumber, named as in the files of spectra of a run.
+
+    Raises:
+        PlotError: on the sphere, without u, v, eta and depth, or as wavenumber_spectrum.
+    """
+    sea = Sea(dataset, record, box)
+    if sea.mesh.spherical:
+        raise PlotError("transfers: they are for a plane, and this file is of the sphere; take spectra alone.")
+    for name in ("u", "v", "eta", "depth"):
+        if name not in dataset:
+            raise PlotError(f"transfers: the file has no {name}; write u, v, eta and depth.")
+    flow = Flow(sea)
+    scale = 1.0 / sea.mean_depth
+    found = {
+        "kinetic_energy_transfer_advection": (flow.kinetic(*flow.advection(), thinning=True), scale),
+        "kinetic_energy_transfer_pressure": (flow.kinetic(*flow.pressure(), thinning=False), scale),
+        "potential_energy_transfer_pressure": ([("eta", flow.thinning, "eta", flow.eta)], 2 * sea.gravity * scale),
+        "enstrophy_transfer_advection": ([("q", flow.curl(*flow.advection()), "q", flow.zeta)], 2.0),
+    }
+    rows = {}
+    for name, (pairs, factor) in found.items():
+        units = "m s-3" if name.startswith("enstrophy") else "m3 s-3"
+        told = f"rate of change of the spectrum of {name.replace('_', ' ').replace(' transfer ', ' by ')}"
+        rows[name] = sea.array(0.5 * factor * sea.rings(pairs), {"units": units, "long_name": told}, name)
+    for name in ("kinetic_energy", "enstrophy"):
+        flux = -rows[f"{name}_transfer_advection"].cumsum("wavenumber") * sea.width
+        attrs = {"units": "s-3" if name == "enstrophy" else "m2 s-3", "long_name": f"flux of {name.replace('_', ' ')}"}
+        rows[f"{name}_flux"] = flux.assign_attrs(attrs)
+    return xr.Dataset(rows)
+
+
+class Sea:
+    """The part of a record that is transformed: fields of one value a cell, as they lie, and the modes of these."""
+
+    def __init__(self, dataset, record, box):
+        self.dataset, self.record, self.box, self.mesh = dataset, record, box, mesh_of(dataset)
+        self.rows, self.columns = _cut(self.mesh, box)
+        shape = tuple(len(range(*part.indices(n))) for part, n in zip((self.rows, self.columns), self._cells))
+        if min(shape) < FEWEST:
+            cells = f"{shape[1]} x {shape[0]} cells"
+            raise PlotError(f"wavenumber_spectrum: the domain has {cells}; {FEWEST} a side are needed.")
+        middle = self.mesh.y[self.rows].mean()
+        self.sides = shape[0] * self.mesh.dy, shape[1] * float(self.mesh.dx(middle)[0, 0])
+        self.ways = self._ways(shape)
+        self.repeats = tuple(2 * side if way == "walls" else side for way, side in zip(self.ways, self.sides))
+        self.width, self.shape = 2 * np.pi / min(self.repeats), shape
+        # beyond it are only the corners of the square of wavenumbers
+        self.largest = np.pi * min(n / side for n, side in zip(shape, self.sides))
+
+    @property
+    def _cells(self):
+        return self.mesh.y.size, self.mesh.x.size
+
+    def _ways(self, shape):
+        """"periodic", "walls" or "window" along y and x."""
+        whole = [n == cells for n, cells in zip(shape, self._cells)]
+        found = []
+        for k, (name, periodic) in enumerate((("v", self.mesh.periodic_y), ("u", self.mesh.periodic_x))):
+            if whole[k] and periodic:
+                found.append("periodic")
+            elif whole[k] and self.box is None and not self.mesh.spherical and self._closed(name):
+                found.append("walls")
+            else:
+                found.append("window")
+        return tuple(found)
+
+    def _closed(self, name):
+        """Whether nothing ever flows through both ends."""
+        along = {"u": "xq", "v": "yq"}[name]
+        if name not in self.dataset or along not in self.dataset[name].dims:
+            return False
+        ends = self.dataset[name].isel({along: [0, -1]}).values
+        return bool(np.all(np.nan_to_num(ends) == 0))
+
+    def field(self, name):
+        """One value a cell of the whole domain: of n + 1 faces the east and north ones; not finite on land."""
+        values = snapshot(self.dataset, name, self.record)
+        return values[values.shape[0] - self.mesh.y.size :, values.shape[1] - self.mesh.x.size :]
+
+    def whole(self, name):
+        """The same with 0 for what is missing."""
+        return np.nan_to_num(self.field(name))
+
+    @property
+    def gravity(self):
+        return float(self.dataset.attrs.get("gravity", 9.81))
+
+    @property
+    def mean_depth(self):
+        if "depth" not in self.dataset:
+            raise PlotError("wavenumber_spectrum: the file has no depth, which energy is divided by; write depth, too.")
+        return float(np.nanmean(self.field("depth")[self.rows, self.columns]))
+
+    def pairs(self, variable):
+        """[(position, a, position, b)] whose products, averaged, are the quantity."""
+        if variable == "kinetic_energy":
+            u, v = self.field("u"), self.field("v")
+            if not {"depth", "eta"} <= set(self.dataset):
+                return [("u", u, "u", 0.5 * u), ("v", v, "v", 0.5 * v)]
+            h = (self.field("depth") + self.field("eta")) * (0.5 / self.mean_depth)
+            flow = Neighbours(self)
+            return [("u", u, "u", flow.mean(h, 1) * u), ("v", v, "v", flow.mean(h, 0) * v)]
+        if variable == "potential_energy":
+            eta = self.field("eta")
+            return [("eta", eta, "eta", 0.5 * self.gravity / self.mean_depth * eta)]
+        if variable == "enstrophy":
+            zeta = self.field("vorticity") if "vorticity" in self.dataset else Flow(self).zeta
+            return [("q", zeta, "q", 0.5 * zeta)]
+        field = self.field(variable)
+        y, x = positions(self.dataset[variable])
+        position = {("yh", "xh"): "eta", ("yh", "xq"): "u", ("yq", "xh"): "v", ("yq", "xq"): "q"}[y, x]
+        return [(position, field, position, field)]
+
+    def rings(self, pairs):
+        """The sum over rings of Re(a* b) of the pairs, over the rings' width."""
+        total = 0.0
+        for position, a, other, b in pairs:
+            (left, numbers), (right, _) = self._modes(position, a), self._modes(other, b)
+            product = left.real * right.real + left.imag * right.imag
+            squared = sum((n / repeat) ** 2 for n, repeat in zip(np.ix_(*numbers), self.repeats))
+            ring = np.floor(np.sqrt(squared) * min(self.repeats) + 0.5 + 1e-9)
+            ring = np.where(squared > 0, np.maximum(ring, 1), 0).astype(int)
+            total = total + np.bincount(ring.ravel(), product.ravel(), minlength=self._count)
+        return total / self.width
+
+    @property
+    def _count(self):
+        corner = np.hypot(*(np.pi * n / side for n, side in zip(self.shape, self.sides)))
+        return int(corner / self.width + 0.5) + 2
+
+    def array(self, values, attrs, name):
+        coords = {"wavenumber": ("wavenumber", self.width * np.arange(self._count), {"units": "rad m-1"})}
+        attrs = {**attrs, "largest_wavenumber": self.largest, "ring_width": self.width}
+        return xr.DataArray(values, dims="wavenumber", name=name, attrs=attrs, coords=coords)
+
+    def _modes(self, position, values):
+        """(modes, the sum of whose squares is the mean square; whole numbers of waves in a repeat along y and x)."""
+        values = values[self.rows, self.columns]
+        if not np.isfinite(values).all():
+            told = "there is land in the box, or the field is not finite; choose a box at sea"
+            raise PlotError(f"wavenumber_spectrum: {told}.")
+        windows = [_hann(n) if way == "window" else np.ones(n) for way, n in zip(self.ways, self.shape)]
+        if "window" in self.ways:
+            window = windows[0][:, None] * windows[1]
+            values = (values - (values * window).sum() / window.sum()) * window / np.sqrt(np.mean(window**2))
+        numbers = []
+        for axis, way, on_faces in zip((0, 1), self.ways, (position in "vq", position in "uq")):
+            values, waves = _along(values, axis, way, on_faces)
+            numbers.append(waves)
+        return values, numbers
+
+
+def _along(values, axis, way, on_faces):
+    n = values.shape[axis]
+    if way != "walls":
+        return np.fft.fft(values, axis=axis) / n, n * np.fft.fftfreq(n)
+    if on_faces:
+        inner = np.take(values, np.arange(n - 1), axis)  # the last one lies on the wall
+        transform = lambda x: dst(x, 1, axis=axis, norm="ortho")  # noqa: E731
+        waves = np.arange(1.0, n)
+    else:
+        inner, transform, waves = values, lambda x: dct(x, 2, axis=axis, norm="ortho"), np.arange(float(n))
+    parts = transform(inner.real) + 1j * transform(inner.imag) if np.iscomplexobj(inner) else transform(inner)
+    return parts / np.sqrt(n), waves
+
+
+def _hann(n):
+    return np.sin(np.pi * (np.arange(n) + 0.5) / n) ** 2
+
+
+def _cut(mesh, box):
+    """Slices (y, x) of the cells whose centres lie in `box`."""
+    if box is None:
+        return slice(0, mesh.y.size), slice(0, mesh.x.size)
+    chosen = []
+    for (low, high), centres, name in zip(box, (mesh.x, mesh.y), "xy"):
+        inside = np.flatnonzero((centres >= low) & (centres <= high))
+        if inside.size < FEWEST:
+            raise PlotError(f"wavenumber_spectrum: the box holds {inside.size} cells along {name}, from {low:g} to "
+                            f"{high:g}; make it at least {FEWEST} wide.")
+        chosen.append(slice(int(inside[0]), int(inside[-1]) + 1))
+    return chosen[1], chosen[0]
+
+
+class Neighbours:
+    """Means and differences of neighbours, of arrays with one value a cell; beyond walls centres go on as at them, and
+    faces are 0."""
+
+    def __init__(self, sea):
+        self.periodic = sea.mesh.periodic_y, sea.mesh.periodic_x
+
+    def after(self, f, axis):
+        """The next cell's value."""
+        moved = np.roll(f, -1, axis)
+        if not self.periodic[axis]:
+            last = (slice(None),) * axis + (-1,)
+            moved[last] = f[last]
+        return moved
+
+    def before(self, f, axis):
+        """The face before a centre's own."""
+        moved = np.roll(f, 1, axis)
+        if not self.periodic[axis]:
+            moved[(slice(None),) * axis + (0,)] = 0.0
+        return moved
+
+    def mean(self, f, axis):
+        return 0.5 * (f + self.after(f, axis))
+
+    def mean_back(self, f, axis):
+        return 0.5 * (f + self.before(f, axis))
+
+    def inner(self, f, axis):
+        """f with 0 on the wall at the end."""
+        if not self.periodic[axis]:
+            f = f.copy()
+            f[(slice(None),) * axis + (-1,)] = 0.0
+        return f
+
+
+class Flow(Neighbours):
+    """A record's flow on a plane, and how it changes; 0 on land, next to which nothing here means anything."""
+
+    def __init__(self, sea):
+        super().__init__(sea)
+        if sea.mesh.spherical:
+            raise PlotError("wavenumber_spectrum: on the sphere the file must hold vorticity itself; write it, too.")
+        self.dx, self.dy, self.gravity = float(sea.mesh.dx(0.0)[0, 0]), sea.mesh.dy, sea.gravity
+        self.u, self.v = sea.whole("u"), sea.whole("v")
+        self.zeta = self.curl(self.u, self.v)
+        if not {"eta", "depth"} <= set(sea.dataset):
+            return
+        self.eta = sea.whole("eta")
+        h = sea.whole("depth") + self.eta
+        self.h = np.where(h > 0, h, 1.0)
+        self.h_u, self.h_v = self.mean(self.h, 1), self.mean(self.h, 0)
+        self.U, self.V = self.h_u * self.u, self.h_v * self.v
+        self.thinning = -((self.U - self.before(self.U, 1)) / self.dx + (self.V - self.before(self.V, 0)) / self.dy)
+
+    def curl(self, u, v):
+        """dv/dx - du/dy at corners; 0 on walls."""
+        whole = (self.after(v, 1) - v) / self.dx - (self.after(u, 0) - u) / self.dy
+        return self.inner(self.inner(whole, 0), 1)
+
+    def advection(self):
+        """(du/dt, dv/dt) by relative vorticity and the slope of u^2 / 2 + v^2 / 2."""
+        q = self.zeta / self.mean(self.h_u, 0)
+        k = 0.5 * (self.mean_back(self.u**2, 1) + self.mean_back(self.v**2, 0))
+        u = self.mean_back(q * self.mean(self.V, 1), 0) - (self.after(k, 1) - k) / self.dx
+        v = -self.mean_back(q * self.mean(self.U, 0), 1) - (self.after(k, 0) - k) / self.dy
+        return self.inner(u, 1), self.inner(v, 0)
+
+    def pressure(self):
+        """(du/dt, dv/dt) by the slope of the surface."""
+        u = -self.gravity * (self.after(self.eta, 1) - self.eta) / self.dx
+        v = -self.gravity * (self.after(self.eta, 0) - self.eta) / self.dy
+        return self.inner(u, 1), self.inner(v, 0)
+
+    def kinetic(self, du, dv, thinning):
+        """Pairs of the rate of change of u U + v V along a tendency; with what thins the water, or without."""
+        pairs = []
+        along_x = "u", 1, self.u, self.U, self.h_u, du
+        for position, axis, x, X, h, dx in (along_x, ("v", 0, self.v, self.V, self.h_v, dv)):
+            dX = h * dx + (self.mean(self.thinning, axis) * x if thinning else 0.0)
+            pairs += [(position, dx, position, X), (position, x, position, dX)]
+        return pairs
