@@ -82,6 +82,7 @@ def assemble(draft, ranks=1, records=MOST_RECORDS):
         made.attempt(("run", "layout"), tiles, made.grid, ranks, made.section("run").layout)
     if made.section("bathymetry") is not None:
         made.bathymetry = made.attempt(("bathymetry",), bathymetry_of, made.section("bathymetry"), made.grid)
+    made.attempt(("model", "core"), _check_core, made)
     if made.section("forcing") and made.section("run") is not None:
         entries = enumerate(made.section("forcing"))
         made.forcing = tuple(
@@ -110,6 +111,17 @@ def tiles(grid, ranks, layout=None, halo=1):
     decomposition = Decomposition(grid.shape, tuple(layout))
     decomposition.check_halo(halo)
     return decomposition
+
+
+def _check_core(made):
+    """Land is known to the sea floor alone."""
+    model = made.section("model")
+    if model is None or made.bathymetry is None or model.core == "finite_differences" or made.bathymetry.wet.all():
+        return
+    raise ConfigError(
+        f"'pseudo_spectral' has no coasts, and {int((~made.bathymetry.wet).sum())} cells are land; use a bathymetry "
+        "without land, or core = 'finite_differences'"
+    )
 
 
 def _check_gauges(made):
@@ -242,8 +254,23 @@ def model_of(made, communicator="auto", layout=None, engine="auto"):
         engine=engine,
         communicator=communicator,
         layout=layout,
+        core=_core(experiment.model),
         dtype=experiment.model.precision,
     )
+
+
+def _core(section):
+    """The core that a [model] section chooses."""
+    import swmodel as sw
+
+    if section.core == "finite_differences":
+        return sw.FiniteDifferences()
+    kinds, options = {"hyperviscosity": sw.HyperViscosity, "filter": sw.ExponentialFilter}, {}
+    if section.spectral is not None:
+        options = {"dealias": section.spectral.dealias}
+        parts = ((name, getattr(section.spectral, name)) for name in kinds)
+        options |= {name: kinds[name](**part.model_dump()) for name, part in parts if part is not None}
+    return sw.PseudoSpectral(**options)
 
 
 def _coriolis(section):
@@ -270,7 +297,7 @@ def stepper_of(section, dt=1.0):
 
     kinds = {
         "ab2": sw.AB2, "ab3": sw.AB3, "ssprk3": sw.SSPRK3, "rk4": sw.RK4, "forward_backward": sw.ForwardBackward,
-        "semi_implicit": sw.SemiImplicit, "rigid_lid": sw.RigidLid,
+        "semi_implicit": sw.SemiImplicit, "rigid_lid": sw.RigidLid, "integrating_factor_rk4": sw.IntegratingFactorRK4,
     }  # fmt: skip
     options = section.model_dump(include={"epsilon", "theta"})
     if hasattr(section, "solver"):

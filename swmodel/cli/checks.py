@@ -59,6 +59,7 @@ def _plan(made, experiment, model, state, ranks, speed):
         ("sea floor", facts.sea_line(made.bathymetry)),
         ("ranks", facts.ranks_line(decomposition, made.bathymetry.wet)),
         ("memory", f"about {facts.size(need)} per rank, in {model.dtype}"),
+        ("core", model.core.describe()),
         ("stepper", f"{type(stepper).__name__}, a halo of {halo} cells"),
         ("limits", "\n".join(map(str, found)) or "none"),
         ("time step", facts.step_line(dt, found, longest, experiment.run.until)),

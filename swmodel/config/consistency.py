@@ -1,6 +1,7 @@
 """What must hold between sections, as far as the file alone tells. Each check sees the sections that are valid."""
 
 from .adjoint import control_mistakes, gauge_mistakes, time_mistakes
+from .cores import core_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
 from .mistakes import Mistake
@@ -10,7 +11,7 @@ __all__ = ["mistakes_between"]
 
 def mistakes_between(sections):
     """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
-    checks = (_coriolis, _formulas, _boundaries, _places, _files, _intervals)
+    checks = (_coriolis, _formulas, _boundaries, _places, _files, _intervals, core_mistakes)
     checks += (control_mistakes, gauge_mistakes, time_mistakes, inversion_mistakes)
     return [mistake for check in checks for mistake in check(sections)]
 

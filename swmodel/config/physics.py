@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from .cores import Spectral
 from .quantities import Quantity, quantity
 from .sections import Auto, Count, Flag, Formula, InputFile, NotNegative, Positive, Range, Section, Sides
 
@@ -80,6 +81,8 @@ class Model(Section):
     linear: Flag = False
     side: Literal["free_slip", "no_slip"] = "free_slip"
     precision: Literal["float32", "float64"] = "float32"
+    core: Literal["finite_differences", "pseudo_spectral"] = "finite_differences"
+    spectral: Spectral | None = None
 
 
 class NoRotation(Section):
@@ -128,6 +131,10 @@ class RK4(_Stepper):
     type: Literal["rk4"]
 
 
+class IntegratingFactorRK4(_Stepper):
+    type: Literal["integrating_factor_rk4"]
+
+
 class ForwardBackward(_Stepper):
     type: Literal["forward_backward"]
 
@@ -169,7 +176,10 @@ class RigidLid(_Implicit):
     type: Literal["rigid_lid"]
 
 
-Stepper = Annotated[AB2 | AB3 | SSPRK3 | RK4 | ForwardBackward | SemiImplicit | RigidLid, Field(discriminator="type")]
+Stepper = Annotated[
+    AB2 | AB3 | SSPRK3 | RK4 | IntegratingFactorRK4 | ForwardBackward | SemiImplicit | RigidLid,
+    Field(discriminator="type"),
+]
 
 
 class WindStress(Section):

@@ -51,6 +51,10 @@ class Core(abc.ABC):
         """The State at the end of a time step."""
         return state
 
+    @abc.abstractmethod
+    def describe(self):
+        """What it is, for people."""
+
     def carries(self, coriolis):
         """Whether its modes turn with the Coriolis parameter, so that it sets no limit where linear waves are exact."""
         return False
@@ -74,6 +78,9 @@ class FiniteDifferences(Core):
 
     def tendency(self, equations, state, step):
         return equations.differences(state, step)
+
+    def describe(self):
+        return "finite differences"
 
     def check_parts(self):
         """It has all of them."""

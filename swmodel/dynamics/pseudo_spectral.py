@@ -260,6 +260,11 @@ class PseudoSpectral(Core):
     def flow(self, flow):
         return SpectralFlow(flow.equations, flow.u, flow.v, flow.eta, flow.step, flow.more)
 
+    def describe(self):
+        ny, nx = self.series.resolves()
+        rule = "the 2/3 rule" if self.dealias else "aliased products"
+        return f"pseudo-spectral, wavenumbers up to {nx} along x and {ny} along y, {rule}"
+
     def carries(self, coriolis):
         return self.series.periodic == "xy" and isinstance(coriolis, FPlane)
 

@@ -35,7 +35,7 @@ def cost(state, dynamics, depth, viscosity, stepper, gauge):
 
 
 def outcome(communicator, periodic):
-    """(the state after three steps, gradients of a gauge in the first state and the depth), whole; (in the viscosity)."""
+    """(the state after three steps, gradients of a gauge in the first state and the depth), whole; and in viscosity."""
     own, stepper = model(communicator, periodic), STEPPERS[periodic]
     dynamics = own.dynamics(own.halo(stepper), 0, stepper.dt)
     gauge = np.zeros((cases.NY, cases.NX))

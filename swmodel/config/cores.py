@@ -1,0 +1,82 @@
+"""The section that says how tendencies are computed, and what does not fit the core that was chosen."""
+
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from .mistakes import Mistake
+from .quantities import Quantity
+from .sections import Flag, Section
+
+__all__ = ["Spectral", "core_mistakes", "PARTS"]
+
+PARTS = ("forward_backward", "semi_implicit", "rigid_lid")  # steppers that ask for parts of a tendency
+ELSEWHERE = "core = 'finite_differences' has it"
+
+
+class HyperViscosity(Section):
+    rate: Annotated[Quantity("s-1"), Field(ge=0)]
+    order: Annotated[int, Field(strict=True, ge=1)] = 4
+
+
+class ExponentialFilter(Section):
+    strength: Annotated[float, Field(ge=0)] = 36.0
+    order: Annotated[int, Field(strict=True, ge=2)] = 36
+
+    @field_validator("order")
+    @classmethod
+    def _even(cls, order):
+        if order % 2:
+            raise ValueError(f"expected an even number, got {order}")
+        return order
+
+
+class Spectral(Section):
+    """Options of the pseudo-spectral core; kept while another is tried."""
+
+    dealias: Flag = True
+    hyperviscosity: HyperViscosity | None = None
+    filter: ExponentialFilter | None = None
+
+
+def core_mistakes(sections):
+    """Mistakes of an experiment whose parts do not fit its core."""
+    model, stepper = sections.get("model"), sections.get("stepper")
+    if model is None:
+        return
+    if model.core == "pseudo_spectral":
+        yield from _not_spectral(sections, model, stepper)
+        return
+    if stepper is not None and stepper.type == "integrating_factor_rk4":
+        yield Mistake(
+            ("stepper", "type"),
+            "'integrating_factor_rk4' carries waves mode by mode, and the finite-difference core has no modes; "
+            "use model.core = 'pseudo_spectral', or 'rk4'",
+        )
+
+
+def _not_spectral(sections, model, stepper):
+    grid, run = sections.get("grid"), sections.get("run")
+    if grid is not None and grid.type == "spherical":
+        yield Mistake(("model", "core"), f"'pseudo_spectral' needs a plane, and the grid is spherical; {ELSEWHERE}")
+    walls = grid is not None and grid.type == "cartesian" and set("xy") - set(grid.periodic)
+    if walls and model.side == "no_slip":
+        yield Mistake(("model", "side"), f"'pseudo_spectral' has free-slip walls only; {ELSEWHERE}, or use 'free_slip'")
+    if model.momentum != "energy_conserving":
+        yield Mistake(
+            ("model", "momentum"),
+            "'pseudo_spectral' has a form of its own, and this is one of differences; leave it out",
+        )
+    for k, boundary in enumerate(sections.get("boundary", ())):
+        if boundary.type == "flather":
+            yield Mistake(("boundary", k, "type"), f"'pseudo_spectral' has no open sides; use a sponge, or {ELSEWHERE}")
+    if run is not None and run.engine == "fused":
+        yield Mistake(
+            ("run", "engine"), "'fused' makes loops of differences, and 'pseudo_spectral' has none; use 'auto'"
+        )
+    if stepper is not None and stepper.type in PARTS:
+        yield Mistake(
+            ("stepper", "type"),
+            f"'{stepper.type}' asks for parts of a tendency, and 'pseudo_spectral' gives it as a whole; "
+            "use 'integrating_factor_rk4', 'rk4', 'ssprk3', 'ab3' or 'ab2'",
+        )
