@@ -15,8 +15,8 @@ With u' put into the second equation, delta = eta' - eta solves a Helmholtz equa
     delta - div (g theta^2 dt^2 R grad delta) = dt E_eta - dt div R (theta u* + (1 - theta) u)
     u' = u* - g theta dt grad delta,          u* = u + dt (E_u - g grad eta)
 
-and eta' is what the transports leave behind, as their divergence: no water is lost, whatever the solver leaves. Waves of
-the frequency w are stable for theta >= 1/2, however fast: of second order at 1/2, damped beyond, by
+and eta' is what the transports leave behind, as their divergence: no water is lost, whatever the solver leaves. Waves
+of the frequency w are stable for theta >= 1/2, however fast: of second order at 1/2, damped beyond, by
 (theta - 1/2) (w dt)^2 a step while that is small. Open sides take part: an outflow sqrt(g / R) delta is in the equation.
 
 Casulli & Cattani (1994), doi:10.1016/0898-1221(94)90059-0 (theta); Dukowicz & Smith (1994), doi:10.1029/93JC03455 (the
@@ -179,7 +179,8 @@ class Surface:
     def solve(self, rhs):
         """(delta, what the solver left if it did not converge else 0)."""
         delta, report = self.solver.solve_and_report(self.plan, -rhs)
-        left = jnp.where(report.converged, 0.0, jnp.where(report.residual > 0, report.residual, jnp.inf))
+        # What is no number any more was blown up by something else.
+        left = jnp.where(report.converged | ~jnp.isfinite(report.residual), 0.0, report.residual)
         return delta, jax.lax.stop_gradient(left).astype(rhs.dtype)
 
     def pushed(self, equations, u, v, dt, eta):

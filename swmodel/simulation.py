@@ -247,8 +247,8 @@ class Simulation:
             jax.block_until_ready(carry)
             self.step += count
             self.state, self.history, self._maxima_carry = carry.state, carry.history, carry.maxima
+            self._check_solved(run)  # what its solver left may be why a run is unwell
             self._check_health(carry.health, run)
-            self._check_solved(run)
             run.chunk(self, carry.series, count)
             run.due(self)
             request, pace.steps = self._agree(signals.take(), pace.measure(count))

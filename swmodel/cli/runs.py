@@ -174,7 +174,8 @@ def _announce(made, experiment, simulation, process):
 
 
 def _engine_line(simulation):
-    how = {"fused": "fused loops", "arrays": "arrays (XLA fuses)"}[simulation.model.engine]
+    engine = "arrays" if simulation.scheme.solves else simulation.model.engine
+    how = {"fused": "fused loops", "arrays": "arrays (XLA fuses)"}[engine]
     stages = simulation.stages
     return how if stages == 1 else f"{how}, a halo exchange every {stages} stages"
 

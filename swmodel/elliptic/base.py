@@ -96,7 +96,9 @@ class Solver(abc.ABC):
         r = stencil.area * b if self.projects else stencil.balanced(stencil.area * b)
         invert = lambda _, r: self.invert(held, r)  # noqa: E731
         phi, report = lax.custom_linear_solve(stencil.apply, r, invert, symmetric=True, has_aux=True)
-        return phi if self.projects else stencil.centred(phi), report
+        if self.projects:
+            return phi, report
+        return stencil.centred(phi) * (stencil.area > 0).astype(phi.dtype), report  # no cotangent comes from land
 
 
 # -- checks, and the way in from the host -----------------------------------------------------------------------------

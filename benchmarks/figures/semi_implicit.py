@@ -1,0 +1,42 @@
+"""Seconds to day 30 of a double gyre over 5000 m of water: explicit, over semi-implicit."""
+import statistics
+
+import numpy as np
+from harness import NotMeasured, ratio
+
+NAMES = ("semi_implicit_gain", "semi_implicit_difference")
+SCHEMES = ("explicit", "semi_implicit")
+PRECISION = "float32"
+
+
+def measure(bench):
+    workers, reached = {}, {}
+    try:
+        for name in SCHEMES:
+            command = bench.python("semi_implicit_worker.py", scheme=name, precision=PRECISION)
+            workers[name] = bench.start(f"gyre {name}", command)
+            file = bench.folder / f"gyre_{name}.npz"
+            workers[name].ask(f"state {file}", "saved")
+            reached[name] = np.load(file)
+        times = bench.interleave("double gyre", workers)  # a step is a day
+        told = {name: worker.info for name, worker in workers.items()}
+    finally:
+        for worker in workers.values():
+            worker.stop()
+    flow, surface = (difference(*(reached[name] for name in SCHEMES), names) for names in (("u", "v"), ("eta",)))
+    days = told["explicit"]["days"]
+    for name in SCHEMES:
+        seconds = days * statistics.median(times[name])
+        bench.say(f"    {name:14s} dt {told[name]['dt']:8.2f} s, {seconds:7.2f} s to day {days}")
+    bench.say(f"    they differ at day {days} by {100 * flow:.3g} % of the velocity, {100 * surface:.3g} % of eta (L2)")
+    bench.figure("semi_implicit_difference", flow, at_most=0.01, eta=surface)
+    if not flow <= 0.01:
+        raise NotMeasured(f"the flows differ by {100 * flow:.3g} % at day {days}, and 1 % is allowed")
+    gain = ratio(times["explicit"], times["semi_implicit"])
+    bench.figure("semi_implicit_gain", gain, at_least=5.0, each=told, precision=PRECISION)
+
+
+def difference(wanted, found, names):
+    """|found - wanted| / |wanted|, L2, of the fields of these names together."""
+    size = sum(np.sum(wanted[name].astype(float) ** 2) for name in names)
+    return float(np.sqrt(sum(np.sum((found[name].astype(float) - wanted[name]) ** 2) for name in names) / size))
