@@ -35,6 +35,7 @@ _HOMES = {
     "stability": ("largest_time_step", "limits"),
     "time_steppers": ("AB2", "AB3", "RK4", "SSPRK3", "ForwardBackward"),
     "version": ("VERSION",),
+    "vortices": ("random_vortices",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -27,6 +27,10 @@ def state_of(section, model):
         return model.state(**{name: on_grid(getattr(section, name), model.grid, at, name) for name, at in places})
     if section.type == "gaussian":
         return model.state(eta=_gaussian(section, model.grid))
+    if section.type == "random_vortices":
+        from .vortices import random_vortices
+
+        return random_vortices(model, section.speed, section.length, section.seed)
     if section.type == "file":
         return model.state(**_from_file(section, model.grid))
     return model.at_rest()

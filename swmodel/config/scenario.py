@@ -82,6 +82,15 @@ class GaussianBump(Section):
     radius: Positive("m")
 
 
+class RandomVortices(Section):
+    """Vortices of about one wavelength, balanced by the elevation."""
+
+    type: Literal["random_vortices"]
+    speed: Positive("m s-1")
+    length: Positive("m")
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+
+
 class InitialFile(Section):
     """eta, u, v from a file that swmodel wrote on the same grid: a restart, or a record of an output file."""
 
@@ -90,7 +99,7 @@ class InitialFile(Section):
     record: Annotated[int, Field(strict=True)] = -1
 
 
-Initial = Annotated[Rest | InitialFormula | GaussianBump | InitialFile, Field(discriminator="type")]
+Initial = Annotated[Rest | InitialFormula | GaussianBump | RandomVortices | InitialFile, Field(discriminator="type")]
 
 
 def _file_name(value):

@@ -16,7 +16,7 @@ LAYERS = [
     ["time_steppers", "integrating_factor", "marching", "diagnostics", "members"],
     ["kernels"],
     ["integration"],
-    ["model", "monitors", "output", "ensemble"],
+    ["model", "vortices", "monitors", "output", "ensemble"],
     ["stability", "performance"],
     ["simulation"],
     ["adjoint"],
