@@ -2,7 +2,8 @@
 
     time      times `what` of `steps` steps of the basin, `size`: "forward", "gradient" (with `checkpoints`), "tangent",
               or "plain", jax.grad of integrate
-    memory    runs one gradient and tells the peak resident memory of this process, and what was predicted
+    memory    runs one gradient, or one Hessian `product`, and tells the peak resident memory of this process, and what
+              was predicted
 
 `checkpoints` are [name, {arguments}] of swmodel.adjoint.
 """
@@ -83,9 +84,12 @@ def memory(options):
     problem = problem_of(options, process)
     before = resident("VmHWM")
     if options.get("predict"):
-        predicted = problem.needs.bytes(problem.plan[1], problem.plan[2])
+        predicted = problem.bytes_needed(options.get("product", False))
     begin = time.perf_counter()
-    J, gradient = jax.block_until_ready(problem.value_and_gradient())
+    if options.get("product"):
+        J, gradient = 0.0, jax.block_until_ready(problem.hessian_product(problem.values, problem.values))
+    else:
+        J, gradient = jax.block_until_ready(problem.value_and_gradient())
     info = {
         "gigabytes": resident("VmHWM") / 1e9, "before": before / 1e9, "seconds": time.perf_counter() - begin, "J": J,
         "steps": problem.steps, "lengths": problem.plan[1],

@@ -113,7 +113,8 @@ def _heading(dataset):
 
 def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
     wet, shown = wet_cells(dataset), _shown(dataset, mesh, control)
-    units = pretty(dataset[control.variables["analysis"]].attrs.get("units", ""))
+    told = dataset[control.variables["analysis"]].attrs
+    units = pretty(told.get("units", told.get("comment", "").removeprefix("in ")))
     region = _region(mesh, drawable(dataset, mesh, control.variables["analysis"], None)) if mesh.spherical else None
     for column, (role, values, norm, colours) in enumerate(shown):
         axes = map_axes(page, (LEFT + column * (WIDTH + GAP), bottom, WIDTH, height), mesh)

@@ -4,7 +4,8 @@ from harness import NotMeasured, ratio
 NAMES = (
     "gradient_vs_forward_storeall", "gradient_vs_forward_plain", "gradient_vs_forward_nested",
     "gradient_vs_forward_revolve", "tangent_vs_forward", "gradient_2ranks_speedup",
-    "gradient_memory_prediction_error", "gradient_10000_steps_gigabytes", "gradient_10000_steps_disk_gigabytes",
+    "gradient_memory_prediction_error", "hessian_memory_prediction_error", "gradient_10000_steps_gigabytes",
+    "gradient_10000_steps_disk_gigabytes",
 )  # fmt: skip
 SIZE, STEPS = (720, 720), 40
 LONG = 10_000
@@ -82,6 +83,8 @@ def _memory(bench):
     asked = {
         "small": {"size": (32, 32), "steps": 400, "checkpoints": PREDICTED, "predict": True},
         "predicted": {"size": SIZE, "steps": 400, "checkpoints": PREDICTED, "predict": True},
+        "small product": {"size": (32, 32), "steps": 400, "checkpoints": PREDICTED, "predict": True, "product": True},
+        "product": {"size": SIZE, "steps": 400, "checkpoints": PREDICTED, "predict": True, "product": True},
         "nested": {"size": SIZE, "steps": LONG, "checkpoints": KEPT_IN_MEMORY},
         "disk": {"size": SIZE, "steps": LONG, "checkpoints": KEPT_ON_DISK},
     }
@@ -90,9 +93,10 @@ def _memory(bench):
         command = bench.python("adjoint_worker.py", kind="memory", **options)
         with bench.start(f"adjoint memory {name}", command) as worker:
             found[name] = worker.info
-    grown, predicted = (found["predicted"][key] - found["small"][key] for key in ("gigabytes", "predicted"))
-    told = {"predicted": predicted, "grown": grown, "lengths": PREDICTED[1]["lengths"], "size": SIZE}
-    bench.figure("gradient_memory_prediction_error", abs(predicted / grown - 1.0), at_most=0.2, **told)
+    for name, large, small in (("gradient", "predicted", "small"), ("hessian", "product", "small product")):
+        grown, predicted = (found[large][key] - found[small][key] for key in ("gigabytes", "predicted"))
+        told = {"predicted": predicted, "grown": grown, "lengths": PREDICTED[1]["lengths"], "size": SIZE}
+        bench.figure(f"{name}_memory_prediction_error", abs(predicted / grown - 1.0), at_most=0.2, **told)
     for name, key, most in (("nested", "", 2.0), ("disk", "_disk", 1.0)):
         told = {"steps": LONG, "size": SIZE, "seconds": found[name]["seconds"], "lengths": found[name]["lengths"]}
         bench.figure(f"gradient_10000_steps{key}_gigabytes", found[name]["gigabytes"], at_most=most, **told)

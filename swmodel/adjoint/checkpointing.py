@@ -5,9 +5,10 @@ A run of steps x_{k+1} = M(x_k, c), with c what the equations are made of, is pu
     x*_k = (dM/dx)^T x*_{k+1} + (dr/dx)^T r*_k,   c* += (dM/dc)^T x*_{k+1} + ...,
 
 r_k what a cost reads after the step. The innermost segments store, of every step, the arrays of x_k that this reads,
-which the traced program of a step tells, and c* is summed up for those arrays of c alone that depend on what is asked
-for. Levels of segments around them store x at their starts only, and run a segment again before they pull it back: with
-levels of l_0, l_1, ... parts, sum(l) states serve prod(l) steps (Griewank & Walther 2008, chapter 12).
+which the traced program of a step tells, each one once, however many later steps remember it; and c* is summed up for
+those arrays of c alone that depend on what is asked for. Levels of segments around them store x at their starts only,
+and run a segment again before they pull it back: with levels of l_0, l_1, ... parts, sum(l) states serve prod(l) steps
+(Griewank & Walther 2008, chapter 12).
 
 Equations are made once, before the first and before the last step, never within; the loops take any number of steps up
 to their capacity, so that intervals of all lengths share one program.
@@ -22,9 +23,8 @@ from jax.custom_derivatives import SymbolicZero
 from ..errors import ConfigError
 from ..integration import differentiable_march_of, march, march_of
 from ..marching import unwatched
-from ..native import store
 from ..pytrees import pytree, static
-from .leaves import Floats, inputs_read, perturbed, put, room, taken
+from .leaves import Floats, Rows, inputs_read, perturbed, put, room, taken
 
 __all__ = ["Tape", "Span", "advance", "even_lengths", "integrate"]
 
@@ -141,7 +141,8 @@ class Tape:
         self.state = jax.eval_shape(self.way.state, carry)
         made = jax.vjp(lambda params: self._constants(*make(params)), params, has_aux=True)
         self.moved, self._back, self.others = made
-        self.read = self._what_is_read()
+        steps = slice(len(self.carry.leaves))
+        self.rows = Rows(self.jaxpr.invars[steps], self.jaxpr.outvars[steps], self._what_is_read())
 
     def _constants(self, dynamics, stepper):
         """(those arrays a step is made of that depend on what is differentiated, the others); traces the step."""
@@ -207,20 +208,17 @@ class Tape:
     def _record_steps(self, carry, acc, span):
         most = self.lengths[0]
         readings = Readings(self.cost, self.way, self.state)
-        start = jax.tree.leaves(carry)
+        kept, start = self.rows.begin(jax.tree.leaves(carry), most)
 
         def one(k, everything):
             leaves, kept, shares = everything
-            kept, same = store(kept, self._kept(leaves), k)
-            leaves, share = self._step(self.moved, self._filled(same, leaves), span.first + k)
+            kept, leaves = self.rows.keep(kept, leaves, k)
+            leaves, share = self._step(self.moved, leaves, span.first + k)
             return leaves, kept, put(shares, share, k)
 
-        everything = start, room(self._kept(start), most), jnp.zeros((most, readings.count), readings.dtype)
+        everything = start, kept, jnp.zeros((most, readings.count), readings.dtype)
         leaves, kept, shares = jax.lax.fori_loop(0, span.count, one, everything)
         return self.carry.tree(leaves), readings.accumulate(acc, shares, span), (kept, shares, acc)
-
-    def _kept(self, leaves):
-        return [x for x, read in zip(leaves, self.read) if read]
 
     # -- backwards ----------------------------------------------------------------------------------------------------
 
@@ -258,18 +256,12 @@ class Tape:
 
         def one(j, bars):
             k = span.count - 1 - j
-            leaves, number = self._filled(taken(kept, k)), span.first + k
+            leaves, number = self.rows.leaves(kept, k, self.carry.leaves), span.first + k
             moved, carry = self._pull(self.moved, leaves, number, bars[1], taken(shares_bar, k))
             return [old + new for old, new in zip(bars[0], moved)], carry
 
         moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, carry))
         return moved, carry, acc_bar
-
-    def _filled(self, kept, others=None):
-        """All leaves of the carry; those that were not kept are zero, unless `others` has them."""
-        kept = iter(kept)
-        others = others or [jnp.zeros(x.shape, x.dtype) for x in self.carry.leaves]
-        return [next(kept) if read else other for other, read in zip(others, self.read)]
 
 
 class Swift:

@@ -3,9 +3,9 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
 
-from ..native import vacant
+from ..native import store, vacant
 
-__all__ = ["Floats", "inputs_read", "perturbed", "put", "room", "taken"]
+__all__ = ["Floats", "Rows", "inputs_read", "perturbed", "put", "room", "taken"]
 
 
 class Floats:
@@ -33,6 +33,69 @@ class Floats:
         """`leaves` with other real numbers."""
         floats = iter(floats)
         return [next(floats) if real else x for x, real in zip(leaves, self.real)]
+
+
+class Rows:
+    """The leaves of a carry that a step back reads, in rooms with a row for each step.
+
+    What a step passes on as another leaf (an earlier state that a stepper remembers) is kept once: it lies in the row
+    before, and the rows before the first step hold the history that the run began with.
+
+    Args:
+        inputs, outputs: of a step's jaxpr, the leaves in order.
+        read: for each leaf whether it is kept.
+
+    Attributes:
+        roots: the leaves that are kept.
+        places: for each leaf (number of its room, how many rows before), or None.
+        before: {(root, how many rows before the first step): the leaf that lies there}.
+        earlier: how many rows there are before the first step.
+    """
+
+    def __init__(self, inputs, outputs, read):
+        passed = {k: inputs.index(x) for k, x in enumerate(outputs) if x in inputs}
+        self.places, self.before, self.roots = [None] * len(read), {}, []
+        for leaf in (k for k, needed in enumerate(read) if needed):
+            line = _line(leaf, passed)
+            past = {(line[-1], len(line) - 1 - k): one for k, one in enumerate(line[:-1])}
+            if any(self.before.get(place, one) != one for place, one in past.items()):
+                line, past = [leaf], {}  # two leaves become one, and may have begun with different values
+            self.before |= past
+            self.roots += [line[-1]] * (line[-1] not in self.roots)
+            self.places[leaf] = self.roots.index(line[-1]), len(line) - 1
+        self.earlier = max((lag for _, lag in self.before), default=0)
+
+    def begin(self, leaves, most):
+        """(rooms for `most` steps, the leaves before the first step: use these from there on)."""
+        rooms, leaves = room([leaves[root] for root in self.roots], most + self.earlier), list(leaves)
+        for (root, lag), leaf in self.before.items():
+            k = self.roots.index(root)
+            (rooms[k],), (leaves[leaf],) = store([rooms[k]], [leaves[leaf]], self.earlier - lag)
+        return rooms, leaves
+
+    def keep(self, rooms, leaves, k):
+        """(rooms with the leaves before step number k, the same leaves: use these from there on)."""
+        leaves = list(leaves)
+        rooms, same = store(rooms, [leaves[root] for root in self.roots], k + self.earlier)
+        for root, x in zip(self.roots, same):
+            leaves[root] = x
+        return rooms, leaves
+
+    def leaves(self, rooms, k, shapes):
+        """All leaves before step number k; zero where they are not kept."""
+        zeros = (jnp.zeros(x.shape, x.dtype) for x in shapes)
+        rows = [None if place is None else (rooms[place[0]], k + self.earlier - place[1]) for place in self.places]
+        return [zero if row is None else taken(*row) for zero, row in zip(zeros, rows)]
+
+
+def _line(leaf, passed):
+    """The leaf, the one that it was a step before, and so on; itself alone where it is handed round."""
+    line = [leaf]
+    while line[-1] in passed:
+        line.append(passed[line[-1]])
+        if len(line) > len(passed) + 1:
+            return [leaf]
+    return line
 
 
 def room(tree, count):

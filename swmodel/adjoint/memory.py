@@ -1,11 +1,12 @@
-"""How many bytes a gradient needs on a rank, and the levels of segments that fit into a budget.
+"""How many bytes a gradient, or a Hessian product, needs on a rank, and the levels of segments that fit into a budget.
 
 With l_0, l_1, ... parts at each level of Tape, p points held on the host,
 
     bytes = base + K l_0 + P (l_1 + l_2 + ... + p)
 
-K are the bytes that are stored of a step, P those of a point, and base the model's arrays, the cotangents, and the
-temporaries of the compiled program that pulls back, as the compiler counts them for a small Tape.
+K are the bytes that are stored of a step, P those of a point, and base the model's arrays, the cotangents, what is
+stored of the stepper's history before the first step, and the temporaries of the compiled program that pulls back, as
+the compiler counts them for a small Tape. Of a Hessian product everything comes with its tangent.
 """
 import dataclasses
 import math
@@ -18,7 +19,7 @@ from ..errors import ConfigError
 from .checkpointing import even_lengths
 from .programs import Programs
 
-__all__ = ["Needs", "fitting"]
+__all__ = ["Needs", "fitting", "points_held"]
 
 TRIAL = (2, 2)
 MOST_LEVELS = 8
@@ -34,20 +35,23 @@ class Needs:
 
     @staticmethod
     def of(run):
-        """Of a Run, by compiling what pulls back a Tape of lengths TRIAL."""
-        programs = Programs(run.problem.communicator, run.problem.controls, TRIAL)
+        """Of a Run, by compiling what pulls back a Tape of lengths TRIAL; with tangents where the Run has them."""
+        sizes, pairs = run.problem.communicator, run.slopes is not None
+        programs = Programs(sizes, run.problem.controls, TRIAL, pairs)
         fixed, params = run.fixed(0), run.params(0)
         carry, acc = run.shapes_at_start()
         *_, starts = jax.eval_shape(programs.record, fixed, params, carry, acc)
         _, bars, lasting, _ = jax.eval_shape(programs.finish, fixed, params, carry, acc)
-        pull = programs.pull.lower(fixed | {"carry": carry}, params, starts, bars, lasting).compile()
-        one = Programs(run.problem.communicator, run.problem.controls, (1,))
-        *_, (kept, shares, _) = jax.eval_shape(one.record, fixed, params, carry, acc)
-        sizes = run.problem.communicator
-        step, point = (_bytes(tree, sizes) for tree in ((kept, shares), (carry, acc)))
-        counted = pull.memory_analysis()
+        plain = carry.value if pairs else carry
+        pull = programs.pull.lower(fixed | {"carry": plain}, params, starts, bars, lasting).compile()
+
+        def stored(steps):
+            record = Programs(sizes, run.problem.controls, (steps,), pairs).record
+            return _bytes(jax.eval_shape(record, fixed, params, carry, acc)[-1], sizes)
+
+        step, point = stored(2) - stored(1), _bytes((carry, acc), sizes)
         held = _bytes((fixed, params, bars, lasting, bars, lasting), sizes)
-        base = held + counted.temp_size_in_bytes - TRIAL[0] * step
+        base = held + pull.memory_analysis().temp_size_in_bytes - TRIAL[0] * step
         return Needs(*np.asarray(sizes.host_maximum(np.array([base, step, point]))))
 
     def bytes(self, lengths, points):
@@ -77,13 +81,18 @@ def fitting(needs, steps, units, memory):
     held = [units] + ([math.isqrt(units - 1) + 1] if units > 4 else [])
     ways = [(lengths, points) for lengths in _ways(needs, steps) for points in held]
     for lengths, points in ways:
-        if needs.bytes(lengths, 2 * points if points < units else points) <= memory:
+        if needs.bytes(lengths, points_held(points, units)) <= memory:
             return lengths, points
-    least = min(needs.bytes(lengths, min(2 * points, units)) for lengths, points in ways)
+    least = min(needs.bytes(lengths, points_held(points, units)) for lengths, points in ways)
     raise ConfigError(
         f"Nested: memory = {memory:.4g} bytes is too little for {steps} steps of this model; "
         f"give {least * 1.01:.4g} bytes or more, use more ranks, or Tiered(...), which keeps states on disk."
     )
+
+
+def points_held(points, units):
+    """How many there are at once on the host, where each level of it holds `points`."""
+    return points if points >= units else 2 * points
 
 
 def _ways(needs, steps):

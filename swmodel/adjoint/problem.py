@@ -62,6 +62,9 @@ class Problem:
         first_step: number of the step at which the state is.
         checkpoints: StoreAll(), Nested(...), Revolve(...) or Tiered(...).
 
+    Attributes:
+        units: {parameter of a Transformed: units}.
+
     Raises:
         ConfigError: for controls that do not exist, a cost that is none, an ensemble.
     """
@@ -77,6 +80,7 @@ class Problem:
         self.cost = checked(cost).on_tile(model, self.dt, self.first_step, self.steps)
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
         transforms, names = _sorted_out(controls)
+        self.units = {name: unit for transform in transforms for name, unit in _units(transform).items()}
         self.transforms = [Transform(self.communicator, t, self._enter(t.parameters)) for t in transforms]
         made = [name for transform in self.transforms for name in transform.names]
         self.controls = controls_of(model, [*names, *made])
@@ -89,7 +93,8 @@ class Problem:
     def keeping(self, checkpoints):
         """This problem with other checkpoints; both share compiled programs."""
         other = copy.copy(self)
-        other.__dict__.pop("plan", None)
+        for plan in ("plan", "plan_of_products"):
+            other.__dict__.pop(plan, None)
         other.checkpoints = checkpoints
         return other
 
@@ -99,10 +104,28 @@ class Problem:
         return self.checkpoints.plan(self)
 
     @functools.cached_property
+    def plan_of_products(self):
+        """The same for Hessian products, which take about twice the memory."""
+        return self.checkpoints.plan(self, products=True)
+
+    @functools.cached_property
     def needs(self):
         """memory.Needs: what a gradient needs on a rank."""
+        return self._needs(self._raw(self._complete({})), None)
+
+    @functools.cached_property
+    def needs_of_products(self):
+        """memory.Needs: what a Hessian product needs on a rank."""
+        return self._needs(*self._raw_twice(self._complete({}), self._directions({})))
+
+    def _needs(self, raw, slopes):
         whole = [Unit(self.first_step, self.steps, self.first_step)]
-        return Needs.of(Run(self, self._raw(self._complete({})), None, self.cost, (whole, (1,), 1)))
+        return Needs.of(Run(self, raw, slopes, self.cost, (whole, (1,), 1)))
+
+    def bytes_needed(self, products=False):
+        """How many bytes a gradient is predicted to need on a rank, or a Hessian product."""
+        needs, plan = (self.needs_of_products, self.plan_of_products) if products else (self.needs, self.plan)
+        return self.checkpoints.bytes(needs, *plan)
 
     def dynamics(self, step):
         """The Dynamics of the forcing's window that begins with a step."""
@@ -178,7 +201,7 @@ class Problem:
     def hessian_product(self, values, directions):
         """{name: (d2J/dvalue2 . directions)}: the tangent of the gradient."""
         values, directions = self._complete(values), self._directions(directions)
-        run = self._run(values, directions)
+        run = self._run(values, directions, plan=self.plan_of_products)
         self.checkpoints.differentiate(run)
         return self._leave(self._chained_twice(values, directions, *run.gradient()))
 
@@ -235,9 +258,9 @@ class Problem:
     def _number(self, J):
         return float(next(iter(self.communicator.tiles(J).values())))
 
-    def _run(self, values, directions=None, cost=None):
+    def _run(self, values, directions=None, cost=None, plan=None):
         raw = (self._raw(values), None) if directions is None else self._raw_twice(values, directions)
-        return Run(self, *raw, cost or self.cost)
+        return Run(self, *raw, cost or self.cost, plan)
 
     # -- transforms ---------------------------------------------------------------------------------------------------
 
@@ -294,6 +317,17 @@ class AllReadings(TileCost):
     def update(self, acc, readings, first_step):
         rows = first_step - self.first + jnp.arange(len(readings), dtype=jnp.int32)
         return acc.at[rows].set(readings, mode="drop")
+
+
+def _units(transformed):
+    """{parameter: units} of a Transformed; raises ConfigError for those of none of its parameters."""
+    unknown = sorted(set(transformed.units) - set(transformed.parameters))
+    if unknown:
+        raise ConfigError(
+            f"Transformed: units for {', '.join(unknown)} came, and its parameters are "
+            f"{', '.join(transformed.parameters)}; give units for these."
+        )
+    return {name: transformed.units.get(name, "1") for name in transformed.parameters}
 
 
 def _sorted_out(controls):

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import ConfigError
 from .checkpointing import even_lengths
-from .memory import fitting
+from .memory import fitting, points_held
 from .runs import intervals, units
 from .storage import Tiers
 
@@ -29,8 +29,17 @@ class Checkpoints(abc.ABC):
     """An arrangement of forward and backward steps."""
 
     @abc.abstractmethod
-    def plan(self, problem):
-        """(the Units of a run, the lengths of Tape within a unit, how many points the host is to hold)."""
+    def plan(self, problem, products=False):
+        """(the Units of a run, the lengths of Tape within a unit, how many points the host is to hold).
+
+        Args:
+            problem: the Problem.
+            products: of Hessian products in place of gradients.
+        """
+
+    @abc.abstractmethod
+    def bytes(self, needs, units, lengths, points):
+        """How many bytes a rank holds with memory.Needs and a plan; states on disk and on the host count as none."""
 
     @abc.abstractmethod
     def differentiate(self, run):
@@ -45,9 +54,12 @@ def _intervals(problem):
 class StoreAll(Checkpoints):
     """Keep what the backward pass reads of every step."""
 
-    def plan(self, problem):
+    def plan(self, problem, products=False):
         found = units(_intervals(problem), LONGEST)
         return found, (max(unit.count for unit in found),), 1
+
+    def bytes(self, needs, units, lengths, points):
+        return needs.bytes((lengths[0] * len(units),), 1)
 
     def differentiate(self, run):
         point, tapes = run.start(), []
@@ -72,16 +84,20 @@ class Nested(Checkpoints):
     memory: float | None = None
     lengths: tuple = ()
 
-    def plan(self, problem):
+    def plan(self, problem, products=False):
         parts = _intervals(problem)
         longest = max(count for _, count in parts)
         if self.memory is not None:
-            lengths, points = fitting(problem.needs, longest, len(parts), self.memory)
+            needs = problem.needs_of_products if products else problem.needs
+            lengths, points = fitting(needs, longest, len(parts), self.memory)
             return units(parts, longest), lengths, points
         lengths = tuple(self.lengths) or even_lengths(longest, 2)
         found = units(parts, math.prod(lengths))
         few = 2 * math.isqrt(problem.steps) + 2
         return found, lengths, len(found) if len(found) <= few else math.isqrt(len(found) - 1) + 1
+
+    def bytes(self, needs, units, lengths, points):
+        return needs.bytes(lengths, points_held(points, len(units)))
 
     def differentiate(self, run):
         self._back(run, 0, len(run.units), run.start(), run.points)
@@ -108,8 +124,11 @@ class _Scheduled(Checkpoints):
 
     steps = 1
 
-    def plan(self, problem):
+    def plan(self, problem, products=False):
         return units(_intervals(problem), self.steps), (self.steps,), 1
+
+    def bytes(self, needs, units, lengths, points):
+        return needs.bytes(lengths, min(self.states, len(units)))
 
     def differentiate(self, run):
         with contextlib.closing(self._tiers(run.problem.communicator)) as tiers:

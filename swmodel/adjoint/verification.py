@@ -336,7 +336,7 @@ def with_cost(problem, cost):
 def units_of(problem):
     """{control: units}; of the parameters of a Transformed "1", unless it tells others."""
     found = {control.name: control.units for control in problem.controls}
-    return {name: found.get(name, getattr(problem, "units", {}).get(name, "1")) for name in problem.values}
+    return {name: found.get(name, problem.units.get(name, "1")) for name in problem.values}
 
 
 def default_amplitudes(problem):

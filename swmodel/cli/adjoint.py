@@ -122,7 +122,16 @@ def _length_and_start(experiment, section, model, state, dt, options):
     return steps, state
 
 
-def _announce(study):
+def _memory_lines(study, verified):
+    """What is predicted to be needed of a budget; without one nothing is looked at beforehand."""
+    if study.section.memory is None:
+        return []
+    asked = {"a gradient": False, **({"a Hessian product": True} if verified else {})}
+    told = [f"{facts.size(study.problem.bytes_needed(products))} for {what}" for what, products in asked.items()]
+    return [("memory", f"about {', '.join(told)}, of {facts.size(study.section.memory)} that a rank may use")]
+
+
+def _announce(study, verified=False):
     problem, experiment = study.problem, study.experiment
     lines = [
         ("cost", f"{described(study.section, experiment.output).name} [{study.cost.units}]"),
@@ -130,6 +139,7 @@ def _announce(study):
         ("grid", facts.grid_line(study.made.grid)),
         ("run", length_line(problem.steps, problem.dt)),
         tiles_line(problem.model),
+        *_memory_lines(study, verified),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
 
@@ -272,7 +282,7 @@ def verify(study, options):
     units = {study.names[name]: unit for name, unit in verification.units_of(problem).items()}
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()
-    _announce(study)
+    _announce(study, verified=True)
     announce, finish = _tasks(study, options, verification.runs_of(len(study.names)))
     given = {name: amplitudes[told] for name, told in study.names.items() if told in amplitudes}
     verdicts = verification.verify(problem, given, options.seed, report=announce)

@@ -17,6 +17,8 @@ def conclude(study, result, path, took, options):
     say("%s", gauge_table(study, result))
     for name, (_, units, roles) in result.controls.items():
         say("%s", _told(study, name, units, roles))
+    for line in _faults_told(_parameter_tables(study, result).get("fault", {})):
+        say("%s", line)
     if np.isfinite(result.signal):
         say("the observations tell %.1f independent numbers (degrees of freedom for signal)", result.signal)
     say("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
@@ -125,7 +127,7 @@ def _observation_table(study, result):
             columns[key].append(part)
     for role, readings in result.readings.items():
         columns[role] = list(at_observations(study, readings).values())
-    units = "degrees" if study.made.grid.spherical else "m"
+    units = _units_of_places(study)
     words = {
         "gauge": ("", "name of the gauge"), "x": (units, "place along x"), "y": (units, "place along y"),
         "time": ("s", "time since the start"), "observed": ("m", "observed elevation"),
@@ -145,18 +147,35 @@ def _history_table(result):
 
 def _parameter_tables(study, result):
     """What the numbers of unit sources and faults became."""
-    tables = {}
+    tables, units = {}, _units_of_places(study)
     for name, part in study.transformed.function.parts.items():
         p = np.asarray(result.parameters[name]) if np.ndim(result.parameters[name]) == 1 else None
         if p is not None and hasattr(part, "centres"):
             x, y = np.array(part.centres).T
             tables["source"] = {
-                "x": ("", "centre along x", x), "y": ("", "centre along y", y),
+                "x": (units, "centre along x", x), "y": (units, "centre along y", y),
                 "amplitude": ("m", "amplitude of the unit source", _of_one_tile(study, part.amplitudes, part, p)),
             }  # fmt: skip
         elif p is not None and hasattr(part, "faults"):
             tables["fault"] = _fault_table(study, part, p)
     return tables
+
+
+def _units_of_places(study):
+    return "degrees" if study.made.grid.spherical else "m"
+
+
+def _faults_told(table):
+    """A line for each number of the faults that was looked for: their values before and after."""
+    for name in (name.removesuffix("_analysis") for name in table if name.endswith("_analysis")):
+        units, _, after = table[f"{name}_analysis"]
+        before = table[f"{name}_background"][2]
+        if not np.array_equal(before, after):
+            yield f"{name} of the faults: {_few(after)} {units} (before: {_few(before)})"
+
+
+def _few(numbers, most=6):
+    return ", ".join(f"{x:.4g}" for x in numbers[:most]) + ", ..." * (len(numbers) > most)
 
 
 def _of_one_tile(study, function, part, p):
@@ -167,9 +186,10 @@ def _of_one_tile(study, function, part, p):
 def _fault_table(study, part, p):
     tile = next(iter(study.communicator.tiles(part).values()))
     before, after = tile.source.faults, tile.faults(np.asarray(p)).faults
-    table = {}
+    table, places = {}, dict.fromkeys(("longitude", "latitude"), _units_of_places(study))
     for field in ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip"):
-        units = {"depth": "m", "length": "m", "width": "m", "slip": "m"}.get(field, "degrees")
+        units = places | dict.fromkeys(("strike", "dip", "rake"), "degrees")
+        units = units.get(field, "m")
         for role, faults in (("background", before), ("analysis", after)):
             values = np.asarray(getattr(faults, field), float)
             values = values.sum(axis=1) if values.ndim == 2 else values

@@ -51,15 +51,16 @@ def write_inversion(path, grid, controls, tables, *, about, seconds, start=None,
 def _define_control(dataset, grid, control, role, position, units, values, static):
     name = f"{re.sub(r'[^A-Za-z0-9]+', '_', control).strip('_')}_{role}"
     text = f"{control}, {ROLES[role]}"
-    units = "" if "/" in units else units  # UDUNITS cannot read fractional powers
+    more = {"comment": f"in {units}"} if "/" in units else {}  # UDUNITS cannot read fractional powers
+    units = "" if more else units
     if np.ndim(values) < 2:
-        told = {"long_name": text} | ({"units": units} if units else {})
+        told = {"long_name": text} | ({"units": units} if units else {}) | more
         metadata.define(dataset, name, (), told, np.asarray(values, float))
         return
     row = Variable(name, position, units, text, cell_methods="")
     values = _with_low_faces(np.asarray(values), grid, position)
     values = _checked(name, values, metadata.shape(grid, position))
-    variable = metadata.define_field(dataset, row, grid, values.dtype, coordinates="time")
+    variable = metadata.define_field(dataset, row, grid, values.dtype, coordinates="time", **more)
     variable[:] = _filled(values, _dry(static, grid, position) | np.isnan(values), values.dtype)
 
 

@@ -11,6 +11,7 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.checkpointing import Span, Tape, even_lengths
+from swmodel.adjoint.leaves import Rows
 from swmodel.adjoint.memory import Needs, fitting
 from swmodel.adjoint.storage import Slots
 from swmodel.compilation import jit
@@ -90,12 +91,59 @@ def test_of_a_step_of_ab2_only_the_state_is_stored():
     assert len(jax.eval_shape(record, {"epsilon": stepper.epsilon})) == 7  # of that derivative tendencies are a factor
 
 
-def cost_of(integrate, model):
+def test_what_forward_backward_remembers_is_stored_once():
+    """Of a step of three states of three arrays, and two rows of history before the first step."""
+    model, stepper = cases.basin(), sw.ForwardBackward(jnp.asarray(10.0))
+    dynamics, state = model.dynamics(model.halo(stepper), 0, 10.0), cases.moving(model)
+
+    def record(depth):
+        carry, span = (state, stepper.history(state)), Span(*map(jnp.int32, (0, 0, 5)))
+        tape = Tape(lambda depth: (replace(dynamics, depth=depth), stepper), depth, None, carry, (5,))
+        return tape.record(carry, (), span)[2][0]
+
+    kept = jax.eval_shape(record, dynamics.depth)
+    assert [x.shape for x in kept if x.ndim == 3] == [(7, cases.NY, cases.NX)] * 3
+    plain, x = cost_of(sw.integrate, model, sw.ForwardBackward)
+    few, _ = cost_of(adjoint.integrate, model, sw.ForwardBackward)
+    wanted, got = (jit(jax.grad(cost, (0, 2)))(*x) for cost in (plain, few))
+    for a, b in zip(got, wanted):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+
+
+def rows(outputs, read):
+    """Rows of leaves called by letters: `outputs` says what each of them was before the step, capitals are new."""
+    return Rows(list("abcd"[: len(outputs)]), list(outputs), read)
+
+
+@pytest.mark.parametrize("outputs, read, kept, earlier", [
+    ("Aab", (True, True, True), [0], 2),  # a state and two earlier ones
+    ("Aab", (False, False, True), [0], 2),  # of which the oldest alone is read
+    ("AaC", (True, True, True), [0, 2], 1),
+    ("Aaa", (True, True, True), [0, 2], 1),  # two that become the same one, but began with different values
+    ("ba", (True, True), [0, 1], 0),  # handed round
+    ("ab", (True, False), [0], 0),  # never changed
+])  # fmt: skip
+def test_leaves_come_back_from_rows_as_they_were(outputs, read, kept, earlier):
+    found = rows(outputs, read)
+    assert (found.roots, found.earlier) == (kept, earlier)
+    leaves = [jnp.asarray(100.0 * (k + 1)) for k in range(len(outputs))]
+    rooms, leaves = found.begin(leaves, 5)
+    seen = []
+    for k in range(5):
+        rooms, leaves = found.keep(rooms, leaves, jnp.int32(k))
+        seen.append(leaves)
+        leaves = [leaves["abcd".index(x)] if x.islower() else jnp.asarray(10.0 * j + k) for j, x in enumerate(outputs)]
+    for k, was in enumerate(seen):
+        now = found.leaves(rooms, jnp.int32(k), was)
+        assert [float(x) for x in now] == [float(x) if needed else 0.0 for x, needed in zip(was, read)]
+
+
+def cost_of(integrate, model, stepper=sw.AB2):
     dynamics = model.dynamics(2, 0, 10.0)
 
     def cost(depth, dt, eta):
         state = model.state(u=0.1 * cases.random(4))
-        final, _ = integrate(replace(dynamics, depth=depth), sw.AB2(dt), replace(state, eta=eta), 9)
+        final, _ = integrate(replace(dynamics, depth=depth), stepper(dt), replace(state, eta=eta), 9)
         return jnp.sum(final.eta * final.eta + final.u)
 
     return cost, (dynamics.depth, jnp.asarray(10.0), cases.moving(model).eta)
@@ -131,6 +179,25 @@ def test_a_budget_is_used_by_as_few_levels_as_fit():
         needed[memory] = len(lengths)
     assert list(needed.values()) == [1, 2, 2 + (needed[300.0] > 2), needed[240.0]]
     assert needed[240.0] > needed[500.0]
+
+
+def test_a_hessian_product_has_a_budget_of_its_own():
+    """Its steps and points are twice those of a gradient, a state and its tangent; and it is symmetric."""
+    grid = sw.CartesianGrid(cases.NX, cases.NY, (0.0, 7e4), (0.0, 6e4))
+    model = sw.ShallowWater(grid, cases.sea_floor(), engine="arrays", communicator="serial")
+    gauges = adjoint.GaugeElevation(cases.GAUGES)
+    problem = adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 60, gauges, ["initial.eta"])
+    once, twice = problem.needs, problem.needs_of_products
+    assert once.step > 3 * 8 * cases.NX * cases.NY and twice.step == pytest.approx(2 * once.step, abs=64)
+    assert twice.point == pytest.approx(2 * once.point, abs=64) and twice.base > 1.2 * once.base
+    budget = problem.keeping(adjoint.Nested(memory=twice.base + 32 * twice.step))
+    assert len(budget.plan[1]) == 1 and len(budget.plan_of_products[1]) == 2  # it holds all of a gradient
+    assert budget.bytes_needed() <= budget.checkpoints.memory and budget.bytes_needed(True) <= budget.checkpoints.memory
+    one, other = (cases.along(problem.values, seed) for seed in (1, 2))
+    forth, back = (budget.hessian_product(None, direction) for direction in (one, other))
+    assert (budget.plan_of_products[1], True) in budget.programs and (budget.plan[1], True) not in budget.programs
+    left, right = (adjoint.dot(a, b, model.communicator) for a, b in ((other, forth), (one, back)))
+    assert left == pytest.approx(right, rel=1e-11) and abs(left) > 1e-12
 
 
 def test_a_budget_too_small_for_one_segment_is_told_the_least_that_does():

@@ -1,11 +1,15 @@
 """Maps hold the gradient, with units, in files and figures that anyone can read."""
+import importlib
 import types
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel.adjoint.sensitivity import Sensitivity, pattern, per, sensitivities
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.adjoint.sensitivity import Sensitivity, forward_check, pattern, per, sensitivities
+from swmodel.errors import ConfigError
 from swmodel.output.sensitivity import name_of, write_sensitivities
 from swmodel.parallel import SerialCommunicator
 from swmodel.resources import postprocess
@@ -86,6 +90,40 @@ def test_plot_finds_the_maps_by_itself_and_shows_one_if_asked(tmp_path):
     assert 5_000 < one.stat().st_size < drawn.stat().st_size
     with pytest.raises(module.PlotError, match="no map of 'wind'; the file has sensitivity_initial_eta"):
         module.plot(path, variable="wind")
+
+
+def slips(p):
+    return {"initial.eta": p["uplift"] * p["slip"][0]}
+
+
+def a_slip_of(units):
+    """A Problem of a number and a field of one's own."""
+    grid = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))
+    model = sw.ShallowWater(grid, 1000.0, engine="arrays", communicator="serial")
+    parameters = {"slip": np.array([2.0, 3.0]), "uplift": model.scatter(np.ones(grid.shape))}
+    gauge, own = adjoint.GaugeElevation({"a": (2e4, 3e4)}), adjoint.Transformed(parameters, slips, units)
+    return adjoint.Problem(model, sw.AB2(10.0), model.at_rest(), 2, gauge, [own])
+
+
+def test_parameters_of_ones_own_have_their_units_in_maps_checks_files_and_figures(tmp_path, monkeypatch):
+    problem = a_slip_of({"slip": "m", "uplift": "m km-1"})
+    gradient = {name: 0.5 * value for name, value in problem.values.items()}
+    maps = sensitivities(problem, gradient, "m")
+    assert maps["slip"].units == "m per m" and maps["uplift"].units == "m per (m km-1)"
+    monkeypatch.setattr(problem, "value", lambda values: 0.0)  # runs are of no matter here
+    assert forward_check(problem, 0.0, gradient, "slip", 1.0).units == "m"
+    path = tmp_path / "sensitivity.nc"
+    write_sensitivities(path, problem.model.grid, maps, cost=COST | {"places": {}}, seconds=20.0)
+    with xr.open_dataset(path) as data:
+        assert data["sensitivity_slip"].attrs["units"] == "m per m"
+        assert data["sensitivity_uplift"].attrs["units"] == "m per (m km-1)"
+        pytest.importorskip("matplotlib")
+        page = importlib.import_module(f"{postprocess().__name__}.sensitivity").figure(data.load())
+        labels = [axes.get_ylabel() + axes.get_xlabel() + axes.get_title() for axes in page.axes]
+        assert any("per cell" in label and "km" in label for label in labels), labels
+    assert a_slip_of({}).units == {"slip": "1", "uplift": "1"}
+    with pytest.raises(ConfigError, match="units for slp came, and its parameters are slip, uplift"):
+        a_slip_of({"slp": "m"})
 
 
 def test_records_are_put_together_and_summed_and_their_times_kept():

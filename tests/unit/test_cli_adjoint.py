@@ -103,6 +103,13 @@ def test_verification_prints_its_figures_and_ends_with_0(case, command):
     assert "float64" in out and re.search(r"^initial.eta .* ok$", out, re.M)
 
 
+def test_what_is_needed_of_a_budget_is_told_before(case, command):
+    options = "--set", "adjoint.memory=1 MB", "--set", "adjoint.controls=initial.eta", "--no-check"
+    status, out, err = command("adjoint", case, *options, "-o", case.parent / "out")
+    told = re.search(r"^memory +about ([\d.]+) kB for a gradient, of 1 MB that a rank may use$", out, re.M)
+    assert status == 0 and told and 10 < float(told[1]) < 1000, err
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """What `verification.verify` is called with, and finds instead of computing it."""

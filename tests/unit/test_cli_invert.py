@@ -1,6 +1,13 @@
 """`swmodel invert`: a twin's source is found, files say so, an inversion goes on, and mistakes are told at once."""
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+
+import swmodel as sw
+from swmodel import sources
+from swmodel.adjoint.transforms import FaultSource
+from swmodel.cli import inverted
 
 xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
@@ -243,6 +250,23 @@ def test_check_looks_at_fields_correlations_and_tracks(study, command):
         path, _ = study(BASIN, FIELDS.replace(*change))
         status, _, errors = command("check", path)
         assert status == 2 and sentence in errors.replace("\n", " "), (change, errors)
+
+
+def test_what_became_of_faults_has_its_units_and_their_places_those_of_the_grid(study):
+    """Of a control of two faults on a plane, of which the slip was looked for, after an inversion by one deviation."""
+    grid = sw.CartesianGrid(18, 14, (0.0, 180e3), (0.0, 140e3))
+    model = sw.ShallowWater(grid, 1000.0, communicator="serial", engine="arrays")
+    faults = [sources.Fault(x, 7e4, 1e4, 4e4, 2e4, 90.0, 20.0, 90.0, 3.0) for x in (8e4, 1e5)]
+    source = sources.Source(faults, projection=sources.Plane())
+    part = FaultSource.of(model, np.zeros(1), source, {"slip": 0.5})
+    seen = SimpleNamespace(
+        transformed=SimpleNamespace(function=SimpleNamespace(parts={"faults": part})), made=SimpleNamespace(grid=grid),
+        communicator=model.communicator,
+    )  # fmt: skip
+    table = inverted._parameter_tables(seen, SimpleNamespace(parameters={"faults": np.array([1.0, 0.0])}))["fault"]
+    assert table["slip_analysis"][0] == "m" and table["longitude_analysis"][0] == "m"
+    assert table["strike_background"][0] == "degrees"
+    assert list(inverted._faults_told(table)) == ["slip of the faults: 4.946, 3 m (before: 3, 3)"]
 
 
 def test_a_file_without_the_section_is_answered_with_an_example(study, command):
