@@ -79,6 +79,12 @@ class Ensemble:
 
     # -- what a Simulation asks of a model -----------------------------------------------------------------------------
 
+    def halo(self, stepper):
+        """The halo that a step needs; see ShallowWater.halo."""
+        for model in self.models:
+            model.ready_for(stepper)
+        return self.models[0].halo(stepper)
+
     def dynamics(self, halo, step=0, dt=1.0, stages=1):
         """The Members for the steps of `dt` [s] from `step` on; see ShallowWater.dynamics."""
         trees = [model.dynamics(halo, step, dt, stages) for model in self.models]

@@ -249,17 +249,19 @@ class ShallowWater:
         series += [self.uplift] if self.uplift is not None else []
         return min((n for n in (s.next_step(step, dt) for s in series) if n is not None), default=None)
 
+    def ready_for(self, stepper):
+        """From now on let the Dynamics hold the water bodies, if this scheme solves equations on them."""
+        if stepper.solves and self._water is None:
+            self._water = elliptic.Domain.without_tile(self.grid, self.communicator, self.wet)
+            self._made.clear()
+
     def halo(self, stepper):
         """The halo that a step needs, found by tracing it: the smallest for which no stencil reaches beyond.
-
-        For a scheme that solves equations the Dynamics hold the water bodies from then on.
 
         Raises:
             TileError: if a tile is thinner than that.
         """
-        if stepper.solves and self._water is None:
-            self._water = elliptic.Domain.without_tile(self.grid, self.communicator, self.wet)
-            self._made.clear()
+        self.ready_for(stepper)
         for width in range(1, 17):
             self.decomposition.check_halo(width)
             try:

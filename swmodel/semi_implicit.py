@@ -17,7 +17,8 @@ With u' put into the second equation, delta = eta' - eta solves a Helmholtz equa
 
 and eta' is what the transports leave behind, as their divergence: no water is lost, whatever the solver leaves. Waves
 of the frequency w are stable for theta >= 1/2, however fast: of second order at 1/2, damped beyond, by
-(theta - 1/2) (w dt)^2 a step while that is small. Open sides take part: an outflow sqrt(g / R) delta is in the equation.
+(theta - 1/2) (w dt)^2 a step while that is small. Open sides take part: their outflow sqrt(g / R) delta is in the
+equation.
 
 Casulli & Cattani (1994), doi:10.1016/0898-1221(94)90059-0 (theta); Dukowicz & Smith (1994), doi:10.1029/93JC03455 (the
 pressure as the unknown, which islands do not trouble). `swmodel.elliptic` has the solvers.

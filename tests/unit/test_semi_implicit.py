@@ -1,0 +1,433 @@
+"""An implicit free surface and a rigid lid: waves as theory has them, water kept, slow flow, limits, bad input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import elliptic, integration
+from swmodel.compilation import jit
+from swmodel.dynamics.transport import divergence
+from swmodel.errors import BlowUp, ConfigError
+from swmodel.integration import march_of
+from swmodel.pytrees import replace
+from swmodel.semi_implicit import automatic
+from swmodel.stability import beside_waves, interval_beside_waves, limits
+
+G = 9.81
+CHEAP = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)
+
+
+@jit
+def _run(dynamics, stepper, state, history, steps):
+    way = march_of(dynamics, stepper)
+    end, _ = integration.march(way, way.start(state, history), steps)
+    return way.state(end), way.history(end)
+
+
+def march(model, stepper, state, steps, history=None):
+    """(state, history) after so many steps; one program for every number of them."""
+    stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)
+    dynamics = model.dynamics(model.halo(stepper), 0, float(stepper.dt))
+    return _run(dynamics, stepper, state, stepper.history(state) if history is None else history, jnp.int32(steps))
+
+
+def uniform(seed, shape, low=-1.0, high=1.0):
+    return np.random.default_rng(seed).uniform(low, high, shape)
+
+
+def rough(grid, islands=0.15):
+    """(ny, nx) depths of 500 to 2000 m, a share of them land."""
+    return np.where(uniform(1, grid.shape, 0, 1) < islands, 0.0, uniform(2, grid.shape, 500.0, 2000.0))
+
+
+def plane(nx=12, ny=10, periodic="", spacing=1e5):
+    return sw.CartesianGrid(nx, ny, (0.0, nx * spacing), (0.0, ny * spacing), periodic)
+
+
+def moving(model, size=0.1):
+    return model.state(*(size * uniform(10 + k, model.grid.shape) for k in range(3)))
+
+
+def relative(a, b, names=("u", "v")):
+    """|a - b| / |b|, L2."""
+    return np.sqrt(sum(np.sum((np.asarray(getattr(a, n)) - np.asarray(getattr(b, n))) ** 2) for n in names)
+                   / sum(np.sum(np.asarray(getattr(b, n)) ** 2) for n in names))  # fmt: skip
+
+
+# -- waves ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theta", (0.5, 0.6, 1.0))
+@pytest.mark.parametrize("courant", (0.3, 10.0))
+def test_a_wave_grows_and_turns_by_the_factor_of_the_theta_scheme(theta, courant):
+    """(1 - (1 - theta) i w dt) / (1 + theta i w dt) a step, of the grid's own frequency: to rounding."""
+    grid, depth, n = plane(16, 3, "x"), 4000.0, 7
+    model = sw.ShallowWater(grid, depth, linear=True)
+    k = 2 * np.pi / 16e5
+    frequency = np.sqrt(G * depth) * 2 / 1e5 * np.sin(k * 1e5 / 2)
+    dt = courant / frequency
+    factor = (1 - (1 - theta) * 1j * courant) / (1 + theta * 1j * courant)
+    start = model.state(eta=lambda x, y: np.cos(k * x) + 0 * y)
+    end, _ = march(model, sw.SemiImplicit(dt, theta), start, n)
+    wanted = np.real(factor**n) * np.asarray(start.eta)
+    np.testing.assert_allclose(np.asarray(end.eta), wanted, rtol=0, atol=1e-12)
+    along = np.imag(factor**n) * np.sqrt(G / depth) * np.sin(k * grid.coordinates("u")[0])
+    np.testing.assert_allclose(np.asarray(end.u), np.broadcast_to(-along, grid.shape), rtol=0, atol=1e-13)
+
+
+SMOOTH = sw.ShallowWater(
+    plane(8, 6, "xy", 1e4),
+    lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 8e4) + 0 * y,
+    coriolis=sw.FPlane(2e-4),
+)
+
+
+def test_theta_of_a_half_is_of_second_order_and_one_of_first():
+    """On a nonlinear flow over a bottom that is not flat, against RK4; the first step has a history."""
+    start = SMOOTH.state(
+        u=lambda x, y: np.sin(2 * np.pi * y / 6e4) + 0 * x,
+        v=lambda x, y: 0.5 * np.cos(2 * np.pi * x / 8e4) + 0 * y,
+        eta=lambda x, y: np.sin(2 * np.pi * x / 8e4) * np.cos(2 * np.pi * y / 6e4),
+    )
+    exact, _ = march(SMOOTH, sw.RK4(10.0), start, 192)
+
+    def error(theta, n):
+        end, _ = march(SMOOTH, sw.SemiImplicit(1920.0 / n, theta, 0.0, CHEAP), start, n)
+        return relative(end, exact, ("u", "v", "eta"))
+
+    # Euler's first step leaves an error of dt^2, once
+    assert 1.8 < np.log2(error(0.5, 48) / error(0.5, 96)) < 2.4
+    assert 0.9 < np.log2(error(1.0, 192) / error(1.0, 384)) < 1.1
+
+
+# -- water, rest and slow flow ----------------------------------------------------------------------------------------
+
+
+def test_water_is_kept_to_rounding_whatever_the_solver_leaves():
+    model = sw.ShallowWater(plane(), rough(plane()), coriolis=sw.FPlane(1e-4))
+    careless = elliptic.ConjugateGradients(elliptic.Diagonal(), tolerance=0.05)
+    state = model.state(eta=uniform(3, model.grid.shape, 0.0, 1.0))
+    end, history = march(model, sw.SemiImplicit(2000.0, solver=careless), state, 50)
+    volume, after = (float(jnp.sum(s.eta)) for s in (state, end))
+    assert abs(after - volume) < 1e-13 * volume * 50
+    assert history.residual == 0 and float(jnp.abs(end.eta - state.eta).max()) > 0.1
+
+
+@pytest.mark.parametrize("stepper", (sw.SemiImplicit(3000.0, solver=CHEAP), sw.RigidLid(3000.0, solver=CHEAP)),
+                         ids=lambda s: type(s).__name__)  # fmt: skip
+def test_a_lake_at_rest_stays_at_rest(stepper):
+    """Over a rough bottom, round islands; its surface half a metre up."""
+    model = sw.ShallowWater(plane(), rough(plane()), coriolis=sw.FPlane(1e-4), dissipation=(sw.Laplacian(1e3),))
+    end, _ = march(model, stepper, model.state(eta=0.5), 20)
+    assert max(float(jnp.abs(x).max()) for x in (end.u, end.v)) < 1e-15
+    np.testing.assert_allclose(np.asarray(end.eta), 0.5 * model.wet, atol=1e-13)
+
+
+def gyre(n=20, **options):
+    size = 2e6
+    return sw.ShallowWater(
+        sw.CartesianGrid(n, n, (0.0, size), (0.0, size)), options.pop("depth", 5000.0),
+        coriolis=sw.BetaPlane(7e-5, 2e-11), dissipation=sw.Laplacian(2e4), side=sw.NoSlip(),
+        forcing=sw.WindStress(x=lambda x, y: -0.1 * np.cos(2 * np.pi * y / size)), **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spun_up():
+    """The double gyre at day 10, from rest, by explicit steps; and the limit of these."""
+    model = gyre()
+    limit = limits(model, sw.AB2(1.0))[0].dt
+    steps = int(np.ceil(864000.0 / (0.9 * limit)))
+    return model, march(model, sw.AB2(864000.0 / steps), model.at_rest(), steps)[0], limit
+
+
+def test_the_slow_flow_is_that_of_explicit_steps_at_ten_and_forty_times_their_limit(spun_up):
+    model, explicit, limit = spun_up
+    for dt in (864.0, 3456.0):
+        end, _ = march(model, sw.SemiImplicit(dt), model.at_rest(), round(864000.0 / dt))
+        assert dt > 10 * limit * (1 if dt < 1000 else 4)
+        assert relative(end, explicit) < 0.01
+
+
+def test_under_a_lid_the_gyre_is_that_of_a_free_surface(spun_up):
+    """But for the surface's share in the vorticity, (L f / c)^2 / (2 pi)^2 of it: 2 % here."""
+    model, explicit, _ = spun_up
+    end, _ = march(model, sw.RigidLid(3200.0), model.at_rest(), 270)
+    assert 1e-4 < relative(end, explicit) < 0.1
+    centred = np.asarray(explicit.eta) - np.mean(np.asarray(explicit.eta))
+    assert np.linalg.norm(np.asarray(end.eta) - centred) < 0.1 * np.linalg.norm(centred)
+
+
+# -- a rigid lid ------------------------------------------------------------------------------------------------------
+
+
+def transport_divergence(model, state):
+    equations = model.dynamics(1).prepare()
+    flow = equations.flow(state.u, state.v, 0.0 * state.eta, 0.0)
+    return np.asarray(divergence(flow.U, flow.V, flow.geometry).interior), flow
+
+
+def test_under_a_lid_transports_have_no_divergence():
+    """Round islands and in lakes, over any depth, to the solver's tolerance."""
+    model = sw.ShallowWater(plane(), rough(plane()), coriolis=sw.FPlane(1e-4))
+    start = moving(model)
+    before, _ = transport_divergence(model, start)
+    for steps in (1, 30):
+        end, history = march(model, sw.RigidLid(2000.0), start, steps)
+        after, _ = transport_divergence(model, end)
+        assert history.residual == 0 and np.abs(after).max() < 1e-9 * np.abs(before).max()
+    assert float(jnp.abs(end.u).max()) > 1e-3
+
+
+def test_a_lid_takes_no_energy_but_that_of_divergent_flow():
+    """The projection is orthogonal in sum area H u^2, and the vorticity flux only turns it: what is lost is time's error,
+    which falls with its order."""
+    grid = plane(periodic="x")
+    model = sw.ShallowWater(grid, rough(grid, 0.1), coriolis=sw.FPlane(1e-4))
+
+    def energy(state):
+        _, flow = transport_divergence(model, state)
+        return float(jnp.sum((flow.h * flow.kinetic_energy * flow.geometry.wet_area).interior))
+
+    start, _ = march(model, sw.RigidLid(10.0, 0.0, CHEAP), moving(model, 1.0), 1)
+    assert energy(start) < energy(moving(model, 1.0))
+    lost = []
+    for dt in (100.0, 50.0):
+        first, history = march(model, sw.RigidLid(dt, 0.0, CHEAP), start, 1)  # of Euler
+        end, _ = march(model, sw.RigidLid(dt, 0.0, CHEAP), first, round(2000.0 / dt), history)
+        lost.append(abs(energy(end) / energy(first) - 1))
+    assert lost[0] < 1e-4 and lost[0] / lost[1] > 4
+
+
+def test_a_rossby_wave_travels_at_its_speed():
+    """- beta / (k^2 + l^2) in a channel under a lid, to the grid's error: a quarter of a wavelength."""
+    beta, nx, ny, spacing = 2e-11, 48, 24, 4e4
+    model = sw.ShallowWater(plane(nx, ny, "x", spacing), 1000.0, coriolis=sw.BetaPlane(1e-4, beta), linear=True)
+    k, m = 2 * np.pi / (nx * spacing), np.pi / (ny * spacing)
+    speed = beta / (k**2 + m**2)
+    start = model.state(
+        u=lambda x, y: -m * np.cos(k * x) * np.cos(m * y), v=lambda x, y: -k * np.sin(k * x) * np.sin(m * y)
+    )
+    steps = round(0.25 * nx * spacing / speed / 2000.0)
+    end, _ = march(model, sw.RigidLid(2000.0), start, steps)
+    phase = np.angle(np.fft.fft(np.asarray(end.v)[ny // 2])[1] / np.fft.fft(np.asarray(start.v)[ny // 2])[1])
+    assert phase == pytest.approx(k * speed * steps * 2000.0, rel=0.015)
+
+
+# -- sides, sea floor, drag -------------------------------------------------------------------------------------------
+
+
+def test_open_sides_let_waves_out_at_ten_times_the_explicit_limit():
+    """A hump in the middle: of its energy 99 % leave within three crossings, and nothing grows afterwards."""
+    model = sw.ShallowWater(plane(24, 20, "", 1e4), 4000.0, boundaries=sw.Flather())
+    start = model.state(eta=lambda x, y: np.exp(-((x - 1.2e5) ** 2 + (y - 1e5) ** 2) / (3e4) ** 2))
+    limit = limits(model, sw.AB2(1.0))[0].dt
+    stepper = sw.SemiImplicit(10 * limit, 0.6, solver=CHEAP)
+    sizes = [float(jnp.sum(march(model, stepper, start, steps)[0].eta ** 2)) for steps in (0, 40, 160)]
+    assert sizes[1] < 0.01 * sizes[0] and sizes[2] < 0.01 * sizes[1]
+
+
+def test_a_sea_floor_that_rises_lifts_the_surface():
+    uplift = 2.0 * uniform(5, (10, 12), 0.0, 1.0)
+    model = sw.ShallowWater(plane(), 3000.0, source=sw.BottomMotion([0.0, 500.0], np.stack([0 * uplift, uplift])))
+    end, _ = march(model, sw.SemiImplicit(100.0), model.at_rest(), 5)
+    assert float(jnp.sum(end.eta)) == pytest.approx(uplift.sum(), rel=1e-12)
+
+
+def test_sponges_and_drag_are_part_of_the_explicit_step():
+    """Their decay is AB2's: of flow without pressure, and of a level that relaxes."""
+    layer = sw.Sponge(width=1e9, rate=1e-5)
+    model = sw.ShallowWater(plane(), 1000.0, boundaries=(layer,), linear=True)
+    rate = np.asarray(model.terms[0].rate)
+    end, _ = march(model, sw.SemiImplicit(1000.0), model.state(eta=1.0), 1)
+    assert float(jnp.sum(end.eta)) == pytest.approx(np.sum(1.0 - 1000.0 * rate), rel=1e-12)
+
+
+# -- the same on the sphere, in an ensemble, restarted ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", (3000.0, "rough"), ids=("flat", "land"))
+def test_a_globe_takes_steps_of_forty_times_the_limit_at_its_poles(depth):
+    grid = sw.SphericalGrid(96, 24, (0.0, 360.0), (-90.0, 90.0))
+    depth = rough(grid) if depth == "rough" else depth
+    model = sw.ShallowWater(grid, depth, coriolis=sw.RotatingSphere())
+    start = model.state(eta=uniform(6, grid.shape))
+    explicit = limits(model, sw.AB2(1.0))[0].dt
+    end, history = march(model, sw.SemiImplicit(2000.0), start, 100)
+    volume = lambda s: float(jnp.sum(grid.area_h * s.eta))  # noqa: E731
+    assert 2000.0 > 40 * explicit and history.residual == 0
+    assert abs(volume(end) - volume(start)) < 1e-12 * float(np.sum(grid.area_h * np.abs(np.asarray(start.eta))))
+    assert float(jnp.abs(end.eta).max()) < 1.0 and float(jnp.abs(end.u).max()) < 1.0
+
+
+def test_an_ensemble_is_its_members():
+    """Which differ in depth: one equation each, in one program."""
+    models = [sw.ShallowWater(plane(), depth, coriolis=sw.FPlane(1e-4)) for depth in (3000.0, 4500.0)]
+    stepper = sw.SemiImplicit(1500.0)
+    ensemble = sw.Ensemble(models, [moving(m) for m in models])
+    together = sw.Simulation(ensemble, ensemble.initial, stepper).run(steps=4)
+    for k, model in enumerate(models):
+        alone, _ = march(model, stepper, moving(model), 4)
+        for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone)):
+            np.testing.assert_allclose(np.asarray(a)[k], np.asarray(b), rtol=0, atol=1e-11)
+
+
+def test_a_run_goes_on_from_its_restart_bit_for_bit(tmp_path):
+    def simulation():
+        model = gyre(8, depth=lambda x, y: 4000.0 + 1000.0 * np.sin(x / 3e5) + 0 * y)
+        return sw.Simulation(model, model.at_rest(), sw.SemiImplicit(2000.0, solver=CHEAP))
+
+    straight = simulation().run(steps=7)
+    simulation().restart(tmp_path / "restart.nc").run(steps=3)
+    second = simulation()
+    second.resume(tmp_path / "restart.nc")
+    resumed = second.run(steps=4)
+    for a, b in zip(jax.tree.leaves(straight), jax.tree.leaves(resumed)):
+        assert np.array_equal(np.asarray(a), np.asarray(b))
+
+
+# -- derivatives ------------------------------------------------------------------------------------------------------
+
+
+CASES = {
+    "free surface, open side": (sw.SemiImplicit(2000.0, solver=CHEAP), {"boundaries": sw.Flather("east")}),
+    "free surface, flat": (sw.SemiImplicit(2000.0), {"depth": 2000.0}),
+    "lid": (sw.RigidLid(2000.0, solver=CHEAP), {}),
+}
+
+
+def cost_of(model, stepper):
+    """(J of (State, depth, gravity, dt), where it is taken): weighted fields after five steps, land's cells too."""
+    grid = plane()
+    weights = uniform(20, grid.shape)
+    dynamics = model.dynamics(model.halo(stepper), 0, float(stepper.dt))
+
+    def cost(state, depth, gravity, dt):
+        changed = replace(dynamics, depth=depth, gravity=gravity)
+        end, _ = sw.integrate(changed, replace(stepper, dt=dt), state, 5)
+        return jnp.sum(weights * (end.eta + end.u * end.v))
+
+    return cost, (moving(model), dynamics.depth, jnp.asarray(G), jnp.asarray(float(stepper.dt)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tangent_gradient_and_differences_of_runs_agree(case):
+    """Dot-product test to rounding, Taylor test at second order, in the state, depth, gravity and dt."""
+    stepper, options = CASES[case]
+    grid = plane()
+    model = sw.ShallowWater(
+        grid, options.get("depth", rough(grid)), coriolis=sw.FPlane(1e-4), engine="arrays",
+        boundaries=options.get("boundaries", ()),
+    )  # fmt: skip
+    cost, at = cost_of(model, stepper)
+    wet = jnp.asarray(model.wet, float)
+    along = moving(model, 0.3), 10.0 * wet * uniform(21, grid.shape), jnp.asarray(0.1), jnp.asarray(10.0)
+
+    @jit
+    def everything(at, along):
+        return cost(*at), jax.grad(lambda x: cost(*x))(at), jax.jvp(lambda *x: cost(*x), at, along)[1]
+
+    value, gradient, slope = everything(at, along)
+    product = sum(jnp.sum(a * b) for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(along)))
+    assert abs(product - slope) < 1e-10 * abs(slope)
+    for k in range(4):
+        only = tuple(x if n == k else jax.tree.map(jnp.zeros_like, x) for n, x in enumerate(along))
+        slope = sum(jnp.sum(a * b) for a, b in zip(jax.tree.leaves(gradient[k]), jax.tree.leaves(along[k])))
+        left = []
+        for size in (0.2, 0.1):
+            moved = jax.tree.map(lambda x, d: x + size * d, at, only)  # noqa: B023
+            left.append(abs(float(everything(moved, along)[0] - value - size * slope)))
+        assert left[0] > 0 and 1.9 < np.log2(left[0] / left[1]) < 2.1
+
+
+# -- limits and bad input ---------------------------------------------------------------------------------------------
+
+
+def test_gravity_waves_set_no_limit_and_the_others_remain():
+    model = sw.ShallowWater(
+        plane(), 4000.0, coriolis=sw.FPlane(1e-4), dissipation=(sw.Laplacian(1e3), sw.LinearDrag(1e-6)),
+        boundaries=(sw.Flather("east"), sw.Sponge("east", 3e5, 1e-5)),
+    )  # fmt: skip
+    found = {limit.name: limit.dt for limit in limits(model, sw.SemiImplicit(1.0), model.state(u=1.0))}
+    assert set(found) == {"Coriolis force", "advection", "Laplacian", "LinearDrag", "Sponge", "open sides"}
+    assert found["Coriolis force"] == pytest.approx(interval_beside_waves(0.6, 0.1, False, "imaginary") / 1e-4)
+    assert min(found.values()) > 1000.0
+    lid = {limit.name: limit.dt for limit in limits(gyre(8), sw.RigidLid(1.0))}
+    ab2 = {limit.name: limit.dt for limit in limits(gyre(8), sw.AB2(1.0))}
+    assert lid["Coriolis force"] == ab2["Coriolis force"] and "gravity waves" not in lid
+
+
+@pytest.mark.parametrize("axis, what", [("imaginary", "turning"), ("carried", "carried")])
+def test_the_limits_of_the_explicit_part_are_where_growth_begins(axis, what):
+    """Beside waves of any speed; those that are carried, five times as fast as the flow."""
+    limit = interval_beside_waves(0.6, 0.1, False, axis)
+    waves = np.logspace(-2, 3, 400) if what == "turning" else 5 * limit * np.logspace(0, 4, 400)
+    assert 0.2 < limit < 0.6
+    assert beside_waves(0.6, 0.1, waves, **{what: limit}).max() < 1 + 1e-7
+    assert beside_waves(0.6, 0.1, waves, **{what: 1.05 * limit}).max() > 1 + 1e-4
+
+
+def test_the_limit_beside_waves_is_that_of_a_run():
+    """Inertia-gravity waves of a linear flow on the f-plane: bounded below the limit, growing above."""
+    model = sw.ShallowWater(plane(8, 6, "xy"), 4000.0, coriolis=sw.FPlane(1e-4), linear=True)
+    limit = limits(model, sw.SemiImplicit(1.0))[0].dt
+    size = lambda dt: float(jnp.abs(march(model, sw.SemiImplicit(dt), moving(model), 400)[0].u).max())  # noqa: E731
+    assert size(0.98 * limit) < 0.2 < 100 < size(1.2 * limit)
+
+
+def test_constant_depth_goes_to_transforms_and_land_to_iterations():
+    for grid, wet, kind in (
+        (plane(), None, elliptic.Spectral),
+        (sw.SphericalGrid(6, 5, (0.0, 50.0), (0.0, 40.0)), None, elliptic.FourierTridiagonal),
+    ):
+        domain = elliptic.Domain.of(grid, sw.ShallowWater(grid, 1.0).communicator, wet)
+        assert isinstance(automatic(domain, True, np.float64), kind)
+        assert isinstance(automatic(domain, False, np.float64).preconditioner, elliptic.Multigrid)
+
+
+def test_a_stepper_says_what_is_wrong_with_theta():
+    with pytest.raises(ValueError, match="theta = 0.4 is not between 0.5 and 1.*use 0.5"):
+        sw.SemiImplicit(100.0, 0.4).check()
+
+
+@pytest.mark.parametrize("what, options", [
+    ("Flather", {"boundaries": sw.Flather("east")}),
+    ("Sponge", {"boundaries": sw.Sponge("east", 1e5, 1e-5)}),
+    ("a moving sea floor", {"source": sw.BottomMotion([0.0, 1.0], np.zeros((2, 10, 12)))}),
+], ids=lambda x: x if isinstance(x, str) else "")  # fmt: skip
+def test_a_lid_refuses_what_moves_the_surface(what, options):
+    model = sw.ShallowWater(plane(), 1000.0, **options)
+    with pytest.raises(ConfigError, match=f"RigidLid: {what} needs a surface that moves.*use SemiImplicit"):
+        model.halo(sw.RigidLid(100.0))
+
+
+def test_dynamics_made_for_another_stepper_are_refused():
+    model = sw.ShallowWater(plane(), 1000.0)
+    with pytest.raises(ConfigError, match=r"hold no water bodies.*model.dynamics\(model.halo\(stepper\)\)"):
+        sw.integrate(model.dynamics(1), sw.SemiImplicit(100.0), model.at_rest(), 1)
+
+
+def test_transforms_are_refused_where_depth_varies():
+    with pytest.raises(elliptic.EllipticError, match="c varies from cell to cell"):
+        SMOOTH.halo(sw.SemiImplicit(100.0, solver=elliptic.Spectral()))
+
+
+def test_a_run_stops_where_its_equation_was_not_solved():
+    model = sw.ShallowWater(plane(), rough(plane()))
+    hasty = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13, iterations=3)
+    with pytest.raises(BlowUp, match="step .* the equation of the surface was not solved, .* of its right-hand side"):
+        sw.Simulation(model, moving(model), sw.SemiImplicit(2000.0, solver=hasty)).run(steps=8)
+
+
+def test_fused_loops_leave_implicit_steps_to_arrays():
+    """Whatever engine is asked for."""
+    model = sw.ShallowWater(plane(), 3000.0, coriolis=sw.FPlane(1e-4))
+    assert model.engine == "fused"
+    stepper = jax.tree.map(jnp.asarray, sw.SemiImplicit(1000.0))
+    dynamics = model.dynamics(model.halo(stepper))
+    start, steps = moving(model), jnp.int32(3)
+    both = [replace(dynamics, engine=engine) for engine in ("fused", "arrays")]
+    ends = [_run(d, stepper, start, stepper.history(start), steps)[0] for d in both]
+    assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, ends)))
