@@ -6,6 +6,8 @@ import sys
 import types
 from pathlib import Path
 
+import netCDF4
+import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -14,7 +16,7 @@ sys.path.insert(0, str(BENCHMARKS))
 import demo  # noqa: E402
 import harness  # noqa: E402
 import run  # noqa: E402
-from figures import step  # noqa: E402
+from figures import inversion, step  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -180,3 +182,43 @@ def test_a_demo_that_cannot_be_downloaded_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(demo.subprocess, "run", offline)
     with pytest.raises(OSError, match="cannot be downloaded: ERROR: no connection"):
         demo.fetch(tmp_path)
+
+
+# -- the inversion -----------------------------------------------------------------------------------------------------
+
+
+def file_of_an_inversion(path):
+    """Five observations a gauge, with a variance of 2; the model is off by 2, 0.2 and 1, the uplift by a degree."""
+    with netCDF4.Dataset(path, "w") as file:
+        count = 5 * len(inversion.GAUGES)
+        for name, size in (("source", 121), ("observation", count), ("xh", 3), ("yh", 2)):
+            file.createDimension(name, size)
+        file.createVariable("xh", "f8", ("xh",))[:] = inversion.EPICENTRE[0] + np.arange(-1.0, 2.0)
+        file.createVariable("yh", "f8", ("yh",))[:] = inversion.EPICENTRE[1] + np.arange(2.0)
+        file.createVariable("initial_eta_analysis", "f4", ("yh", "xh"))[:] = [[0.0, 1.0, 0.0], [0.0, 3.0, 0.0]]
+        names = file.createVariable("observation_gauge", str, ("observation",))
+        for k in range(count):
+            names[k] = inversion.GAUGES[k // 5]
+        observed = np.tile(np.arange(5.0), len(inversion.GAUGES))
+        for role, off in (("observed", 0.0), ("background", 2.0), ("analysis", 0.2), ("withheld", 1.0)):
+            file.createVariable(f"observation_{role}", "f8", ("observation",))[:] = observed + off
+    return path
+
+
+def test_the_figures_of_an_inversion_are_those_of_its_file(bench, tmp_path):
+    inversion.tell(bench, file_of_an_inversion(tmp_path / "inversion.nc"), 4.0)
+    found = {name: figure.value for name, figure in bench.figures.items()}
+    assert set(found) == set(inversion.NAMES)
+    assert found["inversion_misfit_reduction"] == pytest.approx(0.99)
+    assert found["inversion_kilometres_to_epicentre"] == pytest.approx(111.2)
+    assert [found[f"inversion_withheld_{name}"] for name in inversion.GAUGES] == pytest.approx([0.25] * 4)
+
+
+def test_without_records_the_inversion_says_how_to_give_them(bench, tmp_path, monkeypatch):
+    monkeypatch.delenv("OBSERVATIONS", raising=False)
+    with pytest.raises(harness.NotMeasured, match="make bench OBSERVATIONS=DIR"):
+        inversion.measure(bench)
+    monkeypatch.setenv("OBSERVATIONS", str(tmp_path))
+    (tmp_path / "21418.csv").write_text("time_s,elevation_m\n")
+    with pytest.raises(harness.NotMeasured, match="has no 21401.csv, 21413.csv, KPG1.csv"):
+        inversion.measure(bench)
