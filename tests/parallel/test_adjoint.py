@@ -1,4 +1,4 @@
-"""The adjoint on any number of ranks, and of devices, is that of one: of a gauge that lies on one rank."""
+"""Gradients and inversions on any number of ranks, and of devices, are those of one: of gauges that lie on one rank."""
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -6,6 +6,9 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
+from swmodel.adjoint.assimilation import Departures, FourDVar, Rules, incremental
+from swmodel.adjoint.responses import Green
+from swmodel.adjoint.transforms import UnitSources, joined
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.sharded import ShardedCommunicator
 
@@ -73,3 +76,55 @@ def test_gradients_on_ranks_are_those_of_one_rank():
 def test_gradients_on_devices_are_those_of_one():
     """Of padded tiles, doubly periodic."""
     check(derivatives(problem(ShardedCommunicator((2, 3)), "xy")), derivatives(problem(SerialCommunicator(), "xy")))
+
+
+# -- an inversion ------------------------------------------------------------------------------------------------------
+
+GRID = sw.SphericalGrid(cases.NX, cases.NY, (138.0, 144.5), (33.0, 38.5))
+GAUGES = {"west": (138.6, 35.2), "middle": (141.4, 35.9), "east": (143.8, 36.3), "south": (141.1, 33.6)}
+DT, LENGTH = 60.0, 20
+
+
+def misfit(values):
+    """To elevations (steps, gauges)."""
+    time, places = DT * np.arange(3, LENGTH + 1), enumerate(GAUGES.items())
+    return adjoint.Misfit({name: adjoint.Record(place, time, values[2:, k], 0.02) for k, (name, place) in places})
+
+
+def of_sources(communicator, values):
+    """A Problem of the unit sources of a patch, which only rise, from elevations (steps, gauges)."""
+    floor, earth = cases.sea_floor(), sw.RotatingSphere()
+    model = sw.ShallowWater(GRID, floor, coriolis=earth, engine="arrays", communicator=communicator)
+    patch = UnitSources.on(model, (139.0, 143.0), (34.0, 37.5), 1.0, 1.0, 8e4, 0.5)
+    found = joined({"patch": ("initial.eta", patch)}, model)
+    return adjoint.Problem(model, sw.AB2(DT), model.at_rest(), LENGTH, misfit(values), [found])
+
+
+def inverted(problem):
+    """(J of each outer loop, parameters, readings) by Green's functions, the nonlinear model in the outer loop."""
+    departures = Departures(problem.cost, problem.communicator)
+    linearised = Green.of(problem).linearised(problem, departures)
+    found = incremental(FourDVar(problem), departures, Rules(loops=4), linearised=linearised)
+    return np.array([loop.value for loop in found.history]), np.asarray(found.parameters["patch"]), found.readings
+
+
+def of_a_twin():
+    """(what the gauges of a twin saw, what is found of it): on this rank alone."""
+    problem = of_sources(SerialCommunicator(), np.zeros((LENGTH, len(GAUGES))))
+    count = problem.values["patch"].size
+    truth = np.asarray(problem.observed({"patch": 1.5 * np.sin(np.arange(count))}))
+    seen = truth + 0.02 * np.random.default_rng(3).standard_normal(truth.shape)
+    problem.cost = misfit(seen).on_tile(problem.model, DT, 0, LENGTH)  # compiled once
+    return seen, inverted(problem)
+
+
+@pytest.mark.skipif(cases.RANKS == 1, reason="that is the one")
+def test_an_inversion_on_ranks_is_that_of_one_rank():
+    communicator = make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[0])
+    seen, (history, parameters, readings) = communicator.from_root(of_a_twin)
+    ours = inverted(of_sources(communicator, seen))
+    assert history.size > 2 and history[-1] < 0.1 * history[0]
+    np.testing.assert_allclose(ours[0], history, rtol=1e-9)
+    np.testing.assert_allclose(ours[1], parameters, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(ours[2], readings, rtol=0, atol=1e-9 * np.abs(readings).max())
+    assert all(np.array_equal(ours[1], others) for others in communicator.host_gather(ours[1]))
