@@ -269,7 +269,8 @@ def _twin(section, made, process, model, state, stepper):
     """(Truth, the State to start the inversion from), each after a spin-up of its own."""
     from .simulation import Simulation
 
-    other, twin = truth_of(section, made, process.tiles), section.twin
+    other, twin = made.attempt(("inversion", "twin", "truth"), truth_of, section, made, process.tiles), section.twin
+    made.experiment()
     experiment = other.experiment()
     true_model = model_of(other, process.communicator, experiment.run.layout, experiment.run.engine)
     truth = state_of(experiment.initial, true_model)
@@ -326,6 +327,8 @@ def _seen(records, truth, stepper, steps):
 
     problem = Problem(truth.model, stepper, truth.state, steps, Misfit(records), ["initial.eta"])
     readings, dt = np.asarray(problem.observed(), float), float(stepper.dt)
+    if not np.isfinite(readings).all():
+        raise ConfigError("the twin's truth does not stay finite; make what is otherwise there less extreme.")
     at = dt * np.arange(1, steps + 1)
     return {
         name: dataclasses.replace(record, value=np.interp(record.time, at, readings[:, k]))

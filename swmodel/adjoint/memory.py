@@ -85,8 +85,8 @@ def fitting(needs, steps, units, memory):
             return lengths, points
     least = min(needs.bytes(lengths, points_held(points, units)) for lengths, points in ways)
     raise ConfigError(
-        f"Nested: memory = {memory:.4g} bytes is too little for {steps} steps of this model; "
-        f"give {least * 1.01:.4g} bytes or more, use more ranks, or Tiered(...), which keeps states on disk."
+        f"memory = {memory:.4g} bytes is too little for {steps} steps of this model; give {least * 1.01:.4g} bytes or "
+        "more, use more ranks, or, in Python, Tiered(...), which keeps states on disk."
     )
 
 

@@ -62,8 +62,8 @@ def gauge_records(records, window, error=0.2, independent=120.0):
                 f"{' that all are the same' if time.size > 1 else ''}; widen the window, or leave the gauge out."
             )
             continue
-        apart = float(np.median(np.diff(time)))
-        deviation = error * float(np.std(value)) * np.sqrt(max(independent / apart, 1.0))
+        apart = float(np.median(np.diff(np.unique(time)))) if np.ptp(time) > 0 else independent
+        deviation = error * float(np.std(value)) * np.sqrt(max(independent / apart if apart else 1.0, 1.0))
         scaled[name] = dataclasses.replace(record, deviation=deviation)
     if mistakes:
         raise ConfigError(mistakes)
@@ -129,7 +129,15 @@ def ground_tracks(grid, every, until, apart, between, tilt=0.35, deviation=0.02)
         between: by how much each pass lies east of the last one of its direction, around the domain.
         tilt: dx / dy of a pass, of its sign in turn.
         deviation: of the errors [m].
+
+    Raises:
+        ConfigError: where there would be no point.
     """
+    if every / 2 >= until or not apart < 2 * np.ptp(grid.y_edges):
+        raise ConfigError(
+            f"ground_tracks: passes every {every:g} s, with points {apart:g} apart, leave none in a run of {until:g} s "
+            "on this grid; give less of both."
+        )
     (x0, x1), (y0, y1) = (grid.x_edges[[0, -1]], grid.y_edges[[0, -1]])
     y = np.arange(y0 + apart / 2, y1, apart)
     parts = []

@@ -1,4 +1,5 @@
 """Observed records: series at places, from the files that post-processing reads too; between which steps they fall."""
+import contextlib
 import csv
 import dataclasses
 from pathlib import Path
@@ -123,21 +124,31 @@ def _series(path):
 
 def header(path):
     """The names in the first line of a CSV file."""
-    with open(path, newline="", encoding="utf-8") as file:
+    with _text(path) as file:
         return [name.strip() for name in next(csv.reader(file), [])]
+
+
+@contextlib.contextmanager
+def _text(path):
+    """The opened file; raises DataError where it is no text."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            yield file
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is no text file that can be read ({error}); save it as CSV in UTF-8.") from error
 
 
 def read_columns(path, names):
     """{name: (n,) numbers} of a CSV file with a header; NaN where there is none, rows without a time left out.
 
     Raises:
-        DataError: if it lacks one of these columns.
+        DataError: if it lacks one of these columns, or is no text.
     """
     missing = [name for name in names if name not in header(path)]
     if missing:
         what = f"column{'s' * (len(missing) > 1)} {' and '.join(missing)}"
         raise DataError(f"{path} lacks the {what} in its first line; add {'them' if len(missing) > 1 else 'it'}.")
-    with open(path, newline="", encoding="utf-8") as file:
+    with _text(path) as file:
         rows = list(csv.DictReader(file, skipinitialspace=True))
     columns = {name: np.array([_number(row[name]) for row in rows], float) for name in names}
     timed = np.isfinite(columns[TIME])

@@ -126,8 +126,12 @@ def _memory_lines(study, verified):
     """What is predicted to be needed of a budget; without one nothing is looked at beforehand."""
     if study.section.memory is None:
         return []
-    asked = {"a gradient": False, **({"a Hessian product": True} if verified else {})}
-    told = [f"{facts.size(study.problem.bytes_needed(products))} for {what}" for what, products in asked.items()]
+    asked, made, need = {"a gradient": False}, study.made, study.problem.bytes_needed
+    if verified:
+        asked["a Hessian product"] = True
+    found = {what: made.attempt(("adjoint", "memory"), need, products) for what, products in asked.items()}
+    made.experiment()
+    told = [f"{facts.size(number)} for {what}" for what, number in found.items()]
     return [("memory", f"about {', '.join(told)}, of {facts.size(study.section.memory)} that a rank may use")]
 
 

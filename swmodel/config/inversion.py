@@ -42,6 +42,7 @@ Coordinates = tuple[AnyCoordinate, AnyCoordinate]
 TARGETS = {
     "unit_sources": ["initial.eta"], "faults": ["initial.eta"], "balanced": ["initial.eta", "initial.u", "initial.v"],
 }  # fmt: skip
+OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 Share = Annotated[float, Field(gt=0)]
 
 
@@ -180,6 +181,12 @@ class Inversion(Section):
     file: OutputFile = "inversion.nc"
     restart: OutputFile = "inversion.restart.nc"
 
+    @model_validator(mode="after")
+    def _two_files(self):
+        if self.file == self.restart:
+            raise ValueError(f"file and restart are one file, {self.file!r}; give them different names")
+        return self
+
     @property
     def chosen(self):
         """The method, where it is "auto": Green's functions of a patch, linear runs for faults, else exact ones."""
@@ -197,6 +204,10 @@ def inversion_mistakes(sections):
     if section is None:
         return
     yield from _control_mistakes(section, sections)
+    for key in {} if section.twin is None else section.twin.truth:
+        if key.partition(".")[0] not in OF_TRUTH:
+            text = f"{key!r} is the same in the truth; give keys of {', '.join(OF_TRUTH)}"
+            yield Mistake(("inversion", "twin", "truth"), text)
     yield from _gauge_mistakes(section, sections)
     run = sections.get("run")
     if run is not None and section.observations.type == "gauges":

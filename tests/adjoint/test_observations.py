@@ -23,6 +23,17 @@ OCEAN = sw.ShallowWater(GRID, DEPTH, communicator="serial")
 TIME = np.arange(0.0, 3600.0, 10.0)
 
 
+def test_observations_at_one_time_are_no_reason_to_fail():
+    """Two that disagree: as independent as they are told to be; a gauge without a window is named."""
+    record = Record((0.0, 0.0), np.array([60.0, 60.0, 120.0]), np.array([0.1, 0.3, 0.2]))
+    weighed = gauge_records({"a": record}, (0.0, 100.0), 0.5, 120.0)["a"]
+    assert weighed.deviation == pytest.approx(0.5 * 0.1)
+    again = gauge_records({"a": record}, (0.0, 200.0), 0.5, 120.0)["a"]
+    assert again.deviation == pytest.approx(0.5 * np.std([0.1, 0.3, 0.2]) * np.sqrt(2.0))
+    with pytest.raises(ConfigError, match="gauge 'a' has no window; give it one"):
+        gauge_records({"a": record}, {"b": (0.0, 100.0)})
+
+
 def test_each_gauge_counts_as_much_as_its_length_in_units_of_its_variance():
     wave = np.sin(TIME / 200.0)
     records = {"near": Record((1e6, 5e5), TIME, 2.0 * wave), "far": Record((1.5e6, 5e5), TIME, 0.1 * wave)}

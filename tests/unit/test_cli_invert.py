@@ -225,6 +225,25 @@ def test_check_names_what_the_model_has_no_place_for(study, command, change, sen
     assert status == 2 and sentence in errors.replace("\n", " "), errors
 
 
+@pytest.mark.parametrize("change, sentence", [
+    (('"initial.radius"', '"grid.nx" = 20\n"initial.radius"'), "twin.truth: 'grid.nx' is the same in the truth"),
+    (("loops = 4", 'loops = 4\nrestart = "inversion.nc"'), "file and restart are one file, 'inversion.nc'"),
+    (('type = "gauges"\n', 'type = "gauges"\nfolder = "records"\n'), "near.csv is no text file that can be read"),
+    (('= 1.0\n"initial.centre"', '= -5000.0\n"initial.centre"'), "the twin's truth does not stay finite"),
+])  # fmt: skip
+def test_what_is_wrong_with_the_truth_or_with_records_is_told_before_anything_is_looked_for(
+    study, command, tmp_path, change, sentence
+):
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "near.csv").write_bytes(b"\xff\xfe\x00time_s")
+    text = "".join((BASIN, PATCH, GAUGES, TWIN))
+    assert change[0] in text
+    path, folder = study(text.replace(*change))
+    status, _, errors = command("invert", path, "-o", folder)
+    assert status == 2 and sentence in errors.replace("\n", " "), errors
+    assert not (folder / "inversion.nc").exists()
+
+
 def test_check_says_what_would_be_looked_for_and_names_a_record_that_is_missing(study, command, tmp_path):
     path, _ = study(BASIN, PATCH, GAUGES, TWIN)
     status, told, errors = command("check", path)
@@ -244,7 +263,8 @@ def test_check_looks_at_fields_correlations_and_tracks(study, command):
     for change, sentence in (
         (('length = "60 km"', 'length = "2 km"'), "inversion.controls[1]: Smooth: length = 2000 m is less"),
         (('type = "number"', 'type = "field"\nlength = "40 km"'), "controls[2]: dissipation.0.rate is a number"),
-        (('apart = "20 km"', 'apart = "900 km"'), "inversion.observations: "),
+        (('apart = "20 km"', 'apart = "900 km"'), "inversion.observations: ground_tracks: passes every 240 s"),
+        (('every = "4 min"', 'every = "4 hour"'), "inversion.observations: ground_tracks: passes every 14400 s"),
         (("loops = 2", 'loops = 2\nmethod = "linear"'), "inversion.method: 'linear' is for the numbers"),
     ):
         path, _ = study(BASIN, FIELDS.replace(*change))
