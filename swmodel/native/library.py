@@ -25,8 +25,8 @@ from ..errors import SwmodelError
 __all__ = ["CompileError", "find_compiler", "loop_name", "usable"]
 
 TARGET, STORE, VACANT = "swmodel_fused_loop", "swmodel_store", "swmodel_vacant"
-PASTE, CUT, AFTER = "swmodel_paste", "swmodel_cut", "swmodel_after"
-RUNTIME = ("threads.cpp", "loops.cpp", "arrays.cpp")  # one text
+PASTE, CUT, AFTER, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_after", "swmodel_move"
+RUNTIME = ("threads.cpp", "loops.cpp", "arrays.cpp", "blocks.cpp")  # one text
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # Factors that do not vary along a row may be put together, and products and sums contracted; see source.py.
 ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
@@ -70,7 +70,7 @@ def _runtime():
     library = ctypes.CDLL(
         str(_compiled(text, (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir()), jaxlib.__version__))
     )
-    for target in (TARGET, STORE, VACANT, PASTE, CUT, AFTER):
+    for target in (TARGET, STORE, VACANT, PASTE, CUT, AFTER, MOVE):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
     library.swmodel_keep_memory()
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p

@@ -175,39 +175,38 @@ class Plan:
         (y, _), (rows, columns) = self.kinds, self._counts
         x = self._even(x)
         if len(columns) > 1:
-            x = columns_for(jnp.swapaxes(x, -1, -2), self._shared_rows * len(columns))
-            x = turn(x, self.communicator, "x", columns)
-        x = columns_for(self.kinds[1].forward(x), self._blocks[1] * self.communicator.size)
+            x = turn(jnp.swapaxes(x, -1, -2), self.communicator, "x", columns, self._shared_rows)
+        x = self.kinds[1].forward(x)
         if len(columns) > 1:
-            x = turn(x, self.communicator, "x", (self._shared_rows,) * len(columns))
+            block = self._blocks[1] * len(rows)
+            x = turn(x, self.communicator, "x", (self._shared_rows,) * len(columns), block)
             x = jnp.swapaxes(x[..., : max(rows)], -1, -2)
-        return y.forward(turn(x, self.communicator, "y", rows))
+        return y.forward(turn(x, self.communicator, "y", rows, self._blocks[1]))
 
     def _inverse_2(self, modes):
         (y, _), (rows, columns) = self.kinds, self._counts
-        x = turn_back(y.inverse(modes, self.shape[0]), self.communicator, "y", rows)
-        if len(columns) > 1:
+        alone = len(columns) == 1
+        x = y.inverse(modes, self.shape[0])
+        x = turn_back(x, self.communicator, "y", rows, self.modes[1] if alone else None)
+        if not alone:
             x = columns_for(jnp.swapaxes(x, -1, -2), self._shared_rows * len(columns))
-            x = turn_back(x, self.communicator, "x", (self._shared_rows,) * len(columns))
-        x = self.kinds[1].inverse(x[..., : self.modes[1]], self.shape[1])
-        if len(columns) > 1:
-            x = turn_back(x, self.communicator, "x", columns)
-            x = jnp.swapaxes(x[..., : max(rows)], -1, -2)
+            x = turn_back(x, self.communicator, "x", (self._shared_rows,) * len(columns), self.modes[1])
+        x = self.kinds[1].inverse(x, self.shape[1])
+        if not alone:
+            x = jnp.swapaxes(turn_back(x, self.communicator, "x", columns, max(rows)), -1, -2)
         return self._own(x)
 
     def _forward_3(self, x):
-        (z, y, _), (planes, rows), (py, px) = self.kinds, self._counts, self.communicator.layout
-        x = columns_for(self.kinds[2].forward(self._even(x)), self._blocks[2] * px)
-        x = y.forward(turn(x, self.communicator, "x", rows))
-        x = columns_for(jnp.swapaxes(x, -3, -2), self._blocks[1] * py)
-        return z.forward(turn(x, self.communicator, "y", planes))
+        (z, y, _), (planes, rows) = self.kinds, self._counts
+        x = self.kinds[2].forward(self._even(x))
+        x = y.forward(turn(x, self.communicator, "x", rows, self._blocks[2]))
+        return z.forward(turn(x, self.communicator, "y", planes, self._blocks[1], across=True))
 
     def _inverse_3(self, modes):
         (z, y, _), (planes, rows) = self.kinds, self._counts
-        x = turn_back(z.inverse(modes, self.shape[0]), self.communicator, "y", planes)
-        x = y.inverse(jnp.swapaxes(x[..., : self.modes[1]], -3, -2), self.shape[1])
-        x = turn_back(x, self.communicator, "x", rows)
-        return self._own(self.kinds[2].inverse(x[..., : self.modes[2]], self.shape[2]))
+        x = turn_back(z.inverse(modes, self.shape[0]), self.communicator, "y", planes, self.modes[1], across=True)
+        x = turn_back(y.inverse(x, self.shape[1]), self.communicator, "x", rows, self.modes[2])
+        return self._own(self.kinds[2].inverse(x, self.shape[2]))
 
     def _natural(self, x):
         """Modes to where points were."""

@@ -3,48 +3,41 @@
 `turn` makes an axis whole that was split over a line of the mesh, and splits another: of (..., m, p b), the rank's m
 of n rows and all columns, it makes (..., b, n), the rank's b columns with all rows. The axes change places, so that the
 one that has become whole is the last, along which transforms run; `turn_back` is its inverse and its transpose. Blocks
-are equal: columns are padded at the end, by whoever calls, and rows at the start of each block that is smaller, as
+are equal: columns are padded at the end, and rows at the start of each block that is smaller, as
 tiles are (decomposition.py).
 """
 import jax.numpy as jnp
-import numpy as np
+
+from .packing import join, join_back, split, split_back
 
 __all__ = ["turn", "turn_back", "coordinate", "columns_for"]
 
 
-def turn(x, communicator, axis, rows):
-    """(..., m, p b) to (..., b, n).
+def turn(x, communicator, axis, rows, block=None, across=False):
+    """(..., m, w) to (..., b, n).
 
     Args:
         x: this rank's block; m is the largest of `rows`.
         axis: "y" or "x" of the mesh, with p ranks.
         rows: how many rows each of the p ranks has of its own, at the end of its block; n in all.
+        block: b, the columns of each rank; w / p unless given. Those beyond w are zero.
+        across: rows are the axis before the last two: (..., m, l, w) to (..., l, b, n).
     """
-    p, (*lead, m, width) = len(rows), x.shape
+    p = len(rows)
+    blocks = split(x, p, x.shape[-1] // p if block is None else block, across)
     if p == 1:
-        return jnp.swapaxes(x, -1, -2)
-    k = len(lead)
-    blocks = x.reshape(*lead, m, p, width // p)
-    blocks = _exchanged(blocks.transpose(k + 1, *range(k), k + 2, k), communicator, axis)
-    if min(rows) < m:
-        return jnp.concatenate([block[..., m - own :] for block, own in zip(blocks, rows)], axis=-1)
-    return jnp.moveaxis(blocks, 0, -2).reshape(*lead, width // p, p * m)
+        return blocks[0]
+    return join(_exchanged(blocks, communicator, axis), rows)
 
 
-def turn_back(x, communicator, axis, rows):
-    """(..., b, n) to (..., m, p b): the inverse of `turn`, with zeros before the rows of smaller blocks."""
-    p, m, (*lead, b, _) = len(rows), max(rows), x.shape
-    if p == 1:
-        return jnp.swapaxes(x, -1, -2)
-    k = len(lead)
-    if min(rows) < m:
-        ends = np.cumsum(rows)
-        widths = lambda own: [(0, 0)] * (k + 1) + [(m - own, 0)]  # noqa: E731
-        blocks = jnp.stack([jnp.pad(x[..., end - own : end], widths(own)) for end, own in zip(ends, rows)])
-    else:
-        blocks = jnp.moveaxis(x.reshape(*lead, b, p, m), -2, 0)
-    blocks = _exchanged(blocks, communicator, axis)
-    return blocks.transpose(*range(1, k + 1), k + 2, 0, k + 1).reshape(*lead, m, p * b)
+def turn_back(x, communicator, axis, rows, width=None, across=False):
+    """(..., b, n) to (..., m, w): the inverse of `turn`, with zeros before the rows of smaller blocks.
+
+    `width` is w, p b unless given; columns behind it are left out.
+    """
+    p = len(rows)
+    blocks = x[None] if p == 1 else _exchanged(join_back(x, rows), communicator, axis)
+    return split_back(blocks, p * x.shape[-2] if width is None else width, across)
 
 
 def _exchanged(blocks, communicator, axis):
