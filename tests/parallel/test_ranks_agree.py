@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel import elliptic
 from swmodel.compilation import jit
+from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.pytrees import replace
 
 from . import cases
@@ -66,3 +68,51 @@ def test_the_gradient_of_a_gauge_on_one_rank_equals_that_of_one_rank(layout):
         mine = expected[model.tile.slices] if expected.ndim else expected
         assert np.isfinite(expected).all() and np.abs(expected).max() > 0
         np.testing.assert_allclose(np.asarray(tile), mine, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
+LAND = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)
+IMPLICIT = {
+    "free surface, islands and open sides": (
+        lambda **o: sw.ShallowWater(
+            cases.plane(), cases.sea_floor(), coriolis=sw.FPlane(1e-4), boundaries=(sw.Flather(("east", "north")),), **o
+        ),
+        sw.SemiImplicit(500.0, solver=LAND),
+    ),
+    "lid, lakes and islands": (
+        lambda **o: sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **o),
+        sw.RigidLid(500.0, solver=LAND),
+    ),
+    "flat and doubly periodic": (
+        lambda **o: sw.ShallowWater(cases.plane("xy"), 1000.0, coriolis=sw.FPlane(1e-4), **o), sw.SemiImplicit(500.0),
+    ),
+}  # fmt: skip
+
+
+def implicit_run(model, stepper):
+    """The State after 3 steps, and the gradient of a weighted elevation then in (State, depth, gravity)."""
+    dynamics = model.dynamics(model.halo(stepper), 0, float(stepper.dt))
+    weights = model.scatter(cases.random(9))
+    run = jit(jax.value_and_grad(implicit_cost, argnums=(0, 2, 3), has_aux=True))
+    (_, end), gradient = run(cases.start(model), dynamics, dynamics.depth, dynamics.gravity, stepper, weights)
+    return end, gradient
+
+
+def implicit_cost(state, dynamics, depth, gravity, stepper, weights):
+    communicator = dynamics.communicator
+    dynamics = replace(dynamics, depth=depth, gravity=communicator.replicated(gravity))
+    end, _ = sw.integrate(dynamics, stepper, state, 3)
+    return communicator.sum(jnp.sum(weights * (end.eta + end.u * end.v))), end
+
+
+@pytest.mark.parametrize("case", IMPLICIT)
+def test_implicit_steps_and_their_gradient_equal_those_of_one_rank(case):
+    make, stepper = IMPLICIT[case]
+    model = make(communicator=make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[-1]))
+    assert model.communicator.size == cases.RANKS
+    ours = implicit_run(model, stepper)
+    whole = cases.from_root(lambda: implicit_run(make(communicator=SerialCommunicator()), stepper))
+    for tile, expected in zip(jax.tree.leaves(ours), jax.tree.leaves(whole)):
+        expected = np.asarray(expected)
+        mine = expected[model.tile.slices] if expected.ndim else expected
+        assert np.isfinite(expected).all() and np.abs(expected).max() > 0
+        np.testing.assert_allclose(np.asarray(tile), mine, rtol=0, atol=1e-10 * np.abs(expected).max())
