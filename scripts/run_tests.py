@@ -23,7 +23,7 @@ from swmodel import launch  # noqa: E402
 
 PARALLEL = ROOT / "tests" / "parallel"
 FEW = 2  # ranks up to which all of tests/parallel runs; on more, where each compiles on a part of a core, what must be equal
-EQUAL = ("adjoint", "communicator", "elliptic", "fft", "ranks_agree", "spectra")
+EQUAL = ("adjoint", "communicator", "elliptic", "fft", "ranks_agree", "spectra", "spectral_core")
 ON_MANY = [f"tests/parallel/test_{name}.py" for name in EQUAL]
 COUNTED = ("passed", "failed", "error", "skipped", "xfailed")
 NO_TESTS = 5  # pytest's exit status

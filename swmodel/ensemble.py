@@ -163,16 +163,16 @@ def _same(one, other):
 
 SHARED = (
     "grid", "precision", "communicator", "kind of Coriolis force", "momentum scheme", "mode (linear or not)",
-    "slip at walls", "engine", "set of forcings, drags and viscosities", "set of open sides", "source",
+    "slip at walls", "core", "engine", "set of forcings, drags and viscosities", "set of open sides", "source",
 )  # fmt: skip
 
 
 def _shared(model):
     """What a model must have in common with the other members, in the order of SHARED."""
-    terms, opens = (jax.tree.structure(part) for part in (model.terms, model.opens))
+    terms, opens, core = (jax.tree.structure(part) for part in (model.terms, model.opens, model.core))
     return (
         model.grid, model.dtype, id(model.communicator), type(model.coriolis), model.momentum, model.linear,
-        model.side, model.engine, terms, opens, model.uplift is None,
+        model.side, core, model.engine, terms, opens, model.uplift is None,
     )  # fmt: skip
 
 

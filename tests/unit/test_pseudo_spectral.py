@@ -1,0 +1,363 @@
+"""The pseudo-spectral core in the model: what it takes, what it refuses, and what works with it as with the other."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.adjoint.verification import verify
+from swmodel.build import assemble, model_of, state_of, stepper_of
+from swmodel.compilation import jit
+from swmodel.config import load, read
+from swmodel.errors import ConfigError
+from swmodel.parallel import SerialCommunicator
+from swmodel.pytrees import replace
+
+L, NX, NY = 1.0e6, 12, 10
+F = 1.0e-4
+TURNING, ALONE = sw.FPlane(F), SerialCommunicator()
+run = jit(sw.integrate, static_argnums=3)
+
+
+def random(seed):
+    return np.random.default_rng(seed).standard_normal((NY, NX))
+
+
+def model(periodic="xy", core=None, depth=1000.0, coriolis=TURNING, **options):
+    grid = sw.CartesianGrid(NX, NY, (0.0, L), (0.0, L), periodic)
+    core = sw.PseudoSpectral() if core is None else core
+    return sw.ShallowWater(grid, depth, coriolis=coriolis, core=core, communicator=ALONE, **options)
+
+
+def moving(model):
+    return model.state(u=0.1 * random(1), v=0.1 * random(2), eta=random(3))
+
+
+def steps(model, stepper, state, count):
+    return run(model.dynamics(model.halo(stepper), 0, stepper.dt), stepper, state, count)[0]
+
+
+def largest(state):
+    return max(float(jnp.abs(x).max()) for x in jax.tree.leaves(state))
+
+
+# -- what it refuses --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (dict(depth=np.where(random(4) > 1.5, 0.0, 9.0)), "has no coasts, and [0-9]+ cells are land"),
+        (dict(periodic="x", side=sw.NoSlip()), "free-slip walls only, and NoSlip was asked for"),
+        (dict(periodic="x", boundaries=(sw.Flather("north"),)), "no open sides, and Flather opens north"),
+        (dict(momentum=sw.ArakawaLamb()), "a form of its own for q V, and ArakawaLamb is one of differences"),
+        (dict(engine="fused"), "makes loops of differences, and PseudoSpectral has none"),
+        (dict(core=sw.PseudoSpectral(sw.HyperViscosity(-1e-5))), "rate = -1e-05 s-1 would feed what is small"),
+        (dict(core=sw.PseudoSpectral(sw.HyperViscosity(1e-5, 1.5))), "order = 1.5 is no power of the Laplacian"),
+        (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(order=3))), "order = 3 is not an even number"),
+        (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(-1.0))), "strength = -1.0 would let modes grow"),
+    ],
+    ids=lambda x: x.split(" ")[0] if isinstance(x, str) else "",
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(options, says):
+    with pytest.raises(ValueError, match=says) as found:
+        model(**options)
+    assert str(found.value).count("\n") == 0 and str(found.value).rstrip().endswith(".")
+
+
+def test_a_sphere_and_thin_channels_are_refused():
+    sphere = sw.SphericalGrid(8, 6, (0.0, 40.0), (10.0, 40.0))
+    with pytest.raises(ConfigError, match="needs a plane, and the grid is a SphericalGrid"):
+        sw.ShallowWater(sphere, 10.0, core=sw.PseudoSpectral(), communicator="serial")
+    thin = sw.CartesianGrid(8, 3, (0.0, 1.0), (0.0, 1.0), "x")
+    with pytest.raises(ConfigError, match="3 cells between walls along y hold no series; give 4 or more"):
+        sw.ShallowWater(thin, 10.0, core=sw.PseudoSpectral(), communicator="serial")
+
+
+@pytest.mark.parametrize("stepper", [sw.ForwardBackward(10.0), sw.SemiImplicit(10.0)], ids=lambda s: type(s).__name__)
+def test_steppers_that_ask_for_parts_of_a_tendency_are_refused(stepper):
+    with pytest.raises(ConfigError, match="gives tendencies as a whole, and their parts were asked for"):
+        model().halo(stepper)
+
+
+def test_exact_waves_need_modes():
+    with pytest.raises(ConfigError, match="carries waves mode by mode, and the finite-difference core has no modes"):
+        model(core=sw.FiniteDifferences()).halo(sw.IntegratingFactorRK4(10.0))
+
+
+# -- hyperviscosity and filter ----------------------------------------------------------------------------------------
+
+
+def one_mode(model, i, j):
+    """A steady mode in balance: waves are not moved, and only damping acts."""
+    kx, ky, g = 2 * np.pi * i / L, 2 * np.pi * j / L, model.gravity
+    slope = lambda x, y: np.cos(kx * x + ky * y)  # noqa: E731
+    psi = lambda x, y: np.sin(kx * x + ky * y)  # noqa: E731
+    fields = {"u": (-ky, slope), "v": (kx, slope), "eta": (F / g, psi)}
+    return model.state(**{name: lambda x, y, a=a, of=of: a * of(x, y) for name, (a, of) in fields.items()})
+
+
+@pytest.mark.parametrize("order", [1, 4])
+def test_hyperviscosity_damps_a_balanced_mode_exactly(order):
+    rate, count, dt = 1e-5, 5, 2e4
+    own = model(core=sw.PseudoSpectral(sw.HyperViscosity(rate, order)), linear=True)
+    state = one_mode(own, 2, 1)
+    spacing = L / NY  # of the coarser direction
+    relative = (2 * np.pi / L) ** 2 * 5 / (2 / 3 * np.pi / spacing) ** 2
+    wanted = np.exp(-rate * relative**order * count * dt)
+    final = steps(own, sw.IntegratingFactorRK4(dt), state, count)
+    for name in ("u", "v", "eta"):
+        np.testing.assert_allclose(getattr(final, name), wanted * getattr(state, name), rtol=1e-10, atol=1e-16)
+    explicit = steps(own, sw.RK4(100.0), state, 50)
+    np.testing.assert_allclose(explicit.eta, state.eta * np.exp(-rate * relative**order * 5000), rtol=1e-8, atol=1e-16)
+
+
+def test_the_filter_takes_its_share_of_each_mode_once_a_step():
+    strength, order = 3.0, 4
+    own = model(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(strength, order)), linear=True)
+    plain = model(linear=True)
+    for i, j in ((1, 0), (3, 2)):
+        along = (i / (NX / 3)) ** order + (j / (NY / 3)) ** order  # of the largest wavenumbers, n / 3
+        final, without = (steps(m, sw.RK4(100.0), one_mode(m, i, j), 7) for m in (own, plain))
+        np.testing.assert_allclose(final.v, without.v * np.exp(-7 * strength * along), rtol=1e-11, atol=1e-20)
+
+
+def test_the_strength_of_the_filter_has_a_derivative():
+    own = model(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(3.0, 4)))
+    state, stepper = moving(own), sw.RK4(100.0)
+    dynamics = own.dynamics(own.halo(stepper), 0, 100.0)
+
+    @jit
+    def left(strength):
+        core = replace(dynamics.core, filter=replace(dynamics.core.filter, strength=strength))
+        final, _ = sw.integrate(replace(dynamics, core=core), stepper, state, 3)
+        return jnp.sum(final.eta**2)
+
+    slope = jit(jax.grad(left))(jnp.asarray(3.0))
+    along = [float(left(jnp.asarray(3.0 + step))) for step in (1e-4, -1e-4)]
+    assert slope < 0 and abs(slope / ((along[0] - along[1]) / 2e-4) - 1) < 1e-6
+
+
+# -- time steps -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dealias", [True, False])
+@pytest.mark.parametrize("stepper", [sw.RK4, sw.AB3], ids=lambda s: s.__name__)
+def test_waves_grow_beyond_the_limit_that_is_named_and_not_below(stepper, dealias):
+    own = model(core=sw.PseudoSpectral(dealias=dealias), linear=True, coriolis=None)
+    limit = sw.limits(own, stepper(1.0))[0]
+    assert limit.name == "gravity waves"
+    state = moving(own)
+    below, beyond = (largest(steps(own, stepper(share * limit.dt), state, 300)) for share in (0.99, 1.3))
+    assert below < 10 * largest(state) and beyond > 1e3 * largest(state)
+
+
+def test_exact_waves_leave_advection_as_the_limit():
+    own = model()
+    assert not sw.limits(own, sw.IntegratingFactorRK4(1.0))
+    found = sw.limits(own, sw.IntegratingFactorRK4(1.0), own.state(u=10.0))
+    assert [limit.name for limit in found] == ["advection"]
+    fastest = 10.0 * np.pi * 2 / 3 * NX / L
+    assert found[0].dt == pytest.approx(2.828 / fastest, rel=1e-3)
+    damped = model(core=sw.PseudoSpectral(sw.HyperViscosity(1e-2)))
+    assert "hyperviscosity" in [limit.name for limit in sw.limits(damped, sw.RK4(1.0))]
+    assert not sw.limits(damped, sw.IntegratingFactorRK4(1.0))
+
+
+# -- terms, and all that runs a model ---------------------------------------------------------------------------------
+
+
+def test_forcing_and_drag_are_those_of_the_other_core():
+    """Of a flow and a wind so smooth that means and differences are exact."""
+    terms = dict(forcing=(sw.WindStress(x=0.1, y=-0.2),), dissipation=(sw.LinearDrag(1e-5), sw.QuadraticDrag(2.5e-3)))
+    finals = [
+        steps(m, sw.RK4(600.0), m.state(u=0.3, v=0.1), 20)
+        for m in (model(core=core, **terms) for core in (sw.PseudoSpectral(), sw.FiniteDifferences()))
+    ]
+    for ours, other in zip(*map(jax.tree.leaves, finals)):
+        np.testing.assert_allclose(ours, other, rtol=1e-12, atol=1e-14)
+
+
+def test_a_sponge_and_an_uplift_act_on_the_elevation():
+    lift = sw.BottomMotion([0.0, 100.0], np.stack([0.0 * random(1), 1.0 + 0.0 * random(1)]))
+    own = model("x", coriolis=None, boundaries=(sw.Sponge("north", width=L / 4, rate=1e-3),), source=lift)
+    final = np.asarray(steps(own, sw.RK4(50.0), own.at_rest(), 4).eta)
+    assert abs(final[0] - 1.0).max() < 0.02 and final[-1].max() < 0.95
+
+
+@pytest.mark.parametrize("stepper", [sw.IntegratingFactorRK4(100.0), sw.AB3(50.0)], ids=lambda s: type(s).__name__)
+def test_a_run_goes_on_from_its_restart_bit_for_bit(stepper, tmp_path):
+    own = model("y")
+
+    def simulation(folder):
+        folder.mkdir()
+        made = sw.Simulation(own, moving(own), stepper)
+        made.write(folder / "fields.nc", ("eta", "vorticity", "potential_vorticity", "kinetic_energy"), every=200.0)
+        made.gauges(folder / "gauges.nc", {"a": (L / 2, L / 3)}).maxima(folder / "maxima.nc")
+        return made.restart(folder / "restart.nc", every=400.0)
+
+    whole, first = simulation(tmp_path / "whole"), simulation(tmp_path / "first")
+    whole.run(until=1000.0)
+    first.run(until=400.0)
+    second = simulation(tmp_path / "second")
+    second.resume(tmp_path / "first" / "restart.nc")
+    second.run(until=1000.0)
+    for a, b in zip(*map(jax.tree.leaves, (whole.state, second.state))):
+        np.testing.assert_array_equal(a, b)
+    with xr.open_dataset(tmp_path / "whole" / "fields.nc", decode_times=False) as fields:
+        assert fields.vorticity.shape[1:] == (NY, NX + 1)  # walls along x
+        assert np.isfinite(fields.vorticity).all() and not fields.vorticity[:, :, [0, -1]].any()
+
+
+def test_members_of_an_ensemble_are_runs_of_their_own():
+    own, stepper = model(core=sw.PseudoSpectral(sw.HyperViscosity(1e-5))), sw.IntegratingFactorRK4(200.0)
+    other = model(core=sw.PseudoSpectral(sw.HyperViscosity(1e-4)))
+    states = [moving(own), other.state(eta=random(7))]
+    together = sw.Ensemble([own, other], states)
+    simulation = sw.Simulation(together, together.initial, stepper)
+    simulation.run(steps=5)
+    for k, (each, state) in enumerate(zip((own, other), states)):
+        alone = steps(each, stepper, state, 5)
+        for a, b in zip(*map(jax.tree.leaves, (simulation.state, alone))):
+            np.testing.assert_allclose(a[k], b, rtol=0, atol=1e-13 * np.abs(b).max())
+    with pytest.raises(ConfigError, match="another core"):
+        sw.Ensemble([own, model(core=sw.FiniteDifferences())], states)
+
+
+def problem(periodic, stepper, controls):
+    own = model(periodic, depth=1000.0 + 50.0 * random(5))
+    return adjoint.Problem(own, stepper, moving(own), 3, adjoint.GaugeElevation({"a": (L / 2, L / 3)}), controls)
+
+
+def test_the_adjoint_has_its_gradient_tangent_and_hessian_product():
+    made = problem("xy", sw.IntegratingFactorRK4(400.0), ["initial.eta", "depth"])
+    values, along = made.values, {"initial.eta": random(8), "depth": 20.0 * random(9)}
+    moved = [{k: values[k] + h * along[k] for k in along} for h in (1.0, -1.0, 0.5, -0.5)]
+    J, gradient = made.value_and_gradient()
+    slope = adjoint.dot(gradient, along, ALONE)
+    assert float(made.tangent(values, along)[1]) == pytest.approx(slope, rel=1e-12)
+    ends = [made.value_and_gradient(at) for at in moved]
+    central = [(ends[k][0] - ends[k + 1][0]) / width for k, width in ((0, 2.0), (2, 1.0))]
+    assert 3.9 < (central[0] - slope) / (central[1] - slope) < 4.1 and central[1] == pytest.approx(slope, rel=1e-2)
+    bent = adjoint.dot(made.hessian_product(values, along), along, ALONE)
+    rises = [adjoint.dot(gradient, along, ALONE) for _, gradient in ends]
+    curved = [(rises[k] - rises[k + 1]) / width for k, width in ((0, 2.0), (2, 1.0))]
+    assert 3.9 < (curved[0] - bent) / (curved[1] - bent) < 4.1 and curved[1] == pytest.approx(bent, rel=1e-2)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("periodic", ["xy", "x", ""])
+@pytest.mark.parametrize("stepper", [sw.IntegratingFactorRK4(200.0), sw.RK4(100.0)], ids=lambda s: type(s).__name__)
+def test_dot_products_and_taylor_series_of_every_control(periodic, stepper):
+    for verdict in verify(problem(periodic, stepper, ["initial.u", "initial.v", "initial.eta", "depth", "gravity"])):
+        assert verdict.passed, verdict
+
+
+# -- random vortices --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("periodic", ["xy", "x", ""])
+def test_random_vortices_have_the_speed_asked_for_and_no_divergence(periodic):
+    own = model(periodic, core=sw.FiniteDifferences())
+    state = sw.random_vortices(own, speed=0.5, length=L / 3, seed=4)
+    assert float(jnp.mean(state.u**2 + state.v**2)) == pytest.approx(0.25, rel=1e-12)
+    spectral = model(periodic, linear=True)
+    rates = jit(lambda d, s: d.prepare().tendency(s, 0.0))(spectral.dynamics(1), state)
+    assert float(jnp.abs(rates.eta).max()) < 1e-12 * 1000.0 * 0.5 / (L / NX)
+    if periodic == "xy":  # between walls eta has a slope that its series lacks
+        assert max(float(jnp.abs(x).max()) for x in (rates.u, rates.v)) < 1e-12 * F
+    again = sw.random_vortices(spectral, speed=0.5, length=L / 3, seed=4)
+    for a, b in zip(*map(jax.tree.leaves, (state, again))):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_random_vortices_that_a_grid_cannot_hold_are_refused():
+    with pytest.raises(ConfigError, match="a wavelength of 1000 m does not fit the grid; give 300000 m"):
+        sw.random_vortices(model(), 0.5, 1000.0)
+
+
+# -- experiment files -------------------------------------------------------------------------------------------------
+
+TOML = """\
+[run]
+until = "1 hour"
+[grid]
+type = "cartesian"
+nx = 12
+ny = 10
+x = [0, "1000 km"]
+y = [0, "1000 km"]
+periodic = "xy"
+[bathymetry]
+type = "flat"
+depth = "1000 m"
+[model]
+core = "pseudo_spectral"
+precision = "float64"
+[model.spectral]
+hyperviscosity = { rate = "1e-5 s-1", order = 2 }
+filter = { strength = 10, order = 8 }
+[coriolis]
+type = "f_plane"
+f0 = 1e-4
+[initial]
+type = "random_vortices"
+speed = "50 cm/s"
+length = "400 km"
+[stepper]
+type = "integrating_factor_rk4"
+dt = "10 min"
+"""
+
+
+def test_a_file_makes_the_objects_of_python(tmp_path):
+    file = tmp_path / "vortices.toml"
+    file.write_text(TOML)
+    made = assemble(read(file))
+    experiment = made.experiment()
+    own = model_of(made, "serial")
+    core = sw.PseudoSpectral(sw.HyperViscosity(1e-5, 2), sw.ExponentialFilter(10.0, 8))
+    same = model(core=core)
+    assert jax.tree.structure(own.core).num_leaves == 2 and own.core.series.kept == same.core.series.kept
+    stepper = stepper_of(experiment.stepper, 600.0)
+    assert isinstance(stepper, sw.IntegratingFactorRK4)
+    ours = steps(own, stepper, state_of(experiment.initial, own), 6)
+    other = steps(same, stepper, sw.random_vortices(same, 0.5, 4e5), 6)
+    for a, b in zip(*map(jax.tree.leaves, (ours, other))):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+    plain = load(file, ["model.core=finite_differences", "stepper.type=rk4"])
+    assert plain.model.core == "finite_differences"
+
+
+@pytest.mark.parametrize(
+    "change, key",
+    [
+        ("stepper.type=forward_backward", "stepper.type"),
+        ("model.momentum=arakawa_lamb", "model.momentum"),
+        ("run.engine=fused", "run.engine"),
+        ("model.core=finite_differences", "stepper.type"),
+        ("model.core=spectral", "model.core"),
+        ("model.spectral.filter.order=7", "model.spectral.filter.order"),
+        ("model.spectral.hyperviscosity.rate=-1", "model.spectral.hyperviscosity.rate"),
+    ],
+)
+def test_mistakes_name_their_key(change, key, tmp_path):
+    file = tmp_path / "vortices.toml"
+    file.write_text(TOML)
+    with pytest.raises(ConfigError) as found:
+        load(file, [change])
+    (told,) = found.value.mistakes
+    assert key in told or f"--set {change}" in told
+
+
+def test_check_tells_the_core_and_refuses_land(command, tmp_path):
+    file = tmp_path / "vortices.toml"
+    file.write_text(TOML)
+    status, out, _ = command("check", file)
+    assert status == 0 and "pseudo-spectral, wavenumbers up to 3 along x and 3 along y, the 2/3 rule" in out
+    assert "advection: dt <=" in out
+    land = ["--set", "bathymetry.type=formula", "--set", "bathymetry.depth='0.001 * (x - 200000)'"]
+    status, _, told = command("check", file, *land)
+    assert status == 2 and "model.core: 'pseudo_spectral' has no coasts, and 20 cells are land" in told
