@@ -67,10 +67,11 @@ class Lanczos:
         """(eigenvalues, eigenvectors) of A that have converged, largest first.
 
         Args:
-            tolerance: the most by which |A w - lambda w| may be off, relative to the largest eigenvalue.
+            tolerance: the most by which |A w - lambda w| may be off, relative to 1 + lambda. Relative to the largest
+                eigenvalue alone, small ones would pass that mix with others, and take away variance that is left.
         """
         values, shares = np.linalg.eigh(self._tridiagonal)
-        sure = self.beside[-1] * np.abs(shares[-1]) <= tolerance * max(values[-1], 0.0)
+        sure = self.beside[-1] * np.abs(shares[-1]) <= tolerance * (1.0 + np.maximum(values, 0.0))
         order = [k for k in np.argsort(values)[::-1] if sure[k] and values[k] > 0]
         return values[order], [self.space.combine(shares[:, k], self.vectors) for k in order]
 

@@ -96,7 +96,7 @@ def eigenpairs(product, like, model, space, most=30, tolerance=1e-2, seed=0, pro
         model: a ShallowWater.
         space: a Space.
         most: products.
-        tolerance: |A w - l w| at most, relative to the largest l.
+        tolerance: |A w - l w| at most, relative to 1 + l.
         seed: of the random vector, which is the same on any number of ranks.
         progress: called as progress(products, residual).
     """

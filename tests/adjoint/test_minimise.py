@@ -108,6 +108,20 @@ def test_the_inner_problem_is_solved_and_its_residual_true():
     assert early.residual == pytest.approx(true, rel=1e-6)
 
 
+@pytest.mark.parametrize("products", [10, 20, 30])
+def test_what_eigenpairs_leave_of_the_variance_is_too_much_in_every_direction(products):
+    """Of eigenvalues from 1000 to 0.002, of which the least have not converged."""
+    noise = np.random.default_rng(products)
+    vectors = np.linalg.qr(noise.standard_normal((60, 60)))[0]
+    matrix = (vectors * (1000.0 * 0.8 ** np.arange(60))) @ vectors.T
+    basis = lanczos(lambda x: {"x": matrix @ np.asarray(x["x"])}, {"x": noise.standard_normal(60)}, SPACE, products)
+    values, found = basis.eigenpairs()
+    found = np.stack([np.asarray(w["x"]) for w in found], axis=1)
+    estimate = np.eye(60) - (found * (values / (1.0 + values))) @ found.T
+    assert 0 < values.size < products
+    assert np.linalg.eigvalsh(estimate - np.linalg.inv(np.eye(60) + matrix)).min() > -0.01
+
+
 def test_leading_eigenpairs_are_those_of_the_matrix():
     values, vectors = lanczos(product, B, SPACE, 8).eigenpairs(1e-8)
     assert np.allclose(values[:4], VALUES[:4], rtol=1e-8)
