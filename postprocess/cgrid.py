@@ -34,12 +34,13 @@ def corner_sum(centres, mesh):
 
 
 def thickness(dataset, record):
-    """Thickness of the water column h [m] (ny, nx), NaN on land: the file's own, else depth + eta."""
+    """Thickness of the water column h [m] (ny, nx), NaN on land: the file's own, else depth + eta, under a lid depth."""
     if "thickness" in dataset:
         return snapshot(dataset, "thickness", record)
     if "depth" not in dataset or "eta" not in dataset:
         raise PlotError("thickness: the file holds neither thickness nor both depth and eta; write one of them.")
-    return snapshot(dataset, "depth", record) + snapshot(dataset, "eta", record)
+    lid = dataset.attrs.get("time_stepper", "").startswith("RigidLid")
+    return snapshot(dataset, "depth", record) + (0.0 if lid else 1.0) * snapshot(dataset, "eta", record)
 
 
 def _on_faces(h, axis, periodic):

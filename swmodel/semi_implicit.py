@@ -125,6 +125,8 @@ class RigidLid(Implicit):
     epsilon: Any = 0.1
     solver: Any = static(default=None)
 
+    lid = True
+
     def prepare(self, equations):
         moving = [type(term).__name__ for term in equations.terms if hasattr(term, "continuity")]
         moving += ["Flather"] * bool(equations.opens) + ["a moving sea floor"] * (equations.uplift is not None)
@@ -168,7 +170,7 @@ class Surface:
                 "model.dynamics(model.halo(stepper))."
             )
         domain = replace(equations.water, tile=equations.geometry.tile)
-        lid, dtype = isinstance(scheme, RigidLid), equations.depth.dtype
+        lid, dtype = scheme.lid, equations.depth.dtype
         constant = equations.flat and not domain.masked and not equations.opens
         rest = _constant(equations) if constant else equations.depth
         numbers = jnp.asarray(1.0, dtype) if lid else equations.gravity * (scheme.theta * scheme.dt) ** 2

@@ -20,7 +20,6 @@ import functools
 import numpy as np
 
 from .integrating_factor import IntegratingFactorRK4
-from .semi_implicit import RigidLid
 from .time_steppers import AB2, AB3, ForwardBackward, RK4, SSPRK3
 
 __all__ = ["Limit", "limits", "largest_time_step", "stable_interval"]
@@ -153,7 +152,7 @@ def limits(model, stepper, state=None):
     interval = functools.partial(stable_interval, kind, epsilon)
     if stepper.solves:
         theta = float(getattr(stepper, "theta", 1.0))
-        interval = functools.partial(interval_beside_waves, theta, epsilon, kind is RigidLid)
+        interval = functools.partial(interval_beside_waves, theta, epsilon, stepper.lid)
     find = functools.partial(_tightest, sites)
     exact = stepper.exact_waves
     found = [

@@ -32,6 +32,7 @@ class TimeStepper(abc.ABC):
         rotation: after how many steps each array of state and history is again where it was, when the newest is written
             over what is oldest.
         solves: whether a step solves an equation of the whole domain.
+        lid: whether the surface does not move: eta is then the pressure on it, and no part of the thickness.
         exact_waves: whether linear waves set no limit to its time step.
     """
 
@@ -40,6 +41,7 @@ class TimeStepper(abc.ABC):
     remembers = "tendencies"
     rotation = 1
     solves = False
+    lid = False
     exact_waves = False
 
     def prepare(self, equations):

@@ -254,6 +254,9 @@ def _members(simulation):
     return None if model.members is None else model.varied or {"": range(model.members)}
 
 
+LID = "the surface is a rigid lid: eta is the pressure on it over density and gravity, and no part of the thickness"
+
+
 def run_attributes(simulation):
     """Global attributes that reproduce the run."""
     model = simulation.model
@@ -269,17 +272,20 @@ def run_attributes(simulation):
         "time_stepper": f"{type(simulation.scheme).__name__}(dt={simulation.dt:g})",
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
+        "comment": LID if simulation.scheme.lid else None,
     }
 
 
 # -- collecting tiles -----------------------------------------------------------------------------------------------
 
 
-@jit(static_argnames=("names", "edges"))
-def _diagnose(dynamics, state, names, edges):
+@jit(static_argnames=("names", "edges", "lid"))
+def _diagnose(dynamics, state, names, edges, lid):
     def fields(dynamics, state):
-        flow = dynamics.prepare().flow(state.u, state.v, state.eta, jnp.zeros((), state.eta.dtype))
-        return {name: _with_edges(diagnostics.FIELDS[name](flow), edges) for name in names}
+        thickens = 0.0 * state.eta if lid else state.eta
+        flow = dynamics.prepare().flow(state.u, state.v, thickens, jnp.zeros((), state.eta.dtype))
+        found = {name: _with_edges(diagnostics.FIELDS[name](flow), edges) for name in names}
+        return {**found, "eta": state.eta} if lid and "eta" in names else found
 
     return dynamics.communicator.spmd(per_member(fields, at=0))(dynamics, state)
 
@@ -296,7 +302,7 @@ def collect(simulation, names):
     model = simulation.model
     edges = not model.grid.periodic_x, not model.grid.periodic_y
     dynamics = model.dynamics(simulation.halo, simulation.step, simulation.dt)
-    tiles = _diagnose(dynamics, simulation.state, tuple(names), edges)
+    tiles = _diagnose(dynamics, simulation.state, tuple(names), edges, simulation.scheme.lid)
     return {name: model.gather(tiles[name]) for name in names}
 
 

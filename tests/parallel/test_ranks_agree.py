@@ -104,7 +104,7 @@ def implicit_cost(state, dynamics, depth, gravity, stepper, weights):
     return communicator.sum(jnp.sum(weights * (end.eta + end.u * end.v))), end
 
 
-@pytest.mark.parametrize("case", IMPLICIT)
+@pytest.mark.parametrize("case", list(IMPLICIT)[cases.RANKS > 2 :])  # which takes long to compile on a part of a core
 def test_implicit_steps_and_their_gradient_equal_those_of_one_rank(case):
     make, stepper = IMPLICIT[case]
     model = make(communicator=make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[-1]))

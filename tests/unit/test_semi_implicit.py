@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
+from postprocess import budgets
 from swmodel import elliptic, integration
 from swmodel.compilation import jit
 from swmodel.dynamics.transport import divergence
@@ -199,6 +201,21 @@ def test_a_lid_takes_no_energy_but_that_of_divergent_flow():
         end, _ = march(model, sw.RigidLid(dt, 0.0, CHEAP), first, round(2000.0 / dt), history)
         lost.append(abs(energy(end) / energy(first) - 1))
     assert lost[0] < 1e-4 and lost[0] / lost[1] > 4
+
+
+def test_files_of_a_lid_hold_an_exact_streamfunction(tmp_path):
+    """Zero along the walls, one number on the island; eta, the pressure, is no part of the thickness."""
+    model = gyre(10, depth=lambda x, y: np.where(np.hypot(x - 1e6, y - 1e6) < 2.5e5, 0.0, 4000.0 + 1e-3 * x))
+    simulation = sw.Simulation(model, model.at_rest(), sw.RigidLid(3000.0, solver=CHEAP))
+    simulation.write(tmp_path / "lid.nc", ("eta", "u", "v", "depth", "thickness"), every=30000.0).run(steps=20)
+    with xr.open_dataset(tmp_path / "lid.nc") as data:
+        assert data.attrs["comment"].startswith("the surface is a rigid lid: eta is the pressure on it")
+        assert float(np.abs(data["eta"]).max()) > 1e-3 and np.array_equal(data["thickness"], data["depth"], True)
+        found = budgets.streamfunction(data.drop_vars("thickness"), -1)
+    psi = found.values
+    edges = np.concatenate([psi[0], psi[-1], psi[:, 0], psi[:, -1]])
+    assert np.abs(edges).max() < 1e-5 * np.abs(psi).max()  # files are in single precision
+    assert np.ptp(psi[4:7, 4:7]) < 1e-5 * np.abs(psi).max()
 
 
 def test_a_rossby_wave_travels_at_its_speed():
