@@ -1,4 +1,5 @@
 """The Tohoku source from the records of four gauges: `make verify OBSERVATIONS=folder`, skipped without them."""
+import faulthandler
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ xr = pytest.importorskip("xarray")
 RECORDS = os.environ.get("OBSERVATIONS", "")
 EPICENTRE = 142.369, 38.322
 GAUGES = ("21418", "21401", "21413", "KPG1")
+PATIENCE = 5400.0  # [s]
 
 pytestmark = [
     pytest.mark.verify,
@@ -31,8 +33,9 @@ def inversion(tmp_path_factory):
         str(resources.experiments() / "tohoku_2011" / "inversion.toml"), "--observations", os.path.abspath(RECORDS),
         "--output", str(folder), "--withhold",
     ]  # fmt: skip
+    faulthandler.cancel_dump_traceback_later()  # pytest would end after 10 minutes, as if this hung
     begun = time.monotonic()
-    subprocess.run(command, check=True, env=mpirun_environment())
+    subprocess.run(command, check=True, env=mpirun_environment(), timeout=PATIENCE)
     return xr.open_dataset(folder / "inversion.nc"), (time.monotonic() - begun) / 60.0
 
 
