@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from .kernels import FusedEngine
 from .marching import ArrayMarch, one_step, unwatched
 
-__all__ = ["one_step", "integrate", "march", "march_of", "differentiable_march_of"]
+__all__ = ["one_step", "integrate", "march", "march_of", "scan_steps", "differentiable_march_of"]
 
 
 def march_of(dynamics, stepper):
@@ -84,12 +84,16 @@ def integrate(dynamics, stepper, state, steps, history=None):
 
 
 def _scanned(way_of, dynamics, stepper, state, history, steps):
-    """The same under lax.scan, which JAX can differentiate."""
     way = way_of(dynamics, stepper)
+    carry = scan_steps(way, way.start(state, history), steps)
+    return way.state(carry), way.history(carry)
+
+
+def scan_steps(way, carry, steps):
+    """What `march` does, for a static number of `steps`, under lax.scan, which JAX can differentiate."""
     groups, rest = divmod(steps, way.period)
     starts = jnp.arange(groups, dtype=jnp.int32) * way.period
-    carry = way.start(state, history)
     carry, _ = jax.lax.scan(lambda carry, first: way.steps(carry, first, way.period), carry, starts)
     for step in range(steps - rest, steps):
         carry, _ = way.steps(carry, jnp.int32(step), 1)
-    return way.state(carry), way.history(carry)
+    return carry

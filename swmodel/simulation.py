@@ -6,6 +6,7 @@ reduction on the host; within a chunk no rank leaves early.
 """
 import contextlib
 import dataclasses
+import functools
 import time as clock
 from typing import Any
 
@@ -33,25 +34,42 @@ LONGEST_CHUNK = 4096  # steps; also the length of the buffer that gauges fill
 
 @pytree
 class Carry:
-    """What the compiled loop hands on: the state, the stepper's history, and what is watched at every step."""
+    """What the compiled loop hands on: state and history as a march keeps them, and what is watched at every step."""
 
-    state: Any
-    history: Any
+    marched: Any
     maxima: Any
     series: Any
     health: Any
 
 
-@jit(donate_argnums=(2,))
+def on_tiles(function, **options):
+    """The program of a function of (dynamics, stepper, what all members have, ...), on every tile."""
+
+    def program(dynamics, *arguments):
+        return dynamics.communicator.spmd(per_member(function, at=1))(dynamics, *arguments)
+
+    return jit(program, **options)
+
+
+@on_tiles
+def begin(dynamics, stepper, both):
+    """(state, history) as a march keeps them, in arrays of their own: the loop overwrites its arrays."""
+    return march_of(dynamics, stepper).start(*jax.tree.map(jnp.copy, both))
+
+
+@on_tiles
+def reached(dynamics, stepper, marched):
+    """(state, history) of what `begin` or `advance` gave."""
+    way = march_of(dynamics, stepper)
+    return way.state(marched), way.history(marched)
+
+
+@functools.partial(on_tiles, donate_argnums=(2,))
 def advance(dynamics, stepper, carry, monitors, first, count):
     """`count` steps from step number `first` on, on every tile. One program for every count."""
-    return dynamics.communicator.spmd(per_member(_advance, at=1))(dynamics, stepper, carry, monitors, first, count)
-
-
-def _advance(dynamics, stepper, carry, monitors, first, count):
     way = march_of(dynamics, stepper)
     maxima, gauges, health = monitors
-    uplift, dtype = way.arrays.uplift, carry.state.eta.dtype
+    uplift, dtype = way.arrays.uplift, dynamics.depth.dtype
 
     def uplift_after(steps):
         return None if uplift is None else uplift.at(steps.astype(dtype)).interior
@@ -65,10 +83,9 @@ def _advance(dynamics, stepper, carry, monitors, first, count):
         )
 
     seen = carry.maxima, carry.series, carry.health
-    marched, (*seen, illness) = march(way, way.start(carry.state, carry.history), count, watch, seen)
-    state = way.state(marched)
-    illness = health.look(illness, state, dynamics.depth, uplift_after(count), first + count)
-    return Carry(state, way.history(marched), *seen, illness)
+    marched, (*seen, illness) = march(way, carry.marched, count, watch, seen)
+    illness = health.look(illness, way.state(marched), dynamics.depth, uplift_after(count), first + count)
+    return Carry(marched, *seen, illness)
 
 
 def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
@@ -78,8 +95,9 @@ def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
     for count in stages if model.communicator.size > 1 else stages[:1]:
         with contextlib.suppress(TileError):  # tiles are too thin for that
             dynamics = model.dynamics(simulation.halo, simulation.step, simulation.dt, count)
+            marched = begin(dynamics, simulation.stepper, (simulation.state, simulation.history))
             for _ in range(3):  # the first one compiles
-                carry = simulation._carry(monitors)
+                carry = simulation._carry(monitors, jax.tree.map(jnp.copy, marched))
                 model.communicator.barrier()
                 begin = clock.perf_counter()
                 arguments = jnp.int32(simulation.step), jnp.int32(steps)
@@ -119,8 +137,7 @@ class Simulation:
             lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper)
         )
         self.step = 0
-        self.state = state
-        self.history = self.start_history(state)
+        self._marched, self._reached = None, (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
         self._outputs, self._maxima, self._gauges = [], None, None
         self._maxima_carry = None
@@ -136,6 +153,32 @@ class Simulation:
     @property
     def communicator(self):
         return self.model.communicator
+
+    @property
+    def state(self):
+        """The State of this rank's tile now; another one can be put in its place."""
+        return self._now()[0]
+
+    @state.setter
+    def state(self, state):
+        self.set(state, self.history)
+
+    @property
+    def history(self):
+        """What the stepper remembers of earlier steps."""
+        return self._now()[1]
+
+    def _now(self):
+        if self._reached is None:
+            self._reached = reached(self._dynamics(), self.stepper, self._marched)
+        return self._reached
+
+    def set(self, state, history):
+        """Go on from another State; `history` belongs to it."""
+        self._marched, self._reached = None, (state, history)
+
+    def _dynamics(self):
+        return self.model.dynamics(self.halo, self.step, self.dt, self.stages)
 
     def start_history(self, state):
         """The stepper's history before its first step from `state`."""
@@ -236,17 +279,19 @@ class Simulation:
 
     def _loop(self, last, signals, run, report):
         monitors = (self._maxima, self._gauges, Health.of(self.model, self.dt))
-        carry = self._carry(monitors)
+        if self._marched is None:
+            self._marched = begin(self._dynamics(), self.stepper, self._reached)
+        carry = self._carry(monitors, self._marched)
         pace, began = Pace(), clock.perf_counter()
         run.due(self)
         report(self.step, last, self.time, 0.0)
         while self.step < last:
             count = min(self._until_next(last, run), pace.steps)
-            dynamics = self.model.dynamics(self.halo, self.step, self.dt, self.stages)
+            dynamics, self._reached = self._dynamics(), None
             carry = advance(dynamics, self.stepper, carry, monitors, jnp.int32(self.step), jnp.int32(count))
             jax.block_until_ready(carry)
             self.step += count
-            self.state, self.history, self._maxima_carry = carry.state, carry.history, carry.maxima
+            self._marched, self._maxima_carry = carry.marched, carry.maxima
             self._check_solved(run)  # what its solver left may be why a run is unwell
             self._check_health(carry.health, run)
             run.chunk(self, carry.series, count)
@@ -256,7 +301,8 @@ class Simulation:
             if request:
                 self._obey(request, run)
 
-    def _carry(self, monitors):
+    def _carry(self, monitors, marched):
+        """A Carry that may be overwritten: it has a copy of the maxima, which the caller holds."""
         maxima, gauges, health = monitors
         place = self.communicator.place
 
@@ -265,9 +311,8 @@ class Simulation:
             return arrays if members is None else jax.tree.map(lambda x: jnp.stack([x] * members), arrays)
 
         series = None if gauges is None else place(lambda rank: started(gauges.start(LONGEST_CHUNK, self.model.dtype)))
-        # The loop's buffers are donated: hand it copies of what the caller holds.
-        copies = jax.tree.map(jnp.copy, (self.state, self.history, self._maxima_carry))
-        return Carry(*copies, series, place(lambda rank: started(health.start())))
+        extremes = jax.tree.map(jnp.copy, self._maxima_carry)
+        return Carry(marched, extremes, series, place(lambda rank: started(health.start())))
 
     def _until_next(self, last, run):
         events = [last, run.next_step(self), self.model.next_record(self.step, self.dt)]

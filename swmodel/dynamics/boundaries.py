@@ -57,7 +57,7 @@ class Flather(Term):
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
                 inside = jax.tree.map(lambda f: _cells_inside(f, side), self._seen(eta, equations), is_leaf=_is_field)
-                out = _outflow(*inside, step) * (-1.0 if side in (WEST, SOUTH) else 1.0)
+                out = (-1.0 if side in (WEST, SOUTH) else 1.0) * _outflow(*inside, step)
                 if side in (WEST, EAST):
                     u = _beyond(u, out, side, sides.open[side])
                 else:
@@ -71,10 +71,10 @@ class Flather(Term):
 
 
 def _outflow(gravity, depth, uplift, wet, eta, outside, velocity, step):
-    """u_ext + sqrt(g / H) (eta - eta_ext) of cells beside an open side [m s-1], an array; 0 on land."""
+    """u_ext + sqrt(g / H) (eta - eta_ext) of cells beside an open side [m s-1], a Field; 0 on land."""
     depth = (depth if uplift is None else depth - value_at(uplift, step)) + (1.0 - wet)
     out = (gravity / depth).map(jnp.sqrt) * (eta - value_at(outside, step)) + value_at(velocity, step)
-    return (out * wet).data
+    return out * wet
 
 
 def _is_field(x):
@@ -94,13 +94,15 @@ def _cells_inside(field, side):
 
 def _beyond(normal, out, side, is_open):
     """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open."""
-    axis = normal.data.ndim - (1 if side in (WEST, EAST) else 2)
-    n, low = normal.data.shape[axis], side in (WEST, SOUTH)
+    along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
+    place, across = (-1, -2) if along_x else (-2, -1)
     faces = normal.halo[side] + (not low)  # u is on the east face: the east side's own face is a cell of the tile
-    start = 0 if low else n - faces
-    old = lax.slice_in_dim(normal.data, start, start + faces, axis=axis)
-    new = old + is_open * (out - old)
-    corner = (0, start) if side in (WEST, EAST) else (start, 0)
+    first = 0 if low else normal.data.shape[place] - faces
+    beside = normal.halo[SOUTH if along_x else WEST] - out.halo[SOUTH if along_x else WEST]
+    rows = lax.slice_in_dim(normal.data, beside, beside + out.data.shape[across], axis=normal.data.ndim + across)
+    old = lax.slice_in_dim(rows, first, first + faces, axis=normal.data.ndim + place)
+    new = old + is_open * (out.data - old)
+    corner = (beside, first) if along_x else (first, beside)
     return Field(paste([normal.data], [[new]], [corner])[0], normal.position, normal.halo)
 
 

@@ -19,7 +19,7 @@ from ..parallel.halo import beyond_open_sides, refresh, without_padding
 from ..pytrees import replace
 from .expressions import Expression, Source, lift, stored
 from .graph import Unsupported
-from .stencil import run
+from .stencil import Layout, run
 
 __all__ = ["FusedEngine"]
 
@@ -55,21 +55,21 @@ class FusedEngine:
     def __init__(self, dynamics, stepper):
         self.arrays, self.stepper = dynamics.prepare(), stepper
         self.tile, self.ghosts = dynamics.tile, dynamics.tile.halo
+        self.layout = Layout(tuple(self.tile.shape), self.ghosts)
         self.sides, self.communicator = dynamics.tile.sides, dynamics.communicator
         self.equations = self._lifted(dynamics)
         self.group = self.ghosts // (self.equations.reach * stepper.stages) or 1
         self.sharers = len(self.communicator.ranks)
         self.interpret = dynamics.engine == "interpreted"
-        in_order = (
-            jax.default_backend() == "cpu" and not self.interpret
-        )  # else a step goes from one set of arrays to another
+        # else a step goes from one set of arrays to another
+        in_order = jax.default_backend() == "cpu" and not self.interpret
         self.period = self.group * stepper.rotation * (1 if in_order else 2)
 
     def _lifted(self, dynamics):
         def lifted(tree):
             return jax.tree.map(lift, tree, is_leaf=lambda x: isinstance(x, Field))
 
-        arrays, depth = self.arrays, lift(self.arrays.depth)
+        arrays, depth = self.arrays, self._aligned(self.arrays.depth)
         wet = depth.map(lambda depth: (depth > 0).astype(depth.dtype))  # cheaper than reading another array
         return replace(
             arrays,
@@ -81,11 +81,16 @@ class FusedEngine:
             engine=self,
         )
 
+    def _aligned(self, field):
+        """A Field as what loads it, its rows laid out as those of results."""
+        data = self.layout.with_room(field.data, field.halo)
+        return stored(Source(data, self.layout.origin, field.halo, data.dtype), field.position)
+
     # -- the march ----------------------------------------------------------------------------------------------------
 
     def start(self, state, history):
         """(state, history) with room for ghosts, which are filled."""
-        wide = jax.tree.map(lambda x: jnp.pad(x, self.ghosts) if jnp.ndim(x) == 2 else x, (state, history))
+        wide = jax.tree.map(lambda x: self.layout.with_room(x) if jnp.ndim(x) == 2 else x, (state, history))
         state, history = self._sources(*wide)
         self._refresh([e.plain for e in fields_of((state, history))])
         return self._arrays(state, history)
@@ -110,13 +115,10 @@ class FusedEngine:
 
     def state(self, carry):
         """The State of the tile's own cells. Open faces hold nothing: their velocity follows from the elevation."""
-        return carry[0].map(lambda x: without_padding(self._own(x), self.sides))
+        return carry[0].map(lambda x: without_padding(self.layout.own(x), self.sides))
 
     def history(self, carry):
-        return jax.tree.map(lambda x: self._own(x) if jnp.ndim(x) >= 2 else x, carry[1])
-
-    def _own(self, x):
-        return x[..., self.ghosts : -self.ghosts, self.ghosts : -self.ghosts]
+        return jax.tree.map(lambda x: self.layout.own(x) if jnp.ndim(x) >= 2 else x, carry[1])
 
     def _sources(self, state, history):
         """Arrays as Expressions. Only earlier states of the history kept their ghosts since they were the newest."""
@@ -127,7 +129,7 @@ class FusedEngine:
         return state.map(lambda array, position: self._stored(array, position, halo), POSITIONS)
 
     def _stored(self, array, position, halo):
-        source = Source(array, (self.ghosts,) * 2, (halo,) * 4, array.dtype, prognostic=True)
+        source = Source(array, self.layout.origin, (halo,) * 4, array.dtype, prognostic=True)
         return stored(source, position)
 
     @staticmethod
@@ -164,18 +166,18 @@ class FusedEngine:
         free = [source.array for source in over if id(source) not in held]
         free += [None] * (len(new) - len(free))
         arrays, margin = (
-            run(new, self.tile.shape, self.ghosts, free[: len(new)], self.interpret, self.sharers) if new else ([], 0)
+            run(new, self.layout, free[: len(new)], self.interpret, self.sharers) if new else ([], 0)
         )
         made = {id(x): self._stored(a, x.position, margin) for x, a in zip(new, arrays)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 
     def _refresh(self, sources):
-        arrays = refresh([s.array for s in sources], self.ghosts, self.sides, self.communicator)
+        arrays = refresh([s.array for s in sources], self.ghosts, self.sides, self.communicator, self.layout.room)
         for source, array in zip(sources, arrays):
             source.array, source.halo = array, (self.ghosts,) * 4
 
     def _field(self, expression):
-        return Field(expression.plain.array, expression.position, (self.ghosts,) * 4)
+        return Field(expression.plain.array, expression.position, self.layout.room)
 
 
 def _each_field(term, lifted):

@@ -49,13 +49,14 @@ def pallas_loop(*operands, graph, origins, aliases, dtypes, layout, margin, inte
 
 
 def _kernel(graph, origins, layout, margin):
-    (ny, nx), ghosts = layout.shape, layout.ghosts
+    (ny, nx), (west, east, south, north) = layout.shape, layout.room
 
     def kernel(*references):
         sources = references[: len(origins)]
         scalars = references[len(origins) : len(origins) + graph.scalars]
         results = references[len(origins) + graph.scalars :]
-        row, column = (pl.program_id(k) * BLOCK[k] + jnp.arange(BLOCK[k], dtype=jnp.int32) - ghosts for k in range(2))
+        places = (pl.program_id(k) * BLOCK[k] + jnp.arange(BLOCK[k], dtype=jnp.int32) for k in range(2))
+        row, column = (place - first for place, first in zip(places, layout.origin))
         known_rows, known_columns = (row >= -margin) & (row < ny + margin), (column >= -margin) & (column < nx + margin)
         known = known_rows[:, None] & known_columns[None, :]
 
@@ -65,11 +66,11 @@ def _kernel(graph, origins, layout, margin):
             return triton.load(at, mask=known, other=jnp.zeros((), sources[source].dtype))
 
         values = _evaluate(graph, load, scalars)
-        exists = (row < ny + ghosts)[:, None] & (column < nx + ghosts)[None, :]
+        exists = (row < ny + north)[:, None] & (column < nx + east)[None, :]
         for value, result in zip(values, results):
             value = jnp.broadcast_to(value, known.shape).astype(result.dtype)
             value = jnp.where(known, value, jnp.zeros_like(value))
-            triton.store(result.at[(row + ghosts)[:, None], (column + ghosts)[None, :]], value, mask=exists)
+            triton.store(result.at[(row + south)[:, None], (column + west)[None, :]], value, mask=exists)
 
     return kernel
 

@@ -5,7 +5,7 @@
 
 `in[k]` is the element that belongs to the row's first cell, of source k; rows are `stride[k]` elements apart. Each
 pass is there up to three times: in the midst of things; where boxes end and `inside` is looked at; and at the ends of
-arrays, what is beyond which counts as 0. What does not vary along the row is computed before the loop. Blocks of
+arrays. What is beyond these counts as 0. What does not vary along the row is computed before the loop. Blocks of
 columns go through all passes, so that kept rows stay in the nearest cache. The compiler may put factors together that
 do not vary along the row, and contract products and sums: faster, at the price that a cell's last bits depend on its
 place in the row. They do not depend on the number of threads.
@@ -96,9 +96,10 @@ def c_source(graph, dtypes):
     columns = "\n".join(f"  const Columns columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
     return (
         f"{PRELUDE}\nconstexpr int64_t kVector = {VECTOR}, kLeft = {room.left}, kRight = {room.right};\n"
-        f"constexpr int64_t kBias = {room.bias};\n{RUN}{passes}"
-        f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * {room.bytes}; }}\n'
+        f"constexpr int64_t kBias = {room.bias}, kKept = {room.bytes};\n{RUN}{passes}"
+        f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * (kKept + 8); }}\n'
         '\nextern "C" void row(const RowCall* call) {\n  const RowCall& c = *call;\n'
+        f"  if (c.since == {-plan.early}) memset(c.kept + Width(c.cells) * kKept, 0, Width(c.cells) * 8);\n"
         f"{columns}\n"
         f"  for (int64_t b = 0, end; b < c.cells; b = end) {{\n"
         f"    end = c.cells - b < {2 * BLOCK} ? c.cells : b + {BLOCK};\n"
@@ -108,6 +109,12 @@ def c_source(graph, dtypes):
 
 RUN = """
 static inline int64_t Width(int64_t cells) { return (cells + kLeft + kRight + 15) / 16 * 16; }
+
+// Whether a source has a row, so many rows from the call's; what is read in its place if not.
+static inline bool Has(const RowCall& c, int64_t source, int64_t row) {
+  return c.j + row >= c.limits[4 * source] && c.j + row < c.limits[4 * source + 1];
+}
+static inline const void* Zeros(const RowCall& c) { return c.kept + Width(c.cells) * kKept + kLeft * 8; }
 
 struct Range {
   int64_t low, high;
@@ -191,7 +198,8 @@ def _pass_text(graph, dtypes, room, writer):
     if is_last:
         stored += [f"out{k}[i] = {writer.value(o, 0, 0)};" for k, o in enumerate(graph.outputs)]
     pointers = [
-        f"const {kind}* {_name('in', k, j)} = (const {kind}*)c.in[{k}] + ({j}) * c.stride[{k}];"
+        f"const {kind}* {_name('in', k, j)} = Has(c, {k}, {j}) ? (const {kind}*)c.in[{k}] + ({j}) * c.stride[{k}] : "
+        f"(const {kind}*)Zeros(c);"
         for k, j in writer.rows
         for kind in [MEMORY[dtypes[0][k]]]
     ]
@@ -204,7 +212,7 @@ def _pass_text(graph, dtypes, room, writer):
         )
     if is_last:
         pointers += [f"{MEMORY[t]}* out{k} = ({MEMORY[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
-    before = "\n".join(f"  {text}" for text in (*writer.checks(), *pointers, *writer.before))
+    before = "\n".join(f"  {text}" for text in (*pointers, *writer.before))
     loop = "\n".join(f"    {text}" for text in (*writer.inside, *stored))
     name = f"pass{number}{'' if kind == 'plain' else f'_{kind}'}"
     head = "__attribute__((noinline, cold)) static" if kind == "edge" else "static"
@@ -223,15 +231,13 @@ def _columns_text(writer, number):
     """
     lines, reads = ["  Columns found = {{INT64_MIN, INT64_MAX, true}, {INT64_MIN, INT64_MAX, true}};"], {}
     for k, j, i in writer.loads:
-        reads.setdefault((k, j), []).append(i)
+        if i is not None:
+            reads.setdefault((k, j), []).append(i)
     for (k, j), offsets in sorted(reads.items()):
-        lines.append(f"  found.loads.row &= c.j + ({j}) >= c.limits[{4 * k}] && c.j + ({j}) < c.limits[{4 * k + 1}];")
-        if offsets != [None]:
-            row, last = f"(c.limits[{4 * k}] - c.j - ({j}))", f"(c.limits[{4 * k + 1}] - 1 - c.j - ({j}))"
-            low = f"c.limits[{4 * k + 2}] + {row} * c.stride[{k}] - ({min(offsets)})"
-            lines.append(
-                f"  found.loads.Meet({low}, c.limits[{4 * k + 3}] + {last} * c.stride[{k}] - ({max(offsets)}));"
-            )
+        row, last = f"(c.limits[{4 * k}] - c.j - ({j}))", f"(c.limits[{4 * k + 1}] - 1 - c.j - ({j}))"
+        low = f"c.limits[{4 * k + 2}] + {row} * c.stride[{k}] - ({min(offsets)})"
+        high = f"c.limits[{4 * k + 3}] + {last} * c.stride[{k}] - ({max(offsets)})"
+        lines.append(f"  if (Has(c, {k}, {j})) found.loads.Meet({low}, {high});")
     for (west, east, south, north), j, i in sorted(writer.boxes):
         lines.append(f"  found.boxes.row &= c.j + ({j}) >= {south} && c.j + ({j}) < c.rows - ({north});")
         lines.append(f"  found.boxes.Meet({west - i}, c.cells - ({east + i}));")
@@ -304,11 +310,10 @@ class _Writer:
     def _load(self, source, row, column, axes):
         self.loads.add((source, row, column if axes == 2 else None))
         place = f"{_name('in', source, row)}[{f'i + ({column})' if axes == 2 else 0}]"
-        there = [_name("has", source, row)]
-        if axes == 2:
-            at = f"i + ({column})"
-            there += [f"{at} >= c.limits[{4 * source + 2}]", f"{at} < c.limits[{4 * source + 3}]"]
-        return f"{' && '.join(there)} ? {place} : 0" if self.kind == "edge" else place
+        if axes < 2 or self.kind != "edge":
+            return place
+        at = f"i + ({column})"
+        return f"{at} >= c.limits[{4 * source + 2}] && {at} < c.limits[{4 * source + 3}] ? {place} : 0"
 
     def _within(self, box, row, column):
         """The condition that a cell is in a box."""
@@ -324,12 +329,6 @@ class _Writer:
             )
         name = self._ends[ends]
         return f"((int32_t)i >= {name}_low & (int32_t)i < {name}_high)"
-
-    def checks(self):
-        """Lines before all others: whether the rows are there that loads ask for."""
-        for k, j in self.rows if self.kind == "edge" else ():
-            there = f"c.j + ({j}) >= c.limits[{4 * k}] && c.j + ({j}) < c.limits[{4 * k + 1}]"
-            yield f"const bool {_name('has', k, j)} = {there};"
 
     def _is_condition(self, argument):
         return isinstance(argument, At) and self.graph.nodes[argument.node].dtype == "bool"

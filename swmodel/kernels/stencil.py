@@ -20,7 +20,7 @@ from ..native.library import TARGET, loop_name
 from .derivatives import tangent, transpose
 from .graph import trace_graph
 from .pallas import pallas_loop
-from .schedule import schedule
+from .schedule import schedule, whole_vectors
 from .source import c_source
 
 __all__ = ["Layout", "run"]
@@ -28,25 +28,49 @@ __all__ = ["Layout", "run"]
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where a loop's results go: the tile's (rows, columns), ghosts around it in every result, the members or None."""
+    """Where a loop's results go: the tile's (rows, columns), ghosts around it in every result, the members or None.
+
+    Rows of cells begin where vectors do, and have room for whole ones.
+    """
 
     shape: tuple
     ghosts: int
     members: int | None = None
 
     @property
+    def room(self):
+        """Cells (west, east, south, north) of the tile in an array, the ghosts among them."""
+        west, columns = whole_vectors(self.ghosts), self.shape[1]
+        return west, whole_vectors(columns + self.ghosts) - columns, self.ghosts, self.ghosts
+
+    @property
+    def origin(self):
+        """(row, column) of the tile's cell (0, 0) in an array."""
+        return self.ghosts, self.room[0]
+
+    def own(self, array):
+        """The tile's own cells of an array."""
+        west, east, south, north = self.room
+        return array[..., south : array.shape[-2] - north, west : array.shape[-1] - east]
+
+    def with_room(self, array, halo=(0, 0, 0, 0)):
+        """An array that holds `halo` cells beside the tile's own, with zeros in the rest of the room."""
+        west, east, south, north = (room - have for room, have in zip(self.room, halo))
+        return jnp.pad(array, [(0, 0)] * (array.ndim - 2) + [(south, north), (west, east)])
+
+    @property
     def padded(self):
-        whole = tuple(n + 2 * self.ghosts for n in self.shape)
+        west, east, south, north = self.room
+        whole = self.shape[0] + south + north, self.shape[1] + west + east
         return whole if self.members is None else (self.members, *whole)
 
 
-def run(expressions, shape, ghosts, over=(), interpret=False, sharers=1):
+def run(expressions, layout, over=(), interpret=False, sharers=1):
     """The values of Expressions, as arrays with room for ghosts, and how many ghosts around the tile are right.
 
     Args:
         expressions: to be evaluated in one loop.
-        shape: (ny, nx) of the tile.
-        ghosts: cells of room around it in every result; those that are not right are 0, or keep what was overwritten.
+        layout: a Layout of the results; what is not right in their room is 0, or keeps what was overwritten.
         over: for each expression an array that its result may overwrite, or None.
         interpret: run the GPU's kernel as Pallas interprets it, on any device: to test it.
         sharers: devices of this process that run such loops at the same time, on the same cores.
@@ -59,7 +83,7 @@ def run(expressions, shape, ghosts, over=(), interpret=False, sharers=1):
         HaloError: where a load reaches beyond what is valid.
     """
     graph, sources, scalars = trace_graph(expressions)
-    margin = min(_margin(graph, sources), ghosts)
+    margin = min(_margin(graph, sources), layout.ghosts)
     results = _bind(
         graph,
         [source.array for source in sources],
@@ -67,7 +91,7 @@ def run(expressions, shape, ghosts, over=(), interpret=False, sharers=1):
         over or [None] * len(expressions),
         origins=[source.origin for source in sources],
         dtypes=[np.dtype(e.dtype).name for e in expressions],
-        layout=Layout(tuple(shape), ghosts),
+        layout=layout,
         margin=margin,
         interpret=interpret,
         sharers=sharers,
@@ -216,23 +240,24 @@ def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, 
     scalars = tuple(k for k in range(graph.scalars) if linear[count + k])
     arrived = tuple(k for k, ct in enumerate(cotangents) if type(ct) is not ad.Zero)
     made = transpose(graph, sources, scalars, arrived)
-    margin, ghosts = margin + made.reach, max(layout.ghosts, margin + made.reach)
+    margin = margin + made.reach
+    wide = dataclasses.replace(layout, ghosts=max(layout.ghosts, margin))
     avals = [operands[k].aval for k in made.of_sources] + [operands[count + k].aval for k in made.of_scalars]
-    over = {aliases[k]: cotangents[k] for k in arrived if ghosts == layout.ghosts}
+    over = {aliases[k]: cotangents[k] for k in arrived if wide == layout}
     found = _bind(
         made.graph,
         [*(operands[k] for k in made.sources), *(cotangents[k] for k in arrived)],
         [operands[count + k] for k in made.scalars],
         [over.get(k) if _fills(operands[k].aval, layout) else None for k in made.of_sources]
         + [None] * len(made.of_scalars),
-        origins=[*(origins[k] for k in made.sources), *((layout.ghosts,) * 2 for _ in arrived)],
+        origins=[*(origins[k] for k in made.sources), *(layout.origin for _ in arrived)],
         dtypes=[np.dtype(aval.dtype).name for aval in avals],
-        layout=dataclasses.replace(layout, ghosts=ghosts),
+        layout=wide,
         margin=margin,
         **parameters,
     )
     places = [*made.of_sources, *(count + k for k in made.of_scalars)]
-    shares = {k: _share(x, aval, origins[k] if k < count else None, ghosts) for k, x, aval in zip(places, found, avals)}
+    shares = {k: _share(x, aval, origins[k] if k < count else None, wide.origin) for k, x, aval in zip(places, found, avals)}
     return [shares.get(k, ad.Zero(operand.aval)) if linear[k] else None for k, operand in enumerate(operands)]
 
 
@@ -241,18 +266,17 @@ def _fills(aval, layout):
     return aval.shape == layout.padded
 
 
-def _share(found, aval, origin, ghosts):
-    """The cotangent of one operand, made of what each cell gave to it."""
-    if origin is None:  # a number
+def _share(found, aval, origin, cell):
+    """The cotangent of one operand, whose cell (0, 0) lies at `origin`, made of what each cell gave to it, from `cell`
+    on; an origin of None is that of a number."""
+    if origin is None:
         found = jnp.sum(found, axis=(-2, -1))
-    elif aval.shape[-2:] != found.shape[-2:] or origin != (ghosts, ghosts):
+    elif aval.shape[-2:] != found.shape[-2:] or origin != cell:
         if aval.shape[-1] == 1:
-            found, origin = jnp.sum(found, axis=-1, keepdims=True), (origin[0], ghosts)
-        shifts = [
-            (at - ghosts, n - have - (at - ghosts)) for at, n, have in zip(origin, aval.shape[-2:], found.shape[-2:])
-        ]
-        widths = [(0, 0, 0)] * (found.ndim - 2) + [(low, high, 0) for low, high in shifts]
-        found = jax.lax.pad(found, jnp.zeros((), found.dtype), widths)
+            found, origin = jnp.sum(found, axis=-1, keepdims=True), (origin[0], cell[1])
+        lows = [to - at for to, at in zip(origin, cell)]
+        widths = [(low, n - have - low, 0) for low, n, have in zip(lows, aval.shape[-2:], found.shape[-2:])]
+        found = jax.lax.pad(found, jnp.zeros((), found.dtype), [(0, 0, 0)] * (found.ndim - 2) + widths)
     return jnp.sum(found, axis=0) if found.ndim > aval.ndim else found
 
 
@@ -290,7 +314,7 @@ AT_ONCE, UNLESS_SHARED, LATER = range(3)  # as in loops.cpp
 def _plan(graph, origins, aliases, layout, margin, sharers):
     """The numbers that loops.cpp needs, in its order."""
     rounds = schedule(graph)
-    plan = [*layout.shape, layout.ghosts, margin, rounds.early, sharers, len(origins), graph.scalars]
+    plan = [*layout.shape, *layout.origin, margin, rounds.early, sharers, len(origins), graph.scalars]
     for k, origin in enumerate(origins):
         plan += [*origin, graph.columns[k], rounds.rows_ahead(k)[0], *rounds.rows_in_all(k)]
     for operand in aliases:

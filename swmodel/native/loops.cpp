@@ -69,11 +69,11 @@ struct Loop {
   std::vector<Result> results;
   std::vector<int64_t> strides, limits;
   std::vector<std::pair<const char*, int64_t>> scalars;  // and bytes to the next member's
-  int64_t rows, columns, ghosts, margin, members, early;
+  int64_t rows, columns, ghosts, west, margin, members, early;  // ghost rows, and room before a row's first cell
 
   int64_t cells() const { return columns + 2 * margin; }
   char* place(const Result& r, int64_t member, int64_t j) const {
-    return r.data + member * r.member_stride + ((j + ghosts) * r.stride + ghosts - margin) * r.size;
+    return r.data + member * r.member_stride + ((j + ghosts) * r.stride + west - margin) * r.size;
   }
 };
 
@@ -170,19 +170,21 @@ class Chunk {
 void ClearGhosts(const Loop& loop, const Result& r, int64_t member) {
   char* data = r.data + member * r.member_stride;
   const int64_t edge = loop.ghosts - loop.margin, rows = loop.rows + 2 * loop.ghosts, bytes = r.stride * r.size;
+  const int64_t before = (loop.west - loop.margin) * r.size, after = (loop.west + loop.columns + loop.margin) * r.size;
   std::memset(data, 0, edge * bytes);
   std::memset(data + (rows - edge) * bytes, 0, edge * bytes);
   for (int64_t j = edge; j < rows - edge; ++j) {
-    std::memset(data + j * bytes, 0, edge * r.size);
-    std::memset(data + (j + 1) * bytes - edge * r.size, 0, edge * r.size);
+    std::memset(data + j * bytes, 0, before);
+    std::memset(data + j * bytes + after, 0, bytes - after);
   }
 }
 
 // What the plan and the buffers say; see stencil.py for the order of the numbers.
 void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& results, const int64_t* p) {
-  loop.rows = p[0], loop.columns = p[1], loop.ghosts = p[2], loop.margin = p[3], loop.early = p[4], loop.members = 1;
-  const int64_t sources = p[6], scalars = p[7];
-  p += 8;
+  loop.rows = p[0], loop.columns = p[1], loop.ghosts = p[2], loop.west = p[3], loop.margin = p[4], loop.early = p[5];
+  loop.members = 1;
+  const int64_t sources = p[7], scalars = p[8];
+  p += 9;
   auto member_stride = [&](const ffi::AnyBuffer& buffer, size_t rank) {
     auto dims = buffer.dimensions();
     if (dims.size() == rank) return int64_t{0};
@@ -220,7 +222,7 @@ void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& resu
   }
 }
 
-// plan: rows, columns, ghosts, margin, early rounds, sharers of the threads, sources, scalars; six numbers a source (row,
+// plan: rows, columns, ghost rows, room before a row's first cell, margin, early rounds, sharers of the threads, sources, scalars; six numbers a source (row,
 // column, is_column, first row read in a round, first and last in all), two a result (the operand it overwrites or -1,
 // and when its rows may be put in their place).
 ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
@@ -236,7 +238,7 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
   }
   Describe(loop, operands, results, plan.begin());
   const int64_t first = -loop.margin, rows = loop.rows + 2 * loop.margin;
-  const int64_t threads = std::max<int64_t>(1, pool.num_threads() / plan[5]);
+  const int64_t threads = std::max<int64_t>(1, pool.num_threads() / plan[6]);
   int64_t reach = 1;  // chunks thinner than the stencil would have to wait for others than their neighbours
   for (const auto& r : loop.results) reach = std::max(reach, r.below + r.above);
   const int64_t most = std::max<int64_t>(1, std::min(rows / reach, rows * loop.cells() / kCellsOfChunk));

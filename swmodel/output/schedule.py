@@ -385,8 +385,8 @@ def _put_back(simulation, parts, values, same):
     names = ["_".join(_plain(key) for key in path) for path, _ in paths]
     old = dict(zip(names, (leaf for _, leaf in paths)))
     rebuilt = jax.tree_util.tree_unflatten(structure, [values.get(name, old[name]) for name in names])
-    simulation.state = rebuilt["state"]
-    simulation.history = rebuilt["history"] if same else simulation.start_history(rebuilt["state"])
+    state = rebuilt["state"]
+    simulation.set(state, rebuilt["history"] if same else simulation.start_history(state))
     simulation._maxima_carry = rebuilt["maxima"]
 
 

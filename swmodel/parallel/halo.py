@@ -95,24 +95,33 @@ def exchange(arrays, width, sides, communicator):
     return arrays
 
 
-def refresh(arrays, width, sides, communicator):
-    """What `exchange` gives, for arrays that hold `width` cells of room on all sides: their ghosts are set in place."""
+def refresh(arrays, width, sides, communicator, room=None):
+    """What `exchange` gives, for arrays that hold room around the tile's cells: their ghosts are set in place.
+
+    Args:
+        room: cells (west, east, south, north) of the tile in the arrays, `width` or more each; `width` unless given.
+    """
+    room = room or (width,) * 4
     for axis in "xy":
-        arrays = _refreshed(arrays, width, axis, sides, communicator)
+        arrays = _refreshed(arrays, width, axis, sides, communicator, room)
     return arrays
 
 
-def _refreshed(arrays, width, axis, sides, communicator):
-    place, n = (-1, arrays[0].shape[-1]) if axis == "x" else (-2, arrays[0].shape[-2])
+def _refreshed(arrays, width, axis, sides, communicator, room):
     if _walled(axis, sides, communicator):
         return arrays  # behind walls there are zeros already
+    west, east, south, north = room
+    rows, columns = arrays[0].shape[-2:]
     # Along x the ghost rows are left out: they are sent along y afterwards, corners included.
-    rows = [_cells(a, width, a.shape[-2] - width, -2) if axis == "x" else a for a in arrays]
-    before, after = _beyond([_cells(a, width, n - width, place) for a in rows], width, axis, sides, communicator)
+    if axis == "x":
+        low, high, n, place, across = west, east, columns, -1, (south, rows - north, -2)
+    else:
+        low, high, n, place, across = south, north, rows, -2, (west - width, columns - east + width, -1)
+    strips = [_cells(_cells(a, *across), low, n - high, place) for a in arrays]
+    before, after = _beyond(strips, width, axis, sides, communicator)
     padded = sides.padded(axis)
-    shift = 0 if padded is None else padded.astype(int)
-    row = width if axis == "x" else 0
-    corners = [(row, start) if axis == "x" else (start, row) for start in (shift, n - width)]
+    first, last = low - width + (0 if padded is None else padded.astype(int)), n - high
+    corners = [(south, k) if axis == "x" else (k, west - width) for k in (first, last)]
     return paste(arrays, [before, after], corners)
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..compilation import jit
-from ..integration import integrate
+from ..integration import march_of, scan_steps
 from ..parallel.traffic import traffic
 
 __all__ = ["Program", "Memory", "batch_of"]
@@ -63,8 +63,11 @@ class Program:
         self.stepper = place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
         self.dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
         history = spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
+        self._numbers = sum(leaf.size for leaf in jax.tree.leaves((state, history)) if leaf.ndim >= 2)
+        self._cells = math.prod(state.eta.shape[-2:])
         # The program gives its buffers back for the next call: it must not take those that the caller holds.
-        self._carry = jax.tree.map(jnp.copy, (state, history))
+        begin = jit(spmd(lambda dynamics, stepper, *both: march_of(dynamics, stepper).start(*map(_copied, both))))
+        self._carry = begin(self.dynamics, self.stepper, state, history)
         self.compile_seconds = self.compile() if compiled else None
 
     @property
@@ -74,7 +77,7 @@ class Program:
     def compile(self):
         """Trace and compile the program; returns the seconds it took."""
         begin = time.perf_counter()
-        program = jit(self._program(self.steps), donate_argnums=(2, 3))
+        program = jit(self._program(self.steps), donate_argnums=2)
         self._compiled = program.lower(*self._arguments()).compile()
         seconds = time.perf_counter() - begin
         # What was compiled ahead of time does not hand on the token that keeps messages in order.
@@ -99,13 +102,13 @@ class Program:
 
     @property
     def state(self):
-        return self._carry[0]
+        """The State it has reached."""
+        look = self.communicator.spmd(lambda dynamics, stepper, carry: march_of(dynamics, stepper).state(carry))
+        return jit(look)(*self._arguments())
 
     def bytes_moved(self, cells):
         """The least that a step of so many cells moves: each array of state and history read and written once."""
-        numbers = sum(leaf.size for leaf in jax.tree.leaves(self._carry) if leaf.ndim >= 2)
-        grid = math.prod(self.state.eta.shape[-2:])
-        return 2 * numbers / grid * self.model.dtype.itemsize * cells
+        return 2 * self._numbers / self._cells * self.model.dtype.itemsize * cells
 
     def memory(self):
         """The Memory of the compiled program on one device."""
@@ -125,10 +128,14 @@ class Program:
     def _program(self, number):
         """The function of so many steps, on every tile."""
 
-        def steps(dynamics, stepper, state, history):
-            return integrate(dynamics, stepper, state, number, history)
+        def steps(dynamics, stepper, carry):
+            return scan_steps(march_of(dynamics, stepper), carry, number)
 
         return self.communicator.spmd(steps)
 
     def _arguments(self):
-        return self.dynamics, self.stepper, *self._carry
+        return self.dynamics, self.stepper, self._carry
+
+
+def _copied(tree):
+    return jax.tree.map(jnp.copy, tree)

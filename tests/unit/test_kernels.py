@@ -13,10 +13,10 @@ from swmodel.kernels.expressions import Source, lift, stored
 from swmodel.kernels.graph import Unsupported, trace_graph
 from swmodel.kernels.schedule import schedule
 from swmodel.kernels.source import c_source
-from swmodel.kernels.stencil import run
+from swmodel.kernels.stencil import Layout, run
 from swmodel.operators import difference_x, mean_x, mean_xy, mean_y
 from swmodel.pytrees import replace
-from swmodel.simulation import Health, Simulation, advance
+from swmodel.simulation import Health, Simulation, advance, begin
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
@@ -29,8 +29,10 @@ def field(seed=0, halo=2, position="h", dtype=np.float64):
 
 
 def fused(make, *fields, ghosts=2):
-    (array,), margin = jax.jit(lambda *f: run([make(*map(lift, f))], (NY, NX), ghosts))(*fields)
-    return np.array(array), int(margin)
+    layout = Layout((NY, NX), ghosts)
+    (array,), margin = jax.jit(lambda *f: run([make(*map(lift, f))], layout))(*fields)
+    west, east, south, north = (room - ghosts for room in layout.room)
+    return np.array(array)[south : array.shape[0] - north, west : array.shape[1] - east], int(margin)
 
 
 @pytest.mark.parametrize(
@@ -65,27 +67,30 @@ def test_single_precision_stays_single():
 def test_masks_in_bytes_and_columns_along_x():
     rows = Field(jnp.arange(NY + 2.0)[:, None], "h", (1 << 20, 1 << 20, 1, 1))
     bytes_ = Field((field(1).data > 0).astype(np.uint8), "h", (2,) * 4)
-    (array,), _ = run([lift(bytes_, np.float64) * lift(rows)], (NY, NX), 1)
-    np.testing.assert_array_equal(array[1:-1, 1:-1], np.asarray(bytes_.interior) * np.arange(1.0, NY + 1)[:, None])
+    layout = Layout((NY, NX), 1)
+    (array,), _ = run([lift(bytes_, np.float64) * lift(rows)], layout)
+    np.testing.assert_array_equal(layout.own(array), np.asarray(bytes_.interior) * np.arange(1.0, NY + 1)[:, None])
 
 
 def test_a_result_may_overwrite_what_its_neighbours_read():
     """Many chunks, each in place, with a stencil that reaches up and down."""
     rows, columns = 900, 200
+    layout = Layout((rows, columns), 2)
     f = Field(jnp.asarray(np.random.default_rng(3).standard_normal((rows + 4, columns + 4))), "h", (2,) * 4)
 
     def smoothed(f):
         return 0.5 * f + 0.5 * mean_xy(mean_xy(f))
 
     def in_place(data):
-        source = Source(data, (2, 2), (2,) * 4, data.dtype, prognostic=True)
-        (array,), _ = run([smoothed(stored(source, "h"))], (rows, columns), 2, [data])
+        source = Source(data, layout.origin, (2,) * 4, data.dtype, prognostic=True)
+        (array,), _ = run([smoothed(stored(source, "h"))], layout, [data])
         return array
 
-    compiled = jax.jit(in_place, donate_argnums=0).lower(f.data).compile()
+    data = layout.with_room(f.data, f.halo)
+    compiled = jax.jit(in_place, donate_argnums=0).lower(data).compile()
     assert "copy" not in compiled.as_text().split("ENTRY")[1]
     expected = np.asarray(smoothed(f).interior)
-    np.testing.assert_allclose(compiled(f.data)[2:-2, 2:-2], expected, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(layout.own(compiled(data)), expected, rtol=1e-14, atol=1e-15)
 
 
 def test_members_go_through_one_loop():
@@ -93,7 +98,7 @@ def test_members_go_through_one_loop():
     scale = jnp.array([1.0, 2.0, 3.0])
 
     def one(data, scale):
-        (array,), _ = run([scale * mean_xy(lift(Field(data, "h", (2,) * 4)))], (NY, NX), 2)
+        (array,), _ = run([scale * mean_xy(lift(Field(data, "h", (2,) * 4)))], Layout((NY, NX), 2))
         return array
 
     together = jax.jit(jax.vmap(one))(many, scale)
@@ -143,8 +148,8 @@ def loops_and_arrays():
     """(values, tangents, cotangents, Hessian products) of `nonlinear` by loops, and by arrays."""
 
     def by_loops(fields, s):
-        arrays, _ = run([*nonlinear(*map(lift, fields), s)], (NY, NX), 2)
-        return [a[2:-2, 2:-2] for a in arrays]
+        arrays, _ = run([*nonlinear(*map(lift, fields), s)], Layout((NY, NX), 2))
+        return [Layout((NY, NX), 2).own(a) for a in arrays]
 
     def by_arrays(fields, s):
         return [x.interior for x in nonlinear(*fields, s)]
@@ -175,7 +180,8 @@ def test_tangents_cotangents_and_hessian_products_of_loops_are_those_of_arrays(l
 
 def by_loop(make):
     """The interior of `make(field)`, by a loop, of an array with two ghosts."""
-    return lambda data: run([make(lift(Field(data, "h", (2,) * 4)))], (NY, NX), 2)[0][0][2:-2, 2:-2]
+    layout = Layout((NY, NX), 2)
+    return lambda data: layout.own(run([make(lift(Field(data, "h", (2,) * 4)))], layout)[0][0])
 
 
 def by_array(make):
@@ -272,7 +278,8 @@ def test_a_compiler_that_refuses_is_quoted(monkeypatch, tmp_path):
 )
 def test_the_loop_of_a_gpu_gives_what_that_of_a_cpu_gives(make):
     f = field(4)
-    run_on = jax.jit(lambda f, interpret: run([make(lift(f))], (NY, NX), 2, (), interpret)[0][0], static_argnums=1)
+    layout = Layout((NY, NX), 2)
+    run_on = jax.jit(lambda f, interpret: run([make(lift(f))], layout, (), interpret)[0][0], static_argnums=1)
     np.testing.assert_allclose(run_on(f, True), run_on(f, False), rtol=4e-15, atol=1e-15)
 
 
@@ -333,8 +340,9 @@ def advance_of(cells, kind=sw.AB2, **options):
     simulation = Simulation(model, state, kind(4.0))
     monitors = (None, None, Health.of(model, 4.0))
     dynamics = model.dynamics(simulation.halo)
-    arguments = dynamics, simulation.stepper, simulation._carry(monitors), monitors, jnp.int32(0), jnp.int32(8)
-    return advance.lower(*arguments).compile()
+    marched = begin(dynamics, simulation.stepper, (simulation.state, simulation.history))
+    carry = simulation._carry(monitors, marched)
+    return advance.lower(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(8)).compile()
 
 
 def test_a_run_needs_at_most_16_arrays_of_the_tile_its_inputs_included():
@@ -360,7 +368,7 @@ def test_the_loop_of_a_gpu_lowers_to_triton():
     device = jax.sharding.AbstractDevice("NVIDIA H100", 132, "gpu")
     mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
     f = field(dtype=np.float32)
-    make = jax.jit(lambda f: run([lift(f).map(jnp.cbrt) * mean_xy(mean_xy(lift(f)))], (NY, NX), 2)[0])
+    make = jax.jit(lambda f: run([lift(f).map(jnp.cbrt) * mean_xy(mean_xy(lift(f)))], Layout((NY, NX), 2))[0])
     with jax.sharding.use_abstract_mesh(mesh):
         text = make.trace(f).lower(lowering_platforms=("cuda",)).as_text()
     assert "triton" in text

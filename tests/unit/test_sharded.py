@@ -18,7 +18,7 @@ from swmodel.parallel import Decomposition, make_communicator
 from swmodel.parallel.halo import Sides, exchange, without_padding
 from swmodel.parallel.sharded import ShardedCommunicator
 from swmodel.pytrees import replace
-from swmodel.simulation import Simulation, advance
+from swmodel.simulation import Simulation, advance, begin
 from tests.parallel import cases
 from tests.parallel.test_ranks_agree import cost
 
@@ -267,20 +267,21 @@ def test_arrays_lie_on_their_devices_and_the_loop_works_in_place(mesh):
     model, stepper = cases.CASES["walls and islands"](communicator=mesh, engine="arrays")
     simulation = Simulation(model, cases.start(model), stepper)
     monitors = (None, None, Health.of(model, stepper.dt))
-    carry = simulation._carry(monitors)
+    dynamics = model.dynamics(simulation.halo, 0, stepper.dt)
+    state, history = marched = begin(dynamics, simulation.stepper, (simulation.state, simulation.history))
+    carry = simulation._carry(monitors, marched)
     rows, columns = (-(-n // p) for n, p in zip(SHAPE, mesh.layout))
-    for array in (model.dynamics(simulation.halo).depth, carry.state.u, *(p.eta for p in carry.history.values)):
+    for array in (dynamics.depth, state.u, *(p.eta for p in history.values)):
         assert {(s.device, s.data.shape) for s in array.addressable_shards} == {
             (device, (rows, columns)) for device in mesh.mesh.devices.flat
         }
-    dynamics = model.dynamics(simulation.halo, 0, stepper.dt)
     program = advance.lower(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(3)).compile()
     leaves = jax.tree.leaves(carry)
     on_each = sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves)
     assert program.memory_analysis().alias_size_in_bytes == on_each
     after = advance(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(3))
-    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(carry.state))
-    assert after.state.eta.sharding.is_equivalent_to(model.at_rest().eta.sharding, 2)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(carry.marched))
+    assert after.marched[0].eta.sharding.is_equivalent_to(model.at_rest().eta.sharding, 2)
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------
@@ -339,7 +340,7 @@ def test_a_run_that_blows_up_names_the_same_cell(both, place):
         u = np.zeros(SHAPE)
         u[place] = 2000.0
         simulation = Simulation(model, model.at_rest(), stepper)
-        simulation.state = sw.State(model.scatter(u), *(model.at_rest().v, model.at_rest().eta))
+        simulation.state = sw.State(model.scatter(u), model.at_rest().v, model.at_rest().eta)
         with pytest.raises(BlowUp) as stop:
             simulation.run(steps=30)
         told.append(str(stop.value))
