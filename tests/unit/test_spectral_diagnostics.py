@@ -260,3 +260,49 @@ def test_spectra_can_be_differentiated():
 
     slope = jit(jax.grad(energy))(state)
     np.testing.assert_allclose(slope.eta, model.gravity * state.eta / 1000.0 / (NX * NY), rtol=1e-11, atol=1e-18)
+
+
+EXPERIMENT = """
+[run]
+until = "2 min"
+[grid]
+type = "cartesian"
+nx = 12
+ny = 8
+x = [0, "120 km"]
+y = [0, "80 km"]
+[bathymetry]
+type = "flat"
+depth = "100 m"
+[stepper]
+type = "rk4"
+dt = 60
+[output.spectra]
+every = "60 s"
+transfers = false
+[output.restart]
+every = "1 hour"
+"""
+
+
+def test_the_file_of_an_experiment_asks_for_spectra(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("swmodel.cli.checks.speed_line", lambda *arguments: "not measured here")
+    file = tmp_path / "case.toml"
+    file.write_text(EXPERIMENT)
+    status, out, _ = command("check", file)
+    assert status == 0 and "spectra.nc: spectra of energy and enstrophy every 1 min, 3 records" in out
+    status, *_ = command("run", file, "-o", tmp_path)
+    with xr.open_dataset(tmp_path / "spectra.nc") as written:
+        assert status == 0 and written.sizes == {"time": 3, "wavenumber": 13, "bnds": 2}
+    places = [("cartesian", "spherical")]
+    places += [('x = [0, "120 km"]', "longitude = [0, 12]"), ('y = [0, "80 km"]', "latitude = [0, 8]")]
+    sphere = EXPERIMENT
+    for old, new in places:
+        sphere = sphere.replace(old, new)
+    file.write_text(sphere)
+    status, out, err = command("check", file)
+    assert status and "output.spectra: Spectra: wavenumbers on the sphere" in out + err
+    status, out, err = command("check", file, "--set", "output.restart.file=spectra.nc")
+    assert status and "'spectra.nc' is written by output.spectra too" in out + err
+    status, out, err = command("check", file, "--set", "output.spectra.every=10")
+    assert status and "10 s is shorter than the time step of 60 s" in out + err
