@@ -1,5 +1,7 @@
 """An implicit free surface and a rigid lid: waves as theory has them, water kept, slow flow, limits, bad input."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,9 @@ import xarray as xr
 import swmodel as sw
 from postprocess import budgets
 from swmodel import elliptic, integration
+from swmodel.build import stepper_of, time_step
 from swmodel.compilation import jit
+from swmodel.config import physics
 from swmodel.dynamics.transport import divergence
 from swmodel.errors import BlowUp, ConfigError
 from swmodel.integration import march_of
@@ -184,7 +188,7 @@ def test_under_a_lid_transports_have_no_divergence():
 
 
 def test_a_lid_takes_no_energy_but_that_of_divergent_flow():
-    """The projection is orthogonal in sum area H u^2, and the vorticity flux only turns it: what is lost is time's error,
+    """The projection is orthogonal in sum area H u^2, the vorticity flux only turns it: what is lost is time's error,
     which falls with its order."""
     grid = plane(periodic="x")
     model = sw.ShallowWater(grid, rough(grid, 0.1), coriolis=sw.FPlane(1e-4))
@@ -448,3 +452,34 @@ def test_fused_loops_leave_implicit_steps_to_arrays():
     both = [replace(dynamics, engine=engine) for engine in ("fused", "arrays")]
     ends = [_run(d, stepper, start, stepper.history(start), steps)[0] for d in both]
     assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, ends)))
+
+
+def section(kind, **options):
+    return {"semi_implicit": physics.SemiImplicit, "rigid_lid": physics.RigidLid}[kind](type=kind, **options)
+
+
+@pytest.mark.parametrize("made, wanted", [
+    (section("semi_implicit"), sw.SemiImplicit(60.0)),
+    (section("semi_implicit", theta=0.55, epsilon=0.05, solver="spectral"),
+     sw.SemiImplicit(60.0, 0.55, 0.05, elliptic.Spectral())),
+    (section("rigid_lid", solver="conjugate_gradients", preconditioner="fast_poisson", tolerance=1e-6, iterations=50),
+     sw.RigidLid(60.0, 0.1, elliptic.ConjugateGradients(elliptic.FastPoisson(), 1e-6, 50))),
+], ids=("default", "transforms", "iterations"))  # fmt: skip
+def test_a_file_names_schemes_and_solvers(made, wanted):
+    assert stepper_of(made, 60.0) == wanted
+
+
+@pytest.mark.parametrize("options, told", [
+    ({"solver": "magic"}, "expected 'auto', 'conjugate_gradients', .*got 'magic'"),
+    ({"tolerance": 1e-3}, 'tolerance belongs to solver = "conjugate_gradients", not to \'auto\''),
+    ({"theta": 0.4}, "greater than or equal to 0.5"),
+], ids=lambda x: next(iter(x)) if isinstance(x, dict) else "")  # fmt: skip
+def test_a_file_is_told_what_is_wrong_with_a_scheme(options, told):
+    with pytest.raises(ValueError, match=told):
+        section("semi_implicit", **options)
+
+
+def test_an_automatic_step_that_nothing_limits_is_refused():
+    free = types.SimpleNamespace(stepper=section("semi_implicit"))
+    with pytest.raises(ConfigError, match="nothing limits the time step of semi_implicit here; give dt in seconds"):
+        time_step(free, [])
