@@ -5,7 +5,7 @@
 with W stepped by the classical scheme of fourth order (Cox & Matthews 2002, doi:10.1006/jcph.2002.6995). L holds the
 inertia-gravity waves of a flat bottom of the mean depth, and hyperviscosity; N is what is left: advection, the
 elevation's share of the thickness, f and H apart from their means, forcing and drag. L is diagonal in wavenumbers but
-for the three fields of each, whose exponential is known (PseudoSpectral.carried): a linear wave is exact, whatever dt.
+for the three fields of each, whose exponential is known (PseudoSpectral.propagator): linear waves are exact.
 """
 
 from typing import Any
@@ -37,6 +37,25 @@ class IntegratingFactorRK4(TimeStepper):
     order = 4
     exact_waves = True
 
+    def prepare(self, equations):
+        return IntegratingFactorStep(self.dt, equations.core.modes().propagator(equations, 0.5 * self.dt))
+
+    def step(self, equations, state, history, step):
+        return self.prepare(equations).step(equations, state, history, step)
+
+
+@pytree
+class IntegratingFactorStep:
+    """IntegratingFactorRK4 with its factors, made once for all steps.
+
+    Attributes:
+        dt: [s].
+        halfway: the propagator of half a step.
+    """
+
+    dt: Any
+    halfway: Any
+
     def step(self, equations, state, history, step):
         """Two halves of two stages; what a half begins with is carried to its end, and so is its first slope."""
         core = equations.core.modes()
@@ -47,7 +66,7 @@ class IntegratingFactorRK4(TimeStepper):
         def half(carry, weights):
             base, total, now = carry
             early, first, reach, late, second, onward = weights
-            move = [core.carried(equations, x, 0.5 * self.dt) for x in (base, total, slope(now, early))]
+            move = [core.carried(equations, x, self.halfway) for x in (base, total, slope(now, early))]
             base, total, change = move
             total = _plus(total, change, first)
             change = slope(_plus(base, change, reach), late)

@@ -176,7 +176,7 @@ class PseudoSpectral(Core):
             modes: of u, v, eta.
             step: of the run.
             state: the State of these modes, for the terms; made where there are terms and it is not at hand.
-            waves: without, what `carried` does is left out.
+            waves: without, what a `propagator` holds is left out.
         """
         u, v, eta = modes
         held, (_, f, depth) = self.held, self.at_rest
@@ -226,8 +226,8 @@ class PseudoSpectral(Core):
 
     # -- linear waves, exactly ----------------------------------------------------------------------------------------
 
-    def carried(self, equations, modes, seconds):
-        """Modes `seconds` later under the linear waves of a flat bottom of the mean depth, and hyperviscosity; exact.
+    def propagator(self, equations, seconds):
+        """What `carried` multiplies with: linear waves of a flat bottom of the mean depth, and hyperviscosity, exactly.
 
         With L U = (f v - g ddx eta, - f u - g ddy eta, - H (ddx u + ddy v)), L^3 = - w^2 L and w^2 = f^2 + g H k^2:
         exp(L t) = 1 + sin(w t) / w L + (1 - cos(w t)) / w^2 L^2. Between walls f is left to `rates`.
@@ -238,14 +238,19 @@ class PseudoSpectral(Core):
         w = jnp.sqrt(jnp.where(still, 1.0, squared))
         first = jnp.where(still, seconds, jnp.sin(w * seconds) / w)
         second = jnp.where(still, 0.5 * seconds**2, 2 * (jnp.sin(0.5 * w * seconds) / w) ** 2)
-        once = self._waves(equations, modes, f, depth)
-        twice = self._waves(equations, once, f, depth)
-        damped = 1.0
+        damped = jnp.ones_like(first)
         if self.hyperviscosity is not None:
             damped = jnp.exp(-self.hyperviscosity.of(self.held.relative) * seconds)
-        first, second = damped * first, damped * second
+        return damped, damped * first, damped * second
+
+    def carried(self, equations, modes, propagator):
+        """Modes of u, v and eta after the time of a `propagator`."""
+        _, f, depth = self.at_rest
+        once = self._waves(equations, modes, f, depth)
+        twice = self._waves(equations, once, f, depth)
+        now, first, second = propagator
         triples = zip(modes, once, twice)
-        return [scaled(damped, x) + scaled(first, l) + scaled(second, ll) for x, l, ll in triples]
+        return [scaled(now, x) + scaled(first, l) + scaled(second, ll) for x, l, ll in triples]
 
     def _waves(self, equations, modes, f, depth):
         u, v, eta = modes

@@ -357,7 +357,9 @@ def test_check_tells_the_core_and_refuses_land(command, tmp_path):
     file.write_text(TOML)
     status, out, _ = command("check", file)
     assert status == 0 and "pseudo-spectral, wavenumbers up to 3 along x and 3 along y, the 2/3 rule" in out
-    assert "advection: dt <=" in out
+    assert "advection: dt <=" in out and "warning" not in out
+    status, out, _ = command("check", file, "--set", "grid.periodic=x")
+    assert status == 0 and "converge at first order only: core = 'finite_differences' is more accurate there" in out
     land = ["--set", "bathymetry.type=formula", "--set", "bathymetry.depth='0.001 * (x - 200000)'"]
     status, _, told = command("check", file, *land)
     assert status == 2 and "model.core: 'pseudo_spectral' has no coasts, and 20 cells are land" in told
