@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#if defined(__SSE2__) && defined(__x86_64__)
+#ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
@@ -14,6 +14,7 @@
 namespace {
 
 constexpr int64_t kAxes = 4, kNumbers = 2 + 3 * kAxes;
+constexpr int64_t kLine = 64;              // [bytes] of a cache line
 constexpr int64_t kSide = 32;              // of the squares that are turned
 constexpr int64_t kPastCache = 1 << 23;    // [bytes] of which a cache keeps nothing
 constexpr int64_t kBytesOfTask = 1 << 18;
@@ -44,27 +45,27 @@ struct Sixteen {
   uint64_t halves[2];
 };
 
-// Writing past the cache saves reading what is written over.
+// A run of elements; what fills cache lines goes past the cache, if asked to: that saves reading what is written over.
 template <bool kPast>
-inline void Put(Sixteen* to, const Sixteen& x) {
+inline void Copy(char* to, const char* from, int64_t bytes) {
 #ifdef __SSE2__
-  if (kPast) return _mm_stream_si128(reinterpret_cast<__m128i*>(to), _mm_loadu_si128(reinterpret_cast<const __m128i*>(&x)));
+  if (kPast) {
+    const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<uintptr_t>(to) % kLine);
+    std::memcpy(to, from, head);
+    int64_t at = head;
+    for (; at + kLine <= bytes; at += kLine)
+      for (int64_t k = at; k < at + kLine; k += 16)
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to + k), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k)));
+    std::memcpy(to + at, from + at, bytes - at);
+    return;
+  }
 #endif
-  *to = x;
+  std::memcpy(to, from, bytes);
 }
-template <bool kPast>
-inline void Put(uint64_t* to, uint64_t x) {
-#if defined(__SSE2__) && defined(__x86_64__)
-  if (kPast) return _mm_stream_si64(reinterpret_cast<long long*>(to), static_cast<long long>(x));
-#endif
-  *to = x;
-}
-template <bool kPast>
-inline void Put(uint32_t* to, uint32_t x) {
-#ifdef __SSE2__
-  if (kPast) return _mm_stream_si32(reinterpret_cast<int*>(to), static_cast<int>(x));
-#endif
-  *to = x;
+
+template <bool kPast, typename T>
+inline void Line(const T* from, T* to, int64_t count) {
+  Copy<kPast>(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from), count * sizeof(T));
 }
 
 // Rows of the target are columns of the source. Square by square, through a small one that stays in the cache: each page
@@ -77,18 +78,8 @@ void Turned(const T* from, T* to, int64_t rows, int64_t columns, int64_t source,
       const int64_t down = std::min(kSide, rows - j), across = std::min(kSide, columns - i);
       for (int64_t k = 0; k < down; ++k)
         for (int64_t l = 0; l < across; ++l) square[l][k] = from[(j + k) * source + i + l];
-      for (int64_t l = 0; l < across; ++l)
-        for (int64_t k = 0; k < down; ++k) Put<kPast>(to + (i + l) * target + j + k, square[l][k]);
+      for (int64_t l = 0; l < across; ++l) Line<kPast>(square[l], to + (i + l) * target + j, down);
     }
-}
-
-template <typename T, bool kPast>
-void Line(const T* from, T* to, int64_t count) {
-  if (!kPast) {
-    std::memcpy(to, from, count * sizeof(T));
-    return;
-  }
-  for (int64_t k = 0; k < count; ++k) Put<true>(to + k, from[k]);
 }
 
 // What of a block lies at one place of the two axes that are neither `row` nor `column`, and there in some columns. The
@@ -104,7 +95,7 @@ void MovePiece(const T* from, T* to, const Block& block, int64_t row, int64_t co
   } else if (block.from < 0) {
     for (int64_t i = 0; i < columns; ++i) std::fill_n(to + i * next, rows, T{});
   } else if (along == 1) {
-    for (int64_t i = 0; i < columns; ++i) Line<T, kPast>(from + i * across, to + i * next, rows);
+    for (int64_t i = 0; i < columns; ++i) Line<kPast>(from + i * across, to + i * next, rows);
   } else if (across == 1) {
     Turned<T, kPast>(from, to, rows, columns, along, next);
   } else {
