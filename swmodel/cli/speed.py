@@ -46,10 +46,14 @@ def speed_line(asked, made, experiment, ranks, dt, decomposition):
     from .bench import timed_case
 
     machine, said = asked.read(), []
+    stepper = _stepper(experiment, dt)
+    if stepper.solves:
+        how = f"swmodel bench {made.draft.file}"
+        how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
+        return f"not foretold: how long {type(stepper).__name__}'s equation takes depends on the case; time it, {how}"
     if not machine.cores:
         machine = machine.merge(Machine(cores=launch.threads_per_rank()))
     make = lambda communicator: timed_case(made, experiment, communicator)  # noqa: E731
-    stepper = _stepper(experiment, dt)
     model, state = make(OneOfMany(decomposition.layout))
     traffic = Program(model, state, stepper, 1, compiled=False).traffic() if ranks > 1 else (0, 0, 0)
     compute = machine.compute_of(signature(model, stepper))

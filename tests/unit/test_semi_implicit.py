@@ -12,6 +12,7 @@ import swmodel as sw
 from postprocess import budgets
 from swmodel import elliptic, integration
 from swmodel.build import stepper_of, time_step
+from swmodel.cli.speed import Speed, speed_line
 from swmodel.compilation import jit
 from swmodel.config import physics
 from swmodel.dynamics.transport import divergence
@@ -483,3 +484,11 @@ def test_an_automatic_step_that_nothing_limits_is_refused():
     free = types.SimpleNamespace(stepper=section("semi_implicit"))
     with pytest.raises(ConfigError, match="nothing limits the time step of semi_implicit here; give dt in seconds"):
         time_step(free, [])
+
+
+def test_the_speed_of_an_equation_is_not_foretold():
+    """Nor is one tried on ranks that are not there."""
+    experiment = types.SimpleNamespace(stepper=section("semi_implicit"))
+    made = types.SimpleNamespace(draft=types.SimpleNamespace(file="case.toml"))
+    told = speed_line(Speed(), made, experiment, 4, 100.0, None)
+    assert told.startswith("not foretold") and told.endswith("time it, mpirun -n 4 swmodel bench case.toml")
