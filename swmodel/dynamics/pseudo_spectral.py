@@ -119,6 +119,8 @@ class PseudoSpectral(Core):
 
     def on_tile(self, model):
         _check(model)
+        if not isinstance(self.dealias, bool):
+            raise ConfigError(f"PseudoSpectral: dealias = {self.dealias!r} is neither True nor False; give one.")
         parts = [part for part in (self.hyperviscosity, self.filter) if part is not None]
         for part in parts:
             part.check()

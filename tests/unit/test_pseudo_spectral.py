@@ -54,6 +54,7 @@ def largest(state):
         (dict(periodic="x", boundaries=(sw.Flather("north"),)), "no open sides, and Flather opens north"),
         (dict(momentum=sw.ArakawaLamb()), "a form of its own for q V, and ArakawaLamb is one of differences"),
         (dict(engine="fused"), "makes loops of differences, and PseudoSpectral has none"),
+        (dict(core=sw.PseudoSpectral(dealias="2/3")), "dealias = '2/3' is neither True nor False"),
         (dict(core=sw.PseudoSpectral(sw.HyperViscosity(-1e-5))), "rate = -1e-05 s-1 would feed what is small"),
         (dict(core=sw.PseudoSpectral(sw.HyperViscosity(1e-5, 1.5))), "order = 1.5 is no power of the Laplacian"),
         (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(order=3))), "order = 3 is not an even number"),
@@ -99,9 +100,8 @@ def one_mode(model, i, j):
     return model.state(**{name: lambda x, y, a=a, of=of: a * of(x, y) for name, (a, of) in fields.items()})
 
 
-@pytest.mark.parametrize("order", [1, 4])
-def test_hyperviscosity_damps_a_balanced_mode_exactly(order):
-    rate, count, dt = 1e-5, 5, 2e4
+def test_hyperviscosity_damps_a_balanced_mode_exactly():
+    rate, order, count, dt = 1e-5, 2, 5, 2e4
     own = model(core=sw.PseudoSpectral(sw.HyperViscosity(rate, order)), linear=True)
     state = one_mode(own, 2, 1)
     spacing = L / NY  # of the coarser direction
@@ -143,8 +143,7 @@ def test_the_strength_of_the_filter_has_a_derivative():
 # -- time steps -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dealias", [True, False])
-@pytest.mark.parametrize("stepper", [sw.RK4, sw.AB3], ids=lambda s: s.__name__)
+@pytest.mark.parametrize("stepper, dealias", [(sw.RK4, True), (sw.AB3, False)], ids=["RK4", "AB3, aliased"])
 def test_waves_grow_beyond_the_limit_that_is_named_and_not_below(stepper, dealias):
     own = model(core=sw.PseudoSpectral(dealias=dealias), linear=True, coriolis=None)
     limit = sw.limits(own, stepper(1.0))[0]
@@ -187,7 +186,10 @@ def test_a_sponge_and_an_uplift_act_on_the_elevation():
     assert abs(final[0] - 1.0).max() < 0.02 and final[-1].max() < 0.95
 
 
-@pytest.mark.parametrize("stepper", [sw.IntegratingFactorRK4(100.0), sw.AB3(50.0)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "stepper", [pytest.param(sw.IntegratingFactorRK4(100.0), marks=pytest.mark.verify), sw.AB3(50.0)],
+    ids=["IntegratingFactorRK4", "AB3"],
+)  # fmt: skip
 def test_a_run_goes_on_from_its_restart_bit_for_bit(stepper, tmp_path):
     own = model("y")
 
@@ -258,7 +260,7 @@ def test_dot_products_and_taylor_series_of_every_control(periodic, stepper):
 # -- random vortices --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("periodic", ["xy", "x", ""])
+@pytest.mark.parametrize("periodic", ["xy", ""])
 def test_random_vortices_have_the_speed_asked_for_and_no_divergence(periodic):
     own = model(periodic, core=sw.FiniteDifferences())
     state = sw.random_vortices(own, speed=0.5, length=L / 3, seed=4)
