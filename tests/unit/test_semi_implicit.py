@@ -270,7 +270,7 @@ def test_sponges_and_drag_are_part_of_the_explicit_step():
 # -- the same on the sphere, in an ensemble, restarted ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("depth", (3000.0, "rough"), ids=("flat", "land"))
+@pytest.mark.parametrize("depth", (3000.0, pytest.param("rough", marks=pytest.mark.verify)), ids=("flat", "land"))
 def test_a_globe_takes_steps_of_forty_times_the_limit_at_its_poles(depth):
     grid = sw.SphericalGrid(96, 24, (0.0, 360.0), (-90.0, 90.0))
     depth = rough(grid) if depth == "rough" else depth
@@ -334,7 +334,7 @@ def cost_of(model, stepper):
     return cost, (moving(model), dynamics.depth, jnp.asarray(G), jnp.asarray(float(stepper.dt)))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.verify if "flat" in c else ()) for c in CASES])
 def test_tangent_gradient_and_differences_of_runs_agree(case):
     """Dot-product test to rounding, Taylor test at second order, in the state, depth, gravity and dt."""
     stepper, options = CASES[case]
