@@ -14,12 +14,13 @@ from .marching import ArrayMarch, one_step, unwatched
 __all__ = ["one_step", "integrate", "march", "march_of", "scan_steps", "differentiable_march_of"]
 
 
-def march_of(dynamics, stepper):
+def march_of(dynamics, stepper, prepared=True):
     """The march that dynamics.engine asks for: "fused" loops, where they have all that the physics needs, or "arrays".
 
-    "interpreted" are the GPU's loops in Pallas's interpreter, to test them anywhere.
+    "interpreted" are the GPU's loops in Pallas's interpreter, to test them anywhere. Where not `prepared`, it has no
+    `steps`, and is made in less time.
     """
-    return (FusedEngine if _fuses(dynamics, stepper) else ArrayMarch)(dynamics, stepper)
+    return (FusedEngine if _fuses(dynamics, stepper) else ArrayMarch)(dynamics, stepper, prepared)
 
 
 def differentiable_march_of(dynamics, stepper):
@@ -31,8 +32,20 @@ def _loops_have_derivatives(dynamics):
     return dynamics.engine == "fused" and jax.default_backend() == "cpu"
 
 
+_KNOWN = {}  # what was found out, by a trace of the step
+MOST_KNOWN = 64
+
+
 def _fuses(dynamics, stepper):
-    return dynamics.engine != "arrays" and not stepper.solves and FusedEngine.knows(dynamics, stepper)
+    if dynamics.engine == "arrays" or stepper.solves:
+        return False
+    leaves, structure = jax.tree.flatten((dynamics, stepper))
+    key = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
+    if key not in _KNOWN:
+        while len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.pop(next(iter(_KNOWN)))
+        _KNOWN[key] = FusedEngine.knows(dynamics, stepper)
+    return _KNOWN[key]
 
 
 def march(way, carry, count, watch=unwatched, seen=()):

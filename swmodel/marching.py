@@ -36,12 +36,15 @@ class ArrayMarch:
     Args:
         dynamics: a Dynamics.
         stepper: a TimeStepper.
+        prepared: False leaves out what `steps` needs.
 
     Attributes:
         period: steps that `steps` should take at once.
     """
 
-    def __init__(self, dynamics, stepper):
+    def __init__(self, dynamics, stepper, prepared=True):
+        if not prepared:
+            return
         self.arrays = dynamics.prepare()
         self.stepper = stepper.prepare(self.arrays)
         ahead = 1 if stepper.solves else dynamics.tile.halo // (self.arrays.reach * stepper.stages)

@@ -54,13 +54,13 @@ def on_tiles(function, **options):
 @on_tiles
 def begin(dynamics, stepper, both):
     """(state, history) as a march keeps them, in arrays of their own: the loop overwrites its arrays."""
-    return march_of(dynamics, stepper).start(*jax.tree.map(jnp.copy, both))
+    return march_of(dynamics, stepper, prepared=False).start(*jax.tree.map(jnp.copy, both))
 
 
 @on_tiles
 def reached(dynamics, stepper, marched):
     """(state, history) of what `begin` or `advance` gave."""
-    way = march_of(dynamics, stepper)
+    way = march_of(dynamics, stepper, prepared=False)
     return way.state(marched), way.history(marched)
 
 

@@ -32,6 +32,7 @@ class FusedEngine:
     Args:
         dynamics: a Dynamics.
         stepper: a TimeStepper.
+        prepared: False leaves out what `steps` needs.
     """
 
     @staticmethod
@@ -52,18 +53,19 @@ class FusedEngine:
             return False
         return True
 
-    def __init__(self, dynamics, stepper):
-        self.arrays, self.stepper = dynamics.prepare(), stepper
-        self.tile, self.ghosts = dynamics.tile, dynamics.tile.halo
+    def __init__(self, dynamics, stepper, prepared=True):
+        self.stepper, self.tile, self.ghosts = stepper, dynamics.tile, dynamics.tile.halo
         self.layout = Layout(tuple(self.tile.shape), self.ghosts)
         self.sides, self.communicator = dynamics.tile.sides, dynamics.communicator
-        self.equations = self._lifted(dynamics)
-        self.group = self.ghosts // (self.equations.reach * stepper.stages) or 1
+        self.group = self.ghosts // ((dynamics.reach or self.ghosts) * stepper.stages) or 1
         self.sharers = len(self.communicator.ranks)
         self.interpret = dynamics.engine == "interpreted"
         # else a step goes from one set of arrays to another
         in_order = jax.default_backend() == "cpu" and not self.interpret
         self.period = self.group * stepper.rotation * (1 if in_order else 2)
+        if prepared:
+            self.arrays = dynamics.prepare()
+            self.equations = self._lifted(dynamics)
 
     def _lifted(self, dynamics):
         def lifted(tree):
