@@ -4,6 +4,7 @@ Under mpirun every rank runs every test. After each phase of a test the ranks ex
 communicator of their own, so that a test fails everywhere if it fails anywhere, with the failing rank's report in the
 root's output. A rank that fails while the others wait for its message stops all of them: none hangs.
 """
+import gc
 import os
 import sys
 import time
@@ -22,6 +23,7 @@ PATIENCE_FAILED = 60.0  # [s] that a rank which failed waits for the others befo
 PATIENCE_PASSED = 580.0  # [s] that a rank which passed waits: less than pytest's faulthandler_timeout
 OUTCOMES = ("passed", "failed", "skipped")
 
+gc.set_threshold(200_000, 50, 50)  # thousands of traced programs stay alive, and looking through them takes long
 launch.configure_process(precision="float64", communicator="auto")
 if launch.launched_ranks() == 1:
     jax.config.update("jax_num_cpu_devices", 6)  # for the sharded communicator; all else uses the first

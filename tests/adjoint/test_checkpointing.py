@@ -91,6 +91,7 @@ def test_of_a_step_of_ab2_only_the_state_is_stored():
     assert len(jax.eval_shape(record, {"epsilon": stepper.epsilon})) == 7  # of that derivative tendencies are a factor
 
 
+@pytest.mark.verify
 def test_what_forward_backward_remembers_is_stored_once():
     """Of a step of three states of three arrays, and two rows of history before the first step."""
     model, stepper = cases.basin(), sw.ForwardBackward(jnp.asarray(10.0))
@@ -181,6 +182,7 @@ def test_a_budget_is_used_by_as_few_levels_as_fit():
     assert needed[240.0] > needed[500.0]
 
 
+@pytest.mark.verify
 def test_a_hessian_product_has_a_budget_of_its_own():
     """Its steps and points are twice those of a gradient, a state and its tangent; and it is symmetric."""
     grid = sw.CartesianGrid(cases.NX, cases.NY, (0.0, 7e4), (0.0, 6e4))

@@ -103,6 +103,7 @@ def test_verification_prints_its_figures_and_ends_with_0(case, command):
     assert "float64" in out and re.search(r"^initial.eta .* ok$", out, re.M)
 
 
+@pytest.mark.verify
 def test_what_is_needed_of_a_budget_is_told_before(case, command):
     options = "--set", "adjoint.memory=1 MB", "--set", "adjoint.controls=initial.eta", "--no-check"
     status, out, err = command("adjoint", case, *options, "-o", case.parent / "out")

@@ -103,6 +103,7 @@ def test_the_source_of_a_twin_is_found_drawn_and_foretold_by_each_two_gauges(stu
     assert status == 2 and "belongs to another inversion" in errors
 
 
+@pytest.mark.verify
 def test_descent_finds_it_too_and_goes_on_where_it_ended(study, command):
     path, folder = study(BASIN, PATCH, GAUGES, TWIN)
     keys = "method=descent", "decrease=1e-8", "uncertainty=1"
@@ -176,6 +177,7 @@ between = "60 km"
 """
 
 
+@pytest.mark.verify
 def test_fields_and_numbers_are_found_from_tracks(study, command):
     path, folder = study(BASIN, FIELDS)
     status, told, errors = command("invert", path, "-o", folder)

@@ -179,6 +179,7 @@ def test_forcing_and_drag_are_those_of_the_other_core():
         np.testing.assert_allclose(ours, other, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.verify
 def test_a_sponge_and_an_uplift_act_on_the_elevation():
     lift = sw.BottomMotion([0.0, 100.0], np.stack([0.0 * random(1), 1.0 + 0.0 * random(1)]))
     own = model("x", coriolis=None, boundaries=(sw.Sponge("north", width=L / 4, rate=1e-3),), source=lift)
@@ -213,6 +214,7 @@ def test_a_run_goes_on_from_its_restart_bit_for_bit(stepper, tmp_path):
         assert np.isfinite(fields.vorticity).all() and not fields.vorticity[:, :, [0, -1]].any()
 
 
+@pytest.mark.verify
 def test_members_of_an_ensemble_are_runs_of_their_own():
     own, stepper = model(core=sw.PseudoSpectral(sw.HyperViscosity(1e-5))), sw.IntegratingFactorRK4(200.0)
     other = model(core=sw.PseudoSpectral(sw.HyperViscosity(1e-4)))

@@ -188,6 +188,7 @@ def test_under_a_lid_transports_have_no_divergence():
     assert float(jnp.abs(end.u).max()) > 1e-3
 
 
+@pytest.mark.verify
 def test_a_lid_takes_no_energy_but_that_of_divergent_flow():
     """The projection is orthogonal in sum area H u^2, the vorticity flux only turns it: what is lost is time's error,
     which falls with its order."""
@@ -241,6 +242,7 @@ def test_a_rossby_wave_travels_at_its_speed():
 # -- sides, sea floor, drag -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_open_sides_let_waves_out_at_ten_times_the_explicit_limit():
     """A hump in the middle: of its energy 99 % leave within three crossings, and nothing grows afterwards."""
     model = sw.ShallowWater(plane(24, 20, "", 1e4), 4000.0, boundaries=sw.Flather())
@@ -284,6 +286,7 @@ def test_a_globe_takes_steps_of_forty_times_the_limit_at_its_poles(depth):
     assert float(jnp.abs(end.eta).max()) < 1.0 and float(jnp.abs(end.u).max()) < 1.0
 
 
+@pytest.mark.verify
 def test_an_ensemble_is_its_members():
     """Which differ in depth: one equation each, in one program."""
     models = [sw.ShallowWater(plane(), depth, coriolis=sw.FPlane(1e-4)) for depth in (3000.0, 4500.0)]

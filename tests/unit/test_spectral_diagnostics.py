@@ -163,6 +163,7 @@ def triad(n, a=0.7, b=-0.4, c=0.5):
     return tuple(spectra.width * found[f"{q}_transfer_advection"] for q in ("kinetic_energy", "enstrophy"))
 
 
+@pytest.mark.verify
 def test_the_transfers_of_a_triad_are_those_of_the_textbook_at_second_order():
     """d zeta/dt = -J(psi, zeta) gives mode (2, 3) its energy; that of the others follows from conservation."""
     into = -7.5 * 0.7 * -0.4 * 0.5 * 1e-4  # [m2 s-3]
@@ -222,6 +223,7 @@ def test_a_resumed_run_goes_on_with_its_file_of_spectra(tmp_path):
         sw.Simulation(model, state, sw.AB2(10.0)).spectra(tmp_path / "x.nc", every=1.0)
 
 
+@pytest.mark.verify
 def test_spectra_of_an_ensemble_are_those_of_its_members(tmp_path):
     model = ocean(linear=True)
     states = [moving(model, seed) for seed in (1, 2)]
@@ -237,6 +239,7 @@ def test_spectra_of_an_ensemble_are_those_of_its_members(tmp_path):
                 np.testing.assert_allclose(file[name][0, k], values, rtol=0, atol=1e-13 * np.abs(values).max())
 
 
+@pytest.mark.verify
 def test_the_sharded_communicator_gives_the_spectra_of_one_device():
     devices = jax.device_count()
     if devices < 2:

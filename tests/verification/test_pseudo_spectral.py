@@ -141,6 +141,7 @@ def test_a_balanced_jet_of_the_nonlinear_equations_has_no_tendency():
     assert largest(rates) < 1e-14 * F * largest(state.u) * 100
 
 
+@pytest.mark.verify
 def test_the_integrating_factor_is_of_fourth_order():
     own, fields = model(), smooth()
     state = own.state(**{k: fields[k] for k in ("u", "v", "eta")})
