@@ -8,10 +8,15 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from .compilation import jit
 from .kernels import FusedEngine
 from .marching import ArrayMarch, one_step, unwatched
+from .members import per_member
 
-__all__ = ["one_step", "integrate", "march", "march_of", "scan_steps", "differentiable_march_of"]
+__all__ = [
+    "begin", "differentiable_march_of", "integrate", "march", "march_of", "on_tiles", "one_step", "reached",
+    "scan_steps",
+]  # fmt: skip
 
 
 def march_of(dynamics, stepper, prepared=True):
@@ -46,6 +51,28 @@ def _fuses(dynamics, stepper):
             _KNOWN.pop(next(iter(_KNOWN)))
         _KNOWN[key] = FusedEngine.knows(dynamics, stepper)
     return _KNOWN[key]
+
+
+def on_tiles(function, **options):
+    """The program of a function of (dynamics, stepper, what all members have, ...), on every tile."""
+
+    def program(dynamics, *arguments):
+        return dynamics.communicator.spmd(per_member(function, at=1))(dynamics, *arguments)
+
+    return jit(program, **options)
+
+
+@on_tiles
+def begin(dynamics, stepper, both):
+    """(state, history) as a march keeps them, in arrays of their own: loops overwrite theirs."""
+    return march_of(dynamics, stepper, prepared=False).start(*jax.tree.map(jnp.copy, both))
+
+
+@on_tiles
+def reached(dynamics, stepper, marched):
+    """(state, history) of what a march has kept."""
+    way = march_of(dynamics, stepper, prepared=False)
+    return way.state(marched), way.history(marched)
 
 
 def march(way, carry, count, watch=unwatched, seen=()):

@@ -15,10 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import stability
-from .compilation import jit
 from .errors import BlowUp, ConfigError, Interrupted, TileError
-from .integration import march, march_of
-from .members import per_member
+from .integration import begin, march, march_of, on_tiles, reached
 from .monitors import Gauges, Health, Maxima
 from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
 from .output.spectra import SpectraOutput
@@ -40,28 +38,6 @@ class Carry:
     maxima: Any
     series: Any
     health: Any
-
-
-def on_tiles(function, **options):
-    """The program of a function of (dynamics, stepper, what all members have, ...), on every tile."""
-
-    def program(dynamics, *arguments):
-        return dynamics.communicator.spmd(per_member(function, at=1))(dynamics, *arguments)
-
-    return jit(program, **options)
-
-
-@on_tiles
-def begin(dynamics, stepper, both):
-    """(state, history) as a march keeps them, in arrays of their own: the loop overwrites its arrays."""
-    return march_of(dynamics, stepper, prepared=False).start(*jax.tree.map(jnp.copy, both))
-
-
-@on_tiles
-def reached(dynamics, stepper, marched):
-    """(state, history) of what `begin` or `advance` gave."""
-    way = march_of(dynamics, stepper, prepared=False)
-    return way.state(marched), way.history(marched)
 
 
 @functools.partial(on_tiles, donate_argnums=(2,))
@@ -99,10 +75,10 @@ def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
             for _ in range(3):  # the first one compiles
                 carry = simulation._carry(monitors, jax.tree.map(jnp.copy, marched))
                 model.communicator.barrier()
-                begin = clock.perf_counter()
+                since = clock.perf_counter()
                 arguments = jnp.int32(simulation.step), jnp.int32(steps)
                 jax.block_until_ready(advance(dynamics, simulation.stepper, carry, monitors, *arguments))
-                took = model.communicator.host_maximum(clock.perf_counter() - begin)
+                took = model.communicator.host_maximum(clock.perf_counter() - since)
                 seconds[count] = min(took, seconds.get(count, took))
     return min(seconds, key=seconds.get)
 

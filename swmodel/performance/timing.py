@@ -8,11 +8,10 @@ import statistics
 import time
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..compilation import jit
-from ..integration import march_of, scan_steps
+from ..integration import begin, march_of, reached, scan_steps
 from ..parallel.traffic import traffic
 
 __all__ = ["Program", "Memory", "batch_of"]
@@ -65,9 +64,8 @@ class Program:
         history = spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
         self._numbers = sum(leaf.size for leaf in jax.tree.leaves((state, history)) if leaf.ndim >= 2)
         self._cells = math.prod(state.eta.shape[-2:])
-        # The program gives its buffers back for the next call: it must not take those that the caller holds.
-        begin = jit(spmd(lambda dynamics, stepper, *both: march_of(dynamics, stepper).start(*map(_copied, both))))
-        self._carry = begin(self.dynamics, self.stepper, state, history)
+        start = self.dynamics, self.stepper, (state, history)
+        self._carry = begin(*start) if compiled else jax.eval_shape(begin, *start)
         self.compile_seconds = self.compile() if compiled else None
 
     @property
@@ -76,10 +74,10 @@ class Program:
 
     def compile(self):
         """Trace and compile the program; returns the seconds it took."""
-        begin = time.perf_counter()
+        since = time.perf_counter()
         program = jit(self._program(self.steps), donate_argnums=2)
         self._compiled = program.lower(*self._arguments()).compile()
-        seconds = time.perf_counter() - begin
+        seconds = time.perf_counter() - since
         # What was compiled ahead of time does not hand on the token that keeps messages in order.
         self._call = program if self.communicator.effects else self._compiled
         return seconds
@@ -88,12 +86,12 @@ class Program:
         """Seconds a step, over `calls` calls; collective."""
         jax.block_until_ready(self._carry)
         self.communicator.barrier()
-        begin = time.perf_counter()
+        since = time.perf_counter()
         for _ in range(calls):
             self._carry = self._call(*self._arguments())
         jax.block_until_ready(self._carry)
         self.communicator.barrier()
-        return (time.perf_counter() - begin) / (calls * self.steps)
+        return (time.perf_counter() - since) / (calls * self.steps)
 
     def measure(self, repeats=5):
         """Seconds a step, the median of `repeats` timings after one to warm up."""
@@ -103,8 +101,7 @@ class Program:
     @property
     def state(self):
         """The State it has reached."""
-        look = self.communicator.spmd(lambda dynamics, stepper, carry: march_of(dynamics, stepper).state(carry))
-        return jit(look)(*self._arguments())
+        return reached(*self._arguments())[0]
 
     def bytes_moved(self, cells):
         """The least that a step of so many cells moves: each array of state and history read and written once."""
@@ -135,7 +132,3 @@ class Program:
 
     def _arguments(self):
         return self.dynamics, self.stepper, self._carry
-
-
-def _copied(tree):
-    return jax.tree.map(jnp.copy, tree)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from swmodel.pytrees import replace
+from swmodel.simulation import Simulation
 
 from . import cases
 
@@ -48,3 +49,13 @@ def test_every_engine_and_halo_gives_the_same(case, engine, stages, expected):
     model, stepper = cases.together(case, cases.LAYOUTS[0])
     dynamics = replace(model.dynamics(model.halo(stepper), 0, stepper.dt, stages), engine=engine)
     assert difference(model, dynamics, stepper, expected(case)) < 1e-12
+
+
+def test_a_run_finds_the_number_of_stages_an_exchange_by_itself():
+    """Measured on all ranks, which then agree, and give what one exchange a stage gives."""
+    model, stepper = cases.together("walls and islands", cases.LAYOUTS[0])
+    measured = Simulation(model, cases.start(model), stepper, stages_per_exchange="auto")
+    plain = Simulation(model, cases.start(model), stepper)
+    assert measured.stages in ((1,) if model.communicator.size == 1 else (1, 2, 3, 4, 6, 8))
+    for a, b in zip(*(jax.tree.leaves(run.run(steps=5)) for run in (measured, plain))):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max())

@@ -9,7 +9,8 @@ from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.monitors import Health
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import Count, traffic
-from swmodel.simulation import Simulation, advance, begin
+from swmodel.integration import begin
+from swmodel.simulation import Simulation, advance
 from tests.parallel import cases
 
 SHAPE, GAUGES = (cases.NY, cases.NX), {"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}

@@ -16,7 +16,8 @@ from swmodel.kernels.source import c_source
 from swmodel.kernels.stencil import Layout, run
 from swmodel.operators import difference_x, mean_x, mean_xy, mean_y
 from swmodel.pytrees import replace
-from swmodel.simulation import Health, Simulation, advance, begin
+from swmodel.integration import begin
+from swmodel.simulation import Health, Simulation, advance
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 

@@ -18,7 +18,8 @@ from swmodel.parallel import Decomposition, make_communicator
 from swmodel.parallel.halo import Sides, exchange, without_padding
 from swmodel.parallel.sharded import ShardedCommunicator
 from swmodel.pytrees import replace
-from swmodel.simulation import Simulation, advance, begin
+from swmodel.integration import begin
+from swmodel.simulation import Simulation, advance
 from tests.parallel import cases
 from tests.parallel.test_ranks_agree import cost
 
