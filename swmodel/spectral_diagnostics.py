@@ -21,7 +21,6 @@ of a and b alike and drops out; means would lose the shortest waves. Between wal
 sines and cosines that vanish, or whose slopes vanish, there; vorticity on walls themselves is left out. The flux is
 Pi(k) = - sum of T(k') dk over k' <= k, by advection: what passes from below k to above it.
 """
-import dataclasses
 import re
 
 import jax
@@ -31,6 +30,7 @@ from jax import lax
 
 from .compilation import jit
 from .diagnostics import total
+from .dynamics.series import Series
 from .dynamics.shallow_water import State
 from .dynamics.transport import divergence
 from .errors import ConfigError
@@ -51,28 +51,6 @@ QUANTITIES = {
 }
 POSITIONS = {"u": "u", "U": "u", "v": "v", "V": "v", "eta": "h", "zeta": "q"}
 PER_METRE = {"m2 s-2": "m3 s-2", "s-2": "m s-2"}
-
-
-@dataclasses.dataclass(frozen=True)
-class BetweenWalls(fft.Kind):
-    """Sines of the n - 1 faces between two walls, of n points the last of which lies on the second wall."""
-
-    takes = "real or complex"
-
-    def forward(self, x):
-        return fft.dst(x[..., :-1], 1)
-
-    def inverse(self, x, n):
-        return jnp.pad(fft.idst(x, 1), [(0, 0)] * (x.ndim - 1) + [(0, 1)])
-
-    def modes(self, n):
-        return n - 1
-
-    def phase(self, i, n):
-        return np.pi * (i + 1.0) / n
-
-    def weight(self, i, n):
-        return jnp.full_like(i, 0.5 / n)
 
 
 @pytree
@@ -109,7 +87,8 @@ class Spectra:
         self.repeats = tuple(L if axis in grid.periodic else 2 * L for L, axis in zip(sides, "yx"))
         self.width = 2 * np.pi / min(self.repeats)
         self.largest = np.pi * min(n / L for n, L in zip(grid.shape, sides))
-        self._plans = {p: fft.Plan(communicator, grid.shape, _kinds(grid, p)) for p in "huvq"}
+        series = Series.on(grid, communicator)
+        self._plans = {p: series.plan(p) for p in "huvq"}
         corner = np.hypot(*(n * L for n, L in zip(np.pi * np.array(grid.shape), 1 / np.array(sides))))
         self.count = int(corner / self.width + 0.5) + 2
         self.rings = communicator.place(lambda rank: Rings({p: self._ring(p, rank) for p in self._plans}))
@@ -244,8 +223,7 @@ class Spectra:
         for axis, kind, n, repeat in zip(range(2), plan.kinds, plan.shape, self.repeats):
             first, count, place = plan.held(axis, rank)
             i = np.minimum(first + np.arange(count), plan.modes[axis] - 1)
-            number = i + isinstance(kind, BetweenWalls)
-            number = np.where(2 * i < n, i, i - n) if isinstance(kind, fft.Fourier) else number
+            number = np.where(2 * i < n, i, i - n) if isinstance(kind, fft.Fourier) else i
             squared = squared + ((number / repeat) ** 2)[(None, slice(None)) if place else (slice(None), None)]
         nearest = np.floor(np.sqrt(squared) * min(self.repeats) + 0.5 + 1e-9)
         return np.where(squared > 0, np.maximum(nearest, 1), 0).astype(np.int32)
@@ -299,14 +277,6 @@ def _directions(equations, flow, names):
         one, name = tendency(*term(flow, flow.step), water), _snake(term)
         found[name] = found[name] + one if name in found else one
     return found
-
-
-def _kinds(grid, position):
-    """The transforms along y and x of fields at a position."""
-    along_x = fft.RealFourier() if grid.periodic_x else BetweenWalls() if position in "uq" else fft.Cosine(2)
-    whole = fft.Fourier() if grid.periodic_x else fft.RealFourier()
-    along_y = whole if grid.periodic_y else BetweenWalls() if position in "vq" else fft.Cosine(2)
-    return along_y, along_x
 
 
 def _snake(term):

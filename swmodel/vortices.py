@@ -32,8 +32,8 @@ def random_vortices(model, speed, length, seed=0):
         ConfigError: on the sphere, or for a wavelength that the grid does not hold.
     """
     grid = model.grid
-    spacing = _checked(grid, length)
-    series = Series(model.communicator, grid.shape, spacing, grid.periodic, 2 / 3)
+    _check(grid, length)
+    series = Series.on(grid, model.communicator, 2 / 3)
     f = 0.0 if model.coriolis is None else model.coriolis.at(grid, np.arange(grid.ny) - 0.5)
     per_g = model.scatter(np.broadcast_to(f / model.gravity, grid.shape))
     made = jax.jit(model.communicator.spmd(lambda *tiles: _balanced(series, length, speed, *tiles)))
@@ -55,17 +55,15 @@ def _balanced(series, length, speed, noise, per_g, *masks):
     return State(scale * u, scale * v, scale * per_g * psi)
 
 
-def _checked(grid, length):
-    """(dy, dx) [m]."""
+def _check(grid, length):
     if grid.spherical:
         raise ConfigError(
             "random_vortices: they are made of waves on a plane, and the grid is spherical; use another state."
         )
-    spacing = tuple((high - low) / n for (low, high), n in ((grid.y, grid.ny), (grid.x, grid.nx)))
-    shortest, longest = 3 * max(spacing), max(n * step for n, step in zip(grid.shape, spacing))
+    sides = grid.y[1] - grid.y[0], grid.x[1] - grid.x[0]
+    shortest, longest = 3 * max(side / n for side, n in zip(sides, grid.shape)), max(sides)
     if not shortest <= length <= longest:
         raise ConfigError(
             f"random_vortices: a wavelength of {length:g} m does not fit the grid; give {shortest:g} m (three cells) "
             f"to {longest:g} m (its longer side)."
         )
-    return spacing

@@ -124,9 +124,7 @@ class PseudoSpectral(Core):
         parts = [part for part in (self.hyperviscosity, self.filter) if part is not None]
         for part in parts:
             part.check()
-        grid = model.grid
-        spacing = tuple((high - low) / n for (low, high), n in ((grid.y, grid.ny), (grid.x, grid.nx)))
-        series = Series(model.communicator, grid.shape, spacing, grid.periodic, self._kept)
+        series = Series.on(model.grid, model.communicator, self._kept)
         placed = jax.tree.map(model.domain.cut, (self.hyperviscosity, self.filter))
         return replace(self, hyperviscosity=placed[0], filter=placed[1], series=series)
 

@@ -92,6 +92,12 @@ class Series:
     periodic: str
     kept: float
 
+    @staticmethod
+    def on(grid, communicator, kept=1.0):
+        """The series on a CartesianGrid."""
+        spacing = tuple((high - low) / n for (low, high), n in ((grid.y, grid.ny), (grid.x, grid.nx)))
+        return Series(communicator, grid.shape, spacing, grid.periodic, kept)
+
     def plan(self, field, centred=False):
         """The fft.Plan of a field ("h", "u", "v", "q"), at its own points or at centres."""
         return fft.Plan(self.communicator, self.shape, tuple(self._kind(axis, field, centred) for axis in "yx"))

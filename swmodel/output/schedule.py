@@ -16,7 +16,9 @@ from .netcdf import FieldFile, GaugeFile, write_fields
 from .restart import read_restart, write_restart
 from ..version import VERSION
 
-__all__ = ["FieldOutput", "GaugeOutput", "MaximaOutput", "RestartOutput", "Run", "restored"]
+__all__ = [
+    "FieldOutput", "GaugeOutput", "MaximaOutput", "RestartOutput", "Run", "SnapshotOutput", "members_of", "restored",
+]  # fmt: skip
 
 
 class Output:
@@ -69,7 +71,27 @@ class Output:
             self.file = None
 
 
-class FieldOutput(Output):
+class SnapshotOutput(Output):
+    """What is written now, every so often, and at the end."""
+
+    def found(self, simulation):
+        """What a record of the file is made of, on the root; collective."""
+        raise NotImplementedError
+
+    def is_due(self, simulation):
+        return super().is_due(simulation) or (self.every is None and simulation.step == 0)
+
+    def write(self, simulation):
+        found = self.found(simulation)
+        if self.file is not None:
+            self.file.append(simulation.time, found)
+
+    def finish(self, simulation):
+        if not self.is_due(simulation):
+            self.write(simulation)
+
+
+class FieldOutput(SnapshotOutput):
     """Snapshots of fields."""
 
     def __init__(self, path, variables, every):
@@ -84,22 +106,13 @@ class FieldOutput(Output):
     def open(self, simulation, attributes):
         self.file = FieldFile(
             self.path, simulation.model.grid, self.variables, start=simulation.start, attributes=attributes,
-            static={"depth": simulation.model.depth, "wet": simulation.model.wet}, members=_members(simulation),
+            static={"depth": simulation.model.depth, "wet": simulation.model.wet}, members=members_of(simulation),
             append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip
 
-    def is_due(self, simulation):
-        return super().is_due(simulation) or (self.every is None and simulation.step == 0)
-
-    def write(self, simulation):
-        fields = collect(simulation, self.variables)
-        if self.file is not None:
-            self.file.append(simulation.time, fields)
-
-    def finish(self, simulation):
-        if not self.is_due(simulation):
-            self.write(simulation)
+    def found(self, simulation):
+        return collect(simulation, self.variables)
 
 
 class GaugeOutput(Output):
@@ -111,7 +124,7 @@ class GaugeOutput(Output):
     def open(self, simulation, attributes):
         self.file = GaugeFile(
             self.path, self.points, simulation.model.grid, start=simulation.start, attributes=attributes,
-            members=_members(simulation), append=self.continues(simulation), resume_time=simulation.time,
+            members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip
 
@@ -165,7 +178,7 @@ class MaximaOutput(Output):
         }
         write_fields(
             self.path, model.grid, fields, seconds=simulation.time, start=simulation.start,
-            attributes=self.attributes, static={"depth": model.depth, "wet": model.wet}, members=_members(simulation),
+            attributes=self.attributes, static={"depth": model.depth, "wet": model.wet}, members=members_of(simulation),
         )  # fmt: skip
 
 
@@ -248,7 +261,7 @@ class Run:
         return "No restart was written."
 
 
-def _members(simulation):
+def members_of(simulation):
     """{name: values} of an ensemble's members, as files want it; None without one."""
     model = simulation.model
     return None if model.members is None else model.varied or {"": range(model.members)}

@@ -5,7 +5,7 @@ import numpy as np
 
 from . import metadata
 from .netcdf import Records
-from .schedule import Output, _members
+from .schedule import SnapshotOutput, members_of
 
 __all__ = ["SpectraFile", "SpectraOutput"]
 
@@ -71,8 +71,8 @@ def _define_spectrum(dataset, name, told, members):
     metadata.define(dataset, name, dimensions, told, dtype="f8", chunks=chunks, compression=1)
 
 
-class SpectraOutput(Output):
-    """Spectra and transfers, every so often and at the end."""
+class SpectraOutput(SnapshotOutput):
+    """Spectra and transfers."""
 
     def __init__(self, path, spectra, every):
         self.path, self.spectra, self.every, self.file = Path(path), spectra, every, None
@@ -80,19 +80,10 @@ class SpectraOutput(Output):
     def open(self, simulation, attributes):
         self.file = SpectraFile(
             self.path, self.spectra, simulation.model.grid, start=simulation.start, attributes=attributes,
-            members=_members(simulation), append=self.continues(simulation), resume_time=simulation.time,
+            members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip
 
-    def is_due(self, simulation):
-        return super().is_due(simulation) or (self.every is None and simulation.step == 0)
-
-    def write(self, simulation):
+    def found(self, simulation):
         where = {"halo": simulation.halo, "step": simulation.step, "dt": simulation.dt}
-        found = self.spectra.of(simulation.state, **where)
-        if self.file is not None:
-            self.file.append(simulation.time, found)
-
-    def finish(self, simulation):
-        if not self.is_due(simulation):
-            self.write(simulation)
+        return self.spectra.of(simulation.state, **where)
