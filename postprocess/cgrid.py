@@ -34,7 +34,8 @@ def corner_sum(centres, mesh):
 
 
 def thickness(dataset, record):
-    """Thickness of the water column h [m] (ny, nx), NaN on land: the file's own, else depth + eta, under a lid depth."""
+    """Thickness of the water column h [m] (ny, nx), NaN on land:
+    the file's own, else depth + eta, under a lid depth."""
     if "thickness" in dataset:
         return snapshot(dataset, "thickness", record)
     if "depth" not in dataset or "eta" not in dataset:

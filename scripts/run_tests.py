@@ -2,9 +2,10 @@
 
     python scripts/run_tests.py [--ranks 1,2,4,6] [--timeout 1800] [what pytest takes: -k halo, tests/parallel, -x ...]
 
-Everything runs on 1 rank, files side by side on the cores there are, tests/parallel also on 2; on 6 the verbs, transforms
-and solvers, and that steps and gradients equal those of one rank; on 4 the verbs and the steps. Paths choose among them. The root's output is shown as it comes, another rank's where it ended without the root's having told why. The
-exit status is 0 if no test failed and none hung.
+Everything runs on 1 rank, files side by side on the cores there are, tests/parallel also on 2; on 6 the verbs,
+transforms and solvers, and that steps and gradients equal those of one rank; on 4 the verbs and the steps. Paths choose
+among them. The root's output is shown as it comes, another rank's where it ended without the root's having told why.
+The exit status is 0 if no test failed and none hung.
 """
 import argparse
 import json
@@ -22,7 +23,8 @@ sys.path.insert(0, str(ROOT))
 from swmodel import launch  # noqa: E402
 
 PARALLEL = ROOT / "tests" / "parallel"
-FEW = 2  # ranks up to which all of tests/parallel runs; on more, where each compiles on a part of a core, what must be equal
+# Ranks up to which all of tests/parallel runs; on more, where each compiles on a part of a core, what must be equal.
+FEW = 2
 EQUAL = ("adjoint", "communicator", "elliptic", "fft", "ranks_agree", "spectra", "spectral_core")
 ON_FOUR = ("communicator", "ranks_agree")  # 2 x 2 tiles are less than 2 x 3 show
 COUNTED = ("passed", "failed", "error", "skipped", "xfailed")

@@ -106,7 +106,8 @@ def tiles(grid, ranks, layout=None, halo=1):
     if layout[0] * layout[1] != ranks:
         raise TileError(
             f"{layout[0]} x {layout[1]} tiles (y x x) need {layout[0] * layout[1]} ranks, and there are {ranks}; "
-            f"change the layout, or start mpirun -n {layout[0] * layout[1]}, or sharded --devices {layout[0] * layout[1]}"
+            f"change the layout, or start mpirun -n {layout[0] * layout[1]}, "
+            f"or sharded --devices {layout[0] * layout[1]}"
         )
     decomposition = Decomposition(grid.shape, tuple(layout))
     decomposition.check_halo(halo)

@@ -25,8 +25,8 @@ class TileGeometry:
         metrics: "dx_h" ... "dy_q" [m] and "area_h" [m2]: columns (ny + 2 halo, 1) or numbers.
         wet: (ny + 2 halo, nx + 2 halo) bytes, 1 in water, 0 on land and behind walls; open sides repeat the edge.
         coriolis: f at the corners [s-1], a column or a number.
-        moving_u, moving_v: bytes, 1 on faces between two wet cells with an unknown velocity, else 0 (coasts, walls, poles,
-            and open sides, where the boundary condition gives it); one column, or row, less than `wet`.
+        moving_u, moving_v: bytes, 1 on faces between two wet cells with an unknown velocity, else 0 (coasts, walls,
+            poles, and open sides, where the boundary condition gives it); one column, or row, less than `wet`.
         pole: (ny + 2 halo, 1), 1 on rows of corners that are a pole (None where the grid has none).
     """
 
@@ -125,7 +125,9 @@ class Geometry:
         `lift(field, dtype)` makes another kind of field, with values of this type, of each Field that the tile holds;
         `wet` is one of these, where it is known otherwise.
         """
-        lift = lift or (lambda field, dtype: field.map(lambda x: x.astype(dtype)) if isinstance(field, Field) else field)
+        lift = lift or (
+            lambda field, dtype: field.map(lambda x: x.astype(dtype)) if isinstance(field, Field) else field
+        )
         dtype = tile.metrics["area_h"].dtype
         column = lambda x, position: lift(_field(x, position, tile.halo), dtype)  # noqa: E731
         dx = {p: column(tile.metrics[f"dx_{p}"], p) for p in "huvq"}

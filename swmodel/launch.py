@@ -214,7 +214,8 @@ def _bind_gpu(environment, started):
 
 
 def usable_gpus(environment):
-    """The entries of CUDA_VISIBLE_DEVICES that JAX would use; none where it has no plugin for them, or is told not to."""
+    """The entries of CUDA_VISIBLE_DEVICES that JAX would use;
+    none where it has no plugin for them, or is told not to."""
     platforms = environment.get("JAX_PLATFORMS", "")
     plugin = any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (12, 13))
     if not plugin or (platforms and not {"cuda", "gpu"} & set(platforms.split(","))):

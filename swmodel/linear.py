@@ -59,7 +59,7 @@ def _caller(primitive, function):
 def _declare(name, function, effects):
     primitive = Primitive(name)
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def compiled(parameters):
         return jax.jit(lambda x: primitive.bind(x, **dict(parameters)))
 

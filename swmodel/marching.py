@@ -1,7 +1,7 @@
 """One time step, and the plain way of making many: on arrays, whose fusion is left to XLA.
 
-A march has a carry (state and history, as it likes to keep them): `start` makes it, `steps` takes it some steps further,
-`state` and `history` look into it. `kernels.FusedEngine` is the other march.
+A march has a carry (state and history, as it likes to keep them): `start` makes it, `steps` takes it some steps
+further, `state` and `history` look into it. `kernels.FusedEngine` is the other march.
 """
 import functools
 
@@ -55,10 +55,13 @@ class ArrayMarch:
         return state, history
 
     def steps(self, carry, first, count, watch=unwatched, seen=()):
-        """`count` steps from number `first` on, and what `watch(step, see, seen)` made of the State `see()` after each."""
+        """`count` steps from number `first` on,
+        and what `watch(step, see, seen)` made of the State `see()` after each."""
         if self.period == 1:
             for k in range(count):
-                carry = self._own(one_step(self.arrays, self.stepper, *self._widened(carry), self._at(carry, first + k)))
+                carry = self._own(
+                    one_step(self.arrays, self.stepper, *self._widened(carry), self._at(carry, first + k))
+                )
                 seen = watch(first + k, functools.partial(self.state, carry), seen)
             return carry, seen
 
@@ -82,7 +85,8 @@ class ArrayMarch:
         return carry[1]
 
     def _widened(self, carry):
-        """All States of a carry as Fields with all the halo there is, from one exchange; unchanged if one stage needs it."""
+        """All States of a carry as Fields with all the halo there is, from one exchange;
+        unchanged if one stage needs it."""
         if not self.wide:
             return carry
         tile = self.arrays.geometry.tile
@@ -91,7 +95,8 @@ class ArrayMarch:
         return each_state(lambda s: State(*(Field(next(wide), p, (tile.halo,) * 4) for p in ("u", "v", "h"))), carry)
 
     def _filled_up(self, state):
-        """A State of Fields with zeros for the halo that a step used up; each step makes them wider, and none reads them."""
+        """A State of Fields with zeros for the halo that a step used up;
+        each step makes them wider, and none reads them."""
         halo = self.arrays.geometry.tile.halo
 
         def fill(field):

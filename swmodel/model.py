@@ -14,8 +14,8 @@ from .dynamics.shallow_water import Dynamics, State
 from .dynamics.terms import Series, tile_array
 from .fields import HaloError
 from .geometry import TileGeometry
-from .native import usable
 from .marching import one_step
+from .native import usable
 from .parallel import make_communicator
 from .pytrees import replace
 
@@ -59,7 +59,9 @@ class BottomMotion:
                 f"it must be (times, ny, nx) = ({len(self.times)}, {domain.grid.ny}, {domain.grid.nx})."
             )
         if times[0] < 0 or (np.diff(times) <= 0).any():
-            raise ValueError(f"BottomMotion: times = {times.tolist()} s do not increase from 0 on; count from the start.")
+            raise ValueError(
+                f"BottomMotion: times = {times.tolist()} s do not increase from 0 on; count from the start."
+            )
         if np.any(uplift[0]):
             uplift, times = np.concatenate([np.zeros_like(uplift[:1]), uplift]), np.append(times[0], times)
         return domain.series(times, uplift)
@@ -105,8 +107,8 @@ class ShallowWater:
         side: FreeSlip() or NoSlip(), at coasts and walls.
         communicator: "auto", "serial", "mpi", "sharded", or a Communicator.
         layout: (py, px) tiles; chosen to cut the least unless given.
-        engine: "fused" runs each stage as one loop (compiled C++ on CPUs, Pallas on GPUs), "arrays" leaves fusion to XLA;
-            "auto" is fused on CPUs where every rank has a C++ compiler, else arrays. The same results to rounding.
+        engine: "fused" runs each stage as one loop (compiled C++ on CPUs, Pallas on GPUs), "arrays" leaves fusion to
+            XLA; "auto" is fused on CPUs where every rank has a C++ compiler, else arrays. The same results to rounding.
         core: FiniteDifferences() or PseudoSpectral(...): how tendencies are computed.
         dtype: float32 or float64; JAX's default float unless given.
 
@@ -145,10 +147,12 @@ class ShallowWater:
         for term in self.terms:
             if self.linear and getattr(term, "nonlinear", False):
                 raise ValueError(
-                    f"{type(term).__name__} is not linear, and linear=True was asked for; use LinearDrag, or linear=False."
+                    f"{type(term).__name__} is not linear, and linear=True was asked for; "
+                    "use LinearDrag, or linear=False."
                 )
         for side in self.open_sides:
-            if (side in ("west", "east") and self.grid.periodic_x) or (side in ("south", "north") and self.grid.periodic_y):
+            on_x, on_y = side in ("west", "east"), side in ("south", "north")
+            if (on_x and self.grid.periodic_x) or (on_y and self.grid.periodic_y):
                 raise ValueError(f"Flather: the {side} side cannot be open, the grid is periodic there; leave it out.")
 
     @property
@@ -218,7 +222,8 @@ class ShallowWater:
         )
 
     def hold(self, halo, arrays):
-        """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo: other models have them too."""
+        """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo:
+        other models have them too."""
         held = jax.tree.map(lambda x: arrays.get(id(x), x), (self._made[halo], self.terms, self.opens))
         self._made[halo], self.terms, self.opens = held
 
@@ -299,8 +304,8 @@ def _choose_engine(engine, communicator, core):
     missing = communicator.agree(not usable())
     if missing and engine == "fused":
         raise ValueError(
-            "ShallowWater: engine = 'fused' cannot be had, every rank needs a C++ compiler (g++, or the one that CXX names); "
-            "install one, or use engine = 'auto' or 'arrays'."
+            "ShallowWater: engine = 'fused' cannot be had, every rank needs a C++ compiler (g++, or the one that CXX "
+            "names); install one, or use engine = 'auto' or 'arrays'."
         )
     return "arrays" if missing else "fused"
 

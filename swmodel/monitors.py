@@ -43,7 +43,8 @@ class Maxima:
 
 @pytree
 class Gauges:
-    """Elevation at points: `cells` (n, 4) flat indices into the tile and `weights` (n, 4), zero where not this tile's."""
+    """Elevation at points: `cells` (n, 4) flat indices into the tile and `weights` (n, 4),
+    zero where not this tile's."""
 
     cells: jax.Array
     weights: jax.Array
@@ -139,12 +140,14 @@ class Health:
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
     def update(self, carry, see, depth, uplift, step):
-        """What `start` describes, after a look at the State `see()` and the sea floor's rise `uplift()` if one is due."""
+        """What `start` describes, after a look at the State `see()`
+        and the sea floor's rise `uplift()` if one is due."""
         due = step % HEALTH_INTERVAL == 0
         return jax.lax.cond(due, lambda: self.look(carry, see(), depth, uplift(), step), lambda: carry)
 
     def look(self, carry, state, depth, uplift, step):
-        """What `start` describes, after a look at `state` over `depth`, H at rest and 0 on land [m]; the first one stays."""
+        """What `start` describes, after a look at `state` over `depth`, H at rest and 0 on land [m];
+        the first one stays."""
 
         def judged():
             thickness = jnp.where(depth > 0, depth - (0.0 if uplift is None else uplift) + state.eta, jnp.inf)

@@ -9,7 +9,7 @@ form: the cotangent is padded by one zero on each side and the mirrored two-poin
 """
 import dataclasses
 import operator
-from typing import Callable
+from collections.abc import Callable
 
 import jax.numpy as jnp
 from jax import lax

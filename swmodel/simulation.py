@@ -65,7 +65,8 @@ def advance(dynamics, stepper, carry, monitors, first, count):
 
 
 def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
-    """The number of stages per exchange, of `stages`, that makes `steps` steps in the least time, measured on all ranks."""
+    """The number of stages per exchange, of `stages`, that makes `steps` steps in the least time,
+    measured on all ranks."""
     model, seconds = simulation.model, {}
     monitors = (None, None, Health.of(model, simulation.dt))
     for count in stages if model.communicator.size > 1 else stages[:1]:
@@ -94,8 +95,8 @@ class Simulation:
         config: the experiment as text, kept in every file.
         title: of the run, kept in every file and shown in figures.
         overwrite: whether files of an earlier run may be replaced.
-        stages_per_exchange: how many stages of the stepper one exchange of halos shall do for, by a halo so many times as
-            wide, computed again on every tile that sees it; "auto" measures which number is fastest here.
+        stages_per_exchange: how many stages of the stepper one exchange of halos shall do for, by a halo so many times
+            as wide, computed again on every tile that sees it; "auto" measures which number is fastest here.
 
     Raises:
         ConfigError: if the time step is over the model's limit, naming the limit and where it is set.
@@ -207,7 +208,9 @@ class Simulation:
 
     def _interval(self, every, path):
         if every is not None and not every >= 0.999 * self.dt:
-            raise ConfigError(f"{path} is to be written every {every:g} s, and a step takes {self.dt:g} s; write less often.")
+            raise ConfigError(
+                f"{path} is to be written every {every:g} s, and a step takes {self.dt:g} s; write less often."
+            )
         return every
 
     def resume(self, path):
@@ -246,7 +249,9 @@ class Simulation:
             raise ConfigError("run: give one of until, in seconds of model time, and steps.")
         last = self.step + steps if steps is not None else round(until / self.dt)
         if last < self.step:
-            raise ConfigError(f"the run is at {self.time:g} s already, and was asked to end at {until:g} s; give a later time.")
+            raise ConfigError(
+                f"the run is at {self.time:g} s already, and was asked to end at {until:g} s; give a later time."
+            )
         report = _progress(progress, self)
         with SignalWatch() as signals, Run.opened(self, self._outputs) as run:
             self._loop(last, signals, run, report)
@@ -335,7 +340,8 @@ def _diagnosis(step, member, row, column, thickness, courant, simulation, run):
     if not (np.isfinite(thickness) and np.isfinite(courant)):
         what, remedy = "the elevation is not finite", "use a shorter time step, or more viscosity or drag"
     elif courant > 1.0:
-        what, remedy = f"the flow crosses {courant:.3g} cells a step", "use a shorter time step, or more viscosity or drag"
+        what = f"the flow crosses {courant:.3g} cells a step"
+        remedy = "use a shorter time step, or more viscosity or drag"
     else:
         what = f"the water is {thickness:.2f} m deep, and less than 1 m cannot be computed without wetting and drying"
         remedy = "raise the minimum depth of the bathymetry, or make the cell land"

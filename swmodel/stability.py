@@ -20,7 +20,7 @@ import functools
 import numpy as np
 
 from .integrating_factor import IntegratingFactorRK4
-from .time_steppers import AB2, AB3, ForwardBackward, RK4, SSPRK3
+from .time_steppers import AB2, AB3, RK4, SSPRK3, ForwardBackward
 
 __all__ = ["Limit", "limits", "largest_time_step", "stable_interval"]
 
@@ -80,7 +80,7 @@ def _largest_root(coefficients):
     return float(np.abs(np.roots(coefficients)).max())
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def stable_interval(kind, epsilon, axis):
     """The largest |lambda| dt on "imaginary" (waves: "wave", advection: "carried") or "real" axis for which
     the scheme does not grow."""
@@ -112,7 +112,7 @@ def beside_waves(theta, epsilon, waves, turning=0.0, carried=0.0):
     return np.abs(np.linalg.eigvals(np.concatenate([top, bottom], axis=-2))).max(axis=-1)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def interval_beside_waves(theta, epsilon, lid, axis):
     """`stable_interval` of the explicit part of an implicit scheme; under a lid there are no waves.
 
@@ -235,7 +235,8 @@ class _Site:
 
         The shear stress goes with the thickness h_q at the corners, the water that it moves with h_u on the face.
         """
-        model, modes = self.model, ["wrap" if p else 0 for p in (self.model.grid.periodic_y, self.model.grid.periodic_x)]
+        model = self.model
+        modes = ["wrap" if p else 0 for p in (model.grid.periodic_y, model.grid.periodic_x)]
         h = self.box.cut(np.where(model.wet, model.depth, 0.0), 1, *modes)
         corner = lambda x: x[1:, 1:] + x[1:, :-1] + x[:-1, 1:] + x[:-1, :-1]  # noqa: E731
         h_q = corner(h) / np.maximum(corner((h > 0).astype(float)), 1.0)

@@ -4,7 +4,8 @@
     AB3              u + dt [23 F_n - 16 F_{n-1} + 5 F_{n-2}] / 12
     SSPRK3           Shu & Osher (1988), doi:10.1016/0021-9991(88)90177-5
     RK4              the classical one
-    ForwardBackward  generalised forward-backward, AB3-AM4: Shchepetkin & McWilliams (2005), doi:10.1016/j.ocemod.2004.08.002
+    ForwardBackward  generalised forward-backward, AB3-AM4: Shchepetkin & McWilliams (2005),
+                     doi:10.1016/j.ocemod.2004.08.002
 
 A multistep scheme carries its history, which starts inside the program (Euler, AB2, AB3) and is stored in restarts.
 `imaginary` and `real` are the schemes' limits |lambda| dt on the two axes, from which `stability` finds dt.
@@ -89,7 +90,8 @@ def _combine(state, dt, weights, tendencies):
 
 
 def _stages(stage, start, table, engine):
-    """The stages of a Runge-Kutta step: start, a tuple of States, becomes stage(*start, weights) for each row of a table.
+    """The stages of a Runge-Kutta step: start, a tuple of States,
+    becomes stage(*start, weights) for each row of a table.
 
     Arrays go through a loop: written out, XLA would fuse each stage into the next and compute the earlier ones again
     for every neighbour. Fields change their halos from stage to stage, so theirs are written out.
@@ -202,7 +204,8 @@ class ForwardBackward(TimeStepper):
     (3/2 + b) x_n - (1/2 + 2 b) x_{n-1} + b x_{n-2}; the pressure gradient sees the new elevation,
     d eta_{n+1} + (1 - d - c - e) eta_n + c eta_{n-1} + e eta_{n-2}. eta_{n+1} is computed one cell beyond the tile, so
     that a step needs one exchange. Open sides see eta_n: half a cell inside and half a step ago is where an outgoing
-    wave was, and with the extrapolated one they would halve the stable time step. Weights of the paper's section 2.3: b = 0.281105, c = 0.088, d = 0.614, e = 0.013.
+    wave was, and with the extrapolated one they would halve the stable time step. Weights of the paper's section 2.3:
+    b = 0.281105, c = 0.088, d = 0.614, e = 0.013.
 
     Args:
         dt: [s].

@@ -60,7 +60,8 @@ Members = Annotated[
     list[str] | None,
     typer.Option(
         "--members", metavar="KEY=VALUES",
-        help="Run an ensemble: a value for each member, as initial.amplitude=0.5,1,2; may be repeated. Or their number.",
+        help="Run an ensemble: a value for each member, as initial.amplitude=0.5,1,2; may be repeated. "
+        "Or their number.",
     ),
 ]  # fmt: skip
 Until = Annotated[
@@ -281,7 +282,9 @@ def invert(
     observations: Observations = None,
     withhold: Annotated[
         bool | None,
-        typer.Option("--withhold/--no-withhold", help="Leave one gauge out after the other: do the others foretell it?"),
+        typer.Option(
+            "--withhold/--no-withhold", help="Leave one gauge out after the other: do the others foretell it?"
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the inversion's restart file.")] = False,
     communicator: CommunicatorKind = None,
@@ -363,7 +366,9 @@ def plot(
     ] = None,
     kind: Annotated[
         str,
-        typer.Option(help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum, budgets, sensitivity."),
+        typer.Option(
+            help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum, budgets, sensitivity."
+        ),
     ] = "auto",
     observations: Observations = None,
     variable: Annotated[str | None, typer.Option(help="What maps, animations and spectra show.")] = None,

@@ -6,7 +6,9 @@ import numpy as np
 
 from ..progress import duration
 
-__all__ = ["grid_line", "sea_line", "ranks_line", "step_line", "members_line", "output_lines", "memory", "size", "table"]
+__all__ = [
+    "grid_line", "sea_line", "ranks_line", "step_line", "members_line", "output_lines", "memory", "size", "table",
+]  # fmt: skip
 
 BASE_MEMORY = 300e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
 

@@ -56,8 +56,9 @@ def _next_commands(file):
 
 def _main_first(name, files):
     """The files of an experiment, first the one that is called as it is, or as its name begins."""
-    return sorted(files, key=lambda file: ([".toml", ".py"].index(file.suffix) if file.suffix in (".toml", ".py") else 2,
-                                           not name.startswith(file.stem)))  # fmt: skip
+    return sorted(files, key=lambda file: (
+        [".toml", ".py"].index(file.suffix) if file.suffix in (".toml", ".py") else 2, not name.startswith(file.stem)
+    ))  # fmt: skip
 
 
 def _list(known):

@@ -56,7 +56,8 @@ class Flather(Term):
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
-                inside = jax.tree.map(lambda f: _cells_inside(f, side), self._seen(eta, equations), is_leaf=_is_field)
+                seen = self._seen(eta, equations)
+                inside = jax.tree.map(lambda f, side=side: _cells_inside(f, side), seen, is_leaf=_is_field)
                 out = (-1.0 if side in (WEST, SOUTH) else 1.0) * _outflow(*inside, step)
                 if side in (WEST, EAST):
                     u = _beyond(u, out, side, sides.open[side])
@@ -157,7 +158,8 @@ def sponge_profile(grid, sides, width):
     dy = np.broadcast_to(metrics["dy_h"], (grid.ny, 1))
     along_x, along_y = (np.arange(grid.nx) + 0.5)[None, :], (rows + 0.5)[:, None]
     distance = {
-        "west": along_x * dx, "east": (grid.nx - along_x) * dx, "south": along_y * dy, "north": (grid.ny - along_y) * dy,
+        "west": along_x * dx, "east": (grid.nx - along_x) * dx,
+        "south": along_y * dy, "north": (grid.ny - along_y) * dy,
     }  # fmt: skip
     profile = np.zeros(grid.shape)
     for side in sides:

@@ -76,8 +76,8 @@ class Dynamics:
         terms: forcing and dissipation, in the order in which they are added.
         opens: Flather conditions.
         uplift: None, or a Window of the sea floor's cumulative uplift [m] (ny, nx).
-        reach: halo that one evaluation of all terms needs; None where it is the tile's own. A wider one lets several stages go
-            without a message.
+        reach: halo that one evaluation of all terms needs; None where it is the tile's own. A wider one lets several
+            stages go without a message.
         engine: "fused" or "arrays"; see integration.
         water: an elliptic.Domain without its tile, for schemes that solve equations; else None.
         flat: whether the depth was one number everywhere when the model was made.
@@ -151,8 +151,8 @@ class Exchange:
 class ArrayEngine:
     """How Fields get their halos, and when what was computed becomes arrays; this one leaves the latter to XLA.
 
-    `kernels.FusedEngine` is the other. Both have `fill(equations, fields, step)`, which gives u, v, eta and what else there
-    is enough halo for one evaluation of all terms, and `settle(tree)`, which ends a stage.
+    `kernels.FusedEngine` is the other. Both have `fill(equations, fields, step)`, which gives u, v, eta and what else
+    there is enough halo for one evaluation of all terms, and `settle(tree)`, which ends a stage.
     """
 
     def fill(self, equations, fields, step):

@@ -140,7 +140,8 @@ class Term(abc.ABC):
     def prepare(self, exchange):
         """This term as the compiled program uses it: tile arrays become Fields, with halo where it needs one."""
         return replace(
-            self, **{name: exchange.pointwise(getattr(self, name), position) for name, position in self.positions.items()}
+            self,
+            **{name: exchange.pointwise(getattr(self, name), position) for name, position in self.positions.items()},
         )
 
     def rates(self, site):
@@ -168,7 +169,9 @@ def tile_array(x, position, domain, name):
         values = np.asarray(x.values)
         _check_shape(values.shape[1:], grid, name)
         if len(values) != len(x.times) or (np.diff(x.times) <= 0).any():
-            raise ValueError(f"{name} has {len(values)} records at times {list(x.times)}; give one increasing time each.")
+            raise ValueError(
+                f"{name} has {len(values)} records at times {list(x.times)}; give one increasing time each."
+            )
         if x.cycle and x.cycle <= x.times[-1] - x.times[0]:
             raise ValueError(
                 f"{name} repeats every {x.cycle:g} s, and its records span {x.times[-1] - x.times[0]:g} s; "

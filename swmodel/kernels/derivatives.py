@@ -151,7 +151,8 @@ class Transpose:
 
 @functools.lru_cache(maxsize=64)
 def transpose(graph, sources, scalars, results):
-    """The Transpose of a Graph that is linear in `sources` and `scalars`, for cotangents of `results`, all by number."""
+    """The Transpose of a Graph that is linear in `sources` and `scalars`,
+    for cotangents of `results`, all by number."""
     linear = _linear(graph, sources, scalars)
     boxes = _boxes(graph, results)
     ends = [n for n in linear if n in boxes and graph.nodes[n].name in ("load", "scalar")]

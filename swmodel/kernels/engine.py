@@ -98,7 +98,8 @@ class FusedEngine:
         return self._arrays(state, history)
 
     def steps(self, carry, first, count, watch=unwatched, seen=()):
-        """`count` steps from number `first` on, and what `watch(step, see, seen)` made of `see()`, the State, each time."""
+        """`count` steps from number `first` on,
+        and what `watch(step, see, seen)` made of `see()`, the State, each time."""
         state, history = self._sources(*carry)
         for k in range(count):
             old = [e.plain for e in fields_of((state, history))]

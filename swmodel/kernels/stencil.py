@@ -257,7 +257,9 @@ def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, 
         **parameters,
     )
     places = [*made.of_sources, *(count + k for k in made.of_scalars)]
-    shares = {k: _share(x, aval, origins[k] if k < count else None, wide.origin) for k, x, aval in zip(places, found, avals)}
+    shares = {
+        k: _share(x, aval, origins[k] if k < count else None, wide.origin) for k, x, aval in zip(places, found, avals)
+    }
     return [shares.get(k, ad.Zero(operand.aval)) if linear[k] else None for k, operand in enumerate(operands)]
 
 

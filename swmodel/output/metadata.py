@@ -20,8 +20,8 @@ from ..fields import VARIABLES
 from ..version import VERSION, git_commit
 
 __all__ = ["DIMENSIONS", "continued_attributes", "define_field", "define_gauges", "define_grid", "define_moment",
-           "define_members", "define_series", "define_time", "define_wet", "describe_grid", "fill_value", "reach_of_water",
-           "run_attributes", "shape", "variable_of"]
+           "define_members", "define_series", "define_time", "define_wet", "describe_grid", "fill_value",
+           "reach_of_water", "run_attributes", "shape", "variable_of"]
 
 CONVENTIONS, SGRID = "CF-1.11", "SGRID-0.3"
 DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq", "xq")}

@@ -11,10 +11,10 @@ from .. import diagnostics
 from ..compilation import jit
 from ..errors import ConfigError, DataError
 from ..members import per_member
+from ..version import VERSION
 from . import claim
 from .netcdf import FieldFile, GaugeFile, write_fields
 from .restart import read_restart, write_restart
-from ..version import VERSION
 
 __all__ = [
     "FieldOutput", "GaugeOutput", "MaximaOutput", "RestartOutput", "Run", "SnapshotOutput", "members_of", "restored",
@@ -311,7 +311,8 @@ def _with_edges(field, edges):
 
 
 def collect(simulation, names):
-    """{name: global array} on the root, None in its place elsewhere; n + 1 faces in directions that are not periodic."""
+    """{name: global array} on the root, None in its place elsewhere;
+    n + 1 faces in directions that are not periodic."""
     model = simulation.model
     edges = not model.grid.periodic_x, not model.grid.periodic_y
     dynamics = model.dynamics(simulation.halo, simulation.step, simulation.dt)

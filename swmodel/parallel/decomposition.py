@@ -158,9 +158,9 @@ def _range(cells, tiles, k):
 
 
 def best_layout(shape, ranks, halo=1):
-    """The (py, px) with py * px = ranks whose cuts cost least: a cell beside a cut along y, which lies by itself in memory,
-    counts for COST_ACROSS cells beside one along x. Layouts with tiles thinner than COMFORTABLE come last: wide stencils
-    would not fit.
+    """The (py, px) with py * px = ranks whose cuts cost least: a cell beside a cut along y, which lies by itself in
+    memory, counts for COST_ACROSS cells beside one along x. Layouts with tiles thinner than COMFORTABLE come last:
+    wide stencils would not fit.
 
     Raises TileError, naming the most ranks possible, if no layout leaves tiles of at least `halo` cells.
     """

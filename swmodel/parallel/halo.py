@@ -126,7 +126,8 @@ def _refreshed(arrays, width, axis, sides, communicator, room):
 
 
 def beyond_open_sides(field, sides):
-    """`field` with the cells beyond open sides of the domain set to the nearest cell inside, as `exchange` leaves them."""
+    """`field` with the cells beyond open sides of the domain set to the nearest cell inside,
+    as `exchange` leaves them."""
     for axis in "xy":
         place = -1 if axis == "x" else -2
         for side in _OF_AXIS[axis]:

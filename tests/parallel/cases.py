@@ -4,8 +4,8 @@ import numpy as np
 
 import swmodel as sw
 from swmodel.compilation import jit
-from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.launch import launched_ranks
+from swmodel.parallel import SerialCommunicator, make_communicator
 
 NX, NY = 13, 11
 RANKS = launched_ranks()
@@ -90,6 +90,7 @@ def steps(model, stepper, number):
 
 
 def from_root(make):
-    """`make()`, a pytree of arrays, on every rank as numpy arrays: what one rank can compute is compiled on one only."""
+    """`make()`, a pytree of arrays, on every rank as numpy arrays:
+    what one rank can compute is compiled on one only."""
     ranks = make_communicator("auto", (NY, NX))
     return ranks.from_root(lambda: jax.tree.map(np.asarray, make()))

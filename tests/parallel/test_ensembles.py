@@ -6,10 +6,10 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, DataError
+from swmodel.integration import begin
 from swmodel.monitors import Health
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import Count, traffic
-from swmodel.integration import begin
 from swmodel.simulation import Simulation, advance
 from tests.parallel import cases
 

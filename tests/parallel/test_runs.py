@@ -35,7 +35,10 @@ def test_files_of_many_ranks_hold_what_one_rank_would_write(models, tmp_path):
         run.run(until=300.0)
     if models[0][0].communicator.is_root:
         for kind in ("", "-gauges", "-maxima"):
-            with xr.open_dataset(tmp_path / f"all{kind}.nc") as ours, xr.open_dataset(tmp_path / f"one{kind}.nc") as one:
+            with (
+                xr.open_dataset(tmp_path / f"all{kind}.nc") as ours,
+                xr.open_dataset(tmp_path / f"one{kind}.nc") as one,
+            ):
                 xr.testing.assert_allclose(ours, one, rtol=1e-6, atol=1e-9)
     models[0][0].communicator.barrier()
 

@@ -35,7 +35,9 @@ def test_ranks_are_numbered_along_x_first():
 def test_the_best_layout_cuts_the_least_and_rows_sooner_than_columns(shape, ranks):
     thin = lambda py, px: max(8 - min(shape[0] // py, shape[1] // px), 0)  # noqa: E731
     cut = lambda py, px: (thin(py, px), (py - 1) * shape[1] + 4 * (px - 1) * shape[0])  # noqa: E731
-    possible = [(p, ranks // p) for p in range(1, ranks + 1) if ranks % p == 0 and p <= shape[0] and ranks // p <= shape[1]]
+    possible = [
+        (p, ranks // p) for p in range(1, ranks + 1) if ranks % p == 0 and p <= shape[0] and ranks // p <= shape[1]
+    ]
     assert cut(*best_layout(shape, ranks)) == min(cut(*layout) for layout in possible)
 
 
@@ -59,7 +61,10 @@ def test_more_ranks_than_cells_are_refused_with_the_most_possible():
 def test_a_tile_thinner_than_the_halo_is_refused_with_the_most_ranks_possible():
     parts = Decomposition((8, 10), (4, 2))
     parts.check_halo(2)
-    with pytest.raises(TileError, match=r"tiles of 5 x 2 cells, thinner than the halo of 3; use at most 6 ranks \(no more than 2 along y and 3"):
+    sentence = (
+        r"tiles of 5 x 2 cells, thinner than the halo of 3; use at most 6 ranks \(no more than 2 along y and 3"
+    )
+    with pytest.raises(TileError, match=sentence):
         parts.check_halo(3)
 
 

@@ -52,7 +52,7 @@ def test_halo_cannot_be_made_from_nothing():
 
 def test_a_stencil_beyond_the_halo_is_an_error_when_the_interior_is_asked_for():
     with pytest.raises(HaloError, match="reached 1 beyond the halo"):
-        field(halo=(1, 1, -1, 0)).interior
+        _ = field(halo=(1, 1, -1, 0)).interior
 
 
 def test_fields_are_pytrees_that_keep_their_place():

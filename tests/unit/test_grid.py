@@ -80,7 +80,8 @@ def test_the_coriolis_parameter_is_that_of_the_corners():
     plane = sw.CartesianGrid(3, 4, (0.0, 3.0), (0.0, 8.0))
     np.testing.assert_allclose(sw.BetaPlane(1.0, 0.5, y0=2.0).at(plane, [0, 3])[:, 0], [1.0, 4.0])
     sphere = sw.SphericalGrid(3, 2, (0.0, 30.0), (0.0, 60.0))
-    np.testing.assert_allclose(sw.RotatingSphere(1e-4).at(sphere, [-1, 0, 1])[:, 0], 2e-4 * np.sin(np.deg2rad([0, 30, 60])))
+    expected = 2e-4 * np.sin(np.deg2rad([0, 30, 60]))
+    np.testing.assert_allclose(sw.RotatingSphere(1e-4).at(sphere, [-1, 0, 1])[:, 0], expected)
     with pytest.raises(ValueError, match="use RotatingSphere"):
         sw.BetaPlane(1.0, 1.0).at(sphere, [0])
     with pytest.raises(ValueError, match="use FPlane or BetaPlane"):

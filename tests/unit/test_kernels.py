@@ -8,15 +8,15 @@ import swmodel as sw
 from swmodel import native
 from swmodel.compilation import jit
 from swmodel.fields import Field, HaloError
-from swmodel.native import library
+from swmodel.integration import begin
 from swmodel.kernels.expressions import Source, lift, stored
 from swmodel.kernels.graph import Unsupported, trace_graph
 from swmodel.kernels.schedule import schedule
 from swmodel.kernels.source import c_source
 from swmodel.kernels.stencil import Layout, run
+from swmodel.native import library
 from swmodel.operators import difference_x, mean_x, mean_xy, mean_y
 from swmodel.pytrees import replace
-from swmodel.integration import begin
 from swmodel.simulation import Health, Simulation, advance
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
@@ -199,8 +199,12 @@ def by_array(make):
 )
 def test_slopes_and_rows_of_jacobians_of_loops_are_those_of_arrays(make):
     x = field().data
-    np.testing.assert_allclose(jax.jacfwd(lambda s: by_loop(make)(s * x)[3:5])(1.5),
-                               jax.jacfwd(lambda s: by_array(make)(s * x)[3:5])(1.5), rtol=1e-12, atol=1e-13)  # fmt: skip
+    np.testing.assert_allclose(
+        jax.jacfwd(lambda s: by_loop(make)(s * x)[3:5])(1.5),
+        jax.jacfwd(lambda s: by_array(make)(s * x)[3:5])(1.5),
+        rtol=1e-12,
+        atol=1e-13,
+    )
     ours, theirs = (jax.grad(lambda x, of=of: jnp.sum(of(make)(x) ** 2))(x) for of in (by_loop, by_array))
     np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
 
@@ -225,7 +229,8 @@ def test_members_may_differ_in_a_flag():
 
     data, flags = field().data, jnp.array([False, True, False])
     many = jax.jit(jax.vmap(of, (None, 0)))(data, flags)
-    np.testing.assert_array_equal(many, np.where(np.asarray(flags)[:, None, None], 1.0, -1.0) * np.asarray(data)[2:-2, 2:-2])
+    signs = np.where(np.asarray(flags)[:, None, None], 1.0, -1.0)
+    np.testing.assert_array_equal(many, signs * np.asarray(data)[2:-2, 2:-2])
 
 
 def test_the_transpose_of_a_loop_is_the_adjoint_of_its_tangent(loops_and_arrays):

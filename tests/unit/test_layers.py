@@ -7,7 +7,10 @@ import swmodel
 
 PACKAGE = Path(swmodel.__file__).parent
 LAYERS = [
-    ["errors", "units", "pytrees", "version", "signals", "launch", "libraries", "devices", "resources", "compilation", "native"],
+    [
+        "errors", "units", "pytrees", "version", "signals", "launch", "libraries", "devices", "resources",
+        "compilation", "native",
+    ],
     ["linear", "grid", "fields"],
     ["operators", "parallel", "progress"],
     ["geometry", "bathymetry", "regrid"],
@@ -23,7 +26,7 @@ LAYERS = [
     ["config", "build", "build_adjoint", "build_ensemble", "build_inversion", "build_states", "build_studies"],
     ["doctor"],
     ["cli"],
-]
+]  # fmt: skip
 LAYER_OF = {name: k for k, names in enumerate(LAYERS) for name in names}
 
 
@@ -40,7 +43,8 @@ def imported(file):
 
 
 def test_every_module_has_a_layer():
-    modules = {file.stem for file in PACKAGE.glob("*.py")} | {file.parent.name for file in PACKAGE.glob("*/__init__.py")}
+    modules = {file.stem for file in PACKAGE.glob("*.py")}
+    modules |= {file.parent.name for file in PACKAGE.glob("*/__init__.py")}
     assert modules - {"__init__", "swmodel"} == set(LAYER_OF)
 
 

@@ -1,4 +1,6 @@
 """What is watched at every step: gauges, maxima and arrivals, and the health of the run."""
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -98,7 +100,8 @@ def depth(model):
 
 def health(model, dt=1.0, **fields):
     watch = Health.of(model, dt)
-    return [np.asarray(x).item() for x in watch.look(watch.start(), model.state(**fields), depth(model), None, jnp.int32(20))]
+    found = watch.look(watch.start(), model.state(**fields), depth(model), None, jnp.int32(20))
+    return [np.asarray(x).item() for x in found]
 
 
 def at(row, column, value):
@@ -141,9 +144,11 @@ def test_the_first_illness_is_the_one_that_is_told():
     watch = Health.of(model, 1.0)
     carry = watch.start()
     for step, fields in ((10, {}), (20, {"eta": at(1, 2, -9.8)}), (30, {"u": at(0, 0, 9e9)})):
-        carry = watch.update(carry, lambda: model.state(**fields), depth(model), lambda: None, jnp.int32(step))
+        see = functools.partial(model.state, **fields)
+        carry = watch.update(carry, see, depth(model), lambda: None, jnp.int32(step))
     assert [x.item() for x in carry[:2]] == [20, 10]
-    unseen = watch.update(watch.start(), lambda: model.state(eta=at(1, 2, -9.8)), depth(model), lambda: None, jnp.int32(23))
+    see = functools.partial(model.state, eta=at(1, 2, -9.8))
+    unseen = watch.update(watch.start(), see, depth(model), lambda: None, jnp.int32(23))
     assert unseen[0].item() == -1  # it looks every tenth step, and at the end of a chunk
 
 

@@ -22,7 +22,8 @@ def random(seed, *shape):
 
 
 def arrays_and_strips(count):
-    return [random(k, NY, NX) for k in range(count)], [[random(10 * k, *shape) for k in range(count)] for shape in SHAPES]
+    strips = [[random(10 * k, *shape) for k in range(count)] for shape in SHAPES]
+    return [random(k, NY, NX) for k in range(count)], strips
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -80,7 +81,8 @@ def test_a_loop_that_changes_strips_copies_no_array():
 
     text = jax.jit(steps, donate_argnums=0).lower(random(1, NY, NX)).compile().as_text()
     bodies = [part for part in text.split("\n\n") if native.library.PASTE in part]
-    assert len(bodies) == 1 and not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
+    assert len(bodies) == 1
+    assert not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
 
 
 @needs_compiler
@@ -134,6 +136,7 @@ def test_what_was_looked_at_is_not_copied_before_it_is_written_over():
     x = random(1, NY, NX)
     compiled = jax.jit(steps, donate_argnums=0).lower(x, 0.0).compile()
     bodies = [part for part in compiled.as_text().split("\n\n") if native.library.PASTE in part]
-    assert len(bodies) == 1 and not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
+    assert len(bodies) == 1
+    assert not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
     slope = jax.grad(lambda x: jnp.sum(after([x * x], jnp.sum(x))[0]))(x)
     np.testing.assert_array_equal(slope, 2 * x)

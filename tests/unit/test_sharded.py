@@ -12,13 +12,13 @@ import swmodel as sw
 from swmodel import diagnostics
 from swmodel.compilation import jit
 from swmodel.errors import BlowUp, TileError
+from swmodel.integration import begin
 from swmodel.launch import LaunchError
 from swmodel.monitors import Health
 from swmodel.parallel import Decomposition, make_communicator
 from swmodel.parallel.halo import Sides, exchange, without_padding
 from swmodel.parallel.sharded import ShardedCommunicator
 from swmodel.pytrees import replace
-from swmodel.integration import begin
 from swmodel.simulation import Simulation, advance
 from tests.parallel import cases
 from tests.parallel.test_ranks_agree import cost

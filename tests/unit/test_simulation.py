@@ -47,7 +47,8 @@ def simulation(folder, model=FORCED, stepper=STEPPERS[0], every=50.0, state=None
 
 
 def open_all(folder):
-    return {name: xr.open_dataset(folder / f"{name}.nc", decode_times=False).load() for name in ("fields", "gauges", "maxima")}
+    names = ("fields", "gauges", "maxima")
+    return {name: xr.open_dataset(folder / f"{name}.nc", decode_times=False).load() for name in names}
 
 
 def assert_same(a, b):
@@ -71,7 +72,8 @@ def test_a_run_in_chunks_equals_a_run_at_once_bit_for_bit(every_step, tmp_path):
     """Over the records of a wind that comes again and of a sea floor that rises off the steps."""
     run = simulation(tmp_path, every=1e9)
     run.run(until=600.0)
-    assert_same((run.state, run.history, run._maxima_carry), (every_step[0].state, every_step[0].history, every_step[0]._maxima_carry))
+    whole = every_step[0]
+    assert_same((run.state, run.history, run._maxima_carry), (whole.state, whole.history, whole._maxima_carry))
     np.testing.assert_array_equal(open_all(tmp_path)["gauges"].eta, every_step[1]["gauges"].eta)
 
 
@@ -115,10 +117,13 @@ def test_a_restart_goes_on_bit_for_bit(stepper, tmp_path):
     whole.run(steps=40)
     simulation(tmp_path / "parts", stepper=stepper, every=1e9).run(steps=13)
     resumed = simulation(tmp_path / "parts", stepper=stepper, every=1e9)
-    assert resumed.resume(tmp_path / "parts" / "restart.nc") == f"resumed {tmp_path / 'parts' / 'restart.nc'} at step 13 (130 s)."
+    restart = tmp_path / "parts" / "restart.nc"
+    assert resumed.resume(restart) == f"resumed {restart} at step 13 (130 s)."
     assert resumed.time == 130.0
     resumed.run(steps=27)
-    assert_same((resumed.state, resumed.history, resumed._maxima_carry), (whole.state, whole.history, whole._maxima_carry))
+    assert_same(
+        (resumed.state, resumed.history, resumed._maxima_carry), (whole.state, whole.history, whole._maxima_carry)
+    )
     a, b = open_all(tmp_path / "whole"), open_all(tmp_path / "parts")
     np.testing.assert_array_equal(a["gauges"].eta, b["gauges"].eta)
     np.testing.assert_allclose(b["gauges"].time, 10.0 * np.arange(41))
@@ -162,7 +167,10 @@ def test_maxima_that_an_earlier_run_did_not_watch_start_with_the_restart(tmp_pat
 
 
 def test_a_time_step_over_the_limit_is_refused_with_what_to_use():
-    with pytest.raises(ConfigError, match=r"time step of 200 s is over the limit of AB2: gravity waves: dt <= .* at \(5000, 5000\); use .* s or less"):
+    sentence = (
+        r"time step of 200 s is over the limit of AB2: gravity waves: dt <= .* at \(5000, 5000\); use .* s or less"
+    )
+    with pytest.raises(ConfigError, match=sentence):
         Simulation(CALM, CALM.at_rest(), sw.AB2(200.0))
 
 
@@ -175,7 +183,8 @@ def test_a_run_that_is_no_longer_finite_writes_nothing_of_it(tmp_path):
     with pytest.raises(BlowUp) as stopped:
         Simulation.run(run, steps=40)
     text = str(stopped.value)
-    assert "stopped at step 6 (60 s)" in text and "elevation is not finite" in text and "use a shorter time step" in text
+    assert "stopped at step 6 (60 s)" in text and "elevation is not finite" in text
+    assert "use a shorter time step" in text
     assert f"The newest restart is {tmp_path / 'restart.nc'}, of step 3: swmodel resume" in text
     kept = read_restart(tmp_path / "restart.nc", GRID)
     assert kept.scalars["step"] == healthy.scalars["step"] == 3
@@ -226,7 +235,8 @@ def test_int_and_term_write_a_restart_and_end_the_run(number, tmp_path):
         if step == 8:
             os.kill(os.getpid(), number)
 
-    with pytest.raises(Interrupted, match=rf"{number.name} stopped the run at step \d+ .*of step \d+: swmodel resume") as stopped:
+    sentence = rf"{number.name} stopped the run at step \d+ .*of step \d+: swmodel resume"
+    with pytest.raises(Interrupted, match=sentence) as stopped:
         run.run(steps=1000, progress=progress)
     assert stopped.value.exit_code == 128 + number
     assert read_restart(tmp_path / "restart.nc", GRID).scalars["step"] == run.step < 1000

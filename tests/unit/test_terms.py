@@ -35,7 +35,8 @@ def follow(series, first, last, dt):
 def test_records_are_linear_between_and_held_at_the_ends():
     series = Series(np.array([20.0, 60.0, 70.0]), np.array([1.0, 5.0, 2.0]))
     steps = np.arange(13)
-    np.testing.assert_allclose(follow(series, 0, 12, 10.0), np.interp(10.0 * steps, [20, 60, 70], [1, 5, 2]), rtol=1e-14)
+    expected = np.interp(10.0 * steps, [20, 60, 70], [1, 5, 2])
+    np.testing.assert_allclose(follow(series, 0, 12, 10.0), expected, rtol=1e-14)
 
 
 def test_a_cycle_joins_its_last_record_to_its_first():
@@ -68,7 +69,8 @@ def test_a_burst_of_records_within_a_step_takes_one_step_and_loses_nothing():
 
 
 def test_a_window_ends_where_the_model_says_that_a_run_of_steps_must():
-    wind = sw.WindStress(x=Records([0.0, 100.0], np.zeros((2, NY, NX)), cycle=150.0), y=Records([30.0, 70.0], np.zeros((2, NY, NX))))
+    along_x = Records([0.0, 100.0], np.zeros((2, NY, NX)), cycle=150.0)
+    wind = sw.WindStress(x=along_x, y=Records([30.0, 70.0], np.zeros((2, NY, NX))))
     model = sw.ShallowWater(GRID, 500.0, forcing=(wind,))
     ends, step = [], 0
     while step < 40:
@@ -167,7 +169,9 @@ def test_the_surface_rises_by_exactly_the_uplift_and_the_depth_falls_by_it(times
     assert (eta[~wet] == 0).all()
 
 
-@pytest.mark.parametrize("stepper", (sw.AB3(10.0), sw.RK4(10.0), sw.ForwardBackward(10.0)), ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "stepper", (sw.AB3(10.0), sw.RK4(10.0), sw.ForwardBackward(10.0)), ids=lambda s: type(s).__name__
+)
 def test_every_stepper_lifts_the_surface_alike(stepper):
     eta, _, wet = risen((0.0, 50.0, 100.0), np.multiply.outer((0.0, 0.8, 1.0), UPLIFT), stepper, 12)
     np.testing.assert_allclose(eta, UPLIFT * wet, rtol=0, atol=1e-13)
@@ -212,7 +216,9 @@ def test_sides_and_combinations_that_make_no_sense_are_refused():
         sw.ShallowWater(GRID, 1.0, boundaries=(sw.Sponge("west", 1e4, rate=Records([0.0], np.zeros(1))),))
 
 
-@pytest.mark.parametrize("depth, sentence", ((0.0, "nowhere positive"), (np.nan, "not finite"), (np.ones((3, 4)), "depth has shape")))
+@pytest.mark.parametrize(
+    "depth, sentence", ((0.0, "nowhere positive"), (np.nan, "not finite"), (np.ones((3, 4)), "depth has shape"))
+)
 def test_depths_that_are_no_ocean_are_refused(depth, sentence):
     with pytest.raises(ValueError, match=sentence):
         sw.ShallowWater(GRID, depth)

@@ -1,4 +1,5 @@
-"""What the verification tests share: small grids, rough bottoms, random states, and programs compiled once a structure."""
+"""What the verification tests share: small grids, rough bottoms, random states,
+and programs compiled once a structure."""
 import jax
 import jax.numpy as jnp
 import numpy as np

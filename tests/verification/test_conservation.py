@@ -16,7 +16,9 @@ from .cases import band, globe, march, plane, random_state, rough
 
 FOLLOWED = ("volume", "energy", "potential_enstrophy")
 KEEP_ENERGY = pytest.mark.parametrize("momentum", (sw.EnergyConserving(), sw.ArakawaLamb()), ids=("energy", "both"))
-KEEP_ENSTROPHY = pytest.mark.parametrize("momentum", (sw.EnstrophyConserving(), sw.ArakawaLamb()), ids=("enstrophy", "both"))
+KEEP_ENSTROPHY = pytest.mark.parametrize(
+    "momentum", (sw.EnstrophyConserving(), sw.ArakawaLamb()), ids=("enstrophy", "both")
+)
 
 
 def summands(flow):

@@ -1,8 +1,8 @@
 """Every term converges to the continuous equations at second order, on the plane and on the sphere.
 
-Smooth flow, surface and bottom that meet the walls as the model has it (no normal flow, free slip) are put on two grids.
-Each discrete term is compared with the continuous one, which JAX differentiates in coordinates (a, b) with scale factors
-(m, n): d/dx = (1/m) d/da, d/dy = (1/n) d/db.
+Smooth flow, surface and bottom that meet the walls as the model has it (no normal flow, free slip) are put on two
+grids. Each discrete term is compared with the continuous one, which JAX differentiates in coordinates (a, b) with scale
+factors (m, n): d/dx = (1/m) d/da, d/dy = (1/n) d/db.
 """
 import dataclasses
 import functools
@@ -62,8 +62,8 @@ PLACES = pytest.mark.parametrize("place", (PLANE, SPHERE), ids=("plane", "sphere
 class Continuum:
     """Continuous fields of (a, b) and the terms of their tendencies.
 
-    At the walls along b the shear stress vanishes if `power` is 1, and the vorticity if it is -1 (on the plane both do);
-    TERMS, of which one is viscous, go with the first.
+    At the walls along b the shear stress vanishes if `power` is 1, and the vorticity if it is -1 (on the plane both
+    do); TERMS, of which one is viscous, go with the first.
     """
 
     def __init__(self, place, power):
@@ -130,14 +130,15 @@ class Continuum:
         )  # fmt: skip
 
     def everything(self, a, b):
-        return (self.u(a, b), self.v(a, b), self.eta(a, b)), self.equations(a, b), self.terms(a, b) if self.viscous else ()
+        state = self.u(a, b), self.v(a, b), self.eta(a, b)
+        return state, self.equations(a, b), self.terms(a, b) if self.viscous else ()
 
     def on(self, grid):
         """{position: (state, equations, terms)} at the points of a grid."""
         points = [self.place.points(grid, position) for position in "uvh"]
         values = jax.jit(jax.vmap(self.everything))(*(np.ravel(x) for x in zip(*points)))
         split = jax.tree.map(lambda x: np.asarray(x).reshape(3, *grid.shape), values)
-        return {position: jax.tree.map(lambda x: x[k], split) for k, position in enumerate("uvh")}
+        return {position: jax.tree.map(lambda x, k=k: x[k], split) for k, position in enumerate("uvh")}
 
 
 @jit
@@ -161,9 +162,13 @@ def errors(place, nx, ny, power, **options):
     for k, (along_x, along_y) in enumerate(terms):
         name = type(TERMS[k]).__name__
         pairs |= {f"{name} x": (along_x, exact["u"][2][k][0]), f"{name} y": (along_y, exact["v"][2][k][1])}
-    moving = {"u": model.faces("u"), "x": model.faces("u"), "v": model.faces("v"), "y": model.faces("v"), "eta": model.wet}
+    moving = {
+        "u": model.faces("u"), "x": model.faces("u"), "v": model.faces("v"), "y": model.faces("v"), "eta": model.wet,
+    }  # fmt: skip
     rms = lambda x, mask: float(np.sqrt(np.mean(np.asarray(x)[mask] ** 2)))  # noqa: E731
-    return {name: (rms(got - want, moving[name.split()[-1]]), rms(want, model.wet)) for name, (got, want) in pairs.items()}
+    return {
+        name: (rms(got - want, moving[name.split()[-1]]), rms(want, model.wet)) for name, (got, want) in pairs.items()
+    }
 
 
 def assert_second_order(coarse, fine):

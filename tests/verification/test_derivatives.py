@@ -1,7 +1,7 @@
 """Derivatives are finite and right where formulas are delicate: at exact rest, on land, at coasts and open sides.
 
-|u| u has no derivative formula at 0, 1 / h none on land. The loss sees the state after a few steps; it is differentiated
-in the state, the depth, gravity and every parameter of every term.
+|u| u has no derivative formula at 0, 1 / h none on land. The loss sees the state after a few steps; it is
+differentiated in the state, the depth, gravity and every parameter of every term.
 """
 import jax
 import jax.numpy as jnp

@@ -14,7 +14,8 @@ WAVES = [(1, 0), (0, 1), (1, 1), (2, -3), (5, 4), (6, 5), (6, 0), (-4, 2)]
 
 
 def amplitudes(model, wave, vector):
-    """The 3 complex amplitudes of the tendency of the wave with amplitudes `vector`, and what else the tendency holds."""
+    """The 3 complex amplitudes of the tendency of the wave with amplitudes `vector`,
+    and what else the tendency holds."""
     k, l = 2 * np.pi * wave[0] / (12 * DX), 2 * np.pi * wave[1] / (10 * DY)
     phase = [np.exp(1j * (k * x + l * y)) for x, y in map(model.grid.coordinates, "uvh")]
     fields = [a * p for a, p in zip(vector, phase)]

@@ -37,7 +37,8 @@ def accelerations(dynamics, state):
 
 def forces(model, state):
     each, masses = accelerations(model.dynamics(2), state)
-    return {type(term): tuple(map(np.asarray, force)) for term, force in zip(TERMS, each)}, tuple(map(np.asarray, masses))
+    found = {type(term): tuple(map(np.asarray, force)) for term, force in zip(TERMS, each)}
+    return found, tuple(map(np.asarray, masses))
 
 
 def work(masses, force, state):
@@ -87,7 +88,9 @@ def test_solid_body_rotation_on_the_sphere_feels_no_viscosity(grid):
         assert none < 1e-10 * some, term.__name__
 
 
-@pytest.mark.parametrize("term, power", ((sw.Laplacian(1e3), 2), (sw.Biharmonic(1e11), 4)), ids=("laplacian", "biharmonic"))
+@pytest.mark.parametrize(
+    "term, power", ((sw.Laplacian(1e3), 2), (sw.Biharmonic(1e11), 4)), ids=("laplacian", "biharmonic")
+)
 def test_a_shear_flow_decays_at_the_discrete_rate(term, power):
     """exp(- nu K^2 t), or K^4, with K = 2 / dy sin(l dy / 2); along x and along y alike."""
     grid = sw.CartesianGrid(10, 10, (0.0, 1e5), (0.0, 1e5), "xy")

@@ -5,7 +5,7 @@ import pytest
 import swmodel as sw
 from swmodel.parallel.halo import SIDES
 
-from .cases import march, plane, rough, random_state
+from .cases import march, plane, random_state, rough
 
 H, G, DX, N = 1000.0, 9.81, 1e4, 60
 C = np.sqrt(G * H)
@@ -69,7 +69,8 @@ def test_a_flow_from_outside_passes_through(axis, sides):
     """Into the west (south) and out of the east (north) side: velocities count towards the outside."""
     grid = plane(8, 8, "y" if axis == "x" else "x")
     along = lambda x, y: np.where((x if axis == "x" else y) < 4e4, -0.3, 0.3) + 0 * (x + y)  # noqa: E731
-    model = sw.ShallowWater(grid, 100.0, boundaries=(sw.Flather(sides=sides, velocity=along),), dissipation=(sw.LinearDrag(1e-5),))
+    flather, drag = sw.Flather(sides=sides, velocity=along), sw.LinearDrag(1e-5)
+    model = sw.ShallowWater(grid, 100.0, boundaries=(flather,), dissipation=(drag,))
     state, _ = march(model, sw.ForwardBackward(100.0), model.at_rest(), 2000)
     flow = np.asarray(state.u)[:, :-1] if axis == "x" else np.asarray(state.v)[:-1]
     np.testing.assert_allclose(flow, 0.3, rtol=0.02)

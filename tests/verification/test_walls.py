@@ -68,7 +68,8 @@ def test_x_and_y_are_alike(momentum):
     depth = rough(grid, 9)
     terms = dict(momentum=momentum, dissipation=TERMS, side=sw.NoSlip())
     here = sw.ShallowWater(grid, depth, coriolis=sw.FPlane(1e-4), forcing=(sw.WindStress(x=0.1, y=-0.2),), **terms)
-    there = sw.ShallowWater(turned, depth.T, coriolis=sw.FPlane(-1e-4), forcing=(sw.WindStress(x=-0.2, y=0.1),), **terms)
+    wind = sw.WindStress(x=-0.2, y=0.1)
+    there = sw.ShallowWater(turned, depth.T, coriolis=sw.FPlane(-1e-4), forcing=(wind,), **terms)
     start = random_state(here)
     rates, found = tendency(here, start), tendency(there, there.state(start.v.T, start.u.T, start.eta.T))
     for a, b in ((rates.u, found.v), (rates.v, found.u), (rates.eta, found.eta)):
