@@ -74,8 +74,6 @@ def run(ranks, arguments, timeout):
         elif launch.threads_per_rank() > 1:  # most of the time goes into compiling, on one core
             command += ["-n", str(min(launch.threads_per_rank(), 4)), "--dist", "loadfile"]
         environment = {**launch.mpirun_environment(), "PYTHONHASHSEED": "0"}
-        if ranks > 1:  # what ranks compute must be equal; how fast is not asked
-            environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         status = _wait(command, environment, timeout)
         file = folder / "tally.json"
         tally = json.loads(file.read_text()) if file.exists() else dict.fromkeys(COUNTED, 0)

@@ -3,11 +3,13 @@
 A tile's arrays of shape (ny, nx) become (members, ny, nx), on top of any communicator: members travel together in the
 same messages. What is the same in all members is held, and computed, once.
 """
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from .compilation import jit
 from .pytrees import pytree, static
 
 __all__ = ["Members", "per_member", "stacked"]
@@ -39,14 +41,18 @@ def stacked(communicator, trees, kinds):
     """
     leaves = [jax.tree.leaves(tree) for tree in trees]
     differ = [k for k, kind in enumerate(kinds) if kind != SAME]
-
-    def join(parts):
-        whole = [jnp.stack(part) for part in parts]
-        return [x[:, None] if kinds[k] == NUMBER else x for k, x in zip(differ, whole)]
-
-    joined = communicator.spmd(join)([[jnp.asarray(member[k]) for member in leaves] for k in differ]) if differ else []
-    new = dict(zip(differ, joined))
+    columns = [[jnp.asarray(member[k]) for member in leaves] for k in differ]
+    new = dict(zip(differ, _joined(communicator, tuple(kinds[k] for k in differ), columns)))
     return jax.tree.unflatten(jax.tree.structure(trees[0]), [new.get(k, x) for k, x in enumerate(leaves[0])])
+
+
+@functools.partial(jit, static_argnums=(0, 1))
+def _joined(communicator, kinds, columns):
+    def join(columns):
+        whole = [jnp.stack(column) for column in columns]
+        return [x[:, None] if kind == NUMBER else x for kind, x in zip(kinds, whole)]
+
+    return communicator.spmd(join)(columns) if columns else []
 
 
 def per_member(function, at):

@@ -27,6 +27,7 @@ gc.set_threshold(200_000, 50, 50)  # thousands of traced programs stay alive, an
 launch.configure_process(precision="float64", communicator="auto")
 if launch.launched_ranks() == 1:
     jax.config.update("jax_num_cpu_devices", 6)  # for the sharded communicator; all else uses the first
+jax.config.update("jax_disable_most_optimizations", True)  # most of the time goes into compiling; see verification/
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -121,7 +121,10 @@ class ShardedCommunicator(Communicator):
 
             # How results are laid out follows from their dimensions, which a first trace tells.
             results = jax.eval_shape(mapped(PartitionSpec()), *leaves)
-            return found[0].unflatten(mapped([self.spec(result.ndim) for result in results])(*leaves))
+            program = mapped([self.spec(result.ndim) for result in results])
+            if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+                program = jax.jit(program)  # or each operation would be compiled by itself
+            return found[0].unflatten(program(*leaves))
 
         return everywhere
 
