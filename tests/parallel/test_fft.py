@@ -6,6 +6,7 @@ import pytest
 
 from swmodel.errors import TileError
 from swmodel.parallel import fft, make_communicator
+from swmodel.parallel.fft import lines
 
 from . import cases
 from .test_communicator import quick
@@ -151,6 +152,18 @@ def check_derivatives(communicator, shape, transposed):
 @pytest.mark.parametrize("shape", DIFFERENTIATED, ids=str)
 def test_derivatives_are_exact_for_even_and_odd_sizes(ranks, shape):
     check_derivatives(ranks, shape, transposed=len(shape) == 2 or shape[-1] == 5)
+
+
+@pytest.mark.parametrize("shape", [(24, 22), (6, 7, 6)], ids=str)
+def test_what_a_cache_does_not_hold_goes_in_pieces_with_the_same_values_and_derivatives(ranks, shape, monkeypatch):
+    monkeypatch.setattr(lines, "BYTES_AT_ONCE", 300)
+    plan, whole = fft.Plan(ranks, shape), field(shape)
+    forward = quick(ranks.spmd(plan.forward))
+    loops = forward.lower(plan.place(whole)).as_text().count("stablehlo.while")
+    assert loops > 0 or ranks.size == 1 and len(shape) == 2  # where nothing is put together
+    same(ranks, plan.gather_modes(forward(plan.place(whole))), numpys(whole, plan.kinds))
+    if cases.RANKS < 4:
+        check_derivatives(ranks, shape, transposed=True)
 
 
 # -- what cannot be ---------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ import numpy as np
 from ...errors import SwmodelError
 from ...pytrees import pytree
 from .kinds import Fourier, Kind, RealFourier
+from .lines import planes
 from .turning import columns_for, coordinate, turn, turn_back
 
 __all__ = ["Plan", "Waves", "LayoutError"]
@@ -181,13 +182,12 @@ class Plan:
             block = self._blocks[1] * len(rows)
             x = turn(x, self.communicator, "x", (self._shared_rows,) * len(columns), block)
             x = jnp.swapaxes(x[..., : max(rows)], -1, -2)
-        return y.forward(turn(x, self.communicator, "y", rows, self._blocks[1]))
+        return turn(x, self.communicator, "y", rows, self._blocks[1], kind=y)
 
     def _inverse_2(self, modes):
         (y, _), (rows, columns) = self.kinds, self._counts
         alone = len(columns) == 1
-        x = y.inverse(modes, self.shape[0])
-        x = turn_back(x, self.communicator, "y", rows, self.modes[1] if alone else None)
+        x = turn_back(modes, self.communicator, "y", rows, self.modes[1] if alone else None, kind=y)
         if not alone:
             x = columns_for(jnp.swapaxes(x, -1, -2), self._shared_rows * len(columns))
             x = turn_back(x, self.communicator, "x", (self._shared_rows,) * len(columns), self.modes[1])
@@ -197,16 +197,23 @@ class Plan:
         return self._own(x)
 
     def _forward_3(self, x):
-        (z, y, _), (planes, rows) = self.kinds, self._counts
-        x = self.kinds[2].forward(self._even(x))
-        x = y.forward(turn(x, self.communicator, "x", rows, self._blocks[2]))
-        return z.forward(turn(x, self.communicator, "y", planes, self._blocks[1], across=True))
+        (z, y, along_x), (layers, rows) = self.kinds, self._counts
+
+        def in_planes(x):
+            return turn(along_x.forward(x), self.communicator, "x", rows, self._blocks[2], kind=y)
+
+        x = in_planes(self._even(x)) if len(rows) > 1 else planes(in_planes, self._even(x))
+        return turn(x, self.communicator, "y", layers, self._blocks[1], across=True, kind=z)
 
     def _inverse_3(self, modes):
-        (z, y, _), (planes, rows) = self.kinds, self._counts
-        x = turn_back(z.inverse(modes, self.shape[0]), self.communicator, "y", planes, self.modes[1], across=True)
-        x = turn_back(y.inverse(x, self.shape[1]), self.communicator, "x", rows, self.modes[2])
-        return self._own(self.kinds[2].inverse(x, self.shape[2]))
+        (z, y, along_x), (layers, rows) = self.kinds, self._counts
+
+        def in_planes(x):
+            x = turn_back(x, self.communicator, "x", rows, self.modes[2], kind=y)
+            return along_x.inverse(x, self.shape[2])
+
+        x = turn_back(modes, self.communicator, "y", layers, self.modes[1], across=True, kind=z)
+        return self._own(in_planes(x) if len(rows) > 1 else planes(in_planes, x))
 
     def _natural(self, x):
         """Modes to where points were."""

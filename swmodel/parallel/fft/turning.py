@@ -8,13 +8,17 @@ tiles are (decomposition.py).
 """
 import jax.numpy as jnp
 
-from .packing import join, join_back, split, split_back
+from .kinds import Unchanged
+from .lines import joined, parted
+from .packing import split, split_back
 
 __all__ = ["turn", "turn_back", "coordinate", "columns_for"]
 
+WHOLE = Unchanged()
 
-def turn(x, communicator, axis, rows, block=None, across=False):
-    """(..., m, w) to (..., b, n).
+
+def turn(x, communicator, axis, rows, block=None, across=False, kind=WHOLE):
+    """(..., m, w) to (..., b, n), and along its last axis to modes.
 
     Args:
         x: this rank's block; m is the largest of `rows`.
@@ -22,21 +26,23 @@ def turn(x, communicator, axis, rows, block=None, across=False):
         rows: how many rows each of the p ranks has of its own, at the end of its block; n in all.
         block: b, the columns of each rank; w / p unless given. Those beyond w are zero.
         across: rows are the axis before the last two: (..., m, l, w) to (..., l, b, n).
+        kind: the transform along the axis that has become whole.
     """
     p = len(rows)
     blocks = split(x, p, x.shape[-1] // p if block is None else block, across)
     if p == 1:
-        return blocks[0]
-    return join(_exchanged(blocks, communicator, axis), rows)
+        return kind.forward(blocks[0])
+    return joined(_exchanged(blocks, communicator, axis), rows, kind)
 
 
-def turn_back(x, communicator, axis, rows, width=None, across=False):
+def turn_back(x, communicator, axis, rows, width=None, across=False, kind=WHOLE):
     """(..., b, n) to (..., m, w): the inverse of `turn`, with zeros before the rows of smaller blocks.
 
     `width` is w, p b unless given; columns behind it are left out.
     """
     p = len(rows)
-    blocks = x[None] if p == 1 else _exchanged(join_back(x, rows), communicator, axis)
+    n = sum(rows)
+    blocks = kind.inverse(x, n)[None] if p == 1 else _exchanged(parted(x, rows, kind, n), communicator, axis)
     return split_back(blocks, p * x.shape[-2] if width is None else width, across)
 
 
