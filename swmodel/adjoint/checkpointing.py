@@ -22,6 +22,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from ..errors import ConfigError
 from ..integration import differentiable_march_of, march, march_of
+from ..kernels import evaluate
 from ..marching import unwatched
 from ..pytrees import pytree, static
 from .leaves import Floats, Rows, inputs_read, perturbed, put, room, taken
@@ -141,8 +142,13 @@ class Tape:
         self.state = jax.eval_shape(self.way.state, carry)
         made = jax.vjp(lambda params: self._constants(*make(params)), params, has_aux=True)
         self.moved, self._back, self.others = made
-        steps = slice(len(self.carry.leaves))
-        self.rows = Rows(self.jaxpr.invars[steps], self.jaxpr.outvars[steps], self._what_is_read())
+        leaves, share = self.carry.leaves, self.jaxpr.outvars[-1].aval
+        number, share = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct(share.shape, share.dtype)
+        pull = functools.partial(self._pull, self.moved)
+        self.pulled = jax.make_jaxpr(pull)(leaves, number, self.carry.floats(leaves), share)
+        steps = slice(len(leaves))
+        read = inputs_read(self.pulled)[steps]
+        self.rows = Rows(self.jaxpr.invars[steps], self.jaxpr.outvars[steps], read)
 
     def _constants(self, dynamics, stepper):
         """(those arrays a step is made of that depend on what is differentiated, the others); traces the step."""
@@ -173,14 +179,6 @@ class Tape:
             return self.carry.floats(new), share
 
         return jax.vjp(floats_after, moved, self.carry.floats(leaves))[1]((bars, share_bar))
-
-    def _what_is_read(self):
-        """For each leaf of the carry whether `_pull` reads it."""
-        leaves, number = self.carry.leaves, jax.ShapeDtypeStruct((), jnp.int32)
-        share = self.jaxpr.outvars[-1].aval
-        share = jax.ShapeDtypeStruct(share.shape, share.dtype)
-        pull = jax.make_jaxpr(lambda *x: self._pull(self.moved, *x))
-        return inputs_read(pull(leaves, number, self.carry.floats(leaves), share))[: len(leaves)]
 
     # -- forwards -----------------------------------------------------------------------------------------------------
 
@@ -257,8 +255,8 @@ class Tape:
         def one(j, bars):
             k = span.count - 1 - j
             leaves, number = self.rows.leaves(kept, k, self.carry.leaves), span.first + k
-            moved, carry = self._pull(self.moved, leaves, number, bars[1], taken(shares_bar, k))
-            return [old + new for old, new in zip(bars[0], moved)], carry
+            found = evaluate(self.pulled, [*leaves, number, *bars[1], taken(shares_bar, k)])
+            return [old + new for old, new in zip(bars[0], found)], found[len(bars[0]) :]
 
         moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, carry))
         return moved, carry, acc_bar

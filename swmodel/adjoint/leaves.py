@@ -3,6 +3,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
 
+from ..kernels import Slot
 from ..native import store, vacant
 
 __all__ = ["Floats", "Rows", "inputs_read", "perturbed", "put", "room", "taken"]
@@ -82,10 +83,10 @@ class Rows:
         return rooms, leaves
 
     def leaves(self, rooms, k, shapes):
-        """All leaves before step number k; zero where they are not kept."""
+        """All leaves before step number k, as Slots; zero where they are not kept."""
         zeros = (jnp.zeros(x.shape, x.dtype) for x in shapes)
-        rows = [None if place is None else (rooms[place[0]], k + self.earlier - place[1]) for place in self.places]
-        return [zero if row is None else taken(*row) for zero, row in zip(zeros, rows)]
+        slots = [None if place is None else Slot(rooms[place[0]], k + self.earlier - place[1]) for place in self.places]
+        return [zero if slot is None else slot for zero, slot in zip(zeros, slots)]
 
 
 def _line(leaf, passed):

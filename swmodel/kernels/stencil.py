@@ -23,7 +23,7 @@ from .pallas import pallas_loop
 from .schedule import schedule, whole_vectors
 from .source import c_source
 
-__all__ = ["Layout", "run"]
+__all__ = ["Layout", "compiled_loop", "fused_loop", "run"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,33 +292,36 @@ ad.primitive_transposes[fused_loop] = _transposed
 def _on_cpu(*operands, interpret, sharers, **parameters):
     if interpret:
         return pallas_loop(*operands, interpret=True, **parameters)
-    return _compiled_loop(*operands, sharers=sharers, **parameters)
+    return compiled_loop(*operands, sharers=sharers, **parameters)
 
 
 def _on_gpu(*operands, interpret, sharers, **parameters):
     return pallas_loop(*operands, interpret=interpret, **parameters)
 
 
-def _compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sharers):
+def compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sharers, slots=()):
+    """The call of the compiled loop; of the operands `slots`, by number, it reads an array in a room for many, the one
+    whose number the last operands tell."""
     types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(origins)])
     call = jax.ffi.ffi_call(
         TARGET,
         [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes],
         input_output_aliases={operand: k for k, operand in enumerate(aliases) if operand is not None},
     )
-    plan = _plan(graph, origins, aliases, layout, margin, sharers)
+    told = {slot: len(operands) - len(slots) + k for k, slot in enumerate(slots)}
+    plan = _plan(graph, origins, aliases, layout, margin, sharers, told)
     return call(*operands, kernel=loop_name(c_source(graph, (types, dtypes))), plan=np.asarray(plan, np.int64))
 
 
 AT_ONCE, UNLESS_SHARED, LATER = range(3)  # as in loops.cpp
 
 
-def _plan(graph, origins, aliases, layout, margin, sharers):
+def _plan(graph, origins, aliases, layout, margin, sharers, told):
     """The numbers that loops.cpp needs, in its order."""
     rounds = schedule(graph)
     plan = [*layout.shape, *layout.origin, margin, rounds.early, sharers, len(origins), graph.scalars]
     for k, origin in enumerate(origins):
-        plan += [*origin, graph.columns[k], rounds.rows_ahead(k)[0], *rounds.rows_in_all(k)]
+        plan += [told.get(k, -1), *origin, graph.columns[k], rounds.rows_ahead(k)[0], *rounds.rows_in_all(k)]
     for operand in aliases:
         when = AT_ONCE
         if operand is not None and operand < len(origins):

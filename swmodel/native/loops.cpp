@@ -193,12 +193,16 @@ void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& resu
     for (size_t k = 1; k < dims.size(); ++k) bytes *= dims[k];
     return bytes;
   };
-  for (int64_t k = 0; k < sources; ++k, p += 6) {
+  for (int64_t k = 0; k < sources; ++k, p += 7) {
     auto buffer = operands.get<ffi::AnyBuffer>(k).value();
     auto dims = buffer.dimensions();
-    const Source s{static_cast<const char*>(buffer.untyped_data()),
-                   static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())), dims.back(), member_stride(buffer, 2),
-                   p[0], p[1], p[2], p[3], p[4], p[5]};
+    const int64_t size = ffi::ByteWidth(buffer.element_type()), stride = dims.back();
+    const char* data = static_cast<const char*>(buffer.untyped_data());
+    if (p[0] >= 0) {
+      const int64_t slot = *operands.get<ffi::BufferR0<ffi::S32>>(p[0]).value().typed_data();
+      data += std::clamp<int64_t>(slot, 0, dims[0] - 1) * dims[1] * stride * size;
+    }
+    const Source s{data, size, stride, p[0] >= 0 ? 0 : member_stride(buffer, 2), p[1], p[2], p[3], p[4], p[5], p[6]};
     loop.sources.push_back(s);
     loop.strides.push_back(s.stride);
     const int64_t row = s.row - loop.margin, column = s.is_column ? 0 : s.column - loop.margin;
@@ -222,8 +226,9 @@ void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& resu
   }
 }
 
-// plan: rows, columns, ghost rows, room before a row's first cell, margin, early rounds, sharers of the threads, sources, scalars; six numbers a source (row,
-// column, is_column, first row read in a round, first and last in all), two a result (the operand it overwrites or -1,
+// plan: rows, columns, ghost rows, room before a row's first cell, margin, early rounds, sharers of the threads, sources, scalars; seven numbers a source
+// (the operand that tells which slot of a room it is or -1, row, column, is_column, first row read in a round, first and
+// last in all), two a result (the operand it overwrites or -1,
 // and when its rows may be put in their place).
 ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
                      ffi::Span<const int64_t> plan) {
