@@ -106,6 +106,10 @@ class Run:
         self._bars, self._lasting, passing = found
         self._collect(unit, passing)
 
+    def wait(self):
+        """Until what was asked for is done, and what it needed is given back."""
+        jax.block_until_ready(self._bars)
+
     # -- results ------------------------------------------------------------------------------------------------------
 
     def evaluate(self, point):

@@ -226,5 +226,7 @@ def follow(schedule, run, tiers):
             run.finish(point)
         elif isinstance(action, cs.Reverse):
             run.pull(action.n0, stored)
+            point = stored = None
+            run.wait()  # or the next unit's steps would be stored beside these
         elif isinstance(action, cs.EndReverse):
             return

@@ -6,9 +6,9 @@ comes out is a `Graph` of scalar operations (graph.py), of which a C compiler ma
 (source.py, and native/) and Pallas one kernel on a GPU (pallas.py). Intermediate fields live in registers: a step
 reads each prognostic field, the depth and the mask once and writes its results in place.
 
-`FusedEngine` (engine.py) keeps the state with room for ghost cells, refreshes these in place and runs the loops. Tangents
-and adjoints of a loop are loops (derivatives.py), which read the states of earlier steps where these are stored
-(slots.py).
+`FusedEngine` (engine.py) keeps the state with room for ghost cells, refreshes these in place and runs the loops.
+Tangents and adjoints of a loop are loops (derivatives.py), which read the states of earlier steps where these are
+stored (slots.py).
 """
 
 from .engine import FusedEngine

@@ -28,7 +28,7 @@ class Slot:
 
 
 def evaluate(closed, arguments):
-    """The results of a closed jaxpr, some of whose arguments may be Slots: what is no fused loop gets copies of these."""
+    """The results of a closed jaxpr, some of whose arguments may be Slots: what is no fused loop gets copies."""
     jaxpr, copies = closed.jaxpr, {}
     held = dict(zip(jaxpr.constvars, closed.consts)) | dict(zip(jaxpr.invars, arguments))
 

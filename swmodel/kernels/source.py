@@ -96,7 +96,7 @@ def c_source(graph, dtypes):
     columns = "\n".join(f"  const Columns columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
     return (
         f"{PRELUDE}\nconstexpr int64_t kVector = {VECTOR}, kLeft = {room.left}, kRight = {room.right};\n"
-        f"constexpr int64_t kBias = {room.bias}, kKept = {room.bytes};\n{RUN}{passes}"
+        f"constexpr int64_t kKept = {room.bytes};\n{RUN}{passes}"
         f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * (kKept + 8); }}\n'
         '\nextern "C" void row(const RowCall* call) {\n  const RowCall& c = *call;\n'
         f"  if (c.since == {-plan.early}) memset(c.kept + Width(c.cells) * kKept, 0, Width(c.cells) * 8);\n"
@@ -160,15 +160,19 @@ static inline void run(const RowCall& c, int64_t from, int64_t to, bool more, co
 
 
 class _Room:
-    """Where kept rows lie: `left` and `right` elements beside the cells, and the place of each node's rows."""
+    """Where kept rows lie: `left` and `right` elements beside the cells, and the place of each node's rows: those of
+    nodes of which equally many are kept take turns together, so that few pointers lead to all of them."""
 
     def __init__(self, graph, plan):
         self.left = whole_vectors(max(p.left for p in plan.passes)) + VECTOR
         self.right = 2 * max(p.right for p in plan.passes) + VECTOR
-        self.first, self.bytes = {}, 0
-        for n, kept in plan.kept.items():
-            self.first[n] = self.bytes
-            self.bytes += kept.rows * _size(graph.nodes[n].dtype)
+        self.place, self.bytes = {}, 0
+        for rows in sorted({kept.rows for kept in plan.kept.values()}):
+            alike = [n for n, kept in plan.kept.items() if kept.rows == rows]
+            sizes = [_size(graph.nodes[n].dtype) for n in alike]
+            for k, n in enumerate(alike):
+                self.place[n] = self.bytes, sum(sizes), sum(sizes[:k])
+            self.bytes += rows * sum(sizes)
         # so that rows counted from the first one of a chunk are never negative
         leads = [abs(kept.lead) + kept.rows for kept in plan.kept.values()]
         self.bias = plan.early + max(leads, default=0)
@@ -205,11 +209,12 @@ def _pass_text(graph, dtypes, room, writer):
     ]
     for n, j in sorted(writer.kept_rows):
         kind_of, rows = _type(graph.nodes[n].dtype), plan.kept[n].rows
-        slot = f"(c.since + kBias + ({j})) % {rows} * {_size(graph.nodes[n].dtype)}"
-        pointers.append(
-            f"{kind_of}* {_name('k', n, j)} = "
-            f"({kind_of}*)(c.kept + Width(c.cells) * ({room.first[n]} + {slot})) + kLeft;"
-        )
+        first, step, within = room.place[n]
+        turn = (j + room.bias) % rows + rows * plan.early  # never negative with c.since
+        base = f"row{rows}_{turn}"
+        line = f"char* const {base} = c.kept + Width(c.cells) * ({first} + (c.since + {turn}) % {rows} * {step});"
+        pointers += [line] * (line not in pointers)
+        pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*)({base} + Width(c.cells) * {within}) + kLeft;")
     if is_last:
         pointers += [f"{MEMORY[t]}* out{k} = ({MEMORY[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
     before = "\n".join(f"  {text}" for text in (*pointers, *writer.before))

@@ -9,6 +9,10 @@
 #include <tuple>
 #include <vector>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -16,16 +20,45 @@ namespace ffi = xla::ffi;
 namespace {
 
 constexpr int64_t kBytesOfPiece = 1 << 18;
+constexpr int64_t kLine = 64;            // [bytes] of a cache line
+constexpr int64_t kPastCache = 1 << 23;  // [bytes] of which a cache keeps nothing
+
+// Bytes; what fills cache lines goes past the cache, if asked to: that saves reading what is written over.
+template <bool kPast>
+inline void Copy(char* to, const char* from, int64_t bytes) {
+#ifdef __SSE2__
+  if (kPast) {
+    const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<uintptr_t>(to) % kLine);
+    std::memcpy(to, from, head);
+    int64_t at = head;
+    for (; at + kLine <= bytes; at += kLine)
+      for (int64_t k = at; k < at + kLine; k += 16)
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to + k), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k)));
+    std::memcpy(to + at, from + at, bytes - at);
+    return;
+  }
+#endif
+  std::memcpy(to, from, bytes);
+}
+
+// To be called by a thread whose copies went past the cache, before others look at them.
+inline void Settle() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
 
 // Copies arrays into slot `index` of rooms for many of them, and hands all of them on: operands index, rooms, arrays;
 // results rooms, arrays, in place of these. So that nobody writes over an array before it is stored.
 ffi::Error Store(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
   const int64_t count = results.size() / 2, index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
   std::vector<std::tuple<char*, const char*, int64_t>> pieces;
+  bool past = false;
   for (int64_t k = 0; k < count; ++k) {
     auto room = *results.get<ffi::AnyBuffer>(k).value();
     auto array = *results.get<ffi::AnyBuffer>(count + k).value();
     const int64_t bytes = array.size_bytes(), slots = room.dimensions()[0];
+    past |= static_cast<int64_t>(room.size_bytes()) > kPastCache;
     char* slot = static_cast<char*>(room.untyped_data()) + std::clamp<int64_t>(index, 0, slots - 1) * bytes;
     const char* data = static_cast<const char*>(array.untyped_data());
     for (int64_t at = 0; at < bytes; at += kBytesOfPiece)
@@ -33,7 +66,8 @@ ffi::Error Store(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Remaini
   }
   Team::Get().Run(pool.num_threads(), pieces.size(), [&](int64_t k) {
     auto [to, from, bytes] = pieces[k];
-    std::memcpy(to, from, bytes);
+    past ? Copy<true>(to, from, bytes) : Copy<false>(to, from, bytes);
+    if (past) Settle();
   });
   return ffi::Error::Success();
 }

@@ -2,21 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "xla/ffi/api/ffi.h"
 
 namespace {
 
 constexpr int64_t kAxes = 4, kNumbers = 2 + 3 * kAxes;
-constexpr int64_t kLine = 64;              // [bytes] of a cache line
 constexpr int64_t kSide = 32;              // of the squares that are turned
-constexpr int64_t kPastCache = 1 << 23;    // [bytes] of which a cache keeps nothing
 constexpr int64_t kBytesOfTask = 1 << 18;
 
 // `sizes` elements from `from` on to `to` on, strides apart; from < 0: zeros. Counted in elements.
@@ -44,24 +37,6 @@ struct Block {
 struct Sixteen {
   uint64_t halves[2];
 };
-
-// A run of elements; what fills cache lines goes past the cache, if asked to: that saves reading what is written over.
-template <bool kPast>
-inline void Copy(char* to, const char* from, int64_t bytes) {
-#ifdef __SSE2__
-  if (kPast) {
-    const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<uintptr_t>(to) % kLine);
-    std::memcpy(to, from, head);
-    int64_t at = head;
-    for (; at + kLine <= bytes; at += kLine)
-      for (int64_t k = at; k < at + kLine; k += 16)
-        _mm_stream_si128(reinterpret_cast<__m128i*>(to + k), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k)));
-    std::memcpy(to + at, from + at, bytes - at);
-    return;
-  }
-#endif
-  std::memcpy(to, from, bytes);
-}
 
 template <bool kPast, typename T>
 inline void Line(const T* from, T* to, int64_t count) {
@@ -136,9 +111,7 @@ void MoveBlocks(const void* from, void* to, const std::vector<Block>& blocks, in
   Team::Get().Run(threads, pieces.size(), [&](int64_t k) {
     const Piece& p = pieces[k];
     move(static_cast<const T*>(from) + p.source, static_cast<T*>(to) + p.target, *p.block, p.row, p.column, p.columns);
-#ifdef __SSE2__
-    if (past) _mm_sfence();
-#endif
+    if (past) Settle();
   });
 }
 

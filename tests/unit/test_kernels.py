@@ -9,6 +9,7 @@ from swmodel import native
 from swmodel.compilation import jit
 from swmodel.fields import Field, HaloError
 from swmodel.integration import begin
+from swmodel.kernels import Slot, evaluate
 from swmodel.kernels.expressions import Source, lift, stored
 from swmodel.kernels.graph import Unsupported, trace_graph
 from swmodel.kernels.schedule import schedule
@@ -378,3 +379,47 @@ def test_the_loop_of_a_gpu_lowers_to_triton():
     with jax.sharding.use_abstract_mesh(mesh):
         text = make.trace(f).lower(lowering_platforms=("cuda",)).as_text()
     assert "triton" in text
+
+
+def test_a_loop_reads_a_slot_of_a_room_and_has_the_values_and_derivatives_of_one_on_a_copy():
+    room = jnp.stack([field(seed).data for seed in range(3)])
+    scale, t = jnp.asarray(0.7), jnp.cos(room)
+
+    def loop(data, scale):
+        f = lift(Field(data, "h", (2,) * 4))
+        (array,), _ = run([scale * f * mean_xy(mean_xy(f))], Layout((NY, NX), 2))
+        return array + data.sum()  # which is no loop
+
+    closed = jax.make_jaxpr(loop)(room[0], scale)
+
+    def there(room, k, scale):
+        return evaluate(closed, [Slot(room, k), scale])[0]
+
+    compiled = jax.jit(there).lower(room, jnp.int32(1), scale).compile()
+    for k in range(3):
+        np.testing.assert_allclose(compiled(room, jnp.int32(k), scale), loop(room[k], scale), rtol=1e-15)
+        found = jax.jvp(lambda room, scale: there(room, k, scale), (room, scale), (t, 2.0 * scale))  # noqa: B023
+        for own, expected in zip(found, jax.jvp(loop, (room[k], scale), (t[k], 2.0 * scale))):
+            np.testing.assert_allclose(own, expected, rtol=1e-14)
+    many = jax.vmap(there, in_axes=(None, 0, None))(room, jnp.arange(3), scale)
+    np.testing.assert_allclose(many, jax.vmap(loop, in_axes=(0, None))(room, scale), rtol=1e-15)
+
+
+def test_what_is_stored_is_not_copied_out_of_its_room_before_a_loop_reads_it():
+    layout, room = Layout((NY, NX), 2), jnp.stack([field(seed).data for seed in range(4)])
+
+    def loop(data):
+        (array,), _ = run([mean_xy(mean_xy(lift(Field(data, "h", (2,) * 4))))], layout)
+        return array
+
+    closed = jax.make_jaxpr(loop)(room[0])
+
+    def total(room):
+        def body(k, found):
+            return found + evaluate(closed, [Slot(room, k)])[0]
+
+        return jax.lax.fori_loop(0, 4, body, jnp.zeros(layout.padded))
+
+    compiled = jax.jit(total).lower(room).compile()
+    assert "dynamic-slice" not in compiled.as_text()
+    np.testing.assert_allclose(compiled(room), sum(map(loop, room)), rtol=1e-14)
