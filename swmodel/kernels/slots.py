@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Literal
 from jax.interpreters import ad
 
@@ -47,7 +48,7 @@ def evaluate(closed, arguments):
         slots = {k: value(v) for k, v in enumerate(equation.invars) if _is_read_there(equation, k, value(v))}
         operands = [slots[k].room if k in slots else array(v) for k, v in enumerate(equation.invars)]
         if slots:
-            indices = [slot.index for slot in slots.values()]
+            indices = [jnp.asarray(slot.index, jnp.int32) for slot in slots.values()]
             results = loop_on_slots.bind(*operands, *indices, slots=tuple(slots), **equation.params)
         else:
             results = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(equation.params))
