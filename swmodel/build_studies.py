@@ -8,7 +8,16 @@ from . import build_inversion
 from .build import stepper_of
 from .build_adjoint import amplitudes_of, controls_of, cost_of, described, length_line, problem_of, steps_of
 
-__all__ = ["adjoint_line", "inversion_line"]
+__all__ = ["adjoint_line", "inversion_line", "problem_on_tile"]
+
+
+def problem_on_tile(made, section, experiment, cost, model, state, dt, steps):
+    """The adjoint.Problem of a cost; None where there are mistakes, which are noted in the Assembly `made`."""
+    on_tile = made.attempt(("adjoint", "cost"), cost.on_tile, model, dt, 0, steps)
+    if on_tile is None:
+        return None
+    given = section, experiment.boundary, on_tile, model, state, stepper_of(experiment.stepper, dt), steps
+    return made.attempt(("adjoint",), problem_of, *given)
 
 
 def adjoint_line(made, model, state, dt):
@@ -18,11 +27,9 @@ def adjoint_line(made, model, state, dt):
     experiment, section = made.experiment(), made.section("adjoint")
     steps = steps_of(section, experiment.run, dt)
     cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
-    on_tile = None if cost is None else made.attempt(("adjoint", "cost"), cost.on_tile, model, dt, 0, steps)
-    if on_tile is None:
+    if cost is None:
         return None
-    given = section, experiment.boundary, on_tile, model, state, stepper_of(experiment.stepper, dt), steps
-    problem = made.attempt(("adjoint",), problem_of, *given)
+    problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     if problem is None:
         return None
     named = controls_of(section, experiment.boundary)

@@ -8,7 +8,6 @@
     mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
 """
 import contextlib
-import ctypes
 import dataclasses
 import glob
 import importlib
@@ -22,6 +21,7 @@ import sys
 from pathlib import Path
 
 from .errors import ConfigError, SwmodelError
+from .heap import share_heap
 from .libraries import cuda_aware, loaded_mpi
 
 __all__ = [
@@ -145,24 +145,13 @@ def configure_process(precision="float64", communicator="auto", devices=None, ho
         gpu = _bind_gpu(os.environ, started)
         if gpu is None:
             _share_cores(os.environ, started)
-    _allocate_from_one_heap()
+    share_heap()
     import jax
 
     jax.config.update("jax_enable_x64", precision == "float64")
     if communicator == "sharded":
         tiles = importlib.import_module(".devices", __package__).start_devices(devices, hosts)
     return Process(communicator, started, threads_per_rank(), gpu, tiles)
-
-
-def _allocate_from_one_heap():
-    """Let all threads share glibc's main heap, which keeps what is freed (native.library asks it to).
-
-    The heaps that other threads get end at 64 MB. What is larger, a program's arrays, would come from the system anew
-    at each call, page by page: of transforms of large fields that took a fifth of the time and more.
-    """
-    arena_max = -8  # M_ARENA_MAX of malloc.h
-    with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library
-        ctypes.CDLL(None).mallopt(arena_max, 1)
 
 
 def _choose(communicator, started, hosts=None):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..build import stepper_of
 from ..build_adjoint import (
     amplitudes_of,
     controls_of,
@@ -15,10 +14,10 @@ from ..build_adjoint import (
     described,
     least_steps,
     length_line,
-    problem_of,
     section_of,
     steps_of,
 )
+from ..build_studies import problem_on_tile
 from ..config import Override, read
 from ..config.quantities import quantity
 from ..errors import ConfigError, SwmodelError
@@ -101,10 +100,7 @@ def _study(draft, section, options):
     made.experiment()
     model, state, dt = started_with_step(begun)
     steps, state = _length_and_start(experiment, section, model, state, dt, options)
-    on_tile = made.attempt(("adjoint", "cost"), cost.on_tile, model, dt, 0, steps)
-    made.experiment()
-    given = section, experiment.boundary, on_tile, model, state, stepper_of(experiment.stepper, dt), steps
-    problem = made.attempt(("adjoint",), problem_of, *given)
+    problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     made.experiment()
     names = {model_name: name for name, model_name in controls_of(section, experiment.boundary).items()}
     return Study(made, experiment, section, cost, problem, names, begun.folder)

@@ -1,6 +1,5 @@
 // What XLA would copy whole arrays for: storing them, changing their edges, memory that is new.
 
-#include <malloc.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -143,15 +142,6 @@ ffi::Error Cut(ffi::RemainingArgs operands, ffi::RemainingRets results) {
 }
 
 }  // namespace
-
-// Memory that is given back is kept for the next program of this process: the system clears each page that it hands out,
-// which for a program's arrays takes as long as several steps.
-extern "C" void swmodel_keep_memory() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, INT32_MAX);
-  mallopt(M_TRIM_THRESHOLD, INT32_MAX);
-#endif
-}
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_store, Store,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());

@@ -21,6 +21,7 @@ import jax
 import jaxlib
 
 from ..errors import SwmodelError
+from ..heap import keep_memory
 
 __all__ = ["CompileError", "find_compiler", "loop_name", "usable"]
 
@@ -72,7 +73,7 @@ def _runtime():
     )
     for target in (TARGET, STORE, VACANT, PASTE, CUT, AFTER, MOVE):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
-    library.swmodel_keep_memory()
+    keep_memory()
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
     return library
 
