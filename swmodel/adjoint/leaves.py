@@ -6,7 +6,7 @@ from jax.extend.core import Literal
 from ..kernels import Slot
 from ..native import store, vacant
 
-__all__ = ["Floats", "Rows", "inputs_read", "perturbed", "put", "room", "taken"]
+__all__ = ["Floats", "Rows", "inputs_read", "kept", "perturbed", "put", "room", "taken"]
 
 
 class Floats:
@@ -101,7 +101,14 @@ def _line(leaf, passed):
 
 def room(tree, count):
     """Arrays for so many of a pytree."""
-    return jax.tree.map(lambda x: vacant((count, *jnp.shape(x)), jnp.result_type(x)), tree)
+    return jax.tree.map(lambda x: vacant((count, *jnp.shape(x)), jnp.result_type(x), [x]), tree)
+
+
+def kept(rooms, tree, k):
+    """(rooms with the arrays of a pytree in row k, the same pytree: use it from there on)."""
+    leaves, structure = jax.tree.flatten(tree)
+    rooms, leaves = store(jax.tree.leaves(rooms), leaves, k)
+    return structure.unflatten(rooms), structure.unflatten(leaves)
 
 
 def put(rooms, tree, k):

@@ -14,6 +14,8 @@ import dataclasses
 import math
 from typing import Any
 
+import jax
+
 from ..errors import ConfigError
 from .checkpointing import even_lengths
 from .memory import fitting, points_held
@@ -23,6 +25,7 @@ from .storage import Tiers
 __all__ = ["Checkpoints", "StoreAll", "Nested", "Revolve", "Tiered"]
 
 LONGEST = 128  # steps that are stored in one array, where all are
+LARGE = 1 << 26  # [bytes] of stored steps, for the end of which to wait costs little
 
 
 class Checkpoints(abc.ABC):
@@ -226,7 +229,9 @@ def follow(schedule, run, tiers):
             run.finish(point)
         elif isinstance(action, cs.Reverse):
             run.pull(action.n0, stored)
+            large = sum(x.nbytes for x in jax.tree.leaves(stored)) > LARGE
             point = stored = None
-            run.wait()  # or the next unit's steps would be stored beside these
+            if large:
+                run.wait()  # or the next unit's steps would be stored beside these
         elif isinstance(action, cs.EndReverse):
             return

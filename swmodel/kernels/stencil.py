@@ -229,7 +229,8 @@ def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
         found = _bind(both, arrays, numbers, over + over_slopes, dtypes=[*dtypes, *types], **parameters)
         results, slopes = found[: len(dtypes)], iter(found[len(dtypes) :])
     slopes = iter(slopes)
-    return results, [ad.Zero.from_primal_value(x) if zero else next(slopes) for x, zero in zip(results, is_zero)]
+    zeros = (ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results)
+    return results, [none if zero else next(slopes) for none, zero in zip(zeros, is_zero)]
 
 
 def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, margin, **parameters):

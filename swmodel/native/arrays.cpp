@@ -76,7 +76,7 @@ ffi::Error After(ffi::RemainingArgs, ffi::RemainingRets) { return ffi::Error::Su
 
 // Rooms with nothing in them yet, in large pages: the system hands out new memory page by page, each as dear as a step of
 // the few cells that fit in a small one.
-ffi::Error Vacant(ffi::RemainingRets results) {
+ffi::Error Vacant(ffi::RemainingArgs, ffi::RemainingRets results) {
 #ifdef MADV_HUGEPAGE
   constexpr uintptr_t kPage = uintptr_t{1} << 21;
   for (size_t k = 0; k < results.size(); ++k) {
@@ -145,7 +145,7 @@ ffi::Error Cut(ffi::RemainingArgs operands, ffi::RemainingRets results) {
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_store, Store,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_vacant, Vacant, ffi::Ffi::Bind().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_vacant, Vacant, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_after, After, ffi::Ffi::Bind().RemainingArgs().RemainingRets());

@@ -7,7 +7,7 @@ hands on what it has stored. Elsewhere they are what they look like in JAX.
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import ad
+from jax.interpreters import ad, batching
 
 from .library import AFTER, STORE, VACANT
 from .primitives import declare, in_place
@@ -15,9 +15,15 @@ from .primitives import declare, in_place
 __all__ = ["after", "store", "vacant"]
 
 
-def vacant(shape, dtype):
-    """An array of this shape with nothing in it: read no place that was not stored in."""
-    return vacant_array.bind(shape=tuple(shape), dtype=jnp.dtype(dtype))[0]
+def vacant(shape, dtype, seen=()):
+    """An array of this shape with nothing in it: read no place that was not stored in.
+
+    Args:
+        shape, dtype: of the array.
+        seen: arrays made anew in each turn of a loop in which this is called, other ones for each call: or XLA would
+            take the same array for all of them, and copy it in each turn.
+    """
+    return vacant_array.bind(*seen, shape=tuple(shape), dtype=jnp.dtype(dtype))[0]
 
 
 def store(rooms, arrays, index):
@@ -101,9 +107,17 @@ later = declare("after", _after_plainly, _after_natively, _after_shapes, _after_
 
 # -- vacant -----------------------------------------------------------------------------------------------------------
 
+
+def _vacant_tangents(primitive, primals, tangents, **parameters):
+    results = primitive.bind(*primals, **parameters)
+    return results, [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results]
+
+
 vacant_array = declare(
     "vacant",
-    lambda *, shape, dtype: [jnp.zeros(shape, dtype)],
-    lambda *, shape, dtype: jax.ffi.ffi_call(VACANT, [jax.ShapeDtypeStruct(shape, dtype)])(),
-    lambda *, shape, dtype: [jax.core.ShapedArray(shape, dtype)],
+    lambda *seen, shape, dtype: [jnp.zeros(shape, dtype)],
+    lambda *seen, shape, dtype: jax.ffi.ffi_call(VACANT, [jax.ShapeDtypeStruct(shape, dtype)])(*seen),
+    lambda *seen, shape, dtype: [jax.core.ShapedArray(shape, dtype)],
+    _vacant_tangents,
+    lambda primitive, seen, axes, **parameters: (primitive.bind(*seen, **parameters), [batching.not_mapped]),
 )

@@ -423,3 +423,15 @@ def test_what_is_stored_is_not_copied_out_of_its_room_before_a_loop_reads_it():
     compiled = jax.jit(total).lower(room).compile()
     assert "dynamic-slice" not in compiled.as_text()
     np.testing.assert_allclose(compiled(room), sum(map(loop, room)), rtol=1e-14)
+
+
+def test_a_result_that_does_not_depend_on_what_is_differentiated_has_no_tangent():
+    f, g = field(1), field(2)
+
+    def loop(data):
+        (a, b), _ = run([mean_xy(lift(replace(f, data=data))), mean_xy(lift(g))], Layout((NY, NX), 2))
+        return a, b
+
+    (a, b), (slope, none) = jax.jvp(loop, (f.data,), (g.data,))
+    np.testing.assert_allclose(slope, b, rtol=1e-15)
+    assert not np.any(none) and np.any(a)
