@@ -3,12 +3,13 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from .library import usable
 
-__all__ = ["declare", "in_place"]
+__all__ = ["declare", "declare_linear", "in_place"]
 
 
 def declare(name, plain, native, shapes, tangents=None, batch=None, transposed=None):
@@ -41,6 +42,37 @@ def declare(name, plain, native, shapes, tangents=None, batch=None, transposed=N
     mlir.register_lowering(primitive, mlir.lower_fun(plain, multiple_results=True))
     mlir.register_lowering(primitive, mlir.lower_fun(on_cpu, multiple_results=True), platform="cpu")
     return primitive
+
+
+def declare_linear(name, plain, native, lies, back=None):
+    """A function of one array, linear in it, and of options: `plain(x, **options)`, on CPUs `native(x, **options)`.
+
+    Args:
+        lies: where members' axis is to lie in the operand, and lies in the result.
+        back: its transpose, back(cotangent, shape of the operand, **options); that of `plain` unless given.
+    """
+
+    def shapes(x, **options):
+        y = jax.eval_shape(lambda x: plain(x, **options), x)
+        return [jax.core.ShapedArray(y.shape, y.dtype)]
+
+    def tangents(primitive, primals, slopes, **options):
+        return primitive.bind(*primals, **options), primitive.bind(ad.instantiate_zeros(slopes[0]), **options)
+
+    def batch(primitive, operands, axes, **options):
+        return primitive.bind(jnp.moveaxis(operands[0], axes[0], lies[0]), **options), [lies[1]]
+
+    def transposed(cotangents, x, **options):
+        cotangent = ad.instantiate_zeros(cotangents[0])
+        if back is not None:
+            return [back(cotangent, x.aval.shape, **options)]
+        return jax.linear_transpose(lambda x: plain(x, **options), x.aval)(cotangent)
+
+    primitive = declare(
+        name, lambda x, **options: [plain(x, **options)], lambda x, **options: [native(x, **options)],
+        shapes, tangents, batch, transposed,
+    )  # fmt: skip
+    return lambda x, **options: primitive.bind(x, **options)[0]
 
 
 def in_place(target, operands, first, count, more=()):

@@ -11,10 +11,9 @@ import math
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.interpreters import ad
 
 from ...native import vacant
-from ...native.primitives import declare
+from ...native.primitives import declare_linear
 from .packing import join, join_back
 
 __all__ = ["joined", "parted", "planes"]
@@ -42,23 +41,23 @@ def planes(function, x):
 
 
 def _joined_at_once(y, rows, kind):
-    return [kind.forward(join(y, rows))]
+    return kind.forward(join(y, rows))
 
 
 def _joined_by_lines(y, rows, kind):
     p, *lead, m = y.shape
-    found = _in_turns(lambda y: _joined_at_once(y, rows, kind)[0], y.reshape(p, -1, m), 1, 0, sum(rows))
-    return [found.reshape(*lead, found.shape[-1])]
+    found = _in_turns(lambda y: _joined_at_once(y, rows, kind), y.reshape(p, -1, m), 1, 0, sum(rows))
+    return found.reshape(*lead, found.shape[-1])
 
 
 def _parted_at_once(x, rows, kind, n):
-    return [join_back(kind.inverse(x, n), rows)]
+    return join_back(kind.inverse(x, n), rows)
 
 
 def _parted_by_lines(x, rows, kind, n):
     *lead, modes = x.shape
-    found = _in_turns(lambda x: _parted_at_once(x, rows, kind, n)[0], x.reshape(-1, modes), 0, 1, n)
-    return [found.reshape(found.shape[0], *lead, found.shape[-1])]
+    found = _in_turns(lambda x: _parted_at_once(x, rows, kind, n), x.reshape(-1, modes), 0, 1, n)
+    return found.reshape(found.shape[0], *lead, found.shape[-1])
 
 
 def _in_turns(function, x, axis, to, n):
@@ -77,37 +76,19 @@ def _in_turns(function, x, axis, to, n):
     def turn(k, found):
         return lax.dynamic_update_slice_in_dim(found, some(k), k * together, to)
 
-    return lax.fori_loop(0, count // together, turn, vacant(shape, piece.dtype))
+    return lax.fori_loop(0, count // together, turn, vacant(shape, piece.dtype, [x]))
 
 
-def _declared(name, at_once, by_lines, lies):
-    """A linear primitive; `lies`: where members' axis is in operand and result, behind that of ranks."""
-
-    def shapes(x, **options):
-        return [jax.core.ShapedArray(y.shape, y.dtype) for y in jax.eval_shape(lambda x: at_once(x, **options), x)]
-
-    def tangents(primitive, primals, slopes, **options):
-        return primitive.bind(*primals, **options), primitive.bind(ad.instantiate_zeros(slopes[0]), **options)
-
-    def batch(primitive, operands, axes, **options):
-        return primitive.bind(jnp.moveaxis(operands[0], axes[0], lies[0]), **options), [lies[1]]
-
-    def transposed(cotangents, x, **options):
-        back = jax.linear_transpose(lambda x: at_once(x, **options), x.aval)
-        return back([ad.instantiate_zeros(cotangents[0])])
-
-    return declare(name, at_once, by_lines, shapes, tangents, batch, transposed)
-
-
-_joined = _declared("fft_joined", _joined_at_once, _joined_by_lines, (1, 0))
-_parted = _declared("fft_parted", _parted_at_once, _parted_by_lines, (0, 1))
+# Members' axis lies behind that of ranks, if there is one.
+_joined = declare_linear("fft_joined", _joined_at_once, _joined_by_lines, (1, 0))
+_parted = declare_linear("fft_parted", _parted_at_once, _parted_by_lines, (0, 1))
 
 
 def joined(y, rows, kind):
     """(p, ..., b, m) to (..., b, modes): of m rows of rank k its own rows[k], the last ones, transformed."""
-    return _joined.bind(y, rows=tuple(rows), kind=kind)[0]
+    return _joined(y, rows=tuple(rows), kind=kind)
 
 
 def parted(x, rows, kind, n):
     """(..., b, modes) to (p, ..., b, m) of n points, of which rank k gets rows[k]."""
-    return _parted.bind(x, rows=tuple(rows), kind=kind, n=n)[0]
+    return _parted(x, rows=tuple(rows), kind=kind, n=n)

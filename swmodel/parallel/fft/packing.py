@@ -11,11 +11,9 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-from jax.core import ShapedArray
-from jax.interpreters import ad
 
 from ...native.blocks import Block, movable, move
-from ...native.primitives import declare
+from ...native.primitives import declare_linear
 
 __all__ = ["split", "split_back", "join", "join_back"]
 
@@ -135,50 +133,21 @@ def _join_back_natively(x, rows):
 # -- as primitives ----------------------------------------------------------------------------------------------------
 
 
-def _declared(name, plain, native, shape, back, lies):
-    """A linear function that is `plain`, on CPUs `native`, of arrays of the `shape` that follows from that of its own.
-
-    Args:
-        back: back(cotangent, shape of the operand, **options), its transpose.
-        lies: where members' axis lies in operands and results: behind that of ranks, if there is one.
-    """
-
-    def tangents(primitive, primals, slopes, **options):
-        return primitive.bind(*primals, **options), primitive.bind(ad.instantiate_zeros(slopes[0]), **options)
-
-    def batch(primitive, operands, axes, **options):
-        return primitive.bind(jnp.moveaxis(operands[0], axes[0], lies[0]), **options), [lies[1]]
-
-    def transposed(cotangents, x, **options):
-        return [back(ad.instantiate_zeros(cotangents[0]), x.aval.shape, **options)]
-
-    primitive = declare(
-        name,
-        lambda x, **options: [plain(x, **options)],
-        lambda x, **options: [native(x, **options)],
-        lambda x, **options: [ShapedArray(shape(x.shape, **options), x.dtype)],
-        tangents,
-        batch,
-        transposed,
-    )
-    return lambda x, **options: primitive.bind(x, **options)[0]
-
-
-_split = _declared(
-    "fft_split", _split_plainly, _split_natively, _split_shape,
-    lambda y, shape, ranks, block, across: _split_back(y, width=shape[-1], across=across), lies=(0, 1),
+# Members' axis lies behind that of ranks, if there is one.
+_split = declare_linear(
+    "fft_split", _split_plainly, _split_natively, (0, 1),
+    lambda y, shape, ranks, block, across: _split_back(y, width=shape[-1], across=across),
 )  # fmt: skip
-_split_back = _declared(
-    "fft_split_back", _split_back_plainly, _split_back_natively, _back_shape,
-    lambda x, shape, width, across: _split(x, ranks=shape[0], block=shape[-2], across=across), lies=(1, 0),
+_split_back = declare_linear(
+    "fft_split_back", _split_back_plainly, _split_back_natively, (1, 0),
+    lambda x, shape, width, across: _split(x, ranks=shape[0], block=shape[-2], across=across),
 )  # fmt: skip
-_join = _declared(
-    "fft_join", _join_plainly, _join_natively, _join_shape, lambda x, shape, rows: _join_back(x, rows=rows), lies=(1, 0)
+_join = declare_linear(
+    "fft_join", _join_plainly, _join_natively, (1, 0), lambda x, shape, rows: _join_back(x, rows=rows)
 )
-_join_back = _declared(
-    "fft_join_back", _join_back_plainly, _join_back_natively, _join_back_shape,
-    lambda y, shape, rows: _join(y, rows=rows), lies=(0, 1),
-)  # fmt: skip
+_join_back = declare_linear(
+    "fft_join_back", _join_back_plainly, _join_back_natively, (0, 1), lambda y, shape, rows: _join(y, rows=rows)
+)
 
 
 def split(x, ranks, block, across=False):
