@@ -7,7 +7,7 @@ hands on what it has stored. Elsewhere they are what they look like in JAX.
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import ad, batching
+from jax.interpreters import ad
 
 from .library import AFTER, STORE, VACANT
 from .primitives import declare, in_place
@@ -119,5 +119,5 @@ vacant_array = declare(
     lambda *seen, shape, dtype: jax.ffi.ffi_call(VACANT, [jax.ShapeDtypeStruct(shape, dtype)])(*seen),
     lambda *seen, shape, dtype: [jax.core.ShapedArray(shape, dtype)],
     _vacant_tangents,
-    lambda primitive, seen, axes, **parameters: (primitive.bind(*seen, **parameters), [batching.not_mapped]),
+    lambda primitive, seen, axes, **parameters: (primitive.bind(*seen, **parameters), [None]),
 )

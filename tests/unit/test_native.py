@@ -111,6 +111,20 @@ def test_what_is_stored_is_not_copied_once_more_before_it_is_written_over():
     assert not np.array_equal(rooms[4], last)
 
 
+def test_an_empty_room_has_no_tangent_and_is_one_for_all_members():
+    """Until something is stored in it."""
+
+    def kept(x):
+        (room,), _ = store([vacant((2, *x.shape), x.dtype, [x])], [x], 0)
+        return room[0]
+
+    x = random(1, 3, 4)
+    for found in jax.jvp(jax.jit(kept), (x,), (x,)):
+        np.testing.assert_array_equal(found, x)
+    many = jnp.stack([x, 2 * x])
+    np.testing.assert_array_equal(jax.vmap(kept)(many), many)
+
+
 def test_storing_has_a_tangent_and_takes_members():
     rooms, x = [jnp.zeros((3, 4, 5))], [random(2, 4, 5)]
     put = jax.jit(lambda rooms, x: store(rooms, x, 1))
