@@ -25,7 +25,7 @@ from ..integration import differentiable_march_of, march, march_of
 from ..kernels import evaluate
 from ..marching import unwatched
 from ..pytrees import pytree, static
-from .leaves import Floats, Rows, inputs_read, kept, perturbed, put, room, taken
+from .leaves import Floats, Rows, inputs_read, keep, perturbed, put, room, taken
 
 __all__ = ["Tape", "Span", "advance", "even_lengths", "integrate"]
 
@@ -196,7 +196,7 @@ class Tape:
 
         def part(k, everything):
             carry, acc, starts = everything
-            starts, (same, acc) = kept(starts, (way.out(carry), acc), k)
+            starts, (same, acc) = keep(starts, (way.out(carry), acc), k)
             carry = same if way.alike else carry
             return *advance(way, readings, carry, acc, span.part(k, length), self.lengths[0]), starts
 

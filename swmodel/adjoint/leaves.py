@@ -6,7 +6,7 @@ from jax.extend.core import Literal
 from ..kernels import Slot
 from ..native import store, vacant
 
-__all__ = ["Floats", "Rows", "inputs_read", "kept", "perturbed", "put", "room", "taken"]
+__all__ = ["Floats", "Rows", "inputs_read", "keep", "perturbed", "put", "room", "taken"]
 
 
 class Floats:
@@ -104,7 +104,7 @@ def room(tree, count):
     return jax.tree.map(lambda x: vacant((count, *jnp.shape(x)), jnp.result_type(x), [x]), tree)
 
 
-def kept(rooms, tree, k):
+def keep(rooms, tree, k):
     """(rooms with the arrays of a pytree in row k, the same pytree: use it from there on)."""
     leaves, structure = jax.tree.flatten(tree)
     rooms, leaves = store(jax.tree.leaves(rooms), leaves, k)
@@ -116,7 +116,7 @@ def put(rooms, tree, k):
 
 
 def taken(rooms, k):
-    return jax.tree.map(lambda room: jax.lax.dynamic_index_in_dim(room, k, 0, keepdims=False), rooms)
+    return jax.tree.map(lambda room: Slot(room, k).array, rooms)
 
 
 def perturbed(arrays):
