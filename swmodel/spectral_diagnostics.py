@@ -11,18 +11,16 @@ summed over rings |k| = n dk -+ dk / 2 and divided by dk, so that sum E(k) dk = 
 
     dE(k)/dt = sum over tendencies of T(k),      T(k) = Re(a_k'* b_k + a_k* b_k') / 2,
 
-where a' and b' are how a and b change along one tendency, by jax.jvp of the model's own operators: the budget closes to
-rounding. What thins or thickens the water counts as advection of kinetic energy; of potential energy it is the
-work of pressure. So both energies' transfers by pressure sum to zero together, and so do those by advection and by
-the Coriolis force each alone, if the momentum scheme keeps energy.
+where a' and b' are how a and b change along one part of the tendency, as the core gives it, by jax.jvp of the model's
+own operators: the budget closes to rounding. What thins or thickens the water counts as advection of kinetic energy; of
+potential energy it is the work of pressure. So both energies' transfers by pressure sum to zero together, and so do
+those by advection and by the Coriolis force each alone, if the momentum scheme keeps energy.
 
 Fields are transformed where they lie on the C-grid. Shifting u and v by half a cell to centres would turn the phases
 of a and b alike and drops out; means would lose the shortest waves. Between walls u, v, eta and zeta are series of the
 sines and cosines that vanish, or whose slopes vanish, there; vorticity on walls themselves is left out. The flux is
 Pi(k) = - sum of T(k') dk over k' <= k, by advection: what passes from below k to above it.
 """
-import re
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,13 +28,11 @@ from jax import lax
 
 from .compilation import jit
 from .diagnostics import total
+from .dynamics.cores import named_after
 from .dynamics.series import Series
 from .dynamics.shallow_water import State
-from .dynamics.transport import divergence
 from .errors import ConfigError
-from .geometry import safe_inverse
 from .members import per_member
-from .operators import difference_x, difference_y
 from .parallel import fft
 from .pytrees import pytree
 from .time_steppers import AB2
@@ -80,7 +76,7 @@ class Spectra:
     """
 
     def __init__(self, model, transfers=True):
-        check_model(model, transfers)
+        check_model(model)
         self.model, self.transfers = model, transfers
         grid, communicator = model.grid, model.communicator
         sides = tuple(float(edges[-1] - edges[0]) for edges in (grid.y_edges, grid.x_edges))
@@ -95,7 +91,7 @@ class Spectra:
         self.wavenumber = self.width * np.arange(self.count)
         self.bounds = self.wavenumber[:, None] + self.width * np.array([-0.5, 0.5])
         self.bounds[0], self.bounds[1, 0] = 0.0, 0.0
-        self._directions = [*_names(model)] if transfers else []
+        self._parts = [*_names(model)] if transfers else []
         self.names = tuple(self._rows())
         self._halo = None
 
@@ -153,8 +149,8 @@ class Spectra:
         return jnp.stack([rows[name] for name in self.names])
 
     def _transfers(self, equations, flow, state, modes, rings, scale):
-        directions = _directions(equations, flow, self._directions)
-        tendencies = jax.tree.map(lambda *x: jnp.stack(x), *directions.values())
+        parts = equations.core.parts(equations, flow)
+        tendencies = jax.tree.map(lambda *x: jnp.stack(x), *(State(*parts[name]) for name in self._parts))
 
         def of(state):
             return _fields(equations.flow(state.u, state.v, state.eta, flow.step))
@@ -166,7 +162,7 @@ class Spectra:
             return {q: scale[q] * both(q) for q in QUANTITIES}
 
         found = lax.map(along, tendencies)  # one after another: memory for one
-        place = {name: k for k, name in enumerate(directions)}
+        place = {name: k for k, name in enumerate(self._parts)}
         rows = {}
         for name, (quantity, parts) in self._rows().items():
             if parts:
@@ -178,7 +174,7 @@ class Spectra:
     def _rows(self):
         """{name: (quantity, the directions whose changes it sums)} of all results; none for spectra and fluxes."""
         rows = {f"{q}_spectrum": (q, ()) for q in QUANTITIES}
-        names = [name for name in self._directions if name != "continuity"]
+        names = [name for name in self._parts if name != "continuity"]
         for q in QUANTITIES if self.transfers else ():
             for name in names:
                 parts = {
@@ -193,7 +189,9 @@ class Spectra:
         return rows
 
     def _moves_water(self, name):
-        return any(hasattr(term, "continuity") for term in self.model.terms if _snake(term) == name)
+        if name in self.model.core.dissipation:
+            return True
+        return any(hasattr(term, "continuity") for term in self.model.terms if named_after(term) == name)
 
     def _modes(self, fields):
         """{name: its modes} of {name: tile array}; all that go through the same plan together."""
@@ -244,43 +242,10 @@ def _fields(flow):
 
 
 def _names(model):
-    """The directions in which a state changes, in the order of the equations."""
+    """The parts of a tendency, in the order of the equations."""
     named = ["advection"] * (not model.linear) + ["coriolis"] * (model.coriolis is not None)
-    return dict.fromkeys([*named, "pressure", "continuity", *(_snake(term) for term in model.terms)])
-
-
-def _directions(equations, flow, names):
-    """{name: the State that is d state/dt by it alone}, tile arrays; their sum is the whole tendency."""
-    g, zeros = equations.geometry, jnp.zeros_like(flow.eta.interior)
-
-    def tendency(u=0.0, v=0.0, eta=None):
-        u, v = (u * g.moving_u).interior, (v * g.moving_v).interior
-        return State(u + zeros, v + zeros, zeros if eta is None else eta.interior + zeros)
-
-    def turned(vorticity):
-        q = vorticity * safe_inverse(flow.h_q)
-        return equations.momentum.vorticity_flux(q, flow.U * g.dy["u"], flow.V * g.dx["v"])
-
-    def slope(head, sign=-1.0):
-        return sign * difference_x(head) * g.per_dx["u"], sign * difference_y(head) * g.per_dy["v"]
-
-    found = {"continuity": tendency(eta=-divergence(flow.U, flow.V, g))}
-    found["pressure"] = tendency(*slope(flow.gravity * flow.eta))
-    if "advection" in names:
-        (turn_u, turn_v), (up, north) = turned(flow.vorticity), slope(flow.kinetic_energy)
-        found["advection"] = tendency(turn_u * g.per_dx["u"] + up, turn_v * g.per_dy["v"] + north)
-    if "coriolis" in names:
-        turn_u, turn_v = turned(g.f)
-        found["coriolis"] = tendency(turn_u * g.per_dx["u"], turn_v * g.per_dy["v"])
-    for term in equations.terms:
-        water = term.continuity(flow, flow.step) if hasattr(term, "continuity") else None
-        one, name = tendency(*term(flow, flow.step), water), _snake(term)
-        found[name] = found[name] + one if name in found else one
-    return found
-
-
-def _snake(term):
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(term).__name__).lower()
+    terms = [named_after(term) for term in model.terms]
+    return dict.fromkeys([*named, "pressure", "continuity", *model.core.dissipation, *terms])
 
 
 def _per_second(units):
@@ -288,7 +253,7 @@ def _per_second(units):
     return f"{head}s-{int(power) + 1}"
 
 
-def check_model(model, transfers=True):
+def check_model(model):
     """Raise ConfigError for a model of whose states there are no spectra."""
     grid = model.grid
     if grid.spherical:
@@ -305,11 +270,6 @@ def check_model(model, transfers=True):
         raise ConfigError(
             f"Spectra: {int((~model.wet).sum())} cells are land, where fields have no values; write fields, and take "
             "spectra of a box at sea with `python -m postprocess spectra FILE --box`."
-        )
-    if transfers and not getattr(getattr(model, "core", None), "halos", True):
-        raise ConfigError(
-            "Spectra: transfers are those of the finite differences' terms, and the core is "
-            f"{type(model.core).__name__}; ask for spectra alone, with transfers = false."
         )
     if min(grid.shape) < 4:
         raise ConfigError(f"Spectra: the grid has {grid.nx} x {grid.ny} cells; give it 4 or more along x and y.")

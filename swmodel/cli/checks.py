@@ -46,7 +46,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     if experiment.output.spectra is not None:
-        made.attempt(("output", "spectra"), check_model, model, experiment.output.spectra.transfers)
+        made.attempt(("output", "spectra"), check_model, model)
     made.experiment()
     longest = largest_time_step(found) if found else np.inf
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))

@@ -8,11 +8,22 @@ diagnostics and the terms of the equations know nothing of it.
 """
 
 import abc
+import re
+
+import jax.numpy as jnp
 
 from ..errors import ConfigError
+from ..geometry import safe_inverse
+from ..operators import difference_x, difference_y
 from ..pytrees import pytree
+from .transport import divergence
 
-__all__ = ["Core", "FiniteDifferences"]
+__all__ = ["Core", "FiniteDifferences", "named_after"]
+
+
+def named_after(term):
+    """What its share of a tendency is called: "wind_stress" of a WindStress."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(term).__name__).lower()
 
 
 class Core(abc.ABC):
@@ -21,9 +32,11 @@ class Core(abc.ABC):
     Attributes:
         halos: whether it computes from halos, which may then be wider than one stage needs, and in fused loops.
         waves, advection: the largest wavenumber of its differences, times the spacing, for the limits of time steps.
+        dissipation: names of parts of its tendency that are no terms of the model's.
     """
 
     halos = True
+    dissipation = ()
     waves = 2.0
     advection = 1.0
 
@@ -38,6 +51,13 @@ class Core(abc.ABC):
     @abc.abstractmethod
     def tendency(self, equations, state, step):
         """d state/dt, a State as `state` is."""
+
+    @abc.abstractmethod
+    def parts(self, equations, flow):
+        """{name: (du/dt, dv/dt, deta/dt), tile arrays} whose sum is the tendency of a Flow's state.
+
+        Names: advection, coriolis, pressure, continuity, those of `dissipation`, and those of the terms by their types.
+        """
 
     def flow(self, flow):
         """A Flow with what this core knows better than differences do."""
@@ -79,6 +99,23 @@ class FiniteDifferences(Core):
     def tendency(self, equations, state, step):
         return equations.differences(state, step)
 
+    def parts(self, equations, flow):
+        g = equations.geometry
+
+        def turned(vorticity):
+            q = vorticity * safe_inverse(flow.h_q)
+            u, v = equations.momentum.vorticity_flux(q, flow.U * g.dy["u"], flow.V * g.dx["v"])
+            return u * g.per_dx["u"], v * g.per_dy["v"]
+
+        def falling(head):
+            return -difference_x(head) * g.per_dx["u"], -difference_y(head) * g.per_dy["v"]
+
+        found = [("continuity", 0.0, 0.0, -divergence(flow.U, flow.V, g)),
+                 ("pressure", *falling(flow.gravity * flow.eta)), ("coriolis", *turned(g.f))]  # fmt: skip
+        if not equations.linear:
+            found.append(("advection", *(a + b for a, b in zip(turned(flow.vorticity), falling(flow.kinetic_energy)))))
+        return summed(equations, flow, [*found, *rates_of_terms(equations, flow)])
+
     def describe(self):
         return "finite differences"
 
@@ -90,3 +127,24 @@ class FiniteDifferences(Core):
             "IntegratingFactorRK4 carries waves mode by mode, and the finite-difference core has no modes; "
             "use core=PseudoSpectral(), or RK4."
         )
+
+
+def rates_of_terms(equations, flow):
+    """[(name, du/dt, dv/dt[, deta/dt])] of forcing and drag, Fields."""
+    found = []
+    for term in equations.terms:
+        water = (term.continuity(flow, flow.step),) if hasattr(term, "continuity") else ()
+        found.append((named_after(term), *term(flow, flow.step), *water))
+    return found
+
+
+def summed(equations, flow, parts):
+    """{name: three tile arrays}, zero on faces that cannot move, of (name, Fields or numbers); one name's together."""
+    g, zeros = equations.geometry, jnp.zeros_like(flow.eta.interior)
+    masks, found = (g.moving_u, g.moving_v, 1.0), {}
+    for name, *rates in parts:
+        so_far = found.get(name, (zeros,) * 3)
+        moved = [rate * mask for rate, mask in zip(rates, masks)]
+        new = [old + getattr(rate, "interior", rate) for old, rate in zip(so_far, moved)]
+        found[name] = (*new, *so_far[len(new) :])
+    return found

@@ -33,7 +33,7 @@ from ..fields import AbstractField, Field
 from ..operators import mean_y
 from ..parallel.halo import exchange, without_padding
 from ..pytrees import pytree, replace, static
-from .cores import Core
+from .cores import Core, rates_of_terms, summed
 from .coriolis import FPlane
 from .series import Series, scaled
 from .shallow_water import Flow, State
@@ -149,7 +149,10 @@ class PseudoSpectral(Core):
 
     def to_tile(self, modes):
         """A State of arrays of the tile."""
-        return State(*self.held.points(*((x, field, False) for x, field in zip(modes, FIELDS))))
+        return State(*self._points(modes))
+
+    def _points(self, modes):
+        return tuple(self.held.points(*((x, field, False) for x, field in zip(modes, FIELDS))))
 
     def resolved(self, state):
         return _resolved(self, state)
@@ -195,21 +198,22 @@ class PseudoSpectral(Core):
             new = [x - scaled(rate, old) for x, old in zip(new, modes)]
         return new
 
+    def _at_centres(self, equations, modes):
+        """u, v and, but in the linear mode, zeta and eta, where products are made."""
+        u, v, eta = modes
+        held, both = self.held, ((u, "u", True), (v, "v", True))
+        if equations.linear:
+            return *held.points(*both), 0.0, 0.0
+        zeta = held.ddx(v, "v") - held.ddy(u, "u")
+        return held.points(*both, (zeta, "q", True), (eta, "h", True))
+
     def _products(self, equations, modes, step, f, depth):
         """What is multiplied at centres: (f + zeta) v, - (f + zeta) u, h u, h v, and K; f and H above these."""
-        u, v, eta = modes
-        held = self.held
-        at_centres = [(u, "u", True), (v, "v", True)]
-        turning, thickness = self.at_rest[0] - f, equations.depth_at(step).interior - depth
-        if not equations.linear:
-            zeta = held.ddx(v, "v") - held.ddy(u, "u")
-            u, v, zeta, eta = held.points(*at_centres, (zeta, "q", True), (eta, "h", True))
-            turning, thickness = turning + zeta, thickness + eta
-        else:
-            u, v = held.points(*at_centres)
-        found = [(turning * v, "u", True), (-turning * u, "v", True), (thickness * u, "u", True),
-                 (thickness * v, "v", True)]  # fmt: skip
-        return found if equations.linear else [*found, (0.5 * (u * u + v * v), "h", True)]
+        u, v, zeta, eta = self._at_centres(equations, modes)
+        turning = self.at_rest[0] - f + zeta
+        thickness = equations.depth_at(step).interior - depth + eta
+        found = [*_turned(turning, u, v), *_flux(thickness, u, v)]
+        return found if equations.linear else [*found, _kinetic(u, v)]
 
     def _terms(self, equations, modes, step, state):
         """What forcing and drag do to u, v and, where one does, to eta; at their own points."""
@@ -218,11 +222,39 @@ class PseudoSpectral(Core):
         state = self.to_tile(modes) if state is None else state
         flow = equations.flow(state.u, state.v, state.eta, step)
         totals = [jnp.zeros_like(x) for x in (state.u, state.v, state.eta)]
-        for term in equations.terms:
-            rates = (*term(flow, step), *((term.continuity(flow, step),) if hasattr(term, "continuity") else ()))
+        for _, *rates in rates_of_terms(equations, flow):
             totals = [total + rate.interior for total, rate in zip(totals, rates)] + totals[len(rates) :]
         last = 3 if any(hasattr(term, "continuity") for term in equations.terms) else 2
         return [(total, field, False) for total, field in zip(totals[:last], FIELDS)]
+
+    # -- and in parts, for budgets ------------------------------------------------------------------------------------
+
+    @property
+    def dissipation(self):
+        return () if self.hyperviscosity is None else ("hyperviscosity",)
+
+    def parts(self, equations, flow):
+        held, zero = self.held, jnp.zeros_like(self.held.kept)
+        modes = self.to_modes(State(*(x.interior for x in (flow.u, flow.v, flow.eta))))
+        u, v, zeta, eta = self._at_centres(equations, modes)
+        products = [*_turned(self.at_rest[0], u, v), *_flux(equations.depth_at(flow.step).interior + eta, u, v)]
+        if not equations.linear:
+            products += [*_turned(zeta, u, v), _kinetic(u, v)]
+        turn_u, turn_v, flux_x, flux_y, *more = held.of(*products)
+
+        def falling(head):
+            return -held.ddx(head, "h"), -held.ddy(head, "h")
+
+        found = {"coriolis": (turn_u, turn_v, zero), "pressure": (*falling(scaled(equations.gravity, modes[2])), zero),
+                 "continuity": (zero, zero, -held.ddx(flux_x, "u") - held.ddy(flux_y, "v"))}  # fmt: skip
+        if not equations.linear:
+            down_u, down_v = falling(more[2])
+            found["advection"] = more[0] + down_u, more[1] + down_v, zero
+        if self.hyperviscosity is not None:
+            found["hyperviscosity"] = tuple(scaled(-self.hyperviscosity.of(held.relative), x) for x in modes)
+        for name, rates in summed(equations, flow, rates_of_terms(equations, flow)).items():
+            found[name] = self.to_modes(State(*rates))
+        return {name: self._points(rates) for name, rates in found.items()}
 
     # -- linear waves, exactly ----------------------------------------------------------------------------------------
 
@@ -286,6 +318,18 @@ class PseudoSpectral(Core):
         )
 
 
+def _turned(vorticity, u, v):
+    return (vorticity * v, "u", True), (-vorticity * u, "v", True)
+
+
+def _flux(thickness, u, v):
+    return (thickness * u, "u", True), (thickness * v, "v", True)
+
+
+def _kinetic(u, v):
+    return 0.5 * (u * u + v * v), "h", True
+
+
 @jax.jit
 def _resolved(core, state):
     def cut(core, state):
@@ -296,21 +340,33 @@ def _resolved(core, state):
 
 
 class SpectralFlow(Flow):
-    """A Flow whose vorticity and kinetic energy are those of the series."""
+    """A Flow whose vorticity, kinetic energy and transports are those of the series."""
 
     @functools.cached_property
     def _modes(self):
         held = self.equations.core.held
         return held, *held.of((self.u.interior, "u", False), (self.v.interior, "v", False))
 
+    def _with_halos(self, *fields):
+        """Fields with halos of (modes, name), at the C-grid's points."""
+        tile = self.geometry.tile
+        arrays = self.equations.core.held.points(*((x, name, False) for x, name in fields))
+        arrays = exchange(arrays, tile.halo, tile.sides, self.equations.communicator)
+        return tuple(Field(x, name, (tile.halo,) * 4) for x, (_, name) in zip(arrays, fields))
+
+    @functools.cached_property
+    def _transports(self):
+        """(U, V) [m2 s-1], h u and h v made at centres and cut: minus their divergence is how eta changes."""
+        held, u, v = self._modes
+        (u, v), h = held.points((u, "u", True), (v, "v", True)), self.h.interior
+        flux_x, flux_y = held.of(*_flux(h, u, v))
+        return self._with_halos((flux_x, "u"), (flux_y, "v"))
+
     @functools.cached_property
     def vorticity(self):
         """zeta at corners [s-1]; zero at walls, which are free-slip."""
         held, u, v = self._modes
-        (zeta,) = held.points((held.ddx(v, "v") - held.ddy(u, "u"), "q", False))
-        tile = self.geometry.tile
-        (zeta,) = exchange([zeta], tile.halo, tile.sides, self.equations.communicator)
-        return Field(zeta, "q", (tile.halo,) * 4)
+        return self._with_halos((held.ddx(v, "v") - held.ddy(u, "u"), "q"))[0]
 
     @functools.cached_property
     def kinetic_energy(self):
