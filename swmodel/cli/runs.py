@@ -222,23 +222,25 @@ def _conclude(files, experiment, options):
         say("nothing was written: the experiment has no [output].")
         return
     say("files:\n%s", "\n".join(f"  {path}  ({facts.size(path.stat().st_size)})" for path in written))
-    drawable = _drawable(files)
+    drawn = _drawn(files)
     gauges = experiment.output.gauges
     observations = None if gauges is None else gauges.observations
-    if options.plot and drawable:
-        say("figure: %s", figures.draw(drawable, observations=observations))
-    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawable, options)))
+    for paths in drawn if options.plot else []:
+        say("figure: %s", figures.draw(paths, observations=observations))
+    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, options)))
 
 
-def _drawable(files):
-    """The files that one figure shows: the first of the fields, maxima and gauges."""
-    return [path for kind in ("fields", "maxima", "gauges") for path in files[kind][:1] if path.exists()]
+def _drawn(files):
+    """The files that each figure shows: the first of the fields, maxima and gauges together, and the spectra."""
+    shown = [[path for kind in kinds for path in files[kind][:1] if path.exists()]
+             for kinds in (("fields", "maxima", "gauges"), ("spectra",))]  # fmt: skip
+    return [paths for paths in shown if paths]
 
 
-def _suggestions(files, drawable, options):
+def _suggestions(files, drawn, options):
     quote = shlex.quote
-    if drawable and not options.plot:
-        yield f"swmodel plot {' '.join(quote(str(path)) for path in drawable)}"
+    for paths in [] if options.plot else drawn:
+        yield f"swmodel plot {' '.join(quote(str(path)) for path in paths)}"
     if files["fields"]:
         yield f"swmodel plot {quote(str(files['fields'][0]))} --kind animation"
         yield f"python -c 'import xarray; print(xarray.open_dataset(\"{files['fields'][0]}\"))'"

@@ -335,7 +335,8 @@ def test_the_file_of_an_experiment_asks_for_spectra(command, tmp_path, monkeypat
     file.write_text(EXPERIMENT)
     status, out, _ = command("check", file)
     assert status == 0 and "spectra.nc: spectra of energy and enstrophy every 1 min, 3 records" in out
-    status, *_ = command("run", file, "-o", tmp_path)
+    status, *_ = command("run", file, "-o", tmp_path, "--plot")
+    assert (tmp_path / "spectra.spectrum.png").exists()
     with xr.open_dataset(tmp_path / "spectra.nc") as written:
         assert status == 0 and written.sizes == {"time": 3, "wavenumber": 13, "bnds": 2}
     places = [("cartesian", "spherical")]
