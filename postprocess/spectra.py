@@ -115,6 +115,9 @@ def _draw_spectra(axes, found, names, stamps):
                 continue
             told = stamps[record] if number == 0 else found[name].attrs["long_name"].removeprefix("spectrum of ")
             axes.loglog(k, np.where(values > 0, values, np.nan), color=shades[record], linewidth=1.6, label=told)
+    if not axes.lines:
+        axes.set(xscale="log", xlim=(k[0], k[-1]), yticks=[])
+        axes.text(0.5, 0.5, "nothing moves", transform=axes.transAxes, ha="center")
     guides = ENSTROPHY_SLOPES if names[0].startswith("enstrophy") else SLOPES
     _slopes(axes, k, found[names[0]].isel(time=last).values, guides)
     _wavenumbers(axes)
@@ -123,7 +126,8 @@ def _draw_spectra(axes, found, names, stamps):
     if len(names) > 1:
         axes.set_title("Energy")
     axes.grid(which="major")
-    axes.legend()
+    if axes.lines:
+        axes.legend()
 
 
 def _wavenumbers(axes):
