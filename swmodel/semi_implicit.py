@@ -28,6 +28,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from . import elliptic
 from .dynamics.shallow_water import State, as_tile_field, like
@@ -72,8 +73,10 @@ class Implicit(TimeStepper):
     @abc.abstractmethod
     def prepare(self, equations): ...
 
-    def complaint(self, residual):
-        """None, or a sentence on a solver that did not converge, from the history's residual."""
+    def complaint(self, history, communicator):
+        """None, or a sentence on a solver that did not converge on the way to a history; collective, on the host."""
+        left = max(float(np.max(x)) for x in communicator.tiles(history.residual).values())
+        residual = communicator.host_maximum(left)
         if residual == 0:
             return None
         return (

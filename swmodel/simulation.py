@@ -327,10 +327,8 @@ class Simulation:
 
     def _check_solved(self, run):
         """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
-        if self.scheme.solves:
-            left = [np.max(x) for x in self.communicator.tiles(self._marched[1].residual).values()]
-            if told := self.scheme.complaint(self.communicator.host_maximum(float(np.max(left)))):
-                raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {told}. {run.restart_hint()}")
+        if self.scheme.solves and (told := self.scheme.complaint(self._marched[1], self.communicator)):
+            raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {told}. {run.restart_hint()}")
 
 
 def _diagnosis(step, member, row, column, thickness, courant, simulation, run):

@@ -78,6 +78,7 @@ class Problem:
         self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(stepper.dt)
         stepper.check()
         self.cost = checked(cost).on_tile(model, self.dt, self.first_step, self.steps)
+        self.scheme = stepper
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
         transforms, names = _sorted_out(controls)
         self.units = {name: unit for transform in transforms for name, unit in _units(transform).items()}
@@ -210,12 +211,12 @@ class Problem:
     def observed(self, values=None):
         """All that the cost reads, (steps, count), of the states from `first_step` + 1 on; the same on every rank."""
         run = self._run(self._complete(values), cost=self._all_readings())
-        return self._leave_copy(run.forward(0, len(run.units), run.start())[1])
+        return self._leave_copy(self._last(run)[1])
 
     def observed_tangent(self, values, directions):
         """(readings, M . directions), (steps, count) each."""
         run = self._run(self._complete(values), self._directions(directions), self._all_readings())
-        readings = run.forward(0, len(run.units), run.start())[1]
+        readings = self._last(run)[1]
         return self._leave_copy(readings.value), self._leave_copy(readings.slope[0])
 
     def observed_adjoint(self, values, readings):
@@ -254,6 +255,13 @@ class Problem:
     @staticmethod
     def _forwards(run):
         return run.evaluate(run.forward(0, len(run.units), run.start()))
+
+    @staticmethod
+    def _last(run):
+        """The last point, of a cost that reads."""
+        point = run.forward(0, len(run.units), run.start())
+        run.check_solves(point)
+        return point
 
     def _number(self, J):
         return float(next(iter(self.communicator.tiles(J).values())))

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..errors import SwmodelError
 from .checkpointing import Span
 from .programs import Pair, Programs
 
@@ -93,6 +94,7 @@ class Run:
 
     def finish(self, point):
         """Find J, and cotangents after the last unit."""
+        self.check_solves(point)
         last = len(self.units) - 1
         self._carry = point[0] if self.slopes is None else point[0].value
         found = self.programs.finish(self.fixed(last, at_end=True), self.params(last), *point)
@@ -110,10 +112,20 @@ class Run:
         """Until what was asked for is done, and what it needed is given back."""
         jax.block_until_ready(self._bars)
 
+    def check_solves(self, point):
+        """Raise SwmodelError if an equation on the way to a point was not solved, of steppers that solve some."""
+        problem = self.problem
+        if not problem.stepper.solves:
+            return
+        _, history = point[0].value if isinstance(point[0], Pair) else point[0]
+        if told := problem.scheme.complaint(history, problem.communicator):
+            raise SwmodelError(f"Problem: in the run to step {problem.first_step + problem.steps} {told}.")
+
     # -- results ------------------------------------------------------------------------------------------------------
 
     def evaluate(self, point):
         """J of the last point."""
+        self.check_solves(point)
         last = len(self.units) - 1
         return self.programs.evaluate(self.fixed(last, at_end=True), self.params(last), *point)[0]
 

@@ -161,13 +161,17 @@ def _walled(axis, sides, communicator):
 
 
 def _beyond(arrays, width, axis, sides, communicator):
-    """(low ghosts, high ghosts) of tiles without any, by one message each way."""
+    """(low ghosts, high ghosts) of tiles without any, by one message each way; where both ways lead to one neighbour,
+    the other of two tiles along the axis, by one message."""
     place = -1 if axis == "x" else -2
     firsts = [_firsts(a, width, place, sides.padded(axis)) for a in arrays]
     lasts = [_cells(a, -width, None, place) for a in arrays]
-    # Eastwards (northwards) first on every rank, then back: the same order everywhere.
-    before = _unpack(communicator.shift(_pack(lasts), axis, +1), arrays)
-    after = _unpack(communicator.shift(_pack(firsts), axis, -1), arrays)
+    if communicator.along(axis) == 2:
+        came = _unpack(communicator.shift(_pack([*lasts, *firsts]), axis, +1), [*arrays, *arrays])
+        before, after = came[: len(arrays)], came[len(arrays) :]
+    else:  # eastwards (northwards) first on every rank, then back: the same order everywhere
+        before = _unpack(communicator.shift(_pack(lasts), axis, +1), arrays)
+        after = _unpack(communicator.shift(_pack(firsts), axis, -1), arrays)
     if axis not in sides.periodic:
         low, high = _OF_AXIS[axis]
         before = [_ghosts(b, sides, low, _cells(a, 0, 1, place), axis) for a, b in zip(arrays, before)]

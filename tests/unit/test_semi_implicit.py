@@ -10,13 +10,13 @@ import xarray as xr
 
 import swmodel as sw
 from postprocess import budgets
-from swmodel import elliptic, integration
+from swmodel import adjoint, elliptic, integration
 from swmodel.build import stepper_of, time_step
 from swmodel.cli.speed import Speed, speed_line
 from swmodel.compilation import jit
 from swmodel.config import physics
 from swmodel.dynamics.transport import divergence
-from swmodel.errors import BlowUp, ConfigError
+from swmodel.errors import BlowUp, ConfigError, SwmodelError
 from swmodel.integration import march_of
 from swmodel.pytrees import replace
 from swmodel.semi_implicit import automatic
@@ -444,6 +444,16 @@ def test_a_run_stops_where_its_equation_was_not_solved():
     hasty = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13, iterations=3)
     with pytest.raises(BlowUp, match="step .* the equation of the surface was not solved, .* of its right-hand side"):
         sw.Simulation(model, moving(model), sw.SemiImplicit(2000.0, solver=hasty)).run(steps=8)
+
+
+def test_a_cost_has_neither_value_nor_gradient_where_its_equation_was_not_solved():
+    model = sw.ShallowWater(plane(), rough(plane()))
+    hasty = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13, iterations=3)
+    cost = adjoint.GaugeElevation({"A": (5e5, 5e5)})
+    problem = adjoint.Problem(model, sw.SemiImplicit(2000.0, solver=hasty), moving(model), 3, cost, ["initial.eta"])
+    for question in (problem.value, problem.value_and_gradient, lambda: problem.tangent(None, problem.values)):
+        with pytest.raises(SwmodelError, match="in the run to step 3 the equation of the surface was not solved"):
+            question()
 
 
 def test_fused_loops_leave_implicit_steps_to_arrays():
