@@ -11,9 +11,9 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
+from jax.extend.core import Primitive, Var
 from jax.interpreters import ad, batching, mlir
-from jax.interpreters.partial_eval import JaxprTracer
+from jax.interpreters.partial_eval import JaxprTracer, custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
 
 from ..fields import HaloError
 from ..native.library import TARGET, loop_name
@@ -99,8 +99,15 @@ def run(expressions, layout, over=(), interpret=False, sharers=1):
     return results, margin
 
 
-def _bind(graph, arrays, scalars, over, origins, dtypes, **parameters):
-    """The primitive on what of `arrays` and `scalars` the Graph reads; result k may overwrite over[k], if not None."""
+def _bind(*arguments, **parameters):
+    """The primitive on what a Graph reads; arguments are those of `_call`."""
+    operands, parameters = _call(*arguments, **parameters)
+    return fused_loop.bind(*operands, **parameters)
+
+
+def _call(graph, arrays, scalars, over, origins, dtypes, **parameters):
+    """(operands, parameters) of a call that leaves out what of `arrays` and `scalars` the Graph does not read; result k
+    may overwrite over[k], if not None."""
     graph, kept, kept_scalars = graph.pruned
     operands = [*(arrays[k] for k in kept), *(scalars[k] for k in kept_scalars)]
     place, aliases = {id(a): k for k, a in enumerate(operands)}, []
@@ -110,16 +117,29 @@ def _bind(graph, arrays, scalars, over, origins, dtypes, **parameters):
             operands.append(array)
         alias = None if array is None else place[id(array)]
         aliases.append(None if alias in aliases else alias)  # nothing is given away twice
-    types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(kept)])
+    types = tuple(np.dtype(getattr(operand, "aval", operand).dtype).name for operand in operands[: len(kept)])
     c_source(graph, (types, tuple(dtypes)))  # raises Unsupported now, while there is another way
-    return fused_loop.bind(
-        *operands,
-        graph=graph,
-        origins=tuple(origins[k] for k in kept),
-        aliases=tuple(aliases),
-        dtypes=tuple(dtypes),
-        **parameters,
-    )
+    chosen = {"graph": graph, "origins": tuple(origins[k] for k in kept), "aliases": tuple(aliases)}
+    return operands, {**parameters, **chosen, "dtypes": tuple(dtypes)}
+
+
+def _some(chosen, operands, *, graph, origins, aliases, dtypes, **parameters):
+    """(operands, parameters) of the call that gives some of the results of another one, by number."""
+    over = [None if aliases[k] is None else operands[aliases[k]] for k in chosen]
+    arrays, numbers = operands[: len(graph.columns)], operands[len(graph.columns) :]
+    types = [dtypes[k] for k in chosen]
+    return _call(graph.only(chosen), arrays, numbers, over, origins, types, **parameters)
+
+
+def _depending(on, graph, aliases):
+    """Whether each result depends on some of the operands for which `on` holds, or may overwrite one."""
+
+    def depends(result, alias):
+        needed = graph.only([result])
+        read = [*needed.reads(), *(len(graph.columns) + k for k in needed.reads("scalar"))]
+        return any(on[k] for k in [*read, *([] if alias is None else [alias])])
+
+    return [depends(k, alias) for k, alias in enumerate(aliases)]
 
 
 def _margin(graph, sources):
@@ -156,48 +176,42 @@ def _run_now(*operands, **parameters):
 # -- members ----------------------------------------------------------------------------------------------------------
 
 
-def _batch(operands, axes, *, graph, origins, aliases, dtypes, layout, **parameters):
+def _batch(operands, axes, **parameters):
     """One call for all members; results that nothing of a member's own reaches are computed once, by another call."""
-    if layout.members is not None:
-        raise NotImplementedError("a fused loop takes one axis of members; put nested vmaps into one.")
-    parameters |= {"layout": layout, "origins": origins}
-    own = [_differs(graph, k, alias, axes) for k, alias in enumerate(aliases)]
+    own = _depending([axis is not None for axis in axes], parameters["graph"], parameters["aliases"])
     if all(own):
-        return _batch_all(operands, axes, graph=graph, aliases=aliases, dtypes=dtypes, **parameters)
+        return _batch_all(operands, axes, **parameters)
 
     def some(of_members, *operands):
         chosen = [k for k, differs in enumerate(own) if differs == of_members]
-        over = [None if aliases[k] is None else operands[aliases[k]] for k in chosen]
-        arrays, numbers = operands[: len(graph.columns)], operands[len(graph.columns) :]
-        return _bind(graph.only(chosen), arrays, numbers, over, dtypes=[dtypes[k] for k in chosen], **parameters)
+        operands, told = _some(chosen, operands, **parameters)
+        return fused_loop.bind(*operands, **told)
 
-    shared = iter(
-        some(
-            False, *(x if axis is None else jax.lax.index_in_dim(x, 0, axis, False) for x, axis in zip(operands, axes))
-        )
-    )
+    one = [x if axis is None else jax.lax.index_in_dim(x, 0, axis, False) for x, axis in zip(operands, axes)]
+    shared = iter(some(False, *one))
     many = iter(jax.vmap(functools.partial(some, True), axes)(*operands) if any(own) else ())
     return [next(many if differs else shared) for differs in own], [0 if differs else None for differs in own]
 
 
-def _differs(graph, result, alias, axes):
-    """Whether members have results of their own."""
-    needed = graph.only([result])
-    read = [
-        *needed.reads(),
-        *(len(graph.columns) + k for k in needed.reads("scalar")),
-        *([] if alias is None else [alias]),
-    ]
-    return any(axes[k] is not None for k in read)
-
-
 def _batch_all(operands, axes, *, layout, aliases, **parameters):
-    members = next(x.shape[axis] for x, axis in zip(operands, axes) if axis is not None)
+    """A loop has one axis of members, so that those of several vmaps are put into one."""
+    members, within = next(x.shape[axis] for x, axis in zip(operands, axes) if axis is not None), layout.members
     operands = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes)]
-    for k in {alias for alias in aliases if alias is not None and axes[alias] is None}:
-        operands[k] = jnp.broadcast_to(operands[k], (members, *operands[k].shape))
-    layout = dataclasses.replace(layout, members=members)
+    given_away = {alias for alias in aliases if alias is not None}
+    arrays = len(parameters["graph"].columns)
+    for k, axis in enumerate(axes):
+        has_own = operands[k].ndim - (axis is not None) > (2 if k < arrays or k in given_away else 0)
+        if axis is None and (k in given_away or has_own):
+            operands[k] = jnp.broadcast_to(operands[k], (members, *operands[k].shape))
+        elif axis is not None and within is not None and not has_own:
+            whole = members, within, *operands[k].shape[1:]
+            operands[k] = jnp.broadcast_to(operands[k][:, None], whole)
+        if within is not None and (axis is not None or k in given_away or has_own):
+            operands[k] = operands[k].reshape(members * within, *operands[k].shape[2:])
+    layout = dataclasses.replace(layout, members=members * (within or 1))
     results = fused_loop.bind(*operands, layout=layout, aliases=aliases, **parameters)
+    if within is not None:
+        results = [x.reshape(members, within, *x.shape[1:]) for x in results]
     return results, [0] * len(results)
 
 
@@ -283,8 +297,37 @@ def _share(found, aval, origin, cell):
     return jnp.sum(found, axis=0) if found.ndim > aval.ndim else found
 
 
+def _known_now(trace, *tracers, **parameters):
+    """Results of what is known, at once; a loop of the others is left to be transposed."""
+    unknown = [not tracer.is_known() for tracer in tracers]
+    later = _depending(unknown, parameters["graph"], parameters["aliases"])
+    if all(later) or not any(unknown):
+        return trace.default_process_primitive(fused_loop, tracers, parameters)
+    now, then = ([k for k, waits in enumerate(later) if waits is those] for those in (False, True))
+    values = [None if wait else tracer.pval.get_known() for wait, tracer in zip(unknown, tracers)]
+    operands, told = _some(now, values, **parameters)
+    known = iter(fused_loop.bind(*operands, **told))
+    operands, told = _some(then, tracers, **parameters)
+    rest = iter(trace.default_process_primitive(fused_loop, operands, told) if then else ())
+    return [next(rest if waits else known) for waits in later]
+
+
+def _known_first(saveable, unknown, at_hand, equation):
+    """The same for jax.checkpoint, which computes anew what is known when cotangents come."""
+    later = _depending(unknown, equation.params["graph"], equation.params["aliases"])
+    now = [k for k, waits in enumerate(later) if not waits]
+    first = None
+    if now:
+        operands, told = _some(now, equation.invars, **equation.params)
+        first = equation.replace(invars=operands, outvars=[equation.outvars[k] for k in now], params=told)
+    missing = [x for x, here in zip(equation.invars, at_hand) if isinstance(x, Var) and not here]
+    return first, equation, later, [True] * len(later), missing
+
+
 ad.primitive_jvps[fused_loop] = _jvp
 ad.primitive_transposes[fused_loop] = _transposed
+custom_partial_eval_rules[fused_loop] = _known_now
+partial_eval_jaxpr_custom_rules[fused_loop] = _known_first
 
 
 # -- what it becomes --------------------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
 """Fused loops: what they are made of, that they copy nothing, and what happens where they cannot be had."""
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +19,7 @@ from swmodel.kernels.source import c_source
 from swmodel.kernels.stencil import Layout, run
 from swmodel.native import library
 from swmodel.operators import difference_x, mean_x, mean_xy, mean_y
+from swmodel.parallel import SerialCommunicator
 from swmodel.pytrees import replace
 from swmodel.simulation import Health, Simulation, advance
 
@@ -239,6 +242,32 @@ def test_the_transpose_of_a_loop_is_the_adjoint_of_its_tangent(loops_and_arrays)
     inner = [sum(float(jnp.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, pair)))
              for pair in ((tangents, weights), (along, cotangents))]  # fmt: skip
     assert inner[0] == pytest.approx(inner[1], rel=1e-13)
+
+
+def energy_of_bumps(engine, wrap, heights):
+    """After three times seven steps, each seven in `wrap`, as a function of three bumps' heights."""
+    grid = sw.CartesianGrid(NX, NY, (0.0, 9e3), (0.0, 7e3), "x")
+    model = sw.ShallowWater(grid, 100.0, engine=engine, communicator=SerialCommunicator())
+    x, y = jnp.meshgrid(grid.x_centres, grid.y_centres)
+    eta = sum(h * jnp.exp(-((x - 2e3 * k) ** 2 + (y - 3e3) ** 2) / 2e6) for k, h in zip((1, 2, 3), heights))
+    segment = wrap(lambda state, history: sw.integrate(model.dynamics(2), sw.AB2(5.0), state, 7, history))
+    state = model.at_rest()
+    first = segment(sw.State(state.u, state.v, eta), sw.AB2(5.0).history(state))
+    (last, _), _ = jax.lax.scan(lambda both, _: (segment(*both), None), first, length=2)
+    return jnp.mean(last.u**2) * jnp.exp(jnp.mean(last.v**2))
+
+
+def test_loops_can_be_checkpointed_and_have_hessians_by_jax_itself():
+    """jax.checkpoint round a segment alone and in a scan; jax.hessian, which puts one vmap into another."""
+    heights = jnp.array([1.0, -0.5, 0.7])
+    ways = ("arrays", lambda f: f), ("fused", jax.checkpoint), ("fused", lambda f: f)
+    plain, checkpointed, loops = (functools.partial(energy_of_bumps, *way) for way in ways)
+    wanted, found = (jax.jit(jax.value_and_grad(of))(heights) for of in (plain, checkpointed))
+    for ours, theirs in zip(found, wanted):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    wanted, *found = (jax.jit(jax.hessian(of))(heights) for of in (plain, checkpointed, loops))
+    for ours in found:
+        np.testing.assert_allclose(ours, wanted, rtol=1e-11, atol=1e-12 * np.abs(wanted).max())
 
 
 def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):
