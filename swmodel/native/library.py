@@ -23,11 +23,12 @@ import jaxlib
 from ..errors import SwmodelError
 from ..heap import keep_memory
 
-__all__ = ["CompileError", "find_compiler", "loop_name", "usable"]
+__all__ = ["CompileError", "find_compiler", "loop_name", "register_shift", "usable"]
 
 TARGET, STORE, VACANT = "swmodel_fused_loop", "swmodel_store", "swmodel_vacant"
 PASTE, CUT, AFTER, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_after", "swmodel_move"
-RUNTIME = ("threads.cpp", "loops.cpp", "arrays.cpp", "blocks.cpp")  # one text
+SHIFT = "swmodel_shift"
+RUNTIME = ("threads.cpp", "loops.cpp", "arrays.cpp", "blocks.cpp", "messages.cpp")  # one text
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # Factors that do not vary along a row may be put together, and products and sums contracted; see source.py.
 ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
@@ -76,6 +77,20 @@ def _runtime():
     keep_memory()
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
     return library
+
+
+@functools.cache
+def register_shift():
+    """Make SHIFT known, which keeps something at each place of a program; JAX takes such a one once it has devices."""
+    library, about = _runtime(), {}
+    for part in ("id", "info"):
+        tell = library[f"swmodel_office_{part}"]
+        tell.restype = ctypes.c_void_p
+        about[f"type_{part}"] = jax.ffi.pycapsule(tell())
+    jax.ffi.register_ffi_type("swmodel_office", about, platform="cpu")
+    stages = {"instantiate": library["swmodel_open_office"], "execute": library[SHIFT]}
+    stages = {stage: jax.ffi.pycapsule(function) for stage, function in stages.items()}
+    jax.ffi.register_ffi_target(SHIFT, stages, platform="cpu")
 
 
 def _compiled(text, options, version=""):

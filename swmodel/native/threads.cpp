@@ -40,13 +40,7 @@ class Team {
     Until([&] { return inside_ == 0; });  // nobody looks at this round's work any more
   }
 
- private:
   static constexpr auto kPatience = std::chrono::microseconds(300);
-
-  template <typename Condition>
-  static void Until(const Condition& holds) {
-    for (int k = 1; !holds(); ++k) Pause(k);
-  }
 
   // Now and then somebody else may have the core.
   static void Pause(int k) {
@@ -54,6 +48,12 @@ class Team {
 #if defined(__x86_64__) || defined(__i386__)
     else __builtin_ia32_pause();
 #endif
+  }
+
+ private:
+  template <typename Condition>
+  static void Until(const Condition& holds) {
+    for (int k = 1; !holds(); ++k) Pause(k);
   }
 
   void Help() {

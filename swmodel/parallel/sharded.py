@@ -6,6 +6,8 @@ JAX's own bookkeeping of what is replicated (check_vma=False): the verbs carry t
 derivatives are taken inside the body. Taken outside, or through a plain psum, they would be wrong by the number of
 devices.
 
+On CPUs neighbours exchange strips through memory (native/messages.cpp); all else are XLA's collectives.
+
 Over several hosts each process holds the tiles of its own devices (`jax.distributed`, see devices.py). What their
 host-side verbs exchange goes over the devices too, as bytes: numbers arrive as they were sent, in any precision.
 """
@@ -20,6 +22,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from .. import native
 from ..devices import leave
 from .communicator import Communicator
 from .decomposition import Decomposition, TileError
@@ -54,6 +57,7 @@ class ShardedCommunicator(Communicator):
         self.mesh = Mesh(np.array(devices).reshape(self.layout), MESH, axis_types=(AxisType.Auto,) * 2)
         self.rank, self.processes = jax.process_index(), jax.process_count()
         self._here = {k: device for k, device in enumerate(devices) if device.process_index == self.rank}
+        self._shares_memory = self.processes == 1 and devices[0].platform == "cpu" and native.usable()
         if self.processes > 1:
             _end_together()
 
@@ -143,6 +147,10 @@ class ShardedCommunicator(Communicator):
     def _shift(self, x, axis, direction):
         n = self.along(axis)
         with _inside():
+            if self._shares_memory:
+                ranks = np.arange(self.size).reshape(self.layout)
+                sources = np.roll(ranks, direction, MESH.index(axis)).ravel()
+                return native.shift(x, lax.axis_index(MESH), sources)
             return lax.ppermute(x, axis, [(k, (k + direction) % n) for k in range(n)])
 
     def _all_to_all(self, x, axis):

@@ -85,6 +85,33 @@ def test_shift_brings_what_the_opposite_neighbour_sent(mesh):
         assert came == iy * mesh.layout[1] + (ix - 1) % mesh.layout[1]
 
 
+@pytest.mark.parametrize("native", [False, True])
+def test_runs_that_nobody_waits_for_get_their_own_messages(mesh, native, monkeypatch):
+    """Several of one program at once, whose shifts wait neither for each other nor for the sums, on few cores."""
+    monkeypatch.setattr(mesh, "_shares_memory", native and mesh._shares_memory)
+
+    def mixed(x):
+        def once(_, both):
+            x, total = both
+            shifted = mesh.shift(x, "x", 1) + mesh.shift(x, "y", -1) + mesh.shift(x, "x", -1)
+            return shifted / 3, total + mesh.sum(jnp.sum(x))
+
+        x, total = jax.lax.fori_loop(0, 30, once, (x, jnp.zeros(())))
+        return x, total[None]
+
+    program = jit(mesh.spmd(mixed))
+    starts = [blocks(mesh, (3, 2), seed) for seed in range(8)]
+    ends = [program(placed(mesh, x)) for x in starts]
+    for x, end in zip(starts, ends):
+        whole, total = np.stack([x[rank] for rank in range(mesh.size)]).reshape(*mesh.layout, 3, 2), 0.0
+        for _ in range(30):
+            total += whole.sum()
+            whole = (np.roll(whole, 1, 1) + np.roll(whole, -1, 0) + np.roll(whole, -1, 1)) / 3
+        for rank, (tile, ours) in mesh.tiles(end).items():
+            np.testing.assert_allclose(tile, whole[divmod(rank, mesh.layout[1])], rtol=0, atol=1e-14)
+            assert ours == pytest.approx(total, rel=1e-12)
+
+
 def test_gather_and_scatter_keep_every_cell_once(mesh):
     whole, parts = cases.random(3), mesh.decomposition(SHAPE)
     tiles = on_tiles(mesh, lambda x: mesh.scatter(x), placed(mesh, dict.fromkeys(range(mesh.size), whole)))
