@@ -88,10 +88,10 @@ def _sentence(found, ranks, traffic):
     where = f"{found.machines} machines" if found.machines > 1 else "shared memory only"
     if not messages:
         return f"{text}; {where}"
-    return (
-        f"{text}: {_time(found.compute)} of arithmetic and {_time(found.exchange)} in {messages:.3g} messages of "
-        f"{facts.size(size)} together; {where}"
-    )
+    sent = f"a message of {facts.size(size)}"
+    if messages > 1:
+        sent = f"{messages:.3g} messages of {facts.size(size)} together"
+    return f"{text}: {_time(found.compute)} of arithmetic and {_time(found.exchange)} in {sent}; {where}"
 
 
 def _time(seconds):
