@@ -2,14 +2,20 @@
 
 jaxlib 0.10 can lower CPU fusions in two ways. Both run this model's step at the same speed, and the older one compiles
 its gradient in two thirds of the time. Later releases have one way, and no such option.
+
+On a CPU with several devices JAX stops for good where more than 32 runs are under way on one: the threads that wait to
+begin others are those that the running ones need. So every few calls wait for their results.
 """
 import functools
+import itertools
 
 import jax
 
 __all__ = ["jit", "compiler_options"]
 
 OLDER_FUSION = {"xla_cpu_use_fusion_emitters": False}
+MOST_UNDERWAY = 8  # calls that nobody has waited for
+_calls = itertools.count(1)
 
 
 @functools.cache
@@ -22,6 +28,11 @@ def compiler_options():
     except Exception:  # noqa: BLE001  its type has changed from release to release
         return None
     return OLDER_FUSION
+
+
+@functools.cache
+def _devices_meet():
+    return jax.default_backend() == "cpu" and jax.device_count() > 1
 
 
 def jit(function=None, **options):
@@ -37,8 +48,12 @@ def jit(function=None, **options):
 
     @functools.wraps(function)
     def call(*arguments, **keywords):
-        traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((arguments, keywords)))
-        return (inside_another if traced else compiled())(*arguments, **keywords)
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((arguments, keywords))):
+            return inside_another(*arguments, **keywords)
+        results = compiled()(*arguments, **keywords)
+        if _devices_meet() and next(_calls) % MOST_UNDERWAY == 0:
+            jax.block_until_ready(results)
+        return results
 
     call.lower = lambda *arguments, **keywords: compiled().lower(*arguments, **keywords)
     return call

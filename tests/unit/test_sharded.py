@@ -112,6 +112,18 @@ def test_runs_that_nobody_waits_for_get_their_own_messages(mesh, native, monkeyp
             assert ours == pytest.approx(total, rel=1e-12)
 
 
+def test_any_number_of_runs_may_be_asked_for_before_one_is_waited_for(mesh):
+    """JAX itself stops for good at 32 of them on one device."""
+    program = jit(mesh.spmd(lambda x: jax.lax.fori_loop(0, 20, lambda _, x: mesh.shift(x, "x", 1), x)))
+    tiles = blocks(mesh, (3, 2), 1)
+    x = placed(mesh, tiles)
+    for _ in range(100):
+        x = program(x)
+    for rank, tile in mesh.tiles(x).items():
+        row, column = divmod(rank, mesh.layout[1])
+        np.testing.assert_array_equal(tile, tiles[row * mesh.layout[1] + (column - 2000) % mesh.layout[1]])
+
+
 def test_gather_and_scatter_keep_every_cell_once(mesh):
     whole, parts = cases.random(3), mesh.decomposition(SHAPE)
     tiles = on_tiles(mesh, lambda x: mesh.scatter(x), placed(mesh, dict.fromkeys(range(mesh.size), whole)))
