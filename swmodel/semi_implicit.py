@@ -107,7 +107,7 @@ class SemiImplicit(Implicit):
         if not 0.5 <= self.theta <= 1.0:
             raise ValueError(
                 f"SemiImplicit: theta = {self.theta} is not between 0.5 and 1, where waves of any length are stable; "
-                "use 0.5 for the least damping, 0.6 for enough, 1 for the most."
+                "use 0.5 for the least damping, without rotation, 0.6 for enough, 1 for the most."
             )
 
     def prepare(self, equations):

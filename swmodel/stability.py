@@ -19,6 +19,7 @@ import functools
 
 import numpy as np
 
+from .errors import ConfigError
 from .integrating_factor import IntegratingFactorRK4
 from .time_steppers import AB2, AB3, RK4, SSPRK3, ForwardBackward
 
@@ -167,7 +168,12 @@ def limits(model, stepper, state=None):
         found.append(find(type(term).__name__, interval("real"), find_rate))
     open_sides = find("open sides", OPEN_SIDES, lambda site: site.open_rate(interval("wave"), interval("real")))
     found.append(open_sides and dataclasses.replace(open_sides, alone=True))
-    return sorted((limit for limit in found if limit is not None and limit.dt < np.inf), key=lambda limit: limit.dt)
+    found = sorted((limit for limit in found if limit is not None and limit.dt < np.inf), key=lambda limit: limit.dt)
+    if stepper.solves and found and found[0].dt <= 0:
+        raise ConfigError(
+            f"{kind.__name__}: theta = {theta:g} is stable at no time step beside the {found[0].name}; use 0.6."
+        )
+    return found
 
 
 def largest_time_step(found):

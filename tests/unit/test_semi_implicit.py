@@ -412,6 +412,12 @@ def test_constant_depth_goes_to_transforms_and_land_to_iterations():
         assert isinstance(automatic(domain, False, np.float64).preconditioner, elliptic.Multigrid)
 
 
+def test_the_mean_of_both_times_is_refused_where_water_turns():
+    model = sw.ShallowWater(plane(), 1000.0, coriolis=sw.BetaPlane(1e-4, 2e-11))
+    with pytest.raises(ConfigError, match="theta = 0.5 is stable at no time step beside the Coriolis force; use 0.6"):
+        limits(model, sw.SemiImplicit(100.0, 0.5))
+
+
 def test_a_stepper_says_what_is_wrong_with_theta():
     with pytest.raises(ValueError, match="theta = 0.4 is not between 0.5 and 1.*use 0.5"):
         sw.SemiImplicit(100.0, 0.4).check()
