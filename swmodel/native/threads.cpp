@@ -40,6 +40,15 @@ class Team {
     Until([&] { return inside_ == 0; });  // nobody looks at this round's work any more
   }
 
+  // Waits for a condition for a while; whether it holds.
+  template <typename Condition>
+  static bool LookOut(const Condition& holds) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    Until([&] { return holds() || std::chrono::steady_clock::now() > end; });
+    return holds();
+  }
+
+ private:
   static constexpr auto kPatience = std::chrono::microseconds(300);
 
   // Now and then somebody else may have the core.
@@ -50,7 +59,6 @@ class Team {
 #endif
   }
 
- private:
   template <typename Condition>
   static void Until(const Condition& holds) {
     for (int k = 1; !holds(); ++k) Pause(k);
@@ -79,9 +87,7 @@ class Team {
 
   // Until there is another round than `seen`.
   void Await(int64_t seen) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    Until([&] { return round_ != seen || std::chrono::steady_clock::now() > end; });
-    if (round_ != seen) return;
+    if (LookOut([&] { return round_ != seen; })) return;
     std::unique_lock<std::mutex> lock(sleep_);
     ++sleepers_;
     awake_.wait(lock, [&] { return round_ != seen; });

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel import diagnostics
+from swmodel import diagnostics, native
 from swmodel.compilation import jit
 from swmodel.errors import BlowUp, TileError
 from swmodel.integration import begin
@@ -122,6 +122,19 @@ def test_any_number_of_runs_may_be_asked_for_before_one_is_waited_for(mesh):
     for rank, tile in mesh.tiles(x).items():
         row, column = divmod(rank, mesh.layout[1])
         np.testing.assert_array_equal(tile, tiles[row * mesh.layout[1] + (column - 2000) % mesh.layout[1]])
+
+
+def test_where_one_device_sends_nothing_the_others_wait_for_a_while_and_the_next_run_works(monkeypatch):
+    mesh = make_communicator("sharded", SHAPE, (1, 3))
+    if not mesh._shares_memory:
+        pytest.skip("XLA's collectives end the process")
+    monkeypatch.setattr(native.messages, "PATIENCE", 2.0)
+    shift = lambda x: mesh.shift(x, "x", 1)  # noqa: E731
+    program = jit(mesh.spmd(lambda x: shift(jax.lax.cond(x[0, 0] >= 0, shift, lambda x: x, shift(x)))))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="waited too long for its neighbour's strip: another device has"):
+        mesh.tiles(program(placed(mesh, {rank: np.full((2, 2), rank - 1.0) for rank in range(3)})))
+    for rank, tile in mesh.tiles(program(placed(mesh, {rank: np.full((2, 2), float(rank)) for rank in range(3)}))).items():
+        assert (tile == rank).all()
 
 
 def test_gather_and_scatter_keep_every_cell_once(mesh):
