@@ -198,7 +198,7 @@ class PseudoSpectral(Core):
             new = [x - scaled(rate, old) for x, old in zip(new, modes)]
         return new
 
-    def _at_centres(self, equations, modes):
+    def at_centres(self, equations, modes):
         """u, v and, but in the linear mode, zeta and eta, where products are made."""
         u, v, eta = modes
         held, both = self.held, ((u, "u", True), (v, "v", True))
@@ -209,7 +209,7 @@ class PseudoSpectral(Core):
 
     def _products(self, equations, modes, step, f, depth):
         """What is multiplied at centres: (f + zeta) v, - (f + zeta) u, h u, h v, and K; f and H above these."""
-        u, v, zeta, eta = self._at_centres(equations, modes)
+        u, v, zeta, eta = self.at_centres(equations, modes)
         turning = self.at_rest[0] - f + zeta
         thickness = equations.depth_at(step).interior - depth + eta
         found = [*_turned(turning, u, v), *_flux(thickness, u, v)]
@@ -221,9 +221,7 @@ class PseudoSpectral(Core):
             return []
         state = self.to_tile(modes) if state is None else state
         flow = equations.flow(state.u, state.v, state.eta, step)
-        totals = [jnp.zeros_like(x) for x in (state.u, state.v, state.eta)]
-        for _, *rates in rates_of_terms(equations, flow):
-            totals = [total + rate.interior for total, rate in zip(totals, rates)] + totals[len(rates) :]
+        totals = [sum(rates) for rates in zip(*summed(equations, flow, rates_of_terms(equations, flow)).values())]
         last = 3 if any(hasattr(term, "continuity") for term in equations.terms) else 2
         return [(total, field, False) for total, field in zip(totals[:last], FIELDS)]
 
@@ -235,23 +233,22 @@ class PseudoSpectral(Core):
 
     def parts(self, equations, flow):
         held, zero = self.held, jnp.zeros_like(self.held.kept)
-        modes = self.to_modes(State(*(x.interior for x in (flow.u, flow.v, flow.eta))))
-        u, v, zeta, eta = self._at_centres(equations, modes)
-        products = [*_turned(self.at_rest[0], u, v), *_flux(equations.depth_at(flow.step).interior + eta, u, v)]
+        u, v, zeta, _ = flow.centred
+        products = _turned(self.at_rest[0], u, v)
         if not equations.linear:
-            products += [*_turned(zeta, u, v), _kinetic(u, v)]
-        turn_u, turn_v, flux_x, flux_y, *more = held.of(*products)
+            products += *_turned(zeta, u, v), _kinetic(u, v)
+        (turn_u, turn_v, *more), (flux_x, flux_y) = held.of(*products), flow.fluxes
 
         def falling(head):
             return -held.ddx(head, "h"), -held.ddy(head, "h")
 
-        found = {"coriolis": (turn_u, turn_v, zero), "pressure": (*falling(scaled(equations.gravity, modes[2])), zero),
+        found = {"coriolis": (turn_u, turn_v, zero), "pressure": (*falling(scaled(equations.gravity, flow.modes[2])), zero),
                  "continuity": (zero, zero, -held.ddx(flux_x, "u") - held.ddy(flux_y, "v"))}  # fmt: skip
         if not equations.linear:
             down_u, down_v = falling(more[2])
             found["advection"] = more[0] + down_u, more[1] + down_v, zero
         if self.hyperviscosity is not None:
-            found["hyperviscosity"] = tuple(scaled(-self.hyperviscosity.of(held.relative), x) for x in modes)
+            found["hyperviscosity"] = tuple(scaled(-self.hyperviscosity.of(held.relative), x) for x in flow.modes)
         for name, rates in summed(equations, flow, rates_of_terms(equations, flow)).items():
             found[name] = self.to_modes(State(*rates))
         return {name: self._points(rates) for name, rates in found.items()}
@@ -343,9 +340,21 @@ class SpectralFlow(Flow):
     """A Flow whose vorticity, kinetic energy and transports are those of the series."""
 
     @functools.cached_property
-    def _modes(self):
-        held = self.equations.core.held
-        return held, *held.of((self.u.interior, "u", False), (self.v.interior, "v", False))
+    def modes(self):
+        """Those of u, v and eta."""
+        return self.equations.core.to_modes(State(*(x.interior for x in (self.u, self.v, self.eta))))
+
+    @functools.cached_property
+    def centred(self):
+        """u, v, zeta and eta at centres; 0.0 for zeta and eta in the linear mode."""
+        return self.equations.core.at_centres(self.equations, self.modes)
+
+    @functools.cached_property
+    def fluxes(self):
+        """Modes of h u and h v, minus whose divergence is how eta changes."""
+        u, v, _, eta = self.centred
+        thickness = self.equations.depth_at(self.step).interior + eta
+        return self.equations.core.held.of(*_flux(thickness, u, v))
 
     def _with_halos(self, *fields):
         """Fields with halos of (modes, name), at the C-grid's points."""
@@ -356,23 +365,18 @@ class SpectralFlow(Flow):
 
     @functools.cached_property
     def _transports(self):
-        """(U, V) [m2 s-1], h u and h v made at centres and cut: minus their divergence is how eta changes."""
-        held, u, v = self._modes
-        (u, v), h = held.points((u, "u", True), (v, "v", True)), self.h.interior
-        flux_x, flux_y = held.of(*_flux(h, u, v))
-        return self._with_halos((flux_x, "u"), (flux_y, "v"))
+        return self._with_halos(*zip(self.fluxes, "uv"))
 
     @functools.cached_property
     def vorticity(self):
         """zeta at corners [s-1]; zero at walls, which are free-slip."""
-        held, u, v = self._modes
+        held, (u, v, _) = self.equations.core.held, self.modes
         return self._with_halos((held.ddx(v, "v") - held.ddy(u, "u"), "q"))[0]
 
     @functools.cached_property
     def kinetic_energy(self):
-        held, u, v = self._modes
-        u, v = held.points((u, "u", True), (v, "v", True))
-        return as_field(0.5 * (u * u + v * v), "h")
+        u, v, *_ = self.centred
+        return as_field(_kinetic(u, v)[0], "h")
 
 
 def _check(model):
