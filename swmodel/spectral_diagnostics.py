@@ -149,8 +149,8 @@ class Spectra:
         return jnp.stack([rows[name] for name in self.names])
 
     def _transfers(self, equations, flow, state, modes, rings, scale):
-        parts = equations.core.parts(equations, flow)
-        tendencies = jax.tree.map(lambda *x: jnp.stack(x), *(State(*parts[name]) for name in self._parts))
+        rates = equations.core.parts(equations, flow)
+        tendencies = jax.tree.map(lambda *x: jnp.stack(x), *(State(*rates[name]) for name in self._parts))
 
         def of(state):
             return _fields(equations.flow(state.u, state.v, state.eta, flow.step))

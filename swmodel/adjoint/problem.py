@@ -211,12 +211,12 @@ class Problem:
     def observed(self, values=None):
         """All that the cost reads, (steps, count), of the states from `first_step` + 1 on; the same on every rank."""
         run = self._run(self._complete(values), cost=self._all_readings())
-        return self._leave_copy(self._last(run)[1])
+        return self._leave_copy(run.to_end()[1])
 
     def observed_tangent(self, values, directions):
         """(readings, M . directions), (steps, count) each."""
         run = self._run(self._complete(values), self._directions(directions), self._all_readings())
-        readings = self._last(run)[1]
+        readings = run.to_end()[1]
         return self._leave_copy(readings.value), self._leave_copy(readings.slope[0])
 
     def observed_adjoint(self, values, readings):
@@ -254,14 +254,7 @@ class Problem:
 
     @staticmethod
     def _forwards(run):
-        return run.evaluate(run.forward(0, len(run.units), run.start()))
-
-    @staticmethod
-    def _last(run):
-        """The last point, of a cost that reads."""
-        point = run.forward(0, len(run.units), run.start())
-        run.check_solves(point)
-        return point
+        return run.evaluate(run.to_end())
 
     def _number(self, J):
         return float(next(iter(self.communicator.tiles(J).values())))

@@ -87,6 +87,12 @@ class Run:
             first += len(parts)
         return point
 
+    def to_end(self):
+        """The last point."""
+        point = self.forward(0, len(self.units), self.start())
+        self.check_solves(point)
+        return point
+
     def record(self, unit, point):
         """(the point after a unit, what `pull` needs)."""
         *point, stored = self.programs.record(self.fixed(unit), self.params(unit), *point)
@@ -125,7 +131,6 @@ class Run:
 
     def evaluate(self, point):
         """J of the last point."""
-        self.check_solves(point)
         last = len(self.units) - 1
         return self.programs.evaluate(self.fixed(last, at_end=True), self.params(last), *point)[0]
 

@@ -196,19 +196,21 @@ def _batch(operands, axes, **parameters):
 def _batch_all(operands, axes, *, layout, aliases, **parameters):
     """A loop has one axis of members, so that those of several vmaps are put into one."""
     members, within = next(x.shape[axis] for x, axis in zip(operands, axes) if axis is not None), layout.members
-    operands = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes)]
-    given_away = {alias for alias in aliases if alias is not None}
     arrays = len(parameters["graph"].columns)
-    for k, axis in enumerate(axes):
-        has_own = operands[k].ndim - (axis is not None) > (2 if k < arrays or k in given_away else 0)
-        if axis is None and (k in given_away or has_own):
-            operands[k] = jnp.broadcast_to(operands[k], (members, *operands[k].shape))
-        elif axis is not None and within is not None and not has_own:
-            whole = members, within, *operands[k].shape[1:]
-            operands[k] = jnp.broadcast_to(operands[k][:, None], whole)
-        if within is not None and (axis is not None or k in given_away or has_own):
-            operands[k] = operands[k].reshape(members * within, *operands[k].shape[2:])
-    layout = dataclasses.replace(layout, members=members * (within or 1))
+
+    def joined(k, x, axis):
+        is_array = k < arrays or k in aliases
+        of_members = x.ndim - (axis is not None) > (2 if is_array else 0)
+        if axis is None and not of_members and k not in aliases:
+            return x  # the same for all
+        x = jnp.broadcast_to(x, (members, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        if within is None:
+            return x
+        x = x if of_members else jnp.broadcast_to(x[:, None], (members, within, *x.shape[1:]))
+        return x.reshape(members * within, *x.shape[2:])
+
+    operands = [joined(k, x, axis) for k, (x, axis) in enumerate(zip(operands, axes))]
+    layout = dataclasses.replace(layout, members=members if within is None else members * within)
     results = fused_loop.bind(*operands, layout=layout, aliases=aliases, **parameters)
     if within is not None:
         results = [x.reshape(members, within, *x.shape[1:]) for x in results]
@@ -303,7 +305,8 @@ def _known_now(trace, *tracers, **parameters):
     later = _depending(unknown, parameters["graph"], parameters["aliases"])
     if all(later) or not any(unknown):
         return trace.default_process_primitive(fused_loop, tracers, parameters)
-    now, then = ([k for k, waits in enumerate(later) if waits is those] for those in (False, True))
+    now = [k for k, waits in enumerate(later) if not waits]
+    then = [k for k, waits in enumerate(later) if waits]
     values = [None if wait else tracer.pval.get_known() for wait, tracer in zip(unknown, tracers)]
     operands, told = _some(now, values, **parameters)
     known = iter(fused_loop.bind(*operands, **told))

@@ -13,6 +13,11 @@ LAYOUTS = {1: [(1, 1)], 2: [(1, 2), (2, 1)], 4: [(2, 2), (1, 4)], 6: [(2, 3), (3
 run = jit(sw.integrate, static_argnums=3)
 
 
+def neighbours(layout):
+    """How many a tile in the middle has; of two tiles along an axis each has the other one alone."""
+    return sum(min(n, 3) - 1 for n in layout)
+
+
 def random(seed):
     return np.random.default_rng(seed).standard_normal((NY, NX))
 

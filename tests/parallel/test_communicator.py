@@ -295,17 +295,12 @@ def test_the_transposed_exchange_adds_ghosts_into_the_cells_they_came_from(ranks
     assert abs(left - right) <= 1e-12 * abs(left) + 1e-12
 
 
-def neighbours(tiles):
-    """Of a tile, along an axis with so many: of two each has the other one alone."""
-    return min(tiles, 3) - 1
-
-
 def test_one_exchange_takes_four_messages_or_fewer(ranks):
     sides = Sides.of(cases.plane("xy"), ranks, (), float)
     shape = ranks.decomposition(SHAPE).tile(ranks.rank).shape
     arrays = [jnp.zeros(shape)] * 3
     text = str(jax.make_jaxpr(lambda *a: exchange(list(a), 1, sides, ranks))(*arrays))
-    assert text.count("= shift[") == sum(map(neighbours, ranks.layout))
+    assert text.count("= shift[") == cases.neighbours(ranks.layout)
 
 
 # -- messages in pieces, and what is sent ------------------------------------------------------------------------------
@@ -412,7 +407,7 @@ def test_a_step_sends_a_message_to_each_neighbour_and_no_reductions(ranks, messa
     step = two - one  # a program also sends the depth, once
     across, along = 3 * halo * my * 8, 3 * halo * (mx + 2 * halo) * 8
     size = 2 * (px > 1) * across + 2 * (py > 1) * along
-    assert step.total == Count(neighbours(px) + neighbours(py), size, 0)
+    assert step.total == Count(cases.neighbours(ranks.layout), size, 0)
     assert seven.total == (one + step * 6).total
     messages()
     jax.block_until_ready(cases.run(dynamics, stepper, state, 7))

@@ -110,7 +110,7 @@ def test_members_travel_in_the_messages_of_one(ranks, ensemble):
 
     one, all_three = sent(ensemble.models[0], start(ensemble.models[0])), sent(ensemble, ensemble.initial)
     assert all_three == Count(one.messages, 3 * one.bytes, 0)
-    assert one.messages == sum(min(n, 3) - 1 for n in ranks.layout)
+    assert one.messages == cases.neighbours(ranks.layout)
 
 
 def test_a_restart_holds_all_members_and_goes_on_bit_for_bit(ranks, ensemble, tmp_path):

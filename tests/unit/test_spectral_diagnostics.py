@@ -77,7 +77,7 @@ def test_the_mean_flow_is_in_the_first_ring_alone():
 
 TERMS = {
     "forcing": (sw.WindStress(x=lambda x, y: 0.1 * np.cos(y / 2e4)),),
-    "dissipation": (sw.Laplacian(100.0), sw.Laplacian(50.0), sw.LinearDrag(1e-6)),
+    "dissipation": (sw.Laplacian(100.0), sw.Laplacian(50.0), sw.QuadraticDrag(2.5e-3)),
     "boundaries": (sw.Sponge(sides=("north",), width=5e4, rate=1e-4),),
 }
 
@@ -85,14 +85,16 @@ TERMS = {
 CORES = {
     "differences": dict(momentum=sw.ArakawaLamb()),
     "series": dict(core=sw.PseudoSpectral(sw.HyperViscosity(1e-5, 2))),
-    "linear series": dict(core=sw.PseudoSpectral(), linear=True),
+    "linear series": dict(
+        core=sw.PseudoSpectral(), linear=True, dissipation=(*TERMS["dissipation"][:2], sw.LinearDrag(1e-6))
+    ),
 }
 
 
 @pytest.fixture(scope="module", params=CORES)
 def channel(request):
     """(model, state, spectra, what they found) of a channel with all kinds of terms, one of which moves water."""
-    model = ocean("x", **CORES[request.param], **TERMS)
+    model = ocean("x", **{**TERMS, **CORES[request.param]})
     state, spectra = moving(model), sw.Spectra(model)
     return model, state, spectra, spectra.of(state)
 
@@ -117,14 +119,15 @@ def test_a_term_has_its_own_transfers_those_of_one_kind_together(channel):
     model, state, spectra, found = channel
     dissipation = {*model.core.dissipation}
     advection = set() if model.linear else {"advection"}
+    drag = "linear_drag" if model.linear else "quadratic_drag"
     assert {name.removeprefix("kinetic_energy_transfer_") for name in found if "kinetic_energy_tr" in name} == {
-        "coriolis", "pressure", "wind_stress", "laplacian", "linear_drag", "sponge", *advection, *dissipation
+        "coriolis", "pressure", "wind_stress", "laplacian", drag, "sponge", *advection, *dissipation
     }  # fmt: skip
     assert {name.removeprefix("potential_energy_transfer_") for name in found if "potential_energy_tr" in name} == {
         "pressure", "sponge", *dissipation
     }  # fmt: skip
     total = sums(spectra, found)
-    for name in ("laplacian", "linear_drag", "sponge", *dissipation):
+    for name in ("laplacian", drag, "sponge", *dissipation):
         assert total[f"kinetic_energy_transfer_{name}"] < 0
     for name in ("sponge", *dissipation):
         assert total[f"potential_energy_transfer_{name}"] < 0
