@@ -240,12 +240,12 @@ class PseudoSpectral(Core):
         (turn_u, turn_v, *more), (flux_x, flux_y) = held.of(*products), flow.fluxes
 
         def falling(head):
-            return -held.ddx(head, "h"), -held.ddy(head, "h")
+            return -held.ddx(head, "h"), -held.ddy(head, "h"), zero
 
-        found = {"coriolis": (turn_u, turn_v, zero), "pressure": (*falling(scaled(equations.gravity, flow.modes[2])), zero),
+        found = {"coriolis": (turn_u, turn_v, zero), "pressure": falling(scaled(equations.gravity, flow.modes[2])),
                  "continuity": (zero, zero, -held.ddx(flux_x, "u") - held.ddy(flux_y, "v"))}  # fmt: skip
         if not equations.linear:
-            down_u, down_v = falling(more[2])
+            down_u, down_v, _ = falling(more[2])
             found["advection"] = more[0] + down_u, more[1] + down_v, zero
         if self.hyperviscosity is not None:
             found["hyperviscosity"] = tuple(scaled(-self.hyperviscosity.of(held.relative), x) for x in flow.modes)
