@@ -6,9 +6,9 @@ of delta after some growth of second order, 5/7 delta^2 and 2/7 of the source of
 theory, sum phi_aa phi_bb - phi_ab^2 (Bouchet et al. 1995, arXiv:astro-ph/9406013). Its gradient with respect to the
 noise of every cell is one reverse pass through all transforms. On a pencil mesh of as many ranks as you like:
 
-    mpirun -n 4 python experiments/gaussian_random_field.py [cells along an edge]
+    mpirun -n 4 python experiments/gaussian_random_field.py 64 --layout 2x2
 """
-import sys
+import argparse
 
 from swmodel import launch
 
@@ -20,11 +20,25 @@ import jax.numpy as jnp  # noqa: E402
 from swmodel.parallel import fft, make_communicator  # noqa: E402
 from swmodel.random_fields import filtered, white_noise  # noqa: E402
 
-N = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+
+def layout(text):
+    """(ranks along z, along y) of "2x2"."""
+    along_z, along_y = map(int, text.split("x"))
+    return along_z, along_y
+
+
+about = argparse.ArgumentParser(description="Skewness of a Gaussian random field that has grown, and its gradient.")
+about.add_argument("cells", nargs="?", type=int, default=64, help="along an edge; 64")
+about.add_argument("--layout", metavar="PZxPY", type=layout, help="ranks along z and y, as 2x2 for pencils")
+options = about.parse_args()
+if options.cells < 4:
+    about.error(f"{options.cells} cells hold no waves; give 4 or more.")
+
+N, LAYOUT = options.cells, options.layout
 BOX, LENGTH, INDEX = 100.0, 4.0, -1.0  # edge [Mpc], smoothing length [Mpc], slope of the spectrum
 SPACING = (BOX / N,) * 3
 
-communicator = make_communicator("auto", (N, N))  # z over "y" of the mesh, y over its "x": pencils along x
+communicator = make_communicator("auto", (N, N), LAYOUT)  # z over "y" of the mesh, y over its "x": pencils along x
 plan = fft.Plan(communicator, (N, N, N))
 
 

@@ -14,7 +14,7 @@ import xarray as xr
 from matplotlib.ticker import MaxNLocator
 
 from . import style
-from .cgrid import corner_area, corner_sum, fluxes, kinetic_energy, thickness, vorticity
+from .cgrid import corner_area, corner_sum, fluxes, kinetic_energy, thickness, under_lid, vorticity
 from .errors import PlotError
 from .files import mesh_of, nearest, scaled, seconds, snapshot, wet_cells
 
@@ -40,7 +40,8 @@ def budgets(dataset, gravity=None, coriolis=None, density=1025.0):
         density: [kg m-3].
 
     Returns:
-        xarray.Dataset over time, each variable with its units.
+        xarray.Dataset over time, each variable with its units; under a rigid lid there is neither elevation nor
+        potential energy.
     """
     mesh, wet = mesh_of(dataset), wet_cells(dataset)
     _need(dataset, ("eta", "u", "v"))
@@ -80,10 +81,12 @@ def _sums(dataset, mesh, wet, record, constants):
     else:
         zeta = vorticity(u, v, mesh, wet, y_faces)
     wet_area = wet * mesh.area
-    sums = {"volume": (wet_area * h).sum(), "mean_elevation": (wet_area * eta).sum() / wet_area.sum(),
+    sums = {"volume": (wet_area * h).sum(),
             "kinetic_energy": density * (wet_area * h * kinetic_energy(u, v, mesh, y_faces)).sum(),
             "enstrophy": 0.5 * (corner_area(mesh) * zeta**2).sum()}
-    if gravity is not None:
+    if not under_lid(dataset):
+        sums["mean_elevation"] = (wet_area * eta).sum() / wet_area.sum()
+    if gravity is not None and not under_lid(dataset):
         sums["potential_energy"] = 0.5 * density * gravity * (wet_area * eta**2).sum()
     if coriolis is not None:
         volume = corner_sum(wet_area * h, mesh)

@@ -7,7 +7,8 @@ import numpy as np
 from .errors import PlotError
 from .files import snapshot
 
-__all__ = ["around", "between", "corner_area", "corner_sum", "fluxes", "kinetic_energy", "thickness", "vorticity"]
+__all__ = ["around", "between", "corner_area", "corner_sum", "fluxes", "kinetic_energy", "thickness", "under_lid",
+           "vorticity"]
 
 
 def around(faces, axis, periodic):
@@ -40,8 +41,13 @@ def thickness(dataset, record):
         return snapshot(dataset, "thickness", record)
     if "depth" not in dataset or "eta" not in dataset:
         raise PlotError("thickness: the file holds neither thickness nor both depth and eta; write one of them.")
-    lid = dataset.attrs.get("time_stepper", "").startswith("RigidLid")
-    return snapshot(dataset, "depth", record) + (0.0 if lid else 1.0) * snapshot(dataset, "eta", record)
+    depth = snapshot(dataset, "depth", record)
+    return depth if under_lid(dataset) else depth + snapshot(dataset, "eta", record)
+
+
+def under_lid(dataset):
+    """Whether the run had a rigid lid: eta is the pressure on it, and no part of the thickness."""
+    return dataset.attrs.get("time_stepper", "").startswith("RigidLid")
 
 
 def _on_faces(h, axis, periodic):

@@ -4,6 +4,7 @@ import xarray as xr
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from . import style
+from .cgrid import under_lid
 from .errors import PlotError
 from .files import label, pretty, scaled, seconds, stamp, start_of
 from .wavenumbers import QUANTITIES, transfers, wavenumber_spectrum
@@ -47,14 +48,15 @@ def of_fields(dataset, variable=None, records=None, box=None):
     if variable is None and not {"u", "v"} <= set(dataset):
         variable = "eta"
     names = [variable] if variable is not None else ["kinetic_energy", "enstrophy"]
-    if variable is None and {"eta", "depth"} <= set(dataset):
+    whole = variable is None and {"eta", "depth"} <= set(dataset)
+    if whole and not under_lid(dataset):
         names.append("potential_energy")
     if variable is None and "degree" in dataset["xh"].attrs.get("units", "") and "vorticity" not in dataset:
         names.remove("enstrophy")
     found = []
     for k in records:
         one = {f"{name}_spectrum": wavenumber_spectrum(dataset, name, k, box) for name in names}
-        if "potential_energy" in names and "degree" not in dataset["xh"].attrs.get("units", ""):
+        if whole and "degree" not in dataset["xh"].attrs.get("units", ""):
             one |= transfers(dataset, k, box)
         found.append(xr.Dataset(one))
     time = xr.DataArray(seconds(dataset)[list(records)], dims="time", attrs=dataset["time"].attrs)

@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 from scipy.fft import dct, dst
 
+from .cgrid import under_lid
 from .errors import PlotError
 from .files import mesh_of, positions, snapshot
 
@@ -38,7 +39,7 @@ def wavenumber_spectrum(dataset, variable="kinetic_energy", record=-1, box=None)
         xarray.DataArray over wavenumber [rad m-1], the first ring of which is the mean.
 
     Raises:
-        PlotError: if there is land in the box, or fewer than 8 cells a side.
+        PlotError: if there is land in the box, fewer than 8 cells a side, or no such energy as under a rigid lid.
     """
     sea = Sea(dataset, record, box)
     spectrum = sea.rings(sea.pairs(variable))
@@ -69,9 +70,11 @@ def transfers(dataset, record=-1, box=None):
     found = {
         "kinetic_energy_transfer_advection": (flow.kinetic(*flow.advection(), thinning=True), scale),
         "kinetic_energy_transfer_pressure": (flow.kinetic(*flow.pressure(), thinning=False), scale),
-        "potential_energy_transfer_pressure": ([("eta", flow.thinning, "eta", flow.eta)], 2 * sea.gravity * scale),
         "enstrophy_transfer_advection": ([("q", flow.curl(*flow.advection()), "q", flow.zeta)], 2.0),
     }
+    if not under_lid(dataset):
+        lifting = [("eta", flow.thinning, "eta", flow.eta)]
+        found["potential_energy_transfer_pressure"] = lifting, 2 * sea.gravity * scale
     rows = {}
     for name, (pairs, factor) in found.items():
         units = "m s-3" if name.startswith("enstrophy") else "m3 s-3"
@@ -146,16 +149,22 @@ class Sea:
             raise PlotError("wavenumber_spectrum: the file has no depth, which energy is divided by; write depth, too.")
         return float(np.nanmean(self.field("depth")[self.rows, self.columns]))
 
+    def lifted(self, eta):
+        """What the water is thicker by."""
+        return 0.0 * eta if under_lid(self.dataset) else eta
+
     def pairs(self, variable):
         """[(position, a, position, b)] whose products, averaged, are the quantity."""
         if variable == "kinetic_energy":
             u, v = self.field("u"), self.field("v")
             if not {"depth", "eta"} <= set(self.dataset):
                 return [("u", u, "u", 0.5 * u), ("v", v, "v", 0.5 * v)]
-            h = (self.field("depth") + self.field("eta")) * (0.5 / self.mean_depth)
+            h = (self.field("depth") + self.lifted(self.field("eta"))) * (0.5 / self.mean_depth)
             flow = Neighbours(self)
             return [("u", u, "u", flow.mean(h, 1) * u), ("v", v, "v", flow.mean(h, 0) * v)]
         if variable == "potential_energy":
+            if under_lid(self.dataset):
+                raise PlotError("potential energy: under a rigid lid nothing is lifted, so that there is none.")
             eta = self.field("eta")
             return [("eta", eta, "eta", 0.5 * self.gravity / self.mean_depth * eta)]
         if variable == "enstrophy":
@@ -286,7 +295,7 @@ class Flow(Neighbours):
         if not {"eta", "depth"} <= set(sea.dataset):
             return
         self.eta = sea.whole("eta")
-        h = sea.whole("depth") + self.eta
+        h = sea.whole("depth") + sea.lifted(self.eta)
         self.h = np.where(h > 0, h, 1.0)
         self.h_u, self.h_v = self.mean(self.h, 1), self.mean(self.h, 0)
         self.U, self.V = self.h_u * self.u, self.h_v * self.v

@@ -11,7 +11,8 @@ import operator
 
 import jax
 
-__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "Variable", "VARIABLES", "WHOLE", "variable"]
+__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "UNDER_LID", "VARIABLES", "Variable", "WHOLE",
+           "variable"]
 
 WHOLE = 1 << 20  # the halo of a column along x: it never runs out
 
@@ -186,3 +187,4 @@ VARIABLES = {
     **variable("arrival_time", "h", "s", "time after the start at which |eta| first exceeded the threshold",
                colormap="thermal", cell_methods="time: minimum"),
 }
+UNDER_LID = variable("eta", "h", "m", "pressure on the rigid lid over density and gravity")  # what eta is there

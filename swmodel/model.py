@@ -8,7 +8,7 @@ import numpy as np
 
 from . import elliptic
 from .dynamics.boundaries import Flather
-from .dynamics.cores import FiniteDifferences
+from .dynamics.cores import Core, FiniteDifferences
 from .dynamics.momentum import EnergyConserving
 from .dynamics.shallow_water import Dynamics, State
 from .dynamics.terms import Series, tile_array
@@ -124,6 +124,8 @@ class ShallowWater:
         boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None, engine="auto",
         core=FiniteDifferences(), dtype=None,
     ):  # fmt: skip
+        if not isinstance(core, Core):
+            raise ValueError(f"ShallowWater: core = {core!r} is none; give an object, as PseudoSpectral().")
         self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
         self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
         if self.dtype == np.float64 and not jax.config.jax_enable_x64:
@@ -181,7 +183,8 @@ class ShallowWater:
         return self.state()
 
     def state(self, u=0.0, v=0.0, eta=0.0):
-        """A State of this tile from numbers, functions of (x, y) or (ny, nx) arrays; zero on land and at coasts."""
+        """A State of this tile from numbers, functions of (x, y), (ny, nx) arrays or tile arrays, such as random fields
+        (random_fields.py); zero on land and at coasts."""
         mask = {"u": self.faces("u"), "v": self.faces("v"), "h": self.wet}
         fields = {
             name: tile_array(x, position, self.domain, f"ShallowWater.state: {name}")

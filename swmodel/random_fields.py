@@ -24,7 +24,12 @@ def white_noise(seed, plan, dtype=float):
     """Tile arrays of independent standard normal numbers, one a point of a plan's field; the same whoever holds them.
 
     Each row (plane) of the first axis has a generator of its own; a process draws those of which it has a part.
+
+    Raises:
+        ValueError: for a seed that is no whole number from 0 on.
     """
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"white_noise: seed = {seed!r} is no whole number from 0 on; give one, as 1.")
     row = lambda j: np.random.default_rng((int(seed), j)).standard_normal(plan.shape[1:])  # noqa: E731
     parts = plan.communicator.decomposition(plan.shape[:2])
 
@@ -62,12 +67,24 @@ class GaussianCovariance:
         spacing: between points along each axis, in its order [m].
         length: L [m].
         deviation: sigma [the field's units].
+
+    Raises:
+        ValueError: for a length, a deviation or a spacing that is not positive, or such a kind.
     """
 
     plan: Any
     spacing: tuple
     length: float
     deviation: float = 1.0
+
+    def __post_init__(self):
+        for name in ("length", "deviation"):
+            value = getattr(self, name)
+            if not isinstance(value, jax.core.Tracer) and not value > 0:
+                raise ValueError(f"GaussianCovariance: {name} = {value!r} is not positive; give a positive number.")
+        object.__setattr__(self, "spacing", self.plan.spacing(self.spacing))
+        for kind, n in zip(self.plan.kinds, self.plan.shape):
+            kind.weight(np.arange(kind.modes(n)), n)  # or it keeps no sum of squares
 
     def root(self, noise):
         """A field with this covariance of white noise, tile arrays; inside `communicator.spmd`. It is self-adjoint."""

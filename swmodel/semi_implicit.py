@@ -67,6 +67,11 @@ class Implicit(TimeStepper):
     def history(self, state):
         return Solved(Past.empty(state, 1), jnp.zeros((), state.eta.dtype))
 
+    def check(self):
+        super().check()
+        if self.solver is not None:
+            elliptic.check_solver(self.solver, type(self).__name__)
+
     def step(self, equations, state, history, step):
         return self.prepare(equations).step(equations, state, history, step)
 

@@ -186,6 +186,8 @@ class Simulation:
     def maxima(self, path, threshold=0.01):
         """Write the maximum elevation and the first time at which |eta| passes `threshold` [m], of every step."""
         self._once(MaximaOutput, path, "maxima")
+        if self.scheme.lid:
+            raise ConfigError(f"{path}: under a rigid lid nothing rises, and there are no maxima; leave it out.")
         self._maxima = Maxima(self.model.scatter(threshold))
         self._maxima_carry = self._maxima.start(self.state)
         self._outputs.append(MaximaOutput(path, threshold))
@@ -193,7 +195,8 @@ class Simulation:
 
     def spectra(self, path, every=None, transfers=True):
         """Write spectra of energy and enstrophy, and their transfers, to `path`, now and `every` so many seconds."""
-        self._outputs.append(SpectraOutput(path, Spectra(self.model, transfers), self._interval(every, path)))
+        spectra = Spectra(self.model, transfers, self.scheme.lid)
+        self._outputs.append(SpectraOutput(path, spectra, self._interval(every, path)))
         return self
 
     def restart(self, path, every=None):

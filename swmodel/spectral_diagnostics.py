@@ -62,6 +62,8 @@ class Spectra:
     Args:
         model: a ShallowWater or an Ensemble on a CartesianGrid, all sea.
         transfers: whether to compute transfers and fluxes too.
+        lid: whether the surface is a rigid lid's: eta is the pressure on it, there is no potential energy, and the
+            thickness is the depth.
 
     Attributes:
         wavenumber: of the rings' middles, n dk, 0 is the mean [rad m-1] (rings,).
@@ -75,9 +77,10 @@ class Spectra:
         ConfigError: on the sphere, with open sides or with land.
     """
 
-    def __init__(self, model, transfers=True):
+    def __init__(self, model, transfers=True, lid=False):
         check_model(model)
-        self.model, self.transfers = model, transfers
+        self.model, self.transfers, self.lid = model, transfers, lid
+        self.quantities = [name for name in QUANTITIES if not (lid and name == "potential_energy")]
         grid, communicator = model.grid, model.communicator
         sides = tuple(float(edges[-1] - edges[0]) for edges in (grid.y_edges, grid.x_edges))
         self.repeats = tuple(L if axis in grid.periodic else 2 * L for L, axis in zip(sides, "yx"))
@@ -136,30 +139,37 @@ class Spectra:
     def share(self, equations, state, rings):
         """What this rank's modes add to each of `names`, (names, rings)."""
         start = jnp.zeros((), state.eta.dtype)
-        flow = equations.flow(state.u, state.v, state.eta, start)
+        flow = self._flow(equations, state, start)
         cells = self.model.grid.nx * self.model.grid.ny
         mean_depth = equations.communicator.replicated(total(equations.depth, flow) / cells)
         factors = 1.0 / mean_depth, equations.gravity / mean_depth, 1.0
         scale = {name: factor / (2 * cells * self.width) for name, factor in zip(QUANTITIES, factors)}
         modes = self._modes(_fields(flow))
-        found = {q: scale[q] * self._products(q, modes, modes, rings) for q in QUANTITIES}
+        found = {q: scale[q] * self._products(q, modes, modes, rings) for q in self.quantities}
         rows = {f"{q}_spectrum": x for q, x in found.items()}
         if self.transfers:
             rows |= self._transfers(equations, flow, state, modes, rings, scale)
         return jnp.stack([rows[name] for name in self.names])
 
+    def _flow(self, equations, state, step):
+        thickens = jnp.zeros_like(state.eta) if self.lid else state.eta
+        return equations.flow(state.u, state.v, thickens, step)
+
     def _transfers(self, equations, flow, state, modes, rings, scale):
         rates = equations.core.parts(equations, flow)
+        if self.lid:
+            pressed = equations.flow(state.u, state.v, state.eta, flow.step)
+            rates["pressure"] = equations.core.parts(equations, pressed)["pressure"]
         tendencies = jax.tree.map(lambda *x: jnp.stack(x), *(State(*rates[name]) for name in self._parts))
 
         def of(state):
-            return _fields(equations.flow(state.u, state.v, state.eta, flow.step))
+            return _fields(self._flow(equations, state, flow.step))
 
         def along(tendency):
             _, change = jax.jvp(of, (state,), (tendency,))
             change = self._modes(change)
             both = lambda q: self._products(q, change, modes, rings) + self._products(q, modes, change, rings)  # noqa: E731
-            return {q: scale[q] * both(q) for q in QUANTITIES}
+            return {q: scale[q] * both(q) for q in self.quantities}
 
         found = lax.map(along, tendencies)  # one after another: memory for one
         place = {name: k for k, name in enumerate(self._parts)}
@@ -173,9 +183,9 @@ class Spectra:
 
     def _rows(self):
         """{name: (quantity, the directions whose changes it sums)} of all results; none for spectra and fluxes."""
-        rows = {f"{q}_spectrum": (q, ()) for q in QUANTITIES}
+        rows = {f"{q}_spectrum": (q, ()) for q in self.quantities}
         names = [name for name in self._parts if name != "continuity"]
-        for q in QUANTITIES if self.transfers else ():
+        for q in self.quantities if self.transfers else ():
             for name in names:
                 parts = {
                     ("kinetic_energy", "advection"): ("advection", "continuity"), ("potential_energy", "advection"): (),

@@ -9,7 +9,7 @@ A scheme is stable while lambda dt lies in its region; each process has its lamb
     viscosity      - 4 nu (1/dx^2 + 1/dy^2) over a flat bottom, more on a shallow face beside deep water; biharmonic
                    its square
     drag, sponge   - r
-    open sides     waves and the sponge's drag together, in the cells where both are
+    open sides     waves and the sponge's drag together, in the cells where both are; of a sponge alone, too
 
 Implicit waves set none; how far they let Coriolis force and advection go is found beside waves of any speed.
 The limits on both axes are found from the scheme's own amplification factor, not from a table.
@@ -166,7 +166,8 @@ def limits(model, stepper, state=None):
     for k, term in enumerate(model.terms):
         find_rate = lambda site, k=k: np.asarray(site.terms[k].rates(site), float)  # noqa: E731
         found.append(find(type(term).__name__, interval("real"), find_rate))
-    open_sides = find("open sides", OPEN_SIDES, lambda site: site.open_rate(interval("wave"), interval("real")))
+    where = "open sides" if model.open_sides else "waves in the sponge"
+    open_sides = find(where, OPEN_SIDES, lambda site: site.open_rate(interval("wave"), interval("real")))
     found.append(open_sides and dataclasses.replace(open_sides, alone=True))
     found = sorted((limit for limit in found if limit is not None and limit.dt < np.inf), key=lambda limit: limit.dt)
     if stepper.solves and found and found[0].dt <= 0:

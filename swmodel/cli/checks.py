@@ -92,13 +92,7 @@ def _kept(stepper):
 
 
 def _warnings(made, experiment, dt, longest, ranks):
-    warnings = list(made.bathymetry.report)
-    rotating, walls = experiment.coriolis.type != "none", experiment.grid.periodic != "xy"
-    if experiment.model.core == "pseudo_spectral" and rotating and walls:
-        warnings.append(
-            "rotating water leans on walls, where series of cosines converge at first order only: "
-            "core = 'finite_differences' is more accurate there."
-        )
+    warnings = [*made.bathymetry.report, *facts.core_warnings(experiment)]
     if dt > longest:
         warnings.append(
             f"dt = {dt:g} s is below each single limit, but above {longest:.4g} s, "

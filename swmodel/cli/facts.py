@@ -7,7 +7,8 @@ import numpy as np
 from ..progress import duration
 
 __all__ = [
-    "grid_line", "sea_line", "ranks_line", "step_line", "members_line", "output_lines", "memory", "size", "table",
+    "core_warnings", "grid_line", "members_line", "memory", "output_lines", "ranks_line", "sea_line", "size",
+    "step_line", "table",
 ]  # fmt: skip
 
 BASE_MEMORY = 300e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
@@ -78,6 +79,19 @@ def step_line(dt, limits, longest, until):
     """Time step, its share of the limit, number of steps."""
     share = f"{dt / longest:.2f} of the longest stable one, {longest:.4g} s" if limits else "no limit"
     return f"{dt:.6g} s ({share}); {round(until / dt):,} steps to {duration(until)}"
+
+
+def core_warnings(experiment):
+    """What a user may not expect of the core that was chosen."""
+    if experiment.model.core != "pseudo_spectral":
+        ignored = experiment.model.spectral is not None
+        return ["[model.spectral] has no effect with core = 'finite_differences'."] if ignored else []
+    if experiment.coriolis.type == "none" or experiment.grid.periodic == "xy":
+        return []
+    return [
+        "rotating water leans on walls, where series of cosines converge at first order only: "
+        "core = 'finite_differences' is more accurate there."
+    ]
 
 
 def memory(tile, whole, itemsize, kept, records=0):

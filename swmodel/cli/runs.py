@@ -168,7 +168,7 @@ def _announce(made, experiment, simulation, process):
     if model.members is not None:
         lines.append(("ensemble", facts.members_line(model)))
     logs.LOGGER.info("%s", facts.table(lines))
-    for warning in [*made.bathymetry.report, _crowded(simulation)]:
+    for warning in [*made.bathymetry.report, *facts.core_warnings(experiment), _crowded(simulation)]:
         if warning:
             logs.LOGGER.warning("%s", warning)
 

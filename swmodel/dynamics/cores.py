@@ -33,10 +33,12 @@ class Core(abc.ABC):
         halos: whether it computes from halos, which may then be wider than one stage needs, and in fused loops.
         waves, advection: the largest wavenumber of its differences, times the spacing, for the limits of time steps.
         dissipation: names of parts of its tendency that are no terms of the model's.
+        references: what files cite, if not the energy and enstrophy conserving differences.
     """
 
     halos = True
     dissipation = ()
+    references = None
     waves = 2.0
     advection = 1.0
 

@@ -21,7 +21,6 @@ multiplies modes by exp(-strength [(k_x / k_x,max)^order + (k_y / k_y,max)^order
 doi:10.1016/j.jcp.2007.04.014.
 """
 
-import functools
 from typing import Any
 
 import jax
@@ -29,15 +28,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError
-from ..fields import AbstractField, Field
+from ..fields import AbstractField
 from ..operators import mean_y
-from ..parallel.halo import exchange, without_padding
+from ..parallel.halo import without_padding
 from ..pytrees import pytree, replace, static
 from .cores import Core, rates_of_terms, summed
 from .coriolis import FPlane
 from .series import Series, scaled
-from .shallow_water import Flow, State
-from .terms import as_field
+from .shallow_water import State
+from .spectral_flow import SpectralFlow, flux, kinetic, turned
 
 __all__ = ["PseudoSpectral", "HyperViscosity", "ExponentialFilter"]
 
@@ -106,6 +105,10 @@ class PseudoSpectral(Core):
     at_rest: Any = None  # (f at centres, its mean where modes can carry it, mean depth), once prepared
 
     halos = False
+    references = (
+        "Orszag (1971), doi:10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2; "
+        "Hou and Li (2007), doi:10.1016/j.jcp.2007.04.014"
+    )
 
     @property
     def waves(self):
@@ -121,9 +124,12 @@ class PseudoSpectral(Core):
         _check(model)
         if not isinstance(self.dealias, bool):
             raise ConfigError(f"PseudoSpectral: dealias = {self.dealias!r} is neither True nor False; give one.")
-        parts = [part for part in (self.hyperviscosity, self.filter) if part is not None]
-        for part in parts:
-            part.check()
+        for name, kind in (("hyperviscosity", HyperViscosity), ("filter", ExponentialFilter)):
+            part = getattr(self, name)
+            if not isinstance(part, (kind, type(None))):
+                raise ConfigError(f"PseudoSpectral: {name} = {part!r} is no {kind.__name__}; give one, or None.")
+            if part is not None:
+                part.check()
         series = Series.on(model.grid, model.communicator, self._kept)
         placed = jax.tree.map(model.domain.cut, (self.hyperviscosity, self.filter))
         return replace(self, hyperviscosity=placed[0], filter=placed[1], series=series)
@@ -212,8 +218,8 @@ class PseudoSpectral(Core):
         u, v, zeta, eta = self.at_centres(equations, modes)
         turning = self.at_rest[0] - f + zeta
         thickness = equations.depth_at(step).interior - depth + eta
-        found = [*_turned(turning, u, v), *_flux(thickness, u, v)]
-        return found if equations.linear else [*found, _kinetic(u, v)]
+        found = [*turned(turning, u, v), *flux(thickness, u, v)]
+        return found if equations.linear else [*found, kinetic(u, v)]
 
     def _terms(self, equations, modes, step, state):
         """What forcing and drag do to u, v and, where one does, to eta; at their own points."""
@@ -234,9 +240,9 @@ class PseudoSpectral(Core):
     def parts(self, equations, flow):
         held, zero = self.held, jnp.zeros_like(self.held.kept)
         u, v, zeta, _ = flow.centred
-        products = _turned(self.at_rest[0], u, v)
+        products = turned(self.at_rest[0], u, v)
         if not equations.linear:
-            products += *_turned(zeta, u, v), _kinetic(u, v)
+            products += *turned(zeta, u, v), kinetic(u, v)
         (turn_u, turn_v, *more), (flux_x, flux_y) = held.of(*products), flow.fluxes
 
         def falling(head):
@@ -315,18 +321,6 @@ class PseudoSpectral(Core):
         )
 
 
-def _turned(vorticity, u, v):
-    return (vorticity * v, "u", True), (-vorticity * u, "v", True)
-
-
-def _flux(thickness, u, v):
-    return (thickness * u, "u", True), (thickness * v, "v", True)
-
-
-def _kinetic(u, v):
-    return 0.5 * (u * u + v * v), "h", True
-
-
 @jax.jit
 def _resolved(core, state):
     def cut(core, state):
@@ -334,49 +328,6 @@ def _resolved(core, state):
         return core.to_tile(core.to_modes(state))
 
     return core.series.communicator.spmd(cut)(core, state)
-
-
-class SpectralFlow(Flow):
-    """A Flow whose vorticity, kinetic energy and transports are those of the series."""
-
-    @functools.cached_property
-    def modes(self):
-        """Those of u, v and eta."""
-        return self.equations.core.to_modes(State(*(x.interior for x in (self.u, self.v, self.eta))))
-
-    @functools.cached_property
-    def centred(self):
-        """u, v, zeta and eta at centres; 0.0 for zeta and eta in the linear mode."""
-        return self.equations.core.at_centres(self.equations, self.modes)
-
-    @functools.cached_property
-    def fluxes(self):
-        """Modes of h u and h v, minus whose divergence is how eta changes."""
-        u, v, _, eta = self.centred
-        thickness = self.equations.depth_at(self.step).interior + eta
-        return self.equations.core.held.of(*_flux(thickness, u, v))
-
-    def _with_halos(self, *fields):
-        """Fields with halos of (modes, name), at the C-grid's points."""
-        tile = self.geometry.tile
-        arrays = self.equations.core.held.points(*((x, name, False) for x, name in fields))
-        arrays = exchange(arrays, tile.halo, tile.sides, self.equations.communicator)
-        return tuple(Field(x, name, (tile.halo,) * 4) for x, (_, name) in zip(arrays, fields))
-
-    @functools.cached_property
-    def _transports(self):
-        return self._with_halos(*zip(self.fluxes, "uv"))
-
-    @functools.cached_property
-    def vorticity(self):
-        """zeta at corners [s-1]; zero at walls, which are free-slip."""
-        held, (u, v, _) = self.equations.core.held, self.modes
-        return self._with_halos((held.ddx(v, "v") - held.ddy(u, "u"), "q"))[0]
-
-    @functools.cached_property
-    def kinetic_energy(self):
-        u, v, *_ = self.centred
-        return as_field(_kinetic(u, v)[0], "h")
 
 
 def _check(model):

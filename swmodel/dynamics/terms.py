@@ -157,8 +157,8 @@ def tile_array(x, position, domain, name):
     """What a user wrote for a field, as a number, a tile array, or a Series of tile arrays.
 
     Args:
-        x: number; callable(x, y) of the grid's coordinates at `position`; (ny, nx) array; an object with `times`,
-            `values` (n, ny, nx) and `cycle`.
+        x: number; callable(x, y) of the grid's coordinates at `position`; (ny, nx) array; a tile array as programs hold
+            it (jax.Array); an object with `times`, `values` (n, ny, nx) and `cycle`.
         domain: the model's Domain.
 
     Raises:
@@ -180,6 +180,8 @@ def tile_array(x, position, domain, name):
         return domain.series(np.asarray(x.times, float), values, x.cycle)
     if callable(x):
         x = np.broadcast_to(np.asarray(x(*grid.coordinates(position)), float), grid.shape)
+    if isinstance(x, jax.Array) and x.shape == domain.communicator.placed_shape(grid.shape):
+        return x.astype(domain.dtype)
     _check_shape(np.shape(x), grid, name)
     return domain.cut(x)
 

@@ -8,9 +8,11 @@
     domain = elliptic.Domain.of(grid, communicator, wet)
     phi, report = elliptic.solve(elliptic.Spectral(), domain, elliptic.Coefficients(1.0), b)
 """
+import functools
+import inspect
 from importlib.metadata import entry_points
 
-from .base import Plan, Report, Solver, solve
+from .base import Plan, Report, Solver, check_solver, solve
 from .krylov import ConjugateGradients, Diagonal, FastPoisson, Preconditioner
 from .multigrid import Multigrid
 from .operator import Coefficients, Domain, EllipticError, Stencil, assemble
@@ -18,20 +20,22 @@ from .spectral import FourierTridiagonal, Spectral
 
 __all__ = [
     "Coefficients", "ConjugateGradients", "Diagonal", "Domain", "EllipticError", "FastPoisson", "FourierTridiagonal",
-    "Multigrid", "Plan", "Preconditioner", "Report", "Solver", "Spectral", "Stencil", "assemble", "named", "names",
-    "register", "solve",
+    "Multigrid", "Plan", "Preconditioner", "Report", "Solver", "Spectral", "Stencil", "assemble", "check_solver",
+    "named", "names", "register", "solve",
 ]  # fmt: skip
 
 _named = {
     "spectral": Spectral,
     "fourier_tridiagonal": FourierTridiagonal,
-    "conjugate_gradients": lambda **options: ConjugateGradients(**{"preconditioner": Multigrid(), **options}),
+    "conjugate_gradients": functools.partial(ConjugateGradients, preconditioner=Multigrid()),
 }
 GROUP = "swmodel.elliptic"  # of entry points, by which an installed package offers solvers
 
 
 def register(name, make):
     """Let `named(name, **options)` give `make(**options)`, a Solver: of another package, or of a script."""
+    if not callable(make):
+        raise EllipticError(f"elliptic: {make!r} makes no solver; register {name!r} with a class or a function.")
     if name in _named:
         raise EllipticError(f"elliptic: a solver named {name!r} is there already; choose another name.")
     _named[name] = make
@@ -49,4 +53,8 @@ def named(name, **options):
         make = make or (point.load() if point.name == name else None)
     if make is None:
         raise EllipticError(f"elliptic: there is no solver named {name!r}; there are {', '.join(names())}.")
+    try:
+        inspect.signature(make).bind(**options)
+    except TypeError as error:
+        raise EllipticError(f"elliptic: {name!r} does not take these options, {error}; see its class.") from None
     return make(**options)

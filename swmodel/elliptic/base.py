@@ -24,7 +24,7 @@ from ..parallel.halo import SIDES
 from ..pytrees import pytree
 from .operator import EllipticError, Stencil, assemble
 
-__all__ = ["Plan", "Report", "Solver", "check", "solve"]
+__all__ = ["Plan", "Report", "Solver", "check", "check_solver", "solve"]
 
 INCOMPATIBLE = 1e-8  # of the sum of |area b|, in float64; it grows with the precision's own
 
@@ -106,6 +106,11 @@ class Solver(abc.ABC):
 
 def check(domain, coefficients):
     """Raise EllipticError for coefficients that make no sense, as far as they are known before the program runs."""
+    if isinstance(coefficients.dirichlet, str):
+        raise EllipticError(
+            f"elliptic: dirichlet = {coefficients.dirichlet!r} is no tuple of sides; give "
+            f"({coefficients.dirichlet!r},)."
+        )
     for side in coefficients.dirichlet:
         if side not in SIDES:
             raise EllipticError(f"elliptic: dirichlet = {side!r} is no side; name some of {', '.join(SIDES)}.")
@@ -113,14 +118,26 @@ def check(domain, coefficients):
             raise EllipticError(f"elliptic: the grid is periodic where {side!r} would be a Dirichlet side; omit it.")
         if side in ("south", "north") and domain.grid.poles[side == "north"]:
             raise EllipticError(f"elliptic: the {side} side is a pole, which has no length to hold phi; leave it out.")
+    communicator, cells = domain.communicator, domain.grid.shape
+    tile = communicator.tile_shape(cells)
+    shapes = (), tile, communicator.placed_shape(cells)
     for name, value in (("c", coefficients.c), ("screening", coefficients.screening)):
         for x in value if isinstance(value, (tuple, list)) else (value,):
-            if x is not None and jnp.ndim(x) not in (0, 2):
+            if x is not None and jnp.shape(x) not in shapes:
                 raise EllipticError(
-                    f"elliptic: {name} has shape {jnp.shape(x)}; give a number or an array of the tile's cells."
+                    f"elliptic: {name} has shape {jnp.shape(x)}, and a tile of this equation {tile}; give a number or "
+                    "an array of the tile's cells."
                 )
             if x is not None and not isinstance(x, jax.core.Tracer) and jnp.ndim(x) == 0:
                 _refuse_sign(name, float(x))
+
+
+def check_solver(solver, who):
+    """Raise EllipticError for what is no Solver."""
+    if not isinstance(solver, Solver):
+        raise EllipticError(
+            f"{who}: {solver!r} is no solver; give an object, as elliptic.Spectral() or elliptic.named('spectral')."
+        )
 
 
 def _refuse_sign(name, least):
@@ -133,20 +150,25 @@ def solve(solver, domain, coefficients, b):
     """(phi, Report) of b, tile arrays as programs hold them, from the host; collective.
 
     Raises:
-        EllipticError: for a coefficient of the wrong sign, b that does not add up to zero where it must, or too many
-            iterations.
+        EllipticError: for a coefficient of the wrong sign, b that does not add up to zero where it must or is not
+            finite, or too many iterations.
     """
+    check_solver(solver, "elliptic.solve")
     check(domain, coefficients)
     phi, report, found = _program(solver, domain.communicator)(domain, coefficients, b)
     found, report = next(iter(domain.communicator.tiles((found, report)).values()))  # the same on all tiles
     for name, least in found["least"].items():
         _refuse_sign(name, float(least))
+    size = np.asarray(found["size"])
+    if not np.isfinite(size).all():
+        raise EllipticError("elliptic: b or a coefficient is not finite somewhere at sea; look where it comes from.")
     free = np.asarray(domain.free(coefficients))
-    _refuse_imbalance(free * np.asarray(found["total"]), np.asarray(found["size"]), np.finfo(phi.dtype).eps)
+    _refuse_imbalance(free * np.asarray(found["total"]), size, np.finfo(phi.dtype).eps)
     if not bool(report.converged):
         raise EllipticError(
             f"{type(solver).__name__}: no solution after {int(report.iterations)} iterations, the residual is "
-            f"{float(report.residual):.1e} of the right-hand side; allow more or a larger tolerance, or use Multigrid."
+            f"{float(report.residual):.1e} of the right-hand side; allow more or a larger tolerance, or try another "
+            "preconditioner."
         )
     return phi, report
 

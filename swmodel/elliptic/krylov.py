@@ -20,7 +20,7 @@ from jax import lax
 
 from ..geometry import safe_inverse
 from .base import Report, Solver
-from .operator import Coefficients, assemble
+from .operator import Coefficients, EllipticError, assemble
 from .spectral import rectangle_inverse
 
 __all__ = ["ConjugateGradients", "Diagonal", "FastPoisson", "Preconditioner"]
@@ -78,12 +78,27 @@ class ConjugateGradients(Solver):
         tolerance: of the residual's norm over that of the right-hand side.
         iterations: at most.
         ordered: add inner products rank after rank, bit for bit the same on the same ranks each time.
+
+    Raises:
+        EllipticError: for what is no preconditioner, or a tolerance or number of iterations that ends nowhere.
     """
 
     preconditioner: Any = Diagonal()
     tolerance: float = 1e-10
     iterations: int = 1000
     ordered: bool = False
+
+    def __post_init__(self):
+        if not all(callable(getattr(self.preconditioner, verb, None)) for verb in ("prepare", "apply")):
+            raise EllipticError(
+                f"ConjugateGradients: preconditioner = {self.preconditioner!r} is none; give an object, as Diagonal() "
+                "or Multigrid()."
+            )
+        if not (0 < self.tolerance < 1 and self.iterations >= 1):
+            raise EllipticError(
+                f"ConjugateGradients: tolerance = {self.tolerance!r} and iterations = {self.iterations!r} end nowhere; "
+                "give a part of the right-hand side between 0 and 1, as 1e-10, and 1 iteration or more."
+            )
 
     def prepare(self, domain, coefficients, stencil):
         return self.preconditioner.prepare(domain, coefficients, stencil)

@@ -16,7 +16,7 @@ import sys
 import netCDF4
 import numpy as np
 
-from ..fields import VARIABLES
+from ..fields import VARIABLES, Variable
 from ..version import VERSION, git_commit
 
 __all__ = ["DIMENSIONS", "continued_attributes", "define_field", "define_gauges", "define_grid", "define_moment",
@@ -41,7 +41,9 @@ ON_SPHERE = {
 
 
 def variable_of(name):
-    """The row of the variable table, or ValueError naming what there is."""
+    """The row of the variable table (a row is itself), or ValueError naming what there is."""
+    if isinstance(name, Variable):
+        return name
     if name not in VARIABLES:
         raise ValueError(f"there is no variable {name!r}; choose from {', '.join(VARIABLES)}.")
     return VARIABLES[name]

@@ -29,7 +29,7 @@ class FieldFile:
     Args:
         path: of the file.
         grid: the Grid.
-        variables: names from fields.VARIABLES.
+        variables: names from fields.VARIABLES, or rows of one's own.
         start: date and time of 0 s (a datetime, UTC), or None.
         attributes: global attributes.
         static: fields that do not change, {name: (ny, nx)}: "wet" (1 in water) says where the land is; "depth" [m], of
@@ -48,7 +48,8 @@ class FieldFile:
     def __init__(self, path, grid, variables, *, start=None, attributes=None, static=None, members=None,
                  dtype="float32", append=False, resume_time=None, overwrite=False, compression=1):  # fmt: skip
         rows = [metadata.variable_of(name) for name in variables]
-        static = {name: array for name, array in (static or {}).items() if name not in variables}
+        written = {row.name for row in rows}
+        static = {name: array for name, array in (static or {}).items() if name not in written}
         self._grid, self._dtype, self._rows, self._members = grid, np.dtype(dtype), rows, members
         self._dry = {position: _dry(static, grid, position) for position in {row.position for row in rows}}
 
@@ -109,7 +110,7 @@ class GaugeFile:
         gauges: {name: (x, y)}, in metres or in degrees of longitude and latitude.
         grid: the Grid.
         start, attributes, append, resume_time, overwrite: as of FieldFile.
-        variable: the name in fields.VARIABLES of what is recorded.
+        variable: what is recorded, a name from fields.VARIABLES or a row of one's own.
         depth: of the sea floor at the gauges [m], (number of gauges,), or None.
         members: as of FieldFile.
         dtype: of the series in the file.

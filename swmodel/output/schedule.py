@@ -10,6 +10,7 @@ import numpy as np
 from .. import diagnostics
 from ..compilation import jit
 from ..errors import ConfigError, DataError
+from ..fields import UNDER_LID
 from ..members import per_member
 from ..version import VERSION
 from . import claim
@@ -105,7 +106,8 @@ class FieldOutput(SnapshotOutput):
 
     def open(self, simulation, attributes):
         self.file = FieldFile(
-            self.path, simulation.model.grid, self.variables, start=simulation.start, attributes=attributes,
+            self.path, simulation.model.grid, _rows(simulation, self.variables), start=simulation.start,
+            attributes=attributes,
             static={"depth": simulation.model.depth, "wet": simulation.model.wet}, members=members_of(simulation),
             append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
@@ -125,7 +127,7 @@ class GaugeOutput(Output):
         self.file = GaugeFile(
             self.path, self.points, simulation.model.grid, start=simulation.start, attributes=attributes,
             members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
-            overwrite=simulation.overwrite,
+            overwrite=simulation.overwrite, variable=_rows(simulation, ["eta"])[0],
         )  # fmt: skip
 
     def begin(self, simulation):
@@ -267,6 +269,11 @@ def members_of(simulation):
     return None if model.members is None else model.varied or {"": range(model.members)}
 
 
+def _rows(simulation, names):
+    """Names of variables, or what they are in this run instead."""
+    return [UNDER_LID.get(name, name) if simulation.scheme.lid else name for name in names]
+
+
 LID = "the surface is a rigid lid: eta is the pressure on it over density and gravity, and no part of the thickness"
 
 
@@ -286,6 +293,7 @@ def run_attributes(simulation):
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
         "comment": LID if simulation.scheme.lid else None,
+        "references": model.core.references,
     }
 
 

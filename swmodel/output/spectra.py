@@ -37,7 +37,8 @@ class SpectraFile:
             for name in spectra.names:
                 _define_spectrum(dataset, name, spectra.about(name), members)
 
-        attributes = {"title": "Shallow-water model spectra", "comment": COMMENT, **(attributes or {})}
+        attributes = {"title": "Shallow-water model spectra", **(attributes or {})}
+        attributes["comment"] = "; ".join(filter(None, [COMMENT, attributes.get("comment")]))
         attributes = metadata.run_attributes(grid, attributes, points=True)
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
         self.path = self._records.path

@@ -217,6 +217,10 @@ class Communicator(abc.ABC):
         """(my, mx) of this rank's arrays on a grid of `shape` = (ny, nx) cells."""
         return self.decomposition(shape).tile(self.rank).shape
 
+    def placed_shape(self, shape):
+        """Of what `place` makes of such arrays of all ranks here."""
+        return self.tile_shape(shape)
+
     def pieces(self, elements, dtype, ranks=1):
         """How many messages take `elements` of `dtype` to each of `ranks` ranks at once."""
         return 1

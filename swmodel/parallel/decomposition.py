@@ -68,11 +68,17 @@ class Decomposition:
     padded: bool = False
 
     def __post_init__(self):
+        if len(self.shape) != 2 or len(self.layout) != 2:
+            raise TileError(
+                f"a grid of {self.shape} cells cannot be put on {self.layout} tiles: give (ny, nx) and (py, px), of "
+                "three dimensions the first two."
+            )
         for cells, tiles, name in zip(self.shape, self.layout, "yx"):
             if tiles < 1 or tiles > cells:
+                most = f"{cells} tiles or fewer" if cells > 1 else "1 tile"
                 raise TileError(
                     f"layout {self.layout} puts {tiles} tiles along {name}, where the grid has {cells} cells; "
-                    f"use between 1 and {cells} tiles along {name}."
+                    f"use {most} along {name}."
                 )
 
     @property

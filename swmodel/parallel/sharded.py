@@ -75,6 +75,9 @@ class ShardedCommunicator(Communicator):
     def tile_shape(self, shape):
         return self.decomposition(shape).box(0).shape
 
+    def placed_shape(self, shape):
+        return tuple(n * k for n, k in zip(self.tile_shape(shape), self.layout))
+
     # -- arrays on the mesh -------------------------------------------------------------------------------------------
 
     def spec(self, ndim):

@@ -199,6 +199,19 @@ def test_check_reports_every_mistake_of_file_time_step_ranks_and_gauges_at_once(
     assert "gauge 'A'" in err and "no water" in err
 
 
+@pytest.mark.parametrize("verb", [("check",), ("run", "--until", "2 min")])
+def test_what_a_core_does_not_do_is_told_before_a_run(case, command, verb, tmp_path):
+    rotating = ["coriolis.type=f_plane", "coriolis.f0=1e-4"]
+    for changes, told in (
+        (["model.spectral.dealias=true"], "[model.spectral] has no effect with core = 'finite_differences'"),
+        (["model.core=pseudo_spectral", *rotating], "rotating water leans on walls"),
+    ):
+        folder = () if verb[0] == "check" else ("--output", tmp_path / told[:3], "--overwrite")
+        options = [part for change in changes for part in ("--set", change)]
+        status, out, err = command(verb[0], case, *verb[1:], *folder, *options)
+        assert status == 0 and told in out + err, err
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

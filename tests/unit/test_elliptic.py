@@ -181,5 +181,26 @@ def test_equations_that_cannot_be_solved_are_refused_in_a_sentence():
     at = lambda side: Coefficients(1.0, None, (side,))  # noqa: E731
     refused("grid is periodic where", domain=Domain.of(cases.plane("x"), alone), coefficients=at("west"))
     refused("is a pole", domain=Domain.of(cases.globe(), alone), coefficients=at("north"))
+    refused("c has shape", coefficients=Coefficients(b[1:], 1.0))
+    refused("'west' is no tuple of sides", coefficients=Coefficients(1.0, None, "west"))
+    refused("b or a coefficient is not finite", elliptic.Spectral(), b=b.at[2, 3].set(jnp.nan))
+    refused("is no solver; give an object", elliptic.Spectral)
     with pytest.raises(EllipticError, match="0 wet cells"):
         Domain.of(cases.plane(), alone, np.zeros((ny, nx)))
+
+
+@pytest.mark.parametrize("options, match", [
+    ({"preconditioner": "diagonal"}, "preconditioner = 'diagonal' is none; give an object"),
+    ({"tolerance": 0.0}, "tolerance = 0.0 and"), ({"tolerance": -1.0}, "tolerance = -1.0 and"),
+    ({"iterations": 0}, "iterations = 0 end nowhere"), ({"steps": 3}, "does not take these options, .*'steps'"),
+])  # fmt: skip
+def test_conjugate_gradients_that_end_nowhere_are_refused_in_a_sentence(options, match):
+    with pytest.raises(EllipticError, match=match):
+        elliptic.named("conjugate_gradients", **options)
+
+
+def test_what_makes_no_solver_is_refused_in_a_sentence():
+    with pytest.raises(EllipticError, match="does not take these options, .*'tolerance'"):
+        elliptic.named("spectral", tolerance=1)
+    with pytest.raises(EllipticError, match="42 makes no solver; register 'foo' with a class or a function"):
+        elliptic.register("foo", 42)

@@ -116,3 +116,27 @@ def test_transforms_of_unknown_types_or_too_few_points_are_refused_in_a_sentence
         fft.dct(jnp.zeros(1), 1)
     with pytest.raises(ValueError, match="type = 0 is not known"):
         fft.Sine(0)
+    with pytest.raises(ValueError, match="dst: int.* numbers came"):
+        fft.dst([1, 2])
+    np.testing.assert_array_equal(fft.dct([1.0, 2.0]), fft.dct(jnp.array([1.0, 2.0])))
+
+
+@pytest.mark.parametrize("shape", [8, (8.5, 8), (8, 8, 8, 8), (0, 8)])
+def test_a_plan_of_no_shape_is_refused_in_a_sentence(shape):
+    with pytest.raises(ValueError, match=r"is not \(ny, nx\) or \(nz, ny, nx\); give 2 or 3 whole numbers"):
+        fft.Plan(SerialCommunicator(), shape)
+
+
+@pytest.mark.parametrize("spacing", [(1.0,), 1.0, (1.0, 0.0), (-1.0, 1.0), (1.0, 1.0, 1.0)])
+def test_spacings_that_do_not_fit_are_refused_in_a_sentence(spacing):
+    with pytest.raises(ValueError, match="for 2 axes; give a positive distance"):
+        fft.Plan(SerialCommunicator(), (6, 5)).waves(spacing)
+
+
+def test_tiles_are_not_gathered_as_modes_nor_modes_as_tiles():
+    plan = fft.Plan(SerialCommunicator(), (6, 5))
+    field = plan.place(np.ones((6, 5)))
+    with pytest.raises(fft.LayoutError, match="gather: an array of shape .* its tile of the field"):
+        plan.gather(plan.forward(field))
+    with pytest.raises(fft.LayoutError, match="gather_modes: an array of shape .* its block of modes"):
+        plan.gather_modes(field)

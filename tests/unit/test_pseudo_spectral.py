@@ -59,6 +59,8 @@ def largest(state):
         (dict(core=sw.PseudoSpectral(sw.HyperViscosity(1e-5, 1.5))), "order = 1.5 is no power of the Laplacian"),
         (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(order=3))), "order = 3 is not an even number"),
         (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(-1.0))), "strength = -1.0 would let modes grow"),
+        (dict(core=sw.PseudoSpectral(1e-4)), "hyperviscosity = 0.0001 is no HyperViscosity"),
+        (dict(core="pseudo_spectral"), "core = 'pseudo_spectral' is none; give an object"),
     ],
     ids=lambda x: x.split(" ")[0] if isinstance(x, str) else "",
 )

@@ -2,7 +2,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+import swmodel as sw
 from swmodel.parallel import SerialCommunicator, fft, make_communicator
 from swmodel.random_fields import GaussianCovariance, filtered, white_noise
 
@@ -42,3 +44,26 @@ def test_the_filter_keeps_what_it_lets_through():
     x = np.cos(2 * np.pi * 2 * np.arange(16) / 16)[:, None] + np.cos(2 * np.pi * 5 * np.arange(12) / 12)[None]
     low = filtered(plan, jnp.asarray(x), lambda k2: (k2 < 1.0).astype(float))
     np.testing.assert_allclose(low, np.broadcast_to(np.cos(np.pi * np.arange(16) / 4)[:, None], x.shape), atol=1e-14)
+
+
+@pytest.mark.parametrize("layout", [None, (2, 3)])
+def test_a_random_field_is_a_state(layout):
+    communicator = SerialCommunicator() if layout is None else make_communicator("sharded", (16, 13), layout)
+    grid = sw.CartesianGrid(13, 16, (0.0, 26.0), (0.0, 16.0), "xy")
+    model, of = sw.ShallowWater(grid, 100.0, communicator=communicator), covariance(communicator)
+    found = model.gather(model.state(eta=of.sample(7)).eta)
+    np.testing.assert_array_equal(found, of.plan.gather(of.sample(7)))
+
+
+def test_what_is_no_covariance_is_refused_in_a_sentence():
+    plan = fft.Plan(SerialCommunicator(), (6, 5))
+    for options in ({"length": 0.0}, {"length": 1.0, "deviation": -1.0}):
+        with pytest.raises(ValueError, match="is not positive; give a positive number"):
+            GaussianCovariance(plan, (1.0, 1.0), **options)
+    with pytest.raises(ValueError, match="for 2 axes"):
+        GaussianCovariance(plan, 1.0, 3.0)
+    with pytest.raises(ValueError, match="keeps no sum of squares"):
+        GaussianCovariance(fft.Plan(SerialCommunicator(), (6, 5), (fft.Cosine(1), fft.Cosine(2))), (1.0, 1.0), 3.0)
+    for seed in (-1, 0.5, "one"):
+        with pytest.raises(ValueError, match="is no whole number from 0 on"):
+            white_noise(seed, plan)

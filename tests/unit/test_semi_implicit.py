@@ -213,10 +213,18 @@ def test_files_of_a_lid_hold_an_exact_streamfunction(tmp_path):
     """Zero along the walls, one number on the island; eta, the pressure, is no part of the thickness."""
     model = gyre(10, depth=lambda x, y: np.where(np.hypot(x - 1e6, y - 1e6) < 2.5e5, 0.0, 4000.0 + 1e-3 * x))
     simulation = sw.Simulation(model, model.at_rest(), sw.RigidLid(3000.0, solver=CHEAP))
-    simulation.write(tmp_path / "lid.nc", ("eta", "u", "v", "depth", "thickness"), every=30000.0).run(steps=20)
+    simulation.write(tmp_path / "lid.nc", ("eta", "u", "v", "depth", "thickness"), every=30000.0)
+    simulation.gauges(tmp_path / "gauges.nc", {"here": (2e5, 2e5)}).run(steps=20)
+    with pytest.raises(ConfigError, match="under a rigid lid nothing rises"):
+        simulation.maxima(tmp_path / "maxima.nc")
+    with xr.open_dataset(tmp_path / "gauges.nc") as data:
+        assert data["eta"].attrs["long_name"] == "pressure on the rigid lid over density and gravity"
     with xr.open_dataset(tmp_path / "lid.nc") as data:
         assert data.attrs["comment"].startswith("the surface is a rigid lid: eta is the pressure on it")
         assert float(np.abs(data["eta"]).max()) > 1e-3 and np.array_equal(data["thickness"], data["depth"], True)
+        assert data["eta"].attrs["long_name"] == "pressure on the rigid lid over density and gravity"
+        assert "standard_name" not in data["eta"].attrs
+        assert not {"mean_elevation", "potential_energy"} & set(budgets.budgets(data))
         found = budgets.streamfunction(data.drop_vars("thickness"), -1)
     psi = found.values
     edges = np.concatenate([psi[0], psi[-1], psi[:, 0], psi[:, -1]])
@@ -416,6 +424,12 @@ def test_the_mean_of_both_times_is_refused_where_water_turns():
     model = sw.ShallowWater(plane(), 1000.0, coriolis=sw.BetaPlane(1e-4, 2e-11))
     with pytest.raises(ConfigError, match="theta = 0.5 is stable at no time step beside the Coriolis force; use 0.6"):
         limits(model, sw.SemiImplicit(100.0, 0.5))
+
+
+def test_a_stepper_takes_solvers_alone():
+    for stepper in (sw.SemiImplicit(100.0, solver="spectral"), sw.RigidLid(100.0, solver=elliptic.Spectral)):
+        with pytest.raises(SwmodelError, match="is no solver; give an object, as elliptic.Spectral()"):
+            sw.Simulation(gyre(8), gyre(8).at_rest(), stepper)
 
 
 def test_a_stepper_says_what_is_wrong_with_theta():

@@ -6,7 +6,8 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel import diagnostics
+from postprocess.spectra import of_fields
+from swmodel import diagnostics, elliptic
 from swmodel.compilation import jit
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator, make_communicator
@@ -50,6 +51,28 @@ def test_the_sum_over_wavenumbers_is_the_energy_that_the_equations_keep(periodic
     np.testing.assert_allclose(found["potential_energy_spectrum"], potential, rtol=1e-13)
     zeta = np.asarray(flow.vorticity.interior)[: NY - ("y" not in periodic), : NX - ("x" not in periodic)]
     np.testing.assert_allclose(found["enstrophy_spectrum"], 0.5 * np.sum(zeta**2) / cells, rtol=1e-13)
+
+
+def test_under_a_lid_the_depth_is_the_thickness_and_pressure_does_no_work(tmp_path):
+    """Energy is that of the model with eta left out, and all kinetic; a run's file and one of fields agree."""
+    model = ocean("x", momentum=sw.ArakawaLamb())
+    stepper = sw.RigidLid(300.0, solver=elliptic.ConjugateGradients(tolerance=1e-13))
+    simulation = sw.Simulation(model, moving(model), stepper)
+    simulation.run(steps=3)
+    simulation.spectra(tmp_path / "spectra.nc").write(tmp_path / "fields.nc", ("eta", "u", "v", "depth")).run(steps=2)
+    state = simulation.state
+    flow = model.dynamics(2).prepare().flow(state.u, state.v, 0.0 * state.eta, 0.0)
+    energy = diagnostics.energy(flow) / flow.geometry.area_h / (NX * NY) / model.depth.mean()
+    with xr.open_dataset(tmp_path / "spectra.nc") as data, xr.open_dataset(tmp_path / "fields.nc") as fields:
+        assert not any("potential" in name for name in data) and "rigid lid" in data.attrs["comment"]
+        total = {name: float(data[name][-1].sum()) * data["wavenumber"].attrs["ring_width"] for name in data}
+        found = of_fields(fields, records=[len(fields.time) - 1])
+        assert not any("potential" in name for name in found)
+        np.testing.assert_allclose(found["kinetic_energy_spectrum"][0], data["kinetic_energy_spectrum"][-1], rtol=1e-4)
+    np.testing.assert_allclose(total["kinetic_energy_spectrum"], energy, rtol=1e-12)
+    works = {name.removeprefix("kinetic_energy_transfer_"): x for name, x in total.items() if "energy_transfer" in name}
+    largest = float(np.abs(data["kinetic_energy_transfer_pressure"]).max())
+    assert largest > 0 and abs(works["pressure"]) < 1e-9 * largest
 
 
 @pytest.mark.parametrize("m, n", [(5, 0), (0, 3), (4, 2), (6, 5)])

@@ -22,6 +22,7 @@ Everything is linear and carries its transpose: tangents, adjoints, Hessian prod
 """
 import dataclasses
 import math
+import operator
 from typing import Any
 
 import jax
@@ -91,10 +92,13 @@ class Plan:
     transposed: bool = True
 
     def __post_init__(self):
-        shape = tuple(int(n) for n in self.shape)
+        try:
+            shape = tuple(map(operator.index, self.shape))
+        except TypeError:
+            shape = ()
         if len(shape) not in (2, 3) or min(shape) < 1:
             raise ValueError(
-                f"fft.Plan: shape = {self.shape} is not (ny, nx) or (nz, ny, nx); give 2 or 3 sizes of 1 or more."
+                f"fft.Plan: shape = {self.shape} is not (ny, nx) or (nz, ny, nx); give 2 or 3 whole numbers, 1 or more."
             )
         kinds = (*(Fourier(),) * (len(shape) - 1), RealFourier()) if self.kinds is None else tuple(self.kinds)
         if len(kinds) != len(shape) or not all(isinstance(kind, Kind) for kind in kinds):
@@ -261,12 +265,12 @@ class Plan:
 
     def _check(self, verb, x, shape):
         if x.ndim < len(shape) or x.shape[-len(shape) :] != tuple(shape):
-            what = "its tile of the field" if verb == "forward" else "its block of modes"
+            what = "its tile of the field" if verb in ("forward", "gather") else "its block of modes"
             raise LayoutError(
                 f"fft: {verb}: an array of shape {x.shape} came, where a rank of this plan has {tuple(shape)}, {what} "
                 f"of {self.shape} points; give the rank's own points (or modes) alone, behind any leading axes."
             )
-        if not (_is_complex(x.dtype) or jnp.issubdtype(x.dtype, jnp.floating)):
+        if not verb.startswith("gather") and not jnp.issubdtype(x.dtype, jnp.inexact):
             raise LayoutError(f"fft: {verb}: {x.dtype} numbers came; give real or complex floating-point ones.")
 
     # -- wavenumbers --------------------------------------------------------------------------------------------------
@@ -277,9 +281,12 @@ class Plan:
         Args:
             spacing: between points along each axis, in the order of the axes; 1 unless given.
             dtype: float32 or float64; JAX's default float unless given.
+
+        Raises:
+            ValueError: for another number of spacings, or one that is not positive.
         """
         dtype = jax.dtypes.canonicalize_dtype(dtype or float)
-        spacing = (1.0,) * len(self.shape) if spacing is None else spacing
+        spacing = self.spacing(spacing)
         iy, ix = (coordinate(self.communicator, axis) for axis in "yx")
         numbers, phases, inside = [], [], jnp.ones((1,) * len(self.shape), dtype)
         for axis, (kind, n, modes) in enumerate(zip(self.kinds, self.shape, self.modes)):
@@ -290,6 +297,16 @@ class Plan:
             phases.append(kind.phase(numbers[-1], n))
         ks = tuple(phase / jnp.asarray(step, dtype) for phase, step in zip(phases, spacing))
         return Waves(ks, tuple(phases), tuple(numbers), inside, self)
+
+    def spacing(self, given):
+        """One number an axis, between points; 1 unless given."""
+        found = (1.0,) * len(self.shape) if given is None else tuple(np.ravel(given))
+        known = [step for step in found if not isinstance(step, jax.core.Tracer)]
+        if len(found) != len(self.shape) or not all(step > 0 for step in known):
+            raise ValueError(
+                f"fft: spacing = {given!r} for {len(self.shape)} axes; give a positive distance of points for each."
+            )
+        return found
 
     def held(self, axis, rank):
         """(first mode, how many, array axis) along the field's `axis` of a rank's block; the last may be no modes."""
@@ -321,14 +338,14 @@ class Plan:
 
     def gather(self, tiles):
         """The host array (..., *shape) of the tiles of a field, on the root; None elsewhere. Collective."""
-        held = self._collected(tiles)
+        held = self._collected(tiles, "gather", self.tile_shape)
         if held is None or len(self.shape) == 2:
             return None if held is None else self._parts.put_together(held)
         return np.moveaxis(self._parts.put_together({rank: np.moveaxis(x, -1, 0) for rank, x in held.items()}), 0, -1)
 
     def gather_modes(self, modes):
         """The host array (..., *modes) of a block of modes, axes as the field's, on the root; else None. Collective."""
-        held, d = self._collected(modes), len(self.shape)
+        held, d = self._collected(modes, "gather_modes", self.mode_shape), len(self.shape)
         if held is None:
             return None
         whole = None
@@ -342,9 +359,12 @@ class Plan:
             whole[(..., *(slice(start, start + n) for start, n in zip(starts, block.shape[-d:])))] = block
         return whole
 
-    def _collected(self, tiles):
+    def _collected(self, tiles, verb, shape):
         """{rank: its array} on the root."""
-        everyone = self.communicator.host_gather({k: np.asarray(x) for k, x in self.communicator.tiles(tiles).items()})
+        mine = {k: np.asarray(x) for k, x in self.communicator.tiles(tiles).items()}
+        for x in mine.values():
+            self._check(verb, x, shape)
+        everyone = self.communicator.host_gather(mine)
         return {rank: x for held in everyone for rank, x in held.items()} if self.communicator.is_root else None
 
 

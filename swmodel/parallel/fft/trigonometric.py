@@ -25,22 +25,24 @@ UNDONE_BY = {1: 1, 2: 3, 3: 2, 4: 4}
 
 def dct(x, type=2):
     """The cosine transform of x, (..., n), along the last axis."""
+    x = jnp.asarray(x)
     return _by_parts(_COSINE[_checked("dct", x, type)], x)
 
 
 def dst(x, type=2):
     """The sine transform of x, (..., n), along the last axis."""
+    x = jnp.asarray(x)
     return _by_parts(_SINE[_checked("dst", x, type)], x)
 
 
 def idct(x, type=2):
     """What `dct` of this type makes x of."""
-    return dct(x, UNDONE_BY.get(type, type)) / period("dct", type, x.shape[-1])
+    return dct(x, UNDONE_BY.get(type, type)) / period("dct", type, jnp.shape(x)[-1])
 
 
 def idst(x, type=2):
     """What `dst` of this type makes x of."""
-    return dst(x, UNDONE_BY.get(type, type)) / period("dst", type, x.shape[-1])
+    return dst(x, UNDONE_BY.get(type, type)) / period("dst", type, jnp.shape(x)[-1])
 
 
 def period(name, type, n):
@@ -54,6 +56,8 @@ def _checked(name, x, type):
     least = 2 if (name, type) == ("dct", 1) else 1
     if x.ndim < 1 or x.shape[-1] < least:
         raise ValueError(f"{name}: type {type} needs {least} or more points, and an array of shape {x.shape} came.")
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        raise ValueError(f"{name}: {x.dtype} numbers came; give real or complex floating-point ones.")
     return type
 
 
