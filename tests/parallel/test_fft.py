@@ -181,7 +181,7 @@ def test_what_cannot_be_transformed_is_refused_in_a_sentence(ranks):
         plan.forward(jnp.zeros(plan.tile_shape, int))
     with pytest.raises(fft.LayoutError, match="give the whole field"):
         plan.place(np.zeros((4, 4)))
-    with pytest.raises(ValueError, match="2 or 3 sizes"):
+    with pytest.raises(ValueError, match="2 or 3 whole numbers"):
         fft.Plan(ranks, (4,))
     with pytest.raises(ValueError, match="one Kind for each"):
         fft.Plan(ranks, (13, 11), (fft.Fourier(),))
