@@ -55,10 +55,9 @@ def _has_thickness(dataset):
 
 def _heading(page, dataset, record):
     height = page.get_size_inches()[1]
-    y = 1 - 0.33 / height
-    page.text(0.6 / WIDTH, y, dataset.attrs.get("title", ""), fontsize=14, fontweight="bold", va="center")
+    style.heading(page, dataset.attrs.get("title", ""))
     when = stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1])
-    page.text(1 - 0.35 / WIDTH, y, when, fontsize=11, ha="right", va="center", color=style.GREY)
+    page.text(1 - 0.35 / WIDTH, 1 - 0.33 / height, when, fontsize=11, ha="right", va="center", color=style.GREY)
 
 
 def _bar(page, place, image, text, extend="both"):

@@ -86,14 +86,11 @@ def _records(fields, times):
 
 def _heading(page, fields):
     height = page.get_size_inches()[1]
-    title = fields.attrs.get("title")
+    style.heading(page, fields.attrs.get("title", ""), MARGIN)
     start = start_of(fields)
-    y = 1 - 0.33 / height
-    if title:
-        page.text(MARGIN / WIDTH, y, title, fontsize=14, fontweight="bold", ha="left", va="center")
     if start is not None:
-        page.text(1 - 0.3 / WIDTH, y, f"T = {start:%Y-%m-%d %H:%M:%S} UTC", fontsize=9.5, ha="right", va="center",
-                  color=style.GREY)
+        page.text(1 - 0.3 / WIDTH, 1 - 0.33 / height, f"T = {start:%Y-%m-%d %H:%M:%S} UTC", fontsize=9.5, ha="right",
+                  va="center", color=style.GREY)
 
 
 def _draw_snapshots(page, fields, records, series, place):

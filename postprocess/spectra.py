@@ -1,4 +1,6 @@
 """Figures of spectra: of energy over wavenumber and what moves it (wavenumbers.py), and frequency spectra of gauges."""
+import functools
+
 import numpy as np
 import xarray as xr
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -6,7 +8,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from . import style
 from .cgrid import under_lid
 from .errors import PlotError
-from .files import label, pretty, scaled, seconds, stamp, start_of
+from .files import pretty, scaled, seconds, stamp, start_of
 from .wavenumbers import QUANTITIES, transfers, wavenumber_spectrum
 
 __all__ = ["figure", "frequency_spectrum", "gauge_figure", "of_fields", "wavenumber_spectrum"]
@@ -66,7 +68,8 @@ def of_fields(dataset, variable=None, records=None, box=None):
 
 def figure(dataset, variable=None, records=None, box=None):
     """A page of a run's own file of spectra, or of those of its fields: spectra at several records with the slopes of
-    k^-3 and k^-5/3 as guides and, where they are known, transfers and fluxes, averaged over the later half."""
+    k^-3 and k^-5/3 as guides and, where they are known, transfers and fluxes, averaged over the later half; of
+    `variable` alone, if it is given."""
     time = seconds(dataset)
     shown = sorted({0, len(time) // 2, len(time) - 1}) if records is None else list(records)
     if "wavenumber" in dataset.dims:
@@ -83,19 +86,29 @@ def figure(dataset, variable=None, records=None, box=None):
     if not names:
         raise PlotError(f"spectra: the file has no spectrum of {variable!r}; it has {', '.join(found.data_vars)}.")
     found, later = _resolved(found), _resolved(later)
-    moved = [q for q in QUANTITIES if any(name.startswith(f"{q}_transfer") for name in later)]
+    stamps = [stamp(t, start_of(dataset), time[-1]) for t in found["time"].values]
+    panels = _panels(found, later, names, variable, stamps)
+    columns, rows = min(len(panels), 2), -(-len(panels) // 2)
     with style.applied():
-        page = style.new_figure(6.4 if not moved else 10.4, 4.8 if not moved else 7.6)
-        axes = page.subplots(2 if moved else 1, 2 if moved else 1, squeeze=False).ravel()
-        stamps = [stamp(t, start_of(dataset), time[-1]) for t in found["time"].values]
-        _draw_spectra(axes[0], found, [n for n in names if not n.startswith("enstrophy")] or names, stamps)
-        if moved:
-            other = "enstrophy_spectrum" if "enstrophy_spectrum" in found else names[0]
-            _draw_spectra(axes[1], found, [other], stamps)
-            _draw_transfers(axes[2], later, "kinetic_energy")
-            _draw_fluxes(axes[3], later)
-        page.tight_layout()
+        page = style.new_figure(*((5.2 * columns, 3.8 * rows + 0.5) if columns > 1 else (6.4, 5.3)))
+        for n, draw in enumerate(panels):
+            draw(page.add_subplot(rows, columns, n + 1))
+        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
+        style.heading(page, dataset.attrs.get("title", ""), 0.2)
     return page
+
+
+def _panels(found, later, names, variable, stamps):
+    """What draws each panel: energies, enstrophy, what changes one of them, fluxes; as far as they are known."""
+    squares = [name for name in names if name.startswith("enstrophy")]
+    groups = [[name for name in names if name not in squares], squares]
+    panels = [functools.partial(_draw_spectra, found=found, names=group, stamps=stamps) for group in groups if group]
+    changed = variable or "kinetic_energy"
+    if any(name.startswith(f"{changed}_transfer") for name in later):
+        panels.append(functools.partial(_draw_transfers, later=later, quantity=changed))
+    if variable is None and "kinetic_energy_flux" in later:
+        panels.append(functools.partial(_draw_fluxes, later=later))
+    return panels
 
 
 def _resolved(found):
@@ -106,7 +119,7 @@ def _resolved(found):
 
 
 def _draw_spectra(axes, found, names, stamps):
-    """The first of `names` at all records, others at the last one."""
+    """The first of `names` at all records, others at the last one; several are energies."""
     k, last = found["wavenumber"].values, len(stamps) - 1
     for number, name in enumerate(names):
         shades = style.colormap("dense")(np.linspace(0.35, 0.95, len(stamps)))
@@ -115,7 +128,7 @@ def _draw_spectra(axes, found, names, stamps):
             values = found[name].isel(time=record).values
             if not (values > 0).any():
                 continue
-            told = stamps[record] if number == 0 else found[name].attrs["long_name"].removeprefix("spectrum of ")
+            told = stamps[record] if len(names) == 1 else f"{_words(name)}, {stamps[record]}"
             axes.loglog(k, np.where(values > 0, values, np.nan), color=shades[record], linewidth=1.6, label=told)
     if not axes.lines:
         axes.set(xscale="log", xlim=(k[0], k[-1]), yticks=[])
@@ -123,13 +136,16 @@ def _draw_spectra(axes, found, names, stamps):
     guides = ENSTROPHY_SLOPES if names[0].startswith("enstrophy") else SLOPES
     _slopes(axes, k, found[names[0]].isel(time=last).values, guides)
     _wavenumbers(axes)
-    first = found[names[0]]
-    axes.set_ylabel(label(first) if len(names) == 1 else f"Spectrum [{pretty(first.attrs['units'])}]")
-    if len(names) > 1:
-        axes.set_title("Energy")
+    axes.set_ylabel(f"Spectrum [{pretty(found[names[0]].attrs['units'])}]")
+    axes.set_title("Energy" if len(names) > 1 else _words(names[0]).capitalize())
     axes.grid(which="major")
     if axes.lines:
         axes.legend()
+
+
+def _words(name):
+    """ "kinetic energy", of which a variable is the spectrum."""
+    return name.removesuffix("_spectrum").replace("_", " ")
 
 
 def _wavenumbers(axes):
@@ -155,7 +171,7 @@ def _draw_transfers(axes, later, quantity):
     k = later["wavenumber"].values
     names = [name for name in later if name.startswith(f"{quantity}_transfer")]
     means = [later[name].mean("time").values * k for name in names]
-    units = pretty({"m3 s-3": "m2 s-3"}.get(later[names[0]].attrs["units"], later[names[0]].attrs["units"]))
+    units = {"m3 s-3": "m2 s-3", "m s-3": "s-3"}[later[names[0]].attrs["units"]]
     values, units = scaled(np.array(means), units)
     for name, mean in zip(names, values):
         axes.semilogx(k, mean, linewidth=1.5, label=name.split("_transfer_")[1].replace("_", " "))

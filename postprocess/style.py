@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from .errors import PlotError
 
-__all__ = ["BLACK", "BLUE", "GREEN", "GREY", "ORANGE", "PURPLE", "VERMILLION", "applied", "colormap", "limits",
-           "new_figure", "save"]
+__all__ = ["BLACK", "BLUE", "GREEN", "GREY", "ORANGE", "PURPLE", "VERMILLION", "applied", "colormap", "heading",
+           "limits", "new_figure", "save"]
 
 # Okabe & Ito (2008), Color Universal Design
 ORANGE, GREEN, BLUE, VERMILLION, PURPLE = "#E69F00", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
@@ -97,6 +97,13 @@ def new_figure(width, height):
     figure = Figure(figsize=(width, height), layout=None)
     FigureCanvasAgg(figure)
     return figure
+
+
+def heading(figure, title, left=0.6):
+    """The title of a page, `left` of which are free [inches]; small if it is long."""
+    width, height = figure.get_size_inches()
+    size = min(14.0, 120 * (width - 2 * left) / max(len(title), 1))
+    figure.text(left / width, 1 - 0.33 / height, title, fontsize=size, fontweight="bold", va="center")
 
 
 def save(figure, path):

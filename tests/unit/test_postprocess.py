@@ -316,6 +316,34 @@ def test_spectra_refuse_land_and_small_boxes():
         spectra.wavenumber_spectrum(data, "eta", box=((5e5, 6e5), (0, 1e6)))
 
 
+def titles(page):
+    return [axes.get_title("left") for axes in page.axes if axes.get_title("left")]
+
+
+def test_a_page_of_spectra_tells_the_experiment_and_which_line_is_which(gyre):
+    data = files.open_output(gyre).assign_attrs(title="A gyre", gravity=9.81)
+    page = spectra.figure(data, records=[1, 2])
+    assert page.texts[0].get_text() == "A gyre"
+    assert titles(page)[:2] == ["Energy", "Enstrophy"] and len(titles(page)) == 4
+    told = [text.get_text() for text in page.axes[0].get_legend().get_texts()]
+    assert told[:3] == ["kinetic energy, day 10", "kinetic energy, day 20", "potential energy, day 20"]
+    assert [text.get_text() for text in page.axes[1].get_legend().get_texts()][:2] == ["day 10", "day 20"]
+
+
+def test_a_page_of_one_spectrum_has_it_once_with_what_changes_it(gyre):
+    found = spectra.of_fields(files.open_output(gyre), records=[0, 1, 2])
+    assert titles(spectra.figure(found, "enstrophy")) == ["Enstrophy", "What changes enstrophy, mean of 2 records"]
+    assert titles(spectra.figure(found[["kinetic_energy_spectrum"]])) == ["Kinetic energy"]
+
+
+def test_long_titles_of_pages_are_set_small():
+    page = style.new_figure(6.4, 4.8)
+    for words in (4, 40):
+        style.heading(page, "word " * words)
+    assert page.texts[0].get_fontsize() == 14
+    assert page.texts[1].get_window_extent().x1 < page.bbox.x1
+
+
 def test_frequency_spectrum_finds_the_period_and_the_variance_of_a_tide():
     t = np.arange(0, 20 * 3600, 30.0)
     value = np.sin(2 * np.pi * t / 1200)
