@@ -193,7 +193,8 @@ def figure(dataset, gravity=None, coriolis=None):
             one.plot(time, shown, linewidth=1.5)
             one.yaxis.set_major_locator(MaxNLocator(4))
             one.set_title(name.replace("_", " ").capitalize())
-            one.set_ylabel(f"relative change [{units.strip()}]" if steady else f"[{units}]")
+            told = f"[{units}]" if units else ""
+            one.set_ylabel(f"relative change {told}".rstrip() if steady else told)
             one.set_xlabel(f"Time [{unit}]")
             one.grid(axis="both")
             one.spines[["top", "right"]].set_visible(False)

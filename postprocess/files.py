@@ -182,7 +182,7 @@ def scaled(values, units):
     if size == 0 or 1e-2 <= size < 1e4:
         return values, pretty(units)
     power = int(np.floor(np.log10(size)))
-    return values / 10.0**power, f"10{str(power).translate(_RAISED)} {pretty(units)}"
+    return values / 10.0**power, f"10{str(power).translate(_RAISED)} {pretty(units)}".rstrip()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

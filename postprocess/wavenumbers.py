@@ -14,6 +14,8 @@ transformed as it is, one between walls by the sines and cosines that fit them; 
 sides the mean is taken out and a Hann window laid over each direction, whose loss of variance is put back (Harris 1978,
 doi:10.1109/PROC.1978.10837). docs/spectra.md has more.
 """
+import re
+
 import numpy as np
 import xarray as xr
 from scipy.fft import dct, dst
@@ -24,7 +26,7 @@ from .files import mesh_of, positions, snapshot
 
 __all__ = ["QUANTITIES", "transfers", "wavenumber_spectrum"]
 
-QUANTITIES = {"kinetic_energy": "m2 s-2", "potential_energy": "m2 s-2", "enstrophy": "s-2"}
+QUANTITIES = {"kinetic_energy": "m3 s-2", "potential_energy": "m3 s-2", "enstrophy": "m s-2"}  # of their spectra
 FEWEST = 8  # cells a side
 
 
@@ -43,10 +45,20 @@ def wavenumber_spectrum(dataset, variable="kinetic_energy", record=-1, box=None)
     """
     sea = Sea(dataset, record, box)
     spectrum = sea.rings(sea.pairs(variable))
-    units = QUANTITIES.get(variable) or f"({dataset[variable].attrs.get('units', '1')})2"
-    units = {"m2 s-2": "m3 s-2", "s-2": "m s-2"}.get(units, f"{units} m")
+    units = QUANTITIES.get(variable) or _of_spectrum(dataset[variable].attrs.get("units", "1"))
     attrs = {"units": units, "long_name": f"spectrum of {variable.replace('_', ' ')}"}
     return sea.array(spectrum, attrs, "spectrum")
+
+
+def _of_spectrum(units):
+    """The units of a variable's square over wavenumber: "m s-1" becomes "m3 s-2"."""
+    words = [re.fullmatch(r"([A-Za-z_]+)(-?\d*)", word) for word in units.split() if word != "1"]
+    if not all(words):
+        return f"({units})2 m"
+    powers = {"m": 1}
+    for name, power in (word.groups() for word in words):
+        powers[name] = powers.get(name, 0) + 2 * int(power or 1)
+    return " ".join(name if power == 1 else f"{name}{power}" for name, power in powers.items() if power)
 
 
 def transfers(dataset, record=-1, box=None):
