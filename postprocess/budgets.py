@@ -18,7 +18,8 @@ from .cgrid import corner_area, corner_sum, fluxes, kinetic_energy, thickness, u
 from .errors import PlotError
 from .files import mesh_of, nearest, scaled, seconds, snapshot, wet_cells
 
-__all__ = ["budgets", "figure", "gravity_of", "gyre_transport", "streamfunction", "time_axis", "transport"]
+__all__ = ["budgets", "figure", "gravity_of", "gyre_transport", "streamfunction",
+           "streamfunction_on_edges", "time_axis", "transport"]
 
 EARTH_ROTATION = 7.292115e-5  # [s-1]
 
@@ -100,26 +101,38 @@ def streamfunction(dataset, record=None):
 
     It is exact where the flow has no divergence: a steady flow, or the mean over a long time. On land it is constant.
     """
-    _need(dataset, ("u", "v"))
     mesh = mesh_of(dataset)
-    records = range(dataset.sizes["time"]) if record is None else [record]
-    mean = [sum(parts) / len(records) for parts in zip(*(fluxes(dataset, mesh, k) for k in records))]
-    return xr.DataArray(_integrate(*mean, mesh), dims=("yq", "xq"), name="streamfunction",
+    psi = streamfunction_on_edges(dataset, record)[mesh.periodic_y :, mesh.periodic_x :]
+    return xr.DataArray(psi, dims=("yq", "xq"), name="streamfunction",
                         coords={"yq": dataset["yq"], "xq": dataset["xq"]},
                         attrs={"units": "m3 s-1", "long_name": "transport streamfunction"})
 
 
+def streamfunction_on_edges(dataset, record=None):
+    """The streamfunction at all corners, (ny + 1, nx + 1): a periodic direction has them at both its ends, which differ
+    where a mean flow goes through it."""
+    _need(dataset, ("u", "v"))
+    mesh = mesh_of(dataset)
+    records = range(dataset.sizes["time"]) if record is None else [record]
+    mean = [sum(parts) / len(records) for parts in zip(*(fluxes(dataset, mesh, k) for k in records))]
+    return _integrate(*mean, mesh)
+
+
 def _integrate(along_x, along_y, mesh):
-    """psi at corners from the transports through cell sides: east along the first row of corners, then north."""
-    first = np.cumsum(along_y[0, 1:] if mesh.periodic_x else along_y[0])
-    first = np.concatenate([[0.0], first])
-    up = np.cumsum(along_x[1:] if mesh.periodic_y else along_x, axis=0)
-    return first - np.concatenate([np.zeros_like(up[:1]), up])
+    """psi at corners from the transports through cell sides: east along the southern side, then north."""
+    if mesh.periodic_x:
+        along_x = np.concatenate([along_x[:, -1:], along_x], axis=1)
+    if mesh.periodic_y:
+        along_y = np.concatenate([along_y[-1:], along_y])
+    first = np.concatenate([[0.0], np.cumsum(along_y[0])])
+    up = np.cumsum(along_x, axis=0)
+    psi = first - np.concatenate([np.zeros_like(up[:1]), up])
+    return psi - psi[int(mesh.periodic_y), int(mesh.periodic_x)]
 
 
 def gyre_transport(dataset):
     """max |psi| [m3 s-1] of every record: the transport of the strongest western boundary current of closed gyres."""
-    values = [float(np.abs(streamfunction(dataset, k)).max()) for k in range(dataset.sizes["time"])]
+    values = [float(np.abs(streamfunction_on_edges(dataset, k)).max()) for k in range(dataset.sizes["time"])]
     return xr.DataArray(values, dims="time", name="gyre_transport", coords={"time": seconds(dataset)},
                         attrs={"units": "m3 s-1", "long_name": "largest |streamfunction|"})
 

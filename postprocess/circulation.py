@@ -3,7 +3,7 @@ import numpy as np
 from matplotlib.colors import Normalize
 
 from . import style
-from .budgets import budgets, gyre_transport, streamfunction, time_axis
+from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
 from .cgrid import around
 from .errors import PlotError
 from .files import label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
@@ -82,14 +82,13 @@ def _plain(axes):
 
 def _streamfunction(page, place, dataset, mesh, record):
     axes = map_axes(page, place, mesh)
-    psi = streamfunction(dataset, record)
     wet = wet_cells(dataset)
-    sverdrups = 1e-6 * psi.values
+    sverdrups = 1e-6 * streamfunction_on_edges(dataset, record)
     high = max(float(np.abs(sverdrups).max()), 1e-12)
     step = _nice(high / 9)
     levels = (np.arange(-10, 10) + 0.5) * step  # none of them is zero: land would be a line
     levels = levels[np.abs(levels) < high + step]
-    x, y = psi["xq"].values * mesh.scale, psi["yq"].values * mesh.scale
+    x, y = mesh.x_edges * mesh.scale, mesh.y_edges * mesh.scale
     filled = axes.contourf(x, y, sverdrups, levels, cmap=style.colormap("curl"), zorder=0.5)
     axes.contour(x, y, sverdrups, levels, colors=style.BLACK, linewidths=0.45, alpha=0.6, zorder=0.6)
     axes.set_aspect(mesh.aspect)

@@ -228,6 +228,10 @@ class Mesh:
         return self.aspect * (north - south) / (east - west)
 
     @functools.cached_property
+    def x_edges(self):
+        return np.append(self.x - self.width / 2, self.x[-1] + self.width / 2)
+
+    @functools.cached_property
     def y_edges(self):
         return np.append(self.y - self.height / 2, self.y[-1] + self.height / 2)
 

@@ -213,6 +213,15 @@ def test_streamfunction_is_recovered_from_its_own_transports(periodic):
     assert found.dims == ("yq", "xq")
     np.testing.assert_allclose(found, psi - psi[0, 0], atol=1e-12)
     np.testing.assert_allclose(budgets.gyre_transport(data), np.abs(psi - psi[0, 0]).max())
+    whole = np.pad(psi, [("y" in periodic, 0), ("x" in periodic, 0)], mode="wrap") - psi[0, 0]
+    np.testing.assert_allclose(budgets.streamfunction_on_edges(data, 0), whole, atol=1e-12)
+
+
+def test_streamfunction_of_a_mean_flow_goes_on_across_a_periodic_domain():
+    data = output(nx=6, ny=5, periodic="xy", eta=0.0, depth=50.0, u=0.3, v=-0.2)
+    mesh = files.mesh_of(data)
+    exact = -0.3 * 50 * (mesh.y_edges[:, None] - mesh.y_edges[1]) - 0.2 * 50 * (mesh.x_edges - mesh.x_edges[1])
+    np.testing.assert_allclose(budgets.streamfunction_on_edges(data, 0), exact, rtol=1e-12, atol=1e-6)
 
 
 def test_transport_through_any_section_is_the_difference_of_the_streamfunction(gyre):
@@ -229,6 +238,15 @@ def test_eastward_flow_is_to_the_right_of_a_section_that_goes_north():
     data = output(u=0.1, v=0.0, eta=0.0, depth=1000.0, nx=10, ny=10)
     np.testing.assert_allclose(budgets.transport(data, (5e5, 2e5), (5e5, 7e5)), 0.1 * 1000 * 5e5)
     np.testing.assert_allclose(budgets.transport(data, (5e5, 7e5), (5e5, 2e5)), -0.1 * 1000 * 5e5)
+
+
+def test_changes_without_units_have_no_brackets():
+    rising = lambda t, x, y: 1e-6 * t + 0 * x + 0 * y  # noqa: E731
+    page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=rising, depth=1.0))
+    told = {axes.get_title("left"): axes.get_ylabel() for axes in page.axes}
+    assert told["Volume"] == "relative change [10⁻⁴]" and told["Enstrophy"] == "[m² s⁻²]"
+    page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.0, depth=1.0))
+    assert page.axes[0].get_ylabel() == "relative change"
 
 
 def test_section_outside_the_domain_is_refused():
@@ -260,6 +278,15 @@ def test_a_single_wave_is_found_at_its_wavenumber():
     assert float(spectrum["wavenumber"][spectrum.values.argmax()]) == pytest.approx(k, rel=0.1)
     np.testing.assert_allclose(integral(spectrum, 2 * np.pi / 1e6), 4.5, rtol=1e-12)
     assert float(spectrum.max()) * 2 * np.pi / 1e6 > 0.999 * 4.5
+
+
+@pytest.mark.parametrize("units, of_spectrum", [
+    ("m", "m3"), ("m s-1", "m3 s-2"), ("s-1", "m s-2"), ("m-1 s-1", "m-1 s-2"), ("1", "m"), ("m/s", "(m/s)2 m"),
+])  # fmt: skip
+def test_a_spectrum_has_the_units_of_a_square_over_wavenumber(units, of_spectrum):
+    data = output(periodic="xy", eta=1.0)
+    data["eta"].attrs["units"] = units
+    assert spectra.wavenumber_spectrum(data, "eta").attrs["units"] == of_spectrum
 
 
 def test_a_window_keeps_the_variance_of_a_box_in_a_closed_basin():
