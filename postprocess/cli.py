@@ -14,13 +14,17 @@ KINDS = (
     "inversion",
 )
 
+WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
+
 
 def plot(paths, output=None, kind="auto", observations=None, variable=None, times=None, member=0, box=None):
-    """Draws the figure that `paths`, one or several output files of one run, call for.
+    """Draws the figures that `paths`, one or several output files of one run, call for: a page of the fields and what
+    belongs to them, and one of spectra.
 
     Args:
         paths: a path or several: fields, maxima and gauges in any order.
-        output: the file to write; its suffix chooses the format. Without it, `NAME.KIND.png` beside the first file.
+        output: the file to write; its suffix chooses the format. Without it, `NAME.KIND.png` beside the first file. A
+            second figure has its kind in its name, too.
         kind: one of KINDS; "auto" chooses by what the files hold.
         observations: a folder with a CSV file per gauge (see gauges.py); their scores are printed.
         variable: what maps, animations and spectra show; eta, or kinetic energy, without it.
@@ -29,7 +33,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
         box: ((x0, x1), (y0, y1)) in the file's coordinates, of which spectra are taken; the whole domain without it.
 
     Returns:
-        pathlib.Path: the file that was written.
+        list of pathlib.Path: the files that were written.
 
     Raises:
         PlotError: one sentence, for anything that cannot be drawn.
@@ -41,14 +45,15 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
     if kind not in KINDS:
         raise PlotError(f"plot: kind {kind!r} is not one of {', '.join(KINDS)}.")
     with contextlib.ExitStack() as opened:
-        files, first = _sort(paths, opened, member)
-        kind = _choose(files, variable) if kind == "auto" else kind
-        output = _output(output, first, kind)
-        return _draw(kind, files, output, observations, variable, times, box)
+        files, sources = _sort(paths, opened, member)
+        kinds = _choose(files, variable) if kind == "auto" else [kind]
+        outputs = [_output(output, sources, k, k != kinds[0]) for k in kinds]
+        observed = _observed(files, observations, kinds)
+        return [_draw(k, files, out, observed, variable, times, box) for k, out in zip(kinds, outputs)]
 
 
 def _sort(paths, opened, member):
-    """({what it holds: dataset}, the first path among them); restarts beside others are passed over."""
+    """({what it holds: dataset}, {the same: path}); restarts beside others are passed over."""
     from .files import kind_of, open_output
 
     files, sources = {}, {}
@@ -61,7 +66,7 @@ def _sort(paths, opened, member):
             files[holds], sources[holds] = dataset, path
     if not files:
         raise PlotError(f"plot: {paths[0]} is a restart, of which there is no figure; give an output file of the run.")
-    return files, next(iter(sources.values()))
+    return files, sources
 
 
 def _require(*modules):
@@ -71,19 +76,22 @@ def _require(*modules):
 
 
 def _choose(files, variable):
-    """The kind of figure that the files call for."""
+    """The kinds of figures that the files call for."""
+    if "fields" in files:
+        kinds = [_of_fields(files, variable)]
+    else:
+        kinds = [kind for holds, kind in WITHOUT_FIELDS.items() if holds in files]
+    if "spectra" in files and (not kinds or variable is None or f"{variable}_spectrum" in files["spectra"]):
+        kinds.append("spectrum")
+    return kinds
+
+
+def _of_fields(files, variable):
     import numpy as np
 
     from .files import seconds
 
-    fields = files.get("fields")
-    for kind in ("sensitivity", "inversion"):
-        if fields is None and kind in files:
-            return kind
-    if fields is None and "spectra" in files:
-        return "spectrum"
-    if fields is None:
-        return "gauges" if "gauges" in files else "maximum"
+    fields = files["fields"]
     if variable is not None:
         return "maps"
     moving = "eta" in fields and "time" in fields["eta"].dims
@@ -92,24 +100,24 @@ def _choose(files, variable):
     return "tsunami" if moving and len(files) > 1 else "maps"
 
 
-def _output(output, first, kind):
+def _output(output, sources, kind, second=False):
     if output is None:
         from .animate import suffix
 
+        first = sources["spectra"] if kind == "spectrum" and "spectra" in sources else next(iter(sources.values()))
         own = kind in ("sensitivity", "inversion") and first.stem == kind
         stem = first.stem if own else f"{first.stem}.{kind}"
         return first.with_name(f"{stem}{suffix() if kind == 'animation' else '.png'}")
     output = pathlib.Path(output)
     if not output.parent.is_dir():
         raise PlotError(f"plot: the folder {output.parent} of {output.name} does not exist; make it first.")
-    return output
+    return output.with_stem(f"{output.stem}.{kind}") if second else output
 
 
-def _draw(kind, files, output, observations, variable, times, box):
+def _draw(kind, files, output, observed, variable, times, box):
     from . import animate, budgets, circulation, figure, gauges, inversion, maps, sensitivity, spectra, style
 
     series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
-    observed = _observed(gauges, series, observations, kind in ("tsunami", "gauges"))
     if kind == "animation":
         return animate.animate(_file(files, "fields", kind), output, variable or "eta", series)
     if kind == "tsunami":
@@ -138,10 +146,13 @@ def _draw(kind, files, output, observations, variable, times, box):
     return style.save(page, output)
 
 
-def _observed(gauges, series, folder, wanted):
-    """The observed series, after printing what the gauges' scores are where they are `wanted` or observed."""
+def _observed(files, folder, kinds):
+    """The observed series, after printing what the gauges' scores are where figures show them or they are observed."""
+    from . import gauges
+
+    series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
     if folder is None:
-        if series and wanted:
+        if series and {"tsunami", "gauges"} & set(kinds):
             print(gauges.table(gauges.scores(series)))
         return {}
     if not series:
@@ -185,7 +196,7 @@ def main(arguments=None):
     try:
         box = (tuple(given.box[:2]), tuple(given.box[2:])) if given.box else None
         asked = given.observations, given.variable, given.times, given.member, box
-        print(plot(given.files, given.output, given.kind, *asked))
+        print(*plot(given.files, given.output, given.kind, *asked), sep="\n")
     except PlotError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

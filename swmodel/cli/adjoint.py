@@ -262,7 +262,7 @@ def _conclude(path, options):
     """Where the file is, and the figure if asked for."""
     logs.LOGGER.info("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
     if options.plot:
-        logs.LOGGER.info("figure: %s", figures.draw([path]))
+        logs.LOGGER.info("figure: %s", *figures.draw([path]))
     else:
         logs.LOGGER.info("next:\n  swmodel plot %s", path)
 

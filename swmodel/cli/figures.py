@@ -19,13 +19,13 @@ def require():
 
 
 def plot_files(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0):
-    """Draw what the files hold and print where the figure is."""
+    """Draw what the files hold and print where the figures are."""
     seconds = [quantity(time, "s") for time in times] if times else None
-    print(draw(files, output, kind, observations, variable, seconds, member))
+    print(*draw(files, output, kind, observations, variable, seconds, member), sep="\n")
 
 
 def draw(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0):
-    """The path of the figure; raises SwmodelError with one sentence if it cannot be drawn."""
+    """The paths of the figures; raises SwmodelError with one sentence if they cannot be drawn."""
     module = postprocess()
     try:
         return module.plot([Path(file) for file in files], output, kind, observations, variable, times, member)

@@ -23,7 +23,7 @@ def conclude(study, result, path, took, options):
         say("the observations tell %.1f independent numbers (degrees of freedom for signal)", result.signal)
     say("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
     if options.plot:
-        say("figure: %s", figures.draw([path]))
+        say("figure: %s", *figures.draw([path]))
     else:
         say("next:\n  swmodel plot %s", path)
 

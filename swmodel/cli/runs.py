@@ -225,22 +225,20 @@ def _conclude(files, experiment, options):
     drawn = _drawn(files)
     gauges = experiment.output.gauges
     observations = None if gauges is None else gauges.observations
-    for paths in drawn if options.plot else []:
-        say("figure: %s", figures.draw(paths, observations=observations))
+    for figure in figures.draw(drawn, observations=observations) if options.plot and drawn else []:
+        say("figure: %s", figure)
     say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, options)))
 
 
 def _drawn(files):
-    """The files that each figure shows: the first of the fields, maxima and gauges together, and the spectra."""
-    shown = [[path for kind in kinds for path in files[kind][:1] if path.exists()]
-             for kinds in (("fields", "maxima", "gauges"), ("spectra",))]  # fmt: skip
-    return [paths for paths in shown if paths]
+    """The files that figures show: the first one of each kind."""
+    return [path for kind in ("fields", "maxima", "gauges", "spectra") for path in files[kind][:1] if path.exists()]
 
 
 def _suggestions(files, drawn, options):
     quote = shlex.quote
-    for paths in [] if options.plot else drawn:
-        yield f"swmodel plot {' '.join(quote(str(path)) for path in paths)}"
+    if drawn and not options.plot:
+        yield f"swmodel plot {' '.join(quote(str(path)) for path in drawn)}"
     if files["fields"]:
         yield f"swmodel plot {quote(str(files['fields'][0]))} --kind animation"
         yield f"python -c 'import xarray; print(xarray.open_dataset(\"{files['fields'][0]}\"))'"

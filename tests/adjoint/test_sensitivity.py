@@ -84,9 +84,9 @@ def test_plot_finds_the_maps_by_itself_and_shows_one_if_asked(tmp_path):
     _, _, path = written(tmp_path, "ocean")
     pytest.importorskip("matplotlib")
     module = postprocess()
-    drawn = module.plot(path)
+    (drawn,) = module.plot(path)
     assert drawn == path.with_suffix(".png") and drawn.stat().st_size > 20_000
-    one = module.plot(path, path.with_name("one.png"), variable="initial.eta")
+    (one,) = module.plot(path, path.with_name("one.png"), variable="initial.eta")
     assert 5_000 < one.stat().st_size < drawn.stat().st_size
     with pytest.raises(module.PlotError, match="no map of 'wind'; the file has sensitivity_initial_eta"):
         module.plot(path, variable="wind")

@@ -545,7 +545,7 @@ def test_units_are_set_with_raised_exponents():
 def test_plot_makes_one_page_of_a_tsunami_from_its_three_files(tsunami, tmp_path, capsys):
     (tmp_path / "kpg1.csv").write_text("time_s,elevation_m\n" + "".join(
         f"{t},{0.3 * np.sin(t / 400)}\n" for t in range(1020, 6961, 60)))
-    drawn = plot(tsunami, observations=tmp_path)
+    (drawn,) = plot(tsunami, observations=tmp_path)
     assert drawn == tmp_path / "run.tsunami.png"
     assert_drawn(drawn, 800)
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("KPG1"))
@@ -556,14 +556,14 @@ def test_plot_makes_one_page_of_a_tsunami_from_its_three_files(tsunami, tmp_path
                                           ([2, 0], "tsunami")])
 def test_plot_chooses_the_figure_by_what_the_files_hold(tsunami, chosen, kind):
     paths = [tsunami[n] for n in chosen]
-    drawn = plot(paths)
+    (drawn,) = plot(paths)
     assert drawn.name == f"{paths[0].stem}.{kind}.png"
     assert_drawn(drawn)
 
 
 @pytest.mark.parametrize("kind", ["auto", "budgets", "spectrum", "maps"])
 def test_plot_draws_a_slow_flow(gyre, kind):
-    drawn = plot(gyre, kind=kind, variable="u" if kind == "maps" else None)
+    (drawn,) = plot(gyre, kind=kind, variable="u" if kind == "maps" else None)
     assert drawn.name == f"gyre.{'circulation' if kind == 'auto' else kind}.png"
     assert_drawn(drawn)
 
@@ -574,19 +574,29 @@ def test_files_of_spectra_are_drawn(gyre, tmp_path):
     found.to_netcdf(tmp_path / "spectra.nc")
     assert main(["spectra", str(tmp_path / "spectra.nc")]) == 0
     assert_drawn(tmp_path / "spectra.spectrum.png")
-    assert_drawn(plot(tmp_path / "spectra.nc", tmp_path / "z.png", variable="enstrophy"))
+    assert_drawn(*plot(tmp_path / "spectra.nc", tmp_path / "z.png", variable="enstrophy"))
     with pytest.raises(PlotError, match="no spectrum of 'salt'; it has .*kinetic_energy_spectrum"):
         plot(tmp_path / "spectra.nc", tmp_path / "z.png", variable="salt")
 
 
+def test_files_that_one_page_cannot_show_get_pages_of_their_own(gyre, tsunami, tmp_path, capsys):
+    spectra.of_fields(files.open_output(gyre), records=[0, 1]).to_netcdf(tmp_path / "spectra.nc")
+    both = [gyre, tmp_path / "spectra.nc"]
+    assert plot(both) == [tmp_path / "gyre.circulation.png", tmp_path / "spectra.spectrum.png"]
+    assert main([*map(str, both), "-o", str(tmp_path / "a.png")]) == 0
+    assert capsys.readouterr().out.split() == [str(tmp_path / "a.png"), str(tmp_path / "a.spectrum.png")]
+    assert plot(both, variable="eta") == [tmp_path / "gyre.maps.png"]
+    assert [path.name for path in plot(tsunami[1:])] == ["maxima.gauges.png", "maxima.maximum.png"]
+
+
 def test_spectra_of_gauges_are_drawn(tsunami, tmp_path):
-    assert_drawn(plot(tsunami[2], output=tmp_path / "s.png", kind="spectrum"))
+    assert_drawn(*plot(tsunami[2], output=tmp_path / "s.png", kind="spectrum"))
 
 
 def test_an_animation_has_a_frame_for_every_record(gyre, tmp_path):
     from PIL import Image
 
-    drawn = plot(gyre, output=tmp_path / "a.gif", kind="animation")
+    (drawn,) = plot(gyre, output=tmp_path / "a.gif", kind="animation")
     with Image.open(drawn) as picture:
         assert picture.n_frames == 4
 
@@ -595,12 +605,12 @@ def test_mp4_without_ffmpeg_is_refused_and_gif_is_the_default(gyre, tmp_path, mo
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(PlotError, match="needs ffmpeg.*name a .gif"):
         plot(gyre, output=tmp_path / "a.mp4", kind="animation")
-    assert postprocess.cli._output(None, gyre, "animation").name == "gyre.animation.gif"
+    assert postprocess.cli._output(None, {"fields": gyre}, "animation").name == "gyre.animation.gif"
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 def test_mp4_is_written_whatever_the_size_of_the_picture(tsunami, tmp_path):
-    drawn = plot(tsunami[0], output=tmp_path / "a.mp4", kind="animation")
+    (drawn,) = plot(tsunami[0], output=tmp_path / "a.mp4", kind="animation")
     assert drawn.read_bytes()[4:8] == b"ftyp"
 
 
@@ -639,7 +649,7 @@ def test_files_that_are_no_output_are_named(tmp_path, tsunami):
 def test_restarts_are_passed_over_beside_output_and_refused_alone(tsunami, tmp_path):
     restart = tmp_path / "a.restart.nc"
     write_restart(restart, CartesianGrid(4, 3, (0, 1), (0, 1)), {"state_eta": np.zeros((3, 4))}, {"step": 1})
-    assert plot([restart, tsunami[0]]).name == "run.maps.png"
+    assert plot([restart, tsunami[0]]) == [tmp_path / "run.maps.png"]
     with pytest.raises(PlotError, match="is a restart, of which there is no figure"):
         plot(restart)
 
@@ -672,8 +682,8 @@ def test_what_the_model_writes_is_read(tmp_path, periodic):
     np.testing.assert_allclose(series[0].value, np.sin(np.arange(100) / 9), rtol=1e-6)
     sums = budgets.budgets(fields, gravity=9.81)
     np.testing.assert_allclose(sums["mean_elevation"], [0, 0.1, 0.2], rtol=1e-6)
-    assert_drawn(plot(paths))
-    assert_drawn(plot(paths[0], kind="maps", variable="u"), 150)
+    assert_drawn(*plot(paths))
+    assert_drawn(*plot(paths[0], kind="maps", variable="u"), 150)
 
 
 def test_the_command_line_prints_the_path_or_the_mistake(tsunami, tmp_path, capsys):
