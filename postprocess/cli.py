@@ -89,15 +89,15 @@ def _choose(files, variable):
 def _of_fields(files, variable):
     import numpy as np
 
-    from .files import seconds
+    from .files import driven, seconds
 
     fields = files["fields"]
     if variable is not None:
         return "maps"
     moving = "eta" in fields and "time" in fields["eta"].dims
-    if moving and {"u", "v"} <= set(fields) and np.ptp(seconds(fields)) > 2 * 86400:
+    if moving and {"u", "v"} <= set(fields) and (driven(fields) or np.ptp(seconds(fields)) > 2 * 86400):
         return "circulation"
-    return "tsunami" if moving and len(files) > 1 else "maps"
+    return "tsunami" if moving and {"maxima", "gauges"} & set(files) else "maps"
 
 
 def _output(output, sources, kind, second=False):

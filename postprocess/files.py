@@ -7,14 +7,15 @@ import dataclasses
 import datetime
 import functools
 import pathlib
+import tomllib
 
 import numpy as np
 import xarray as xr
 
 from .errors import PlotError
 
-__all__ = ["Mesh", "kind_of", "label", "mesh_of", "nearest", "open_output", "positions", "pretty", "scaled", "seconds",
-           "snapshot", "stamp", "start_of", "wet_cells"]
+__all__ = ["Mesh", "driven", "kind_of", "label", "mesh_of", "nearest", "open_output", "positions", "pretty", "scaled",
+           "seconds", "snapshot", "stamp", "start_of", "wet_cells"]
 
 EARTH_RADIUS = 6.371e6  # [m]
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -77,6 +78,15 @@ def kind_of(dataset):
         return "fields"
     raise PlotError(f"plot: {_source(dataset)} holds no field, maxima or gauges that can be drawn; give a file that "
                     "`write`, `maxima` or `gauges` of a run has written.")
+
+
+def driven(dataset):
+    """Whether wind or the like drives the flow, and no earthquake, by the experiment that the file keeps."""
+    try:
+        experiment = tomllib.loads(dataset.attrs.get("config", ""))
+    except tomllib.TOMLDecodeError:  # a Simulation keeps any text
+        return False
+    return "forcing" in experiment and "source" not in experiment
 
 
 def positions(array):

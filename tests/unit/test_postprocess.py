@@ -589,6 +589,16 @@ def test_files_that_one_page_cannot_show_get_pages_of_their_own(gyre, tsunami, t
     assert [path.name for path in plot(tsunami[1:])] == ["maxima.gauges.png", "maxima.maximum.png"]
 
 
+@pytest.mark.parametrize("tables, beside, kinds", [
+    ("[[forcing]]", [], ["circulation"]), ("[[forcing]]", ["maxima", "gauges"], ["circulation"]),
+    ("[source]\n[[forcing]]", ["maxima"], ["tsunami"]), ("[initial]", ["gauges"], ["tsunami"]),
+    ("[initial]", ["spectra"], ["maps", "spectrum"]), ("notes of mine", [], ["maps"]),
+])  # fmt: skip
+def test_short_runs_have_the_page_of_a_tsunami_unless_wind_drives_them(tables, beside, kinds):
+    fields = output(times=(0.0, 3600.0), eta=0.0, u=0.0, v=0.0).assign_attrs(config=tables)
+    assert postprocess.cli._choose({"fields": fields, **dict.fromkeys(beside)}, None) == kinds
+
+
 def test_spectra_of_gauges_are_drawn(tsunami, tmp_path):
     assert_drawn(*plot(tsunami[2], output=tmp_path / "s.png", kind="spectrum"))
 
