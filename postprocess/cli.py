@@ -46,7 +46,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
         raise PlotError(f"plot: kind {kind!r} is not one of {', '.join(KINDS)}.")
     with contextlib.ExitStack() as opened:
         files, sources = _sort(paths, opened, member)
-        kinds = _choose(files, variable) if kind == "auto" else [kind]
+        kinds = _choose(files, variable, box) if kind == "auto" else [kind]
         outputs = [_output(output, sources, k, k != kinds[0]) for k in kinds]
         observed = _observed(files, observations, kinds)
         return [_draw(k, files, out, observed, variable, times, box) for k, out in zip(kinds, outputs)]
@@ -75,8 +75,10 @@ def _require(*modules):
         raise PlotError(f"plot: no {', '.join(missing)} here; `pip install {' '.join(missing)}` installs it.")
 
 
-def _choose(files, variable):
+def _choose(files, variable=None, box=None):
     """The kinds of figures that the files call for."""
+    if box is not None:
+        return ["spectrum"]
     if "fields" in files:
         kinds = [_of_fields(files, variable)]
     else:
@@ -135,12 +137,12 @@ def _draw(kind, files, output, observed, variable, times, box):
         page = inversion.figure(_file(files, "inversion", kind), variable)
     elif kind == "circulation":
         page = circulation.circulation(_file(files, "fields", kind), times)
-    elif kind == "spectrum" and "spectra" in files:
+    elif kind == "spectrum" and "spectra" in files and box is None:
         page = spectra.figure(files["spectra"], variable)
-    elif kind == "spectrum" and "fields" not in files:
+    elif kind == "spectrum" and "fields" not in files and box is None:
         page = spectra.gauge_figure(gauges.read_gauges(_file(files, "gauges", kind)), observed)
     elif kind == "spectrum":
-        page = spectra.figure(files["fields"], variable, box=box)
+        page = spectra.figure(_file(files, "fields", kind), variable, box=box)
     else:
         page = budgets.figure(_file(files, "fields", kind))
     return style.save(page, output)
@@ -182,7 +184,8 @@ def main(arguments=None):
     """The command line; returns the exit code. `spectra FILE...` is `--kind spectrum FILE...`."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     arguments = ["--kind", "spectrum", *arguments[1:]] if arguments[:1] == ["spectra"] else arguments
-    parser = argparse.ArgumentParser(prog="python -m postprocess", description="Draw figures of model output.")
+    told = "Draw figures of model output; `python -m postprocess spectra FILE...` is the same with --kind spectrum."
+    parser = argparse.ArgumentParser(prog="python -m postprocess", description=told)
     parser.add_argument("files", nargs="+", help="netCDF files of one run: fields, maxima, gauges, in any order")
     parser.add_argument("-o", "--output", help="file to write; its suffix chooses the format")
     parser.add_argument("-k", "--kind", choices=KINDS, default="auto")
@@ -190,7 +193,7 @@ def main(arguments=None):
     parser.add_argument("--variable", help="what maps, animations and spectra show")
     parser.add_argument("--member", type=int, default=0, help="which one of an ensemble, from 0")
     sides = ("X0", "X1", "Y0", "Y1")
-    parser.add_argument("--box", nargs=4, type=float, metavar=sides, help="of which spectra are taken")
+    parser.add_argument("--box", nargs=4, type=float, metavar=sides, help="of fields, of which spectra are taken")
     parser.add_argument("--times", nargs="+", type=float, help="seconds since the start")
     given = parser.parse_args(arguments)
     try:

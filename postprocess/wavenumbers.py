@@ -213,7 +213,7 @@ class Sea:
         """(modes, the sum of whose squares is the mean square; whole numbers of waves in a repeat along y and x)."""
         values = values[self.rows, self.columns]
         if not np.isfinite(values).all():
-            told = "there is land in the box, or the field is not finite; choose a box at sea"
+            told = "there is land in the box, or the field is not finite; choose one at sea with --box X0 X1 Y0 Y1"
             raise PlotError(f"wavenumber_spectrum: {told}.")
         windows = [_hann(n) if way == "window" else np.ones(n) for way, n in zip(self.ways, self.shape)]
         if "window" in self.ways:

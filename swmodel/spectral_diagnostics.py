@@ -269,17 +269,17 @@ def check_model(model):
     if grid.spherical:
         raise ConfigError(
             "Spectra: wavenumbers on the sphere differ from latitude to latitude; write fields, and take spectra of a "
-            "box with `python -m postprocess spectra FILE --box`."
+            "box with `swmodel plot FILE --box X0 X1 Y0 Y1`."
         )
     if model.open_sides:
         raise ConfigError(
             f"Spectra: the {', '.join(model.open_sides)} sides are open, where fields are neither periodic nor "
-            "mirrored; write fields, and take spectra of a box with `python -m postprocess spectra FILE --box`."
+            "mirrored; write fields, and take spectra of a box with `swmodel plot FILE --box X0 X1 Y0 Y1`."
         )
     if not model.wet.all():
         raise ConfigError(
             f"Spectra: {int((~model.wet).sum())} cells are land, where fields have no values; write fields, and take "
-            "spectra of a box at sea with `python -m postprocess spectra FILE --box`."
+            "spectra of a box at sea with `swmodel plot FILE --box X0 X1 Y0 Y1`."
         )
     if min(grid.shape) < 4:
         raise ConfigError(f"Spectra: the grid has {grid.nx} x {grid.ny} cells; give it 4 or more along x and y.")

@@ -356,6 +356,7 @@ def doctor():
         "swmodel plot output/*.nc",
         "swmodel plot fields.nc maxima.nc gauges.nc --observations records -o tsunami.png",
         "swmodel plot fields.nc --kind animation --variable eta",
+        "swmodel plot fields.nc --box 2e5 8e5 2e5 8e5",
     )
 )
 def plot(
@@ -367,7 +368,8 @@ def plot(
     kind: Annotated[
         str,
         typer.Option(
-            help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum, budgets, sensitivity."
+            help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum, budgets, sensitivity, "
+            "inversion."
         ),
     ] = "auto",
     observations: Observations = None,
@@ -376,12 +378,16 @@ def plot(
         list[str] | None, typer.Option(metavar="TIME", help="Time of a map, as '30 min'; may be repeated.")
     ] = None,
     member: Annotated[int, typer.Option(min=0, metavar="K", help="Which one of an ensemble, from 0.")] = 0,
+    box: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(metavar="X0 X1 Y0 Y1", help="Draw spectra of this box, in the file's coordinates."),
+    ] = None,
     debug: Debug = False,
 ):  # fmt: skip
     """Draw output: maps, gauges, circulation, spectra, budgets, animations; chosen by what the files hold."""
     from .figures import plot_files
 
-    plot_files(files, output, kind, observations, variable, time, member)
+    plot_files(files, output, kind, observations, variable, time, member, box)
 
 
 def _overrides(texts, members=None, **options):

@@ -18,16 +18,17 @@ def require():
         )
 
 
-def plot_files(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0):
+def plot_files(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0, box=None):
     """Draw what the files hold and print where the figures are."""
     seconds = [quantity(time, "s") for time in times] if times else None
-    print(*draw(files, output, kind, observations, variable, seconds, member), sep="\n")
+    box = (box[:2], box[2:]) if box else None
+    print(*draw(files, output, kind, observations, variable, seconds, member, box), sep="\n")
 
 
-def draw(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0):
+def draw(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0, box=None):
     """The paths of the figures; raises SwmodelError with one sentence if they cannot be drawn."""
     module = postprocess()
     try:
-        return module.plot([Path(file) for file in files], output, kind, observations, variable, times, member)
+        return module.plot([Path(file) for file in files], output, kind, observations, variable, times, member, box)
     except module.PlotError as error:
         raise SwmodelError(str(error)) from error

@@ -105,6 +105,13 @@ def test_every_command_explains_itself_with_examples_and_exit_codes(command, nam
     assert f"swmodel {name}" in out and "Examples:" in out and "blew" in out
 
 
+def test_the_help_of_plot_names_all_kinds_of_figures(command):
+    from swmodel.resources import postprocess
+
+    _, out, _ = command("plot", "--help")
+    assert set(postprocess().KINDS) <= set(re.findall(r"\w+", out))
+
+
 def test_version(command):
     status, out, _ = command("--version")
     assert status == 0 and re.fullmatch(r"swmodel \d+\.\d+\S*\n", out)

@@ -696,6 +696,29 @@ def test_what_the_model_writes_is_read(tmp_path, periodic):
     assert_drawn(*plot(paths[0], kind="maps", variable="u"), 150)
 
 
+def test_the_advice_at_land_is_to_draw_a_box_which_both_command_lines_take(tmp_path, capsys):
+    from swmodel.cli.figures import plot_files
+
+    path, drawn = tmp_path / "coast.nc", tmp_path / "a.png"
+    output(nx=40, ny=40, eta=lambda t, x, y: np.where(x < 4e5, np.nan, np.cos(x / 1e5) + 0 * y)).to_netcdf(path)
+    assert main(["spectra", str(path)]) == 1
+    assert "choose one at sea with --box X0 X1 Y0 Y1" in capsys.readouterr().err
+    assert main([str(path), "--box", "5e5", "1e6", "0", "1e6", "-o", str(drawn)]) == 0
+    assert_drawn(drawn)
+    drawn.unlink()
+    plot_files([path], drawn, box=(5e5, 1e6, 0.0, 1e6))
+    assert_drawn(drawn)
+    with pytest.raises(PlotError, match="needs a file of fields; the ones given hold gauges"):
+        gauge_output([0.0, 1.0], {"A": [1.0, 2.0]}).to_netcdf(tmp_path / "gauges.nc")
+        plot(tmp_path / "gauges.nc", box=((0, 1), (0, 1)))
+
+
+def test_the_help_tells_of_spectra(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "postprocess spectra FILE" in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_command_line_prints_the_path_or_the_mistake(tsunami, tmp_path, capsys):
     assert main([str(tsunami[1]), "-o", str(tmp_path / "m.pdf")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "m.pdf")
