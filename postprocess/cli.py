@@ -46,6 +46,8 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
         raise PlotError(f"plot: kind {kind!r} is not one of {', '.join(KINDS)}.")
     with contextlib.ExitStack() as opened:
         files, sources = _sort(paths, opened, member)
+        if box is not None and "fields" in files:  # a run's own spectra are of the whole domain
+            files.pop("spectra", None), sources.pop("spectra", None)
         kinds = _choose(files, variable, box) if kind == "auto" else [kind]
         outputs = [_output(output, sources, k, k != kinds[0]) for k in kinds]
         observed = _observed(files, observations, kinds)
