@@ -100,6 +100,7 @@ def streamfunction(dataset, record=None):
     """psi [m3 s-1] at the corners (yq, xq), of one record, or of the mean over all of them.
 
     It is exact where the flow has no divergence: a steady flow, or the mean over a long time. On land it is constant.
+    It is 0 at the first corner; where both directions are periodic, in the mean.
     """
     mesh = mesh_of(dataset)
     psi = streamfunction_on_edges(dataset, record)[mesh.periodic_y :, mesh.periodic_x :]
@@ -127,6 +128,8 @@ def _integrate(along_x, along_y, mesh):
     first = np.concatenate([[0.0], np.cumsum(along_y[0])])
     up = np.cumsum(along_x, axis=0)
     psi = first - np.concatenate([np.zeros_like(up[:1]), up])
+    if mesh.periodic_x and mesh.periodic_y:
+        return psi - psi[1:, 1:].mean()
     return psi - psi[int(mesh.periodic_y), int(mesh.periodic_x)]
 
 
