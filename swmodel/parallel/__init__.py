@@ -34,6 +34,8 @@ def make_communicator(kind, shape, layout=None, devices=None):
         return kind
     if kind not in ("auto", "serial", "mpi", "sharded"):
         raise ValueError(f"communicator = {kind!r} is not known; use 'auto', 'serial', 'mpi' or 'sharded'.")
+    if len(shape) != 2:
+        raise TileError(f"communicator: a grid of {tuple(shape)} is not (ny, nx); of three sizes give the first two.")
     if kind == "sharded":
         return _sharded(shape, layout, devices)
     if kind == "serial" or (kind == "auto" and launched_ranks() == 1):

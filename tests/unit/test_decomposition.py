@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from swmodel.parallel import Decomposition, TileError, best_layout
+from swmodel.parallel import Decomposition, TileError, best_layout, make_communicator
 
 SHAPES, LAYOUTS = ((11, 13), (6, 7), (4, 9)), ((1, 1), (2, 3), (3, 2), (4, 1), (1, 5), (4, 4))
 
@@ -85,3 +85,11 @@ def test_a_tile_is_cut_with_what_lies_beyond_each_edge():
     np.testing.assert_array_equal(mixed[:, :2], -1.0)
     np.testing.assert_array_equal(mixed[:4, -2:], whole[:, [-1, -1]])
     np.testing.assert_array_equal(tile.cut(np.stack([whole, -whole]), 1, 0, "wrap")[1, 1:3, 1:-1], -whole[2:])
+
+
+def test_a_grid_of_three_dimensions_is_refused_in_a_sentence():
+    for kind in ("auto", "sharded"):
+        with pytest.raises(TileError, match=r"a grid of \(8, 8, 8\) is not \(ny, nx\); of three"):
+            make_communicator(kind, (8, 8, 8))
+    with pytest.raises(TileError, match="use 1 tile along y"):
+        Decomposition((1, 8), (2, 1))
