@@ -4,7 +4,7 @@ from matplotlib.colors import Normalize
 
 from . import style
 from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
-from .cgrid import around
+from .cgrid import around, under_lid
 from .errors import PlotError
 from .files import label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, field_norm, map_axes
@@ -55,7 +55,7 @@ def _has_thickness(dataset):
 
 def _heading(page, dataset, record):
     height = page.get_size_inches()[1]
-    style.heading(page, dataset.attrs.get("title", ""))
+    style.heading(page, dataset.attrs.get("title", ""), right=1.6)
     when = stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1])
     page.text(1 - 0.35 / WIDTH, 1 - 0.33 / height, when, fontsize=11, ha="right", va="center", color=style.GREY)
 
@@ -71,7 +71,7 @@ def _elevation(page, place, dataset, mesh, record):
     image = draw_field(axes, mesh, values, *field_norm(dataset["eta"], values))
     draw_base(axes, mesh, wet_cells(dataset))
     _plain(axes)
-    axes.set_title("Elevation")
+    axes.set_title("Pressure on the lid" if under_lid(dataset) else "Elevation")
     _bar(page, place, image, label(dataset["eta"]))
 
 

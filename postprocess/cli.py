@@ -83,6 +83,10 @@ def _choose(files, variable=None, box=None):
         return ["spectrum"]
     if "fields" in files:
         kinds = [_of_fields(files, variable)]
+        if kinds == ["circulation"] and "gauges" in files:
+            kinds.append("gauges")
+        if kinds[0] == "circulation" and "maxima" in files and _is_short(files["fields"]):
+            kinds.append("maximum")
     else:
         kinds = [kind for holds, kind in WITHOUT_FIELDS.items() if holds in files]
     if "spectra" in files and (not kinds or variable is None or f"{variable}_spectrum" in files["spectra"]):
@@ -90,16 +94,23 @@ def _choose(files, variable=None, box=None):
     return kinds
 
 
-def _of_fields(files, variable):
+def _is_short(fields):
+    """Whether a wave is worth following through it."""
     import numpy as np
 
-    from .files import driven, seconds
+    from .files import seconds
+
+    return np.ptp(seconds(fields)) <= 2 * 86400
+
+
+def _of_fields(files, variable):
+    from .files import driven
 
     fields = files["fields"]
     if variable is not None:
         return "maps"
     moving = "eta" in fields and "time" in fields["eta"].dims
-    if moving and {"u", "v"} <= set(fields) and (driven(fields) or np.ptp(seconds(fields)) > 2 * 86400):
+    if moving and {"u", "v"} <= set(fields) and (driven(fields) or not _is_short(fields)):
         return "circulation"
     return "tsunami" if moving and {"maxima", "gauges"} & set(files) else "maps"
 

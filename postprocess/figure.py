@@ -86,7 +86,7 @@ def _records(fields, times):
 
 def _heading(page, fields):
     height = page.get_size_inches()[1]
-    style.heading(page, fields.attrs.get("title", ""), MARGIN)
+    style.heading(page, fields.attrs.get("title", ""), MARGIN, right=2.6)
     start = start_of(fields)
     if start is not None:
         page.text(1 - 0.3 / WIDTH, 1 - 0.33 / height, f"T = {start:%Y-%m-%d %H:%M:%S} UTC", fontsize=9.5, ha="right",

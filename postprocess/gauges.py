@@ -19,6 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import offset_copy
 
 from . import style
+from .cgrid import under_lid
 from .errors import PlotError
 from .files import seconds, start_of
 
@@ -260,7 +261,7 @@ def figure(dataset, observations=None, variable=None):
             draw_series(one, gauge, observations.get(gauge.name))
         draw_legend(axes[-1], bool(observations))
         axes[-1].set_xlabel("Minutes after " + (f"{start:%Y-%m-%d %H:%M:%S} UTC" if start else "the start"), loc="left")
-        drawing.supylabel("Elevation [m]", fontsize=9)
+        drawing.supylabel("Pressure on the lid [m]" if under_lid(dataset) else "Elevation [m]", fontsize=9)
         height = drawing.get_size_inches()[1]
         drawing.subplots_adjust(0.1, 0.52 / height, 0.98, 1 - 0.35 / height, hspace=0.42)
     return drawing

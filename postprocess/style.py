@@ -99,10 +99,10 @@ def new_figure(width, height):
     return figure
 
 
-def heading(figure, title, left=0.6):
-    """The title of a page, `left` of which are free [inches]; small if it is long."""
+def heading(figure, title, left=0.6, right=0.6):
+    """The title of a page, with so much room beside it [inches]; small if it is long."""
     width, height = figure.get_size_inches()
-    size = min(14.0, 120 * (width - 2 * left) / max(len(title), 1))
+    size = min(14.0, 120 * (width - left - right) / max(len(title), 1))
     figure.text(left / width, 1 - 0.33 / height, title, fontsize=size, fontweight="bold", va="center")
 
 

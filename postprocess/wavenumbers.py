@@ -52,7 +52,7 @@ def wavenumber_spectrum(dataset, variable="kinetic_energy", record=-1, box=None)
 
 def _of_spectrum(units):
     """The units of a variable's square over wavenumber: "m s-1" becomes "m3 s-2"."""
-    words = [re.fullmatch(r"([A-Za-z_]+)(-?\d*)", word) for word in units.split() if word != "1"]
+    words = [re.fullmatch(r"([A-Za-z_]+)(-?\d+)?", word) for word in units.split() if word != "1"]
     if not all(words):
         return f"({units})2 m"
     powers = {"m": 1}

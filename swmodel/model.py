@@ -79,6 +79,12 @@ class Domain:
         """Tile arrays, as programs hold them, of a (..., ny, nx) host array; a number as it is."""
         return self.communicator.place(lambda rank: self._part(whole, rank))
 
+    def holds(self, x):
+        """Whether x is tile arrays, as programs hold them, that `cut` could not read as an array of the whole grid."""
+        if not isinstance(x, jax.Array) or x.shape != self.communicator.placed_shape(self.grid.shape):
+            return False
+        return x.shape != self.grid.shape or isinstance(x, jax.core.Tracer) or not x.is_fully_addressable
+
     def series(self, times, values, cycle=None):
         """A Series of tile records of (n, ny, nx) or (n,) host values."""
         parts = {rank: self._part(values, rank) for rank in self.communicator.ranks}

@@ -9,6 +9,7 @@ not on who holds it: fields are the same on any ranks, to the rounding of transf
 happens at the ends: fields are periodic, or even or odd about walls. Everything is linear in the noise.
 """
 import dataclasses
+import operator
 from typing import Any
 
 import jax
@@ -28,9 +29,13 @@ def white_noise(seed, plan, dtype=float):
     Raises:
         ValueError: for a seed that is no whole number from 0 on.
     """
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if number < 0:
         raise ValueError(f"white_noise: seed = {seed!r} is no whole number from 0 on; give one, as 1.")
-    row = lambda j: np.random.default_rng((int(seed), j)).standard_normal(plan.shape[1:])  # noqa: E731
+    row = lambda j: np.random.default_rng((number, j)).standard_normal(plan.shape[1:])  # noqa: E731
     parts = plan.communicator.decomposition(plan.shape[:2])
 
     def make(rank):

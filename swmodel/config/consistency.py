@@ -11,7 +11,7 @@ __all__ = ["mistakes_between"]
 
 def mistakes_between(sections):
     """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
-    checks = (_coriolis, _formulas, _boundaries, _places, _files, _intervals, core_mistakes)
+    checks = (_coriolis, _formulas, _boundaries, _places, _files, _intervals, _lid, core_mistakes)
     checks += (control_mistakes, gauge_mistakes, time_mistakes, inversion_mistakes)
     return [mistake for check in checks for mistake in check(sections)]
 
@@ -30,6 +30,12 @@ def _coriolis(sections):
         yield Mistake(("coriolis", "type"), "'rotating_sphere' needs a spherical grid; use 'f_plane' or 'beta_plane'")
     if coriolis.type == "beta_plane" and spherical:
         yield Mistake(("coriolis", "type"), "'beta_plane' needs a cartesian grid; use 'rotating_sphere'")
+
+
+def _lid(sections):
+    stepper, output = sections.get("stepper"), sections.get("output")
+    if stepper is not None and stepper.type == "rigid_lid" and output is not None and output.maxima is not None:
+        yield Mistake(("output", "maxima"), "under a rigid lid nothing rises, and there are no maxima; leave it out")
 
 
 def _formulas(sections):

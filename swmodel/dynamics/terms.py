@@ -180,7 +180,7 @@ def tile_array(x, position, domain, name):
         return domain.series(np.asarray(x.times, float), values, x.cycle)
     if callable(x):
         x = np.broadcast_to(np.asarray(x(*grid.coordinates(position)), float), grid.shape)
-    if isinstance(x, jax.Array) and x.shape == domain.communicator.placed_shape(grid.shape):
+    if domain.holds(x):
         return x.astype(domain.dtype)
     _check_shape(np.shape(x), grid, name)
     return domain.cut(x)

@@ -123,7 +123,7 @@ def check(domain, coefficients):
     shapes = (), tile, communicator.placed_shape(cells)
     for name, value in (("c", coefficients.c), ("screening", coefficients.screening)):
         for x in value if isinstance(value, (tuple, list)) else (value,):
-            if x is not None and jnp.shape(x) not in shapes:
+            if x is not None and jnp.shape(x) not in shapes + ((tile[0], 1),) * (name == "screening"):
                 raise EllipticError(
                     f"elliptic: {name} has shape {jnp.shape(x)}, and a tile of this equation {tile}; give a number or "
                     "an array of the tile's cells."
@@ -160,8 +160,9 @@ def solve(solver, domain, coefficients, b):
     for name, least in found["least"].items():
         _refuse_sign(name, float(least))
     size = np.asarray(found["size"])
-    if not np.isfinite(size).all():
-        raise EllipticError("elliptic: b or a coefficient is not finite somewhere at sea; look where it comes from.")
+    for name, x in (("b", size), ("a coefficient", np.asarray(found["diagonal"]))):
+        if not np.isfinite(x).all():
+            raise EllipticError(f"elliptic: {name} is not finite somewhere; look where it comes from.")
     free = np.asarray(domain.free(coefficients))
     _refuse_imbalance(free * np.asarray(found["total"]), size, np.finfo(phi.dtype).eps)
     if not bool(report.converged):
@@ -194,7 +195,8 @@ def _program(solver, communicator):
         arrays = {"c": [jnp.asarray(c) for c in cs if jnp.ndim(c)], "screening": [coefficients.screening]}
         given = {name: [x for x in xs if x is not None] for name, xs in arrays.items()}
         least = {name: functools.reduce(jnp.minimum, map(lowest, xs)) for name, xs in given.items() if xs}
-        r = plan.stencil.area * b
-        return phi, report, {"least": least, "total": plan.stencil.totals(r), "size": plan.stencil.totals(jnp.abs(r))}
+        r = jnp.where(water, plan.stencil.area * b, 0.0)
+        sums = [plan.stencil.totals(x) for x in (r, jnp.abs(r), jnp.where(water, jnp.abs(plan.stencil.diagonal), 0.0))]
+        return phi, report, {"least": least, **dict(zip(("total", "size", "diagonal"), sums))}
 
     return jit(communicator.spmd(program))

@@ -13,6 +13,7 @@ preconditioner's doing, an object with two methods of its own:
 """
 import abc
 import dataclasses
+import numbers
 from typing import Any
 
 import jax.numpy as jnp
@@ -89,12 +90,13 @@ class ConjugateGradients(Solver):
     ordered: bool = False
 
     def __post_init__(self):
-        if not all(callable(getattr(self.preconditioner, verb, None)) for verb in ("prepare", "apply")):
+        if not isinstance(self.preconditioner, Preconditioner):
             raise EllipticError(
                 f"ConjugateGradients: preconditioner = {self.preconditioner!r} is none; give an object, as Diagonal() "
                 "or Multigrid()."
             )
-        if not (0 < self.tolerance < 1 and self.iterations >= 1):
+        known = isinstance(self.tolerance, numbers.Real) and isinstance(self.iterations, numbers.Integral)
+        if not (known and 0 < self.tolerance < 1 and self.iterations >= 1):
             raise EllipticError(
                 f"ConjugateGradients: tolerance = {self.tolerance!r} and iterations = {self.iterations!r} end nowhere; "
                 "give a part of the right-hand side between 0 and 1, as 1e-10, and 1 iteration or more."

@@ -320,6 +320,9 @@ def _difference(old, new):
         if kinds[0] != kinds[1]:
             told = [f"{np.dtype(dtype)}({', '.join(dimensions)}) [{units}]" for dtype, dimensions, units in kinds]
             return f"its {name} is {told[0]}, and this run's is {told[1]}"
+        names = [getattr(v, "long_name", None) for v in (was, variable)]
+        if "time" in variable.dimensions and names[0] != names[1]:
+            return f"its {name} is the {names[0]}, and this run's is the {names[1]}"
         if "time" not in variable.dimensions and not _same(was, variable):
             return f"its {name} is not this run's"
     more = [n for n, v in old.variables.items() if "time" in v.dimensions and n not in new.variables]

@@ -360,6 +360,7 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
          "is written by output.gauges too"),
         (GOOD, '[output.maxima]\nfile = "a.txt"\n', "does not end in .nc"),
         (GOOD, '[run.more]\n', "run.more: unknown key"),
+        (GOOD.replace('"rk4"', '"rigid_lid"'), '[output.maxima]\n', "output.maxima: under a rigid lid nothing rises"),
         (GOOD, '[source]\nkajiura = true\n', "give either file (a table of faults) or [[source.faults]]"),
         (GOOD, '[model]\nlinear = "yes"\n', "model.linear: expected true or false, got 'yes'"),
         (GOOD, '[model]\nmomentum = "energy"\n', "'energy' is unknown; did you mean 'energy_conserving'?"),

@@ -183,7 +183,8 @@ def test_equations_that_cannot_be_solved_are_refused_in_a_sentence():
     refused("is a pole", domain=Domain.of(cases.globe(), alone), coefficients=at("north"))
     refused("c has shape", coefficients=Coefficients(b[1:], 1.0))
     refused("'west' is no tuple of sides", coefficients=Coefficients(1.0, None, "west"))
-    refused("b or a coefficient is not finite", elliptic.Spectral(), b=b.at[2, 3].set(jnp.nan))
+    refused("b is not finite", elliptic.Spectral(), b=b.at[2, 3].set(jnp.nan))
+    refused("a coefficient is not finite", coefficients=Coefficients(b.at[2, 3].set(jnp.inf), 1.0))
     refused("is no solver; give an object", elliptic.Spectral)
     with pytest.raises(EllipticError, match="0 wet cells"):
         Domain.of(cases.plane(), alone, np.zeros((ny, nx)))
@@ -191,6 +192,8 @@ def test_equations_that_cannot_be_solved_are_refused_in_a_sentence():
 
 @pytest.mark.parametrize("options, match", [
     ({"preconditioner": "diagonal"}, "preconditioner = 'diagonal' is none; give an object"),
+    ({"preconditioner": elliptic.Diagonal}, "Diagonal.*is none; give an object"),
+    ({"tolerance": "1"}, "tolerance = '1' and"),
     ({"tolerance": 0.0}, "tolerance = 0.0 and"), ({"tolerance": -1.0}, "tolerance = -1.0 and"),
     ({"iterations": 0}, "iterations = 0 end nowhere"), ({"steps": 3}, "does not take these options, .*'steps'"),
 ])  # fmt: skip

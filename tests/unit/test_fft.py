@@ -6,6 +6,7 @@ import pytest
 import scipy.fft
 
 from swmodel.parallel import SerialCommunicator, fft, make_communicator
+from swmodel.random_fields import filtered
 from tests.parallel import test_fft as on_ranks
 from tests.parallel.test_communicator import quick
 
@@ -131,6 +132,14 @@ def test_a_plan_of_no_shape_is_refused_in_a_sentence(shape):
 def test_spacings_that_do_not_fit_are_refused_in_a_sentence(spacing):
     with pytest.raises(ValueError, match="for 2 axes; give a positive distance"):
         fft.Plan(SerialCommunicator(), (6, 5)).waves(spacing)
+
+
+def test_spacings_may_be_differentiated():
+    plan, x = fft.Plan(SerialCommunicator(), (6, 5)), jnp.asarray(on_ranks.field((6, 5)))
+    loss = lambda d: jnp.sum(filtered(plan, x, lambda k2: jnp.exp(-0.1 * k2), (d, 1.0)) ** 2)  # noqa: E731
+    step = 1e-5
+    slope = (loss(1.0 + step) - loss(1.0 - step)) / (2 * step)
+    np.testing.assert_allclose(jax.grad(loss)(1.0), slope, rtol=1e-7)
 
 
 def test_tiles_are_not_gathered_as_modes_nor_modes_as_tiles():

@@ -381,3 +381,15 @@ def test_check_tells_the_core_and_refuses_land(command, tmp_path):
     land = ["--set", "bathymetry.type=formula", "--set", "bathymetry.depth='0.001 * (x - 200000)'"]
     status, _, told = command("check", file, *land)
     assert status == 2 and "model.core: 'pseudo_spectral' has no coasts, and 20 cells are land" in told
+
+
+@pytest.mark.parametrize("periodic", ["xy", "x"])
+def test_transports_are_those_of_the_part_of_a_state_that_series_resolve(periodic):
+    """What is beyond moves no water: minus the divergence of the transports is how eta changes."""
+    ocean = model(periodic, depth=lambda x, y: 1000.0 + 100.0 * np.sin(2 * np.pi * x / L) + 0 * y)
+    raw = sw.State(*(jnp.asarray(size * random(k)) for k, size in ((1, 0.1), (2, 0.1), (3, 50.0))))
+    equations = ocean.dynamics(2).prepare()
+    found, cut = (equations.flow(s.u, s.v, s.eta, 0.0) for s in (raw, ocean.core.resolved(raw)))
+    assert float(jnp.abs(raw.eta - cut.eta.interior).max()) > 1.0
+    for one, other in ((found.U, cut.U), (found.V, cut.V)):
+        np.testing.assert_allclose(one.interior, other.interior, rtol=0, atol=1e-12 * float(jnp.abs(other.data).max()))

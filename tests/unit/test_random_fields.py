@@ -46,13 +46,17 @@ def test_the_filter_keeps_what_it_lets_through():
     np.testing.assert_allclose(low, np.broadcast_to(np.cos(np.pi * np.arange(16) / 4)[:, None], x.shape), atol=1e-14)
 
 
-@pytest.mark.parametrize("layout", [None, (2, 3)])
-def test_a_random_field_is_a_state(layout):
-    communicator = SerialCommunicator() if layout is None else make_communicator("sharded", (16, 13), layout)
-    grid = sw.CartesianGrid(13, 16, (0.0, 26.0), (0.0, 16.0), "xy")
-    model, of = sw.ShallowWater(grid, 100.0, communicator=communicator), covariance(communicator)
-    found = model.gather(model.state(eta=of.sample(7)).eta)
-    np.testing.assert_array_equal(found, of.plan.gather(of.sample(7)))
+@pytest.mark.parametrize("nx, layout", [(13, None), (13, (2, 3)), (12, (2, 2))])
+def test_a_random_field_is_a_state(nx, layout):
+    """So is an array of the whole grid on one of several devices, whatever its shape."""
+    communicator = SerialCommunicator() if layout is None else make_communicator("sharded", (16, nx), layout)
+    grid = sw.CartesianGrid(nx, 16, (0.0, 26.0), (0.0, 16.0), "xy")
+    model, of = sw.ShallowWater(grid, 100.0, communicator=communicator), covariance(communicator, (16, nx))
+    whole = of.plan.gather(of.sample(7))
+    np.testing.assert_array_equal(model.gather(model.state(eta=of.sample(7)).eta), whole)
+    state = model.state(eta=jax.device_put(whole, jax.devices()[0]))
+    assert state.eta.sharding == state.u.sharding
+    np.testing.assert_array_equal(model.gather(state.eta), whole)
 
 
 def test_what_is_no_covariance_is_refused_in_a_sentence():

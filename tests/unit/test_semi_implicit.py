@@ -16,7 +16,7 @@ from swmodel.cli.speed import Speed, speed_line
 from swmodel.compilation import jit
 from swmodel.config import physics
 from swmodel.dynamics.transport import divergence
-from swmodel.errors import BlowUp, ConfigError, SwmodelError
+from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.integration import march_of
 from swmodel.pytrees import replace
 from swmodel.semi_implicit import automatic
@@ -217,6 +217,12 @@ def test_files_of_a_lid_hold_an_exact_streamfunction(tmp_path):
     simulation.gauges(tmp_path / "gauges.nc", {"here": (2e5, 2e5)}).run(steps=20)
     with pytest.raises(ConfigError, match="under a rigid lid nothing rises"):
         simulation.maxima(tmp_path / "maxima.nc")
+    simulation = sw.Simulation(model, model.at_rest(), sw.AB2(30.0))
+    simulation.step = 1000  # as if it were resumed
+    simulation.resumed_at, simulation.resumed_step = simulation.time, simulation.step
+    simulation.write(tmp_path / "lid.nc", ("eta", "u", "v", "depth", "thickness"), every=30000.0)
+    with pytest.raises(DataError, match="its eta is the pressure on.*, and this run's is the sea surface"):
+        simulation.run(steps=1)
     with xr.open_dataset(tmp_path / "gauges.nc") as data:
         assert data["eta"].attrs["long_name"] == "pressure on the rigid lid over density and gravity"
     with xr.open_dataset(tmp_path / "lid.nc") as data:

@@ -72,7 +72,8 @@ def test_under_a_lid_the_depth_is_the_thickness_and_pressure_does_no_work(tmp_pa
     np.testing.assert_allclose(total["kinetic_energy_spectrum"], energy, rtol=1e-12)
     works = {name.removeprefix("kinetic_energy_transfer_"): x for name, x in total.items() if "energy_transfer" in name}
     largest = float(np.abs(data["kinetic_energy_transfer_pressure"]).max())
-    assert largest > 0 and abs(works["pressure"]) < 1e-9 * largest
+    assert largest > 0 and set(works) == {"advection", "coriolis", "pressure"}
+    assert all(abs(work) < 1e-9 * largest for work in works.values())
 
 
 @pytest.mark.parametrize("m, n", [(5, 0), (0, 3), (4, 2), (6, 5)])

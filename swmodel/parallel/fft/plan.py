@@ -264,14 +264,20 @@ class Plan:
         return x[(..., slice(first[0], None), slice(first[1], None), *(slice(None),) * (len(self.shape) - 2))]
 
     def _check(self, verb, x, shape):
+        if told := self._misfit(verb, x, shape):
+            raise LayoutError(told)
+        if not jnp.issubdtype(x.dtype, jnp.inexact):
+            raise LayoutError(f"fft: {verb}: {x.dtype} numbers came; give real or complex floating-point ones.")
+
+    def _misfit(self, verb, x, shape):
+        """What is wrong with the shape of an array, in a sentence; None if nothing is."""
         if x.ndim < len(shape) or x.shape[-len(shape) :] != tuple(shape):
             what = "its tile of the field" if verb in ("forward", "gather") else "its block of modes"
-            raise LayoutError(
+            return (
                 f"fft: {verb}: an array of shape {x.shape} came, where a rank of this plan has {tuple(shape)}, {what} "
                 f"of {self.shape} points; give the rank's own points (or modes) alone, behind any leading axes."
             )
-        if not verb.startswith("gather") and not jnp.issubdtype(x.dtype, jnp.inexact):
-            raise LayoutError(f"fft: {verb}: {x.dtype} numbers came; give real or complex floating-point ones.")
+        return None
 
     # -- wavenumbers --------------------------------------------------------------------------------------------------
 
@@ -300,7 +306,8 @@ class Plan:
 
     def spacing(self, given):
         """One number an axis, between points; 1 unless given."""
-        found = (1.0,) * len(self.shape) if given is None else tuple(np.ravel(given))
+        several = isinstance(given, (tuple, list)) or getattr(given, "ndim", 0)
+        found = (1.0,) * len(self.shape) if given is None else tuple(given) if several else (given,)
         known = [step for step in found if not isinstance(step, jax.core.Tracer)]
         if len(found) != len(self.shape) or not all(step > 0 for step in known):
             raise ValueError(
@@ -362,8 +369,9 @@ class Plan:
     def _collected(self, tiles, verb, shape):
         """{rank: its array} on the root."""
         mine = {k: np.asarray(x) for k, x in self.communicator.tiles(tiles).items()}
-        for x in mine.values():
-            self._check(verb, x, shape)
+        wrong = [told for x in mine.values() if (told := self._misfit(verb, x, shape))]
+        if self.communicator.agree(bool(wrong)):  # all raise, or some would wait for the others
+            raise LayoutError(*wrong[:1] or [f"fft: {verb}: another rank's array is not what this plan has there."])
         everyone = self.communicator.host_gather(mine)
         return {rank: x for held in everyone for rank, x in held.items()} if self.communicator.is_root else None
 
