@@ -132,6 +132,8 @@ class ShallowWater:
     ):  # fmt: skip
         if not isinstance(core, Core):
             raise ValueError(f"ShallowWater: core = {core!r} is none; give an object, as PseudoSpectral().")
+        if not isinstance(side, (FreeSlip, NoSlip)):
+            raise ValueError(f"ShallowWater: side = {side!r} is neither FreeSlip() nor NoSlip(); give one of them.")
         self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
         self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
         if self.dtype == np.float64 and not jax.config.jax_enable_x64:

@@ -6,9 +6,13 @@ White noise w of unit variance, smoothed by a symmetric filter G with G(k)^2 pro
 
 is a field f = sigma G w whose covariance is sigma^2 G G'. The noise of a point depends on the seed and the point alone,
 not on who holds it: fields are the same on any ranks, to the rounding of transforms. Kinds of transforms say what
-happens at the ends: fields are periodic, or even or odd about walls. Everything is linear in the noise.
+happens at the ends: fields are periodic, or even or odd about walls, with the covariance of a point and its mirror
+images added or taken off: the variance is sigma^2 everywhere on a torus, and in the mean between walls. Everything is
+linear in the noise.
 """
 import dataclasses
+import math
+import numbers
 import operator
 from typing import Any
 
@@ -85,7 +89,9 @@ class GaussianCovariance:
     def __post_init__(self):
         for name in ("length", "deviation"):
             value = getattr(self, name)
-            if not isinstance(value, jax.core.Tracer) and not value > 0:
+            if isinstance(value, jax.core.Tracer):
+                continue
+            if not (isinstance(value, (numbers.Real, jax.Array)) and 0 < value < math.inf):
                 raise ValueError(f"GaussianCovariance: {name} = {value!r} is not positive; give a positive number.")
         object.__setattr__(self, "spacing", self.plan.spacing(self.spacing))
         for kind, n in zip(self.plan.kinds, self.plan.shape):

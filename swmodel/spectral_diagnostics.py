@@ -99,7 +99,9 @@ class Spectra:
         self._halo = None
 
     def about(self, name):
-        """{"units", "long_name"} of a result."""
+        """{"units", "long_name"} of a result, one of `names`."""
+        if name not in self.names:
+            raise ValueError(f"Spectra: there is no {name!r}; there are {', '.join(self.names)}.")
         quantity = next(q for q in QUANTITIES if name.startswith(q))
         _, units, told = QUANTITIES[quantity]
         what, _, by = name.removeprefix(f"{quantity}_").partition("_")

@@ -208,9 +208,9 @@ def assemble(domain, coefficients):
     loss = None if coefficients.screening is None else jnp.asarray(coefficients.screening, dtype) * area
     for side in coefficients.dirichlet:
         along_x = side in ("west", "east")
-        c, length = (c_x, at("dy_h", own)) if along_x else (c_y, at("dx_v", edges))
-        faces = jnp.broadcast_to(c, (rows, columns + 1) if along_x else (rows + 1, columns))
-        lost = wet * _through_wall(side, sides, tile.shape, faces, length, at("dx_h" if along_x else "dy_h", own))
+        faces, length = (c_x, at("dy_h", own)) if along_x else (c_y, at("dx_v", edges))
+        c = _beside_wall(coefficients.c, faces, side, dtype)
+        lost = wet * _through_wall(side, sides, tile.shape, c, length, at("dx_h" if along_x else "dy_h", own))
         loss = lost if loss is None else loss + lost
     return Stencil(
         *(_repeated(a, sides, axis) for a, axis in ((across_x, "x"), (across_y, "y"))), loss, area, sides, domain.basin,
@@ -230,12 +230,23 @@ def _on_faces(c, sides, communicator, dtype):
     return 0.5 * (wide[1:-1, 1:] + wide[1:-1, :-1]), 0.5 * (wide[1:, 1:-1] + wide[:-1, 1:-1])
 
 
-def _through_wall(side, sides, shape, c_faces, length, distance):
-    """c length / distance from the cells beside a side of the domain to the wall; c is that of their opposite face."""
+def _beside_wall(c, c_faces, side, dtype):
+    """c between the cells beside a side of the domain and the wall, a line of cells: theirs; of a pair on faces that of
+    the wall, or in the west and south, where it has none, of the cells' other face."""
+    low, axis = side in ("west", "south"), 1 if side in ("west", "east") else 0
+    if isinstance(c, (tuple, list)):
+        return lax.slice_in_dim(c_faces, 1, 2, axis=axis) if low else lax.slice_in_dim(c_faces, -1, None, axis=axis)
+    c = jnp.asarray(c, dtype)
+    if c.ndim == 0:
+        return c
+    return lax.slice_in_dim(c, 0, 1, axis=axis) if low else lax.slice_in_dim(c, -1, None, axis=axis)
+
+
+def _through_wall(side, sides, shape, c, length, distance):
+    """c length / distance from the cells beside a side of the domain to the wall."""
     k = SIDES.index(side)
     low, axis = side in ("west", "south"), 1 if side in ("west", "east") else 0
     edge = jnp.arange(shape[axis]) == (0 if low else shape[axis] - 1)
-    c = lax.slice_in_dim(c_faces, 1, 2, axis=axis) if low else lax.slice_in_dim(c_faces, -2, -1, axis=axis)
     wall = edge.astype(c.dtype) * (1.0 - sides.linked[k]).astype(c.dtype)
     if axis == 0 and jnp.ndim(length):  # a column of faces
         length = length[:-1] if low else length[1:]

@@ -1,4 +1,6 @@
 """Tiles, the verbs with which they talk, and the halo exchange built on them."""
+import operator
+
 from .communicator import Communicator
 from .decomposition import Decomposition, Tile, TileError, best_layout
 from .serial import SerialCommunicator
@@ -36,19 +38,33 @@ def make_communicator(kind, shape, layout=None, devices=None):
         raise ValueError(f"communicator = {kind!r} is not known; use 'auto', 'serial', 'mpi' or 'sharded'.")
     if len(shape) != 2:
         raise TileError(f"communicator: a grid of {tuple(shape)} is not (ny, nx); of three sizes give the first two.")
+    layout = None if layout is None else _pair(layout)
     if kind == "sharded":
         return _sharded(shape, layout, devices)
     if kind == "serial" or (kind == "auto" and launched_ranks() == 1):
         check_world(1)
+        if layout not in (None, (1, 1)):
+            ranks = layout[0] * layout[1]
+            raise TileError(f"layout {layout[0]} x {layout[1]} (y x x) needs {ranks} ranks; start mpirun -n {ranks}.")
         return _made.setdefault("serial", SerialCommunicator())
     world = load_mpi().COMM_WORLD
     check_world(world.size)
-    layout = best_layout(shape, world.size) if layout is None else tuple(layout)
+    layout = best_layout(shape, world.size) if layout is None else layout
     if layout not in _made:
         from .mpi import MPICommunicator
 
         _made[layout] = MPICommunicator(layout)
     return _made[layout]
+
+
+def _pair(layout):
+    try:
+        found = tuple(map(operator.index, layout))
+    except TypeError:
+        found = ()
+    if len(found) != 2 or min(found) < 1:
+        raise TileError(f"layout = {layout!r} is not (py, px), tiles along y and x; give two whole numbers, 1 or more.")
+    return found
 
 
 def _sharded(shape, layout, devices):
@@ -58,7 +74,7 @@ def _sharded(shape, layout, devices):
     if devices is None and layout is not None:
         devices = layout[0] * layout[1]
     devices = check_devices(devices)
-    layout = best_layout(shape, devices) if layout is None else tuple(layout)
+    layout = best_layout(shape, devices) if layout is None else layout
     Decomposition(tuple(shape), layout)  # or the grid cannot be cut so
     if ("sharded", layout) not in _made:
         _made["sharded", layout] = ShardedCommunicator(layout)

@@ -81,11 +81,10 @@ def matrix(grid, wet, c, screening, dirichlet):
     for side in dirichlet:
         for k in range(ny if side in ("west", "east") else nx):
             j, i = {"west": (k, 0), "east": (k, nx - 1), "south": (0, k), "north": (ny - 1, k)}[side]
-            inner = {"west": (k, 1), "east": (k, nx - 2), "south": (1, k), "north": (ny - 2, k)}[side]
             ratio = m["dy_h"][j + 1] / m["dx_h"][j + 1]
             if side in ("south", "north"):
                 ratio = m["dx_v"][0 if side == "south" else ny] / m["dy_h"][j + 1]
-            found[number[j, i], number[j, i]] -= wet[j, i] * (c[j, i] + c[inner]) * ratio
+            found[number[j, i], number[j, i]] -= wet[j, i] * 2 * c[j, i] * ratio
     return found.tocsr(), wet
 
 

@@ -87,6 +87,18 @@ def test_a_tile_is_cut_with_what_lies_beyond_each_edge():
     np.testing.assert_array_equal(tile.cut(np.stack([whole, -whole]), 1, 0, "wrap")[1, 1:3, 1:-1], -whole[2:])
 
 
+@pytest.mark.parametrize("layout", ["2x2", 4, (2,), (-2, -2), (2, 2, 1), (2.0, 2.0), (0, 4)])
+@pytest.mark.parametrize("kind", ["auto", "sharded"])
+def test_what_is_no_layout_is_refused_in_a_sentence(kind, layout):
+    with pytest.raises(TileError, match="is not .py, px., tiles along y and x; give two whole numbers"):
+        make_communicator(kind, (8, 8), layout)
+
+
+def test_a_layout_of_more_tiles_than_ranks_is_refused_in_a_sentence():
+    with pytest.raises(TileError, match="layout 2 x 3 .* needs 6 ranks; start mpirun -n 6"):
+        make_communicator("serial", (8, 8), (2, 3))
+
+
 def test_a_grid_of_three_dimensions_is_refused_in_a_sentence():
     for kind in ("auto", "sharded"):
         with pytest.raises(TileError, match=r"a grid of \(8, 8, 8\) is not \(ny, nx\); of three"):

@@ -592,7 +592,7 @@ def test_files_that_one_page_cannot_show_get_pages_of_their_own(gyre, tsunami, t
 
 
 @pytest.mark.parametrize("tables, beside, kinds", [
-    ("[[forcing]]", [], ["circulation"]), ("[[forcing]]", ["maxima", "gauges"], ["circulation"]),
+    ("[[forcing]]", [], ["circulation"]), ("[[forcing]]", ["maxima", "gauges"], ["circulation", "gauges", "maximum"]),
     ("[source]\n[[forcing]]", ["maxima"], ["tsunami"]), ("[initial]", ["gauges"], ["tsunami"]),
     ("[initial]", ["spectra"], ["maps", "spectrum"]), ("notes of mine", [], ["maps"]),
 ])  # fmt: skip

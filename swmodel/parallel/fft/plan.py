@@ -31,6 +31,7 @@ import numpy as np
 
 from ...errors import SwmodelError
 from ...pytrees import pytree
+from ..communicator import Communicator
 from .kinds import Fourier, Kind, RealFourier
 from .lines import planes
 from .turning import columns_for, coordinate, turn, turn_back
@@ -100,6 +101,10 @@ class Plan:
             raise ValueError(
                 f"fft.Plan: shape = {self.shape} is not (ny, nx) or (nz, ny, nx); give 2 or 3 whole numbers, 1 or more."
             )
+        if not isinstance(self.communicator, Communicator):
+            raise ValueError(f"fft.Plan: {self.communicator!r} is no communicator; make one with make_communicator.")
+        if isinstance(self.kinds, Kind):
+            raise ValueError(f"fft.Plan: kinds = {self.kinds} is one for {len(shape)} axes; give a tuple of as many.")
         kinds = (*(Fourier(),) * (len(shape) - 1), RealFourier()) if self.kinds is None else tuple(self.kinds)
         if len(kinds) != len(shape) or not all(isinstance(kind, Kind) for kind in kinds):
             raise ValueError(
