@@ -63,7 +63,7 @@ def _check(grid, length):
     sides = grid.y[1] - grid.y[0], grid.x[1] - grid.x[0]
     shortest, longest = 3 * max(side / n for side, n in zip(sides, grid.shape)), max(sides)
     if shortest > longest:
-        raise ConfigError(f"random_vortices: {grid.nx} x {grid.ny} cells are too few for a wave; give 4 or more each way.")
+        raise ConfigError(f"random_vortices: {grid.nx} x {grid.ny} cells hold no wave; give 4 or more each way.")
     if not shortest <= length <= longest:
         raise ConfigError(
             f"random_vortices: a wavelength of {length:g} m does not fit the grid; give {shortest:g} m (three cells) "
