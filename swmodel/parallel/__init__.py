@@ -2,7 +2,7 @@
 import operator
 
 from .communicator import Communicator
-from .decomposition import Decomposition, Tile, TileError, best_layout
+from .decomposition import Decomposition, Tile, TileError, best_layout, check_ranks
 from .serial import SerialCommunicator
 
 __all__ = [
@@ -43,9 +43,7 @@ def make_communicator(kind, shape, layout=None, devices=None):
         return _sharded(shape, layout, devices)
     if kind == "serial" or (kind == "auto" and launched_ranks() == 1):
         check_world(1)
-        if layout not in (None, (1, 1)):
-            ranks = layout[0] * layout[1]
-            raise TileError(f"layout {layout[0]} x {layout[1]} (y x x) needs {ranks} ranks; start mpirun -n {ranks}.")
+        check_ranks(layout or (1, 1), 1)
         return _made.setdefault("serial", SerialCommunicator())
     world = load_mpi().COMM_WORLD
     check_world(world.size)

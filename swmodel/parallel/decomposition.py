@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import TileError
 
-__all__ = ["Tile", "Decomposition", "best_layout", "TileError"]
+__all__ = ["Tile", "Decomposition", "TileError", "best_layout", "check_ranks"]
 
 COST_ACROSS = 4  # to see what it is worth: mpirun -n 2 swmodel bench --layout 2x1, and 1x2
 COMFORTABLE = 8  # cells
@@ -161,6 +161,16 @@ def _range(cells, tiles, k):
     base, more = divmod(cells, tiles)
     start = k * base + min(k, more)
     return start, start + base + (k < more)
+
+
+def check_ranks(layout, started):
+    """Raise TileError if a layout (py, px) is not for the ranks that were started."""
+    needed = layout[0] * layout[1]
+    if needed != started:
+        raise TileError(
+            f"layout {layout[0]} x {layout[1]} (y x x) needs {needed} ranks, and {started} "
+            f"{'was' if started == 1 else 'were'} started; change the layout or start mpirun -n {needed}."
+        )
 
 
 def best_layout(shape, ranks, halo=1):

@@ -14,7 +14,7 @@ from mpi4jax._src.utils import ordered_effect
 from mpi4py import MPI
 
 from .communicator import AXES, Communicator
-from .decomposition import Decomposition, TileError
+from .decomposition import Decomposition, check_ranks
 
 __all__ = ["MPICommunicator"]
 
@@ -42,11 +42,7 @@ class MPICommunicator(Communicator):
     def __init__(self, layout, world=None, most_elements=2**31 - 1, most_bytes=2**31 - 1):
         world = MPI.COMM_WORLD if world is None else world
         self.rank, self.size, self.layout = world.rank, world.size, tuple(layout)
-        if layout[0] * layout[1] != self.size:
-            raise TileError(
-                f"layout {layout[0]} x {layout[1]} (y x x) needs {layout[0] * layout[1]} ranks, and {self.size} were "
-                f"started; change the layout or start mpirun -n {layout[0] * layout[1]}."
-            )
+        check_ranks(layout, self.size)
         self.most_elements, self.most_bytes = most_elements, most_bytes
         self.device, self.host = world.Dup(), world.Dup()
         _end_together(self.host)
