@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from worker import serve  # noqa: E402
+from worker import northwest_pacific, serve  # noqa: E402
 
 from swmodel import launch  # noqa: E402
 
@@ -49,13 +49,9 @@ def pacific(precision):
     import numpy as np
 
     import swmodel as sw
-    from swmodel.bathymetry import as_bathymetry
 
-    file = Path(__file__).resolve().parent.parent / "experiments" / "tohoku_2011" / "etopo5_northwest_pacific.nc"
-    grid = sw.SphericalGrid(720, 540, (120.0, 180.0), (15.0, 60.0))
     return sw.ShallowWater(
-        grid,
-        as_bathymetry(file, grid, minimum_depth=20.0, fill_lakes=True),
+        *northwest_pacific(),
         coriolis=sw.RotatingSphere(),
         forcing=sw.WindStress(x=lambda x, y: -0.1 * np.cos(np.pi * (y - 15.0) / 45.0)),
         dissipation=sw.Laplacian(1000.0),

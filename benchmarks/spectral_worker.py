@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np  # noqa: E402
-from worker import serve  # noqa: E402
+from worker import northwest_pacific, serve  # noqa: E402
 
 from swmodel import launch  # noqa: E402
 
@@ -219,12 +219,7 @@ def poisson(options):
 
 def tohoku(dtype="float64"):
     """(grid, wet, c [m2]) of the free surface after theta steps of 10 times the explicit limit, theta = 1 / 2."""
-    import swmodel as sw
-    from swmodel.bathymetry import as_bathymetry
-
-    folder = Path(__file__).resolve().parent.parent / "experiments" / "tohoku_2011"
-    grid = sw.SphericalGrid(720, 540, (120.0, 180.0), (15.0, 60.0))
-    sea = as_bathymetry(folder / "etopo5_northwest_pacific.nc", grid, minimum_depth=20.0, fill_lakes=True)
+    grid, sea = northwest_pacific()
     wet, gravity, m = np.asarray(sea.wet, bool), 9.81, grid.metrics(np.arange(grid.ny))
     depth = np.where(wet, sea.depth, 0.0)
     limit = 1.0 / np.sqrt((gravity * depth * (m["dx_h"] ** -2.0 + m["dy_h"] ** -2.0)).max())

@@ -19,6 +19,16 @@ from swmodel import launch  # noqa: E402
 PAUSE = 0.002  # [s] between looks at whether the root has news
 
 
+def northwest_pacific():
+    """(grid, Bathymetry) of experiments/tohoku_2011."""
+    import swmodel as sw
+    from swmodel.bathymetry import as_bathymetry
+
+    folder = Path(__file__).resolve().parent.parent / "experiments" / "tohoku_2011"
+    grid = sw.SphericalGrid(720, 540, (120.0, 180.0), (15.0, 60.0))
+    return grid, as_bathymetry(folder / "etopo5_northwest_pacific.nc", grid, minimum_depth=20.0, fill_lakes=True)
+
+
 def serve(info, world=None, **commands):
     """Print what this worker is, then answer lines of standard input: `NAME ARGUMENT` by commands[NAME](ARGUMENT).
 
