@@ -83,10 +83,9 @@ def _choose(files, variable=None, box=None):
         return ["spectrum"]
     if "fields" in files:
         kinds = [_of_fields(files, variable)]
-        if kinds == ["circulation"] and "gauges" in files:
-            kinds.append("gauges")
-        if kinds[0] == "circulation" and "maxima" in files and _is_short(files["fields"]):
-            kinds.append("maximum")
+        if kinds == ["circulation"]:
+            beside = {"gauges": "gauges"} | ({"maxima": "maximum"} if _is_short(files["fields"]) else {})
+            kinds += [kind for holds, kind in beside.items() if holds in files]
     else:
         kinds = [kind for holds, kind in WITHOUT_FIELDS.items() if holds in files]
     if "spectra" in files and (not kinds or variable is None or f"{variable}_spectrum" in files["spectra"]):
