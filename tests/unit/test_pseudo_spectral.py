@@ -212,6 +212,7 @@ def test_a_run_goes_on_from_its_restart_bit_for_bit(stepper, tmp_path):
     for a, b in zip(*map(jax.tree.leaves, (whole.state, second.state))):
         np.testing.assert_array_equal(a, b)
     with xr.open_dataset(tmp_path / "whole" / "fields.nc", decode_times=False) as fields:
+        assert fields.attrs["references"].startswith("Orszag (1971)")
         assert fields.vorticity.shape[1:] == (NY, NX + 1)  # walls along x
         assert np.isfinite(fields.vorticity).all() and not fields.vorticity[:, :, [0, -1]].any()
 
