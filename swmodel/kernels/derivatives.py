@@ -3,8 +3,8 @@
 The tangent of a node is made of its arguments' tangents by JAX's own rule for its operation. The transpose goes
 through the nodes backwards: where a node reads another one three cells to the east, the cotangent goes there from
 three cells to the west. So the cotangent of an array is a stencil on cotangents of results, which are 0 outside the
-region that the loop had computed; every product with such a one is kept `inside` the cells at which its node had been
-needed, and reads no more neighbours than the loop itself.
+region that the loop had computed. Their products with numbers are 0 there, too: quotients and the like, which may be no
+numbers where the loop had not needed them, are kept `inside` the cells at which it had.
 """
 
 import dataclasses
@@ -25,6 +25,10 @@ OPERATIONS = {
     "rsqrt": lax.rsqrt, "exp": lax.exp, "log": lax.log, "tanh": lax.tanh, "sin": lax.sin, "cos": lax.cos,
     "floor": lax.floor, "cbrt": lax.cbrt, "abs": lax.abs, "sign": lax.sign, "pow": lax.pow, "square": lax.square,
     "stop_gradient": lambda x: x, "one_minus_square": lambda x: (1 - x) * (1 + x),
+}  # fmt: skip
+FINITE = {  # with all their derivatives
+    "load", "scalar", "constant", "convert_element_type", "inside", "stop_gradient", "select_n", "add", "sub", "mul",
+    "neg", "abs", "sign", "floor", "max", "min", "square", "one_minus_square", "tanh", "sin", "cos",
 }  # fmt: skip
 
 
@@ -160,7 +164,7 @@ def transpose(graph, sources, scalars, results):
     kept = [k for k in graph.reads() if k not in sources]
     kept_scalars = [k for k in graph.reads("scalar") if k not in scalars]
     builder = Builder()
-    primal = _primal(builder, graph, linear, kept, kept_scalars, reach)
+    primal = _primal(builder, graph, linear, kept, kept_scalars, boxes, reach)
     inset = (reach,) * 4
     seen = {n: [] for n in linear}
     for k, number in enumerate(results):
@@ -172,9 +176,7 @@ def transpose(graph, sources, scalars, results):
     for n in sorted(linear, reverse=True):
         if seen[n]:
             total[n] = _sum(builder, seen[n], graph.nodes[n].dtype)
-            west, east, south, north = boxes[n]
-            box = west + reach, reach - east, south + reach, reach - north
-            for ref, term in pull.through(graph.nodes[n], total[n], box):
+            for ref, term in pull.through(graph.nodes[n], total[n], _within(boxes[n], reach)):
                 seen[ref.node].append(builder.shifted(term, -ref.row, -ref.column))
 
     def found(kind, wanted):
@@ -222,8 +224,14 @@ def _boxes(graph, results):
     return boxes
 
 
-def _primal(builder, graph, linear, kept, kept_scalars, reach):
-    """{node: its At in the new Graph} of what is not linear."""
+def _within(box, reach):
+    """Cells at which a node was needed, as parameters of an "inside" of a loop that computes `reach` cells further."""
+    west, east, south, north = box
+    return west + reach, reach - east, south + reach, reach - north
+
+
+def _primal(builder, graph, linear, kept, kept_scalars, boxes, reach):
+    """{node: its At in the new Graph} of what is not linear; finite wherever what is loaded is."""
     refs, places = {}, {"load": kept, "scalar": kept_scalars}
     for number, node in enumerate(graph.nodes):
         place = None
@@ -234,8 +242,15 @@ def _primal(builder, graph, linear, kept, kept_scalars, reach):
             known = all(a.node in refs for a in graph.arguments(number))
         if known and number not in linear:
             arguments = [_moved(builder, a, refs) for a in node.arguments]
-            refs[number] = _copied(builder, node, arguments, graph.columns, place, reach)
+            ref = _copied(builder, node, arguments, graph.columns, place, reach)
+            bounded = node.axes == 0 or node.dtype == "bool" or _is_finite(node) or number not in boxes
+            refs[number] = ref if bounded else builder.inside(ref, _within(boxes[number], reach))
     return refs
+
+
+def _is_finite(node):
+    """Whether a node and its derivatives are finite if its arguments are."""
+    return node.name in FINITE or (node.name == "integer_pow" and node.parameters[0] >= 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,7 +266,7 @@ class _Pull:
     def through(self, node, cotangent, box):
         """[(argument that is linear, its share of the cotangent, seen from the node's cell)].
 
-        What is multiplied by numbers of neighbouring cells has a meaning only in `box`, where the node was needed.
+        Quotients have a meaning only in `box`, where the node was needed.
         """
         arguments, is_linear = node.arguments, [isinstance(a, At) and a.node in self.linear for a in node.arguments]
         others = [None if linear else _moved(self.builder, a, self.primal) for a, linear in zip(arguments, is_linear)]
@@ -269,9 +284,8 @@ class _Pull:
 
     def _times(self, node, factors, box):
         term = self.builder.add(node.name, factors, node.dtype)
-        others = factors if node.name == "select_n" else factors[1:]
-        varies = any(isinstance(f, At) and self.builder.nodes[f.node].axes for f in others)
-        return self.builder.inside(term, box) if varies else term
+        is_quotient = node.name == "div" and isinstance(factors[1], At) and self.builder.nodes[factors[1].node].axes
+        return self.builder.inside(term, box) if is_quotient else term
 
     def _linear_shares(self, node, cotangent):
         def same():

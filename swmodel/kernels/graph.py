@@ -177,14 +177,14 @@ class Builder:
         return At(self._number(Node("scalar", (), np.dtype(dtype).name, (number,), 0)))
 
     def inside(self, ref, box):
-        """`ref` where the cell is in the box, else 0."""
+        """`ref`, which varies, where the cell is in the box, else 0."""
         factors = Factors(self, self.nodes[ref.node].dtype)
         scale, rest = factors.split(ref)
         if scale is not None and (isinstance(scale, Constant) or self.nodes[scale.node].axes == 0):
             return factors.scaled(scale, self.inside(rest, box))
         west, east, south, north = box
         box = west + ref.column, east - ref.column, south + ref.row, north - ref.row
-        node = Node("inside", (At(ref.node),), self.nodes[ref.node].dtype, box, 2)
+        node = Node("inside", (At(ref.node),), self.nodes[ref.node].dtype, box, self.nodes[ref.node].axes)
         return At(self._number(node), ref.row, ref.column)
 
     def shifted(self, ref, row, column):

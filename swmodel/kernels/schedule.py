@@ -145,7 +145,7 @@ def _kept_if(graph, estimates):
 
 
 def _is_worth_keeping(node, estimate, places):
-    if node.axes < 2 or node.dtype == "bool" or node.name in ("load", "inside") or places < 2:
+    if node.axes < 2 or node.dtype == "bool" or node.name == "load" or places < 2:
         return False
     return (places - 1) * estimate > places  # what is not computed again, and what is loaded
 

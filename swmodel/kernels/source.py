@@ -38,8 +38,9 @@ BINARY = {
 CALLS = {"sqrt": "sqrt", "exp": "exp", "log": "log", "tanh": "tanh", "sin": "sin", "cos": "cos", "floor": "floor",
          "cbrt": "sw_cbrt", "abs": "fabs", "pow": "pow"}  # fmt: skip
 
-# Cube roots without a call, so that the loop is vectorised: a guess from the exponent, and Newton's iteration, which
-# settles within a unit or two of the last place.
+# Either: processors are slow with loads under a mask that leaves out all of a vector; of ? : compilers make such ones.
+# Cube roots come without a call, so that the loop is vectorised: a guess from the exponent, and Newton's iteration,
+# which settles within a unit or two of the last place.
 PRELUDE = """#include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -50,9 +51,28 @@ struct RowCall {  // as in loops.cpp
   const int64_t* limits;  // of each source: first and last row, first and last column, from the region's first cell
   const void* const* scalars;
   void* const* out;
-  int64_t cells, rows, j, since;
+  int64_t lead, cells, rows, j, since;
   char* kept;
 };
+
+template <typename T>
+static inline T Either(bool is, T x, T y) { return is ? x : y; }
+
+static inline float Either(bool is, float x, float y) {
+  int32_t a, b;
+  memcpy(&a, &x, 4), memcpy(&b, &y, 4);
+  a = (a & -(int32_t)is) | (b & ~-(int32_t)is);
+  memcpy(&x, &a, 4);
+  return x;
+}
+
+static inline double Either(bool is, double x, double y) {
+  int64_t a, b;
+  memcpy(&a, &x, 8), memcpy(&b, &y, 8);
+  a = (a & -(int64_t)is) | (b & ~-(int64_t)is);
+  memcpy(&x, &a, 8);
+  return x;
+}
 
 static inline float sw_cbrtf(float x) {
   float a = fabsf(x), y;
@@ -88,9 +108,9 @@ def c_source(graph, dtypes):
     room = _Room(graph, plan)
     passes = "".join(_pass_texts(graph, dtypes, plan, room, k) for k in range(len(plan.passes)))
     rounds = "\n".join(
-        f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}_boxed, pass{k}_edge>(c, b ? b + {p.ahead} : "
-        f"{-whole_vectors(p.left)}, end == c.cells ? end + {p.right} : end + {p.ahead}, "
-        f"{'false' if k == len(plan.passes) - 1 else 'end == c.cells'}, columns{k});"
+        f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}_boxed, pass{k}_edge>("
+        f"c, b > -c.lead ? b + {p.ahead} : Before(c, {p.left}), end == c.cells ? end + {p.right} : end + {p.ahead}, "
+        f"end == c.cells, columns{k});"
         for k, p in enumerate(plan.passes)
     )
     columns = "\n".join(f"  const Columns columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
@@ -99,22 +119,29 @@ def c_source(graph, dtypes):
         f"constexpr int64_t kKept = {room.bytes};\n{RUN}{passes}"
         f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * (kKept + 8); }}\n'
         '\nextern "C" void row(const RowCall* call) {\n  const RowCall& c = *call;\n'
-        f"  if (c.since == {-plan.early}) memset(c.kept + Width(c.cells) * kKept, 0, Width(c.cells) * 8);\n"
+        f"  if (c.since == {-plan.early}) memset(c.kept + Width(c) * kKept, 0, Width(c) * 8);\n"
         f"{columns}\n"
-        f"  for (int64_t b = 0, end; b < c.cells; b = end) {{\n"
+        f"  for (int64_t b = -c.lead, end; b < c.cells; b = end) {{\n"
         f"    end = c.cells - b < {2 * BLOCK} ? c.cells : b + {BLOCK};\n"
         f"{rounds}\n  }}\n}}\n"
     )
 
 
 RUN = """
-static inline int64_t Width(int64_t cells) { return (cells + kLeft + kRight + 15) / 16 * 16; }
+static inline int64_t WholeVectors(int64_t cells) { return (cells + kVector - 1) / kVector * kVector; }
+static inline int64_t Width(int64_t cells) { return WholeVectors(cells + kLeft + kRight); }
+static inline int64_t Width(const RowCall& c) { return Width(c.lead + c.cells); }
+
+// Where a pass begins that goes `left` cells further than the results: where a vector does.
+static inline int64_t Before(const RowCall& c, int64_t left) {
+  return -c.lead - WholeVectors(left > c.lead ? left - c.lead : 0);
+}
 
 // Whether a source has a row, so many rows from the call's; what is read in its place if not.
 static inline bool Has(const RowCall& c, int64_t source, int64_t row) {
   return c.j + row >= c.limits[4 * source] && c.j + row < c.limits[4 * source + 1];
 }
-static inline const void* Zeros(const RowCall& c) { return c.kept + Width(c.cells) * kKept + kLeft * 8; }
+static inline const void* Zeros(const RowCall& c) { return c.kept + Width(c) * kKept + (kLeft + c.lead) * 8; }
 
 struct Range {
   int64_t low, high;
@@ -136,8 +163,6 @@ struct Columns {
 
 using Pass = void (*)(const RowCall&, int64_t, int64_t);
 
-static inline int64_t WholeVectors(int64_t cells) { return (cells + kVector - 1) / kVector * kVector; }
-
 // Each pass in the variants that it needs from column to column. Columns that follow the last ones may be computed
 // too, so that vectors are whole: nobody reads them.
 template <Pass kPlain, Pass kBoxed, Pass kEdge>
@@ -146,9 +171,8 @@ static inline void run(const RowCall& c, int64_t from, int64_t to, bool more, co
   const Range loads = columns.loads.Within(from, to), boxes = columns.boxes.Within(loads.low, loads.high);
   if (from < loads.low) kEdge(c, from, loads.low);
   if (loads.low < loads.high) {
-    const int64_t apart = boxes.low - loads.low;
-    int64_t low = loads.low + (kPlain == kBoxed ? apart : WholeVectors(apart)), high = boxes.high;
-    if (kPlain != kBoxed) high = low < high ? low + (high - low) / kVector * kVector : low;
+    int64_t low = loads.low + WholeVectors(boxes.low - loads.low), high = boxes.high;
+    if (high < loads.high) high = low < high ? low + (high - low) / kVector * kVector : low;
     if (low > loads.high) low = high = loads.high;
     if (loads.low < low) kBoxed(c, loads.low, low);
     if (low < high) kPlain(c, low, high);
@@ -193,39 +217,51 @@ def _pass_texts(graph, dtypes, plan, room, number):
 
 
 def _pass_text(graph, dtypes, room, writer):
-    plan, number, kind = writer.plan, writer.number, writer.kind
-    is_last = number == len(plan.passes) - 1
-    stored = []
-    for n in plan.passes[number].nodes:
+    stored = _stored(graph, writer)
+    loop = "\n".join(f"    {text}" for text in (*writer.inside, *stored))
+    name = f"pass{writer.number}{'' if writer.kind == 'plain' else f'_{writer.kind}'}"
+    head = "__attribute__((noinline, cold)) static" if writer.kind == "edge" else "static"
+    ivdep = "" if writer.kind == "edge" else "#pragma GCC ivdep\n"
+    return (
+        f"\n{head} void {name}(const RowCall& c, int64_t from, int64_t to) {{\n{_before(graph, dtypes, room, writer)}\n"
+        f"{ivdep}  for (int64_t i = from; i < to; ++i) {{\n{loop}\n  }}\n}}\n"
+    )
+
+
+def _stored(graph, writer):
+    """The lines that store what a pass computes."""
+    plan, lines = writer.plan, []
+    for n in plan.passes[writer.number].nodes:
         value = writer.value(At(n), plan.kept[n].lead, 0, anew=True)
-        stored.append(f"{writer.row_of(n, plan.kept[n].lead)}[i] = {value};")
-    if is_last:
-        stored += [f"out{k}[i] = {writer.value(o, 0, 0)};" for k, o in enumerate(graph.outputs)]
+        lines.append(f"{writer.row_of(n, plan.kept[n].lead)}[i] = {value};")
+    if writer.is_last:
+        there = writer.within((0, 0, 0, 0))
+        for k, o in enumerate(graph.outputs):
+            value = writer.value(o, 0, 0)
+            lines.append(f"out{k}[i] = {f'Either({there}, {value}, out{k}[i])' if there else value};")
+    return lines
+
+
+def _before(graph, dtypes, room, writer):
+    """What a pass does before it goes along a row: pointers to all rows, and what does not vary along them."""
     pointers = [
         f"const {kind}* {_name('in', k, j)} = Has(c, {k}, {j}) ? (const {kind}*)c.in[{k}] + ({j}) * c.stride[{k}] : "
         f"(const {kind}*)Zeros(c);"
         for k, j in writer.rows
         for kind in [MEMORY[dtypes[0][k]]]
     ]
+    plan = writer.plan
     for n, j in sorted(writer.kept_rows):
         kind_of, rows = _type(graph.nodes[n].dtype), plan.kept[n].rows
         first, step, within = room.place[n]
         turn = (j + room.bias) % rows + rows * plan.early  # never negative with c.since
         base = f"row{rows}_{turn}"
-        line = f"char* const {base} = c.kept + Width(c.cells) * ({first} + (c.since + {turn}) % {rows} * {step});"
+        line = f"char* const {base} = c.kept + Width(c) * ({first} + (c.since + {turn}) % {rows} * {step});"
         pointers += [line] * (line not in pointers)
-        pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*)({base} + Width(c.cells) * {within}) + kLeft;")
-    if is_last:
+        pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*)({base} + Width(c) * {within}) + kLeft + c.lead;")
+    if writer.is_last:
         pointers += [f"{MEMORY[t]}* out{k} = ({MEMORY[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
-    before = "\n".join(f"  {text}" for text in (*pointers, *writer.before))
-    loop = "\n".join(f"    {text}" for text in (*writer.inside, *stored))
-    name = f"pass{number}{'' if kind == 'plain' else f'_{kind}'}"
-    head = "__attribute__((noinline, cold)) static" if kind == "edge" else "static"
-    ivdep = "" if kind == "edge" else "#pragma GCC ivdep\n"
-    return (
-        f"\n{head} void {name}(const RowCall& c, int64_t from, int64_t to) {{\n{before}\n{ivdep}"
-        f"  for (int64_t i = from; i < to; ++i) {{\n{loop}\n  }}\n}}\n"
-    )
+    return "\n".join(f"  {text}" for text in (*pointers, *writer.before))
 
 
 def _columns_text(writer, number):
@@ -250,6 +286,11 @@ def _columns_text(writer, number):
     return f"\nstatic inline Columns columns_of{number}(const RowCall& c) {{\n{body}\n  return found;\n}}\n"
 
 
+def _rows_of(box, row):
+    """The condition that the row is one of a box."""
+    return f"c.j + ({row}) >= {box[2]} && c.j + ({row}) < c.rows - ({box[3]})"
+
+
 def _name(kind, number, row):
     return f"{kind}{number}_{'m' if row < 0 else ''}{abs(row)}"
 
@@ -268,6 +309,10 @@ class _Writer:
         self.graph, self.plan, self.number, self.kind = graph, plan, number, kind
         self.before, self.inside, self._values, self._ends = [], [], {}, {}
         self.loads, self.boxes, self.kept_rows = set(), set(), set()
+
+    @property
+    def is_last(self):
+        return self.number == len(self.plan.passes) - 1
 
     @property
     def rows(self):
@@ -304,12 +349,7 @@ class _Writer:
             return f"*(const {MEMORY[node.dtype]}*)c.scalars[{node.parameters[0]}]"
         arguments = [self.value(a, row, column) for a in node.arguments]
         if node.name == "inside":
-            self.boxes.add((node.parameters, row, column))
-            return (
-                arguments[0]
-                if self.kind == "plain"
-                else f"{self._within(node.parameters, row, column)} ? {arguments[0]} : 0"
-            )
+            return self._inside(node, arguments[0], row, column)
         return self._operation(node, arguments)
 
     def _load(self, source, row, column, axes):
@@ -320,20 +360,25 @@ class _Writer:
         at = f"i + ({column})"
         return f"{at} >= c.limits[{4 * source + 2}] && {at} < c.limits[{4 * source + 3}] ? {place} : 0"
 
-    def _within(self, box, row, column):
-        """The condition that a cell is in a box."""
-        west, east, south, north = box
-        ends = west - column, east + column, south - row, north + row
+    def _inside(self, node, argument, row, column):
+        """The text of what is 0 outside a box; of what varies from row to row alone, only rows matter."""
+        if node.axes < 2:
+            return f"{_rows_of(node.parameters, row)} ? {argument} : 0"
+        there = self.within(node.parameters, row, column)
+        return f"Either({there}, {argument}, ({_type(node.dtype)})0)" if there else argument
+
+    def within(self, box, row=0, column=0):
+        """The condition that a cell is in a box; empty where all are."""
+        self.boxes.add((box, row, column))
+        if self.kind == "plain":
+            return ""
+        west, east, _, _ = box
+        ends = west - column, west + east, _rows_of(box, row)
         if ends not in self._ends:
-            self._ends[ends] = f"box{len(self._ends)}"
-            there = f"c.j + ({row}) >= {south} && c.j + ({row}) < c.rows - ({north})"
-            name = self._ends[ends]
-            self.before.append(f"const int32_t {name}_low = {west - column};")
-            self.before.append(
-                f"const int32_t {name}_high = {there} ? (int32_t)(c.cells - ({east + column})) : INT32_MIN;"
-            )
-        name = self._ends[ends]
-        return f"((int32_t)i >= {name}_low & (int32_t)i < {name}_high)"
+            self._ends[ends] = name = f"box{len(self._ends)}"
+            wide = f"c.cells - ({west + east})"
+            self.before.append(f"const uint32_t {name} = {ends[2]} && {wide} > 0 ? (uint32_t)({wide}) : 0;")
+        return f"(uint32_t)i - ({west - column}) < {self._ends[ends]}"
 
     def _is_condition(self, argument):
         return isinstance(argument, At) and self.graph.nodes[argument.node].dtype == "bool"

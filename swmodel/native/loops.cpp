@@ -26,7 +26,7 @@ struct RowCall {  // as in source.py
   const int64_t* limits;
   const void* const* scalars;
   void* const* out;
-  int64_t cells, rows, j, since;
+  int64_t lead, cells, rows, j, since;
   char* kept;
 };
 
@@ -35,6 +35,7 @@ struct Kernel {
   int64_t (*kept_bytes)(int64_t);
 };
 
+constexpr int64_t kVector = 16;          // numbers, as in schedule.py: rows of arrays begin where vectors do
 constexpr int64_t kCellsOfChunk = 4096;  // fewer are not worth another thread
 constexpr int64_t kRowsOfChunk = 128;    // fewer are not worth the rows that neighbours both compute
 
@@ -72,6 +73,7 @@ struct Loop {
   int64_t rows, columns, ghosts, west, margin, members, early;  // ghost rows, and room before a row's first cell
 
   int64_t cells() const { return columns + 2 * margin; }
+  int64_t lead() const { return (west - margin) % kVector; }  // cells from where a vector begins to the first one
   char* place(const Result& r, int64_t member, int64_t j) const {
     return r.data + member * r.member_stride + ((j + ghosts) * r.stride + west - margin) * r.size;
   }
@@ -97,7 +99,7 @@ class Chunk {
     for (const auto& [data, step] : loop.scalars) scalars.push_back(data + member_ * step);
     char* room = Scratch(Place());
     for (size_t k = 0; k < rings_.size(); ++k) rings_[k] += reinterpret_cast<uintptr_t>(room);
-    RowCall call{in.data(), loop.strides.data(), loop.limits.data(), scalars.data(), out.data(), loop.cells(),
+    RowCall call{in.data(), loop.strides.data(), loop.limits.data(), scalars.data(), out.data(), loop.lead(), loop.cells(),
                  loop.rows + 2 * loop.margin, 0, 0, room};
     for (int64_t j = first_ - loop.early; j < last_; ++j) {
       for (size_t k = 0; k < in.size(); ++k) {
@@ -118,15 +120,21 @@ class Chunk {
   }
 
   void StoreLateRows() {
-    for (auto& [k, j, row] : late_) std::memcpy(loop_.place(loop_.results[k], member_, j), row.data(), row.size());
+    for (auto& [k, j, room] : late_) {
+      const auto& r = loop_.results[k];
+      std::memcpy(loop_.place(r, member_, j), room.data() + loop_.lead() * r.size, loop_.cells() * r.size);
+    }
   }
 
  private:
-  int64_t RowBytes(size_t k) const { return (loop_.cells() * loop_.results[k].size + 63) / 64 * 64; }
+  // Of one row of results, whole vectors.
+  int64_t RowBytes(size_t k) const {
+    return (loop_.lead() + loop_.cells() + kVector - 1) / kVector * kVector * loop_.results[k].size;
+  }
 
   // Shares out the room after the kernel's own rows; returns how much is needed.
   size_t Place() {
-    size_t used = (loop_.kernel.kept_bytes(loop_.cells()) + 63) / 64 * 64;
+    size_t used = (loop_.kernel.kept_bytes(loop_.lead() + loop_.cells()) + 63) / 64 * 64;
     rings_.assign(loop_.results.size(), 0);
     for (size_t k = 0; k < rings_.size(); ++k)
       if (loop_.results[k].when == kLater) rings_[k] = used, used += (loop_.results[k].behind + 1) * RowBytes(k);
@@ -142,22 +150,24 @@ class Chunk {
     const auto& r = loop_.results[k];
     if (r.when == kLater) return Kept(k, j);
     if (r.when == kAtOnce || !IsShared(r, j)) return loop_.place(r, member_, j);
-    late_.emplace_back(k, j, std::vector<char>(loop_.cells() * r.size));
-    return std::get<2>(late_.back()).data();
+    return Late(k, j);
+  }
+
+  // Room for a row that is put in its place after all chunks are done.
+  char* Late(size_t k, int64_t j) {
+    late_.emplace_back(k, j, std::vector<char>(RowBytes(k)));
+    return std::get<2>(late_.back()).data() + loop_.lead() * loop_.results[k].size;
   }
 
   char* Kept(size_t k, int64_t j) {
-    return reinterpret_cast<char*>(rings_[k]) + ((j - first_) % (loop_.results[k].behind + 1)) * RowBytes(k);
+    const auto& r = loop_.results[k];
+    return reinterpret_cast<char*>(rings_[k]) + ((j - first_) % (r.behind + 1)) * RowBytes(k) + loop_.lead() * r.size;
   }
 
   void Store(size_t k, int64_t j) {
     const auto& r = loop_.results[k];
     const char* row = Kept(k, j);
-    const int64_t bytes = loop_.cells() * r.size;
-    if (IsShared(r, j))
-      late_.emplace_back(k, j, std::vector<char>(row, row + bytes));
-    else
-      std::memcpy(loop_.place(r, member_, j), row, bytes);
+    std::memcpy(IsShared(r, j) ? Late(k, j) : loop_.place(r, member_, j), row, loop_.cells() * r.size);
   }
 
   const Loop& loop_;
