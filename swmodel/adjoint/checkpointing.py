@@ -256,7 +256,8 @@ class Tape:
         def one(j, bars):
             k = span.count - 1 - j
             leaves, number = self.rows.leaves(kept, k, self.carry.leaves), span.first + k
-            found = evaluate(self.pulled, [*leaves, number, *bars[1], taken(shares_bar, k)])
+            share_bar = jax.lax.dynamic_index_in_dim(shares_bar, k, 0, keepdims=False)
+            found = evaluate(self.pulled, [*leaves, number, *bars[1], share_bar])
             return [old + new for old, new in zip(bars[0], found)], found[len(bars[0]) :]
 
         moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, carry))

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 
 from ..kernels import Slot
-from ..native import store, vacant
+from ..native import fetch, store, vacant
 
 __all__ = ["Floats", "Rows", "inputs_read", "keep", "perturbed", "put", "room", "taken"]
 
@@ -116,7 +116,9 @@ def put(rooms, tree, k):
 
 
 def taken(rooms, k):
-    return jax.tree.map(lambda room: Slot(room, k).array, rooms)
+    """What lies in row k of the arrays of a pytree."""
+    leaves, structure = jax.tree.flatten(rooms)
+    return structure.unflatten(fetch(leaves, k))
 
 
 def perturbed(arrays):

@@ -50,7 +50,7 @@ class Needs:
             return _bytes(jax.eval_shape(record, fixed, params, carry, acc)[-1], sizes)
 
         step, point = stored(2) - stored(1), _bytes((carry, acc), sizes)
-        held = _bytes((fixed, params, bars, lasting, bars, lasting), sizes)
+        held = _bytes((fixed, params, bars, lasting), sizes)
         base = held + pull.memory_analysis().temp_size_in_bytes - TRIAL[0] * step
         return Needs(*np.asarray(sizes.host_maximum(np.array([base, step, point]))))
 

@@ -10,8 +10,10 @@ and `dual`, along with its tangents: a Hessian product is the tangent of the pro
     pull      params, what `record` gave, cotangents after -> cotangents before
     finish    params, carry, acc -> J, and the first cotangents
     to_start  cotangents of the carry -> of the state's controls
+    own       carry, acc -> copies of them
 
-`params` are {name: value} of the controls of the dynamics, of time records the window's (first, second).
+`forward`, `record` and `pull` write over the arrays of the carry, acc and cotangents that they are given. `params` are
+{name: value} of the controls of the dynamics, of time records the window's (first, second).
 """
 import jax
 import jax.numpy as jnp
@@ -42,12 +44,12 @@ class Pair:
         return jax.tree.unflatten(jax.tree.structure(self.value), self.slope)
 
 
-def direct(communicator, body):
-    """The program of `body(fixed, *moving)`."""
-    return jit(communicator.spmd(body))
+def direct(communicator, body, over=()):
+    """The program of `body(fixed, *moving)`, which writes over the arrays of the arguments with numbers in `over`."""
+    return jit(communicator.spmd(body), donate_argnums=over)
 
 
-def dual(communicator, body):
+def dual(communicator, body, over=()):
     """The program of Pairs for `body(fixed, *moving)`: its values, and their tangents."""
 
     def both(fixed, *pairs):
@@ -64,7 +66,10 @@ def dual(communicator, body):
         values, slopes, ends = jax.jvp(of_floats, (shapes.floats(leaves),), (slopes,), has_aux=True)
         return tuple(Pair(f.tree(f.merged(end, v)), s) for f, end, v, s in zip(found, ends, values, slopes))
 
-    return jit(communicator.spmd(both))
+    return jit(communicator.spmd(both), donate_argnums=over)
+
+
+OVERWRITTEN = {"forward": (2, 3), "record": (2, 3), "pull": (3, 4)}  # arguments of programs, by number
 
 
 class Programs:
@@ -83,7 +88,9 @@ class Programs:
         self.of_dynamics = [c for c in controls if not c.of_state]
         self.fast = differentiable_march_of if pairs else march_of
         for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
-            setattr(self, name, (dual if pairs else direct)(communicator, getattr(self, f"_{name}")))
+            made = (dual if pairs else direct)(communicator, getattr(self, f"_{name}"), OVERWRITTEN.get(name, ()))
+            setattr(self, name, made)
+        self.own = direct(communicator, lambda *point: jax.tree.map(jnp.copy, point))
 
     # -- bodies -------------------------------------------------------------------------------------------------------
 
@@ -94,7 +101,8 @@ class Programs:
             _, state = control.put(None, state, value)
         acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
         way = differentiable_march_of(fixed["dynamics"], fixed["stepper"])
-        return way.start(state, fixed["stepper"].history(state)), acc
+        carry = way.start(state, fixed["stepper"].history(state))
+        return jax.tree.map(jnp.copy, carry), acc  # arrays that are the run's own
 
     def _made(self, fixed):
         """`make(params) -> (dynamics, stepper)`."""

@@ -1,7 +1,8 @@
 """One pass through a run, forwards and back, unit by unit: what checkpoints arrange.
 
 A unit is a number of steps within one interval between forcing records, and one call of a program. A point is
-(carry, acc) between two of them, the carry as integration.differentiable_march_of has it, or Pairs of these.
+(carry, acc) between two of them, the carry as integration.differentiable_march_of has it, or Pairs of these; what goes
+on from a point writes over its arrays.
 """
 import dataclasses
 
@@ -78,8 +79,12 @@ class Run:
         """What `start` gives, in shapes alone."""
         return jax.eval_shape(self.programs.start, self._fixed_at_start(), self._both(self._of_state))
 
+    def own(self, point):
+        """A copy of a point, to go on from and keep the other."""
+        return self.programs.own(*point)
+
     def forward(self, first, last, point):
-        """The point after units first, ..., last - 1; those of one window in one call."""
+        """The point after units first, ..., last - 1, from that before them; those of one window in one call."""
         while first < last:
             parts = [unit for unit in self.units[first:last] if unit.window == self.units[first].window]
             steps = sum(part.count for part in parts)

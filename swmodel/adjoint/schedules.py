@@ -117,7 +117,7 @@ class Nested(Checkpoints):
         edges = [first + (last - first) * k // groups for k in range(groups + 1)]
         points = [point]
         for a, b in zip(edges[:-2], edges[1:-1]):
-            points.append(run.forward(a, b, points[-1]))
+            points.append(run.forward(a, b, run.own(points[-1])))
         for a, b in reversed(list(zip(edges[:-1], edges[1:]))):
             self._back(run, a, b, points.pop(), most)
 
@@ -134,7 +134,7 @@ class _Scheduled(Checkpoints):
         return needs.bytes(lengths, min(self.states, len(units)))
 
     def differentiate(self, run):
-        with contextlib.closing(self._tiers(run.problem.communicator)) as tiers:
+        with contextlib.closing(self._tiers(run)) as tiers:
             follow(self._schedule(len(run.units)), run, tiers)
 
     def _schedule(self, number):
@@ -166,8 +166,8 @@ class Revolve(_Scheduled):
     def _states(self):
         return self.states, 0
 
-    def _tiers(self, communicator):
-        return Tiers(communicator, self.states)
+    def _tiers(self, run):
+        return Tiers(run.problem.communicator, run.own, self.states)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,8 +192,8 @@ class Tiered(_Scheduled):
     def _states(self):
         return self.states + self.on_host, self.on_disk
 
-    def _tiers(self, communicator):
-        return Tiers(communicator, self.states, self.folder)
+    def _tiers(self, run):
+        return Tiers(run.problem.communicator, run.own, self.states, self.folder)
 
 
 def binomial(number, in_memory, on_disk=0):

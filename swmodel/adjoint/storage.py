@@ -13,16 +13,17 @@ __all__ = ["Tiers"]
 
 
 class Tiers:
-    """Points by number.
+    """Points by number; those that are kept and got are copies, whose arrays may be written over.
 
     Args:
         communicator: the model's.
+        own: `own(point)`, a copy of one.
         on_device: how many of those in memory stay as programs returned them; the others go to the host.
         folder: of the file; the system's folder of temporary ones unless given.
     """
 
-    def __init__(self, communicator, on_device, folder=None):
-        self.communicator, self.on_device, self.folder = communicator, on_device, folder
+    def __init__(self, communicator, own, on_device, folder=None):
+        self.communicator, self.own, self.on_device, self.folder = communicator, own, on_device, folder
         self.device, self.host, self.file = {}, {}, None
 
     def keep(self, number, point, on_disk=False):
@@ -30,14 +31,14 @@ class Tiers:
             self.file = self.file or Slots(self.folder)
             self.file.write(number, self._to_host(point))
         elif len(self.device) < self.on_device:
-            self.device[number] = point
+            self.device[number] = self.own(point)
         else:
-            self.host[number] = self._to_host(point)
+            self.host[number] = jax.tree.map(np.array, self._to_host(point))
 
     def get(self, number, last=False):
         """The point; `last` forgets it."""
         if number in self.device:
-            return self.device.pop(number) if last else self.device[number]
+            return self.device.pop(number) if last else self.own(self.device[number])
         if number in self.host:
             return self._to_device(self.host.pop(number) if last else self.host[number])
         return self._to_device(self.file.read(number, last))
@@ -51,7 +52,7 @@ class Tiers:
         return {rank: jax.tree.map(np.asarray, tile) for rank, tile in self.communicator.tiles(point).items()}
 
     def _to_device(self, tiles):
-        return self.communicator.place(lambda rank: tiles[rank])
+        return self.own(self.communicator.place(lambda rank: tiles[rank]))  # a device may use the host's memory
 
 
 class Slots:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 from jax.interpreters import ad
 
+from ..native import fetch
 from ..native.primitives import declare
 from .stencil import compiled_loop, fused_loop
 
@@ -25,7 +26,7 @@ class Slot:
 
     @property
     def array(self):
-        return jax.lax.dynamic_index_in_dim(self.room, self.index, 0, keepdims=False)
+        return fetch([self.room], self.index)[0]
 
 
 def evaluate(closed, arguments):

@@ -1,7 +1,7 @@
 """What the C++ compiler of the machine does for XLA on CPUs: fused loops, and what is done in place.
 
     library   compiles the runtime (*.cpp, one text) and the loops that kernels/ writes, and keeps them
-    tape      `store`, `vacant`: rooms for the states of many steps; `after`: what is written over once it was seen
+    tape      `store`, `fetch`, `vacant`: rooms for the states of many steps; `after`: what is written over once seen
     messages  `shift`: between the devices of one process
     strips    `paste` and `cut`: a few rows or columns of large arrays
 
@@ -11,6 +11,6 @@ Without a compiler, and on other devices, `store`, `paste` and the like are what
 from .library import usable
 from .messages import shift
 from .strips import cut, paste
-from .tape import after, store, vacant
+from .tape import after, fetch, store, vacant
 
-__all__ = ["after", "cut", "paste", "shift", "store", "usable", "vacant"]
+__all__ = ["after", "cut", "fetch", "paste", "shift", "store", "usable", "vacant"]

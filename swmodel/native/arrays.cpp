@@ -47,27 +47,58 @@ inline void Settle() {
 #endif
 }
 
+// Arrays, copied in pieces by all threads.
+class Copies {
+ public:
+  void Add(char* to, const char* from, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += kBytesOfPiece)
+      pieces_.emplace_back(to + at, from + at, std::min(kBytesOfPiece, bytes - at));
+  }
+
+  void Run(int64_t threads, bool past) const {
+    Team::Get().Run(threads, pieces_.size(), [&](int64_t k) {
+      auto [to, from, bytes] = pieces_[k];
+      past ? Copy<true>(to, from, bytes) : Copy<false>(to, from, bytes);
+      if (past) Settle();
+    });
+  }
+
+ private:
+  std::vector<std::tuple<char*, const char*, int64_t>> pieces_;
+};
+
+// Where slot `index` of a room begins.
+char* Slot(const ffi::AnyBuffer& room, int64_t index) {
+  const int64_t slots = room.dimensions()[0];
+  return static_cast<char*>(room.untyped_data()) + std::clamp<int64_t>(index, 0, slots - 1) * (room.size_bytes() / slots);
+}
+
 // Copies arrays into slot `index` of rooms for many of them, and hands all of them on: operands index, rooms, arrays;
 // results rooms, arrays, in place of these. So that nobody writes over an array before it is stored.
 ffi::Error Store(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
   const int64_t count = results.size() / 2, index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
-  std::vector<std::tuple<char*, const char*, int64_t>> pieces;
+  Copies copies;
   bool past = false;
   for (int64_t k = 0; k < count; ++k) {
     auto room = *results.get<ffi::AnyBuffer>(k).value();
     auto array = *results.get<ffi::AnyBuffer>(count + k).value();
-    const int64_t bytes = array.size_bytes(), slots = room.dimensions()[0];
     past |= static_cast<int64_t>(room.size_bytes()) > kPastCache;
-    char* slot = static_cast<char*>(room.untyped_data()) + std::clamp<int64_t>(index, 0, slots - 1) * bytes;
-    const char* data = static_cast<const char*>(array.untyped_data());
-    for (int64_t at = 0; at < bytes; at += kBytesOfPiece)
-      pieces.emplace_back(slot + at, data + at, std::min(kBytesOfPiece, bytes - at));
+    copies.Add(Slot(room, index), static_cast<const char*>(array.untyped_data()), array.size_bytes());
   }
-  Team::Get().Run(pool.num_threads(), pieces.size(), [&](int64_t k) {
-    auto [to, from, bytes] = pieces[k];
-    past ? Copy<true>(to, from, bytes) : Copy<false>(to, from, bytes);
-    if (past) Settle();
-  });
+  copies.Run(pool.num_threads(), past);
+  return ffi::Error::Success();
+}
+
+// Copies what is in slot `index` of rooms: operands index, rooms; results the arrays.
+ffi::Error Fetch(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
+  const int64_t index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
+  Copies copies;
+  for (size_t k = 0; k < results.size(); ++k) {
+    auto array = *results.get<ffi::AnyBuffer>(k).value();
+    copies.Add(static_cast<char*>(array.untyped_data()), Slot(operands.get<ffi::AnyBuffer>(k + 1).value(), index),
+               array.size_bytes());
+  }
+  copies.Run(pool.num_threads(), false);
   return ffi::Error::Success();
 }
 
@@ -144,6 +175,8 @@ ffi::Error Cut(ffi::RemainingArgs operands, ffi::RemainingRets results) {
 }  // namespace
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_store, Store,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_fetch, Fetch,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_vacant, Vacant, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());

@@ -25,7 +25,7 @@ from ..heap import keep_memory
 
 __all__ = ["CompileError", "find_compiler", "loop_name", "register_shift", "usable"]
 
-TARGET, STORE, VACANT = "swmodel_fused_loop", "swmodel_store", "swmodel_vacant"
+TARGET, STORE, FETCH, VACANT = "swmodel_fused_loop", "swmodel_store", "swmodel_fetch", "swmodel_vacant"
 PASTE, CUT, AFTER, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_after", "swmodel_move"
 SHIFT = "swmodel_shift"
 RUNTIME = ("threads.cpp", "loops.cpp", "arrays.cpp", "blocks.cpp", "messages.cpp")  # one text
@@ -74,7 +74,7 @@ def _runtime():
     library = ctypes.CDLL(
         str(_compiled(text, (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir()), jaxlib.__version__))
     )
-    for target in (TARGET, STORE, VACANT, PASTE, CUT, AFTER, MOVE):
+    for target in (TARGET, STORE, FETCH, VACANT, PASTE, CUT, AFTER, MOVE):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
     keep_memory()
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p

@@ -1,18 +1,18 @@
 """Rooms for the states of many steps, filled one after the other without a copy more than that.
 
 XLA copies an array before a step writes over it if it is stored somewhere in the same step, for it does not know which
-of both comes first; and it fills new rooms with zeros. On a CPU with a compiler these operations do neither: `store`
-hands on what it has stored. Elsewhere they are what they look like in JAX.
+of both comes first; it fills new rooms with zeros; and it copies with one thread. On a CPU with a compiler these
+operations do nothing of that: `store` hands on what it has stored. Elsewhere they are what they look like in JAX.
 """
 
 import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
 
-from .library import AFTER, STORE, VACANT
+from .library import AFTER, FETCH, STORE, VACANT
 from .primitives import declare, in_place
 
-__all__ = ["after", "store", "vacant"]
+__all__ = ["after", "fetch", "store", "vacant"]
 
 
 def vacant(shape, dtype, seen=()):
@@ -38,6 +38,11 @@ def store(rooms, arrays, index):
         return [], []
     found = stored.bind(jnp.asarray(index, jnp.int32), *rooms, *arrays)
     return found[: len(rooms)], found[len(rooms) :]
+
+
+def fetch(rooms, index):
+    """The arrays in slot number `index` of rooms, a list of (slots, *shape)."""
+    return fetched.bind(jnp.asarray(index, jnp.int32), *rooms) if rooms else []
 
 
 def after(arrays, seen):
@@ -77,6 +82,35 @@ def _store_batch(primitive, operands, axes):
 
 
 stored = declare("store", _store_plainly, _store_natively, _store_shapes, _store_tangents, _store_batch)
+
+
+# -- fetch ------------------------------------------------------------------------------------------------------------
+
+
+def _fetch_plainly(index, *rooms):
+    return [jax.lax.dynamic_index_in_dim(room, index, 0, keepdims=False) for room in rooms]
+
+
+def _fetch_natively(*operands):
+    return jax.ffi.ffi_call(FETCH, [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in operands[1:]])(*operands)
+
+
+def _fetch_shapes(index, *rooms):
+    return [jax.core.ShapedArray(x.shape[1:], x.dtype) for x in rooms]
+
+
+def _fetch_tangents(primitive, primals, tangents):
+    results, moving = primitive.bind(*primals), [type(t) is not ad.Zero for t in tangents[1:]]
+    slopes = iter(primitive.bind(primals[0], *(t for t, on in zip(tangents[1:], moving) if on)) if any(moving) else ())
+    zeros = (ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results)
+    return results, [next(slopes) if on else zero for on, zero in zip(moving, zeros)]
+
+
+def _fetch_batch(primitive, operands, axes):
+    return jax.vmap(_fetch_plainly, axes)(*operands), [0] * (len(operands) - 1)
+
+
+fetched = declare("fetch", _fetch_plainly, _fetch_natively, _fetch_shapes, _fetch_tangents, _fetch_batch)
 
 
 # -- after ------------------------------------------------------------------------------------------------------------
