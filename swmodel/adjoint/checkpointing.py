@@ -140,7 +140,7 @@ class Tape:
         self.carry = Floats(carry)
         self.way = differentiable_march_of(self.dynamics, self.stepper)
         self.state = jax.eval_shape(self.way.state, carry)
-        made = jax.vjp(lambda params: self._constants(*make(params)), params, has_aux=True)
+        made = jax.vjp(lambda params: self._traced(*make(params)), params, has_aux=True)
         self.moved, self._back, self.others = made
         leaves, share = self.carry.leaves, self.jaxpr.outvars[-1].aval
         number, share = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct(share.shape, share.dtype)
@@ -150,7 +150,7 @@ class Tape:
         read = inputs_read(self.pulled)[steps]
         self.rows = Rows(self.jaxpr.invars[steps], self.jaxpr.outvars[steps], read)
 
-    def _constants(self, dynamics, stepper):
+    def _traced(self, dynamics, stepper):
         """(those arrays a step is made of that depend on what is differentiated, the others); traces the step."""
         way = differentiable_march_of(dynamics, stepper)
         readings = Readings(self.cost, way, self.state)
@@ -166,10 +166,13 @@ class Tape:
 
     def _step(self, moved, leaves, k):
         """(leaves of the carry, share of readings) after step number k."""
-        moved, others = iter(moved), iter(self.others)
-        constants = [next(moved if moves else others) for moves in self.touched]
-        *leaves, share = jax.core.eval_jaxpr(self.jaxpr, constants, *leaves, k)
+        *leaves, share = jax.core.eval_jaxpr(self.jaxpr, self._constants(moved), *leaves, k)
         return leaves, share
+
+    def _constants(self, moved):
+        """Of the jaxpr of a step, with those that depend on what is differentiated as given."""
+        moved, others = iter(moved), iter(self.others)
+        return [next(moved if moves else others) for moves in self.touched]
 
     def _pull(self, moved, leaves, k, bars, share_bar):
         """Cotangents of (moved constants, float leaves of the carry) from those after the step."""
@@ -211,8 +214,8 @@ class Tape:
 
         def one(k, everything):
             leaves, kept, shares = everything
-            kept, leaves = self.rows.keep(kept, leaves, k)
-            leaves, share = self._step(self.moved, leaves, span.first + k)
+            arguments = *leaves, span.first + k
+            kept, (*leaves, share) = self.rows.keep(kept, k, self.jaxpr, self._constants(self.moved), arguments)
             return leaves, kept, put(shares, share, k)
 
         everything = start, kept, jnp.zeros((most, readings.count), readings.dtype)

@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
 
-from ..kernels import Slot
+from ..kernels import Slot, evaluate_storing
 from ..native import fetch, store, vacant
 
 __all__ = ["Floats", "Rows", "inputs_read", "keep", "perturbed", "put", "room", "taken"]
@@ -74,13 +74,11 @@ class Rows:
             (rooms[k],), (leaves[leaf],) = store([rooms[k]], [leaves[leaf]], self.earlier - lag)
         return rooms, leaves
 
-    def keep(self, rooms, leaves, k):
-        """(rooms with the leaves before step number k, the same leaves: use these from there on)."""
-        leaves = list(leaves)
-        rooms, same = store(rooms, [leaves[root] for root in self.roots], k + self.earlier)
-        for root, x in zip(self.roots, same):
-            leaves[root] = x
-        return rooms, leaves
+    def keep(self, rooms, k, jaxpr, constants, arguments):
+        """(rooms with the leaves before step number k, the results of the jaxpr of that step)."""
+        by_root = dict(zip(self.roots, rooms))
+        by_root, results = evaluate_storing(jaxpr, constants, arguments, by_root, k + self.earlier)
+        return [by_root[root] for root in self.roots], results
 
     def leaves(self, rooms, k, shapes):
         """All leaves before step number k, as Slots; zero where they are not kept."""

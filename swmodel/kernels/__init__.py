@@ -13,6 +13,6 @@ stored (slots.py).
 
 from .engine import FusedEngine
 from .graph import Unsupported
-from .slots import Slot, evaluate
+from .slots import Slot, evaluate, evaluate_storing
 
-__all__ = ["FusedEngine", "Slot", "Unsupported", "evaluate"]
+__all__ = ["FusedEngine", "Slot", "Unsupported", "evaluate", "evaluate_storing"]

@@ -346,27 +346,34 @@ def _on_gpu(*operands, interpret, sharers, **parameters):
     return pallas_loop(*operands, interpret=interpret, **parameters)
 
 
-def compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sharers, slots=()):
-    """The call of the compiled loop; of the operands `slots`, by number, it reads an array in a room for many, the one
-    whose number the last operands tell."""
+def compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sharers, slots=(), stored=()):
+    """The call of the compiled loop.
+
+    Of the operands `slots`, by number, it reads an array in a room for many, the one whose number the last operands
+    tell. The sources `stored` it puts in rooms for many before it writes over them: these are the operands before the
+    last one, which tells the slot, and come back as the last results.
+    """
     types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(origins)])
+    rooms = len(operands) - 1 - len(stored)
+    over = {operand: k for k, operand in enumerate(aliases) if operand is not None}
     call = jax.ffi.ffi_call(
         TARGET,
-        [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes],
-        input_output_aliases={operand: k for k, operand in enumerate(aliases) if operand is not None},
+        [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes]
+        + [jax.ShapeDtypeStruct(operands[rooms + k].shape, operands[rooms + k].dtype) for k in range(len(stored))],
+        input_output_aliases=over | {rooms + k: len(dtypes) + k for k in range(len(stored))},
     )
     told = {slot: len(operands) - len(slots) + k for k, slot in enumerate(slots)}
-    plan = _plan(graph, origins, aliases, layout, margin, sharers, told)
+    plan = _plan(graph, origins, aliases, layout, margin, sharers, told, stored)
     return call(*operands, kernel=loop_name(c_source(graph, (types, dtypes))), plan=np.asarray(plan, np.int64))
 
 
 AT_ONCE, UNLESS_SHARED, LATER = range(3)  # as in loops.cpp
 
 
-def _plan(graph, origins, aliases, layout, margin, sharers, told):
+def _plan(graph, origins, aliases, layout, margin, sharers, told, stored):
     """The numbers that loops.cpp needs, in its order."""
     rounds = schedule(graph)
-    plan = [*layout.shape, *layout.origin, margin, rounds.early, sharers, len(origins), graph.scalars]
+    plan = [*layout.shape, *layout.origin, margin, rounds.early, sharers, len(origins), graph.scalars, len(stored)]
     for k, origin in enumerate(origins):
         plan += [told.get(k, -1), *origin, graph.columns[k], rounds.rows_ahead(k)[0], *rounds.rows_in_all(k)]
     for operand in aliases:
@@ -375,7 +382,7 @@ def _plan(graph, origins, aliases, layout, margin, sharers, told):
             shared = UNLESS_SHARED if rounds.rows_in_all(operand) != (0, 0) else AT_ONCE
             when = LATER if rounds.must_wait(operand) else shared
         plan += [-1 if operand is None else operand, when]
-    return plan
+    return [*plan, *stored]
 
 
 mlir.register_lowering(fused_loop, mlir.lower_fun(_on_cpu, multiple_results=True), platform="cpu")

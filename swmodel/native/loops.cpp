@@ -64,10 +64,18 @@ struct Result {
 // and the others wait where a later cell or row of this chunk reads the old value.
 enum { kAtOnce, kUnlessShared, kLater };
 
+// A source of which each row is put in a slot of a room for many, before it may be written over.
+struct Stored {
+  int64_t source, rows;  // of the array
+  char* slot;
+  bool past;  // the cache
+};
+
 struct Loop {
   Kernel kernel;
   std::vector<Source> sources;
   std::vector<Result> results;
+  std::vector<Stored> stored;
   std::vector<int64_t> strides, limits;
   std::vector<std::pair<const char*, int64_t>> scalars;  // and bytes to the next member's
   int64_t rows, columns, ghosts, west, margin, members, early;  // ghost rows, and room before a row's first cell
@@ -101,7 +109,9 @@ class Chunk {
     for (size_t k = 0; k < rings_.size(); ++k) rings_[k] += reinterpret_cast<uintptr_t>(room);
     RowCall call{in.data(), loop.strides.data(), loop.limits.data(), scalars.data(), out.data(), loop.lead(), loop.cells(),
                  loop.rows + 2 * loop.margin, 0, 0, room};
+    if (!below_) StoreRows(-loop.rows, first_);
     for (int64_t j = first_ - loop.early; j < last_; ++j) {
+      if (j >= first_) StoreRows(j, j + 1);
       for (size_t k = 0; k < in.size(); ++k) {
         const auto& s = loop.sources[k];
         in[k] = s.data + member_ * s.member_stride +
@@ -112,11 +122,13 @@ class Chunk {
       call.j = j + loop.margin, call.since = j - first_;
       loop.kernel.row(&call);
       for (size_t k = 0; k < out.size(); ++k)
-        if (loop.results[k].when == kLater && j - loop.results[k].behind >= first_) Store(k, j - loop.results[k].behind);
+        if (loop.results[k].when == kLater && j - loop.results[k].behind >= first_) Put(k, j - loop.results[k].behind);
     }
     for (size_t k = 0; k < out.size(); ++k)
       if (loop.results[k].when == kLater)
-        for (int64_t j = std::max(first_, last_ - loop.results[k].behind); j < last_; ++j) Store(k, j);
+        for (int64_t j = std::max(first_, last_ - loop.results[k].behind); j < last_; ++j) Put(k, j);
+    if (!above_) StoreRows(last_, 2 * loop.rows);
+    if (!loop.stored.empty()) Settle();
   }
 
   void StoreLateRows() {
@@ -164,7 +176,18 @@ class Chunk {
     return reinterpret_cast<char*>(rings_[k]) + ((j - first_) % (r.behind + 1)) * RowBytes(k) + loop_.lead() * r.size;
   }
 
-  void Store(size_t k, int64_t j) {
+  // Rows [first, end) of the sources that are stored, as many as there are.
+  void StoreRows(int64_t first, int64_t end) const {
+    for (const auto& stored : loop_.stored) {
+      const auto& s = loop_.sources[stored.source];
+      const int64_t low = std::clamp<int64_t>(s.row + first, 0, stored.rows), bytes = s.stride * s.size;
+      const int64_t high = std::clamp<int64_t>(s.row + end, 0, stored.rows);
+      const auto copy = stored.past ? Copy<true> : Copy<false>;
+      copy(stored.slot + low * bytes, s.data + low * bytes, (high - low) * bytes);
+    }
+  }
+
+  void Put(size_t k, int64_t j) {
     const auto& r = loop_.results[k];
     const char* row = Kept(k, j);
     std::memcpy(IsShared(r, j) ? Late(k, j) : loop_.place(r, member_, j), row, loop_.cells() * r.size);
@@ -193,8 +216,8 @@ void ClearGhosts(const Loop& loop, const Result& r, int64_t member) {
 void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& results, const int64_t* p) {
   loop.rows = p[0], loop.columns = p[1], loop.ghosts = p[2], loop.west = p[3], loop.margin = p[4], loop.early = p[5];
   loop.members = 1;
-  const int64_t sources = p[7], scalars = p[8];
-  p += 9;
+  const int64_t sources = p[7], scalars = p[8], stored = p[9], made = static_cast<int64_t>(results.size()) - stored;
+  p += 10;
   auto member_stride = [&](const ffi::AnyBuffer& buffer, size_t rank) {
     auto dims = buffer.dimensions();
     if (dims.size() == rank) return int64_t{0};
@@ -222,7 +245,7 @@ void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& resu
     auto buffer = operands.get<ffi::AnyBuffer>(k).value();
     loop.scalars.emplace_back(static_cast<const char*>(buffer.untyped_data()), member_stride(buffer, 0));
   }
-  for (size_t k = 0; k < results.size(); ++k, p += 2) {
+  for (int64_t k = 0; k < made; ++k, p += 2) {
     auto buffer = *results.get<ffi::AnyBuffer>(k).value();
     Result r{static_cast<char*>(buffer.untyped_data()), static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())),
              buffer.dimensions().back(), member_stride(buffer, 2), 0, 0, 0, p[1]};
@@ -234,12 +257,19 @@ void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& resu
     if (p[0] < 0)
       for (int64_t m = 0; m < loop.members; ++m) ClearGhosts(loop, r, m);
   }
+  for (int64_t k = 0; k < stored; ++k) {
+    auto room = *results.get<ffi::AnyBuffer>(made + k).value();
+    const int64_t index = *operands.get<ffi::BufferR0<ffi::S32>>(operands.size() - 1).value().typed_data();
+    const bool past = static_cast<int64_t>(room.size_bytes()) > kPastCache;
+    loop.stored.push_back({p[k], room.dimensions()[1], Slot(room, index), past});
+  }
 }
 
-// plan: rows, columns, ghost rows, room before a row's first cell, margin, early rounds, sharers of the threads, sources, scalars; seven numbers a source
-// (the operand that tells which slot of a room it is or -1, row, column, is_column, first row read in a round, first and
-// last in all), two a result (the operand it overwrites or -1,
-// and when its rows may be put in their place).
+// plan: rows, columns, ghost rows, room before a row's first cell, margin, early rounds, sharers of the threads, sources,
+// scalars, sources that are stored; seven numbers a source (the operand that tells which slot of a room it is or -1, row,
+// column, is_column, first row read in a round, first and last in all), two a result (the operand it overwrites or -1, and
+// when its rows may be put in their place); the numbers of sources that are stored in rooms, the last results, in the slot
+// that the last operand tells.
 ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
                      ffi::Span<const int64_t> plan) {
   Loop loop;

@@ -131,10 +131,14 @@ def test_leaves_come_back_from_rows_as_they_were(outputs, read, kept, earlier):
     leaves = [jnp.asarray(100.0 * (k + 1)) for k in range(len(outputs))]
     rooms, leaves = found.begin(leaves, 5)
     seen = []
+
+    def step(leaves, k):
+        return [leaves["abcd".index(x)] if x.islower() else 10.0 * j + k for j, x in enumerate(outputs)]
+
+    closed = jax.make_jaxpr(step)(leaves, 0.0)
     for k in range(5):
-        rooms, leaves = found.keep(rooms, leaves, jnp.int32(k))
         seen.append(leaves)
-        leaves = [leaves["abcd".index(x)] if x.islower() else jnp.asarray(10.0 * j + k) for j, x in enumerate(outputs)]
+        rooms, leaves = found.keep(rooms, jnp.int32(k), closed.jaxpr, closed.consts, [*leaves, float(k)])
     for k, was in enumerate(seen):
         now = [x.array if isinstance(x, Slot) else x for x in found.leaves(rooms, jnp.int32(k), was)]
         assert [float(x) for x in now] == [float(x) if needed else 0.0 for x, needed in zip(was, read)]

@@ -11,7 +11,7 @@ from swmodel import native
 from swmodel.compilation import jit
 from swmodel.fields import Field, HaloError
 from swmodel.integration import begin
-from swmodel.kernels import Slot, evaluate
+from swmodel.kernels import Slot, evaluate, evaluate_storing
 from swmodel.kernels.expressions import Source, lift, stored
 from swmodel.kernels.graph import Unsupported, trace_graph
 from swmodel.kernels.schedule import schedule
@@ -452,6 +452,40 @@ def test_what_is_stored_is_not_copied_out_of_its_room_before_a_loop_reads_it():
     compiled = jax.jit(total).lower(room).compile()
     assert "dynamic-slice" not in compiled.as_text()
     np.testing.assert_allclose(compiled(room), sum(map(loop, room)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("rows", [NY, 700])  # in one chunk, in many
+@pytest.mark.parametrize("reads_before", [False, True])  # something else reads it before the loop does
+def test_a_loop_stores_what_it_overwrites_whole_and_as_it_was(rows, reads_before):
+    layout = Layout((rows, 120), 2)
+    room = jnp.asarray(np.random.default_rng(5).standard_normal((4, *layout.padded)))
+    data, t = (jnp.asarray(np.random.default_rng(k).standard_normal(layout.padded)) for k in (6, 7))
+
+    def loop(data, scale):
+        more = data.max() if reads_before else 0.0
+        source = Source(data, layout.origin, (2,) * 4, data.dtype, prognostic=True)
+        f = stored(source, "h")
+        return (scale + more) * run([f + mean_xy(mean_xy(f))], layout, [data])[0][0]
+
+    closed = jax.make_jaxpr(loop)(data, 0.5)
+
+    def storing(room, data, scale, k):
+        rooms, (result,) = evaluate_storing(closed.jaxpr, closed.consts, [data, scale], {0: room}, k)
+        return rooms[0], result
+
+    def apart(room, data, scale, k):
+        return jax.lax.dynamic_update_index_in_dim(room, data, k, 0), loop(data, scale)
+
+    found = jax.jit(storing, donate_argnums=(0, 1))(jnp.copy(room), jnp.copy(data), 0.5, jnp.int32(2))
+    expected = apart(room, data, 0.5, 2)
+    np.testing.assert_array_equal(found[0], expected[0])  # ghosts and room, too
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-15)
+    slopes = [jax.jvp(lambda d, s: f(room, d, s, 2), (data, 0.5), (t, 2.0))[1] for f in (storing, apart)]  # noqa: B023
+    for own, other in zip(*slopes):
+        np.testing.assert_allclose(own, other, rtol=1e-14)
+    many = [jax.vmap(f, (None, 0, None, None))(room, jnp.stack([data, t]), 0.5, 1) for f in (storing, apart)]
+    for own, other in zip(*many):
+        np.testing.assert_allclose(own, other, rtol=1e-15)
 
 
 def test_a_result_that_does_not_depend_on_what_is_differentiated_has_no_tangent():
