@@ -8,7 +8,7 @@ from swmodel import native
 from swmodel.fields import Field
 from swmodel.kernels.expressions import Source, stored
 from swmodel.kernels.stencil import Layout, run
-from swmodel.native import after, cut, paste, store, vacant
+from swmodel.native import after, cut, fetch, paste, store, vacant
 from swmodel.operators import mean_xy
 
 needs_compiler = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
@@ -134,6 +134,18 @@ def test_storing_has_a_tangent_and_takes_members():
     np.testing.assert_array_equal(slope, changed)
     (many,), _ = jax.vmap(put)([jnp.zeros((2, 3, 4, 5))], [jnp.stack([x[0], 2 * x[0]])])
     np.testing.assert_array_equal(many[:, 1], [x[0], 2 * x[0]])
+
+
+def test_what_is_fetched_has_a_tangent_and_takes_members():
+    rooms = [random(1, 3, 4, 5), jnp.arange(6, dtype=jnp.int32).reshape(3, 2)]
+    take = jax.jit(fetch)
+    for k in range(3):
+        found, slopes = jax.jvp(lambda room: take([room, rooms[1]], k), (rooms[0],), (2 * rooms[0],))  # noqa: B023
+        for own, expected in zip(found, [rooms[0][k], rooms[1][k]]):
+            np.testing.assert_array_equal(own, expected)
+        np.testing.assert_array_equal(slopes[0], 2 * rooms[0][k])
+    many = jax.vmap(take, (None, 0))(rooms, jnp.arange(3))
+    np.testing.assert_array_equal(many[0], rooms[0])
 
 
 @needs_compiler
