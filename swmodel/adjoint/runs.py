@@ -1,8 +1,8 @@
 """One pass through a run, forwards and back, unit by unit: what checkpoints arrange.
 
 A unit is a number of steps within one interval between forcing records, and one call of a program. A point is
-(carry, acc) between two of them, the carry as integration.differentiable_march_of has it, or Pairs of these; what goes
-on from a point writes over its arrays.
+(carry, acc) between two of them, the carry as integration.differentiable_march_of has it, or Pairs of these; `forward`
+and `record` write over the arrays of the one they are given.
 """
 import dataclasses
 

@@ -13,12 +13,12 @@ __all__ = ["Tiers"]
 
 
 class Tiers:
-    """Points by number; those that are kept and got are copies, whose arrays may be written over.
+    """Points by number, kept as copies; the arrays of those that are given back may be written over.
 
     Args:
         communicator: the model's.
         own: `own(point)`, a copy of one.
-        on_device: how many of those in memory stay as programs returned them; the others go to the host.
+        on_device: how many of those in memory stay on the device; the others go to the host.
         folder: of the file; the system's folder of temporary ones unless given.
     """
 

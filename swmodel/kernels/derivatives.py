@@ -3,8 +3,8 @@
 The tangent of a node is made of its arguments' tangents by JAX's own rule for its operation. The transpose goes
 through the nodes backwards: where a node reads another one three cells to the east, the cotangent goes there from
 three cells to the west. So the cotangent of an array is a stencil on cotangents of results, which are 0 outside the
-region that the loop had computed. Their products with numbers are 0 there, too: quotients and the like, which may be no
-numbers where the loop had not needed them, are kept `inside` the cells at which it had.
+region that the loop had computed. Their products with numbers are 0 there, too: what is loaded, and quotients and the
+like, which may be no numbers where the loop had not needed them, are kept `inside` the cells at which it had.
 """
 
 import dataclasses
@@ -26,8 +26,8 @@ OPERATIONS = {
     "floor": lax.floor, "cbrt": lax.cbrt, "abs": lax.abs, "sign": lax.sign, "pow": lax.pow, "square": lax.square,
     "stop_gradient": lambda x: x, "one_minus_square": lambda x: (1 - x) * (1 + x),
 }  # fmt: skip
-FINITE = {  # with all their derivatives
-    "load", "scalar", "constant", "convert_element_type", "inside", "stop_gradient", "select_n", "add", "sub", "mul",
+FINITE = {  # where arguments are, short of overflow, with all their derivatives
+    "scalar", "constant", "convert_element_type", "inside", "stop_gradient", "select_n", "add", "sub", "mul",
     "neg", "abs", "sign", "floor", "max", "min", "square", "one_minus_square", "tanh", "sin", "cos",
 }  # fmt: skip
 
@@ -231,7 +231,7 @@ def _within(box, reach):
 
 
 def _primal(builder, graph, linear, kept, kept_scalars, boxes, reach):
-    """{node: its At in the new Graph} of what is not linear; finite wherever what is loaded is."""
+    """{node: its At in the new Graph} of what is not linear; finite where the old loop had not needed it."""
     refs, places = {}, {"load": kept, "scalar": kept_scalars}
     for number, node in enumerate(graph.nodes):
         place = None
@@ -243,7 +243,8 @@ def _primal(builder, graph, linear, kept, kept_scalars, boxes, reach):
         if known and number not in linear:
             arguments = [_moved(builder, a, refs) for a in node.arguments]
             ref = _copied(builder, node, arguments, graph.columns, place, reach)
-            bounded = node.axes == 0 or node.dtype == "bool" or _is_finite(node) or number not in boxes
+            real = node.axes > 0 and node.dtype.startswith("float")
+            bounded = not real or _is_finite(node) or number not in boxes
             refs[number] = ref if bounded else builder.inside(ref, _within(boxes[number], reach))
     return refs
 

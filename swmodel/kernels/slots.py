@@ -61,7 +61,7 @@ def evaluate(closed, arguments):
 def evaluate_storing(jaxpr, constants, arguments, rooms, index):
     """(the rooms with arguments in slot number `index`, the results of a jaxpr).
 
-    Each is stored by the loop that reads it before any other equation does, or before that other one.
+    One whose first reader is a fused loop is stored by that loop; any other, before its first reader.
 
     Args:
         jaxpr, constants: of the function. arguments: arrays.

@@ -163,8 +163,8 @@ struct Columns {
 
 using Pass = void (*)(const RowCall&, int64_t, int64_t);
 
-// Each pass in the variants that it needs from column to column. Columns that follow the last ones may be computed
-// too, so that vectors are whole: nobody reads them.
+// Each pass in the variants that it needs from column to column. Columns before the first and behind the last ones may
+// be computed, too, so that vectors are whole: of what is kept nobody reads them, and results stay there as they were.
 template <Pass kPlain, Pass kBoxed, Pass kEdge>
 static inline void run(const RowCall& c, int64_t from, int64_t to, bool more, const Columns& columns) {
   if (more && from + WholeVectors(to - from) <= columns.loads.high) to = from + WholeVectors(to - from);
@@ -217,7 +217,7 @@ def _pass_texts(graph, dtypes, plan, room, number):
 
 
 def _pass_text(graph, dtypes, room, writer):
-    stored = _stored(graph, writer)
+    stored = _stored(graph, dtypes, writer)
     loop = "\n".join(f"    {text}" for text in (*writer.inside, *stored))
     name = f"pass{writer.number}{'' if writer.kind == 'plain' else f'_{writer.kind}'}"
     head = "__attribute__((noinline, cold)) static" if writer.kind == "edge" else "static"
@@ -228,7 +228,7 @@ def _pass_text(graph, dtypes, room, writer):
     )
 
 
-def _stored(graph, writer):
+def _stored(graph, dtypes, writer):
     """The lines that store what a pass computes."""
     plan, lines = writer.plan, []
     for n in plan.passes[writer.number].nodes:
@@ -236,8 +236,8 @@ def _stored(graph, writer):
         lines.append(f"{writer.row_of(n, plan.kept[n].lead)}[i] = {value};")
     if writer.is_last:
         there = writer.within((0, 0, 0, 0))
-        for k, o in enumerate(graph.outputs):
-            value = writer.value(o, 0, 0)
+        for k, (o, dtype) in enumerate(zip(graph.outputs, dtypes[1])):
+            value = f"({MEMORY[dtype]}){writer.value(o, 0, 0)}"
             lines.append(f"out{k}[i] = {f'Either({there}, {value}, out{k}[i])' if there else value};")
     return lines
 

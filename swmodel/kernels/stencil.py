@@ -30,7 +30,7 @@ __all__ = ["Layout", "compiled_loop", "fused_loop", "run"]
 class Layout:
     """Where a loop's results go: the tile's (rows, columns), ghosts around it in every result, the members or None.
 
-    Rows of cells begin where vectors do, and have room for whole ones.
+    Rows of the tile's own cells begin where vectors do, and have room for whole ones around the ghosts.
     """
 
     shape: tuple

@@ -36,6 +36,7 @@ struct Kernel {
 };
 
 constexpr int64_t kVector = 16;          // numbers, as in schedule.py: rows of arrays begin where vectors do
+constexpr int64_t kAll = 1 << 30;        // rows
 constexpr int64_t kCellsOfChunk = 4096;  // fewer are not worth another thread
 constexpr int64_t kRowsOfChunk = 128;    // fewer are not worth the rows that neighbours both compute
 
@@ -81,7 +82,7 @@ struct Loop {
   int64_t rows, columns, ghosts, west, margin, members, early;  // ghost rows, and room before a row's first cell
 
   int64_t cells() const { return columns + 2 * margin; }
-  int64_t lead() const { return (west - margin) % kVector; }  // cells from where a vector begins to the first one
+  int64_t lead() const { return (west - margin) % kVector; }  // from where a vector begins to the first cell computed
   char* place(const Result& r, int64_t member, int64_t j) const {
     return r.data + member * r.member_stride + ((j + ghosts) * r.stride + west - margin) * r.size;
   }
@@ -109,7 +110,7 @@ class Chunk {
     for (size_t k = 0; k < rings_.size(); ++k) rings_[k] += reinterpret_cast<uintptr_t>(room);
     RowCall call{in.data(), loop.strides.data(), loop.limits.data(), scalars.data(), out.data(), loop.lead(), loop.cells(),
                  loop.rows + 2 * loop.margin, 0, 0, room};
-    if (!below_) StoreRows(-loop.rows, first_);
+    if (!below_) StoreRows(-kAll, first_);
     for (int64_t j = first_ - loop.early; j < last_; ++j) {
       if (j >= first_) StoreRows(j, j + 1);
       for (size_t k = 0; k < in.size(); ++k) {
@@ -127,7 +128,7 @@ class Chunk {
     for (size_t k = 0; k < out.size(); ++k)
       if (loop.results[k].when == kLater)
         for (int64_t j = std::max(first_, last_ - loop.results[k].behind); j < last_; ++j) Put(k, j);
-    if (!above_) StoreRows(last_, 2 * loop.rows);
+    if (!above_) StoreRows(last_, kAll);
     if (!loop.stored.empty()) Settle();
   }
 
@@ -183,7 +184,7 @@ class Chunk {
       const int64_t low = std::clamp<int64_t>(s.row + first, 0, stored.rows), bytes = s.stride * s.size;
       const int64_t high = std::clamp<int64_t>(s.row + end, 0, stored.rows);
       const auto copy = stored.past ? Copy<true> : Copy<false>;
-      copy(stored.slot + low * bytes, s.data + low * bytes, (high - low) * bytes);
+      if (low < high) copy(stored.slot + low * bytes, s.data + low * bytes, (high - low) * bytes);
     }
   }
 

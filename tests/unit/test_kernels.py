@@ -77,6 +77,32 @@ def test_masks_in_bytes_and_columns_along_x():
     np.testing.assert_array_equal(layout.own(array), np.asarray(bytes_.interior) * np.arange(1.0, NY + 1)[:, None])
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, bool])
+def test_results_may_be_whole_numbers(dtype):
+    f = Field(jnp.asarray(np.random.default_rng(1).integers(0, 3, (NY + 2, NX + 2)), dtype), "h", (1,) * 4)
+    layout, zero = Layout((NY, NX), 1), np.dtype(dtype).type(0)
+    (same, some), _ = run([lift(f), lift(f).map(lambda x: x != zero)], layout)
+    np.testing.assert_array_equal(layout.own(same), f.interior)
+    np.testing.assert_array_equal(layout.own(some), f.interior != zero)
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_what_a_loop_does_not_need_is_not_in_its_derivative(bad):
+    """In a ghost that is never read."""
+    f, g = field(1), field(2)
+    rows = jnp.asarray(np.random.default_rng(3).standard_normal((NY + 4, 1))).at[0].set(bad)
+
+    def cost(data, other):
+        g, row = Field(other, "h", (2,) * 4), Field(rows, "h", (1 << 20, 1 << 20, 2, 2))
+        made = mean_y(mean_y(lift(replace(f, data=data)))) * lift(g) * lift(row)
+        return run([made], Layout((NY, NX), 2))[0][0].sum()
+
+    spoilt = g.data.at[:, :1].set(bad).at[:1].set(bad)
+    for number in (0, 1):
+        wanted, got = (jax.grad(cost, number)(f.data, other) for other in (g.data, spoilt))
+        np.testing.assert_array_equal(got, wanted)
+
+
 def test_a_result_may_overwrite_what_its_neighbours_read():
     """Many chunks, each in place, with a stencil that reaches up and down."""
     rows, columns = 900, 200
@@ -454,16 +480,16 @@ def test_what_is_stored_is_not_copied_out_of_its_room_before_a_loop_reads_it():
     np.testing.assert_allclose(compiled(room), sum(map(loop, room)), rtol=1e-14)
 
 
-@pytest.mark.parametrize("rows", [NY, 700])  # in one chunk, in many
+@pytest.mark.parametrize("rows, ghosts", [(NY, 2), (700, 2), (1, 3), (2, 4)])  # in one chunk, in many, in less than one
 @pytest.mark.parametrize("reads_before", [False, True])  # something else reads it before the loop does
-def test_a_loop_stores_what_it_overwrites_whole_and_as_it_was(rows, reads_before):
-    layout = Layout((rows, 120), 2)
+def test_a_loop_stores_what_it_overwrites_whole_and_as_it_was(rows, ghosts, reads_before):
+    layout = Layout((rows, 120), ghosts)
     room = jnp.asarray(np.random.default_rng(5).standard_normal((4, *layout.padded)))
     data, t = (jnp.asarray(np.random.default_rng(k).standard_normal(layout.padded)) for k in (6, 7))
 
     def loop(data, scale):
         more = data.max() if reads_before else 0.0
-        source = Source(data, layout.origin, (2,) * 4, data.dtype, prognostic=True)
+        source = Source(data, layout.origin, (ghosts,) * 4, data.dtype, prognostic=True)
         f = stored(source, "h")
         return (scale + more) * run([f + mean_xy(mean_xy(f))], layout, [data])[0][0]
 
