@@ -16,7 +16,7 @@ __all__ = ["Control", "controls_of", "figure", "series_of"]
 ROLES = ("truth", "background", "analysis", "background_deviation", "analysis_deviation")  # as in output/inversion.py
 MAPS = ROLES[:3]
 TITLES = {
-    "truth": "truth", "background": "before", "analysis": "found", "analysis_deviation": "error left, at most",
+    "truth": "truth", "background": "before", "analysis": "found", "analysis_deviation": "error left (linear)",
 }  # fmt: skip
 WORDS = {"analysis": "found", "withheld": "from the others"}
 OBSERVED = "#8c8c8c"

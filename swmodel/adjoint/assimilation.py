@@ -171,7 +171,7 @@ class Rules:
         """Why to stop after the Loops `history`, or None."""
         if len(history) > 1 and history[-2].value - history[-1].value <= self.decrease * history[-1].value:
             return f"the last outer loop lowered J by less than {self.decrease:g} of it"
-        return f"{self.loops} outer loops were made" if history[-1].number >= self.loops else None
+        return f"{self.loops} outer loop{'s' * (self.loops > 1)} made" if history[-1].number >= self.loops else None
 
 
 def incremental(variational, departures, rules=Rules(), start=None, linearised=None, progress=None, inner=None):

@@ -142,7 +142,7 @@ def read_columns(path, names):
     """{name: (n,) numbers} of a CSV file with a header; NaN where there is none, rows without a time left out.
 
     Raises:
-        DataError: if it lacks one of these columns, or is no text.
+        DataError: if it lacks one of these columns, is no text, or has text where a number belongs.
     """
     missing = [name for name in names if name not in header(path)]
     if missing:
@@ -150,13 +150,19 @@ def read_columns(path, names):
         raise DataError(f"{path} lacks the {what} in its first line; add {'them' if len(missing) > 1 else 'it'}.")
     with _text(path) as file:
         rows = list(csv.DictReader(file, skipinitialspace=True))
-    columns = {name: np.array([_number(row[name]) for row in rows], float) for name in names}
+    columns = {
+        name: np.array([_number(row[name], name, k, path) for k, row in enumerate(rows, 2)], float) for name in names
+    }
     timed = np.isfinite(columns[TIME])
     return {name: values[timed] for name, values in columns.items()}
 
 
-def _number(text):
+def _number(text, column, row, path):
+    """Of a field; NaN where it is empty."""
+    text = (text or "").strip()
     try:
-        return float(text)
-    except (TypeError, ValueError):
-        return np.nan
+        return float(text) if text else np.nan
+    except ValueError:
+        raise DataError(
+            f"{path} has {text!r} in {column} of row {row}, which is no number; mend it, or leave it empty for a gap."
+        ) from None

@@ -16,8 +16,10 @@ __all__ = ["app", "main"]
 
 EXIT_CODES = (
     "Exit codes: 0 all went well; 1 an error; 2 a mistake in the command or the experiment file; 3 the run blew up; "
-    "130 and 143 stopped by SIGINT or SIGTERM, after a restart was written."
+    "130 and 143 stopped by SIGINT or SIGTERM, a run after it has written a restart."
 )
+
+INTERRUPTED = 128 + signal.SIGINT
 
 app = typer.Typer(
     name="swmodel",
@@ -426,7 +428,8 @@ def _run(arguments, root):
     if not root:
         _be_quiet()
     try:
-        return typer.main.get_command(app)(arguments, prog_name="swmodel", standalone_mode=False) or EXIT_OK
+        code = typer.main.get_command(app)(arguments, prog_name="swmodel", standalone_mode=False) or EXIT_OK
+        return _end_at_once(root) if code == INTERRUPTED else code  # what typer makes of KeyboardInterrupt
     except _ClickError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
@@ -435,7 +438,7 @@ def _run(arguments, root):
             print(f"error: {error.format_message()} (see {command} --help)", file=sys.stderr)
         return EXIT_CONFIG if isinstance(error, _UsageError) else EXIT_ERROR
     except (typer.Abort, KeyboardInterrupt):
-        return 128 + signal.SIGINT
+        return _end_at_once(root)
     except BrokenPipeError:  # `swmodel check ... | head` has read enough
         _be_quiet()
         return 128 + signal.SIGPIPE
@@ -443,6 +446,15 @@ def _run(arguments, root):
         from .failures import fail
 
         return fail(error, "--debug" in arguments)
+
+
+def _end_at_once(root):
+    """By SIGINT: programs may be running yet, and an orderly exit would take away what they need."""
+    if root:
+        print("stopped by SIGINT.", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
 
 
 def _be_quiet():

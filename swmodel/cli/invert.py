@@ -1,6 +1,7 @@
 """`swmodel invert`: the controls with which the model comes closest to observations, and how sure they are."""
 
 import dataclasses
+import sys
 import time as clock
 from pathlib import Path
 
@@ -78,15 +79,23 @@ def invert_experiment(file, overrides, options):
         section = section.model_copy(update={"withhold": options.withhold})
     begun = clock.perf_counter()
     study = _study(draft, section, options)
-    path = study.folder / section.file
-    study.communicator.from_root(lambda: _make_room(path, options))
+    path, restart = study.folder / section.file, study.folder / section.restart
+    study.communicator.from_root(lambda: _make_room(path, restart, options))
     _announce(study)
-    result = _Inversion(study, options).run()
+    inversion = _Inversion(study, options)
+    try:
+        result = inversion.run()
+    except KeyboardInterrupt:
+        if inversion.has_kept and study.communicator.is_root:
+            print(f"\n{restart} holds what was found; --resume goes on from there.", file=sys.stderr)
+        raise
     if study.communicator.is_root:
         conclude(study, result, path, clock.perf_counter() - begun, options)
 
 
-def _make_room(path, options):
+def _make_room(path, restart, options):
+    if options.resume and not restart.exists():
+        raise ConfigError(f"there is no {restart} from which to resume an inversion; start it without --resume.")
     if path.exists() and not (options.overwrite or options.resume):
         raise ConfigError(
             f"{path} exists already; add --overwrite or --resume, or choose another folder with --output DIR."
@@ -169,7 +178,7 @@ class _Inversion:
         self.departures = Departures(self.problem.cost, self.problem.communicator)
         self.say = logs.LOGGER.info if self.problem.communicator.is_root else (lambda *_: None)
         self.restart = study.folder / study.section.restart
-        self.green, self.kept = None, ({}, {})
+        self.green, self.kept, self.has_kept = None, ({}, {}), options.resume
 
     def run(self):
         from ..adjoint.restarts import kept
@@ -267,6 +276,7 @@ class _Inversion:
         if self.green is not None:
             arrays["green"] = self.green.columns
         keep(self.restart, self.problem.model, {"parameters": now.parameters}, arrays, self.study.about)
+        self.has_kept = True
 
     def _descent(self):
         """The same by L-BFGS with the adjoint's gradient."""
@@ -308,6 +318,7 @@ class _Inversion:
         vectors |= {f"{letter}{k}": part for k, pair in enumerate(now.pairs) for letter, part in zip("sy", pair)}
         rows = np.array([[i.number, i.value, i.gradient, i.evaluations, i.step] for i in now.history])
         keep(self.restart, self.problem.model, vectors, {"iterations": rows}, self.study.about)
+        self.has_kept = True
 
     def _withheld(self):
         """(steps, gauges): what each gauge reads in the inversion of all others."""

@@ -85,7 +85,7 @@ def _told(study, name, units, roles):
         before, after = (
             np.sqrt(np.mean((roles[role] - roles["truth"])[wet] ** 2)) for role in ("background", "analysis")
         )
-        text += f"; r.m.s. error {before:.3g} before and {after:.3g} after"
+        text += f"; r.m.s. distance from the twin's truth {before:.3g} {units} before and {after:.3g} after"
     return text
 
 

@@ -117,8 +117,13 @@ def _path(value, info, what):
 def existing_folder(value, info):
     path = _path(value, info, "folder")
     if not path.is_dir():
-        raise ValueError(f"there is no folder {path}; paths are relative to the folder of the TOML file")
+        raise ValueError(f"there is no folder {path}{_counted_from(value)}")
     return path
+
+
+def _counted_from(value):
+    """Where a path that is not there was looked for."""
+    return "; name another" if Path(value).is_absolute() else "; paths are relative to the folder of the TOML file"
 
 
 def _input_file(value, info):
@@ -129,7 +134,7 @@ def _input_file(value, info):
         raise ValueError(f"{path} is a folder, and a file is needed")
     beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     near = difflib.get_close_matches(path.name, beside, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else "; paths are relative to the folder of the TOML file"
+    hint = f"; did you mean {near[0]!r}?" if near else _counted_from(value)
     raise ValueError(f"there is no file {path}{hint}")
 
 

@@ -13,7 +13,7 @@ from swmodel.adjoint.observations import (
     track_records,
     write_gauge_folder,
 )
-from swmodel.adjoint.records import Record, records_in
+from swmodel.adjoint.records import Record, read_columns, records_in
 from swmodel.errors import ConfigError, DataError
 
 GRID = sw.CartesianGrid(20, 10, (0.0, 2e6), (0.0, 1e6))
@@ -56,6 +56,17 @@ def test_a_folder_of_gauges_is_read_as_it_was_written(tmp_path):
     write_gauge_folder(tmp_path, {"a": (TIME, np.sin(TIME)), "b": (TIME[:5], TIME[:5])})
     found = records_in(tmp_path, {"a": (1.0, 2.0), "b": (3.0, 4.0)})
     assert np.allclose(found["a"].value, np.sin(TIME), atol=1e-6) and found["b"].place == (3.0, 4.0)
+
+
+@pytest.mark.parametrize("text, ok", [("nan", True), ("", True), ("0,5", False), ("abc", False), ("0.5 m", False)])
+def test_what_is_no_number_in_a_record_is_an_error_and_an_empty_field_a_gap(tmp_path, text, ok):
+    path = tmp_path / "north.csv"
+    path.write_text(f'time_s,elevation_m\n10,0.25\n20,"{text}"\n')
+    if ok:
+        np.testing.assert_array_equal(read_columns(path, ("time_s", "elevation_m"))["elevation_m"], [0.25, np.nan])
+        return
+    with pytest.raises(DataError, match=f"{text!r} in elevation_m of row 3, which is no number"):
+        read_columns(path, ("time_s", "elevation_m"))
 
 
 def test_ground_tracks_cross_the_domain_up_and_down_and_repeat():

@@ -326,6 +326,12 @@ def test_an_unexpected_error_is_short_and_debug_shows_where_it_comes_from(comman
     assert "KeyError" in (tmp_path / "rank-0000.log").read_text()
 
 
+def test_an_interrupt_ends_a_command_at_once_and_says_so():
+    text = "from swmodel import cli\n@cli.app.command()\ndef wait(): raise KeyboardInterrupt\ncli.main(['wait'])"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "stopped by SIGINT.\n")
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_run_with_its_status_after_a_restart(case, tmp_path, number, status):
     process = start("run", case, "-o", tmp_path, "--until", "10 year", "--set", "output.fields=[]")
