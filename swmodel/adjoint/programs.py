@@ -102,7 +102,7 @@ class Programs:
         acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
         way = differentiable_march_of(fixed["dynamics"], fixed["stepper"])
         carry = way.start(state, fixed["stepper"].history(state))
-        return jax.tree.map(jnp.copy, carry), acc  # arrays that are the run's own
+        return jax.tree.map(jnp.copy, (carry, acc))  # arrays that are the run's own
 
     def _made(self, fixed):
         """`make(params) -> (dynamics, stepper)`."""

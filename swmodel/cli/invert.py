@@ -267,16 +267,13 @@ class _Inversion:
         return lambda products, residual: progress(products, self.section.products)
 
     def _keep(self, now):
-        from ..adjoint.restarts import keep
-
         last = now.history[-1]
         parts = last.number, last.value, last.misfit, last.background
         self.say("outer loop %d: J = %.6g, misfit %.6g, background %.6g", *parts)
         arrays = {"history": _rows(now.history)}
         if self.green is not None:
             arrays["green"] = self.green.columns
-        keep(self.restart, self.problem.model, {"parameters": now.parameters}, arrays, self.study.about)
-        self.has_kept = True
+        self._save({"parameters": now.parameters}, arrays)
 
     def _descent(self):
         """The same by L-BFGS with the adjoint's gradient."""
@@ -309,15 +306,18 @@ class _Inversion:
         return known.values, known.vectors
 
     def _keep_descent(self, now):
-        from ..adjoint.restarts import keep
-
         last = now.history[-1]
         parts = last.number, last.value, last.gradient, last.evaluations
         self.say("iteration %d: J = %.6g, |gradient| %.3g, %d evaluations", *parts)
         vectors = {"values": now.values, "gradient": now.gradient}
         vectors |= {f"{letter}{k}": part for k, pair in enumerate(now.pairs) for letter, part in zip("sy", pair)}
         rows = np.array([[i.number, i.value, i.gradient, i.evaluations, i.step] for i in now.history])
-        keep(self.restart, self.problem.model, vectors, {"iterations": rows}, self.study.about)
+        self._save(vectors, {"iterations": rows})
+
+    def _save(self, vectors, arrays):
+        from ..adjoint.restarts import keep
+
+        keep(self.restart, self.problem.model, vectors, arrays, self.study.about)
         self.has_kept = True
 
     def _withheld(self):

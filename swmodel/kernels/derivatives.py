@@ -279,7 +279,8 @@ class _Pull:
         if node.name == "select_n" and len(arguments) == 3 and not is_linear[0]:
             zero = Constant(0.0, node.dtype)
             picks = [others[0], cotangent, zero], [others[0], zero, cotangent]
-            return [(a, self._times(node, pick, box)) for a, pick, on in zip(arguments[1:], picks, is_linear[1:]) if on]
+            chosen = (self.builder.add(node.name, pick, node.dtype) for pick in picks)
+            return [(a, share) for a, share, on in zip(arguments[1:], chosen, is_linear[1:]) if on]
         shares = self._linear_shares(node, cotangent)
         return [(a, share()) for a, share, on in zip(arguments, shares, is_linear) if on]
 

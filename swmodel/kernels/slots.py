@@ -106,13 +106,15 @@ def _is_read_there(equation, number, x):
     return isinstance(x, Slot) and _is_source(equation, number) and number not in equation.params["aliases"]
 
 
-def _shapes(*operands, layout, dtypes, **parameters):
-    return [jax.core.ShapedArray(layout.padded, t) for t in dtypes]
+def _declared(name, plainly, shapes):
+    """The Primitive of a loop with more operands than fused_loop: `plainly` is the same by other operations."""
 
+    def natively(*operands, interpret, **parameters):
+        if interpret:
+            return plainly(*operands, interpret=interpret, **parameters)
+        return compiled_loop(*operands, **parameters)
 
-def _tangents_of(plainly):
     def tangents(primitive, primals, tangents, **parameters):
-        """Those of the loop on arrays."""
         moving = [k for k, t in enumerate(tangents) if type(t) is not ad.Zero]
 
         def of_moving(some):
@@ -120,27 +122,15 @@ def _tangents_of(plainly):
 
         return jax.jvp(of_moving, ({k: primals[k] for k in moving},), ({k: tangents[k] for k in moving},))
 
-    return tangents
-
-
-def _batch_of(plainly):
     def batch(primitive, operands, axes, **parameters):
         results = jax.vmap(lambda *operands: plainly(*operands, **parameters), axes)(*operands)
         return results, [0] * len(results)
 
-    return batch
+    return declare(name, plainly, natively, shapes, tangents, batch)
 
 
-def _natively_or(plainly):
-    def natively(*operands, interpret, **parameters):
-        if interpret:
-            return plainly(*operands, interpret=interpret, **parameters)
-        return compiled_loop(*operands, **parameters)
-
-    return natively
-
-
-# -- loops on slots ---------------------------------------------------------------------------------------------------
+def _shapes(*operands, layout, dtypes, **parameters):
+    return [jax.core.ShapedArray(layout.padded, t) for t in dtypes]
 
 
 def _read_plainly(*operands, slots, **parameters):
@@ -149,15 +139,6 @@ def _read_plainly(*operands, slots, **parameters):
     for number, index in zip(slots, operands[count:]):
         arrays[number] = Slot(arrays[number], index).array
     return fused_loop.bind(*arrays, **parameters)
-
-
-loop_on_slots = declare(
-    "fused_loop_on_slots", _read_plainly, _natively_or(_read_plainly), _shapes, _tangents_of(_read_plainly),
-    _batch_of(_read_plainly),
-)  # fmt: skip
-
-
-# -- loops that store -------------------------------------------------------------------------------------------------
 
 
 def _store_plainly(*operands, stored, **parameters):
@@ -174,7 +155,5 @@ def _storing_shapes(*operands, stored, **parameters):
     return [*_shapes(**parameters), *(jax.core.ShapedArray(x.shape, x.dtype) for x in rooms)]
 
 
-loop_storing = declare(
-    "fused_loop_storing", _store_plainly, _natively_or(_store_plainly), _storing_shapes, _tangents_of(_store_plainly),
-    _batch_of(_store_plainly),
-)  # fmt: skip
+loop_on_slots = _declared("fused_loop_on_slots", _read_plainly, _shapes)
+loop_storing = _declared("fused_loop_storing", _store_plainly, _storing_shapes)

@@ -31,6 +31,7 @@ TYPES = {
     "int64": "int64_t",
 }
 MEMORY = TYPES | {"bool": "uint8_t"}  # as arrays and numbers from outside lie there
+BITS = {"float": "int32_t", "double": "int64_t"}  # whole numbers of the same size
 BINARY = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "==",
     "ne": "!=", "and": "&", "or": "|", "xor": "^",
@@ -55,22 +56,12 @@ struct RowCall {  // as in loops.cpp
   char* kept;
 };
 
-template <typename T>
-static inline T Either(bool is, T x, T y) { return is ? x : y; }
-
-static inline float Either(bool is, float x, float y) {
-  int32_t a, b;
-  memcpy(&a, &x, 4), memcpy(&b, &y, 4);
-  a = (a & -(int32_t)is) | (b & ~-(int32_t)is);
-  memcpy(&x, &a, 4);
-  return x;
-}
-
-static inline double Either(bool is, double x, double y) {
-  int64_t a, b;
-  memcpy(&a, &x, 8), memcpy(&b, &y, 8);
-  a = (a & -(int64_t)is) | (b & ~-(int64_t)is);
-  memcpy(&x, &a, 8);
+template <typename Bits, typename T>
+static inline T Either(bool is, T x, T y) {
+  Bits a, b;
+  memcpy(&a, &x, sizeof(T)), memcpy(&b, &y, sizeof(T));
+  a = (a & -(Bits)is) | (b & ~-(Bits)is);
+  memcpy(&x, &a, sizeof(T));
   return x;
 }
 
@@ -238,7 +229,7 @@ def _stored(graph, dtypes, writer):
         there = writer.within((0, 0, 0, 0))
         for k, (o, dtype) in enumerate(zip(graph.outputs, dtypes[1])):
             value = f"({MEMORY[dtype]}){writer.value(o, 0, 0)}"
-            lines.append(f"out{k}[i] = {f'Either({there}, {value}, out{k}[i])' if there else value};")
+            lines.append(f"out{k}[i] = {_either(there, value, f'out{k}[i]', MEMORY[dtype])};")
     return lines
 
 
@@ -284,6 +275,11 @@ def _columns_text(writer, number):
         lines.append(f"  found.boxes.Meet({west - i}, c.cells - ({east + i}));")
     body = "\n".join(lines)
     return f"\nstatic inline Columns columns_of{number}(const RowCall& c) {{\n{body}\n  return found;\n}}\n"
+
+
+def _either(there, x, y, kind):
+    """The text of x where the condition `there` holds, else y; of x where there is none."""
+    return f"Either<{BITS.get(kind, kind)}>({there}, {x}, {y})" if there else x
 
 
 def _rows_of(box, row):
@@ -365,7 +361,8 @@ class _Writer:
         if node.axes < 2:
             return f"{_rows_of(node.parameters, row)} ? {argument} : 0"
         there = self.within(node.parameters, row, column)
-        return f"Either({there}, {argument}, ({_type(node.dtype)})0)" if there else argument
+        kind = _type(node.dtype)
+        return _either(there, argument, f"({kind})0", kind)
 
     def within(self, box, row=0, column=0):
         """The condition that a cell is in a box; empty where all are."""

@@ -104,6 +104,25 @@ class Traced(TileCost):
         return acc
 
 
+@pytree
+class Begun(Traced):
+    """One that begins with an array of its own."""
+
+    first: jnp.ndarray
+
+    def start(self):
+        return self.first
+
+
+def test_what_a_run_writes_over_is_its_own():
+    model = cases.basin()
+    state, cost = cases.moving(model), Begun(jnp.asarray(2.0))
+    problem = adjoint.Problem(model, sw.AB2(10.0), state, 4, cost, ["initial.u"])
+    found = [problem.value_and_gradient() for _ in range(2)]
+    np.testing.assert_array_equal(*(gradient["initial.u"] for _, gradient in found))
+    assert float(cost.first) == 2.0 and all(np.isfinite(x).all() for x in (state.u, state.v, state.eta))
+
+
 def test_more_forcing_records_take_no_more_programs():
     def traces(times):
         wind = sw.WindStress(x=cases.Records(times, 0.1 * np.ones((len(times), cases.NY, cases.NX))))
