@@ -1,0 +1,38 @@
+"""Experiment files with mistakes: `swmodel check` answers with sentences, never with a traceback or with silence."""
+
+import pytest
+
+from tests.faults.inputs import experiments, mutated, outcome
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    return folder, experiments(folder)
+
+
+def test_the_experiments_that_are_mutated_have_no_mistakes(texts):
+    folder, experiments = texts
+    for name, text in experiments.items():
+        (folder / "case.toml").write_text(text)
+        kind, message = outcome(folder / "case.toml")
+        assert kind == "accepted", f"{name}: {message}"
+
+
+def test_mutations_follow_from_the_seed_alone(texts):
+    _, experiments = texts
+    first, again = ([mutated(text, seed) for seed in range(20) for text in experiments.values()] for _ in range(2))
+    assert first == again
+    assert len(set(first)) > 60
+
+
+def test_what_python_says_is_not_clear(texts, monkeypatch):
+    from swmodel.cli import checks
+
+    def fails(*_):
+        raise TypeError("'NoneType' object is not subscriptable")
+
+    folder, experiments = texts
+    (folder / "case.toml").write_text(experiments["gyre"])
+    monkeypatch.setattr(checks, "read", fails)
+    assert outcome(folder / "case.toml")[0] == "unclear"
