@@ -27,6 +27,7 @@ CONVENTIONS, SGRID = "CF-1.11", "SGRID-0.3"
 DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq", "xq")}
 LOCATIONS = {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}  # SGRID's words
 LARGEST_CHUNK = 4 << 20  # [bytes]
+LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
 NOMINAL_START = datetime.datetime(2000, 1, 1)
 REFERENCES = (
     "Arakawa and Lamb (1981), doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2; "
@@ -302,6 +303,20 @@ def define_field(dataset, row, grid, dtype, *, time=False, members=None, compres
         variable_attributes(row, grid) | attributes, dtype=dtype, chunks=(1,) * (time + len(dimensions)) + chunks,
         fill=fill_value(dtype), compression=compression,
     )  # fmt: skip
+
+
+def limit_chunk_caches(dataset):
+    """Let HDF5 keep no more chunks of a variable in memory than one record touches, and one more along time.
+
+    netCDF's own limit is 64 MB for each variable of each file, which a long run fills with records that nobody reads.
+    """
+    for variable in dataset.variables.values():
+        if "time" in variable.dimensions and variable.chunking() != "contiguous":
+            chunks = variable.chunking()
+            many = [1 if name == "time" else math.ceil(size / chunk)
+                    for name, size, chunk in zip(variable.dimensions, variable.shape, chunks)]  # fmt: skip
+            size = 2 * math.prod(many) * math.prod(chunks) * variable.dtype.itemsize
+            variable.set_var_chunk_cache(size=min(size, LARGEST_CACHE))
 
 
 def define_wet(dataset, wet):

@@ -216,13 +216,15 @@ class Records:
     def __init__(self, path, define, attributes, append, resume_time, overwrite):
         self._claim = claim(path, overwrite=overwrite, append=append)
         self.path = self._claim.path
-        self._dataset, self._descriptor, self._times = None, None, np.empty(0)
+        self._dataset, self._descriptor = None, None
+        self._count, self._newest = 0, np.empty(0)  # records, and the times of the last two: no more is kept of them
         try:
             if append and self.path.exists():
                 self._continue(define, attributes, math.inf if resume_time is None else resume_time)
             else:
                 self._dataset = _created(self.path, define, attributes)
             self._dataset.set_auto_maskandscale(False)
+            metadata.limit_chunk_caches(self._dataset)
             self._descriptor = os.open(self.path, os.O_RDWR)
         except BaseException:
             self.close()
@@ -240,13 +242,13 @@ class Records:
                 )
             times = np.asarray(old["time"][:])
             keep = times <= resume_time + 1e-9 * max(1.0, abs(resume_time))
-            self._times = times[keep]
-            end = min(resume_time, self._times.max(initial=0.0))
+            self._count, self._newest = int(keep.sum()), times[keep][-2:]
+            end = min(resume_time, self._newest.max(initial=0.0))
             was = {name: old.getncattr(name) for name in old.ncattrs()}
             attributes = metadata.continued_attributes(was, attributes, end)
             if not keep.all():
                 # the unlimited dimension of a netCDF file cannot shrink
-                self._dataset = _created(self.path, lambda new: _copy_records(old, new, define, keep.sum()), attributes)
+                self._dataset = _created(self.path, lambda new: _copy_records(old, new, define, self._count), attributes)
         if self._dataset is None:
             self._dataset = netCDF4.Dataset(self.path, "a")
             self._dataset.setncatts(attributes)
@@ -256,7 +258,8 @@ class Records:
         """Write records at `times` (n,) [s]; `values` are arrays with n entries along time, {name: array}."""
         if self._dataset is None:
             raise ValueError(f"append: {self.path} is closed.")
-        known = self._times[:-1] if times[0] in self._times[-1:] else self._times
+        replaces = times[0] in self._newest[-1:]
+        known, begin = (self._newest[:-1], self._count - 1) if replaces else (self._newest, self._count)
         ordered = np.concatenate([known[-1:], times])
         if (np.diff(ordered) <= 0).any():
             raise ValueError(f"append: time must increase, and {ordered} [s] came for {self.path}.")
@@ -265,11 +268,11 @@ class Records:
         try:
             for name, array in {**values, "time": times}.items():
                 variable = self._dataset[name]
-                variable[_along_time(variable, known.size, known.size + times.size)] = array
+                variable[_along_time(variable, begin, begin + times.size)] = array
             self._dataset.sync()
         except (OSError, RuntimeError) as error:
             raise SwmodelError(f"{self.path} could not be written at {times[0]:g} s: {error}.") from error
-        self._times = np.concatenate([known, times])
+        self._count, self._newest = begin + times.size, ordered[-2:]
 
     def close(self):
         """Close the file and release it; a second time it does nothing."""
