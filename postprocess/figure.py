@@ -4,8 +4,9 @@ import numpy as np
 from . import style
 from .errors import PlotError
 from .files import label, mesh_of, nearest, seconds, snapshot, stamp, start_of, wet_cells
-from .gauges import draw_legend, draw_series, read_gauges
+from .gauges import draw_legend, draw_series, read_gauges, time_unit
 from .maps import (
+    arrival_words,
     colorbar_beside,
     draw_base,
     draw_field,
@@ -56,7 +57,7 @@ def tsunami(fields, maxima=None, gauges=None, observations=None, times=None):
         if maxima is not None:
             axes = map_axes(page, (MARGIN, 0.52 + lower - large[1], *large), mesh_of(maxima))
             image = draw_maximum(axes, maxima, series)
-            axes.set_title("Maximum elevation, and first arrival [h:mm]")
+            axes.set_title(f"Maximum elevation; lines: {arrival_words(maxima)}, h:mm after the start")
             colorbar_beside(axes, image, label(maxima["maximum_elevation"]))
             left = MARGIN + large[0] + 1.6
         if shown:
@@ -121,6 +122,6 @@ def _draw_gauges(page, series, observations, start, place):
         if n < len(series) - 1:
             axes.set_xticklabels([])
         else:
-            axes.set_xlabel("Minutes after T" if start else "Minutes after the start", loc="left")
-            draw_legend(axes, bool(observations))
+            axes.set_xlabel(f"{time_unit(span[1])[1]} after {'T' if start else 'the start'}", loc="left")
+            draw_legend(axes, bool(observations), gauge.rules.fraction)
         axes.set_ylabel("[m]")

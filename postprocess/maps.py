@@ -7,11 +7,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, Multiple
 from . import style
 from .files import label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 
-__all__ = ["add_colorbar", "colorbar_beside", "draw_arrivals", "draw_base", "draw_field", "draw_gauges", "draw_maximum",
+__all__ = ["add_colorbar", "arrival_words", "colorbar_beside", "draw_arrivals", "draw_base", "draw_field", "draw_gauges", "draw_maximum",
            "drawable", "field_norm", "keep_outer_labels", "map_axes", "maximum", "panels", "sea_floor"]
 
 _SIGNED = dict.fromkeys(("eta", "u", "v", "uplift", "transport_x", "transport_y"), "balance") | dict.fromkeys(
     ("vorticity", "potential_vorticity", "divergence"), "curl")
+ISOCHRONES = (60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0, 86400.0)  # [s]
 _CORNERS = ((4, 2), (-4, 2), (4, -2), (-4, -2))  # of a dot, for its name [points]
 _HALO = [patheffects.withStroke(linewidth=2.0, foreground="white")]
 
@@ -131,10 +132,23 @@ def _outside(box, frame):
     return 10 * (area - _overlap(box, frame))
 
 
-def draw_arrivals(axes, mesh, arrival, every=1800.0):
-    """Isochrones of `arrival` [s], labelled h:mm, one every `every` s."""
+def arrival_words(dataset):
+    """What the arrival times of a maxima file are, in words: when |eta| first exceeded the file's threshold."""
+    threshold = dataset.attrs.get("arrival_threshold")
+    return "first arrival" if threshold is None else f"first |η| > {threshold}"
+
+
+def _isochrone_interval(arrival):
+    """The time [s] between isochrones, a dozen of them at most, whatever the run's length."""
+    span = float(np.nanmax(arrival) - max(np.nanmin(arrival), 0.0))
+    return next((every for every in ISOCHRONES if span <= 12 * every), 86400.0 * np.ceil(span / (12 * 86400.0)))
+
+
+def draw_arrivals(axes, mesh, arrival, every=None):
+    """Isochrones of `arrival` [s], labelled h:mm, one every `every` s; by how long the wave takes unless given."""
     if not np.isfinite(arrival).any() or min(arrival.shape) < 2:
         return
+    every = _isochrone_interval(arrival) if every is None else every
     levels = np.arange(every, np.nanmax(arrival) + 1, every)
     levels = levels[levels > np.nanmin(arrival)]
     if levels.size == 0:
@@ -159,7 +173,7 @@ def _is_at_sea(mesh, arrival, point):
     return np.isfinite(near).mean() > 0.9
 
 
-def draw_maximum(axes, dataset, gauges=(), every=1800.0):
+def draw_maximum(axes, dataset, gauges=(), every=None):
     """The map of the maximum elevation on a logarithmic scale; returns its image for the colour bar."""
     mesh, wet = mesh_of(dataset), wet_cells(dataset)
     values = snapshot(dataset, "maximum_elevation")
@@ -296,6 +310,6 @@ def maximum(dataset, gauges=()):
         figure = style.new_figure(width + 1.6, height + 1.0)
         axes = map_axes(figure, (0.6, 0.45, width, height), mesh)
         image = draw_maximum(axes, dataset, gauges)
-        axes.set_title("Maximum elevation; lines: first arrival, h:mm after the start")
+        axes.set_title(f"Maximum elevation; lines: {arrival_words(dataset)}, h:mm after the start")
         colorbar_beside(axes, image, label(dataset["maximum_elevation"]))
     return figure

@@ -9,6 +9,7 @@ from . import style
 from .cgrid import under_lid
 from .errors import PlotError
 from .files import pretty, scaled, seconds, stamp, start_of
+from .scores import time_unit
 from .wavenumbers import QUANTITIES, transfers, wavenumber_spectrum
 
 __all__ = ["figure", "frequency_spectrum", "gauge_figure", "of_fields", "wavenumber_spectrum"]
@@ -200,19 +201,20 @@ def _draw_fluxes(axes, later):
 
 
 def gauge_figure(gauges, observations=None):
-    """A figure of the frequency spectra of gauges [Series], against period in minutes."""
+    """A figure of the frequency spectra of gauges [Series], against period."""
     observations = observations or {}
+    unit, _, length = time_unit(max((np.ptp(gauge.time) / 3 for gauge in gauges), default=3600.0))
     with style.applied():
         page = style.new_figure(6.4, 4.8)
         axes = page.add_axes((0.13, 0.13, 0.83, 0.8))
         for gauge in gauges:
             frequency, power = frequency_spectrum(gauge, 3)
-            (line,) = axes.loglog(1 / (60 * frequency), power, linewidth=1.5, label=gauge.name)
+            (line,) = axes.loglog(1 / (length * frequency), power, linewidth=1.5, label=gauge.name)
             if gauge.name in observations:
                 frequency, power = frequency_spectrum(observations[gauge.name], 3)
-                axes.loglog(1 / (60 * frequency), power, "--", linewidth=1.1, color=line.get_color())
+                axes.loglog(1 / (length * frequency), power, "--", linewidth=1.1, color=line.get_color())
         axes.invert_xaxis()
-        axes.set_xlabel("Period [min]" + (", dashed: observed" if observations else ""))
+        axes.set_xlabel(f"Period [{unit}]" + (", dashed: observed" if observations else ""))
         axes.set_ylabel("Power [m² Hz⁻¹]")
         axes.grid(which="major")
         axes.legend()

@@ -176,11 +176,19 @@ class Simulation:
         self._outputs.append(FieldOutput(path, tuple(variables), self._interval(every, path)))
         return self
 
-    def gauges(self, path, points):
-        """Write the elevation at `points`, {name: (x, y)}, at every step; bilinear over the wet cells around them."""
+    def gauges(self, path, points, *, windows=None, threshold=0.01, arrival_fraction=0.2):
+        """Write the elevation at `points`, {name: (x, y)}, at every step; bilinear over the wet cells around them.
+
+        Args:
+            path: of the netCDF file, which keeps the next three for whoever scores the series.
+            windows: {name: (first, last) [s]}: the times by which a gauge is scored; the whole run unless given.
+            threshold: a gauge that stays below it [m] has no arrival.
+            arrival_fraction: of the maximum in the window, at which a wave has arrived.
+        """
         self._once(GaugeOutput, path, "gauges")
         self._gauges = Gauges.at(points, self.model)
-        self._outputs.append(GaugeOutput(path, dict(points), self._gauges))
+        rules = {"windows": dict(windows or {}), "threshold": threshold, "arrival_fraction": arrival_fraction}
+        self._outputs.append(GaugeOutput(path, dict(points), self._gauges, **rules))
         return self
 
     def maxima(self, path, threshold=0.01):

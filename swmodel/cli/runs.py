@@ -130,7 +130,9 @@ def _outputs(simulation, experiment, folder, overwrite):
     for path, fields in zip(files["fields"], output.fields):
         simulation.write(path, fields.variables, every=fields.every)
     for path in files["gauges"]:
-        simulation.gauges(path, output.gauges.positions)
+        given = output.gauges
+        rules = {"threshold": given.threshold, "arrival_fraction": given.arrival_fraction}
+        simulation.gauges(path, given.positions, windows=given.windows, **rules)
     for path in files["maxima"]:
         simulation.maxima(path, output.maxima.threshold)
     for path in files["spectra"]:

@@ -4,14 +4,14 @@ from .adjoint import control_mistakes, gauge_mistakes, time_mistakes
 from .cores import core_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
-from .mistakes import Mistake
+from .mistakes import Mistake, nearest
 
 __all__ = ["mistakes_between"]
 
 
 def mistakes_between(sections):
     """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
-    checks = (_coriolis, _formulas, _boundaries, _places, _files, _intervals, _lid, core_mistakes)
+    checks = (_coriolis, _formulas, _boundaries, _places, _windows, _files, _intervals, _lid, core_mistakes)
     checks += (control_mistakes, gauge_mistakes, time_mistakes, inversion_mistakes)
     return [mistake for check in checks for mistake in check(sections)]
 
@@ -119,6 +119,17 @@ def _not_on(grid, place):
         f"({place[0]:g}, {place[1]:g}) is outside the grid: {names[0]} {xs[0]:g} to {xs[1]:g}, "
         f"{names[1]} {ys[0]:g} to {ys[1]:g} [{unit}]"
     )
+
+
+def _windows(sections):
+    """Windows of gauges that there are not."""
+    output = sections.get("output")
+    gauges = None if output is None else output.gauges
+    for name in () if gauges is None else gauges.windows:
+        if name not in gauges.positions:
+            yield Mistake(
+                ("output", "gauges", "window", name), f"there is no gauge {name!r}; {nearest(name, gauges.positions)}"
+            )
 
 
 def _files(sections):

@@ -19,6 +19,7 @@ from .sections import (
     NotNegative,
     Place,
     Positive,
+    Range,
     Section,
     existing_folder,
 )
@@ -129,9 +130,21 @@ class Fields(Section):
 
 
 class Gauges(Section):
+    """Series at points, and how they are scored; `postprocess/scores.py` has the definitions."""
+
     file: OutputFile = "gauges.nc"
     positions: Annotated[dict[str, Place], Field(min_length=1)]
     observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None
+    window: Range("s") | dict[str, Range("s")] | None = None  # that is scored, of all gauges or by name; else the run
+    threshold: Positive("m") = 0.01  # a gauge that stays below it has no arrival
+    arrival_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2  # of the window's maximum, at which a wave has arrived
+
+    @property
+    def windows(self) -> dict[str, tuple[float, float]]:
+        """{gauge: (first, last) [s]} of the gauges that have a window."""
+        if isinstance(self.window, tuple):
+            return dict.fromkeys(self.positions, self.window)
+        return dict(self.window or {})
 
 
 class Maxima(Section):

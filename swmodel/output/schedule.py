@@ -1,5 +1,6 @@
 """What a run writes and when: snapshots, gauges, maxima, restarts. The root writes; all ranks gather."""
 import contextlib
+import json
 import math
 from pathlib import Path
 
@@ -118,14 +119,25 @@ class FieldOutput(SnapshotOutput):
 
 
 class GaugeOutput(Output):
-    """Elevation at points, of every step."""
+    """Elevation at points, of every step; the file's attributes say how the series are to be scored."""
 
-    def __init__(self, path, points, gauges):
+    def __init__(self, path, points, gauges, windows, threshold, arrival_fraction):
         self.path, self.points, self.gauges, self.file = Path(path), points, gauges, None
+        unknown = [name for name in windows if name not in points]
+        if unknown:
+            raise ConfigError(f"{path}: there is no gauge {unknown[0]!r}, which has a window; name one of the points.")
+        spans = {name: [float(t) for t in window] for name, window in windows.items()}
+        self.rules = {
+            "gauge_windows": json.dumps(spans), "gauge_threshold": np.float64(threshold),
+            "gauge_arrival_fraction": np.float64(arrival_fraction),
+            "gauge_comment": "gauge_windows: {name: [first, last] in s since the start}, the times by which a gauge is "
+            "scored, else the whole run; arrival: the first time in the window at which eta exceeds "
+            "gauge_arrival_fraction of its maximum there, if that is at least gauge_threshold (in m)",
+        }  # fmt: skip
 
     def open(self, simulation, attributes):
         self.file = GaugeFile(
-            self.path, self.points, simulation.model.grid, start=simulation.start, attributes=attributes,
+            self.path, self.points, simulation.model.grid, start=simulation.start, attributes=attributes | self.rules,
             members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite, variable=_rows(simulation, ["eta"])[0],
         )  # fmt: skip
@@ -166,7 +178,8 @@ class MaximaOutput(Output):
         self.path, self.threshold = Path(path), threshold
 
     def open(self, simulation, attributes):
-        self.attributes = {**attributes, "arrival_threshold": f"{self.threshold:g} m"}
+        meaning = "arrival_time: the first step at which |eta| exceeds arrival_threshold"
+        self.attributes = {**attributes, "arrival_threshold": f"{self.threshold:g} m", "arrival_comment": meaning}
         self.file = Claimed(self.path, simulation)
 
     def finish(self, simulation):

@@ -518,3 +518,24 @@ def test_a_run_starts_from_a_record_or_a_restart_of_an_earlier_one(command, case
 def test_what_only_the_grid_tells_is_reported_with_its_key(command, case, change, said):
     status, _, err = command("check", case, "--set", change)
     assert status == 2 and said in err and f"--set {change}: " in err and err.count("\n") == 1
+
+
+# -- gauges -----------------------------------------------------------------------------------------------------------
+
+
+def test_gauges_are_scored_by_the_experiments_window_and_what_it_cannot_tell_is_said(command, case, tmp_path):
+    """From the file alone; a run that goes on with another window is scored by that one."""
+    pytest.importorskip("matplotlib")
+    keys = "window=[1800, 3600]", "positions.far=[2.3e5, 1.5e5]", "threshold=0.02", "arrival_fraction=0.1"
+    options = [part for key in keys for part in ("--set", f"output.gauges.{key}")]
+    status, _, errors = command("run", case, "-o", tmp_path, "--until", "1hour", "-q", *options)
+    assert status == 0, errors
+    _, told, _ = command("plot", tmp_path / "gauges.nc")
+    assert re.search(r"^far( +-){8} +30 to 60$", told, re.M), told
+    assert re.search(r"far: the model stays below 0.02 m \(highest value \S+ m\)", told), told
+    assert "A: the model" in told and "first above 10 % of the window's own maximum" in told
+    longer = "--set", "output.gauges.window=[0, 7200]"
+    status, _, errors = command("resume", tmp_path / "restart.nc", "--until", "2hour", "-q", *longer)
+    assert status == 0, errors
+    _, told, _ = command("plot", tmp_path / "gauges.nc")
+    assert re.search(r"^A .* 0 to 120$", told, re.M), told

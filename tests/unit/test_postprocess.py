@@ -1,6 +1,7 @@
 """Figures and diagnostics of output files: the numbers are right, the figures are there, mistakes are explained."""
 import ast
 import datetime
+import re
 import pathlib
 import shutil
 
@@ -389,31 +390,60 @@ def pulse(t, height=1.0, arrives=3600.0):
     return height * np.exp(-(((t - arrives - 600) / 300) ** 2))
 
 
-def test_a_perfect_model_explains_everything_and_no_model_nothing():
+def scored(t, value, observed=None, **rules):
+    """The Score of a model's series by Rules, against an observed one at the same times."""
+    model = gauges.Series("a", t, value, rules=gauges.Rules(**rules))
+    return gauges.score(model, None if observed is None else gauges.Series("a", t, observed))
+
+
+def test_a_perfect_model_explains_everything_and_the_mean_error_is_a_bias_beside_it():
     t = np.arange(0, 7200, 4.0)
-    observed = gauges.Series("a", t, pulse(t))
-    for model, share in ((pulse(t), 1.0), (0 * t, 0.0), (pulse(t) + 0.3, 1.0), (-pulse(t), -3.0)):
-        found, window = gauges.variance_explained(gauges.Series("a", t, model), observed)
-        np.testing.assert_allclose(found, share, atol=1e-12)
-        assert window == (900.0, 7196.0)
+    for model, share, bias in ((pulse(t), 1.0, 0.0), (0 * t, 0.0, -pulse(t).mean()), (pulse(t) + 0.3, 1.0, 0.3),
+                               (-pulse(t), -3.0, -2 * pulse(t).mean())):
+        row = scored(t, model, pulse(t))
+        np.testing.assert_allclose((row.variance_explained, row.bias), (share, bias), atol=1e-12)
+        assert row.window == (0.0, 7196.0)
 
 
-def test_records_before_900_seconds_count_nowhere():
-    t = np.arange(0, 7201, 4.0)
-    shaken = pulse(t) + np.where(t < 900, 5 * np.sin(t), 0)
-    row = gauges.score(gauges.Series("a", t, pulse(t)), gauges.Series("a", t, shaken))
-    assert row.variance_explained == 1.0
+def test_what_lies_outside_the_experiments_window_counts_nowhere():
+    t = np.arange(0, 12001, 4.0)
+    shaken = pulse(t) + np.where(t < 900, 5 * np.sin(t), 0) + np.where(t > 7200, 50.0, 0)
+    row = scored(t, pulse(t), shaken, window=(900.0, 7200.0))
+    assert row.variance_explained == 1.0 and row.window == (900.0, 7200.0)
     assert row.arrival == row.observed_arrival
     assert row.maximum == row.observed_maximum == 1.0
+    assert scored(t, pulse(t), shaken).observed_maximum != 1.0
 
 
-def test_arrival_is_the_first_time_above_a_fifth_of_the_maximum_before_two_hours():
+def test_arrival_is_the_first_time_above_a_fraction_of_the_windows_maximum():
     t = np.arange(0, 12001, 1.0)
     value = np.where(t >= 3000, 0.19, 0.0) + np.where(t >= 4000, 0.02, 0) + np.where(t >= 5000, 0.79, 0)
-    value[t > 7200] = 50.0
+    value[t > 7000] = 0.0
     series = gauges.Series("a", t, value)
     assert gauges.peak(series) == pytest.approx(1.0)
     assert gauges.arrival(series) == 4000.0
+    assert scored(t, value, fraction=0.1).arrival == 3000.0
+
+
+@pytest.mark.parametrize("value, rules, missing, note", [
+    (lambda t: 1e-7 * pulse(t), {}, "am", r"the model stays below 0\.01 m \(highest value 1e-07 m\)"),
+    (lambda t: pulse(t, 0.02), {"threshold": 0.05}, "am", "the model stays below 0.05 m"),
+    (lambda t: pulse(t, arrives=0.0), {"window": (300.0, 7200.0)}, "a", "above 20 % of its maximum when the window op"),
+    (lambda t: pulse(t, arrives=0.0), {"window": (900.0, 7200.0)}, "am", "highest when the window opens"),
+    (lambda t: pulse(t, arrives=6900.0), {}, "am", "still rises when the window ends"),
+    (lambda t: pulse(t), {"window": (9000.0, 1e4)}, "am", "the run spans 0 to 120 min, and the window is 150 to 166.7 m"),
+    (lambda t: pulse(t), {"window": (0.0, 9000.0)}, "", "the run ends at 120 min, and the window is 0 to 150 min"),
+    (lambda t: np.nan * t, {}, "am", "the run has no values"),
+])  # fmt: skip
+def test_what_the_window_cannot_tell_is_a_dash_and_a_sentence(value, rules, missing, note):
+    """a: no arrival, m: no maximum. A far gauge printed 0.000, and one where the wave was already there 15.0."""
+    t = np.arange(0, 7201, 4.0)
+    row = scored(t, value(t), **rules)
+    assert np.isnan([row.arrival, row.maximum]).tolist() == ["a" in missing, "m" in missing]
+    text = gauges.table([row])
+    assert re.search(note, text), text
+    cells = text.splitlines()[2].split()
+    assert [cells[1] == "-", cells[4] == "-"] == ["a" in missing, "m" in missing]
 
 
 def test_late_records_gaps_and_other_sampling_are_bridged():
@@ -423,16 +453,20 @@ def test_late_records_gaps_and_other_sampling_are_bridged():
     at = np.arange(3000, 9000, 60.0)
     seen = pulse(at)
     seen[5] = np.nan
-    share, window = gauges.variance_explained(gauges.Series("a", t, value), gauges.Series("a", at, seen))
-    assert share > 0.999
-    assert window == (3000.0, 7140.0 + 60.0 * (t[-1] >= 7200))
+    row = gauges.score(gauges.Series("a", t, value), gauges.Series("a", at, seen))
+    assert row.variance_explained > 0.999
+    assert row.window == (3000.0, t[-1])
 
 
 def test_nothing_in_common_gives_no_figure_rather_than_an_error():
     t = np.arange(0, 600, 4.0)
     row = gauges.score(gauges.Series("a", t, pulse(t)), gauges.Series("a", t + 1e5, np.full(t.size, np.nan)))
     assert np.isnan([row.variance_explained, row.arrival, row.observed_maximum]).all()
-    assert gauges.table([row]).splitlines()[-1].split() == ["a", *"--------"]
+    text = gauges.table([row])
+    assert text.splitlines()[2].split()[:9] == ["a", *"--------"]
+    assert "the record has no values" in text
+    row = gauges.score(gauges.Series("a", t, pulse(t)), gauges.Series("a", t + 1e4, pulse(t)))
+    assert row.window == (np.nan, np.nan) and "the run ends at 9.933 min, and the record begins" in gauges.table([row])
 
 
 def test_the_table_has_a_row_for_each_gauge_with_or_without_a_record():
@@ -440,8 +474,26 @@ def test_the_table_has_a_row_for_each_gauge_with_or_without_a_record():
     series = [gauges.Series(n, t, pulse(t, 0.9)) for n in ("seen", "unseen")]
     text = gauges.table(gauges.scores(series, {"seen": gauges.Series("seen", t, pulse(t))}))
     assert text.splitlines()[2].split() == ["seen", "63.7", "63.7", "+0.0", "0.900", "1.000", "0.90", "0.99",
-                                            "15", "to", "120"]
-    assert text.splitlines()[3].split() == ["unseen", "63.7", "-", "-", "0.900", "-", "-", "-", "-"]
+                                            "-0.007", "0", "to", "120"]
+    assert text.splitlines()[3].split() == ["unseen", "63.7", "-", "-", "0.900", "-", "-", "-", "-", "0", "to", "120"]
+    assert "Arrival: first above 20 %" in text and "Variance explained: without the bias" in text
+
+
+def test_times_are_counted_in_a_unit_that_suits_the_run():
+    t = np.linspace(0, 30 * 86400.0, 1001)
+    text = gauges.table([scored(t, pulse(t / 600, arrives=1000.0))])
+    assert "[days]" in text and text.splitlines()[2].split()[-3:] == ["0", "to", "30"]
+    page = gauges.figure(gauge_output(t, {"a": np.sin(t / 1e5), "b": 1e-9 * t}))
+    assert page.axes[-1].get_xlabel().startswith("Days after") and page.axes[-1].get_xlim()[1] == pytest.approx(30.0)
+
+
+def test_a_gauge_file_keeps_the_rules_of_its_experiment_and_of_a_run_that_went_on():
+    told = {"gauge_windows": '{"a": [900.0, 7200.0]}', "gauge_threshold": 0.05, "gauge_arrival_fraction": 0.1}
+    data = gauge_output(np.arange(3.0), {"a": np.zeros(3), "b": np.zeros(3)}).assign_attrs(told)
+    a, b = gauges.read_gauges(data)
+    assert a.rules == gauges.Rules((900.0, 7200.0), 0.05, 0.1) and b.rules == gauges.Rules(threshold=0.05, fraction=0.1)
+    later = data.assign_attrs({"gauge_windows_from_3600_s": "{}", "gauge_threshold_from_3600_s": 0.2})
+    assert gauges.read_gauges(later)[0].rules == gauges.Rules(threshold=0.2, fraction=0.1)
 
 
 def test_csv_files_are_found_by_name_and_read_in_any_order(tmp_path):
@@ -551,7 +603,7 @@ def test_plot_makes_one_page_of_a_tsunami_from_its_three_files(tsunami, tmp_path
     assert drawn == tmp_path / "run.tsunami.png"
     assert_drawn(drawn, 800)
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("KPG1"))
-    assert row.split()[7:] == ["1.00", "17", "to", "116"]
+    assert row.split()[7:] == ["1.00", "+0.000", "17", "to", "116"]
 
 
 @pytest.mark.parametrize("chosen, kind", [([0], "maps"), ([1], "maximum"), ([2], "gauges"), ([0, 1], "tsunami"),
