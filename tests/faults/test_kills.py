@@ -1,0 +1,27 @@
+"""A run that is killed and resumed ends with the same bits, and no kill loses a file."""
+import numpy as np
+
+from . import harness, kills
+
+
+def test_a_run_killed_three_times_ends_as_one_that_nobody_disturbed(tmp_path):
+    tally = kills.kills(3, tmp_path, seconds=300.0, seed=3, steps=1200)
+    assert tally.kills == 3 and not tally.lost, tally.lost
+
+
+def test_lost_and_changed_files_are_noticed(tmp_path, monkeypatch):
+    """That what this counts can fail: a restart that is half there, a changed record, a file that is gone."""
+    case = harness.write_case(tmp_path, until="600 s", fields="60 s", restart="300 s")
+    ended = harness.straight("run", case, "-q")
+    assert ended.status == 0, ended.text
+    output = tmp_path / "output"
+    expected = harness.contents(output)
+    assert not harness.differences(output, expected) and not harness.unreadable(output, harness.OUTPUTS)
+    with harness.netCDF4.Dataset(output / "gauges.nc", "a") as series:
+        series["eta"][0, 7] = np.nextafter(series["eta"][0, 7], 1, dtype="f4")
+    assert harness.differences(output, expected) == ["gauges.nc: eta"]
+    with open(output / "restart.nc", "r+b") as file:
+        file.truncate(5000)
+    (output / "maxima.nc").unlink()
+    gone, damaged = harness.unreadable(output, harness.OUTPUTS)
+    assert gone == "maxima.nc is gone" and damaged.startswith("restart.nc cannot be read")
