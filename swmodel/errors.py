@@ -2,13 +2,22 @@
 
 __all__ = [
     "SwmodelError", "ConfigError", "TileError", "DataError", "BlowUp", "Interrupted",
-    "EXIT_OK", "EXIT_ERROR", "EXIT_CONFIG", "EXIT_BLOW_UP",
+    "printable", "EXIT_OK", "EXIT_ERROR", "EXIT_CONFIG", "EXIT_BLOW_UP",
 ]
 
 EXIT_OK = 0
 EXIT_ERROR = 1
 EXIT_CONFIG = 2
 EXIT_BLOW_UP = 3
+
+
+LONGEST = 600  # characters of a sentence; what a user wrote may be longer than any
+
+
+def printable(text):
+    """`text` on a terminal: control characters are escaped, and the middle of what is too long is left out."""
+    text = "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} [...] {text[-LONGEST // 2 + 7 :]}"
 
 
 class SwmodelError(Exception):
@@ -27,7 +36,8 @@ class ConfigError(SwmodelError, ValueError):
     exit_code = EXIT_CONFIG
 
     def __init__(self, mistakes):
-        self.mistakes = [mistakes] if isinstance(mistakes, str) else [str(mistake) for mistake in mistakes]
+        mistakes = [mistakes] if isinstance(mistakes, str) else mistakes
+        self.mistakes = [printable(str(mistake)) for mistake in mistakes]
         super().__init__("\n".join(self.mistakes))
 
 

@@ -10,6 +10,7 @@ import typer
 from .. import launch
 from ..devices import leave
 from ..errors import EXIT_CONFIG, EXIT_ERROR, EXIT_OK
+from ..paths import expanded
 from ..version import VERSION
 
 __all__ = ["app", "main"]
@@ -53,7 +54,16 @@ def _swmodel(
     pass
 
 
-File = Annotated[str, typer.Argument(metavar="FILE.toml", help="An experiment file.", show_default=False)]
+def _path(value):
+    """The path that an option or argument names, with `~` expanded; the shell does not see one in --output=~/a."""
+    if isinstance(value, (list, tuple)):
+        return [str(expanded(each)) for each in value]
+    return None if value is None else str(expanded(value))
+
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE.toml", help="An experiment file.", show_default=False, callback=_path)
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file, as stepper.dt=300; may be repeated."),
@@ -86,16 +96,23 @@ LayoutOption = Annotated[
     str | None,
     typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks."),
 ]
-Folder = Annotated[str | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.")]
+Folder = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.", callback=_path)
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output at the end.")]
 Observations = Annotated[
     str | None,
-    typer.Option(metavar="DIR", help="Folder of NAME.csv (time_s, elevation_m) with observed gauge records."),
+    typer.Option(
+        metavar="DIR", help="Folder of NAME.csv (time_s, elevation_m) with observed gauge records.", callback=_path
+    ),
 ]
 ProfileFolder = Annotated[
     str | None,
-    typer.Option("--profile", metavar="DIR", help="Trace the run and its memory into DIR, and say how to open it."),
+    typer.Option(
+        "--profile", metavar="DIR", help="Trace the run and its memory into DIR, and say how to open it.",
+        callback=_path,
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where errors come from; write a log per rank.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
@@ -111,7 +128,9 @@ def new(
         str | None, typer.Argument(metavar="[NAME]", help="An experiment; without it they are listed.")
     ] = None,
     folder: Annotated[
-        str | None, typer.Argument(metavar="[DIR]", help="Where to put it; a folder of its name if left out.")
+        str | None, typer.Argument(
+            metavar="[DIR]", help="Where to put it; a folder of its name if left out.", callback=_path
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ):  # fmt: skip
@@ -137,7 +156,8 @@ def check(
     layout: LayoutOption = None,
     until: Until = None,
     machine: Annotated[
-        str | None, typer.Option(metavar="FILE", help="What `swmodel bench --save` kept; else it is measured here.")
+        str | None,
+        typer.Option(metavar="FILE", help="What `swmodel bench --save` kept; else measured here.", callback=_path),
     ] = None,
     latency: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Of the network.")] = None,
     bandwidth: Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Of the network.")] = None,
@@ -200,7 +220,9 @@ def run(
     )
 )  # fmt: skip
 def resume(
-    restart: Annotated[str, typer.Argument(metavar="RESTART.nc", help="A restart file.", show_default=False)],
+    restart: Annotated[
+        str, typer.Argument(metavar="RESTART.nc", help="A restart file.", show_default=False, callback=_path)
+    ],
     until: Until = None,
     set: Set = None,
     communicator: CommunicatorKind = None,
@@ -319,7 +341,9 @@ def invert(
 )
 def bench(
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment to time; a closed basin without it.")
+        str | None, typer.Argument(
+            metavar="[FILE.toml]", help="An experiment to time; a closed basin without it.", callback=_path
+        ),
     ] = None,
     set: Set = None,
     size: Annotated[str, typer.Option(metavar="NXxNY", help="Cells of the basin.")] = "3600x1800",
@@ -332,7 +356,8 @@ def bench(
     devices: Devices = None,
     network: Annotated[bool, typer.Option("--network", help="Time messages between ranks, nothing else.")] = False,
     save: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Keep what a prediction needs; a file there is completed.")
+        str | None,
+        typer.Option(metavar="FILE", help="Keep what a prediction needs; a file there is completed.", callback=_path),
     ] = None,
     profile: ProfileFolder = None,
     debug: Debug = False,
@@ -362,10 +387,15 @@ def doctor():
     )
 )
 def plot(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Output files of one run.", show_default=False)],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Output files of one run.", show_default=False, callback=_path),
+    ],
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Figure to write; its suffix chooses the format."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Figure to write; its suffix chooses the format.", callback=_path
+        ),
     ] = None,
     kind: Annotated[
         str,
@@ -402,7 +432,7 @@ def _overrides(texts, members=None, **options):
         "devices": ("run", "devices"), "observations": ("output", "gauges", "observations"),
     }  # fmt: skip
     if options.get("observations") is not None:  # options count from here, keys of the file from its folder
-        options["observations"] = os.path.abspath(options["observations"])
+        options["observations"] = os.path.abspath(os.path.expanduser(options["observations"]))
     given = [(f"--{name} {value}", keys[name], value) for name, value in options.items() if value is not None]
     given += [(f"--members {text}", *members_option(text)) for text in members or []]
     return [*(texts or []), *(Override(option, path, value) for option, path, value in given)]

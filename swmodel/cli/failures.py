@@ -5,12 +5,14 @@ speaks for them. A rank that fails alone finds nobody there, says so itself and 
 """
 
 import logging
+import os
 import sys
 import time as clock
 import traceback
 
 from .. import launch
-from ..errors import EXIT_ERROR, SwmodelError
+from ..errors import EXIT_ERROR, SwmodelError, printable
+from ..paths import refusal
 
 __all__ = ["fail", "sentences"]
 
@@ -21,7 +23,11 @@ def sentences(error):
     """What to print for an exception, a line each."""
     if hasattr(error, "mistakes"):
         return list(error.mistakes)
-    text = str(error).strip()
+    text = printable(str(error).strip())
+    if isinstance(error, OSError) and error.filename is not None:
+        return [refusal(os.fsdecode(error.filename), error)]
+    if isinstance(error, MemoryError):
+        return [f"the memory of this machine is used up{f' ({text})' if text else ''}; use fewer cells, or more ranks."]
     if isinstance(error, SwmodelError) or isinstance(error, (launch.LaunchError, ValueError, FileNotFoundError)):
         return [text or type(error).__name__]
     return [f"{type(error).__name__}: {text or 'no explanation'}"]

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from ..errors import ConfigError
+from ..paths import make_folder
 from ..resources import experiments
 
 __all__ = ["library", "copy_experiment"]
@@ -39,7 +40,7 @@ def copy_experiment(name, folder, force):
     there = [target / file.name for file in known[name] if (target / file.name).exists()]
     if there and not force:
         raise ConfigError(f"{', '.join(map(str, there))} would be replaced; choose another folder, or add --force.")
-    target.mkdir(parents=True, exist_ok=True)
+    make_folder(target)
     for file in known[name]:
         shutil.copyfile(file, target / file.name)
         print(f"{target / file.name}  ({file.stat().st_size / 1000:.0f} kB)")

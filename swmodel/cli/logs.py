@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from ..paths import make_folder
+
 __all__ = ["LOGGER", "start", "keep_in"]
 
 LOGGER = logging.getLogger("swmodel")
@@ -41,7 +43,7 @@ def start(root, quiet=False):
 def keep_in(folder, rank):
     """Keep this rank's messages, those of jax, and the stack of a crash in folder/rank-NNNN.log."""
     path = Path(folder) / f"rank-{rank:04d}.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     handler = logging.FileHandler(path, mode="w")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("swmodel", "py.warnings", "jax"):

@@ -4,6 +4,8 @@ import contextlib
 import time as clock
 from pathlib import Path
 
+from ..paths import make_folder
+
 __all__ = ["Profile", "profiled"]
 
 LONGEST = 5.0  # [s] of a compiled run after which the trace ends: minutes of it would be gigabytes
@@ -18,7 +20,7 @@ class Profile:
     def start(self):
         import jax
 
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         options = jax.profiler.ProfileOptions()
         options.python_tracer_level = 0  # Python waits for the device, and would fill the trace with it
         jax.profiler.start_trace(str(self.folder), create_perfetto_trace=True, profiler_options=options)

@@ -11,6 +11,7 @@ from .. import launch
 from ..build import stepper_of, time_step
 from ..config import Override, read, understand
 from ..errors import ConfigError, DataError
+from ..paths import expanded, found
 from ..progress import ProgressBar, duration, rounded
 from ..version import VERSION, git_commit, versions
 from . import facts, figures, logs
@@ -40,7 +41,7 @@ def run_experiment(file, overrides, options):
 
 def resume_experiment(restart, overrides, options):
     """Go on from a restart file, with the experiment that it holds."""
-    path = Path(restart)
+    path = expanded(restart)
     draft = _remembered(path, overrides)
     folder = options.folder if options.folder is not None else str(path.parent)
     _run(draft, dataclasses.replace(options, folder=folder), restart=path)
@@ -50,7 +51,7 @@ def _remembered(path, overrides):
     """The Draft of the experiment in a restart file, with the time step of that run unless `--set` says otherwise."""
     from ..output.restart import read_restart
 
-    if not path.is_file():
+    if not found(path, "file"):
         raise DataError(f"there is no restart file {path.resolve()}.")
     restart = read_restart(path)
     head, _, text = str(restart.attributes.get("config", "")).partition("\n")

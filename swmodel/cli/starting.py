@@ -8,6 +8,7 @@ from ..build import assemble, model_of, state_of, stepper_of, time_step
 from ..build_ensemble import ensemble_of
 from ..devices import hosts_of
 from ..errors import ConfigError
+from ..paths import expanded, make_folder
 from . import facts, figures, logs
 
 __all__ = ["Begun", "RECORD", "begin", "make_room", "started", "started_with_step", "tiles_line"]
@@ -45,7 +46,7 @@ def begin(draft, options):
         figures.require()
     made = assemble(draft, process.tiles)
     experiment = made.experiment()
-    folder = Path(options.folder if options.folder is not None else experiment.output.folder)
+    folder = expanded(options.folder if options.folder is not None else experiment.output.folder)
     if options.debug:
         logs.keep_in(folder, rank)
     return Begun(process, made, experiment, folder)
@@ -86,7 +87,7 @@ def make_room(paths, overwrite):
             "or choose another folder with --output DIR."
         )
     for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
 
 
 def tiles_line(model):

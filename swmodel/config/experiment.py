@@ -3,12 +3,14 @@
 import contextlib
 import copy
 import dataclasses
+import re
 import tomllib
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError, create_model
 
 from ..errors import ConfigError, DataError
+from ..paths import expanded, found, refusal
 from .adjoint import Adjoint
 from .consistency import mistakes_between
 from .dump import dump
@@ -20,6 +22,11 @@ from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid,
 from .scenario import Initial, Output, Rest, Run, Source
 
 __all__ = ["Experiment", "Draft", "Override", "read", "load", "understand", "member_drafts"]
+
+DEEPEST = 12  # tables and arrays inside one another; an experiment has 4
+LARGEST = 2**63
+TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep, and an experiment needs 4 levels; write it flatter"
+NOT_A_NUMBER = "a number or a date here cannot be read: it has too many digits, or is in no calendar; correct it"
 
 
 class Experiment(BaseModel):
@@ -110,7 +117,7 @@ def read(file, overrides=()):
         DataError: if there is no such file.
         ConfigError: if it is not TOML, or an override is not understood.
     """
-    file = Path(file)
+    file = expanded(file)
     return understand(_text(file), file, file.resolve().parent, overrides)
 
 
@@ -121,6 +128,8 @@ def understand(text, file, folder, overrides=()):
     refused = [f"{o.option}: {why}" for o in overrides if (why := _apply(raw, o))]
     if refused:
         raise ConfigError(refused)
+    if too_much := list(_too_much(raw)):
+        raise ConfigError([mistake.sentence(file, _lines(text), overrides) for mistake in too_much])
     sections, mistakes = _validate(raw, Path(folder))
     draft = Draft(file, Path(folder), raw, sections, tuple(mistakes), key_lines(text), overrides, text)
     return dataclasses.replace(draft, mistakes=(*mistakes, *_members(draft)[1]))
@@ -145,18 +154,21 @@ def _members(draft):
 
 
 def _text(file):
-    if file.is_dir():
+    if found(file, "folder"):
         inside = sorted(file.glob("*.toml"))
         hint = f"name the file, {inside[0]}" if inside else "it holds no .toml file"
         raise DataError(f"{file} is a folder; {hint}.")
     try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
+        return file.read_text(encoding="utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"there is no experiment file {file.resolve()}; `swmodel new` lists experiments to start from."
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {file}: {error}.") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{file}:{line}: this is not text in UTF-8; save the file in that encoding.") from None
+    except OSError as error:
+        raise DataError(refusal(file, error)) from error
 
 
 def _parse(text, file):
@@ -167,6 +179,41 @@ def _parse(text, file):
         line = place.partition("line ")[2].partition(",")[0]
         line = line if line.isdigit() else text.count("\n") + 1
         raise ConfigError(f"{file}:{line}: not valid TOML: {what[:1].lower() + what[1:]}") from None
+    except RecursionError:
+        lines = text.split("\n")
+        line = 1 + max(range(len(lines)), key=lambda k: lines[k].count("[") + lines[k].count("{"))
+        raise ConfigError(f"{file}:{line}: {TOO_DEEP}") from None
+    except ValueError:  # Python refuses to read integers of thousands of digits, and dates that no calendar has
+        raise ConfigError(f"{file}:{_line_of_bad_number(text)}: {NOT_A_NUMBER}") from None
+
+
+def _lines(text):
+    try:
+        return key_lines(text)
+    except RecursionError:
+        return {}
+
+
+def _line_of_bad_number(text):
+    """The line of the longest row of digits in `text`."""
+    rows = list(re.finditer(r"[\d_]+", text))
+    longest = max(rows, key=lambda match: len(match[0]), default=None)
+    return 1 + text.count("\n", 0, longest.start() if longest else 0)
+
+
+def _too_much(raw):
+    """Mistakes of tables that are nested too deep and of whole numbers that are too large, wherever they are."""
+    held = [((), raw)]
+    while held:
+        path, value = held.pop()
+        if len(path) > DEEPEST:
+            yield Mistake(path[:3], TOO_DEEP)
+        elif isinstance(value, dict):
+            held += [((*path, name), inner) for name, inner in value.items()]
+        elif isinstance(value, list):
+            held += [((*path, index), inner) for index, inner in enumerate(value)]
+        elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
+            yield Mistake(path, f"this whole number has too many digits; numbers go up to {LARGEST - 1}")
 
 
 def _override(text):
@@ -180,6 +227,10 @@ def _override(text):
         value = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         value = value.strip()
+    except RecursionError:
+        raise ConfigError(f"--set {text}: {TOO_DEEP}") from None
+    except ValueError:
+        raise ConfigError(f"--set {text}: {NOT_A_NUMBER}") from None
     return Override(f"--set {text}", path, value)
 
 
@@ -218,9 +269,9 @@ def _validate(raw, folder):
         try:
             sections[name] = _section(name, field, raw[name], folder)
         except ValidationError as error:
-            found = error.errors(include_url=False)
-            mistakes += from_pydantic(found, Experiment)
-            unknown = from_pydantic([e for e in found if e["type"] == "extra_forbidden"], Experiment)
+            errors = error.errors(include_url=False)
+            mistakes += from_pydantic(errors, Experiment)
+            unknown = from_pydantic([e for e in errors if e["type"] == "extra_forbidden"], Experiment)
             known = _without(raw[name], [mistake.path[1:] for mistake in unknown])
             with contextlib.suppress(ValidationError):  # unknown keys alone do not hide what else can be checked
                 sections[name] = _section(name, field, known, folder)

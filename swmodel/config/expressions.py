@@ -8,23 +8,28 @@ an experiment file cannot run anything.
 import ast
 import dataclasses
 import difflib
+import math
 
 from .. import units
 
 __all__ = ["Expression", "ExpressionError"]
 
-FUNCTIONS = {
-    "sin": "sin", "cos": "cos", "tan": "tan", "exp": "exp", "log": "log", "sqrt": "sqrt", "abs": "abs",
-    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "arctan": "arctan", "arctan2": "arctan2", "sign": "sign",
-    "minimum": "minimum", "maximum": "maximum", "where": "where", "radians": "deg2rad", "degrees": "rad2deg",
+FUNCTIONS = {  # name: (numpy's, number of arguments)
+    "sin": ("sin", 1), "cos": ("cos", 1), "tan": ("tan", 1), "exp": ("exp", 1), "log": ("log", 1), "sqrt": ("sqrt", 1),
+    "abs": ("abs", 1), "sinh": ("sinh", 1), "cosh": ("cosh", 1), "tanh": ("tanh", 1), "arctan": ("arctan", 1),
+    "arctan2": ("arctan2", 2), "sign": ("sign", 1), "minimum": ("minimum", 2), "maximum": ("maximum", 2),
+    "where": ("where", 3), "radians": ("deg2rad", 1), "degrees": ("rad2deg", 1),
+}  # fmt: skip
+OPERATORS = {  # node of the syntax tree: numpy's function
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power", ast.Mod: "mod",
+    ast.USub: "negative", ast.UAdd: "positive", ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater",
+    ast.GtE: "greater_equal", ast.BitAnd: "logical_and", ast.BitOr: "logical_or",
 }  # fmt: skip
 CONSTANTS = {"pi": 3.141592653589793} | {name: value for name, value in vars(units).items() if isinstance(value, float)}
 COORDINATES = {False: ("x", "y"), True: ("longitude", "latitude")}
-_OPERATORS = (
-    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.USub, ast.UAdd,
-    ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.BitAnd, ast.BitOr,
-)  # fmt: skip
-_NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.Compare, ast.Load)
+LONGEST = 4000  # characters
+DEEPEST = 200  # nodes of the syntax tree inside one another; a sum of n terms is n deep
+EXAMPLE = "write one as in '-0.1 * cos(2 * pi * y / (2000 * km))'"
 
 
 class ExpressionError(ValueError):
@@ -36,74 +41,112 @@ class Expression:
     """A formula; call it with the two coordinates (arrays that broadcast) to get its values.
 
     Raises:
-        ExpressionError: where the text is not arithmetic, or uses a name that no grid gives.
+        ExpressionError: if the text is not arithmetic, is too long, calls a function with a wrong number of arguments,
+            or uses a name that no grid has.
     """
 
     text: str
 
     def __post_init__(self):
-        for node in ast.walk(_parse(self.text)):
+        if len(self.text) > LONGEST:
+            raise ExpressionError(
+                f"a formula of {len(self.text):,} characters is too long; use at most {LONGEST:,}, or a file"
+            )
+        nodes = [(_parse(self.text), 1)]
+        while nodes:
+            node, depth = nodes.pop()
+            if depth > DEEPEST:
+                raise ExpressionError(
+                    f"{self.text!r} is nested more than {DEEPEST} operations deep; write it shorter, or use a file"
+                )
             _check(node, self.text)
-        self._try()
-
-    def _try(self):
-        import numpy as np
-
-        try:
-            with np.errstate(all="ignore"):
-                result = self(np.full((1, 1), 0.5), np.full((1, 1), 0.5))
-            np.broadcast_to(np.asarray(result, float), (1, 1))
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise ExpressionError(f"{self.text!r} cannot be evaluated: {error}") from error
+            inside = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+            nodes += [(child, depth + 1) for child in inside]
+        if not self.names and not math.isfinite(self(0.0, 0.0)):
+            raise ExpressionError(f"{self.text!r} is not a finite number; {EXAMPLE}")
 
     @property
     def names(self):
-        """The coordinates it uses."""
+        """The coordinates that the formula uses."""
         found = {node.id for node in ast.walk(_parse(self.text)) if isinstance(node, ast.Name)}
         return found & {name for names in COORDINATES.values() for name in names}
 
     def unknown_on(self, spherical):
-        """The coordinates it uses that such a grid does not have."""
+        """The coordinates that the formula uses and such a grid does not have."""
         return self.names - set(COORDINATES[spherical])
 
     def __call__(self, x, y):
+        """Values of the formula, not finite where they are not defined; the coordinates stay as they are."""
         import numpy as np
 
         x, y = np.asarray(x, float), np.asarray(y, float)
         names = {name: value for pair in COORDINATES.values() for name, value in zip(pair, (x, y))}
-        names |= CONSTANTS | {name: getattr(np, function) for name, function in FUNCTIONS.items()}
-        code = compile(_parse(self.text), "<formula>", "eval")
-        return eval(code, {"__builtins__": {}}, names)  # noqa: S307 - only the nodes and names checked above
+        with np.errstate(all="ignore"):
+            return np.array(_value(_parse(self.text), {**CONSTANTS, **names}, np), float)
+
+
+def _value(node, names, np):
+    """The value of a node that has been checked: every function makes a new array, so that none changes an operand."""
+    if isinstance(node, ast.Constant):
+        return np.float64(node.value)
+    if isinstance(node, ast.Name):
+        return names[node.id]
+    if isinstance(node, ast.Call):
+        function, operands = FUNCTIONS[node.func.id][0], node.args
+    elif isinstance(node, ast.UnaryOp):
+        function, operands = OPERATORS[type(node.op)], [node.operand]
+    elif isinstance(node, ast.BinOp):
+        function, operands = OPERATORS[type(node.op)], [node.left, node.right]
+    else:
+        function, operands = OPERATORS[type(node.ops[0])], [node.left, node.comparators[0]]
+    values = [_value(operand, names, np) for operand in operands]
+    return np.asarray(getattr(np, function)(*values), float)  # true is 1, false is 0
 
 
 def _parse(text):
     try:
-        tree = ast.parse(text.strip().replace("^", "**"), mode="eval")
+        tree = ast.parse(text.strip().replace("^", "**"), mode="eval").body
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and type(node.value) is int:
-                node.value = float(node.value)  # whole numbers could grow without end
+                node.value = float(node.value)
         return tree
-    except (SyntaxError, ValueError, RecursionError, OverflowError) as error:
-        raise ExpressionError(
-            f"{text!r} is not a formula; write one as in '-0.1 * cos(2 * pi * y / (2000 * km))'"
-        ) from error
+    except (SyntaxError, ValueError, RecursionError, OverflowError, MemoryError):
+        raise ExpressionError(f"{text!r} is not a formula; {EXAMPLE}") from None
 
 
 def _check(node, text):
+    """Raise ExpressionError if a node of the syntax tree is not allowed."""
     if isinstance(node, ast.Name):
-        known = [name for names in COORDINATES.values() for name in names] + [*CONSTANTS, *FUNCTIONS]
-        if node.id not in known:
-            near = difflib.get_close_matches(node.id, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
-            raise ExpressionError(f"{text!r} uses the unknown name {node.id!r}; {hint}")
+        _check_name(node.id, text)
     elif isinstance(node, ast.Call):
-        name = getattr(node.func, "id", None)
-        if name not in FUNCTIONS or node.keywords:
-            near = difflib.get_close_matches(str(name), FUNCTIONS, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the functions are {', '.join(sorted(FUNCTIONS))}"
-            raise ExpressionError(f"{text!r} calls {name or 'something'!r}, which is no function here; {hint}")
+        _check_call(node, text)
     elif isinstance(node, ast.Constant):
         if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
-            raise ExpressionError(f"{text!r} holds {node.value!r}, which is not a number")
-    elif not isinstance(node, _NODES + _OPERATORS):
-        raise ExpressionError(f"{text!r} holds more than arithmetic, which is not allowed in an experiment file")
+            raise ExpressionError(f"{text!r} contains {node.value!r}, which is not a number; {EXAMPLE}")
+    elif isinstance(node, ast.Compare):
+        if len(node.ops) > 1:
+            raise ExpressionError(f"{text!r} compares more than two values; join two by &, as in (0 < x) & (x < 9)")
+    elif not isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Load, *OPERATORS)):
+        raise ExpressionError(f"{text!r} contains more than arithmetic, which an experiment file must not; {EXAMPLE}")
+
+
+def _check_name(name, text):
+    known = [name for names in COORDINATES.values() for name in names] + [*CONSTANTS]
+    if name in FUNCTIONS:
+        raise ExpressionError(f"{text!r} uses the function {name} without arguments in brackets; write {name}(...)")
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+        raise ExpressionError(f"{text!r} uses the unknown name {name!r}; {hint}")
+
+
+def _check_call(node, text):
+    name = getattr(node.func, "id", None)
+    if name not in FUNCTIONS:
+        near = difflib.get_close_matches(str(name), FUNCTIONS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the functions are {', '.join(sorted(FUNCTIONS))}"
+        raise ExpressionError(f"{text!r} calls {name or 'something'!r}, which is no function here; {hint}")
+    wanted, given = FUNCTIONS[name][1], len(node.args)
+    if node.keywords or given != wanted or any(isinstance(argument, ast.Starred) for argument in node.args):
+        count = f"{given} argument{'s' * (given != 1)}" if not node.keywords else "arguments by name"
+        raise ExpressionError(f"{text!r} gives {name} {count}; it takes {wanted}, and values only")

@@ -3,6 +3,7 @@
 The text is known to be valid TOML (tomllib has read it), so the scanner only has to tell keys from values.
 """
 
+import bisect
 import re
 
 __all__ = ["key_lines", "line_of"]
@@ -38,6 +39,7 @@ class _Scanner:
     def __init__(self, text):
         self.text, self.position = text, 0
         self.lines, self.arrays = {}, {}
+        self.ends = [match.start() for match in re.finditer("\n", text)]
 
     def document(self):
         table = ()
@@ -129,7 +131,7 @@ class _Scanner:
         return self.position
 
     def _mark(self, path, position):
-        self.lines.setdefault(path, self.text.count("\n", 0, position) + 1)
+        self.lines.setdefault(path, bisect.bisect_left(self.ends, position) + 1)
 
 
 def _unescape(quoted):

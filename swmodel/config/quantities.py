@@ -56,6 +56,9 @@ KINDS = {
     (-1, 1, -2, 0): "a stress",
     (-3, 1, 0, 0): "a density",
 }
+SMALLEST, LARGEST = 1e-30, 1e30  # with a margin for the products that are made of them in single precision
+LONGEST = 100  # characters
+LARGEST_POWER = 9  # of a unit
 EXAMPLES = {"m": "300 km", "s": "5 day", "degree": "5 arcmin"}
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=\s|[^\W\d]|/|$)")
@@ -71,26 +74,31 @@ def quantity(value, unit):
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise QuantityError(f"expected {_wanted(unit)}, got {value!r}")
     if not isinstance(value, str):
-        return _finite(float(value), value)
-    number = _NUMBER.match(value)
+        return _in_range(value, value)
+    number = _NUMBER.match(value) if len(value) <= LONGEST else None
     if not number:
         raise QuantityError(f"expected {_wanted(unit)}, got {value!r}")
     text = value[number.end() :].strip()
     amount = float(number[1].replace("_", ""))
     if not text:
-        return _finite(amount, value)
+        return _in_range(amount, value)
     factor, dimension = _product(text)
     factor_wanted, dimension_wanted = _product(unit)
     if dimension != dimension_wanted:
         came = KINDS.get(dimension, "of another dimension")
         raise QuantityError(f"{value!r} is {came}; expected {_wanted(unit)}")
-    return _finite(amount * factor / factor_wanted, value)
+    return _in_range(amount * factor / factor_wanted, value)
 
 
-def _finite(number, value):
-    if not math.isfinite(number):
-        raise QuantityError(f"{value!r} is not a finite number")
-    return number
+def _in_range(number, value):
+    """`number` as a float, if it can be computed with in single precision."""
+    if number != 0 and not SMALLEST <= abs(number) <= LARGEST:
+        finite = not isinstance(number, float) or math.isfinite(number)
+        what = ("too large" if abs(number) > LARGEST else "too small") if finite else "not a finite number"
+        raise QuantityError(
+            f"{value!r} is {what}; numbers in SI units must be 0, or between {SMALLEST:g} and {LARGEST:g} in size"
+        )
+    return float(number)
 
 
 def _wanted(unit):
@@ -112,6 +120,8 @@ def _product(text):
             near = difflib.get_close_matches(symbol, UNITS, 1)
             raise QuantityError(f"unknown unit {symbol!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         power = int(power or 1) * (-1 if operator == "/" else 1)
+        if abs(power) > LARGEST_POWER:
+            raise QuantityError(f"cannot read the units {text!r}; exponents are at most {LARGEST_POWER}")
         value, dimension = UNITS[symbol]
         factor *= value**power
         exponents = [e + power * d for e, d in zip(exponents, dimension)]

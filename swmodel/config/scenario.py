@@ -22,6 +22,7 @@ from .sections import (
     Range,
     Section,
     existing_folder,
+    written_path,
 )
 
 __all__ = ["Source", "Initial", "Output", "Run"]
@@ -106,7 +107,7 @@ Initial = Annotated[Rest | InitialFormula | GaussianBump | RandomVortices | Init
 def _file_name(value):
     if not value.endswith(".nc"):
         raise ValueError(f"{value!r} does not end in .nc")
-    return value
+    return written_path(value)
 
 
 OutputFile = Annotated[str, AfterValidator(_file_name)]
@@ -166,7 +167,7 @@ class Restart(Section):
 
 
 class Output(Section):
-    folder: str = "."
+    folder: Annotated[str, AfterValidator(written_path)] = "."
     fields: tuple[Fields, ...] = ()
     gauges: Gauges | None = None
     maxima: Maxima | None = None

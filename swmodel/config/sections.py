@@ -1,18 +1,20 @@
 """What sections of an experiment file are made of: names that must be known, files that must exist, ranges, sides."""
 
 import difflib
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
+from ..paths import expanded, found
 from .expressions import Expression, ExpressionError
 from .quantities import Quantity, QuantityError, quantity
 
 __all__ = [
     "Section", "Count", "Flag", "InputFile", "Range", "Place", "Positive", "NotNegative", "Formula", "Layout", "Sides",
-    "SIDES", "Devices", "Coordinate", "AnyCoordinate", "existing_folder", "Auto",
+    "SIDES", "Devices", "Coordinate", "AnyCoordinate", "existing_folder", "written_path", "Auto",
 ]  # fmt: skip
 
 SIDES = ("west", "east", "south", "north")
@@ -111,31 +113,45 @@ def Formula(unit):
 def _path(value, info, what):
     if not isinstance(value, (str, Path)) or not str(value).strip():
         raise ValueError(f"expected the name of a {what}, got {value!r}")
-    return ((info.context or {}).get("folder", Path()) / Path(value).expanduser()).resolve()
+    return expanded(value, (info.context or {}).get("folder", Path())).resolve()
 
 
 def existing_folder(value, info):
     path = _path(value, info, "folder")
-    if not path.is_dir():
+    if not found(path, "folder"):
         raise ValueError(f"there is no folder {path}{_counted_from(value)}")
     return path
 
 
 def _counted_from(value):
     """Where a path that is not there was looked for."""
-    return "; name another" if Path(value).is_absolute() else "; paths are relative to the folder of the TOML file"
+    absolute = os.path.isabs(os.path.expanduser(value))
+    return "; name another" if absolute else "; paths are relative to the folder of the TOML file"
 
 
 def _input_file(value, info):
     path = _path(value, info, "file")
-    if path.is_file():
+    if found(path, "file"):
         return path
-    if path.is_dir():
+    if found(path, "folder"):
         raise ValueError(f"{path} is a folder, and a file is needed")
-    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, beside, 1)
+    if path.exists():
+        raise ValueError(f"{path} is a device, and a file is needed")
+    near = difflib.get_close_matches(path.name, _names_in(path.parent), 1)
     hint = f"; did you mean {near[0]!r}?" if near else _counted_from(value)
     raise ValueError(f"there is no file {path}{hint}")
+
+
+def _names_in(folder):
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def written_path(value):
+    """The name of a file or folder to write: `~` is expanded, and it stays relative if it is."""
+    return str(expanded(value))
 
 
 InputFile = Annotated[Path, BeforeValidator(_input_file)]

@@ -9,7 +9,7 @@ PACKAGE = Path(swmodel.__file__).parent
 LAYERS = [
     [
         "errors", "units", "pytrees", "version", "signals", "launch", "libraries", "devices", "resources",
-        "compilation", "heap", "native",
+        "compilation", "heap", "native", "paths",
     ],
     ["linear", "grid", "fields"],
     ["operators", "parallel", "progress"],

@@ -1,0 +1,181 @@
+"""Bad input in experiment files and on the command line: one sentence that names file and line, nothing in silence."""
+
+import os
+
+import numpy as np
+import pytest
+
+from swmodel import paths
+from swmodel.config import load, read
+from swmodel.config.expressions import FUNCTIONS, Expression, ExpressionError
+from swmodel.errors import ConfigError, DataError, printable
+from tests.faults.inputs import FOREIGN
+from tests.faults.texts import GYRE, PLANE, RUN
+
+GOOD = f"{RUN}\n{PLANE}\n{GYRE}"
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """The sentences that refuse GOOD with some text replaced; none holds a word of Python's."""
+
+    def call(old="", new="", overrides=(), text=None):
+        path = tmp_path / "case.toml"
+        assert text is not None or old in GOOD
+        path.write_text(GOOD.replace(old, new, 1) if text is None else text, encoding="utf-8")
+        with pytest.raises(ConfigError) as caught:
+            load(path, overrides)
+        sentences = [s.replace(str(path), "FILE") for s in caught.value.mistakes]
+        assert not [s for s in sentences if FOREIGN.search(s) or len(s) > 700]
+        return sentences
+
+    return call
+
+
+def line_of(text):
+    return 1 + GOOD[: GOOD.index(text)].count("\n")
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path):
+    path = tmp_path / "case.toml"
+    path.write_text("\ufeff" + GOOD, encoding="utf-8")
+    assert load(path).grid.nx == 12
+
+
+def test_text_in_another_encoding_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "case.toml"
+    path.write_bytes(b"[run]\ntitle = 'caf\xe9'\n")
+    with pytest.raises(DataError, match=r"case.toml:2: this is not text in UTF-8"):
+        read(path)
+
+
+@pytest.mark.parametrize("digits", [5000, 400, 20])
+def test_a_whole_number_that_is_too_long_is_named_with_its_line(refused, digits):
+    (sentence,) = refused("nx = 12", f"nx = 1{'0' * digits}")
+    assert sentence.startswith(f"FILE:{line_of('nx = 12')}: ") and "digits" in sentence
+    assert "digits" in refused(overrides=[f"grid.nx=1{'0' * digits}"])[0]
+
+
+@pytest.mark.parametrize("depth", [20, 5000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a = ", "}")])
+def test_deep_nesting_is_named_with_its_line(refused, depth, opening, closing):
+    deep = opening * depth + ("1" if "{" in opening else "") + closing * depth
+    (sentence,) = refused("nx = 12", f"nx = {deep}")
+    assert sentence.startswith(f"FILE:{line_of('nx = 12')}: ") and "nested" in sentence
+
+
+def test_what_a_user_wrote_is_shown_shortened_and_without_control_characters(refused):
+    (sentence,) = refused('momentum = "enstrophy_conserving"', f'momentum = "\\u001b[2J{"m" * 5000}"')
+    assert "\x1b" not in sentence and " [...] " in sentence
+    assert printable("a\x1bb\u202ec") == "a\\x1bb\\u202ec"
+
+
+# -- paths -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a\\u0000b.nc", "x" * 300 + ".nc", "y/" * 3000 + "z.nc"])
+@pytest.mark.parametrize("key", ["file", "folder"])
+def test_a_name_that_no_file_can_have_is_refused(refused, name, key):
+    old = {"file": 'file = "fields.nc"', "folder": 'folder = "output"'}[key]
+    (sentence,) = refused(old, f'{key} = "{name}"')
+    assert sentence.startswith(f"FILE:{line_of(old)}: output.") and ("too long" in sentence or "character" in sentence)
+
+
+def test_the_home_folder_is_expanded_everywhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "case.toml"
+    text = GOOD.replace('folder = "output"', 'folder = "~/out"').replace('"fields.nc"', '"~/fields.nc"')
+    path.write_text(text)
+    output = load("~/case.toml").output
+    assert (output.folder, output.fields[0].file) == (f"{tmp_path}/out", f"{tmp_path}/fields.nc")
+    assert paths.expanded("~/a") == tmp_path / "a"
+
+
+def test_a_folder_that_one_may_not_enter_is_named(refused, monkeypatch, tmp_path):
+    def closed(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    flat = 'type = "flat"\ndepth = "1000 m"'
+    path = tmp_path / "case.toml"
+    path.write_text(GOOD.replace(flat, 'type = "file"\nfile = "closed/depth.nc"'))
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda p, *a, **k: closed(p) if "closed" in str(p) else stat(p, *a, **k))
+    with pytest.raises(ConfigError, match="bathymetry.file: .*closed/depth.nc cannot be used: permission denied"):
+        load(path)
+
+
+def test_output_goes_to_a_folder_or_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "file"
+    file.write_text("")
+    for path in ("/dev/null", "/dev/null/inside", file, file / "inside"):
+        with pytest.raises(DataError, match="is a file, and a folder is needed"):
+            paths.make_folder(path)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may do everything
+    with pytest.raises(DataError, match="permission denied"):
+        paths.make_folder(tmp_path)
+
+
+# -- formulas ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_take_their_own_number_of_arguments(name):
+    wanted = FUNCTIONS[name][1]
+    assert Expression(f"{name}({', '.join(['x'] * wanted)})")(0.5, 0.5).shape == ()
+    for count in {0, 1, 2, 3, 4} - {wanted}:
+        with pytest.raises(ExpressionError, match=rf"gives {name} {count} argument.*takes {wanted}"):
+            Expression(f"{name}({', '.join(['x'] * count)})")
+
+
+def test_formulas_leave_the_coordinates_as_they_are():
+    x, y = np.linspace(0.0, 1.0, 5)[None, :], np.linspace(2.0, 3.0, 4)[:, None]
+    before = x.copy(), y.copy()
+    for text in ("x", "sin(x) + abs(y)", "where(x > 0.5, y, -x)", "maximum(x, y) % 2", "-(x < y) | (y > 1)"):
+        result = Expression(text)(x, y)
+        assert result is not x
+        np.testing.assert_array_equal((*x.ravel(), *y.ravel()), (*before[0].ravel(), *before[1].ravel()))
+
+
+@pytest.mark.parametrize(
+    "text", ["x < y < x", "sin + 1", "+".join(["x"] * 50_000), "-" * 3000 + "1", "(" * 250 + "x" + ")" * 250,
+             "+".join(["x"] * 300), "x" + "**2" * 500, "1 / 0", "0 * log(-1)", "sin(*x)", "1e400"],
+)  # fmt: skip
+def test_what_cannot_be_evaluated_is_refused_at_once(text):
+    with pytest.raises(ExpressionError):
+        Expression(text)
+
+
+def test_comparisons_count_as_numbers():
+    assert Expression("-(x < 1) + (x < 1) * 3")(0.5, 0.0) == 2.0
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["1e-300", "1e300", "inf", "nan", '"1e300 m s-2"', '"1e999 m s-2"', "5e-324"])
+def test_numbers_beyond_single_precision_are_refused(refused, value):
+    (sentence,) = refused("gravity = 0.02", f"gravity = {value}")
+    assert sentence.startswith(f"FILE:{line_of('gravity = 0.02')}: model.gravity: ")
+    assert "too small" in sentence or "too large" in sentence or "not a finite number" in sentence
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["/dev/null", "FILE", "FILE/inside", "x" * 300, "a\tb"])
+def test_output_to_what_is_no_folder_is_refused(tmp_path, command, output):
+    path = tmp_path / "case.toml"
+    path.write_text(GOOD)
+    status, _, told = command("run", path, "-o", output.replace("FILE", str(path)), "--set", "run.communicator=serial")
+    assert status == 2 and told.startswith("error: ") and told.count("\n") == 1
+    assert not FOREIGN.search(told)
+
+
+def test_a_tilde_in_an_option_is_expanded(tmp_path, command, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "case.toml").write_text(GOOD)
+    status, _, told = command("run", "~/case.toml", "--output=~/case.toml", "--set", "run.communicator=serial")
+    assert status == 2 and f"{tmp_path}/case.toml is a file, and a folder is needed" in told
