@@ -13,6 +13,8 @@ OBSERVATIONS ?=
 TESTS ?=
 # what `make bench` passes on: BENCH="--only step --repeats 9"
 BENCH ?=
+# what `make mutants` passes on: MUTANTS="--list", MUTANTS="--module swmodel/operators.py"
+MUTANTS ?= --sample 10
 
 # mpirun refuses root (containers, CI) and more ranks than cores unless told
 ifeq ($(shell id -u),0)
@@ -23,7 +25,7 @@ export OMPI_MCA_rmaps_base_oversubscribe := 1
 export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
 BIN = $(VENV)/bin
 
-.PHONY: help setup demo test verify bench lint clean
+.PHONY: help setup demo test verify bench mutants lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -47,6 +49,9 @@ verify: setup  ## the published cases at their full size, and what takes too lon
 
 bench: setup  ## every figure that was asked for, side by side with its peer: within 45 minutes on 2 cores
 	@$(BIN)/python benchmarks/run.py $(BENCH)
+
+mutants: setup  ## break the model on purpose, place by place, and list what no test notices: MUTANTS="--module halo"
+	@$(BIN)/python scripts/mutate.py $(MUTANTS)
 
 lint:  ## style, by ruff (pip install ruff)
 	@command -v ruff >/dev/null || { echo "lint: ruff is not on PATH; pip install ruff"; exit 1; }

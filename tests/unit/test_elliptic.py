@@ -69,6 +69,51 @@ def test_multigrid_is_symmetric_and_positive_and_its_passages_are_each_others_tr
     assert abs(up - down) < 1e-12 * abs(up)
 
 
+@pytest.mark.parametrize("shape", ((16, 24), (15, 23)), ids=("even", "odd"))
+def test_multigrid_interpolates_constants_and_linear_functions_exactly_and_restricts_whole_sums(shape):
+    """Prolongation is linear (Briggs, Henson & McCormick 2000, chapter 3), and restriction, its transpose, keeps sums.
+
+    Cells have unit spacing; a coarse centre lies between its two fine cells, or on the one that stands alone.
+    """
+    ny, nx = shape
+    grid = sw.CartesianGrid(nx, ny, (0.0, float(nx)), (0.0, float(ny)))
+    domain = Domain.of(grid, SerialCommunicator(), np.ones(shape, bool))
+    coefficients, cycle = Coefficients(1.0, 0.1), elliptic.Multigrid(precision="float64", coarsest=40)
+    passage = quick(lambda: cycle.prepare(domain, coefficients, assemble(domain, coefficients))[1][0])()
+
+    def centres(n):
+        odd = n % 2
+        return np.concatenate([[0.5] * odd, np.arange(odd, n, 2) + 1.0])
+
+    x, y = centres(nx), centres(ny)
+    fine_x, fine_y = np.arange(nx) + 0.5, np.arange(ny) + 0.5
+    inside = (slice(2, -2), slice(2, -2))  # near walls there is no neighbour to interpolate towards
+    ones = np.asarray(passage.up(jnp.ones((y.size, x.size))))
+    np.testing.assert_allclose(ones, 1.0, rtol=1e-14)
+    plane = np.asarray(passage.up(jnp.asarray(2.0 + 3.0 * x[None, :] - 5.0 * y[:, None])))
+    np.testing.assert_allclose(plane[inside], (2.0 + 3.0 * fine_x[None, :] - 5.0 * fine_y[:, None])[inside], rtol=1e-12)
+    r = np.random.default_rng(5).standard_normal(shape)
+    np.testing.assert_allclose(np.sum(passage.down(jnp.asarray(r))), r.sum(), rtol=1e-12)
+
+
+def test_a_v_cycle_leaves_little_of_any_error():
+    """The eigenvalues of M A lie near 1: between 0.75 and 1.05 for a closed basin, so that conjugate gradients converge
+    by a factor of (sqrt(1.4) - 1) / (sqrt(1.4) + 1) = 0.08 an iteration."""
+    shape = (16, 16)
+    grid = sw.CartesianGrid(16, 16, (0.0, 16.0), (0.0, 16.0))
+    domain = Domain.of(grid, SerialCommunicator(), np.ones(shape, bool))
+    coefficients, cycle = Coefficients(1.0, 1e-3), elliptic.Multigrid(precision="float64", coarsest=20)
+
+    @quick
+    def product():
+        stencil = assemble(domain, coefficients)
+        prepared = cycle.prepare(domain, coefficients, stencil)
+        return jax.vmap(lambda x: cycle.apply(prepared, -stencil.apply(x)))(jnp.eye(256).reshape(256, *shape))
+
+    values = np.sort(np.abs(np.linalg.eigvals(np.asarray(product()).reshape(256, 256))))
+    assert 0.75 < values[0] and values[-1] < 1.05, (values[0], values[-1])
+
+
 def test_multigrid_takes_few_iterations_where_depth_varies_a_hundredfold():
     grid, wet, c, screening = basin(40)
     alone, counts = SerialCommunicator(), {}

@@ -94,6 +94,22 @@ def test_maxima_and_arrivals_count_the_first_state_and_every_step():
     np.testing.assert_array_equal(carry["arrival"], [[1, 0], [-1, 2]])
 
 
+def test_the_maximum_is_of_the_elevation_and_the_arrival_of_its_size():
+    """Where the sea only falls its highest level is the first one, below zero or not; a trough arrives as a crest
+    does."""
+    maxima = Maxima(jnp.asarray(0.1))
+    model = sw.ShallowWater(sw.CartesianGrid(3, 1, (0, 3), (0, 1)), 1.0)
+    series = [[[0.0, -0.05, 0.02]], [[-0.3, -0.2, -0.09]], [[-0.4, -0.3, -0.1001]]]
+    first, *others = (model.state(eta=np.array(eta)) for eta in series)
+    carry = maxima.start(first, 7)
+    for step, state in enumerate(others, start=8):
+        carry = maxima.update(carry, state, step)
+    np.testing.assert_array_equal(carry["maximum"], series[0])
+    np.testing.assert_array_equal(carry["arrival"], [[8, 8, 9]])
+    np.testing.assert_array_equal(maxima.start(others[0], 7)["maximum"], series[1])
+    np.testing.assert_array_equal(maxima.start(others[0], 7)["arrival"], [[7, 7, -1]])
+
+
 def depth(model):
     return model.dynamics(1).depth
 

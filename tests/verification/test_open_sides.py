@@ -1,8 +1,10 @@
 """Waves leave through open sides, and what lies outside comes in."""
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.compilation import jit
 from swmodel.parallel.halo import SIDES
 
 from .cases import march, plane, random_state, rough
@@ -87,3 +89,25 @@ def test_corners_that_radiate_both_ways_stay_bounded_at_the_limit(stepper):
     assert longest.name == "open sides"
     state, _ = march(model, dataclasses.replace(stepper, dt=longest.dt), random_state(model), 1000)
     assert np.abs(state.eta).max() < 0.1
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_outflow_is_that_of_the_depth_that_an_uplift_leaves(side):
+    """u = sqrt(g / (H - uplift)) eta (Flather 1976): a sea floor 1000 m deep that rises by 640 m in 10 steps."""
+    grid, eta, steps = plane(5, 4), 0.3, 10
+    risen = np.stack([np.zeros(grid.shape), np.full(grid.shape, 640.0)])
+    model = sw.ShallowWater(
+        grid, H, gravity=G, source=sw.BottomMotion((0.0, 10.0 * steps), risen), boundaries=(sw.Flather(side),),
+        engine="arrays",
+    )  # fmt: skip
+    out = 1.0 if side in ("east", "north") else -1.0
+
+    @jit
+    def outflow(dynamics, step):
+        flow = dynamics.prepare().flow(*(jnp.full(grid.shape, x) for x in (0.0, 0.0, eta)), step)
+        return (flow.u if side in ("west", "east") else flow.v).crop((1, 0, 1, 0)).data
+
+    for step in (0.0, 5.0, 10.0):
+        found = np.asarray(outflow(model.dynamics(1, 0, 10.0), step))
+        edge = {"west": found[1:, 0], "east": found[1:, -1], "south": found[0, 1:], "north": found[-1, 1:]}[side]
+        np.testing.assert_allclose(edge, out * np.sqrt(G / (H - 64.0 * step)) * eta, rtol=1e-12)

@@ -1,0 +1,54 @@
+"""Corners at a pole: one value round it, of all tiles along it, and Stokes' theorem for the cap."""
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.compilation import jit
+from swmodel.parallel import SerialCommunicator, make_communicator
+from tests.parallel import cases
+
+LAYOUTS = pytest.mark.parametrize("layout", (None, (1, 3), (2, 3), (1, 2)), ids=str)
+
+
+def globe(layout):
+    """(a model of the globe with islands on so many tiles, u and v (NY, NX))."""
+    shape = (cases.NY, cases.NX)
+    communicator = SerialCommunicator() if layout is None else make_communicator("sharded", shape, layout)
+    model = sw.ShallowWater(
+        cases.globe(), cases.sea_floor(islands=False), coriolis=sw.RotatingSphere(), communicator=communicator,
+        engine="arrays",
+    )  # fmt: skip
+    return model, 0.1 * cases.random(4), 0.1 * cases.random(5)
+
+
+def corners(model, state):
+    """{rank: (vorticity, thickness) at the corners of its tile, and of the row to the south of it}."""
+
+    def program(dynamics, state):
+        flow = dynamics.prepare().flow(state.u, state.v, state.eta, 0.0)
+        wanted = flow.vorticity, flow.h_q
+        return [field.crop((0, 0, 1, 0)).data for field in wanted]
+
+    return model.communicator.tiles(jit(model.communicator.spmd(program))(model.dynamics(2, 0, 100.0), state))
+
+
+@LAYOUTS
+def test_the_vorticity_at_a_pole_is_the_circulation_round_the_cap_over_its_area(layout):
+    """Every corner at the pole holds zeta = (sum of u dx round the nearest circle of u points) / (the area within it);
+    the thickness there is the mean round the pole."""
+    model, u, v = globe(layout)
+    parts, metrics = model.decomposition, model.grid.metrics(np.arange(cases.NY))
+    dx, area = np.broadcast_to(metrics["dx_u"], (cases.NY, 1)), np.broadcast_to(metrics["area_h"], (cases.NY, 1))
+    state = model.state(u=u, v=v)
+    for rank, (found, thickness) in corners(model, state).items():
+        tile, (rows, columns) = parts.tile(rank), parts.padding(rank)
+        for row, edge, sign in ((0, tile.j0 == 0, -1), (-1, tile.j1 == cases.NY, +1)):
+            if not edge:
+                continue
+            # eastward is clockwise seen from above the south pole; half of the row's area lies within its u points
+            circulation = sign * u[row].sum() * dx[row, 0]
+            cap = 0.5 * area[row, 0] * cases.NX
+            at = rows if row == 0 else -1
+            np.testing.assert_allclose(found[at, columns:], circulation / cap, rtol=1e-12)
+            mean = model.depth[row].mean()
+            np.testing.assert_allclose(thickness[at, columns:], mean, rtol=1e-12)
