@@ -200,7 +200,7 @@ def _source(made, source, most):
     section, grid, bathymetry = made.section("source"), made.grid, made.bathymetry
     surface = sources.SeaSurface.of(
         grid, bathymetry.depth, sources.region_around(source, grid),
-        horizontal=section.horizontal, kajiura=section.kajiura,
+        horizontal=section.horizontal, kajiura=section.kajiura, around=source,
     )  # fmt: skip
     times, uplift = surface.records(source, _source_times(sources.breakpoints(source), section.every, most))
     uplift = np.asarray(uplift)

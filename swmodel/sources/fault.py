@@ -219,29 +219,40 @@ def _per_metre(source, fault, longitude, latitude):
     return ux * jnp.sin(strike) - uy * jnp.cos(strike), ux * jnp.cos(strike) + uy * jnp.sin(strike), uz
 
 
-def sum_over_faults(source, longitude, latitude, amounts, part):
-    """Sums of the faults' displacements, one fault in memory at a time.
+def sum_over_faults(source, amounts, field):
+    """The sum over faults of amounts[m, i] field(fault i), with one fault's field in memory at a time.
 
     Args:
-        source, longitude, latitude: as in `uplift`.
-        amounts: slip of each fault (m, faults) [m].
-        part: function of the (east, north, up) of one fault, linear, to the array that is summed.
+        source: Source.
+        amounts: slip of each fault, (m, faults) [m].
+        field: the function of one fault (a Fault with scalar leaves) whose values, an array of any shape, are summed.
 
     Returns:
-        sum_i amounts[m, i] part(displacement per metre of fault i), (m, *part).
+        (m, *shape of the field).
     """
-    longitude, latitude = jnp.broadcast_arrays(jnp.asarray(longitude, float), jnp.asarray(latitude, float))
+    like = jax.eval_shape(field, jax.tree.map(lambda leaf: leaf[0], source.faults))
 
     @jax.checkpoint  # else the derivative keeps the intermediate results of every fault
     def add(total, fault_and_amounts):
         fault, amount = fault_and_amounts
-        field = part(*_per_metre(source, fault, longitude, latitude))
-        return total + amount.reshape(-1, *[1] * field.ndim) * field[None], None
+        values = field(fault)
+        return total + amount.reshape(-1, *[1] * values.ndim) * values[None], None
 
-    amounts = jnp.asarray(amounts, longitude.dtype)
-    shape = jax.eval_shape(part, longitude, longitude, longitude).shape
-    total = jnp.zeros((amounts.shape[0], *shape), longitude.dtype)
+    amounts = jnp.asarray(amounts, like.dtype)
+    total = jnp.zeros((amounts.shape[0], *like.shape), like.dtype)
     return jax.lax.scan(add, total, (source.faults, amounts.T))[0]
+
+
+def per_metre_at(source, longitude, latitude, part):
+    """The function of a fault that gives `part` of its (east, north, up) at the points for 1 m of slip, one array.
+
+    Args:
+        source: Source.
+        longitude, latitude: of the points [degrees], broadcast against each other.
+        part: a linear function of (east, north, up) [m], for instance `lift(gradient)`.
+    """
+    longitude, latitude = jnp.broadcast_arrays(jnp.asarray(longitude, float), jnp.asarray(latitude, float))
+    return lambda fault: part(*_per_metre(source, fault, longitude, latitude))
 
 
 def lift(gradient):
@@ -256,7 +267,8 @@ def lift(gradient):
 @jax.jit
 def displacement(source, longitude, latitude):
     """(east, north, up) [m] in the end, (3, ny, nx), at longitudes (1, nx) and latitudes (ny, 1) or both (ny, nx)."""
-    return sum_over_faults(source, longitude, latitude, _slip(source)[None], lambda *parts: jnp.stack(parts))[0]
+    field = per_metre_at(source, longitude, latitude, lambda *parts: jnp.stack(parts))
+    return sum_over_faults(source, _slip(source)[None], field)[0]
 
 
 @functools.partial(jax.jit, static_argnames="each")
@@ -273,14 +285,13 @@ def uplift(source, longitude, latitude, gradient=None, each=False):
     Returns:
         (ny, nx), or (faults, ny, nx).
     """
+    field = per_metre_at(source, longitude, latitude, lift(gradient))
     if not each:
-        return sum_over_faults(source, longitude, latitude, _slip(source)[None], lift(gradient))[0]
-    longitude, latitude = jnp.broadcast_arrays(jnp.asarray(longitude, float), jnp.asarray(latitude, float))
+        return sum_over_faults(source, _slip(source)[None], field)[0]
 
     def share(fault):
-        return jnp.sum(jnp.asarray(fault.slip, longitude.dtype)) * lift(gradient)(
-            *_per_metre(source, fault, longitude, latitude)
-        )
+        values = field(fault)
+        return jnp.sum(jnp.asarray(fault.slip, values.dtype)) * values
 
     return jax.lax.map(share, source.faults)
 
@@ -320,7 +331,7 @@ def records(source, longitude, latitude, times=None, gradient=None, shortest_ris
         ConfigError: for times that do not ascend, or that end before the slip does.
     """
     times, amounts = slip_history(source, times, shortest_rise)
-    return times, sum_over_faults(source, longitude, latitude, amounts, lift(gradient))
+    return times, sum_over_faults(source, amounts, per_metre_at(source, longitude, latitude, lift(gradient)))
 
 
 def slip_history(source, times=None, shortest_rise=1.0):

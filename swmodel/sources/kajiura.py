@@ -15,16 +15,20 @@ with H at the face that the flux goes through: exactly the formula above where H
 for long waves over any sea floor, which is what an impulsive potential flow gives (phi = b z at depth -z). So volume is
 conserved and a uniform uplift kept to rounding. No flux enters land (H <= 0), which keeps its b. grad and div are
 differences between cells and faces of the C-grid, for which |k|^2 in Phi is their own, sum of (2 / dx sin(k dx / 2))^2.
-Phi b is found for classes of depth, and of latitude for the length of a degree, and F interpolated linearly between
-them. Sides that are not periodic reflect.
+Phi b is found for a few depths, and latitudes for the length of a degree, and F is interpolated between these by
+polynomials at Chebyshev-Lobatto nodes, as many as keep the damping's error under a tolerance. The least depth is a
+node, so that no flux enters land. Sides that are not periodic reflect.
 """
+import functools
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from swmodel.errors import ConfigError
 from swmodel.pytrees import pytree, static
-from swmodel.sources.fault import depth_gradient, lift, slip_history, sum_over_faults
+from swmodel.sources.fault import depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
 
 __all__ = ["KajiuraFilter", "SeaSurface", "region_around"]
 
@@ -39,7 +43,7 @@ class KajiuraFilter:
         depth: at east and north faces, two of (ey, ex) [m], 0 where there is land.
         share: of the flux that passes east and north faces, two of (ey, ex): 1, down to 0 towards sides in the grid.
         latitude: of cells and of north faces, two of (ey, 1) [degrees], or [m] on a plane, where they do not matter.
-        classes: depths (m,) [m] and latitudes (n,) of the classes.
+        nodes: depths (m,) [m] and latitudes (n,), or [m] on a plane, between which the flux is interpolated.
         phases: of the Fourier modes from one cell to the next, along x (ex / 2 + 1) and y (ey).
         steps: of the grid along x and y [rad], or [m] on a plane.
         radius: of the sphere [m], or None.
@@ -50,7 +54,7 @@ class KajiuraFilter:
     depth: tuple
     share: tuple
     latitude: tuple
-    classes: tuple
+    nodes: tuple
     phases: tuple
     steps: tuple
     radius: float | None = static()
@@ -58,13 +62,13 @@ class KajiuraFilter:
     shape: tuple = static()
 
     @classmethod
-    def of(cls, grid, depth, region=None, depth_step=500.0, latitude_step=5.0):
+    def of(cls, grid, depth, region=None, tolerance=1e-3):
         """The filter of `grid` for depths (ny, nx) [m], positive down.
 
         Args:
             region: (x0, x1, y0, y1) in the grid's coordinates that holds the source, with some 100 km to spare; outside
                 it, and less and less within its outer tenth, the surface follows the floor. None is the whole grid.
-            depth_step, latitude_step: the most between two classes [m], [degrees].
+            tolerance: of the factor 1 / cosh(|k| H), which lies between 0 and 1, at any wavenumber, depth and latitude.
 
         Raises:
             ConfigError: for depths of another shape, or a region without cells.
@@ -86,11 +90,15 @@ class KajiuraFilter:
         steps = [np.diff(edges).mean() for edges in (grid.x_edges, grid.y_edges)]
         steps = tuple(np.deg2rad(steps) if grid.spherical else steps)
         return cls(
-            depths, tuple(_to_faces(taper, axis) for axis in (1, 0)), (centres, faces[:, None]),
-            (_classes(depths, depth_step), _classes((centres,), latitude_step if grid.spherical else np.inf)),
-            (2 * np.pi * np.fft.rfftfreq(depth.shape[1]), 2 * np.pi * np.fft.fftfreq(depth.shape[0])),
-            steps, grid.radius if grid.spherical else None, (int(rows.start), int(columns.start)),
-            (taper_y.size, taper_x.size),
+            depth=depths,
+            share=tuple(_to_faces(taper, axis) for axis in (1, 0)),
+            latitude=(centres, faces[:, None]),
+            nodes=_nodes(depths, centres if grid.spherical else np.zeros(1), steps, grid, tolerance),
+            phases=(2 * np.pi * np.fft.rfftfreq(depth.shape[1]), 2 * np.pi * np.fft.fftfreq(depth.shape[0])),
+            steps=steps,
+            radius=grid.radius if grid.spherical else None,
+            corner=(int(rows.start), int(columns.start)),
+            shape=(taper_y.size, taper_x.size),
         )
 
     def __call__(self, field):
@@ -113,36 +121,31 @@ class KajiuraFilter:
         return (divergence / at_cells)[:my, :mx] / (self.radius or 1.0) ** 2
 
     def _flux(self, modes):
-        """Phi b's differences across east and north faces, summed over the classes, one in memory at a time."""
-        depths, latitudes = self.classes
+        """Phi b's differences across east and north faces, summed over the nodes, one in memory at a time."""
+        depths, latitudes = self.nodes
         shape = self.depth[0].shape
 
         def add(total, one):
-            depth, latitude = one
-            phi = jnp.fft.irfft2(modes * self._phi(depth, latitude).astype(modes.dtype), s=shape)
+            m, n = one
+            phi = jnp.fft.irfft2(modes * self._phi(depths[m], latitudes[n]).astype(modes.dtype), s=shape)
             return tuple(
                 flux + weight * (jnp.roll(phi, -1, axis) - phi)
-                for flux, weight, axis in zip(total, self._weights(depth, latitude), (1, 0))
+                for flux, weight, axis in zip(total, self._weights(m, n), (1, 0))
             ), None
 
-        pairs = jnp.repeat(depths, latitudes.size), jnp.tile(latitudes, depths.size)
+        pairs = jnp.repeat(jnp.arange(depths.size), latitudes.size), jnp.tile(jnp.arange(latitudes.size), depths.size)
         return jax.lax.scan(add, (jnp.zeros(shape, self.depth[0].dtype),) * 2, pairs)[0]
 
     def _phi(self, depth, latitude):
         """(1 - 1 / cosh(|k| H)) over the square of the differences' wavenumber, (ky, kx) [m2]."""
         radius = self.radius or 1.0
         steps = self.steps[0] * radius * self._cosine(latitude), self.steps[1] * radius
-        phases = self.phases[0][None], self.phases[1][:, None]
-        k = jnp.sqrt(sum((phase / step) ** 2 for phase, step in zip(phases, steps)))
-        squared = sum((2 / step * jnp.sin(phase / 2)) ** 2 for phase, step in zip(phases, steps))
-        wave = jnp.minimum(k * depth, 80.0)  # beyond, 1 / cosh underflows
-        damped = 2 * jnp.sinh(wave / 2) ** 2 / jnp.cosh(wave)
-        return jnp.where(k > 0, damped / jnp.where(k > 0, squared, 1.0), 0.0)
+        return _phi(self.phases[0][None], self.phases[1][:, None], steps, depth)
 
-    def _weights(self, depth, latitude):
-        """Of a class at east and north faces."""
+    def _weights(self, m, n):
+        """Of the depth node m and the latitude node n, at east and north faces."""
         return tuple(
-            share * _hat(at_depth, self.classes[0], depth) * _hat(at_latitude, self.classes[1], latitude)
+            share * _lagrange(at_depth, self.nodes[0], m) * _lagrange(at_latitude, self.nodes[1], n)
             for share, at_depth, at_latitude in zip(self.share, self.depth, self.latitude)
         )
 
@@ -150,12 +153,71 @@ class KajiuraFilter:
         return 1.0 if self.radius is None else jnp.cos(jnp.deg2rad(latitude))
 
 
-def _hat(values, nodes, node):
-    """Weight of `node`, one of the equidistant `nodes`, in linear interpolation to `values`."""
-    if nodes.size == 1:
-        return jnp.ones_like(values)
-    nearest = jnp.clip(values, nodes[0], nodes[-1])
-    return jnp.maximum(0.0, 1 - jnp.abs(nearest - node) / (nodes[1] - nodes[0]))
+def _phi(phase_x, phase_y, steps, depth, xp=jnp):
+    """(1 - 1 / cosh(|k| H)) over the square of the differences' wavenumber [m2], for phases a cell and `steps` [m]."""
+    along = (phase_x, steps[0]), (phase_y, steps[1])
+    k = xp.sqrt(sum((phase / step) ** 2 for phase, step in along))
+    squared = sum((2 / step * xp.sin(phase / 2)) ** 2 for phase, step in along)
+    wave = xp.minimum(k * depth, 80.0)  # beyond, 1 / cosh underflows
+    damped = 2 * xp.sinh(wave / 2) ** 2 / xp.cosh(wave)
+    return xp.where(k > 0, damped / xp.where(k > 0, squared, 1.0), 0.0)
+
+
+def _lagrange(values, nodes, k, xp=jnp):
+    """The polynomial through the `nodes` that is 1 at node number k and 0 at the others, at `values`."""
+    others = (xp.where(j == k, 1.0, (values - nodes[j]) / xp.where(j == k, 1.0, nodes[k] - nodes[j]))
+              for j in range(nodes.size))  # fmt: skip
+    return functools.reduce(operator.mul, others, xp.ones_like(values))
+
+
+MOST_NODES = 32
+
+
+def _nodes(depths, latitudes, steps, grid, tolerance):
+    """(depths, latitudes) of nodes, the fewest for which the interpolated 1 - 1 / cosh(|k| H) is within `tolerance`."""
+    phase = np.linspace(0, np.pi, 9)
+    phase_x, phase_y = np.meshgrid(phase, phase[1:])
+    radius = grid.radius if grid.spherical else 1.0
+
+    def damped(depth, latitude):
+        """Phi(depth, latitude) times the squared wavenumber of one latitude, (depth, latitude, phases)."""
+        cosine = np.cos(np.deg2rad(latitude)) if grid.spherical else np.ones_like(latitude)
+        along = steps[0] * radius * cosine[None, :, None, None], steps[1] * radius
+        squared = sum((2 / step * np.sin(p / 2)) ** 2 for p, step in zip((phase_x, phase_y), along))
+        return _phi(phase_x, phase_y, along, depth[:, None, None, None], np), squared
+
+    def fewest(ends, error):
+        if ends[1] - ends[0] < 1e-9 * max(abs(ends[1]), 1.0):
+            return np.array([0.5 * (ends[0] + ends[1])])
+        nodes = _lobatto(*ends, 2)
+        while error(nodes) >= tolerance and nodes.size < MOST_NODES:
+            nodes = _lobatto(*ends, nodes.size + 1)
+        return nodes
+
+    depth_ends = min(d.min() for d in depths), max(d.max() for d in depths)
+    latitude_ends = latitudes.min(), latitudes.max()
+    tried = np.linspace(*depth_ends, 41), np.linspace(*latitude_ends, 15)
+
+    def depth_error(nodes):
+        weights = np.stack([_lagrange(tried[0], nodes, k, np) for k in range(nodes.size)])
+        exact, squared = damped(tried[0], tried[1][:: tried[1].size - 1])
+        found = np.tensordot(weights.T, damped(nodes, tried[1][:: tried[1].size - 1])[0], 1)
+        return np.abs(squared * (found - exact)).max()
+
+    def latitude_error(nodes):
+        weights = np.stack([_lagrange(tried[1], nodes, k, np) for k in range(nodes.size)])
+        exact, squared = damped(tried[0], tried[1])
+        found = np.einsum("nl,dnyx->dlyx", weights, damped(tried[0], nodes)[0])
+        return np.abs(squared * (found - exact)).max()
+
+    return fewest(depth_ends, depth_error), fewest(latitude_ends, latitude_error)
+
+
+def _lobatto(low, high, count):
+    """`count` Chebyshev-Lobatto nodes from `low` to `high`, both among them."""
+    nodes = 0.5 * (low + high) - 0.5 * (high - low) * np.cos(np.pi * np.arange(count) / (count - 1))
+    nodes[0], nodes[-1] = low, high
+    return nodes
 
 
 def _mirrored(field, axes, xp=np):
@@ -173,25 +235,33 @@ def _to_faces(field, axis):
 class SeaSurface:
     """How the sea surface of a grid follows faults: make it with `SeaSurface.of`, once; its methods are differentiable.
 
+    The uplift of a cell is the mean over refinement^2 points where the fault is near, and else its value at the centre,
+    which differs from the mean by dx^2 / 24 times its second derivatives.
+
     Args:
-        longitude, latitude: of the points within the cells of the patch, (1, mx refinement) and (my refinement, 1).
-        gradient: of the depth at the points, or None.
+        x, y: coordinates of the patch's western and southern cell edges, with the last eastern and northern one,
+            (mx + 1,), (my + 1,) [degrees], or [m] on a plane.
+        gradient: of the depth in the cells, (d/d(east), d/d(north)), or None.
         window: (my, mx), by which the uplift is multiplied: 1, falling to 0 towards sides within the grid.
         smoothing: KajiuraFilter or None.
         shape, corner, refinement: of the grid, of the patch's first row and column, points a cell and direction.
+        near: rows and columns of cells, centred on a fault's reference point, that are refined; None: all.
+        period: of x, 360 degrees, or None on a plane.
     """
 
-    longitude: jnp.ndarray
-    latitude: jnp.ndarray
+    x: jnp.ndarray
+    y: jnp.ndarray
     gradient: tuple | None
     window: jnp.ndarray
     smoothing: KajiuraFilter | None
     shape: tuple = static()
     corner: tuple = static()
     refinement: int = static()
+    near: tuple | None = static(default=None)
+    period: float | None = static(default=None)
 
     @classmethod
-    def of(cls, grid, depth, region=None, refinement=3, horizontal=True, kajiura=True):
+    def of(cls, grid, depth, region=None, refinement=3, horizontal=True, kajiura=True, around=None):
         """For `grid` and its depths (ny, nx) [m], positive down.
 
         Args:
@@ -200,21 +270,21 @@ class SeaSurface:
                 it by metres within a kilometre.
             horizontal: whether the horizontal motion of slopes counts (Tanioka & Satake 1996).
             kajiura: whether Kajiura's smoothing applies.
+            around: a Source; cells further than NEAR cells from its faults are not refined. None refines all cells.
         """
         depth = np.asarray(depth, float)
         smoothing = KajiuraFilter.of(grid, depth, region) if kajiura else None
         columns, taper_x = _patch(grid.x_centres, region and region[:2], "x", grid.periodic_x)
         rows, taper_y = _patch(grid.y_centres, region and region[2:], "y", grid.periodic_y)
-        gradient = None
-        if horizontal:
-            gradient = tuple(
-                part[rows, columns].repeat(refinement, 0).repeat(refinement, 1) for part in depth_gradient(grid, depth)
-            )
-        longitude, latitude = _points(grid.x_edges, columns, refinement), _points(grid.y_edges, rows, refinement)
+        gradient = tuple(part[rows, columns] for part in depth_gradient(grid, depth)) if horizontal else None
+        x, y = grid.x_edges[columns.start:columns.stop + 1], grid.y_edges[rows.start:rows.stop + 1]
+        near = None if around is None else _near(around, grid, x, y)
+        if near is not None and (near[0] >= taper_y.size or near[1] >= taper_x.size):
+            near = None
         return cls(
-            longitude[None], latitude[:, None], gradient,
-            taper_y[:, None] * taper_x[None], smoothing, grid.shape, (int(rows.start), int(columns.start)), refinement,
-        )
+            x, y, gradient, taper_y[:, None] * taper_x[None], smoothing, grid.shape,
+            (int(rows.start), int(columns.start)), refinement, near, 360.0 if grid.spherical else None,
+        )  # fmt: skip
 
     def elevation(self, source):
         """The surface (ny, nx) [m] where all slip of `source` happens at once."""
@@ -227,15 +297,56 @@ class SeaSurface:
 
     def _surface(self, source, amounts):
         my, mx = self.window.shape
-        blocks = (my, self.refinement, mx, self.refinement)
-        part = lift(self.gradient)
-        uplift = sum_over_faults(
-            source, self.longitude, self.latitude, amounts, lambda *u: jnp.mean(part(*u).reshape(blocks), axis=(1, 3))
-        )
+        uplift = sum_over_faults(source, amounts, lambda fault: self._uplift(source, fault))
         uplift = uplift * jnp.asarray(self.window, uplift.dtype)[None]
         (j, i), (ny, nx) = self.corner, self.shape
         field = jnp.pad(uplift, ((0, 0), (j, ny - j - my), (i, nx - i - mx)))
         return field if self.smoothing is None else self.smoothing(field)
+
+    def _uplift(self, source, fault):
+        """What 1 m of slip on one fault lifts the water by, (my, mx) [m]."""
+        if self.near is None:
+            return self._means(source, fault, (0, 0), self.window.shape, self.refinement)
+        coarse = self._means(source, fault, (0, 0), self.window.shape, 1)
+        corner = self._corner_near(fault)
+        return jax.lax.dynamic_update_slice(
+            coarse, self._means(source, fault, corner, self.near, self.refinement), corner
+        )
+
+    def _corner_near(self, fault):
+        """First row and column of the cells around a fault's reference point that are refined."""
+        x, y = fault.longitude, fault.latitude
+        if self.period is not None:  # the grid may count longitudes from elsewhere
+            x = x - self.period * jnp.round((x - 0.5 * (self.x[0] + self.x[-1])) / self.period)
+        return tuple(
+            jnp.clip(jnp.searchsorted(jnp.asarray(edges), at) - size // 2, 0, len(edges) - 1 - size)
+            for edges, at, size in zip((self.y, self.x), (y, x), self.near)
+        )
+
+    def _means(self, source, fault, corner, size, refinement):
+        """Means over a block of cells of what 1 m of slip lifts, from refinement^2 points each."""
+        y, x = (_points(jnp.asarray(edges, float), first, count, refinement)
+                for edges, first, count in zip((self.y, self.x), corner, size))  # fmt: skip
+        blocks = (size[0], refinement, size[1], refinement)
+        gradient = self.gradient and tuple(jax.lax.dynamic_slice(jnp.asarray(g), corner, size) for g in self.gradient)
+
+        def part(*displacement):
+            return lift(gradient)(*(jnp.mean(values.reshape(blocks), axis=(1, 3)) for values in displacement))
+
+        return per_metre_at(source, x[None], y[:, None], part)(fault)
+
+
+NEAR = 8  # cells
+
+
+def _near(source, grid, x, y):
+    """(rows, columns) that hold, around any fault's reference point, the fault and NEAR cells beside it."""
+    reach = float(np.max(np.hypot(source.faults.length, source.faults.width)))  # of the farthest corner [m]
+    steps = np.diff(y).min(), np.diff(x).min()
+    if grid.spherical:
+        steps = grid.radius * np.deg2rad(steps)
+        steps = steps[0], steps[1] * max(np.cos(np.deg2rad(np.abs(y).max())), 1e-3)
+    return tuple(2 * (int(np.ceil(reach / step)) + NEAR) + 1 for step in steps)
 
 
 def region_around(source, grid, reach=5.0e5):
@@ -254,10 +365,12 @@ def region_around(source, grid, reach=5.0e5):
     )
 
 
-def _points(edges, cells, refinement):
-    """The midpoints of `refinement` parts of each of the cells (a slice)."""
-    low, high = edges[cells.start:cells.stop], edges[cells.start + 1:cells.stop + 1]
-    return (low[:, None] + (high - low)[:, None] * (np.arange(refinement) + 0.5) / refinement).reshape(-1)
+def _points(edges, first, count, refinement):
+    """The midpoints of `refinement` parts of each of the `count` cells from number `first` on."""
+    low = jax.lax.dynamic_slice(edges, (first,), (count,))
+    steps = jax.lax.dynamic_slice(jnp.diff(edges), (first,), (count,))
+    parts = jnp.asarray((np.arange(refinement) + 0.5) / refinement, edges.dtype)
+    return (low[:, None] + steps[:, None] * parts[None]).reshape(-1)
 
 
 def _patch(centres, limits, name, periodic):
@@ -275,11 +388,3 @@ def _patch(centres, limits, name, periodic):
     low = np.ones(inside.size) if inside[0] == 0 and not periodic else rise
     high = np.ones(inside.size) if inside[-1] == centres.size - 1 and not periodic else rise[::-1]
     return slice(inside[0], inside[-1] + 1), low * high
-
-
-def _classes(fields, step):
-    """Equidistant nodes over the range of the values of `fields`, at most `step` apart."""
-    low, high = min(field.min() for field in fields), max(field.max() for field in fields)
-    if not np.isfinite(step) or high - low < 1e-9 * max(abs(high), 1.0):
-        return np.array([0.5 * (low + high)])
-    return np.linspace(low, high, int(np.ceil((high - low) / step)) + 1)

@@ -61,7 +61,7 @@ def test_long_waves_change_by_the_divergence_of_half_the_squared_depth_times_the
     wave = np.cos(k * x) + np.zeros(grid.shape)
     slope, curvature = -k * np.sin(k * x), -k * k * np.cos(k * x)
     want = depth**2 / 2 * curvature + depth * 500.0 * k * np.cos(k / 2 * x) * slope
-    gain = np.asarray(KajiuraFilter.of(grid, depth, depth_step=50.0)(jnp.asarray(wave))) - wave
+    gain = np.asarray(KajiuraFilter.of(grid, depth, tolerance=1e-6)(jnp.asarray(wave))) - wave
     np.testing.assert_allclose(gain, want, atol=1e-2 * np.abs(want).max())
     assert np.abs(gain).max() < 1e-3
 
@@ -165,6 +165,32 @@ def test_the_surface_is_the_mean_over_cells_of_the_uplift():
     np.testing.assert_allclose(surface.elevation(THRUST), want, atol=1e-12)
     vertical = SeaSurface.of(OCEAN, depth, refinement=1, horizontal=False, kajiura=False).elevation(THRUST)
     np.testing.assert_allclose(vertical, uplift(THRUST, *OCEAN.coordinates("h")), atol=1e-12)
+
+
+@pytest.mark.parametrize("turn", [0.0, -360.0])
+def test_far_from_the_faults_the_centre_of_a_cell_is_as_good_as_its_mean(turn):
+    grid = SphericalGrid(120, 110, (136.0 + turn, 150.0 + turn), (31.0, 44.0))
+    x, y = grid.coordinates("h")
+    depth = 4000.0 + 2000.0 * np.sin(x) * np.cos(2 * y)
+    every = SeaSurface.of(grid, depth, kajiura=False)
+    some = SeaSurface.of(grid, depth, kajiura=False, around=THRUST)
+    none = SeaSurface.of(grid, depth, kajiura=False, refinement=1)
+    assert some.near is not None and some.near[0] < 60 and some.near[1] < 60
+    want = np.asarray(every.elevation(THRUST))
+    np.testing.assert_allclose(some.elevation(THRUST), want, atol=1e-4 * want.max())
+    assert abs(np.asarray(none.elevation(THRUST)) - want).max() > 0.02 * want.max()  # near them it is not
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
+def test_the_nodes_of_the_filter_keep_its_tolerance(tolerance):
+    """Over a flat bottom of any depth the filter is 1 / cosh(|k| H); between nodes, to the tolerance."""
+    x, y = PERIODIC.coordinates("h")
+    depths = np.linspace(0.0, 7000.0, PERIODIC.nx)[None].repeat(PERIODIC.ny, 0)
+    exact, found = (KajiuraFilter.of(PERIODIC, depths, tolerance=t) for t in (1e-9, tolerance))
+    assert found.nodes[0].size < exact.nodes[0].size and found.nodes[0][0] == 0.0
+    noise = jnp.asarray(np.random.default_rng(2).normal(size=PERIODIC.shape))
+    modes = np.abs(np.fft.fft2(np.asarray(found(noise) - exact(noise)))).max() / np.abs(np.fft.fft2(noise)).max()
+    assert modes < tolerance
 
 
 def test_its_records_are_smoothed_and_end_with_its_elevation():
