@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import budget, launch
 from .build_states import on_grid, state_of
 from .config.mistakes import Mistake
 from .errors import ConfigError, SwmodelError
@@ -78,6 +79,8 @@ def assemble(draft, ranks=1, records=MOST_RECORDS):
     made.grid = made.attempt(("grid",), grid_of, made.section("grid"))
     if made.grid is None:
         return made
+    if _too_large(made, ranks):
+        return made
     if made.section("run") is not None:
         made.attempt(("run", "layout"), tiles, made.grid, ranks, made.section("run").layout)
     if made.section("bathymetry") is not None:
@@ -96,6 +99,30 @@ def assemble(draft, ranks=1, records=MOST_RECORDS):
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
         made.source, made.summary = _source(made, faults, records)
     return made
+
+
+def _too_large(made, ranks):
+    """Whether the memory of this machine does not do for the grid; then that is a mistake of it."""
+    made.attempt(("grid",), _check_memory, made, ranks)
+    return any(mistake.path == ("grid",) for mistake in made.mistakes)
+
+
+def _check_memory(made, ranks):
+    """Raise ConfigError if the grid's arrays take more memory than there is; nothing of their size is made."""
+    model, ensemble, run = (made.section(name) for name in ("model", "ensemble", "run"))
+    itemsize = 8 if model is not None and model.precision == "float64" else 4
+    members = 1 if ensemble is None else ensemble.count
+    whole = made.grid.nx * made.grid.ny
+    in_one = launch.launched_ranks() == 1  # `check`, and sharded runs, whose tiles share a process
+    tile = budget.on_host(whole if in_one else math.ceil(whole / ranks))
+    records = 0 if made.section("source") is None else MOST_RECORDS
+    needed = budget.of_model(members * tile, whole, itemsize, records=records)
+    output = made.section("output")
+    if output is not None and output.spectra is not None:
+        needed += budget.of_spectra(tile, itemsize, output.spectra.transfers)
+    of = f" of {members} members" if members > 1 else ""
+    remedy = "use fewer cells" + (", or more machines" if not in_one else "")
+    budget.require(needed, f"a grid of {made.grid.nx:,} x {made.grid.ny:,} cells{of}", remedy)
 
 
 def tiles(grid, ranks, layout=None, halo=1):

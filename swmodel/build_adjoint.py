@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from . import budget
 from .config.adjoint import gauge_places, known_controls
 from .config.quantities import QuantityError, quantity
 from .errors import ConfigError
@@ -74,6 +75,8 @@ def problem_of(section, boundaries, cost, model, state, stepper, steps):
     """
     from .adjoint import Nested, Problem
 
+    if section.memory is not None:
+        budget.require(section.memory, "memory: what is given", "give less, or leave it out")
     controls = list(controls_of(section, boundaries).values())
     return Problem(model, stepper, state, steps, cost, controls, checkpoints=Nested(memory=section.memory))
 

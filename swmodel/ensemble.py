@@ -4,10 +4,13 @@ An Ensemble takes a model's place in a Simulation, which then steps all members 
 files, along a dimension `member`. Members share the grid, the coasts, the time stepper and the terms of the equations;
 what numbers and arrays hold may differ. members.py says how they are computed together.
 """
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import budget
 from .errors import ConfigError
 from .members import FIELD, NUMBER, SAME, Members, stacked
 
@@ -45,6 +48,7 @@ class Ensemble:
         self._kinds, self._stacked = {}, {}
         for k, model in enumerate(self.models):
             self._check_shared(k, model)
+        self._check_memory()
         self.initial = stacked(self.communicator, list(states), (FIELD,) * 3)
 
     def __getattr__(self, name):
@@ -120,6 +124,12 @@ class Ensemble:
                 raise ConfigError(f"{self.name(k)} has another {what} than {self.name(0)}, {REMEDY}.")
         if not np.array_equal(model.wet, first.wet):
             raise ConfigError(f"{self.name(k)} has other coasts than {self.name(0)}, {REMEDY}.")
+
+    def _check_memory(self):
+        """Raise ConfigError if the members' fields together need more memory than there is."""
+        tile = budget.on_host(math.prod(self.decomposition.tile(0).shape) * len(self.communicator.ranks))
+        needed = budget.of_model(self.members * tile, 0, self.dtype.itemsize)
+        budget.require(needed, f"an Ensemble of {self.members:,} members", "use fewer members or cells, or more ranks")
 
     def _compared(self, trees):
         """SAME, FIELD or NUMBER for every leaf of the members' Dynamics; alike on all ranks."""

@@ -1,12 +1,13 @@
 """ShallowWater: what the user asks for, put onto this rank's tile."""
 import dataclasses
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import elliptic
+from . import budget, elliptic
 from .dynamics.boundaries import Flather
 from .dynamics.cores import Core, FiniteDifferences
 from .dynamics.momentum import EnergyConserving
@@ -140,6 +141,7 @@ class ShallowWater:
             raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
+        _check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype)
         self.engine = _choose_engine(engine, self.communicator, core)
         self.domain = Domain(grid, self.communicator, self.dtype)
         self.depth, self.wet = _global_depth(depth, grid)
@@ -319,6 +321,13 @@ def _choose_engine(engine, communicator, core):
             "names); install one, or use engine = 'auto' or 'arrays'."
         )
     return "arrays" if missing else "fused"
+
+
+def _check_memory(grid, decomposition, tiles, dtype):
+    """Raise ConfigError if the arrays of a model would need more memory than there is, from the sizes alone."""
+    tile = math.prod(decomposition.tile(0).shape) * tiles
+    needed = budget.of_model(budget.on_host(tile), grid.nx * grid.ny, dtype.itemsize)
+    budget.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
 
 
 def _one_or_more(terms):

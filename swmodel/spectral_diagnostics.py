@@ -21,11 +21,14 @@ of a and b alike and drops out; means would lose the shortest waves. Between wal
 sines and cosines that vanish, or whose slopes vanish, there; vorticity on walls themselves is left out. The flux is
 Pi(k) = - sum of T(k') dk over k' <= k, by advection: what passes from below k to above it.
 """
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from . import budget
 from .compilation import jit
 from .diagnostics import total
 from .dynamics.cores import named_after
@@ -90,6 +93,9 @@ class Spectra:
         self._plans = {p: series.plan(p) for p in "huvq"}
         corner = np.hypot(*(n * L for n, L in zip(np.pi * np.array(grid.shape), 1 / np.array(sides))))
         self.count = int(corner / self.width + 0.5) + 2
+        tile = budget.on_host(math.prod(model.decomposition.tile(0).shape) * len(communicator.ranks))
+        needed = budget.of_spectra(tile, model.dtype.itemsize, transfers) + 100 * 8 * self.count
+        budget.require(needed, f"Spectra: {self.count:,} wavenumbers", "use fewer cells, more ranks, or no transfers")
         self.rings = communicator.place(lambda rank: Rings({p: self._ring(p, rank) for p in self._plans}))
         self.wavenumber = self.width * np.arange(self.count)
         self.bounds = self.wavenumber[:, None] + self.width * np.array([-0.5, 0.5])

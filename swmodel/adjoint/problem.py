@@ -6,11 +6,13 @@ cost is to programs, and controls.py for what controls are.
 """
 import copy
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import budget
 from ..errors import ConfigError
 from ..integration import differentiable_march_of
 from ..pytrees import pytree, static
@@ -102,12 +104,23 @@ class Problem:
     @functools.cached_property
     def plan(self):
         """(the Units of a run, the lengths of Tape within one, how many points the host holds between units)."""
-        return self.checkpoints.plan(self)
+        return self._affordable(self.checkpoints.plan(self))
 
     @functools.cached_property
     def plan_of_products(self):
         """The same for Hessian products, which take about twice the memory."""
-        return self.checkpoints.plan(self, products=True)
+        return self._affordable(self.checkpoints.plan(self, products=True))
+
+    def _affordable(self, plan):
+        """A plan; raises ConfigError if its states alone, u, v and eta, need more memory than there is."""
+        cells = math.prod(self.model.decomposition.tile(0).shape) * len(self.communicator.ranks)
+        state = 3 * budget.on_host(cells) * self.model.dtype.itemsize
+        budget.require(
+            self.checkpoints.bytes(Needs(0.0, state, state), *plan),
+            f"Problem: {self.steps:,} steps with {type(self.checkpoints).__name__}",
+            "use Nested(memory=...) with less than that, Revolve or Tiered, or fewer steps",
+        )
+        return plan
 
     @functools.cached_property
     def needs(self):

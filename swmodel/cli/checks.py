@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .. import launch
+from .. import budget, launch
 from ..build import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstable
 from ..build_studies import adjoint_line, inversion_line
 from ..config import read
@@ -52,7 +52,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
     moving = 0 if made.source is None else MOST_RECORDS
     members = model.members or 1
-    need = facts.memory(members * tile, whole, model.dtype.itemsize, _kept(stepper), moving)
+    need = budget.of_model(members * tile, whole, model.dtype.itemsize, _kept(stepper), moving)
     lines = [
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),

@@ -1,18 +1,14 @@
 """What a run is, in a line each: for the head of a run and for `swmodel check`."""
 
-import math
-
 import numpy as np
 
+from ..budget import size
 from ..progress import duration
 
 __all__ = [
-    "core_warnings", "grid_line", "members_line", "memory", "output_lines", "ranks_line", "sea_line", "size",
+    "core_warnings", "grid_line", "members_line", "output_lines", "ranks_line", "sea_line", "size",
     "step_line", "table",
 ]  # fmt: skip
-
-BASE_MEMORY = 300e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
-
 
 def table(lines):
     """(label, text) pairs with the texts below each other."""
@@ -92,26 +88,6 @@ def core_warnings(experiment):
         "rotating water leans on walls, where series of cosines converge at first order only: "
         "core = 'finite_differences' is more accurate there."
     ]
-
-
-def memory(tile, whole, itemsize, kept, records=0):
-    """Bytes that a rank needs, as measured on a CPU: its share of the fields, and what the host has of the whole grid.
-
-    Args:
-        tile, whole: cells of the largest tile and of the grid.
-        itemsize: bytes of a number.
-        kept: past tendencies that the stepper keeps.
-        records: of a source's motion.
-    """
-    arrays = 45 + 3 * kept  # geometry, terms, and the intermediate fields of a stage
-    summed = 4 * records * itemsize  # while the faults are added up
-    return BASE_MEMORY + arrays * itemsize * tile + (6 * 8 + summed) * whole
-
-
-def size(number):
-    """Bytes in the unit people would use."""
-    power = min(int(math.log(max(number, 1), 1000)), 4)
-    return f"{number / 1000**power:.3g} {['B', 'kB', 'MB', 'GB', 'TB'][power]}"
 
 
 def _spectra_line(spectra, until):

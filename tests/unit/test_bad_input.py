@@ -5,7 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from swmodel import paths
+import swmodel as sw
+from swmodel import adjoint, budget, paths
 from swmodel.config import load, read
 from swmodel.config.expressions import FUNCTIONS, Expression, ExpressionError
 from swmodel.errors import ConfigError, DataError, printable
@@ -179,3 +180,65 @@ def test_a_tilde_in_an_option_is_expanded(tmp_path, command, monkeypatch):
     (tmp_path / "case.toml").write_text(GOOD)
     status, _, told = command("run", "~/case.toml", "--output=~/case.toml", "--set", "run.communicator=serial")
     assert status == 2 and f"{tmp_path}/case.toml is a file, and a folder is needed" in told
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """Let there be only so much memory."""
+    return lambda number: monkeypatch.setattr(budget, "available", lambda: number)
+
+
+@pytest.mark.parametrize("cells", [10**5, 10**6, 10**18])
+def test_a_grid_that_no_memory_holds_is_refused_before_an_array_is_made(tmp_path, command, cells):
+    path = tmp_path / "case.toml"
+    path.write_text(GOOD)
+    for verb in ("check", "run"):
+        status, _, told = command(verb, path, *(f"--set=grid.{name}={cells}" for name in ("nx", "ny")))
+        assert status == 2 and "of memory, and there are" in told and "use fewer cells" in told
+        assert not FOREIGN.search(told)
+
+
+def test_models_ensembles_and_checkpoints_are_refused_by_their_sizes(little):
+    grid = sw.CartesianGrid(10**6, 10**6, (0, 1e9), (0, 1e9))
+    with pytest.raises(ConfigError, match=r"1,000,000 x 1,000,000 cells needs about .* TB of memory, and there are"):
+        sw.ShallowWater(grid, 100.0, communicator="serial")
+    grid = sw.CartesianGrid(40, 50, (0, 1e6), (0, 1e6))
+    model = sw.ShallowWater(grid, 100.0, communicator="serial", engine="arrays")
+    little(budget.of_model(2000, 2000, 8) * 1.5)
+    sw.ShallowWater(grid, 100.0, communicator="serial", engine="arrays")
+    with pytest.raises(ConfigError, match="an Ensemble of 1,000 members needs about .* of memory"):
+        sw.Ensemble(model, [model.at_rest()] * 1000)
+    with pytest.raises(ConfigError, match="Spectra: .* needs about"):
+        little(5e5)
+        sw.Spectra(model)
+    problem = adjoint.Problem(model, sw.RK4(100.0), model.at_rest(), 1000, adjoint.BoxEnergy(), ["initial.eta"])
+    with pytest.raises(ConfigError, match=r"1,000 steps with StoreAll needs about 48 MB .*Nested"):
+        print(problem.plan)
+
+
+def test_ranks_of_one_machine_share_its_memory(little):
+    little(10e9)
+    budget.require(4e9, "this", "", ranks=2)
+    with pytest.raises(ConfigError, match="4 GB of memory on each of the 3 ranks here, and there are 10 GB"):
+        budget.require(4e9, "this", "do that", ranks=3)
+
+
+def test_control_groups_limit_memory(monkeypatch):
+    files = {
+        "/proc/meminfo": ["MemTotal: 1 kB", "MemAvailable: 8000000 kB"],
+        "/proc/self/cgroup": ["0::/job/step", "4:memory:/old", "3:cpu:/"],
+        "/sys/fs/cgroup/job/step/memory.max": ["max"],
+        "/sys/fs/cgroup/job/memory.max": ["3000000000"],
+        "/sys/fs/cgroup/job/memory.current": ["1200000000"],
+        "/sys/fs/cgroup/job/memory.stat": ["anon 1000", "inactive_file 200000000"],
+        "/sys/fs/cgroup/memory/old/memory.limit_in_bytes": ["9223372036854771712"],
+    }
+    monkeypatch.setattr(budget, "_lines", lambda file: files.get(file, []))
+    assert budget.available() == 2e9
+    del files["/sys/fs/cgroup/job/memory.max"]
+    assert budget.available() == 8192e6
+    files["/sys/fs/cgroup/memory/old/memory.limit_in_bytes"] = ["500"]
+    assert budget.available() == 500
