@@ -15,6 +15,8 @@ TESTS ?=
 BENCH ?=
 # what `make mutants` passes on: MUTANTS="--list", MUTANTS="--module swmodel/operators.py"
 MUTANTS ?= --sample 10
+# what `make faults` passes on: FAULTS="--only kills --count 10"
+FAULTS ?=
 
 # mpirun refuses root (containers, CI) and more ranks than cores unless told
 ifeq ($(shell id -u),0)
@@ -25,7 +27,7 @@ export OMPI_MCA_rmaps_base_oversubscribe := 1
 export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
 BIN = $(VENV)/bin
 
-.PHONY: help setup demo test verify bench mutants lint clean
+.PHONY: help setup demo test verify faults bench mutants lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -46,6 +48,9 @@ test: setup  ## the whole test suite: serial, then under mpirun on 2, 4 and 6 ra
 
 verify: setup  ## the published cases at their full size, and what takes too long for `make test`, serially
 	@$(BIN)/python scripts/run_tests.py --ranks 1 -m verify $(TESTS)
+
+faults: setup  ## break runs on purpose: kills, signals, full disks, flipped bits, bad input, a million steps
+	@$(BIN)/python -m tests.faults.run $(FAULTS)
 
 bench: setup  ## every figure that was asked for, side by side with its peer: within 45 minutes on 2 cores
 	@$(BIN)/python benchmarks/run.py $(BENCH)

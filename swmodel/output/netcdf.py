@@ -248,7 +248,8 @@ class Records:
             attributes = metadata.continued_attributes(was, attributes, end)
             if not keep.all():
                 # the unlimited dimension of a netCDF file cannot shrink
-                self._dataset = _created(self.path, lambda new: _copy_records(old, new, define, self._count), attributes)
+                kept = self._count
+                self._dataset = _created(self.path, lambda new: _copy_records(old, new, define, kept), attributes)
         if self._dataset is None:
             self._dataset = netCDF4.Dataset(self.path, "a")
             self._dataset.setncatts(attributes)

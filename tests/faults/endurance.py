@@ -1,4 +1,4 @@
-"""A small wind-driven gyre for a million steps in one process, with every kind of output: does memory grow, is mass kept?
+"""A small gyre for a million steps in one process, with every kind of output: does memory grow, is mass kept?
 
     python -m tests.faults.endurance FOLDER STEPS [CELLS]
 

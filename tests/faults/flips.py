@@ -21,7 +21,7 @@ NOTICED, HARMLESS, UNNOTICED, UNCLEAR = range(4)  # exit statuses of the process
 
 
 def flipped(whole, regions, rng):
-    """(a copy of the bytes `whole` with one bit flipped, the place), every other one outside of the `regions` of data."""
+    """(a copy of the bytes `whole` with one bit flipped, the place); half of them in any case outside `regions`."""
     while True:
         place = rng.randrange(len(whole))
         if rng.random() < 0.5 or not any(begin <= place < end for begin, end in regions):

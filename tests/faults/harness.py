@@ -154,7 +154,7 @@ def straight(*arguments, ranks=1, timeout=300, **options):
 
 
 def contents(folder):
-    """{(file, variable): bits} of the outputs in `folder`, every variable of them; the restart checked as a run does."""
+    """{(file, variable): bits} of every variable of the outputs in `folder`; the restart is checked as a run does."""
     found = {}
     restart = read_restart(folder / "restart.nc")
     found |= {("restart.nc", name): array.tobytes() for name, array in restart.arrays.items()}
