@@ -5,19 +5,22 @@ import re
 import numpy as np
 from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from . import style
 from .errors import PlotError
 from .files import mesh_of, positions, pretty, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, map_axes
+from .scores import Series, time_unit, variance_explained
 
 __all__ = ["Control", "controls_of", "figure", "series_of"]
 
 ROLES = ("truth", "background", "analysis", "background_deviation", "analysis_deviation")  # as in output/inversion.py
 MAPS = ROLES[:3]
 TITLES = {
-    "truth": "truth", "background": "before", "analysis": "found", "analysis_deviation": "error left (linear)",
+    "truth": "truth", "background": "first guess", "analysis": "found", "analysis_deviation": "error left (linear)",
 }  # fmt: skip
+SPREAD = ("withheld", "analysis")  # of which the band of one standard deviation is drawn
 WORDS = {"analysis": "found", "withheld": "from the others"}
 OBSERVED = "#8c8c8c"
 MOST_GAUGES = 8
@@ -34,7 +37,7 @@ class Control:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Observed:
-    """The observations of one gauge and the model there, {role: (n,)}, after `time` [s]."""
+    """The observations of one gauge, the model there, {role: (n,)}, after `time` [s], and the spread of each role."""
 
     name: str
     x: float
@@ -42,6 +45,8 @@ class Observed:
     time: np.ndarray
     deviation: np.ndarray
     values: dict
+    spread: dict
+    used: bool = True
 
 
 def controls_of(dataset):
@@ -62,12 +67,16 @@ def series_of(dataset):
     columns = {c: dataset[f"observation_{c}"].values for c in ("x", "y", "time", "deviation")}
     roles = [role for role in ("observed", "background", "analysis", "withheld") if f"observation_{role}" in dataset]
     values = {role: dataset[f"observation_{role}"].values for role in roles}
+    spread = {role: dataset[f"observation_{role}_spread"].values for role in roles
+              if f"observation_{role}_spread" in dataset}
+    used = dataset["observation_used"].values if "observation_used" in dataset else np.ones(names.size)
     found = []
     for name in dict.fromkeys(names):
         mine = names == name
         x, y = (float(columns[c][mine][0]) for c in "xy")
-        parts = {role: value[mine] for role, value in values.items()}
-        found.append(Observed(name, x, y, columns["time"][mine], columns["deviation"][mine], parts))
+        parts = ({role: value[mine] for role, value in of.items()} for of in (values, spread))
+        table = (columns[c][mine] for c in ("time", "deviation"))
+        found.append(Observed(name, x, y, *table, *parts, bool(used[mine][0])))
     return found
 
 
@@ -108,6 +117,8 @@ def _heading(dataset):
     about = dataset.attrs
     share = about.get("inversion_misfit_reduction_percent")
     told = "" if share is None else f": misfit down by {share:.0f} %"
+    chi = about.get("inversion_chi_squared_per_datum")
+    told += "" if chi is None else f", chi-squared per datum {chi:.2g} (expected: 1)"
     return f"{about.get('title', 'Inversion')}{told}"
 
 
@@ -172,7 +183,7 @@ def _words(dataset, control):
 
 
 LINES = (
-    ("observed", OBSERVED, 2.2, "-", "observed"), ("background", style.GREY, 0.9, ":", "before"),
+    ("observed", OBSERVED, 2.2, "-", "observed"), ("background", style.GREY, 0.9, ":", "first guess"),
     ("withheld", style.BLUE, 1.2, "-", "from the other gauges"), ("analysis", style.VERMILLION, 1.4, "-", "found"),
 )  # fmt: skip
 
@@ -182,36 +193,45 @@ def _draw_series(page, gauges, lower):
     size = page.get_size_inches()
     rows = -(-len(gauges) // 2)
     width = (size[0] - LEFT - 0.9) / 2
-    span = min(g.time[0] for g in gauges) / 60, max(g.time[-1] for g in gauges) / 60
+    span = min(g.time[0] for g in gauges), max(g.time[-1] for g in gauges)
+    _, unit, length = time_unit(span[1])
     for n, gauge in enumerate(gauges):
         row, column = divmod(n, 2)
         place = (LEFT + column * (width + 0.6), 0.6 + (rows - 1 - row) * 1.45, width, 1.0)
         axes = page.add_axes((place[0] / size[0], place[1] / size[1], place[2] / size[0], place[3] / size[1]))
         for role, colour, weight, dashes, _ in LINES:
             if role in gauge.values:
-                axes.plot(gauge.time / 60, gauge.values[role], color=colour, linewidth=weight, linestyle=dashes)
+                axes.plot(gauge.time / length, gauge.values[role], color=colour, linewidth=weight, linestyle=dashes)
+            if role in SPREAD and role in gauge.spread:
+                low, high = (gauge.values[role] + sign * gauge.spread[role] for sign in (-1, 1))
+                axes.fill_between(gauge.time / length, low, high, color=colour, alpha=0.2, linewidth=0)
         axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
-        axes.set_xlim(*span)
-        axes.set_title(gauge.name)
+        axes.set_xlim(span[0] / length, span[1] / length)
+        axes.set_title(gauge.name + ("" if gauge.used else " (not used)"))
         axes.text(1, 1.02, _explained(gauge), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5,
                   color=style.GREY)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x")
         if column == 0:
             axes.set_ylabel("Elevation [m]")
-            axes.set_xlabel("Minutes after the start" if row == rows - 1 else "", loc="left")
+            axes.set_xlabel(f"{unit} after the start" if row == rows - 1 else "", loc="left")
     roles = {role for gauge in gauges for role in gauge.values}
     handles = [
         Line2D([], [], color=c, linewidth=w, linestyle=d, label=text) for role, c, w, d, text in LINES if role in roles
     ]
-    page.legend(handles=handles, loc="lower right", bbox_to_anchor=(1 - 0.3 / size[0], 0.02 / size[1]), ncols=4)
+    if any(gauge.spread for gauge in gauges):
+        handles.append(Patch(color=style.GREY, alpha=0.3, linewidth=0, label="± spread"))
+    corner = 1 - 0.3 / size[0], 0.02 / size[1]
+    page.legend(handles=handles, loc="lower right", bbox_to_anchor=corner, ncols=len(handles))
 
 
 def _explained(gauge):
-    observed = gauge.values["observed"]
-    words = {role: word for role, word in WORDS.items() if role in gauge.values}
-    off = {role: np.mean((observed - gauge.values[role]) ** 2) / np.var(observed) for role in words}
-    return "variance explained: " + ", ".join(f"{100 * (1 - off[role]):.0f} % {word}" for role, word in words.items())
+    """Of each role the variance explained, as scores.py defines it, and the bias beside it."""
+    series = {role: Series(gauge.name, gauge.time, values) for role, values in gauge.values.items()}
+    words = {word: role for role, word in WORDS.items() if role in series}
+    found = {word: variance_explained(series[role], series["observed"]) for word, role in words.items()}
+    return ", ".join(f"{word}: {100 * share:.0f} % explained, bias {bias:+.2g} m"
+                     for word, (share, bias) in found.items() if np.isfinite(share))
 
 
 def _draw_departures(page, points, lower):
@@ -223,7 +243,7 @@ def _draw_departures(page, points, lower):
     modelled = {role: np.concatenate([p.values[role] for p in points]) for role in ("background", "analysis")}
     off = {role: (values - observed) / deviation for role, values in modelled.items()}
     edge = max(5.0, float(np.percentile(np.abs(off["background"]), 98)))
-    for role, colour, text in (("background", OBSERVED, "before"), ("analysis", style.VERMILLION, "after")):
+    for role, colour, text in (("background", OBSERVED, "first guess"), ("analysis", style.VERMILLION, "found")):
         axes.hist(off[role], bins=np.linspace(-edge, edge, 81), color=colour, alpha=0.75, label=text)
     axes.set_xlabel(f"(model - observation) / error, of {observed.size:,} observations", loc="left")
     axes.set_ylabel("Number")

@@ -7,8 +7,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, Multiple
 from . import style
 from .files import label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 
-__all__ = ["add_colorbar", "arrival_words", "colorbar_beside", "draw_arrivals", "draw_base", "draw_field", "draw_gauges", "draw_maximum",
-           "drawable", "field_norm", "keep_outer_labels", "map_axes", "maximum", "panels", "sea_floor"]
+__all__ = ["add_colorbar", "arrival_words", "colorbar_beside", "draw_arrivals", "draw_base", "draw_field",
+           "draw_gauges", "draw_maximum", "drawable", "field_norm", "keep_outer_labels", "map_axes", "maximum",
+           "panels", "sea_floor"]
 
 _SIGNED = dict.fromkeys(("eta", "u", "v", "uplift", "transport_x", "transport_y"), "balance") | dict.fromkeys(
     ("vorticity", "potential_vorticity", "divergence"), "curl")

@@ -1,7 +1,7 @@
 """Scores of a gauge: when the wave arrived, how high it rose, and how much of an observed record the model explains.
 
-All are taken over one window: what the experiment's window, the run and, where there is one, the observed record have in
-common. The window, the threshold and the fraction come from the gauge file (`[output.gauges]` of the experiment).
+All are taken over one window: what the experiment's window, the run and, where there is one, the observed record have
+in common. The window, the threshold and the fraction come from the gauge file (`[output.gauges]` of the experiment).
 
     maximum             the highest elevation in the window [m]
     arrival             the first time [s] in the window at which the elevation exceeds `fraction` of that maximum
@@ -131,10 +131,10 @@ def _extremes(series, window, whose):
     if at == value.size - 1:
         return np.nan, np.nan, (f"{whose} still rises when the window ends, at {highest:.3g} m",)
     if at == 0:
-        return np.nan, np.nan, (f"{whose} is highest when the window opens, at {highest:.3g} m: its maximum was before",)
+        return np.nan, np.nan, (f"{whose} is highest when the window opens, at {highest:.3g} m; it arrived before",)
     if value[0] > rules.fraction * highest:
-        note = f"{whose} is above {100 * rules.fraction:g} % of its maximum when the window opens: the arrival was before"
-        return np.nan, highest, (note,)
+        level = f"{100 * rules.fraction:g} % of its maximum"
+        return np.nan, highest, (f"{whose} is above {level} when the window opens; it arrived before",)
     return float(time[np.argmax(value > rules.fraction * highest)]), highest, ()
 
 
@@ -213,8 +213,8 @@ def table(rows):
                       enumerate(zip(line, widths))).rstrip() for line in lines]
     notes = [f"  {row.name}: {'; '.join(row.notes)}." for row in rows if row.notes]
     shares = ", ".join(f"{100 * fraction:g} %" for fraction in sorted({row.fraction for row in rows}))
-    meaning = f"Arrival: first above {shares} of the window's own maximum. Variance explained: without the bias, which is " \
-              "the mean of model - observed."
+    meaning = (f"Arrival: first above {shares} of the window's own maximum. "
+               "Variance explained: without the bias, which is the mean of model - observed.")
     return "\n".join([*text, *(["Notes:", *notes] if notes else []), meaning])
 
 

@@ -46,19 +46,34 @@ class Truth:
 
 @dataclasses.dataclass
 class Observed:
-    """What an inversion is told.
+    """The observations of an inversion.
 
     Attributes:
-        records: {name: Record}.
+        records: {name: Record}, of all gauges or places.
         truth: the Truth of a twin, or None.
         state: to start from: the file's, or that of the twin's spin-up.
         source: where the observations come from, in words.
+        withheld: names of records that are compared with the analysis, and not used for it.
     """
 
     records: dict
     truth: Any
     state: Any
     source: str
+    withheld: tuple = ()
+
+    @property
+    def weighed(self) -> dict:
+        """The records as the cost takes them: those that are withheld have no weight."""
+        return {
+            name: dataclasses.replace(record, deviation=np.inf) if name in self.withheld else record
+            for name, record in self.records.items()
+        }
+
+    @property
+    def used(self) -> dict:
+        """The records that the inversion uses."""
+        return {name: record for name, record in self.records.items() if name not in self.withheld}
 
 
 def section_of(draft):
@@ -77,6 +92,13 @@ def steps_of(section, run, dt):
 def check_withheld(section, records):
     """Raise ConfigError where gauges are to be withheld, and cannot."""
     if not section.withhold:
+        return
+    if not isinstance(section.withhold, bool):
+        missing = [name for name in section.withhold if name not in records]
+        if missing:
+            raise ConfigError(f"there is no record of {', '.join(missing)}, to be withheld; add it, or leave it out.")
+        if len(records) == len(section.withhold):
+            raise ConfigError("all gauges that have a record are withheld, and none is left to use; leave one out.")
         return
     if section.observations.type != "gauges" or len(records) < 2:
         raise ConfigError("withhold is for two gauges or more, whose records foretell one another; leave it out.")
@@ -214,11 +236,12 @@ def observed(section, made, process, model, state, stepper, steps):
     """The Observed of [inversion]; collective."""
     until, output = steps * float(stepper.dt), made.experiment().output
     records, source = _recorded(section, output, model, until)
+    withheld = () if isinstance(section.withhold, bool) else section.withhold
     if records is not None:
-        return Observed(records, None, state, source)
+        return Observed(records, None, state, source, withheld)
     truth, state = _twin(section, made, process, model, state, stepper)
     records = _of_twin(section, output, truth, stepper, steps)
-    return Observed(records, truth, state, source)
+    return Observed(records, truth, state, source, withheld)
 
 
 def placed(section, output, model, dt, until):
@@ -262,7 +285,8 @@ def _places(observations, output):
 def _weighed(observations, records):
     from .adjoint.observations import gauge_records
 
-    return gauge_records(records, observations.window, observations.error, observations.independent)
+    given = observations.error, observations.independent, observations.deviation
+    return gauge_records(records, observations.window, *given)
 
 
 def _twin(section, made, process, model, state, stepper):
@@ -337,5 +361,14 @@ def _seen(records, truth, stepper, steps):
 
 
 def _with_noise(record, noise):
-    """The record with errors of its own deviation."""
-    return dataclasses.replace(record, value=record.value + record.deviation * noise.standard_normal(record.value.size))
+    """The record with errors of its own: correlated, where several observations count as one.
+
+    Each follows from the one before by e_i = c e_{i-1} + (1 - c^2)^1/2 z, whose mean over many has the variance of one
+    in `alike` independent errors with (1 + c) / (1 - c) = alike.
+    """
+    correlation = (record.alike - 1.0) / (record.alike + 1.0)
+    errors = noise.standard_normal(record.value.size)
+    for k in range(1, errors.size):
+        errors[k] = correlation * errors[k - 1] + np.sqrt(1.0 - correlation**2) * errors[k]
+    own = np.asarray(record.deviation) / np.sqrt(record.alike)
+    return dataclasses.replace(record, value=record.value + own * errors)

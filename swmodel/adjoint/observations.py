@@ -6,11 +6,11 @@
 
 Both become {name: Record}, which Misfit takes. Model values are linear between steps and bilinear between wet cells.
 
-What a model cannot know of a gauge's record (its grid, its sea floor) grows with the waves there and lasts for minutes.
-So the error of gauge g is a share e of its own standard deviation, and observations closer together in time than tau do
-not count as independent: with n of them every dt < tau,
+The error of a gauge, of the instrument and of what the model's grid cannot show, is sigma [m], and may have a part that
+grows with the waves: a share e of the gauge's own standard deviation. Errors last for minutes, so that observations
+closer together in time than tau do not count as independent: with n of them every dt < tau,
 
-    s_g = e std(y_g) (tau / dt)^(1/2),   sum_i [(eta - y_i) / s_g]^2 = (n dt / tau) mean((eta - y)^2) / (e^2 var(y)).
+    s_g = (sigma^2 + e^2 var(y_g))^(1/2) (tau / dt)^(1/2),   sum_i [(eta - y_i) / s_g]^2 = n dt / tau,  expected.
 """
 import dataclasses
 from pathlib import Path
@@ -25,6 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 DEVIATION = "deviation_m"
+GAUGE_ERROR = 0.05  # [m], where nothing is said: a few centimetres, of tides taken out and of coarse grids
 
 
 def write_gauge_folder(folder, series):
@@ -36,19 +37,24 @@ def write_gauge_folder(folder, series):
         np.savetxt(folder / f"{name}.csv", table, "%.3f,%.6f", header=f"{TIME},{ELEVATION}", comments="")
 
 
-def gauge_records(records, window, error=0.2, independent=120.0):
-    """{name: Record} with errors in proportion to each gauge's own standard deviation in the window.
+def gauge_records(
+    records: dict, window: tuple | dict, error: float | None = None, independent: float = 120.0,
+    deviation: float | None = None,
+) -> dict:  # fmt: skip
+    """{name: Record} with the errors of gauges.
 
     Args:
         records: {name: Record}, as `records_in` reads them.
         window: (first, last) [s]; what lies outside does not count. Or {name: (first, last)}.
-        error: e.
+        error: e, a share of each gauge's own standard deviation in the window; none unless given.
         independent: tau [s].
+        deviation: sigma [m]; GAUGE_ERROR unless this or `error` is given.
 
     Raises:
         ConfigError: for gauges that have no window, or do not vary in it; all of them at once.
     """
     scaled, mistakes = {}, []
+    sigma = deviation or (GAUGE_ERROR if error is None else 0.0)
     for name, record in records.items():
         if isinstance(window, dict) and name not in window:
             mistakes.append(_NO_WINDOW.format(name))
@@ -56,15 +62,17 @@ def gauge_records(records, window, error=0.2, independent=120.0):
         span = window_of(window, name)
         record = dataclasses.replace(record, window=span, deviation=1.0)
         time, value, _ = record.counted()
-        if time.size < 2 or np.std(value) == 0:
+        if not time.size or (sigma == 0.0 and np.std(value) == 0):
             mistakes.append(
                 f"the record of {name} has {time.size} observations from {span[0]:g} to {span[1]:g} s"
-                f"{' that all are the same' if time.size > 1 else ''}; widen the window, or leave the gauge out."
+                f"{' that all are the same, of which no share is an error' if time.size else ''}; widen the window, "
+                f"{'give deviation in m, ' if time.size else ''}or leave the gauge out."
             )
             continue
         apart = float(np.median(np.diff(np.unique(time)))) if np.ptp(time) > 0 else independent
-        deviation = error * float(np.std(value)) * np.sqrt(max(independent / apart if apart else 1.0, 1.0))
-        scaled[name] = dataclasses.replace(record, deviation=deviation)
+        alike = max(independent / apart if apart else 1.0, 1.0)
+        own = float(np.hypot(sigma, (error or 0.0) * np.std(value)))
+        scaled[name] = dataclasses.replace(record, deviation=own * np.sqrt(alike), alike=alike)
     if mistakes:
         raise ConfigError(mistakes)
     return scaled

@@ -23,6 +23,8 @@ class Record:
         value: eta [m], (n,); NaN is a gap.
         deviation: standard deviation of an observation's error [m]: a number, or (n,).
         window: (first, last) [s]; what lies outside does not count. None: all counts.
+        alike: how many observations count as one, because their errors are correlated; `deviation` is then that of
+            uncorrelated errors with as much information: `error` times the root of `alike`.
     """
 
     place: tuple
@@ -30,6 +32,17 @@ class Record:
     value: np.ndarray
     deviation: float | np.ndarray = 1.0
     window: tuple | None = None
+    alike: float = 1.0
+
+    @property
+    def error(self) -> np.ndarray:
+        """Standard deviation of the error of each observation that counts [m], (m,)."""
+        return self.counted()[2] / np.sqrt(self.alike)
+
+    @property
+    def independent(self) -> float:
+        """As how many independent observations those that count do."""
+        return self.counted()[0].size / self.alike
 
     def counted(self):
         """(time, value, deviation) of the observations that count, (m,) each."""

@@ -111,6 +111,16 @@ class Green:
         name, sources, _ = _only_patch(problem)
         return Green(np.asarray(columns), sources, name)
 
+    def readings(self, communicator):
+        """F of the linear model, without runs of it: a function of parameters to (steps, gauges)."""
+        program = jit(communicator.spmd(lambda p, sources: sources.amplitudes(p)))
+
+        def of(parameters):
+            found = program(_everywhere(parameters[self.name], communicator), self.sources)
+            return np.tensordot(np.asarray(next(iter(communicator.tiles(found).values())), float), self.columns, 1)
+
+        return of
+
     def linearised(self, problem, departures):
         """G at parameters, as `incremental` takes it: a function of parameters."""
         counted = departures.per_deviation > 0

@@ -1,12 +1,14 @@
 """What an inversion says at its end, and the tables of its file: misfits of gauges, fields and numbers."""
 
+import dataclasses
+
 import numpy as np
 
 from ..progress import duration
 from . import facts, figures, logs
 from .starting import RECORD
 
-__all__ = ["at_observations", "conclude", "gauge_table", "misfits"]
+__all__ = ["at_observations", "conclude", "first_guess_line", "gauge_table", "misfits"]
 
 
 def conclude(study, result, path, took, options):
@@ -15,6 +17,9 @@ def conclude(study, result, path, took, options):
     say = logs.LOGGER.info
     say("ended after %s: %s", duration(took), result.reason)
     say("%s", gauge_table(study, result))
+    say("%s", analysis_line(result.consistency))
+    if warning := result.consistency.warning_after():
+        logs.LOGGER.warning("%s", warning)
     for name, (_, units, roles) in result.controls.items():
         say("%s", _told(study, name, units, roles))
     for line in _faults_told(_parameter_tables(study, result).get("fault", {})):
@@ -28,6 +33,23 @@ def conclude(study, result, path, took, options):
         say("next:\n  swmodel plot %s", path)
 
 
+def first_guess_line(found) -> str:
+    """J of the first guess, a Consistency, beside its expectation."""
+    expected = "" if np.isnan(found.expected_first) else f" (expected: {found.expected_first_per_datum:.3g})"
+    return (
+        f"first guess: J = {found.first:.6g}, chi-squared per datum 2 J / n = {found.first_per_datum:.3g}{expected}, "
+        f"of {found.observations:,} observations that count as n = {found.data:.4g} independent data"
+    )
+
+
+def analysis_line(found) -> str:
+    """J of the analysis, a Consistency, beside its expectation."""
+    return (
+        f"analysis: J = {found.last:.6g}, chi-squared per datum 2 J / n = {found.last_per_datum:.3g} (expected: 1), "
+        f"n = {found.data:.4g}"
+    )
+
+
 def at_observations(study, readings):
     """{name: (n,)}: the model at the observations that count, linear between steps."""
     at = study.problem.dt * np.arange(1, study.problem.steps + 1)
@@ -38,36 +60,98 @@ def at_observations(study, readings):
 
 
 def misfits(study, readings):
-    """{name: mean((eta - y)^2) / var(y)} of each gauge; of the points of tracks together, {"tracks": ...}."""
+    """{name: mean((eta - y)^2) / var(y)} of each gauge; of the points of tracks together, {"tracks": ...}.
+
+    NaN for gauges that do not vary.
+    """
+    return {name: score.misfit for name, score in _scores(study, readings).items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Score:
+    """Of a gauge: mean((eta - y)^2) / var(y), 1 - var(eta - y) / var(y), mean(eta - y), the r.m.s. of eta - y [m]."""
+
+    misfit: float
+    explained: float
+    bias: float
+    error: float
+
+
+def _scores(study, readings):
+    """{name: _Score}; of the points of tracks together, {"tracks": ...}."""
+    return {name: _score(eta, y) for name, (eta, y) in _pairs(study, readings, lambda record: record.counted()[1])}
+
+
+def _score(eta, y):
+    variance, off = float(np.var(y)) or np.nan, eta - y
+    square = float(np.mean(off**2))
+    return _Score(square / variance, 1.0 - float(np.var(off)) / variance, float(np.mean(off)), square**0.5)
+
+
+def _pairs(study, readings, value):
+    """[(name, (the model, `value(record)`))] at the observations that count; of tracks together."""
     modelled = at_observations(study, readings)
-    pairs = {name: (modelled[name], record.counted()[1]) for name, record in study.observed.records.items()}
+    pairs = {name: (modelled[name], value(record)) for name, record in study.observed.records.items()}
     if study.section.observations.type == "tracks":
         pairs = {"tracks": tuple(np.concatenate(part) for part in zip(*pairs.values()))}
-    return {name: float(np.mean((eta - y) ** 2) / np.var(y)) for name, (eta, y) in pairs.items()}
+    return pairs.items()
+
+
+def _expected_errors(study, spread):
+    """{name: r.m.s. [m] of what eta - y is expected to be where y is not used}: of its own error and of the spread."""
+    pairs = _pairs(study, spread, lambda record: record.error)
+    return {name: float(np.sqrt(np.mean(own**2 + error**2))) for name, (own, error) in pairs}
 
 
 def gauge_table(study, result):
-    """Misfits before and after, and of gauges that were withheld."""
-    found = {role: misfits(study, readings) for role, readings in result.readings.items()}
-    rows = [("", "misfit before", "after", "withheld")]
+    """Misfits before and after, and of gauges that were withheld; below, what the columns mean."""
+    found = {role: _scores(study, readings) for role, readings in result.readings.items()}
+    apart, rows = study.observed.withheld, [_HEADS]
+    compared = "analysis" if apart else "withheld"
+    expected = _expected_errors(study, result.spread[compared]) if compared in result.spread else {}
     for name in found["analysis"]:
-        rows.append(
-            (
-                name,
-                *(
-                    f"{found[role][name]:.3f}" if role in found else "-"
-                    for role in ("background", "analysis", "withheld")
-                ),
-            )
-        )
-    before, after = (sum(found[role].values()) for role in ("background", "analysis"))
-    rows.append(("all", f"{before:.3f}", f"{after:.3f}", ""))
-    widths = [max(len(row[k]) for row in rows) for k in range(4)]
+        used = found["analysis"][name] if name not in apart else None
+        other = found[compared][name] if compared in found and (name in apart or not apart) else None
+        cells = (found["background"][name].misfit, *_few_of(used), *_few_of(other), *(
+            (np.nan, np.nan) if other is None else (other.error, expected.get(name, np.nan))))  # fmt: skip
+        rows.append((name, *(_cell(x, signed) for x, signed in zip(cells, _SIGNED))))
+    before, after = _totals(study, result)
+    rows.append(("all used" if apart else "all", _cell(before), _cell(after), *[""] * (len(_HEADS) - 3)))
+    widths = [max(len(row[k]) for row in rows) for k in range(len(_HEADS))]
     lines = [
         "  ".join(cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths)))
         for row in rows
     ]
-    return "\n".join([line.rstrip() for line in lines] + [f"misfit_reduction={100 * (1 - after / before):.1f} %"])
+    lines = [line.rstrip() for line in lines]
+    return "\n".join([*lines, _MEANING, f"misfit_reduction={100 * (1 - after / before):.1f} %"])
+
+
+_HEADS = (
+    "", "misfit before", "after", "explained", "bias [m]", "withheld: misfit", "explained", "bias [m]", "error [m]",
+    "expected [m]",
+)  # fmt: skip
+_SIGNED = (False, False, False, True, False, False, True, False, False)
+_MEANING = (
+    "Misfit: mean((model - observed)^2) / var(observed); before: of the first guess.\n"
+    "Explained: 1 - var(observed - model) / var(observed), without the bias, which is the mean of model - observed.\n"
+    "Withheld: compared, and not used; the error, r.m.s.(model - observed), is expected to be that of the spread and "
+    "of the observations together."
+)
+
+
+def _few_of(score):
+    return (np.nan,) * 3 if score is None else (score.misfit, score.explained, score.bias)
+
+
+def _cell(value, signed=False):
+    return "-" if not np.isfinite(value) else f"{value:+.3f}" if signed else f"{value:.3f}"
+
+
+def _totals(study, result):
+    """The sums of the used gauges' misfits before and after."""
+    apart = study.observed.withheld
+    parts = (misfits(study, result.readings[role]) for role in ("background", "analysis"))
+    return [float(np.nansum([x for name, x in part.items() if name not in apart])) for part in parts]
 
 
 def _told(study, name, units, roles):
@@ -96,8 +180,8 @@ def _write(study, result, path):
     about = {
         "of": ", ".join(result.controls), "method": study.section.chosen, "ended": result.reason,
         "observations": study.observed.source, "kind": study.section.observations.type,
-        "misfit_reduction_percent": _reduction(study, result),
-    }  # fmt: skip
+        "misfit_reduction_percent": _reduction(study, result), "withheld": ", ".join(study.observed.withheld) or "none",
+    } | _consistency_attributes(result.consistency)  # fmt: skip
     attributes = {
         "title": experiment.run.title or study.made.draft.file.stem,
         "config": f"{RECORD}{study.made.draft.file.resolve()}\n{study.made.draft.effective_text}",
@@ -106,36 +190,53 @@ def _write(study, result, path):
     write_inversion(
         path, study.made.grid, result.controls, tables | _parameter_tables(study, result), about=about,
         seconds=problem.steps * problem.dt, start=experiment.run.start, attributes=attributes,
-        static={"depth": problem.model.depth, "wet": problem.model.wet},
+        static={"depth": problem.model.depth, "wet": problem.model.wet}, initial=result.initial,
     )  # fmt: skip
 
 
+def _consistency_attributes(found):
+    numbers = {
+        "observations_used": found.observations, "independent_data": found.data, "cost_first": found.first,
+        "cost_first_expected": found.expected_first, "cost_last": found.last,
+        "chi_squared_per_datum": found.last_per_datum,
+    }  # fmt: skip
+    return {name: np.float64(value) for name, value in numbers.items() if np.isfinite(value)}
+
+
 def _reduction(study, result):
-    before, after = (sum(misfits(study, result.readings[role]).values()) for role in ("background", "analysis"))
+    before, after = _totals(study, result)
     return 100.0 * (1.0 - after / before)
 
 
 def _observation_table(study, result):
     """A row for each observation that counts."""
-    columns = {"gauge": [], "x": [], "y": [], "time": [], "observed": [], "deviation": []}
+    columns = {"gauge": [], "used": [], "x": [], "y": [], "time": [], "observed": [], "deviation": [], "error": []}
     for name, record in study.observed.records.items():
         time, value, deviation = record.counted()
         columns["gauge"].append(np.full(time.size, name))
+        columns["used"].append(np.full(time.size, name not in study.observed.withheld, np.int8))
+        columns["error"].append(record.error)
         columns["x"].append(np.full(time.size, float(record.place[0])))
         columns["y"].append(np.full(time.size, float(record.place[1])))
         for key, part in (("time", time), ("observed", value), ("deviation", deviation)):
             columns[key].append(part)
     for role, readings in result.readings.items():
         columns[role] = list(at_observations(study, readings).values())
+    for role, spread in result.spread.items():
+        columns[f"{role}_spread"] = list(at_observations(study, spread).values())
     units = _units_of_places(study)
     words = {
         "gauge": ("", "name of the gauge"), "x": (units, "place along x"), "y": (units, "place along y"),
         "time": ("s", "time since the start"), "observed": ("m", "observed elevation"),
-        "deviation": ("m", "standard deviation of the observation's error"),
-        "background": ("m", "elevation in the model before the inversion"),
+        "used": ("1", "1: used by the analysis, 0: withheld, and only compared"),
+        "error": ("m", "standard deviation of the observation's error"),
+        "deviation": ("m", "that of uncorrelated errors with as much information, as J has it"),
+        "background": ("m", "elevation in the model before the inversion: the run of the first guess"),
         "analysis": ("m", "elevation in the model after the inversion"),
         "withheld": ("m", "elevation in the model after the inversion of all other gauges"),
     }  # fmt: skip
+    for role in ("background", "analysis", "withheld"):
+        words[f"{role}_spread"] = ("m", f"error to expect of {role}: r.m.s. difference of the members of an ensemble")
     return {name: (*words[name], np.concatenate(parts)) for name, parts in columns.items()}
 
 

@@ -129,7 +129,8 @@ class GaugeObservations(Section):
     gauges: Names | None = None  # all that have a record unless given
     positions: dict[str, Place] = {}
     window: Range("s") | dict[str, Range("s")]
-    error: Share = 0.3  # of each gauge's standard deviation
+    deviation: Positive("m") | None = None  # of the errors; 5 cm unless this or `error` is given
+    error: Share | None = None  # and a part that is a share of each gauge's own standard deviation
     independent: NotNegative("s") = 120.0
     every: Positive("s") = 15.0  # of the twin's
 
@@ -176,7 +177,8 @@ class Inversion(Section):
     residual: Annotated[float, Field(gt=0, lt=1)] = 1e-3  # of an inner loop, relative
     uncertainty: Count | None = None  # products for the error that is left; those of the last inner loop unless given
     decrease: Annotated[float, Field(gt=0, lt=1)] = 1e-3
-    withhold: Flag = False  # one gauge after the other, to see whether the others foretell it
+    withhold: Flag | Names = False  # true: one gauge after the other; names: gauges that are compared, and not used
+    members: Annotated[int, Field(strict=True, ge=0)] = 20  # of the ensembles that give the spread at gauges
     memory: Annotated[float, BeforeValidator(_memory)] | None = None
     file: OutputFile = "inversion.nc"
     restart: OutputFile = "inversion.restart.nc"
@@ -265,6 +267,13 @@ def _gauge_mistakes(section, sections):
     if not placed:
         text = "no gauge has a place; name them in [inversion.observations.positions] or [output.gauges.positions]"
         yield Mistake(("inversion", "observations"), text)
+    withheld = () if isinstance(section.withhold, bool) else section.withhold
+    known = observations.gauges or tuple(placed)
+    for name in withheld:
+        if name not in known:
+            yield Mistake(("inversion", "withhold"), f"there is no gauge {name!r}; {nearest(name, known)}")
+    if withheld and set(known) <= set(withheld):
+        yield Mistake(("inversion", "withhold"), "all gauges are withheld, and none is left to use; leave one out")
     windows = observations.window if isinstance(observations.window, dict) else {}
     for name in windows:
         if name not in placed:

@@ -1,4 +1,5 @@
 """netCDF files of inversions: controls before and after with their deviations, observations, the history of J."""
+import dataclasses
 import json
 import re
 
@@ -19,7 +20,9 @@ ROLES = {
 }  # fmt: skip
 
 
-def write_inversion(path, grid, controls, tables, *, about, seconds, start=None, attributes=None, static=None):
+def write_inversion(
+    path, grid, controls, tables, *, about, seconds, start=None, attributes=None, static=None, initial=None
+):
     """Write an inversion; an older file stays until this one is complete.
 
     Args:
@@ -30,6 +33,7 @@ def write_inversion(path, grid, controls, tables, *, about, seconds, start=None,
         about: {name: text, number or dict}: global attributes of the inversion.
         seconds: model time at the run's end [s].
         start, attributes, static: as of netcdf.FieldFile.
+        initial: {"eta", "u", "v": global array}: the state with which the analysis begins, from which runs can start.
 
     Raises:
         SwmodelError: if it cannot be written.
@@ -43,6 +47,8 @@ def write_inversion(path, grid, controls, tables, *, about, seconds, start=None,
         for name, (position, units, roles) in controls.items():
             for role, values in roles.items():
                 _define_control(dataset, grid, name, role, position, units, values, static)
+        for name, values in (initial or {}).items():
+            _define_initial(dataset, grid, name, np.asarray(values), static)
         for dimension, columns in tables.items():
             _define_table(dataset, dimension, columns)
         _define_static(dataset, grid, static)
@@ -62,6 +68,16 @@ def _define_control(dataset, grid, control, role, position, units, values, stati
     values = _checked(name, values, metadata.shape(grid, position))
     variable = metadata.define_field(dataset, row, grid, values.dtype, coordinates="time", **more)
     variable[:] = _filled(values, _dry(static, grid, position) | np.isnan(values), values.dtype)
+
+
+def _define_initial(dataset, grid, name, values, static):
+    """A field of the state with which the analysis begins, under the name that restarts have for it."""
+    row = metadata.variable_of(name)
+    text = f"{row.long_name} with which the analysis begins"
+    row = dataclasses.replace(row, name=f"state_{name}", long_name=text, cell_methods="")
+    values = _checked(row.name, _with_low_faces(values, grid, row.position), metadata.shape(grid, row.position))
+    variable = metadata.define_field(dataset, row, grid, values.dtype)
+    variable[:] = _filled(values, _dry(static, grid, row.position) | np.isnan(values), values.dtype)
 
 
 def _define_table(dataset, dimension, columns):

@@ -30,6 +30,7 @@ def test_observations_at_one_time_are_no_reason_to_fail():
     assert weighed.deviation == pytest.approx(0.5 * 0.1)
     again = gauge_records({"a": record}, (0.0, 200.0), 0.5, 120.0)["a"]
     assert again.deviation == pytest.approx(0.5 * np.std([0.1, 0.3, 0.2]) * np.sqrt(2.0))
+    assert again.alike == 2.0 and again.independent == 1.5 and np.all(again.error == 0.5 * np.std([0.1, 0.3, 0.2]))
     with pytest.raises(ConfigError, match="gauge 'a' has no window; give it one"):
         gauge_records({"a": record}, {"b": (0.0, 100.0)})
 
@@ -48,8 +49,19 @@ def test_each_gauge_counts_as_much_as_its_length_in_units_of_its_variance():
 def test_gauges_that_do_not_vary_are_named_all_at_once():
     records = {"dead": Record((0, 0), TIME, 0.0 * TIME), "late": Record((0, 0), TIME + 1e5, TIME)}
     with pytest.raises(ConfigError) as refused:
-        gauge_records(records, (0.0, 3600.0))
+        gauge_records(records, (0.0, 3600.0), error=0.2)
     assert len(refused.value.mistakes) == 2 and "all are the same" in str(refused.value)
+    quiet = {"dead": records["dead"]}
+    assert gauge_records(quiet, (0.0, 3600.0), deviation=0.1)["dead"].error == pytest.approx(0.1)
+
+
+def test_errors_of_gauges_are_metres_unless_a_share_is_asked_for():
+    """As a share alone, a gauge that hardly moved had an error of micrometres, and J began at 2e9."""
+    slow = {"slow": Record((1e6, 5e5), TIME, 10.0 + 1e-6 * TIME)}
+    spread = float(np.std(1e-6 * TIME))
+    for given, error in (({}, 0.05), ({"deviation": 0.3}, 0.3), ({"error": 0.2}, 0.2 * spread),
+                         ({"deviation": 0.3, "error": 0.2}, np.hypot(0.3, 0.2 * spread))):  # fmt: skip
+        assert gauge_records(slow, (0.0, 3600.0), **given)["slow"].error == pytest.approx(error)
 
 
 def test_a_folder_of_gauges_is_read_as_it_was_written(tmp_path):

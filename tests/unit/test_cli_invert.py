@@ -120,6 +120,103 @@ def test_descent_finds_it_too_and_goes_on_where_it_ended(study, command):
         assert np.sqrt(np.mean((analysis - truth) ** 2)) < 0.4 * np.sqrt(np.mean(truth**2))
 
 
+def test_the_first_guess_is_the_priors_mean_and_its_cost_is_that_of_its_own_run(study, command):
+    """Sources that only rise have w log 2 where nothing is known; what was reported was a run without any source."""
+    path, folder = study(BASIN, PATCH, "uplift_only = 0.5\n", GAUGES, TWIN)
+    status, told, errors = command("invert", path, "-o", folder, "--plot")
+    assert status == 0, errors
+    with xr.open_dataset(folder / "inversion.nc") as found:
+        first = found["initial_eta_background"].values
+        assert first[6, 9] == pytest.approx(0.5 * np.log(2.0), rel=1e-6) and first[0, 0] == 0.0
+        off = (found["observation_background"] - found["observation_observed"]) / found["observation_deviation"]
+        J = 0.5 * float((off**2).sum())
+        assert J == pytest.approx(found.attrs["inversion_cost_first"], rel=1e-6)
+        assert found["loop_cost"].values[0] == pytest.approx(J, rel=1e-6)
+        assert float(told.partition("first guess: J = ")[2].split(",")[0]) == pytest.approx(J, rel=1e-4)
+        assert found.attrs["inversion_independent_data"] == 42.0
+        chi = 2.0 * found["loop_cost"].values[-1] / 42.0
+        assert found.attrs["inversion_chi_squared_per_datum"] == pytest.approx(chi)
+    assert f"2 J / n = {chi:.3g} (expected: 1)" in told
+
+
+def test_a_run_starts_from_the_analysis(study, command, tmp_path):
+    path, folder = study(BASIN, PATCH, GAUGES, TWIN)
+    assert command("invert", path, "-o", folder)[0] == 0
+    again = tmp_path / "again.toml"
+    again.write_text(BASIN + f'[initial]\ntype = "file"\nfile = "{folder / "inversion.nc"}"\n')
+    status, _, errors = command("run", again, "-o", tmp_path / "again")
+    assert status == 0, errors
+    with xr.open_dataset(folder / "inversion.nc") as found, xr.open_dataset(
+        tmp_path / "again" / "gauges.nc", decode_times=False
+    ) as run:
+        for k, name in enumerate(("near", "far", "north")):
+            mine = found["observation_gauge"].values == name
+            series = np.interp(found["observation_time"].values[mine].astype(float), run.time, run.eta[k])
+            np.testing.assert_allclose(found["observation_analysis"].values[mine], series, atol=1e-6)
+
+
+def test_errors_that_are_much_too_small_are_a_warning(study, command):
+    path, folder = study(BASIN, PATCH, GAUGES.replace("error = 0.05", 'deviation = "0.01 mm"'), TWIN)
+    status, _, errors = command("invert", path, "-o", folder)
+    assert status == 0 and "the analysis does not follow the observations to within their errors" in errors
+    path, folder = study(BASIN, PATCH.replace('"1 m"', '"1 mm"'), GAUGES, TWIN)
+    status, _, errors = command("invert", path, "-o", folder, "--overwrite")
+    assert status == 0 and "the first guess is further from the observations than" in errors.replace("\n", " ")
+
+
+SHELF = 'type = "formula"\ndepth = "1000 - 960 * exp(-(x / (30 * km))**2)"'
+WIDE = """\
+[inversion.observations]
+type = "gauges"
+window = ["2 min", "30 min"]
+deviation = "1 cm"
+every = "1 min"
+positions = { south = ["90 km", "15 km"], offshore = ["135 km", "85 km"], inshore = ["15 km", "55 km"] }
+"""
+
+
+def ratios_at_withheld_gauges(found):
+    """{name: the r.m.s. of the actual errors over what the spread and the observations let expect}."""
+    ratios = {}
+    for name in ("offshore", "inshore"):
+        mine = found["observation_gauge"].values == name
+        assert not found["observation_used"].values[mine].any()
+        off = (found["observation_analysis"] - found["observation_observed"]).values[mine]
+        expected = np.hypot(found["observation_analysis_spread"].values[mine], 0.01)
+        ratios[name] = float(np.sqrt(np.mean(off**2) / np.mean(expected**2)))
+    return ratios
+
+
+def test_the_spread_at_withheld_gauges_is_their_actual_error_where_the_sources_can_make_the_truth(
+    study, command, tmp_path
+):
+    """Offshore and on a shelf 40 m deep: of a truth that is another inversion's analysis.
+
+    Of one that the sources cannot make, a bump beside the patch, the spread is too small, and chi-squared says so.
+    """
+    basin = BASIN.replace('type = "flat"\ndepth = "1000 m"', SHELF)
+    patch = PATCH.replace("loops = 4", 'loops = 4\nwithhold = ["offshore", "inshore"]')
+    path, folder = study(basin, PATCH, GAUGES, TWIN)
+    assert command("invert", path, "-o", folder, "--set", "inversion.members=0")[0] == 0
+    with xr.open_dataset(folder / "inversion.nc") as found:
+        assert not [name for name in found if str(name).endswith("_spread")]
+    truth = f'"initial.type" = "file", "initial.file" = "{folder}/inversion.nc"'
+    path, _ = study(basin, patch, WIDE, f"[inversion.twin]\nseed = 2\ntruth = {{ {truth} }}\n")
+    status, told, errors = command("invert", path, "-o", tmp_path / "same", "--plot")
+    assert status == 0 and "offshore, inshore: compared, and not used" in told and "warning" not in errors, errors
+    with xr.open_dataset(tmp_path / "same" / "inversion.nc") as found:
+        assert found.attrs["inversion_observations_used"] == 4 * 29
+        assert all(abs(np.log(ratio)) < np.log(1.6) for ratio in ratios_at_withheld_gauges(found).values())
+        prior, after = (found[f"observation_{role}_spread"].values for role in ("background", "analysis"))
+        assert np.mean(after**2) < 0.02 * np.mean(prior**2)
+    elsewhere = TWIN.replace('["90 km", "70 km"]', '["140 km", "60 km"]')
+    path, _ = study(basin, patch, WIDE, elsewhere)
+    status, _, errors = command("invert", path, "-o", tmp_path / "other")
+    assert status == 0 and "the spread is too small" in errors.replace("\n", " ")
+    with xr.open_dataset(tmp_path / "other" / "inversion.nc") as found:
+        assert all(ratio > 1.6 for ratio in ratios_at_withheld_gauges(found).values())
+
+
 def test_records_in_a_folder_take_the_place_of_the_twin(study, command, tmp_path):
     records = tmp_path / "records"
     records.mkdir()

@@ -1,0 +1,133 @@
+"""The spread of gauges before and after an inversion, and J against what its errors let expect.
+
+Members p_j of an ensemble are drawn from the background, N(b, 1), or from the analysis's error, N(p_a, (1 + A)^-1) with
+A = G* G of the leading eigenpairs (l_k, w_k) of posterior.py,
+
+    p_j = p_a + z + sum_k [(1 + l_k)^-1/2 - 1] (w_k . z) w_k,   z white noise;
+
+each goes through the controls x(p) and the model to the gauges, F(p_j), and
+
+    spread = (mean_j (F(p_j) - F(p_a))^2)^1/2
+
+is the error to expect there of F(p_a). It holds what the controls can make: the error of a model that lacks something
+(cells that do not resolve a bay, a source outside the patch) is in the errors of observations, not in the spread.
+
+With n independent observations of errors s, and the spread S of the first guess at them, J has the expectations
+
+    2 J(b) = n + sum_i S_i^2 / s_i^2,    2 J(p_a) = n      (Talagrand 1999, doi:10.1007/978-3-662-03705-5_5; linear).
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from .posterior import noise_like
+
+__all__ = ["Consistency", "members", "spread"]
+
+FAR_AT_FIRST, NEAR_AT_FIRST, FAR_AT_LAST = 10.0, 1 / 30, 2.0  # ratios of J to its expectation, worth a warning
+
+
+def members(count, like, model, space, eigenpairs=((), ()), seed=0):
+    """Yield `count` differences p_j - p_a, control dicts like `like`; of the background's error without eigenpairs.
+
+    Args:
+        count: of members.
+        like: a control dict.
+        model: a ShallowWater; fields are the same on any number of ranks.
+        space: a Space.
+        eigenpairs: (values, vectors) as Posterior has them.
+        seed: of the noise: the same members, before the eigenpairs come in.
+    """
+    for k in range(count):
+        noise = noise_like(like, model, (seed, k))
+        member = noise
+        for value, vector in zip(*eigenpairs):
+            member = space.add(member, ((1.0 + value) ** -0.5 - 1.0) * space.dot(vector, noise), vector)
+        yield member
+
+
+def spread(readings: Callable, centre: dict, differences, space) -> np.ndarray:
+    """The root mean square difference (steps, gauges) of members' readings from those at `centre`.
+
+    Args:
+        readings: F, a function of a control dict to (steps, gauges).
+        centre: p_a.
+        differences: p_j - p_a, as `members` yields them; those with which the model does not stay finite do not count.
+    """
+    middle, total, count = np.asarray(readings(centre), float), 0.0, 0
+    for difference in differences:
+        away = np.asarray(readings(space.add(centre, 1.0, difference)), float) - middle
+        if np.isfinite(away).all():
+            total, count = total + away**2, count + 1
+    return np.sqrt(total / count) if count else np.full_like(middle, np.nan)
+
+
+@dataclasses.dataclass(frozen=True)
+class Consistency:
+    """J of the first guess and of the analysis, and what is expected of them.
+
+    Attributes:
+        observations: how many there are.
+        data: as how many independent ones they count, n.
+        first, last: J of the first guess and of the analysis.
+        expected_first: of J(b); NaN where no spread was computed.
+    """
+
+    observations: int
+    data: float
+    first: float
+    last: float
+    expected_first: float
+
+    @property
+    def first_per_datum(self) -> float:
+        """2 J(b) / n."""
+        return 2.0 * self.first / self.data
+
+    @property
+    def expected_first_per_datum(self) -> float:
+        return 2.0 * self.expected_first / self.data
+
+    @property
+    def last_per_datum(self) -> float:
+        """2 J(p_a) / n, of which 1 is expected."""
+        return 2.0 * self.last / self.data
+
+    def warning_before(self) -> str | None:
+        """What is wrong with errors that make J(b) ten times its expectation, or a thirtieth of it."""
+        ratio = self.first / self.expected_first
+        if not (ratio > FAR_AT_FIRST or ratio < NEAR_AT_FIRST):
+            return None
+        far, remedy = (
+            ("further from", "larger errors of the observations (deviation, error) or of the controls (deviation)")
+            if ratio > 1.0 else ("nearer to", "smaller errors of the controls (deviation)")
+        )  # fmt: skip
+        return (
+            f"the first guess is {far} the observations than their errors and those of the controls let expect: "
+            f"chi-squared per datum is {self.first_per_datum:.3g}, and {self.expected_first_per_datum:.3g} is "
+            f"expected; give {remedy}."
+        )
+
+    def warning_after(self) -> str | None:
+        """What is wrong where chi-squared per datum is far from 1: by a factor of 2, and by four deviations.
+
+        Those of few data are wide (Wilson & Hilferty 1931, doi:10.1073/pnas.17.12.684).
+        """
+        part = 2.0 / (9.0 * self.data)
+        low, high = (max(1.0 - part + sign * 4.0 * np.sqrt(part), 0.0) ** 3 for sign in (-1.0, 1.0))
+        chi = self.last_per_datum
+        if chi > max(FAR_AT_LAST, high):
+            return (
+                f"the analysis does not follow the observations to within their errors: chi-squared per datum is "
+                f"{chi:.3g}, and 1 is expected; the spread is too small. Give larger errors of the observations "
+                "(deviation, error), more loops, or controls that can make what was observed."
+            )
+        if chi < min(1.0 / FAR_AT_LAST, low):
+            return (
+                f"the analysis follows the observations more closely than their errors let expect: chi-squared per "
+                f"datum is {chi:.3g}, and 1 is expected; the spread is too large. Give smaller errors of the "
+                "observations (deviation, error)."
+            )
+        return None

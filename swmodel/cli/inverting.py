@@ -1,0 +1,280 @@
+"""The steps of an inversion: first guess, minimisation, the spread of gauges, each gauge from the others."""
+
+import dataclasses
+import time as clock
+
+import numpy as np
+
+from . import logs
+from .inverted import first_guess_line
+
+__all__ = ["Inversion", "Result"]
+
+FREE_MEMBERS = 200  # of an ensemble whose members are sums of Green's functions
+ROLES = {"background": "first guess", "analysis": "analysis", "withheld": "withheld gauge"}
+
+
+@dataclasses.dataclass
+class Result:
+    """What was found; arrays of the whole grid are on the root.
+
+    Attributes:
+        parameters: the control dict.
+        history: rows (number, J, misfit, background, products).
+        reason: why it ended.
+        readings: {"background", "analysis", "withheld"}: (steps, gauges) of the first guess, which is the run with the
+            parameters at their background, of the analysis, and of each gauge in the inversion of the others.
+        spread: {the same: (steps, gauges)}: the error to expect of each [m]; {} where none was asked for.
+        consistency: a Consistency.
+        initial: {"eta", "u", "v": the state with which the analysis begins}.
+        controls: as output.inversion.write_inversion takes them.
+        signal: degrees of freedom for signal.
+    """
+
+    parameters: dict
+    history: np.ndarray
+    reason: str
+    readings: dict
+    spread: dict
+    consistency: object
+    controls: dict
+    initial: dict
+    signal: float
+
+
+class Inversion:
+    """The steps of an inversion, all collective."""
+
+    def __init__(self, study, options):
+        from ..adjoint.assimilation import Departures, FourDVar
+
+        self.study, self.options, self.section, self.problem = study, options, study.section, study.problem
+        self.variational = FourDVar(self.problem)
+        self.departures = Departures(self.problem.cost, self.problem.communicator)
+        self.say = logs.LOGGER.info if self.problem.communicator.is_root else (lambda *_: None)
+        self.restart = study.folder / study.section.restart
+        self.green, self.kept, self.has_kept = None, ({}, {}), options.resume
+        self.spread = {}
+
+    def run(self):
+        from ..adjoint.restarts import kept
+
+        if self.options.resume:
+            self.kept = kept(self.restart, self.problem.model, self.variational.background, self.study.about)
+        first = np.asarray(self.problem.observed(self.variational.background), float)
+        consistency = self._first_guess(first)
+        parameters, history, reason, readings, eigenpairs = (
+            self._descent() if self.section.chosen == "descent" else self._loops(self.departures, self._keep)
+        )
+        if self.section.uncertainty is not None and self.section.chosen in ("incremental", "descent"):
+            eigenpairs = self._eigenpairs(parameters, self.section.uncertainty)
+        readings = {"background": first, "analysis": np.asarray(readings, float)}
+        self._add_spread("analysis", parameters, eigenpairs)
+        consistency = dataclasses.replace(consistency, last=float(history[-1, 1]))
+        if self.section.withhold is True:
+            readings["withheld"] = self._withheld()
+        controls, initial, signal = self._fields(parameters, eigenpairs)
+        return Result(parameters, history, reason, readings, self.spread, consistency, controls, initial, signal)
+
+    def _first_guess(self, readings):
+        """The Consistency of the first guess, which is said, and the spread of the gauges there."""
+        from ..adjoint.predictive import Consistency
+
+        self._linearised(self.departures)  # Green's functions come first: they give the spread without runs
+        self._add_spread("background", self.variational.background)
+        used, J = self.study.observed.used, 0.5 * float(np.sum(self.departures.of(readings) ** 2))
+        data = sum(record.independent for record in used.values())
+        spread, by = self.spread.get("background"), self.departures.per_deviation
+        variance = np.nan if spread is None else np.sum(self.departures.linear(spread) ** 2)
+        count = int(np.count_nonzero(by))
+        found = Consistency(count, data, J, np.nan, 0.5 * (data + float(variance)))
+        self.say("%s", first_guess_line(found))
+        if self.problem.communicator.is_root and (warning := found.warning_before()):
+            logs.LOGGER.warning("%s", warning)
+        return found
+
+    def _add_spread(self, role, parameters, eigenpairs=((), ()), gauge=slice(None)):
+        """The spread (steps, gauges) of gauges about their readings at `parameters`."""
+        from ..adjoint.predictive import members, spread
+
+        count, space, problem = self.section.members, self.variational.space, self.problem
+        if count == 0:
+            return
+        if self.green is not None:
+            readings, count = self.green.readings(problem.communicator), max(count, FREE_MEMBERS)
+        else:
+            progress, done = self._counted(f"spread of the {ROLES[role]}, members"), iter(range(count + 1))
+
+            def readings(parameters):
+                progress(next(done), count)
+                return problem.observed(parameters)
+
+        found = members(count, self.variational.background, problem.model, space, eigenpairs)
+        known = self.spread.setdefault(role, np.full((problem.steps, len(self.study.observed.records)), np.nan))
+        known[:, gauge] = spread(readings, parameters, found, space)[:, gauge]
+
+    def _linearised(self, departures):
+        """G for `incremental`: None is the exact tangent."""
+        from ..adjoint.responses import Green, tangent_columns
+
+        if self.section.chosen == "green":
+            if self.green is None:
+                self.green = self._known_green() or Green.of(self.problem, self._counted("Green's functions"))
+            return self.green.linearised(self.problem, departures)
+        return tangent_columns(self.problem, departures) if self.section.chosen == "linear" else None
+
+    def _known_green(self):
+        from ..adjoint.responses import Green
+
+        columns = self.kept[1].get("green")
+        return None if columns is None else Green.made(self.problem, columns)
+
+    def _counted(self, what):
+        """A progress function that says now and then how far `what` is."""
+        told = [clock.perf_counter()]
+
+        def progress(done, every):
+            if done == every or clock.perf_counter() - told[0] > 10.0:
+                told[0] = clock.perf_counter()
+                self.say("%s: %d of %d", what, done, every)
+
+        return progress
+
+    def _loops(self, departures, progress=None):
+        """(parameters, history, reason, readings, eigenpairs) of `incremental`."""
+        from ..adjoint.assimilation import Rules, incremental, resumed
+
+        section, start = self.section, None
+        if progress is not None and "parameters" in self.kept[0]:
+            start = resumed(self.variational, departures, self.kept[0]["parameters"], self.kept[1]["history"])
+            self.say("resumed after %d outer loops", start.history[-1].number)
+        linearised = self._linearised(departures)
+        rules = Rules(section.loops, section.products, section.residual, section.decrease)
+        inner = self._counted_products() if section.chosen == "incremental" else None
+        found = incremental(self.variational, departures, rules, start, linearised, progress, inner)
+        if found.basis is not None:
+            eigenpairs = found.basis.eigenpairs()
+        elif linearised is None:  # nothing was left to do
+            eigenpairs = self._eigenpairs(found.parameters, section.products)
+        else:
+            eigenpairs = linearised(found.parameters).solve(found.parameters, None, 0, 0.0).eigenpairs()
+        return found.parameters, _rows(found.history), found.reason, found.readings, eigenpairs
+
+    def _counted_products(self):
+        progress = self._counted("inner loop, products")
+        return lambda products, residual: progress(products, self.section.products)
+
+    def _keep(self, now):
+        last = now.history[-1]
+        parts = last.number, last.value, last.misfit, last.background
+        self.say("outer loop %d: J = %.6g, misfit %.6g, background %.6g", *parts)
+        arrays = {"history": _rows(now.history)}
+        if self.green is not None:
+            arrays["green"] = self.green.columns
+        self._save({"parameters": now.parameters}, arrays)
+
+    def _descent(self):
+        """The same by L-BFGS with the adjoint's gradient."""
+        from ..adjoint.minimise import Iteration, Minimum, Stop, minimise
+
+        variational, space = self.variational, self.variational.space
+        start = variational.background
+        if "values" in self.kept[0]:
+            vectors, arrays = self.kept
+            pairs = tuple((vectors[f"s{k}"], vectors[f"y{k}"]) for k in range(sum(name[0] == "s" for name in vectors)))
+            history = tuple(Iteration(int(n), J, g, int(e), s) for n, J, g, e, s in arrays["iterations"])
+            start = Minimum(vectors["values"], history[-1].value, vectors["gradient"], pairs, history)
+            self.say("resumed after %d iterations", history[-1].number)
+        stop = Stop(iterations=self.section.loops, decrease=self.section.decrease)
+        found = minimise(variational.value_and_gradient, start, space, stop, progress=self._keep_descent)
+        readings = np.asarray(self.problem.observed(found.values), float)
+        rows = np.array([[i.number, i.value, np.nan, np.nan, i.evaluations] for i in found.history])
+        known = None if self.section.uncertainty is not None else self._eigenpairs(found.values, self.section.products)
+        return found.values, rows, found.reason, readings, known
+
+    def _eigenpairs(self, parameters, products):
+        """(eigenvalues, eigenvectors) of the exact Gauss-Newton Hessian."""
+        from ..adjoint.assimilation import Tangent
+        from ..adjoint.posterior import eigenpairs
+
+        tangent, progress = Tangent(self.problem, self.departures, parameters), self._counted("uncertainty, products")
+        told = lambda done, residual: progress(done, products)  # noqa: E731
+        space, model = self.variational.space, self.problem.model
+        known = eigenpairs(tangent.product, parameters, model, space, products, progress=told)
+        return known.values, known.vectors
+
+    def _keep_descent(self, now):
+        last = now.history[-1]
+        parts = last.number, last.value, last.gradient, last.evaluations
+        self.say("iteration %d: J = %.6g, |gradient| %.3g, %d evaluations", *parts)
+        vectors = {"values": now.values, "gradient": now.gradient}
+        vectors |= {f"{letter}{k}": part for k, pair in enumerate(now.pairs) for letter, part in zip("sy", pair)}
+        rows = np.array([[i.number, i.value, i.gradient, i.evaluations, i.step] for i in now.history])
+        self._save(vectors, {"iterations": rows})
+
+    def _save(self, vectors, arrays):
+        from ..adjoint.restarts import keep
+
+        keep(self.restart, self.problem.model, vectors, arrays, self.study.about)
+        self.has_kept = True
+
+    def _withheld(self):
+        """(steps, gauges): what each gauge reads in the inversion of all others."""
+        from ..adjoint.assimilation import Departures
+
+        count, found = len(self.study.observed.records), []
+        for k, name in enumerate(self.study.observed.records):
+            self.say("without %s", name)
+            departures = Departures(self.problem.cost, self.problem.communicator, np.arange(count) != k)
+            parameters, _, _, readings, eigenpairs = self._loops(departures)
+            self._add_spread("withheld", parameters, eigenpairs, k)
+            found.append(np.asarray(readings, float)[:, k])
+        return np.stack(found, axis=1)
+
+    # -- what is written -----------------------------------------------------------------------------------------------
+
+    def _fields(self, parameters, eigenpairs):
+        """({control: (position, units, {role: array})}, the initial state, degrees of freedom for signal)."""
+        import jax.numpy as jnp
+
+        from ..adjoint.posterior import Posterior
+
+        problem, communicator, transformed = self.problem, self.problem.communicator, self.study.transformed
+        analysis = _expanded(transformed, parameters, communicator)
+        first = _expanded(transformed, self.variational.background, communicator)
+        posterior, found = Posterior(*eigenpairs), {}
+        prior = Posterior.prior(transformed, parameters, communicator)
+        less = posterior.reduction(transformed, parameters, communicator)
+        for control in problem.controls:
+            roles = {"background": first[control.name], "analysis": analysis[control.name]}
+            if control.name in prior:
+                left = _first(prior[control.name]) - _first(less[control.name])
+                roles["background_deviation"] = _first(prior[control.name]) ** 0.5
+                roles["analysis_deviation"] = jnp.maximum(left, 0.0) ** 0.5
+            if self.study.observed.truth is not None:
+                roles["truth"] = self.study.observed.truth.of(control.name, problem.dt)
+            whole = {role: self._whole(_first(value)) for role, value in roles.items()}
+            found[control.name] = control.position, control.units, whole
+        state = {name: analysis.get(f"initial.{name}", getattr(problem.state, name)) for name in ("eta", "u", "v")}
+        return found, {name: self._whole(value) for name, value in state.items()}, posterior.signal
+
+    def _whole(self, value):
+        return self.problem.model.gather(value) if np.ndim(value) >= 2 else np.asarray(value, float)
+
+
+def _first(value):
+    """The first record of a series, or what is none."""
+    return next(iter(value.values())) if isinstance(value, dict) else value
+
+
+def _rows(history):
+    return np.array([[loop.number, loop.value, loop.misfit, loop.background, loop.products] for loop in history], float)
+
+
+def _expanded(transformed, parameters, communicator):
+    """{control: value} of parameters."""
+    from ..adjoint.posterior import _entered
+    from ..compilation import jit
+
+    program = jit(communicator.spmd(lambda function, p: function(p)))
+    return program(transformed.function, _entered(parameters, communicator))
