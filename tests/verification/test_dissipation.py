@@ -113,3 +113,65 @@ def test_drag_slows_a_uniform_flow_as_its_formula_says():
     for term, rate in rates.items():
         np.testing.assert_allclose(found[term][0], -3.0 * rate, rtol=1e-12)
         np.testing.assert_allclose(found[term][1], -4.0 * rate, rtol=1e-12)
+
+
+def varying(grid, scale, seed):
+    """(ny, nx) positive coefficients about `scale`."""
+    return scale * (1.0 + 0.5 * np.random.default_rng(seed).random(grid.shape))
+
+
+def at_u(x):
+    return 0.5 * (x + np.roll(x, -1, axis=1))
+
+
+def at_v(x):
+    return 0.5 * (x + np.roll(x, -1, axis=0))
+
+
+def test_coefficients_of_drag_that_vary_are_means_of_the_cells_on_both_sides_of_a_face():
+    """- r u, - C |u| u / h and - g n^2 |u| u / h^(4/3), with r, C and n halfway between the centres beside a face."""
+    grid = plane(6, 5, "xy")
+    rate, coefficient, roughness = (varying(grid, s, k) for k, s in enumerate((1e-5, 2e-3, 0.03)))
+    terms = sw.LinearDrag(rate), sw.QuadraticDrag(coefficient), sw.ManningDrag(roughness)
+    model = sw.ShallowWater(grid, 40.0, gravity=9.81, dissipation=terms)
+    each, _ = accelerations(model.dynamics(2, 0, 1.0), model.state(u=3.0, v=4.0))
+    for at, component, speed in ((at_u, 0, 3.0), (at_v, 1, 4.0)):
+        wanted = at(rate), at(coefficient) * 5 / 40, 9.81 * at(roughness) ** 2 * 5 / 40 ** (4 / 3)
+        for term, found, expected in zip(terms, each, wanted):
+            np.testing.assert_allclose(found[component], -speed * expected, rtol=1e-11, err_msg=type(term).__name__)
+
+
+def test_the_drag_of_a_crossing_flow_counts_its_speed_at_the_same_point():
+    """|u| at a u point is (u^2 + v^2)^(1/2) with v the mean of its four neighbours, and likewise at v points."""
+    grid = plane(6, 5, "xy")
+    model = sw.ShallowWater(grid, 40.0, gravity=9.81, dissipation=(sw.QuadraticDrag(2e-3), sw.ManningDrag(0.03)))
+    rng = np.random.default_rng(3)
+    u, v = rng.standard_normal(grid.shape), rng.standard_normal(grid.shape)
+    each, _ = accelerations(model.dynamics(2, 0, 1.0), model.state(u=u, v=v))
+    there_v = at_u(0.5 * (v + np.roll(v, 1, axis=0)))
+    there_u = at_v(0.5 * (u + np.roll(u, 1, axis=1)))
+    for factor, found in zip((2e-3 / 40, 9.81 * 0.03**2 / 40 ** (4 / 3)), each):
+        np.testing.assert_allclose(found[0], -factor * np.hypot(u, there_v) * u, rtol=1e-9)
+        np.testing.assert_allclose(found[1], -factor * np.hypot(v, there_u) * v, rtol=1e-9)
+
+
+@pytest.mark.parametrize("along", "xy")
+def test_viscosity_that_varies_across_a_shear_flow_stands_inside_the_derivative(along):
+    """Of u(y) under nu(y): d/dy (nu du/dy), nu at corners the mean; and - d2/dy2 (nu4 d2u/dy2); v(x) likewise."""
+    grid = plane(5, 5, "xy")
+    rng = np.random.default_rng(4)
+    profile, nu = rng.standard_normal(5), 1.0 + rng.random(5)
+    spread = (lambda line: np.broadcast_to(line[:, None], (5, 5))) if along == "x" else (
+        lambda line: np.broadcast_to(line[None, :], (5, 5)))  # fmt: skip
+    terms = sw.Laplacian(1e3 * spread(nu)), sw.Biharmonic(1e11 * spread(nu))
+    model = sw.ShallowWater(grid, 100.0, dissipation=terms)
+    start = model.state(**{"u" if along == "x" else "v": spread(profile)})
+    each, _ = accelerations(model.dynamics(2, 0, 1.0), start)
+    up = lambda line: np.roll(line, -1)  # noqa: E731
+    slope = 0.5 * (nu + up(nu)) * (up(profile) - profile) / 1e4
+    curvature = (up(profile) - 2 * profile + np.roll(profile, 1)) / 1e8
+    curved = nu * curvature
+    wanted = 1e3 * (slope - np.roll(slope, 1)) / 1e4, -1e11 * (up(curved) - 2 * curved + np.roll(curved, 1)) / 1e8
+    for found, line in zip(each, wanted):
+        least = 1e-12 * np.abs(line).max()
+        np.testing.assert_allclose(found[0 if along == "x" else 1], spread(line), rtol=1e-9, atol=least)
