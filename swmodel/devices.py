@@ -92,6 +92,7 @@ def start_devices(devices, hosts=None):
             jax.config.update("jax_num_cpu_devices", devices or launch.threads_per_rank())
         if hosts is not None:
             jax.config.update("jax_cpu_collectives_implementation", "gloo")
+            jax.config.update("jax_enable_preemption_service", False)  # it would take SIGTERM for itself
             jax.distributed.initialize(
                 hosts.coordinator, hosts.processes, hosts.process, cluster_detection_method="deactivate"
             )

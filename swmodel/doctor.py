@@ -14,6 +14,7 @@ import sys
 
 from . import launch
 from .libraries import cuda_aware, loaded_mpi
+from .signals import PROCESS
 from .version import versions
 
 __all__ = ["Report", "examine", "run"]
@@ -303,7 +304,8 @@ def _probe(code, timeout, starter=()):
         env=launch.mpirun_environment(), start_new_session=True,
     )  # fmt: skip
     try:
-        output, _ = process.communicate(timeout=timeout)
+        with PROCESS.undone(lambda: launch.ask_to_end(process)):
+            output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         launch.stop(process)
         raise ProbeError(f"it did not end within {timeout:g} s") from None

@@ -23,11 +23,16 @@ from pathlib import Path
 from .errors import ConfigError, SwmodelError
 from .heap import share_heap
 from .libraries import cuda_aware, loaded_mpi
+from .signals import PROCESS
 
 __all__ = [
     "LaunchError", "Launcher", "Process", "binding_warning", "check_world", "configure_process", "launched_ranks",
     "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun", "mpirun_environment", "stop", "threads_per_rank",
+    "ask_to_end", "FORWARDED",
 ]  # fmt: skip
+
+
+STARTING = 5.0  # [s] that MPI may take to start, after a signal
 
 
 class LaunchError(SwmodelError):
@@ -298,7 +303,8 @@ def load_mpi():
     """
     _require_mpi()
     try:
-        mpi = importlib.import_module("mpi4py.MPI")
+        with PROCESS.orderly(STARTING):  # a rank that leaves while others start takes Open MPI's mpirun down
+            mpi = importlib.import_module("mpi4py.MPI")
         os.environ.setdefault("MPI4JAX_USE_CUDA_MPI", "1" if cuda_aware(os.environ) else "0")
         importlib.import_module("mpi4jax")
     except (ImportError, RuntimeError, OSError) as error:
@@ -346,11 +352,17 @@ def mpirun(ranks):
     return [found, "-n", str(ranks)]
 
 
+# Signals that Open MPI 5's mpirun is to hand on to its ranks, as scripts/setup.py has it in the environment that it
+# makes. SIGINT (2) and SIGTERM (15) it takes as numbers alone. Without them it kills all ranks half a second later.
+FORWARDED = "2,15,SIGUSR1,SIGUSR2,SIGTSTP,SIGCONT,SIGABRT,SIGALRM,SIGURG"
+
+
 def mpirun_environment():
-    """The environment for `mpirun`: as root too, and more ranks than cores; for Open MPI 4 and 5, others ignore it."""
+    """The environment for `mpirun`: as root too, more ranks than cores, and signals for ranks; for Open MPI 4 and 5."""
     environment = {name: value for name, value in os.environ.items() if not _of_a_launcher(name)}
     environment.update(OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
     environment.update(OMPI_MCA_mpi_yield_when_idle="1")
+    environment.setdefault("PRTE_MCA_ess_base_forward_signals", FORWARDED)
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return environment
@@ -362,6 +374,12 @@ def stop(process):
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, number)
             process.wait(10)
+
+
+def ask_to_end(process):
+    """Send SIGTERM to such a process and all that it started, and wait for none of them."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
 
 
 def _of_a_launcher(name):

@@ -1,12 +1,28 @@
-"""Signals, noted when they come and obeyed between chunks of steps, when all ranks can agree on them.
+"""Signals: SIGUSR1 asks for a restart, SIGINT and SIGTERM ask for the end of a run, or of any other command.
 
-SIGUSR1 asks for a restart and the run goes on; SIGINT and SIGTERM ask for a restart and the end. A second SIGINT or
-SIGTERM ends the process at once.
+A run obeys them between chunks of steps, when all ranks can agree on them: `SignalWatch` notes them for it. Elsewhere
+(while modules are imported, programs compiled, figures drawn) the main thread may be in native code for minutes, where
+Python calls no handler. `PROCESS`, which the command line starts before anything else, therefore has a thread that
+learns of every signal at once and ends the process when the main thread does not: at once where nothing would be lost,
+after GRACE seconds in the middle of a run, and always with one sentence on what is kept and how to go on.
+A second SIGINT or SIGTERM ends the process at once.
 """
+
+import contextlib
+import math
+import os
 import signal
 import threading
+import time as clock
 
-__all__ = ["SignalWatch"]
+__all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalWatch"]
+
+GRACE = 8.0  # [s] that a chunk of steps may take to end after a signal
+WRITING = 60.0  # [s] that the last files may take
+ELSEWHERE = 1.5  # [s] by which other ranks let the root speak first: the launcher ends them when it has left
+ENDING = (signal.SIGINT, signal.SIGTERM)
+# [s] from SIGCONT to SIGTERM where Open MPI 5 ends a job: SIGKILL follows after as long. Slurm sends both together.
+LAST_WARNING = (0.1, 1.0)
 
 
 class SignalWatch:
@@ -38,8 +54,170 @@ class SignalWatch:
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
             self._earlier = {number: signal.signal(number, self._note) for number in self.WATCHED}
+            self._pending = 1 if PROCESS.take_request_for_restart() else 0
         return self
 
     def __exit__(self, *exception):
         for number, handler in self._earlier.items():
             signal.signal(number, handler)
+
+
+class ExitGuard:
+    """Ends this process soon after SIGINT or SIGTERM, whatever its main thread is doing.
+
+    Until `start` is called, and in a process where nobody calls it, every method does nothing.
+    """
+
+    def __init__(self):
+        self._active, self._earlier, self._pipe = False, {}, None
+        self._grace, self._kept, self._undo = 0.0, [], {}
+        self._restart_wanted, self._first, self._deadline = False, None, None
+        self._taken_over, self._silent = False, False
+        self.rank = 0
+        self.again = None  # again(overwrite): the command line that starts this command again
+
+    # -- from the first line of the program on ------------------------------------------------------------------------
+
+    def start(self):
+        """Catch signals from here on; main thread only."""
+        if self._active or threading.current_thread() is not threading.main_thread():
+            return
+        self.__init__()
+        self._active = True
+        self._pipe = os.pipe()
+        for descriptor in self._pipe:
+            os.set_blocking(descriptor, descriptor == self._pipe[0])
+        self._wakeup = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        caught = (*SignalWatch.WATCHED, signal.SIGCONT)
+        self._earlier = {number: signal.signal(number, self._note) for number in caught}
+        threading.Thread(target=self._listen, args=(self._pipe[0],), name="signals", daemon=True).start()
+
+    def stop(self):
+        """Restore the handlers that were there before `start`."""
+        if not self._active:
+            return
+        self.hold_if_ending()
+        for number, handler in self._earlier.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self._pipe[1])  # at the end of the file the thread leaves, and closes its own end
+        self._active = False
+
+    def renew(self):
+        """Catch signals again, after a library has put handlers of its own in their place."""
+        if self._active:
+            for number in SignalWatch.WATCHED:
+                signal.signal(number, self._note)
+
+    def take_request_for_restart(self):
+        """Whether SIGUSR1 came since the last call, while no run listened."""
+        wanted, self._restart_wanted = self._restart_wanted, False
+        return wanted
+
+    def _note(self, number, frame):
+        self._restart_wanted |= number == signal.SIGUSR1
+
+    # -- what the main thread says ------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def kept(self, sentence):
+        """Within this block `sentence(name of the signal)` is what an end by a signal prints.
+
+        It is called by another thread and must not compute anything.
+        """
+        self._kept.append(sentence)
+        try:
+            yield
+        finally:
+            self._kept.remove(sentence)
+
+    def undo(self, key, function):
+        """Until `forget(key)`, call `function()` before an end by a signal: it removes what must not stay."""
+        self._undo[key] = function
+
+    def forget(self, key):
+        self._undo.pop(key, None)
+
+    @contextlib.contextmanager
+    def undone(self, function):
+        """`undo` within a block."""
+        self.undo(id(function), function)
+        try:
+            yield
+        finally:
+            self.forget(id(function))
+
+    @contextlib.contextmanager
+    def orderly(self, seconds):
+        """Within this block the main thread has `seconds` to end by itself after a signal.
+
+        A signal that has not been obeyed when the block is left ends the process there.
+        """
+        before = self._grace
+        self.allow(seconds)
+        try:
+            yield
+        finally:
+            self._grace = before
+            if self._deadline is not None and not self._taken_over:
+                self._deadline = min(self._deadline, clock.monotonic() + before)
+
+    def allow(self, seconds):
+        """Let the main thread have `seconds` from now on, also after a signal that has come already."""
+        self._grace = seconds
+        if self._deadline is not None:
+            self._deadline = max(self._deadline, clock.monotonic() + seconds)
+
+    def take_over(self):
+        """The main thread obeys the signal that came: it ends the command by itself, within WRITING seconds."""
+        self._taken_over = True
+        self.allow(WRITING)
+
+    def be_silent(self):
+        """Print nothing more: the main thread has said how the command ends."""
+        self._silent = True
+
+    def hold_if_ending(self):
+        """Do not return where a signal ends this process at any moment: it may be why something failed just now."""
+        while self._active and self._deadline is not None and not self._taken_over:
+            clock.sleep(0.2)
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _listen(self, pipe):
+        continued = -math.inf
+        while (data := os.read(pipe, 64)) != b"":
+            for number in data:
+                if number == signal.SIGCONT:
+                    continued = clock.monotonic()
+                if number not in ENDING:
+                    continue
+                if self._first is not None or LAST_WARNING[0] < clock.monotonic() - continued < LAST_WARNING[1]:
+                    self._end(signal.Signals(number))
+                self._first, self._deadline = signal.Signals(number), clock.monotonic() + self._grace
+                threading.Thread(target=self._wait, name="deadline", daemon=True).start()
+        os.close(pipe)
+
+    def _wait(self):
+        while (left := self._deadline - clock.monotonic()) > 0:
+            clock.sleep(min(left, 0.2))
+        if self._active:
+            self._end(self._first)
+
+    def _end(self, number):
+        for function in list(self._undo.values()):
+            with contextlib.suppress(Exception):
+                function()
+        if self.rank and not self._silent:
+            clock.sleep(ELSEWHERE)
+        if not self._silent:
+            sentence = f"{number.name} stopped the command; nothing was kept."
+            with contextlib.suppress(Exception):
+                sentence = self._kept[-1](number.name) if self._kept else sentence
+            lead = ("\n" if os.isatty(1) else "") + "error: " + (f"rank {self.rank}: " if self.rank else "")
+            with contextlib.suppress(OSError):
+                os.write(2, f"{lead}{sentence}\n".encode(errors="replace"))
+        os._exit(128 + number)
+
+
+PROCESS = ExitGuard()

@@ -7,6 +7,7 @@ reduction on the host; within a chunk no rank leaves early.
 import contextlib
 import dataclasses
 import functools
+import shlex
 import time as clock
 from typing import Any
 
@@ -21,7 +22,7 @@ from .monitors import Gauges, Health, Maxima
 from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
 from .output.spectra import SpectraOutput
 from .pytrees import pytree
-from .signals import SignalWatch
+from .signals import GRACE, PROCESS, WRITING, SignalWatch
 from .spectral_diagnostics import Spectra
 
 __all__ = ["Simulation"]
@@ -118,7 +119,7 @@ class Simulation:
         self.halo = model.halo(self.stepper)
         self._outputs, self._maxima, self._gauges = [], None, None
         self._maxima_carry = None
-        self.resumed_at = self.resumed_step = None
+        self.resumed_at = self.resumed_step = self.resumed_from = None
         self._check_time_step()
         self.stages = fastest(self) if stages_per_exchange == "auto" else stages_per_exchange
 
@@ -235,6 +236,7 @@ class Simulation:
         from .output.schedule import restored
 
         message = restored(self, path)
+        self.resumed_from = path
         self._check_time_step()
         return message
 
@@ -265,9 +267,22 @@ class Simulation:
             )
         report = _progress(progress, self)
         with SignalWatch() as signals, Run.opened(self, self._outputs) as run:
-            self._loop(last, signals, run, report)
-            run.finish(self)
+            began = self.step
+
+            def kept(name):
+                return f"{name} stopped the run {self._computed(began)}. {self._way_on(run)}"
+
+            with PROCESS.kept(kept), PROCESS.orderly(GRACE):
+                self._loop(last, signals, run, report)
+                PROCESS.allow(WRITING)
+                run.finish(self)
         return self.state
+
+    def _computed(self, began):
+        """How far the run is, where a chunk of steps does not end in time."""
+        if self.step == began:
+            return "before its first steps were computed"
+        return f"after step {self.step} ({self.time:g} s), as the next steps took more than {GRACE:g} s"
 
     def _loop(self, last, signals, run, report):
         monitors = (self._maxima, self._gauges, Health.of(self.model, self.dt))
@@ -317,11 +332,23 @@ class Simulation:
         return int(request), int(steps)
 
     def _obey(self, request, run):
-        run.write_restart(self)
         signal, ends = SignalWatch.meaning(request)
         if ends:
-            message = f"{signal.name} stopped the run at step {self.step} ({self.time:g} s). {run.restart_hint()}"
+            PROCESS.take_over()
+        run.write_restart(self)
+        if ends:
+            message = f"{signal.name} stopped the run at step {self.step} ({self.time:g} s). {self._way_on(run)}"
             raise Interrupted(message, signal)
+
+    def _way_on(self, run):
+        """Where to go on from after a signal: this run's newest restart, the one it came from, or the beginning."""
+        hint = run.restart_hint()
+        if hint.startswith("The newest"):
+            return hint
+        if self.resumed_from is not None:
+            again = f"swmodel resume {shlex.quote(str(self.resumed_from))}"
+            return f"{hint} Go on again from the one that this run began with: {again}"
+        return hint if PROCESS.again is None else f"{hint} Start again with: {PROCESS.again(overwrite=True)}"
 
     def _check_health(self, health, run):
         """Raise BlowUp, with the place, on every rank alike if any rank's tile is unwell."""

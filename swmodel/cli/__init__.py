@@ -1,6 +1,8 @@
 """The command line: a thin shell over `config`, `build` and `Simulation`. Each command is in a module of its own."""
 
+import functools
 import os
+import shlex
 import signal
 import sys
 from typing import Annotated
@@ -11,13 +13,15 @@ from .. import launch
 from ..devices import leave
 from ..errors import EXIT_CONFIG, EXIT_ERROR, EXIT_OK
 from ..paths import expanded
+from ..signals import PROCESS
 from ..version import VERSION
+from .streams import protect_streams
 
 __all__ = ["app", "main"]
 
 EXIT_CODES = (
     "Exit codes: 0 all went well; 1 an error; 2 a mistake in the command or the experiment file; 3 the run blew up; "
-    "130 and 143 stopped by SIGINT or SIGTERM, a run after it has written a restart."
+    "130 and 143 stopped by SIGINT or SIGTERM, a run after it has written a restart if it had computed a step."
 )
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -440,14 +444,32 @@ def _overrides(texts, members=None, **options):
 
 def main(arguments=None):
     """The program `swmodel`; ends with one of the exit codes above."""
+    PROCESS.start()
+    protect_streams()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     started = launch.launcher()
-    root = started is None or started.rank == 0
-    code = _run(arguments, root)
-    sys.stdout.flush()
+    PROCESS.rank = 0 if started is None else started.rank
+    PROCESS.again = functools.partial(_again, arguments, started)
+    try:
+        with PROCESS.kept(_nothing_kept):
+            code = _run(arguments, PROCESS.rank == 0)
+        sys.stdout.flush()
+    finally:
+        PROCESS.stop()
     if code:
         leave(code)
     sys.exit(code)
+
+
+def _nothing_kept(name):
+    return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.again()}"
+
+
+def _again(arguments, started, overwrite=False):
+    """The command line of this very process, for people to copy."""
+    more = ["--overwrite"] if overwrite and "--overwrite" not in arguments else []
+    starter = [] if started is None or started.size == 1 else ["srun" if "srun" in started.name else "mpirun"]
+    return shlex.join([*starter, *(["-n", str(started.size)] if starter else []), "swmodel", *arguments, *more])
 
 
 # click, of which typer carries a copy of its own or not: its errors by way of the one that typer shows.
@@ -469,9 +491,6 @@ def _run(arguments, root):
         return EXIT_CONFIG if isinstance(error, _UsageError) else EXIT_ERROR
     except (typer.Abort, KeyboardInterrupt):
         return _end_at_once(root)
-    except BrokenPipeError:  # `swmodel check ... | head` has read enough
-        _be_quiet()
-        return 128 + signal.SIGPIPE
     except Exception as error:
         from .failures import fail
 

@@ -13,6 +13,7 @@ import traceback
 from .. import launch
 from ..errors import EXIT_ERROR, SwmodelError, printable
 from ..paths import refusal
+from ..signals import PROCESS
 
 __all__ = ["fail", "sentences"]
 
@@ -35,6 +36,7 @@ def sentences(error):
 
 def fail(error, debug=False):
     """Report `error` as the module says and return the exit status; ends other ranks if this one failed alone."""
+    PROCESS.hold_if_ending()
     code = getattr(error, "exit_code", None) or EXIT_ERROR
     started = launch.launcher()
     lines = sentences(error)
@@ -92,3 +94,4 @@ def _print(lines, rank=None):
         head, body = f"{prefix}", "\n".join(lines)
     sys.stderr.write(f"error: {head}{body}\n")
     sys.stderr.flush()
+    PROCESS.be_silent()

@@ -1,7 +1,6 @@
 """`swmodel invert`: the controls with which the model comes closest to observations, and how sure they are."""
 
 import dataclasses
-import sys
 import time as clock
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from ..build_inversion import check_withheld, observed, section_of, steps_of, tr
 from ..config import read
 from ..config.dump import dump
 from ..errors import ConfigError
+from ..signals import PROCESS
 from . import facts, logs
 from .inverted import conclude
 from .inverting import Inversion
@@ -85,14 +85,11 @@ def invert_experiment(file, overrides, options):
     study.communicator.from_root(lambda: _make_room(path, restart, options))
     _announce(study)
     inversion = Inversion(study, options)
-    try:
+    with PROCESS.kept(inversion.after_signal):
         result = inversion.run()
-    except KeyboardInterrupt:
-        if inversion.has_kept and study.communicator.is_root:
-            print(f"\n{restart} holds what was found; --resume goes on from there.", file=sys.stderr)
-        raise
-    if study.communicator.is_root:
-        conclude(study, result, path, clock.perf_counter() - begun, options)
+    with PROCESS.kept(lambda name: f"{name} stopped the command when the inversion was complete."):
+        if study.communicator.is_root:
+            conclude(study, result, path, clock.perf_counter() - begun, options)
 
 
 def _make_room(path, restart, options):

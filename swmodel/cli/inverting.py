@@ -5,6 +5,7 @@ import time as clock
 
 import numpy as np
 
+from ..signals import PROCESS
 from . import logs
 from .inverted import first_guess_line
 
@@ -55,6 +56,13 @@ class Inversion:
         self.restart = study.folder / study.section.restart
         self.green, self.kept, self.has_kept = None, ({}, {}), options.resume
         self.spread = {}
+
+    def after_signal(self, name):
+        """What an end by a signal says."""
+        if not self.has_kept:
+            return f"{name} stopped the inversion before its first loop ended. Start again with: {PROCESS.again()}"
+        command = PROCESS.again() + ("" if self.options.resume else " --resume")
+        return f"{name} stopped the inversion. {self.restart} holds what was found; go on with: {command}"
 
     def run(self):
         from ..adjoint.restarts import kept

@@ -13,6 +13,7 @@ from ..config import Override, read, understand
 from ..errors import ConfigError, DataError
 from ..paths import expanded, found
 from ..progress import ProgressBar, duration, rounded
+from ..signals import PROCESS
 from ..version import VERSION, git_commit, versions
 from . import facts, figures, logs
 from .profiles import profiled
@@ -84,9 +85,10 @@ def _run(draft, options, restart):
     model = simulation.model
     tiles = [model.decomposition.tile(rank) for rank in model.communicator.ranks]
     logs.LOGGER.debug("tiles %s, halo %d, set up in %.1f s", tiles, simulation.halo, clock.perf_counter() - begun)
-    _steps(simulation, experiment, options)
-    if simulation.communicator.is_root:
-        _conclude(files, experiment, options)
+    with PROCESS.kept(lambda name: f"{name} stopped the command when the run was complete: all its files are written."):
+        _steps(simulation, experiment, options)
+        if simulation.communicator.is_root:
+            _conclude(files, experiment, options)
 
 
 def _resume(simulation, restart, until):

@@ -9,6 +9,7 @@ from pathlib import Path
 from .. import launch
 from ..errors import ConfigError, SwmodelError
 from ..progress import duration
+from ..signals import PROCESS
 from . import facts
 
 __all__ = ["Speed", "speed_line"]
@@ -130,7 +131,8 @@ def _shared_here(ranks):
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
-            said, _ = process.communicate(timeout=PATIENCE)
+            with PROCESS.undone(lambda: launch.ask_to_end(process)):
+                said, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise ConfigError(
                 f"{ranks} ranks exchanged none within {PATIENCE:g} s; see what `swmodel doctor` says."

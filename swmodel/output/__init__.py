@@ -19,6 +19,7 @@ import socket
 from pathlib import Path
 
 from ..errors import DataError, SwmodelError
+from ..signals import PROCESS
 
 __all__ = ["Claim", "claim", "replacing", "reserve"]
 
@@ -40,6 +41,7 @@ class Claim:
     def release(self):
         """Let other runs write the file."""
         if self.descriptor is not None:
+            PROCESS.forget(("lock", self.path))
             _lock_path(self.path).unlink(missing_ok=True)
             os.close(self.descriptor)
             self.descriptor = None
@@ -103,6 +105,7 @@ def _locked(path):
             return None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+    PROCESS.undo(("lock", path), lambda: _lock_path(path).unlink(missing_ok=True))
     return descriptor
 
 
@@ -121,9 +124,10 @@ def replacing(path):
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(path.with_name(glob.escape(start) + "*.part"))
-        yield temporary
-        _to_disk(temporary)
-        os.replace(temporary, path)
+        with PROCESS.undone(lambda: temporary.unlink(missing_ok=True)):
+            yield temporary
+            _to_disk(temporary)
+            os.replace(temporary, path)
         with contextlib.suppress(OSError):  # not every file system can sync a folder
             _to_disk(path.parent)
     except (OSError, RuntimeError) as error:  # what netCDF4 raises when HDF5 fails

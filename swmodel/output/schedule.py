@@ -2,6 +2,7 @@
 import contextlib
 import json
 import math
+import shlex
 from pathlib import Path
 
 import jax
@@ -272,7 +273,8 @@ class Run:
         """One sentence on where to go on from."""
         for output in self.outputs:
             if isinstance(output, RestartOutput) and output.written is not None:
-                return f"The newest restart is {output.path}, of step {output.written}: swmodel resume {output.path}"
+                command = f"swmodel resume {shlex.quote(str(output.path))}"
+                return f"The newest restart is {output.path}, of step {output.written}: {command}"
         return "No restart was written."
 
 

@@ -1,0 +1,17 @@
+"""`swmodel`, and `python -m swmodel`. Signals are caught before anything else is imported, which takes a while."""
+
+from .signals import PROCESS
+
+__all__ = ["main"]
+
+
+def main():
+    """Run the command line; ends the process."""
+    PROCESS.start()
+    from .cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Standard output and error that cannot end a run: `swmodel run ... | head -1`, a full disk, a closed descriptor.
+
+What cannot be written is dropped from then on, with one warning unless the reader has left on purpose. Files of
+output are another matter (output/): what they cannot take ends a run.
+"""
+
+import errno
+import io
+import os
+import select
+import sys
+
+from .. import launch
+
+__all__ = ["protect_streams"]
+
+
+class _Lenient(io.FileIO):
+    """A descriptor whose errors end nothing: after the first one it leads to the null device."""
+
+    def __init__(self, descriptor):
+        super().__init__(descriptor, "w", closefd=False)
+        self._launchers = _pipe_of_launcher(descriptor)
+
+    def write(self, data):
+        if self._launchers is not None and not _has_reader(self._launchers):
+            self._drop()
+        try:
+            return super().write(data)
+        except OSError as error:
+            self._drop()
+            if error.errno != errno.EPIPE and self.fileno() == 1:
+                os.write(2, f"warning: standard output cannot be written ({error.strerror}); it is dropped.\n".encode())
+            return len(data)
+
+    def _drop(self):
+        self._launchers = None
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self.fileno())
+        os.close(null)
+
+
+def protect_streams():
+    """Put lenient streams in the place of Python's own standard output and error; others (of a test) stay."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # closed ones: else a data file would get their number
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream, first = getattr(sys, name), getattr(sys, f"__{name}__")
+        if stream is not first or isinstance(getattr(getattr(stream, "buffer", None), "raw", None), _Lenient):
+            continue
+        raw = _Lenient(descriptor)
+        lines = descriptor == 2 or raw.isatty()
+        encoding, errors = getattr(first, "encoding", None), getattr(first, "errors", None)
+        lenient = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors or "replace", line_buffering=lines)
+        setattr(sys, name, lenient)
+        setattr(sys, f"__{name}__", lenient)
+
+
+def _pipe_of_launcher(descriptor):
+    """The path of mpirun's own stream where it is a pipe; mpirun ends its ranks when nobody reads from that."""
+    path = f"/proc/{os.getppid()}/fd/{descriptor}"
+    try:
+        return path if launch.launcher() is not None and os.readlink(path).startswith("pipe:") else None
+    except OSError:
+        return None
+
+
+def _has_reader(path):
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return True  # it cannot be found out
+    try:
+        poll = select.poll()
+        poll.register(descriptor, 0)
+        return not any(event & select.POLLERR for _, event in poll.poll(0))
+    finally:
+        os.close(descriptor)
