@@ -73,7 +73,7 @@ class ExitGuard:
         self._grace, self._kept, self._undo = 0.0, [], {}
         self._restart_wanted, self._first, self._deadline = False, None, None
         self._taken_over, self._silent = False, False
-        self.rank = 0
+        self.rank = _rank_in(os.environ)
         self.again = None  # again(overwrite): the command line that starts this command again
 
     # -- from the first line of the program on ------------------------------------------------------------------------
@@ -211,13 +211,19 @@ class ExitGuard:
         if self.rank and not self._silent:
             clock.sleep(ELSEWHERE)
         if not self._silent:
-            sentence = f"{number.name} stopped the command; nothing was kept."
+            sentence = f"{number.name} stopped the command before it had computed anything; start it again."
             with contextlib.suppress(Exception):
                 sentence = self._kept[-1](number.name) if self._kept else sentence
             lead = ("\n" if os.isatty(1) else "") + "error: " + (f"rank {self.rank}: " if self.rank else "")
             with contextlib.suppress(OSError):
                 os.write(2, f"{lead}{sentence}\n".encode(errors="replace"))
         os._exit(128 + number)
+
+
+def _rank_in(environment):
+    """The rank of this process before launch.py is imported, which knows more launchers."""
+    named = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+    return next((int(rank) for rank in map(environment.get, named) if rank and rank.isdecimal()), 0)
 
 
 PROCESS = ExitGuard()

@@ -266,16 +266,19 @@ class Simulation:
                 f"the run is at {self.time:g} s already, and was asked to end at {until:g} s; give a later time."
             )
         report = _progress(progress, self)
-        with SignalWatch() as signals, Run.opened(self, self._outputs) as run:
-            began = self.step
+        began, runs = self.step, []
 
-            def kept(name):
-                return f"{name} stopped the run {self._computed(began)}. {self._way_on(run)}"
+        def kept(name):
+            return f"{name} stopped the run {self._computed(began)}. {self._way_on(*runs)}"
 
-            with PROCESS.kept(kept), PROCESS.orderly(GRACE):
-                self._loop(last, signals, run, report)
-                PROCESS.allow(WRITING)
-                run.finish(self)
+        with (
+            SignalWatch() as signals, PROCESS.kept(kept), PROCESS.orderly(GRACE),
+            Run.opened(self, self._outputs) as run,
+        ):  # fmt: skip
+            runs.append(run)
+            self._loop(last, signals, run, report)
+            PROCESS.allow(WRITING)
+            run.finish(self)
         return self.state
 
     def _computed(self, began):
@@ -340,9 +343,9 @@ class Simulation:
             message = f"{signal.name} stopped the run at step {self.step} ({self.time:g} s). {self._way_on(run)}"
             raise Interrupted(message, signal)
 
-    def _way_on(self, run):
+    def _way_on(self, run=None):
         """Where to go on from after a signal: this run's newest restart, the one it came from, or the beginning."""
-        hint = run.restart_hint()
+        hint = "No restart was written." if run is None else run.restart_hint()
         if hint.startswith("The newest"):
             return hint
         if self.resumed_from is not None:

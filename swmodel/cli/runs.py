@@ -85,10 +85,18 @@ def _run(draft, options, restart):
     model = simulation.model
     tiles = [model.decomposition.tile(rank) for rank in model.communicator.ranks]
     logs.LOGGER.debug("tiles %s, halo %d, set up in %.1f s", tiles, simulation.halo, clock.perf_counter() - begun)
-    with PROCESS.kept(lambda name: f"{name} stopped the command when the run was complete: all its files are written."):
+    before = simulation.step
+    with PROCESS.kept(lambda name: _after_signal(name, simulation.step > before)):
         _steps(simulation, experiment, options)
         if simulation.communicator.is_root:
             _conclude(files, experiment, options)
+
+
+def _after_signal(name, complete):
+    """What an end by a signal says just before the run, and after it."""
+    if complete:
+        return f"{name} stopped the command when the run was complete: all its files are written."
+    return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.again()}"
 
 
 def _resume(simulation, restart, until):

@@ -4,6 +4,7 @@ What cannot be written is dropped from then on, with one warning unless the read
 output are another matter (output/): what they cannot take ends a run.
 """
 
+import contextlib
 import errno
 import io
 import os
@@ -30,7 +31,8 @@ class _Lenient(io.FileIO):
         except OSError as error:
             self._drop()
             if error.errno != errno.EPIPE and self.fileno() == 1:
-                os.write(2, f"warning: standard output cannot be written ({error.strerror}); it is dropped.\n".encode())
+                with contextlib.suppress(OSError):
+                    os.write(2, f"warning: standard output cannot be written ({error.strerror}).\n".encode())
             return len(data)
 
     def _drop(self):

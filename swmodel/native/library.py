@@ -1,20 +1,20 @@
 """Compiling C++ with the machine's own compiler, once, and handing it to XLA: the runtime, and fused loops for it.
 
-What was compiled is kept in $XDG_CACHE_HOME/swmodel (or ~/.cache/swmodel) under a name made of the text, the compiler,
-its options and the processor, so that the next run starts at once and ranks on different processors do not meet. CXX
-names another compiler; what CXXFLAGS holds comes after the options of loops.
+What was compiled is kept (cache.py) under a name made of the text, our options and the processor, so that the next run
+starts at once and ranks on different processors do not meet. CXX names another compiler. What CXXFLAGS holds comes
+before the options of loops, which therefore win; what SWMODEL_CXXFLAGS holds comes after them.
+
+`why_not` says in one sentence why loops cannot be had here; steps then run on arrays.
 """
 
-import contextlib
 import ctypes
-import fcntl
 import functools
-import hashlib
 import os
 import platform
+import re
+import shlex
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import jax
@@ -22,8 +22,10 @@ import jaxlib
 
 from ..errors import SwmodelError
 from ..heap import keep_memory
+from ..signals import PROCESS
+from . import cache
 
-__all__ = ["CompileError", "find_compiler", "loop_name", "register_shift", "usable"]
+__all__ = ["CompileError", "find_compiler", "loop_name", "register_shift", "usable", "why_not"]
 
 TARGET, STORE, FETCH, VACANT = "swmodel_fused_loop", "swmodel_store", "swmodel_fetch", "swmodel_vacant"
 PASTE, CUT, AFTER, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_after", "swmodel_move"
@@ -33,7 +35,7 @@ RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # Factors that do not vary along a row may be put together, and products and sums contracted; see source.py.
 ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
 # Where a processor has long vectors some compilers take half of them unless told, and loops are slower.
-WIDEST = ("-mprefer-vector-width=512",) if platform.machine() in ("x86_64", "AMD64") else ()
+WIDEST = ("-mtune=native", "-mprefer-vector-width=512") if platform.machine() in ("x86_64", "AMD64") else ()
 LOOP_OPTIONS = ("-std=c++17", "-O3", "-march=native", *WIDEST, *ALGEBRA, "-shared", "-fPIC", "-w")
 
 
@@ -42,38 +44,54 @@ class CompileError(SwmodelError):
 
 
 @functools.cache
-def find_compiler():
-    """The path of the C++ compiler: $CXX, else c++ or g++ on PATH; None where there is none."""
-    names = filter(None, [os.environ.get("CXX"), "c++", "g++"])
-    return next((path for path in map(shutil.which, names) if path), None)
+def find_compiler() -> tuple[str, ...] | None:
+    """The command of the C++ compiler: $CXX, else c++ or g++ on PATH; None where there is none."""
+    named = shlex.split(os.environ.get("CXX", ""))
+    for name, *options in [named] if named else [["c++"], ["g++"]]:
+        if path := shutil.which(name):
+            return path, *options
+    return None
 
 
 @functools.cache
-def usable():
-    """Whether fused loops can be compiled and loaded here; the runtime is, to find out."""
+def why_not() -> str | None:
+    """One sentence on why fused loops cannot be compiled or loaded here, or None where they can.
+
+    To find out, the runtime and a small loop are compiled, or taken from where an earlier process has kept them.
+    """
     try:
-        _runtime()
-    except (CompileError, OSError):
-        return False
-    return True
+        _load_loop(Path(__file__).with_name("probe.cpp").read_text())
+    except (CompileError, OSError) as error:
+        return f"steps run on arrays, several times slower than in fused loops: {error}"
+    return None
+
+
+def usable() -> bool:
+    """Whether fused loops can be compiled and loaded here."""
+    return why_not() is None
 
 
 @functools.cache
 def loop_name(source):
     """Compile the C++ text of a loop, make it known to the runtime, and return the name by which it is called there."""
-    path = _compiled(source, (*LOOP_OPTIONS, *os.environ.get("CXXFLAGS", "").split()))
+    return _load_loop(source)
+
+
+def _load_loop(source):
+    flags = [shlex.split(os.environ.get(name, "")) for name in ("CXXFLAGS", "SWMODEL_CXXFLAGS")]
+    path = _compiled(source, LOOP_OPTIONS, *flags)
     library = ctypes.CDLL(str(path))
     functions = (ctypes.cast(function, ctypes.c_void_p) for function in (library.row, library.kept_bytes))
-    _runtime().swmodel_register(path.stem.encode(), *functions)
-    return path.stem
+    name = path.name.split(".")[0]
+    _runtime().swmodel_register(name.encode(), *functions)
+    return name
 
 
 @functools.cache
 def _runtime():
     text = "".join(Path(__file__).with_name(name).read_text() for name in RUNTIME)
-    library = ctypes.CDLL(
-        str(_compiled(text, (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir()), jaxlib.__version__))
-    )
+    options = (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir())
+    library = ctypes.CDLL(str(_compiled(text, options, version=jaxlib.__version__)))
     for target in (TARGET, STORE, FETCH, VACANT, PASTE, CUT, AFTER, MOVE):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
     keep_memory()
@@ -95,74 +113,74 @@ def register_shift():
     jax.ffi.register_ffi_target(SHIFT, stages, platform="cpu")
 
 
-def _compiled(text, options, version=""):
-    """The shared library made of `text`."""
-    if find_compiler() is None:
-        raise CompileError("no C++ compiler was found; install g++, or name one in CXX.")
-    key = "\0".join([text, *options, version, _compiler_version(), _processor()])
-    path = _cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.so"
-    if not path.exists():
-        with _lock(path):
-            if not path.exists():
-                _compile(text, options, path)
-    return path
+def _compiled(text, options, before=(), behind=(), version=""):
+    """The shared library made of `text`; kept by an earlier process, or compiled now.
+
+    Where there is no compiler, what any compiler with any flags of the user's has made for this processor will do: it
+    was compiled on a login node, say.
+    """
+    # an include directory differs from environment to environment, and its content by `version` alone
+    ours = [option for option in options if not option.startswith("/")]
+    what = cache.digest(text, *ours, version, _instructions())
+    compiler = find_compiler()
+    if compiler is None:
+        found = cache.find(what, "*")
+        if found is None:
+            raise CompileError(_no_compiler())
+        return found
+    how = cache.digest(*compiler, _identity(compiler[0]), *before, *behind)[:8]
+    return cache.find(what, how) or cache.make(
+        what, how, lambda target: _compile(compiler, text, [*before, *options, *behind], target)
+    )
 
 
-@contextlib.contextmanager
-def _lock(path):
-    """Ranks of a host want the same loop at the same time; where the file system has no locks, each compiles it."""
-    name = path.with_suffix(".lock")
+def _no_compiler():
+    named = os.environ.get("CXX")
+    if named:
+        return f"CXX = {named} names no program; correct it, or unset it to use g++."
+    return "no C++ compiler was found; install g++, or name one in CXX."
+
+
+def _compile(compiler, text, options, target):
+    """Compile `text` to the file `target`."""
+    source = target.with_name("source.cpp")
+    source.write_text(text)
+    command = [*compiler, *options, "-o", str(target), str(source)]
     try:
-        with name.open("w") as lock:
-            with contextlib.suppress(OSError):
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-    finally:
-        name.unlink(missing_ok=True)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    except OSError as error:
+        raise CompileError(f"{compiler[0]} cannot be run ({error.strerror}); name another compiler in CXX.") from error
+    with PROCESS.undone(process.kill), process:
+        _, said = process.communicate()
+    if process.returncode == 0 and target.exists():
+        return
+    PROCESS.hold_if_ending()  # the compiler may have got the same signal
+    said = said.decode(errors="replace")
+    first = next((line for line in said.splitlines() if "error" in line), said.strip()[:200])
+    why = first or f"it ended with status {process.returncode}"
+    raise CompileError(
+        f"{compiler[0]} could not compile a fused loop ({why}); choose another compiler with CXX, or do without fused "
+        "loops: engine = 'arrays'."
+    )
 
 
-def _compile(text, options, path):
-    """Into a temporary name first: nobody must see half of it."""
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        source, library = Path(folder, "source.cpp"), Path(folder, path.name)
-        source.write_text(text)
-        done = subprocess.run(
-            [find_compiler(), *options, "-o", str(library), str(source)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-        )
-        if done.returncode:
-            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
-            raise CompileError(
-                f"{find_compiler()} could not compile a fused loop ({first}); choose another compiler with CXX, or do "
-                "without fused loops: engine = 'arrays'."
-            )
-        library.replace(path)
+def _identity(program):
+    """What changes when another compiler is installed under this name; asking it for its version takes a process."""
+    found = os.stat(program)
+    return f"{os.path.realpath(program)} {found.st_size} {found.st_mtime_ns}"
 
 
-@functools.cache
-def _cache_folder():
-    """A folder of this user's that can be written."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home, "swmodel")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="swmodel-"))
+NUMERICAL = re.compile("sse|ssse|avx|fma|bmi|popcnt|abm|lzcnt|aes|pclmul|vaes|vpclmul|sha|gfni|movbe|f16c|adx|xop|tbm|amx")
 
 
 @functools.cache
-def _compiler_version():
-    return subprocess.run([find_compiler(), "--version"], capture_output=True, text=True).stdout
-
-
-@functools.cache
-def _processor():
+def _instructions():
+    """The instructions of this processor that compilers make use of; loops may not run on one that has others."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(("model name", "flags", "Features"))))
+    flags = {name: text.split() for name, _, text in (line.partition(":") for line in lines[::-1])}
+    flags = {name.strip(): found for name, found in flags.items()}
+    chosen = [flag for flag in flags.get("flags", []) if NUMERICAL.match(flag)] or flags.get("Features", [])
+    return " ".join([platform.machine(), *sorted(chosen)])

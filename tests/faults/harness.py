@@ -84,7 +84,7 @@ class Started:
 
     def __init__(self, *arguments, ranks=1, **options):
         self.mark = f"{os.getpid()}-{random.getrandbits(48):x}"
-        program = [sys.executable, "-c", "from swmodel.cli import main; main()", *map(str, arguments)]
+        program = [sys.executable, "-m", "swmodel", *map(str, arguments)]
         environment = {**launch.mpirun_environment(), "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT), MARK: self.mark}
         self.output = tempfile.TemporaryFile()
         self.began = time.monotonic()
@@ -96,6 +96,10 @@ class Started:
     @property
     def seconds(self):
         return time.monotonic() - self.began
+
+    def so_far(self):
+        """All that was printed until now, as bytes."""
+        return os.pread(self.output.fileno(), 1_000_000, 0)
 
     def alive(self):
         return self.process.poll() is None

@@ -1,0 +1,172 @@
+"""SIGINT, SIGTERM and SIGUSR1 at a few moments of commands: how they end, what they say, and what is left of them.
+
+`make faults` sends them at random moments (signals.py)."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from swmodel import launch
+from swmodel.output.restart import read_restart
+
+from .harness import ROOT, Started, write_case
+
+needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not installed")
+PATIENCE = 90.0  # [s]
+ADJOINT = """
+[adjoint]
+controls = ["initial.eta"]
+[adjoint.cost]
+type = "gauge_elevation"
+gauges = "A"
+"""
+
+
+def until(condition, process):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert process.alive() and time.monotonic() < end, "it did not come so far"
+        time.sleep(0.02)
+
+
+def catches_signals(process):
+    """Whether a process has a handler for SIGTERM."""
+    try:
+        with open(f"/proc/{process}/status") as status:
+            caught = next(int(line.split()[1], 16) for line in status if line.startswith("SigCgt"))
+    except (OSError, TypeError):
+        return False
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
+def ended_by(process, number, whom=None):
+    """The Ended of a process that got a signal, itself or another one of its: within 10 s, in one sentence."""
+    target = process.process.pid if whom is None else whom
+    subprocess.run(["kill", f"-{int(number)}", str(target)], check=True)
+    sent = process.seconds
+    ended = process.wait(PATIENCE)
+    assert ended.status == 128 + number, ended.text
+    assert ended.seconds - sent < 12.0 and not process.left
+    assert ended.text.count("error:") == 1 and f"{number.name} stopped" in ended.text, ended.text
+    return ended.text
+
+
+def no_locks(folder):
+    return not [path for path in folder.rglob(".*") if path.is_file()]
+
+
+def test_usr1_kills_no_command_and_term_ends_it_before_anything_is_imported(tmp_path):
+    process = Started("run", write_case(tmp_path))
+    until(lambda: catches_signals(process.process.pid), process)
+    process.process.send_signal(signal.SIGUSR1)
+    time.sleep(0.2)
+    text = ended_by(process, signal.SIGTERM)
+    assert f"Start again with: swmodel run {tmp_path}/case.toml\n" in text
+    assert not (tmp_path / "output").exists()
+
+
+def test_a_run_leaves_a_restart_and_the_command_to_go_on(tmp_path):
+    process = Started("run", write_case(tmp_path, restart="1000 day"))
+    until(lambda: (tmp_path / "output" / "fields.nc").exists(), process)
+    text = ended_by(process, signal.SIGINT)
+    restart = tmp_path / "output" / "restart.nc"
+    assert f"swmodel resume {restart}\n" in text and no_locks(tmp_path)
+    assert f"of step {read_restart(restart).scalars['step']}" in text
+
+
+@pytest.mark.parametrize("command", ["adjoint"])
+def test_a_study_says_how_to_start_again(tmp_path, command):
+    case = write_case(tmp_path, until="1 day")
+    case.write_text(case.read_text() + ADJOINT)
+    process = Started(command, case)
+    until(lambda: b"gradient" in process.so_far(), process)
+    text = ended_by(process, signal.SIGTERM)
+    assert f"Start again with: swmodel {command} {case}\n" in text and no_locks(tmp_path)
+
+
+@needs_mpi
+@pytest.mark.parametrize(("number", "whom"), [(signal.SIGTERM, None), (signal.SIGINT, 1)])
+def test_ranks_end_together_after_a_restart(tmp_path, number, whom):
+    """A signal to mpirun, or to one rank."""
+    process = Started("run", write_case(tmp_path), ranks=2)
+    until(lambda: (tmp_path / "output" / "restart.nc").exists(), process)
+    text = ended_by(process, number, whom and process.rank(whom))
+    assert f"swmodel resume {tmp_path}/output/restart.nc\n" in text.replace("\r", "") and no_locks(tmp_path)
+
+
+@needs_mpi
+def test_mpirun_is_ended_while_its_ranks_are_being_set_up(tmp_path):
+    process = Started("run", write_case(tmp_path), ranks=2)
+    until(lambda: all(catches_signals(process.rank(rank)) for rank in range(2)), process)
+    text = ended_by(process, signal.SIGTERM)
+    assert "before it had computed anything" in text
+
+
+STUCK = """
+import ctypes, signal, sys, time
+from swmodel.signals import PROCESS
+PROCESS.start()
+def stuck():
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        libc.sleep(30)
+libc = ctypes.CDLL(None)
+with PROCESS.kept(lambda name: f"{name} stopped it; see b."), PROCESS.undone(lambda: print("tidied", flush=True)):
+    with PROCESS.orderly(1.0):
+        print("here", flush=True)
+        libc.poll(None, 0, 30000)
+        libc.poll(None, 0, 30000)
+"""
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_main_thread_in_native_code_is_ended_when_its_time_is_over_or_a_second_signal_comes(twice):
+    program = STUCK if not twice else STUCK.replace("orderly(1.0)", "orderly(60.0)")
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "here\n"
+    for _ in range(1 + twice):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+    began = time.monotonic()
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (143, "tidied\n", "error: SIGTERM stopped it; see b.\n")
+    assert time.monotonic() - began < 5.0
+
+
+@pytest.mark.parametrize("redirection", ["> /dev/full", ">&-", "| head -1", "> /dev/full 2>&1"])
+def test_standard_output_that_takes_nothing_ends_no_command(redirection):
+    command = f"set -o pipefail; {sys.executable} -m swmodel new {redirection}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "Traceback" not in done.stderr
+    assert ("No space left" in done.stderr) == (redirection == "> /dev/full")
+
+
+PRINTING = """
+import sys, time
+from swmodel import launch
+from swmodel.cli.streams import protect_streams
+protect_streams()
+for line in range(30):
+    if launch.launcher().rank == 0:
+        print(line, flush=True)
+    time.sleep(0.05)
+open(sys.argv[1] + str(launch.launcher().rank), "w").close()
+"""
+
+
+@needs_mpi
+def test_mpirun_whose_output_nobody_reads_runs_to_the_end(tmp_path):
+    """Open MPI's mpirun ends its ranks when it has failed to write a few times."""
+    (tmp_path / "printing.py").write_text(PRINTING)
+    program = [*launch.mpirun(2), sys.executable, str(tmp_path / "printing.py"), str(tmp_path / "done")]
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {' '.join(program)} | head -1"], cwd=ROOT, text=True, capture_output=True,
+        env={**launch.mpirun_environment(), "PYTHONPATH": str(ROOT)}, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    assert (tmp_path / "done0").exists() and (tmp_path / "done1").exists()
