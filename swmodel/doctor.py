@@ -112,17 +112,15 @@ def _add_devices(report, timeout):
 
 def _add_engine(report):
     """Whether steps run as fused loops on the CPU, and which compiler makes them."""
-    from .native.library import find_compiler, usable
+    from .native.library import find_compiler, why_not
 
-    compiler = find_compiler()
-    if usable():
-        report.add("devices", "engine", f"fused loops, compiled by {compiler}")
+    compiler, why = find_compiler(), why_not()
+    if why is None:
+        made = f"compiled by {compiler[0]}" if compiler else "compiled earlier; there is no C++ compiler here"
+        report.add("devices", "engine", f"fused loops, {made}")
         return
     report.add("devices", "engine", "arrays")
-    why = "no C++ compiler is on PATH" if compiler is None else f"{compiler} makes none that loads"
-    report.remarks.append(
-        f"steps on the CPU run on arrays, slower than fused loops ({why}): install g++, or name one in CXX."
-    )
+    report.remarks.append(why)
 
 
 # -- which MPI ------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """ShallowWater: what the user asks for, put onto this rank's tile."""
 import dataclasses
+import functools
+import logging
 import math
 from typing import Any
 
@@ -16,7 +18,7 @@ from .dynamics.terms import Series, tile_array
 from .fields import HaloError
 from .geometry import TileGeometry
 from .marching import one_step
-from .native import usable
+from .native import why_not
 from .parallel import make_communicator
 from .pytrees import replace
 
@@ -314,13 +316,20 @@ def _choose_engine(engine, communicator, core):
         return "arrays"
     if jax.default_backend() != "cpu":
         return "arrays" if engine == "auto" else engine
-    missing = communicator.agree(not usable())
-    if missing and engine == "fused":
+    reasons = [reason for reason in communicator.host_gather(why_not()) if reason is not None]
+    if reasons and engine == "fused":
         raise ValueError(
             "ShallowWater: engine = 'fused' cannot be had, every rank needs a C++ compiler (g++, or the one that CXX "
-            "names); install one, or use engine = 'auto' or 'arrays'."
+            f"names); install one, or use engine = 'auto' or 'arrays'. What was found: {reasons[0]}"
         )
-    return "arrays" if missing else "fused"
+    if reasons and communicator.is_root:
+        _warn_once(reasons[0])
+    return "arrays" if reasons else "fused"
+
+
+@functools.cache
+def _warn_once(sentence):
+    logging.getLogger("swmodel").warning("%s", sentence)
 
 
 def _check_memory(grid, decomposition, tiles, dtype):

@@ -11,7 +11,7 @@ import time
 import zlib
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("CXXFLAGS", "-O2")  # loops are compiled in half the time, and small here
+os.environ.setdefault("SWMODEL_CXXFLAGS", "-O2")  # loops are compiled in half the time, and small here
 
 import jax
 import numpy as np

@@ -7,7 +7,7 @@ from ..build import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstab
 from ..build_studies import adjoint_line, inversion_line
 from ..config import read
 from ..errors import ConfigError
-from . import facts
+from . import facts, logs
 from .speed import speed_line
 from .starting import started
 
@@ -22,6 +22,7 @@ def check_experiment(file, overrides, ranks, speed=None):
     """
     draft = read(file, overrides)
     model_section = draft.sections.get("model")
+    logs.start(root=True)
     launch.configure_process("float32" if model_section is None else model_section.precision, "serial")
     made = assemble(draft, ranks, records=1)
     if draft.mistakes or made.mistakes:

@@ -315,7 +315,7 @@ def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):
 
 def test_without_a_compiler_arrays_are_taken_and_asking_for_loops_is_an_error(monkeypatch):
     grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
-    monkeypatch.setattr("swmodel.model.usable", lambda: False)
+    monkeypatch.setattr("swmodel.model.why_not", lambda: "steps run on arrays: no compiler.")
     assert sw.ShallowWater(grid, 100.0).engine == "arrays"
     with pytest.raises(ValueError, match="every rank needs a C\\+\\+ compiler"):
         sw.ShallowWater(grid, 100.0, engine="fused")
@@ -324,7 +324,7 @@ def test_without_a_compiler_arrays_are_taken_and_asking_for_loops_is_an_error(mo
 
 
 def test_a_compiler_that_refuses_is_quoted(monkeypatch, tmp_path):
-    monkeypatch.setattr(library, "_cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("swmodel.native.cache.folder", lambda: tmp_path)
     with pytest.raises(library.CompileError, match="could not compile a fused loop .*error.*engine = 'arrays'"):
         library._compiled("this is not C++;", library.LOOP_OPTIONS)
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,162 @@
+"""Compiled loops on disk: nothing damaged, foreign or half-made is loaded, and no compiler ends no run."""
+
+import ctypes
+import logging
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import swmodel as sw
+from swmodel import model as model_module
+from swmodel import native
+from swmodel.native import cache, library
+
+pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
+
+TEXT = 'extern "C" int answer() { return 42; }\n'
+OPTIONS = ("-O0", "-shared", "-fPIC")
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """The folder of compiled libraries, an empty one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache.folder.cache_clear()
+    yield tmp_path / "cache" / "swmodel"
+    cache.folder.cache_clear()
+
+
+@pytest.fixture
+def compiler(monkeypatch, tmp_path):
+    """compiler(script): a shell script that stands in for the compiler; "$CXX" in it is the true one."""
+    true = library.find_compiler()[0]
+
+    def put(script):
+        path = tmp_path / "compiler"
+        path.write_text(f"#!/bin/sh\nCXX={true}\n{script}\n")
+        path.chmod(0o755)
+        use(str(path))
+
+    def use(name):
+        monkeypatch.setenv("CXX", name)
+        library.find_compiler.cache_clear()
+        library.why_not.cache_clear()
+
+    put.use = use
+    yield put
+    monkeypatch.undo()
+    library.find_compiler.cache_clear()
+    library.why_not.cache_clear()
+
+
+def answer(path):
+    return ctypes.CDLL(str(path)).answer()
+
+
+def compiled(text=TEXT):
+    return library._compiled(text, OPTIONS)
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "flipped", "other"])
+def test_a_damaged_library_is_made_anew(kept, damage):
+    path = compiled()
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    path.write_bytes({"empty": b"", "truncated": whole[:-100], "flipped": bytes(flipped), "other": b"text"}[damage])
+    again = compiled()
+    assert answer(again) == 42 and again.read_bytes() == whole
+    assert [path.name for path in kept.iterdir()] == [again.name]
+
+
+def test_what_was_kept_is_not_compiled_again(kept, compiler):
+    compiler('echo . >>"$0.calls"; exec $CXX "$@"')
+    with ThreadPoolExecutor(4) as threads:  # flock takes two descriptors of one process for two processes
+        paths = list(threads.map(lambda _: compiled(), range(8)))
+    assert len(set(paths)) == 1 and answer(paths[0]) == 42
+    assert len(open(f"{library.find_compiler()[0]}.calls").readlines()) == 1
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_a_folder_that_others_can_write_to_is_not_used(kept, mode, caplog, monkeypatch):
+    compiled()
+    kept.chmod(mode)
+    cache.folder.cache_clear()
+    monkeypatch.setattr(logging.getLogger("swmodel"), "propagate", True)
+    with caplog.at_level(logging.WARNING, "swmodel"):
+        path = compiled("int other() { return 1; }\n")
+    assert path.parent != kept and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert len(caplog.messages) == 1 and f"{kept} can be written by others" in caplog.text
+
+
+def test_a_folder_of_somebody_else_is_not_used(kept, monkeypatch):
+    kept.mkdir(parents=True, mode=0o700)
+    monkeypatch.setattr("swmodel.native.cache.os.geteuid", lambda: os.getuid() + 1)
+    assert cache._unfit(kept) == "belongs to another user"
+
+
+def test_what_a_killed_process_left_is_removed(kept):
+    kept.mkdir(parents=True, mode=0o700)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for process in (gone.pid, os.getpid()):
+        (kept / f"{cache._prefix(process)}abc").mkdir()
+    compiled()
+    assert {path.name for path in kept.iterdir() if path.is_dir()} == {f"{cache._prefix(os.getpid())}abc"}
+
+
+def test_without_a_compiler_what_another_node_has_made_is_found(kept, compiler, monkeypatch):
+    monkeypatch.setenv("CXXFLAGS", "-g0")
+    path = compiled()
+    compiler.use("/nowhere/c++")
+    assert library.find_compiler() is None and compiled() == path
+    with pytest.raises(library.CompileError, match="CXX = /nowhere/c\\+\\+ names no program"):
+        compiled("int other() { return 1; }\n")
+    monkeypatch.setenv("CXX", "")
+    monkeypatch.setenv("PATH", "")
+    library.find_compiler.cache_clear()
+    with pytest.raises(library.CompileError, match="no C\\+\\+ compiler was found; install g\\+\\+"):
+        compiled("int other() { return 1; }\n")
+
+
+def test_flags_of_the_environment_come_before_ours_and_deliberate_ones_after_them(kept, compiler, monkeypatch):
+    compiler('echo "$@" >"$0.called"; exec $CXX "$@"')
+    monkeypatch.setenv("CXXFLAGS", "-march=nocona -O2")
+    monkeypatch.setenv("SWMODEL_CXXFLAGS", "-O1")
+    library._load_loop('extern "C" long kept_bytes(long n) { return n; }\nextern "C" void row(void*) {}\n')
+    called = open(f"{library.find_compiler()[0]}.called").read().split()
+    assert called.index("-march=nocona") < called.index("-march=native")
+    assert called.index("-O2") < called.index("-O3") < called.index("-O1")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("exit 1", "it ended with status 1"),
+        ('case "$*" in *-O3*) echo "error: no such processor" >&2; exit 1;; esac; exec $CXX "$@"', "no such processor"),
+    ],
+)
+def test_a_compiler_that_makes_no_loops_leaves_steps_on_arrays_and_says_why(kept, compiler, script, why, monkeypatch):
+    compiler(script)
+    said = []
+    monkeypatch.setattr(model_module, "_warn_once", said.append)
+    model = sw.ShallowWater(sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3)), 100.0)
+    assert model.engine == "arrays"
+    assert len(said) == 1 and said[0].startswith("steps run on arrays") and why in said[0]
+
+
+def test_check_warns_where_there_is_no_compiler(kept, tmp_path):
+    (tmp_path / "case.toml").write_text(
+        '[run]\nuntil = 60\n[grid]\ntype = "cartesian"\nnx = 8\nny = 6\nx = [0, 8e3]\ny = [0, 6e3]\n'
+        '[bathymetry]\ntype = "flat"\ndepth = 10\n[stepper]\ntype = "rk4"\ndt = 1\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "swmodel", "check", tmp_path / "case.toml"], capture_output=True, text=True,
+        env={**os.environ, "CXX": "false", "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr.count("warning: steps run on arrays") == 1, done.stderr
