@@ -270,7 +270,8 @@ class Problem:
         return run.evaluate(run.to_end())
 
     def _number(self, J):
-        return float(next(iter(self.communicator.tiles(J).values())))
+        """J as a number, the root's on every rank: searches and tests decide by it."""
+        return self.communicator.host_broadcast(float(next(iter(self.communicator.tiles(J).values()))))
 
     def _run(self, values, directions=None, cost=None, plan=None):
         raw = (self._raw(values), None) if directions is None else self._raw_twice(values, directions)

@@ -1,7 +1,8 @@
 """Preconditioned conjugate gradients: for land, variable depth and anything else that `assemble` makes.
 
 -A is symmetric and has no negative eigenvalue, so that conjugate gradients converge (Hestenes & Stiefel 1952,
-doi:10.6028/jres.049.044); each iteration takes one exchange of halos and two global sums. How many it takes is the
+doi:10.6028/jres.049.044); each iteration takes one exchange of halos and two global sums, of which the one that decides
+when to stop has the same bits on every rank. How many it takes is the
 preconditioner's doing, an object with two methods of its own:
 
     prepare(domain, coefficients, stencil)   what it wants to know, a pytree; inside `communicator.spmd`
@@ -78,7 +79,9 @@ class ConjugateGradients(Solver):
         preconditioner: a Preconditioner.
         tolerance: of the residual's norm over that of the right-hand side.
         iterations: at most.
-        ordered: add inner products rank after rank, bit for bit the same on the same ranks each time.
+        ordered: add all inner products rank after rank, bit for bit the same on the same ranks each time. Those that
+            decide when to stop always are: MPI does not promise that every rank gets the same bits of a sum, and one
+            that went on alone would wait for the others for ever.
 
     Raises:
         EllipticError: for what is no preconditioner, or a tolerance or number of iterations that ends nowhere.
@@ -108,8 +111,8 @@ class ConjugateGradients(Solver):
     def invert(self, plan, r):
         stencil, prepared = plan.stencil, plan.prepared
 
-        def dots(*pairs):
-            return stencil.communicator.sum(jnp.stack([jnp.sum(a * b) for a, b in pairs]), ordered=self.ordered)
+        def dots(*pairs, ordered=self.ordered):
+            return stencil.communicator.sum(jnp.stack([jnp.sum(a * b) for a, b in pairs]), ordered=ordered)
 
         def unfinished(loop):
             k, _, _, _, (square, _) = loop
@@ -121,7 +124,7 @@ class ConjugateGradients(Solver):
             step = rz / dots((p, q))[0]
             x, r = x + step * p, stencil.balanced(r - step * q)  # a free constant would grow from rounding
             z = self.preconditioner.apply(prepared, r)
-            square, new = dots((r, r), (r, z))
+            square, new = dots((r, r), (r, z), ordered=True)
             return k + 1, x, r, z + (new / rz) * p, (square, new)
 
         # of the order of 1, so that nothing underflows in a preconditioner of less precision
@@ -129,7 +132,7 @@ class ConjugateGradients(Solver):
         norm = jnp.where(norm > 0, norm, 1.0)
         r = -r / norm
         z = self.preconditioner.apply(prepared, r)
-        size, rz = dots((r, r), (r, z))
+        size, rz = dots((r, r), (r, z), ordered=True)
         k, x, _, _, (square, _) = lax.while_loop(unfinished, iterate, (0, jnp.zeros_like(r), r, z, (size, rz)))
         residual = jnp.sqrt(square / jnp.where(size > 0, size, 1.0))
         return norm * x, Report(k, residual, square <= self.tolerance**2 * size)

@@ -19,6 +19,7 @@ Host-side verbs (gather_to_root, scatter_from_root, agree, ...) move numpy array
 collective, and MPI gives them a communicator of their own.
 """
 import abc
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ import jax.numpy as jnp
 from ..linear import linear_pair, plain_primitive
 from .decomposition import Decomposition
 
-__all__ = ["Communicator", "AXES"]
+__all__ = ["Communicator", "AXES", "rank_after_rank"]
 
 AXES = {"y": 0, "x": 1}
 
@@ -304,3 +305,13 @@ class Communicator(abc.ABC):
         if error is not None:
             raise error
         return value
+
+
+UNROLLED = 64  # ranks; a loop over few numbers takes longer than adding them, on GPUs above all
+
+
+def rank_after_rank(everyone):
+    """The sum of (ranks, ...) along the first axis, added in the order of ranks."""
+    if len(everyone) > UNROLLED:
+        return jax.lax.scan(lambda total, part: (total + part, None), everyone[0], everyone[1:])[0]
+    return functools.reduce(lambda total, part: total + part, list(everyone))

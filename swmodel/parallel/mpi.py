@@ -13,7 +13,7 @@ from jax import lax
 from mpi4jax._src.utils import ordered_effect
 from mpi4py import MPI
 
-from .communicator import AXES, Communicator
+from .communicator import AXES, Communicator, rank_after_rank
 from .decomposition import Decomposition, check_ranks
 
 __all__ = ["MPICommunicator"]
@@ -90,11 +90,7 @@ class MPICommunicator(Communicator):
         if not ordered:
             return self._each(lambda p: mpi4jax.allreduce(p, MPI.SUM, comm=line), x)
 
-        def rank_after_rank(piece):
-            everyone = mpi4jax.allgather(piece, comm=line)
-            return lax.scan(lambda total, part: (total + part, None), everyone[0], everyone[1:])[0]
-
-        return self._each(rank_after_rank, x, line.size)
+        return self._each(lambda p: rank_after_rank(mpi4jax.allgather(p, comm=line)), x, line.size)
 
     def _broadcast(self, x):
         return self._each(lambda p: mpi4jax.bcast(p, 0, comm=self.device), x)
@@ -171,7 +167,8 @@ class MPICommunicator(Communicator):
     def host_sum(self, array):
         array = np.ascontiguousarray(array)
         total = np.empty_like(array)
-        self.host.Allreduce(array, total)
+        self.host.Reduce(array, total)
+        self.host.Bcast(total)  # Allreduce need not give the same bits to every rank, and ranks decide by them
         return total
 
     def host_maximum(self, value):

@@ -24,7 +24,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from .. import native
 from ..devices import leave
-from .communicator import Communicator
+from .communicator import Communicator, rank_after_rank
 from .decomposition import Decomposition, TileError
 
 __all__ = ["ShardedCommunicator"]
@@ -166,7 +166,7 @@ class ShardedCommunicator(Communicator):
             if not ordered:
                 return lax.psum(x, axis)
             everyone = lax.all_gather(x, axis)
-        return lax.scan(lambda total, part: (total + part, None), everyone[0], everyone[1:])[0]
+        return rank_after_rank(everyone)
 
     def _broadcast(self, x):
         return self._sum(self._on_root(x), None, False)
