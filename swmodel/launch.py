@@ -2,6 +2,7 @@
 
     launcher()            who started how many ranks, and which one this is
     configure_process()   GPU, cores, precision: before JAX's backend and MPI start
+    bind_rank()           GPU or cores alone, for scripts that do not call it
     load_mpi()            mpi4py and mpi4jax, or one sentence on why not
     check_world()         as many ranks in MPI's world as were started, or every process would run the whole domain
     binding_warning()     ranks that share cores
@@ -26,7 +27,7 @@ from .libraries import cuda_aware, loaded_mpi
 from .signals import PROCESS
 
 __all__ = [
-    "LaunchError", "Launcher", "Process", "binding_warning", "check_world", "configure_process", "launched_ranks",
+    "LaunchError", "Launcher", "Process", "bind_rank", "binding_warning", "check_world", "configure_process", "launched_ranks",
     "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun", "mpirun_environment", "stop", "threads_per_rank",
     "ask_to_end", "FORWARDED",
 ]  # fmt: skip
@@ -69,14 +70,25 @@ def launcher(environment=None):
     """
     environment = os.environ if environment is None else environment
     world, version = "OMPI_COMM_WORLD_", environment.get("OMPI_VERSION", "")
-    open_mpi = [world + name for name in ("SIZE", "RANK", "LOCAL_RANK", "LOCAL_SIZE")]
+    names = ("SIZE", "RANK", "LOCAL_RANK", "LOCAL_SIZE")
+    open_mpi = [world + name for name in names]
     hydra = ["PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"]
     return (
         _launcher(environment, f"Open MPI's mpirun {version}".strip(), *open_mpi)
+        or _launcher(environment, "MVAPICH's mpirun", *(f"MV2_COMM_WORLD_{name}" for name in names))
+        or _launcher(environment, "MVAPICH's mpirun", *(f"MVP_COMM_WORLD_{name}" for name in names))
         or _launcher(environment, "Hydra's mpirun (MPICH, Intel MPI)", *hydra)
+        or _of_pals(environment)
         or _slurm_step(environment)
+        or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID")
         or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK")
     )
+
+
+def _of_pals(environment):
+    """Cray's mpiexec, which gives the size by PMI's variable; of the local size not every version speaks."""
+    found = _launcher(environment, "Cray's mpiexec (PALS)", "PMI_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
+    return found and dataclasses.replace(found, local_size=_number(environment, "PALS_LOCAL_SIZE"))
 
 
 def _launcher(environment, name, *variables):
@@ -147,9 +159,7 @@ def configure_process(precision="float64", communicator="auto", devices=None, ho
         raise LaunchError(f"devices and hosts are for the sharded communicator, not {communicator}; ask for that one.")
     gpu, tiles = None, 1 if communicator == "serial" or started is None else started.size
     if communicator == "mpi" and started is not None:
-        gpu = _bind_gpu(os.environ, started)
-        if gpu is None:
-            _share_cores(os.environ, started)
+        gpu = _bind(started)
     share_heap()
     import jax
 
@@ -157,6 +167,44 @@ def configure_process(precision="float64", communicator="auto", devices=None, ho
     if communicator == "sharded":
         tiles = importlib.import_module(".devices", __package__).start_devices(devices, hosts)
     return Process(communicator, started, threads_per_rank(), gpu, tiles)
+
+
+_bound = set()  # this process's Launcher, once it has been bound as that asks for
+
+
+def _bind(started):
+    """Give this rank its GPU, which is returned, or its cores."""
+    _bound.add(started)
+    gpu = _bind_gpu(os.environ, started)
+    if gpu is None:
+        _share_cores(os.environ, started)
+    return gpu
+
+
+def bind_rank() -> None:
+    """Bind this rank to its GPU or cores unless `configure_process` has: for scripts that do not call it.
+
+    Raises:
+        LaunchError: if JAX has started, and ranks of this host would all compute on its first GPU.
+    """
+    started = launcher()
+    if started is None or started.size == 1 or started in _bound:
+        return
+    gpus = usable_gpus(os.environ)
+    if _jax_has_started() and len(gpus) > 1 and started.local_size != 1:
+        raise LaunchError(
+            f"JAX has been used before the model was made, so that rank {started.rank} cannot be given one of the "
+            f"{len(gpus)} GPUs of this host any more, and all ranks would share the first; call "
+            "swmodel.launch.configure_process() at the beginning of the script."
+        )
+    _bind(started)
+    share_heap()
+
+
+def _jax_has_started():
+    """Whether JAX has made its devices, after which it looks at none of the variables that choose them."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bridge is not None and bridge.backends_are_initialized()
 
 
 def _choose(communicator, started, hosts=None):
@@ -242,7 +290,11 @@ def _share_cores(environment, started):
     local_size = started.local_size or 1
     if bound or local_size == 1 or environment.get("SWMODEL_BIND") == "none" or not hasattr(os, "sched_setaffinity"):
         return
-    os.sched_setaffinity(0, _share(_physical_cores(_affinity()), started.local_rank, local_size))
+    share = _share(_physical_cores(_affinity()), started.local_rank, local_size)
+    os.sched_setaffinity(0, share)
+    with contextlib.suppress(OSError):  # threads that are there already, of JAX for example
+        for thread in os.listdir("/proc/self/task"):
+            os.sched_setaffinity(int(thread), share)
 
 
 def _share(cores, rank, ranks):
@@ -384,4 +436,5 @@ def ask_to_end(process):
 
 def _of_a_launcher(name):
     """What a launcher gave this very process would confuse the next one."""
-    return name.startswith(("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "MPI_LOCAL"))
+    launchers = ("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "MPI_LOCAL", "PALS_", "MV2_COMM_WORLD_", "MVP_COMM_WORLD_")
+    return name.startswith(launchers)

@@ -27,10 +27,10 @@ def make_communicator(kind, shape, layout=None, devices=None):
     Raises:
         ValueError: for an unknown kind.
         LaunchError: if the launcher started more ranks than MPI (or the sharded communicator's processes) sees, MPI is
-            asked for and not installed, or more devices than there are.
+            asked for and not installed, or more devices than there are; if JAX was used before ranks got GPUs.
         TileError: if the layout does not fit the ranks or the grid.
     """
-    from ..launch import check_world, launched_ranks, load_mpi
+    from ..launch import bind_rank, check_world, launched_ranks, load_mpi
 
     if isinstance(kind, Communicator):
         return kind
@@ -45,6 +45,7 @@ def make_communicator(kind, shape, layout=None, devices=None):
         check_world(1)
         check_ranks(layout or (1, 1), 1)
         return _made.setdefault("serial", SerialCommunicator())
+    bind_rank()
     world = load_mpi().COMM_WORLD
     check_world(world.size)
     layout = best_layout(shape, world.size) if layout is None else layout

@@ -19,7 +19,12 @@ SRUN = {
     "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NTASKS": "7", "SLURM_STEP_NUM_TASKS": "7", "SLURM_PROCID": "4",
     "SLURM_LOCALID": "0", "SLURM_NODEID": "1", "SLURM_STEP_TASKS_PER_NODE": "4,3",
 }  # fmt: skip
-VARIABLES = {*OPEN_MPI, *HYDRA, *SRUN, "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS", "XLA_PYTHON_CLIENT_PREALLOCATE"}
+MVAPICH = {
+    "MV2_COMM_WORLD_SIZE": "8", "MV2_COMM_WORLD_RANK": "5", "MV2_COMM_WORLD_LOCAL_RANK": "1",
+    "MV2_COMM_WORLD_LOCAL_SIZE": "4",
+}  # fmt: skip
+PALS = {"PMI_SIZE": "8", "PMI_RANK": "5", "PALS_RANKID": "5", "PALS_LOCAL_RANKID": "1", "PALS_LOCAL_SIZE": "4"}
+VARIABLES = {*OPEN_MPI, *HYDRA, *SRUN, *MVAPICH, *PALS, "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS", "XLA_PYTHON_CLIENT_PREALLOCATE"}
 
 needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not installed")
 
@@ -44,6 +49,61 @@ def test_open_mpi_is_recognised():
 
 def test_hydra_is_recognised():
     assert launch.launcher(HYDRA) == launch.Launcher("Hydra's mpirun (MPICH, Intel MPI)", 4, 3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "variables", [MVAPICH, {name.replace("MV2", "MVP"): number for name, number in MVAPICH.items()}, PALS]
+)
+def test_local_ranks_of_mvapich_and_pals_are_recognised(variables):
+    found = launch.launcher(variables)
+    assert (found.size, found.rank, found.local_rank, found.local_size) == (8, 5, 1, 4)
+
+
+def test_a_local_rank_counts_where_the_number_of_local_ranks_is_not_told():
+    assert launch.launcher({"PMI_SIZE": "4", "PMI_RANK": "3", "MPI_LOCALRANKID": "1"}).local_rank == 1
+    assert launch.launcher({**PALS, "PALS_LOCAL_SIZE": ""}).local_rank == 1
+
+
+SCRIPT = """
+import os
+{first}
+import swmodel as sw
+model = sw.ShallowWater(sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3)), 100.0)
+cores = os.sched_getaffinity(0)
+threads = [os.sched_getaffinity(int(thread)) for thread in os.listdir("/proc/self/task")]
+assert all(found == cores for found in threads if found), threads
+everyone = model.communicator.host_gather(cores)
+if model.communicator.is_root:
+    print([sorted(found) for found in everyone])
+"""
+
+
+@needs_mpi
+@pytest.mark.skipif(os.cpu_count() < 2 or len(os.sched_getaffinity(0)) < os.cpu_count(), reason="needs all of 2 cores")
+@pytest.mark.parametrize("first", ["", "import jax.numpy as jnp; jnp.ones(3).sum()"])
+def test_ranks_of_a_script_get_cores_of_their_own(tmp_path, first):
+    """Also where JAX has started its threads before."""
+    (tmp_path / "script.py").write_text(SCRIPT.format(first=first))
+    environment = {**launch.mpirun_environment(), "PYTHONPATH": os.pathsep.join(sys.path), "JAX_PLATFORMS": "cpu"}
+    command = [*launch.mpirun(2), "--bind-to", "none", sys.executable, tmp_path / "script.py"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    one, two = eval(done.stdout)
+    assert one and two and not set(one) & set(two)
+
+
+def test_a_script_that_used_jax_before_its_ranks_got_gpus_is_told_what_to_call(started, monkeypatch):
+    started(OPEN_MPI)
+    monkeypatch.setattr(launch, "usable_gpus", lambda environment: ["0", "1", "2", "3"])
+    monkeypatch.setattr(launch, "_bound", set())
+    monkeypatch.setattr(launch, "_jax_has_started", lambda: True)
+    with pytest.raises(launch.LaunchError, match="rank 5 cannot be given .*configure_process\\(\\)"):
+        launch.bind_rank()
+    monkeypatch.setattr(launch, "_jax_has_started", lambda: False)
+    launch.bind_rank()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+    launch.bind_rank()  # once
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
 
 
 def test_pmi_without_local_ranks_is_recognised():
