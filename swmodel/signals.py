@@ -11,7 +11,9 @@ A second SIGINT or SIGTERM ends the process at once.
 import contextlib
 import math
 import os
+import shlex
 import signal
+import sys
 import threading
 import time as clock
 
@@ -211,7 +213,8 @@ class ExitGuard:
         if self.rank and not self._silent:
             clock.sleep(ELSEWHERE)
         if not self._silent:
-            sentence = f"{number.name} stopped the command before it had computed anything; start it again."
+            again = shlex.join(["swmodel", *sys.argv[1:]])
+            sentence = f"{number.name} stopped the command before it had computed anything. Start again with: {again}"
             with contextlib.suppress(Exception):
                 sentence = self._kept[-1](number.name) if self._kept else sentence
             lead = ("\n" if os.isatty(1) else "") + "error: " + (f"rank {self.rank}: " if self.rank else "")

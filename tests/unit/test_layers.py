@@ -25,7 +25,7 @@ LAYERS = [
     ["adjoint"],
     ["config", "build", "build_adjoint", "build_ensemble", "build_inversion", "build_states", "build_studies"],
     ["doctor"],
-    ["cli"],
+    ["cli", "__main__"],
 ]  # fmt: skip
 LAYER_OF = {name: k for k, names in enumerate(LAYERS) for name in names}
 
