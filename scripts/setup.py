@@ -182,7 +182,8 @@ def forward_signals(environment):
     text = file.read_text() if file.exists() else ""
     if "\ness_base_forward_signals" not in f"\n{text}":
         file.parent.mkdir(exist_ok=True)
-        file.write_text(f"{text.rstrip()}\n\n# of swmodel: SIGINT and SIGTERM, too\ness_base_forward_signals = {FORWARDED}\n")
+        line = f"# of swmodel: SIGINT and SIGTERM, too\ness_base_forward_signals = {FORWARDED}\n"
+        file.write_text(f"{text.rstrip()}\n\n{line}")
 
 
 def remove_mpi(environment):

@@ -27,9 +27,9 @@ from .libraries import cuda_aware, loaded_mpi
 from .signals import PROCESS
 
 __all__ = [
-    "LaunchError", "Launcher", "Process", "bind_rank", "binding_warning", "check_world", "configure_process", "launched_ranks",
-    "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun", "mpirun_environment", "stop", "threads_per_rank",
-    "ask_to_end", "FORWARDED",
+    "FORWARDED", "LaunchError", "Launcher", "Process", "ask_to_end", "bind_rank", "binding_warning", "check_world",
+    "configure_process", "launched_ranks", "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun",
+    "mpirun_environment", "stop", "threads_per_rank",
 ]  # fmt: skip
 
 

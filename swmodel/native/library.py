@@ -170,7 +170,7 @@ def _identity(program):
     return f"{os.path.realpath(program)} {found.st_size} {found.st_mtime_ns}"
 
 
-NUMERICAL = re.compile("sse|ssse|avx|fma|bmi|popcnt|abm|lzcnt|aes|pclmul|vaes|vpclmul|sha|gfni|movbe|f16c|adx|xop|tbm|amx")
+NUMERICAL = re.compile("sse|ssse|avx|fma|bmi|popcnt|abm|lzcnt|aes|pclmul|vaes|vpclmul|sha|gfni|movbe|f16c|adx|xop|amx")
 
 
 @functools.cache

@@ -91,7 +91,7 @@ def test_a_study_says_how_to_start_again(tmp_path, command):
 @pytest.mark.parametrize(("number", "whom"), [(signal.SIGTERM, None), (signal.SIGINT, 1)])
 def test_ranks_end_together_after_a_restart(tmp_path, number, whom):
     """A signal to mpirun, or to one rank."""
-    process = Started("run", write_case(tmp_path), ranks=2)
+    process = Started("run", write_case(tmp_path, fields="1 day", restart="2 hour"), ranks=2)
     until(lambda: (tmp_path / "output" / "restart.nc").exists(), process)
     text = ended_by(process, number, whom and process.rank(whom))
     assert f"swmodel resume {tmp_path}/output/restart.nc\n" in text.replace("\r", "") and no_locks(tmp_path)

@@ -104,7 +104,7 @@ class Follower:
 def follow(program, *arguments):
     closed = jax.make_jaxpr(program)(*arguments)
     follower = Follower()
-    follower.follow(closed, [v.aval.shape == () for v in closed.jaxpr.invars])  # numbers come from the host, agreed upon
+    follower.follow(closed, [v.aval.shape == () for v in closed.jaxpr.invars])  # the host has agreed on numbers
     return follower
 
 
