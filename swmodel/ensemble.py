@@ -13,9 +13,12 @@ import numpy as np
 from . import budget
 from .errors import ConfigError
 from .members import FIELD, NUMBER, SAME, Members, stacked
+from .parameters import Part, check_arguments
 
 __all__ = ["Ensemble", "perturbation"]
 
+MODELS = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)", several=True)
+STATES = Part(("u", "v", "eta"), "model.at_rest()", several=True)
 REMEDY = "and one program steps all members; vary numbers and fields, or make runs of their own"
 
 
@@ -36,6 +39,7 @@ class Ensemble:
     """
 
     def __init__(self, models, states, varied=None):
+        check_arguments("Ensemble", {"models": MODELS, "states": STATES}, locals())
         self.members, self.varied = len(states), {name: list(values) for name, values in (varied or {}).items()}
         self.models = list(models) if isinstance(models, (list, tuple)) else [models] * self.members
         counts = {"models": len(self.models)}

@@ -9,10 +9,13 @@ import dataclasses
 
 import numpy as np
 
+from .defaults import EARTH_RADIUS
+from .parameters import Choice, Number, Pair, check_fields, declared
+
 __all__ = ["Grid", "CartesianGrid", "SphericalGrid", "EARTH_RADIUS", "POSITIONS"]
 
-EARTH_RADIUS = 6.371e6  # [m]
 POSITIONS = ("h", "u", "v", "q")
+CELLS = Number(None, "cells", minimum=1, whole=True)
 
 
 class Grid(abc.ABC):
@@ -83,18 +86,11 @@ class Grid(abc.ABC):
         return False, False
 
     def _check(self, names):
-        for name, cells in (("nx", self.nx), ("ny", self.ny)):
-            if int(cells) != cells or cells < 1:
-                raise ValueError(f"{type(self).__name__}: {name} = {cells!r} is not a number of cells; give 1 or more.")
         for name, (low, high) in zip(names, self._limits):
             if not (np.isfinite([low, high]).all() and low < high):
                 raise ValueError(
                     f"{type(self).__name__}: {name} = ({low}, {high}) is not a range; the first value must be smaller."
                 )
-        if self.periodic not in ("", "x", "y", "xy"):
-            raise ValueError(
-                f"{type(self).__name__}: periodic = {self.periodic!r} is not one of '', 'x', 'y', 'xy'."
-            )
 
 
 def _edges(low, high, n):
@@ -115,13 +111,14 @@ class CartesianGrid(Grid):
         ValueError: for no cells, an empty range, or an unknown direction.
     """
 
-    nx: int
-    ny: int
-    x: tuple
-    y: tuple
-    periodic: str = ""
+    nx: int = declared(CELLS)
+    ny: int = declared(CELLS)
+    x: tuple = declared(Pair("m"))
+    y: tuple = declared(Pair("m"))
+    periodic: str = declared(Choice(("", "x", "y", "xy")), default="")
 
     def __post_init__(self):
+        check_fields(self)
         object.__setattr__(self, "x", tuple(map(float, self.x)))
         object.__setattr__(self, "y", tuple(map(float, self.y)))
         self._check(("x", "y"))
@@ -152,16 +149,17 @@ class SphericalGrid(Grid):
         ValueError: for no cells, an empty range, latitudes beyond the poles, or an impossible topology.
     """
 
-    nx: int
-    ny: int
-    longitude: tuple
-    latitude: tuple
-    periodic: str | None = None
-    radius: float = EARTH_RADIUS
+    nx: int = declared(CELLS)
+    ny: int = declared(CELLS)
+    longitude: tuple = declared(Pair("degrees"))
+    latitude: tuple = declared(Pair("degrees"))
+    periodic: str | None = declared(Choice(("", "x", "y", "xy", None)), default=None)
+    radius: float = declared(Number(None, "m", above=0.0), default=EARTH_RADIUS)
 
     spherical = True
 
     def __post_init__(self):
+        check_fields(self)
         object.__setattr__(self, "longitude", tuple(map(float, self.longitude)))
         object.__setattr__(self, "latitude", tuple(map(float, self.latitude)))
         turn = np.isclose(self.longitude[1] - self.longitude[0], 360.0, rtol=1e-12)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from .dynamics.series import scaled
 from .pytrees import pytree
-from .time_steppers import TimeStepper
+from .time_steppers import TimeStepper, time_step
 
 __all__ = ["IntegratingFactorRK4"]
 
@@ -31,7 +31,7 @@ class IntegratingFactorRK4(TimeStepper):
         dt: [s].
     """
 
-    dt: Any
+    dt: Any = time_step()
 
     stages = 4
     order = 4

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import budget, elliptic
+from .defaults import GRAVITY
 from .dynamics.boundaries import Flather
-from .dynamics.cores import Core, FiniteDifferences
+from .dynamics.cores import FiniteDifferences
 from .dynamics.momentum import EnergyConserving
 from .dynamics.shallow_water import Dynamics, State
 from .dynamics.terms import Series, tile_array
@@ -20,6 +21,7 @@ from .geometry import TileGeometry
 from .marching import one_step
 from .native import why_not
 from .parallel import make_communicator
+from .parameters import Flag, Number, Part, Precision, check_arguments
 from .pytrees import replace
 
 __all__ = ["ShallowWater", "FreeSlip", "NoSlip", "BottomMotion"]
@@ -99,6 +101,23 @@ class Domain:
         return np.asarray(self.communicator.decomposition(self.grid.shape).cut(whole, rank), self.dtype)
 
 
+_TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6)", several=True)
+_RULES = {
+    "grid": Part(("coordinates", "shape"), "CartesianGrid(nx, ny, x, y)"),
+    "gravity": Number(None, "m s-2", minimum=0.0),
+    "coriolis": Part(("at",), "FPlane(f0=1e-4)", optional=True),
+    "momentum": Part(("vorticity_flux",), "EnergyConserving()"),
+    "forcing": _TERMS,
+    "dissipation": _TERMS,
+    "boundaries": Part(("on_tile",), "Flather()", several=True),
+    "source": Part(("series",), "BottomMotion(times, uplift)", optional=True),
+    "linear": Flag(),
+    "side": Part(("factor",), "NoSlip()"),
+    "core": Part(("on_tile", "tendency"), "PseudoSpectral()"),
+    "dtype": Precision(),
+}
+
+
 class ShallowWater:
     """A shallow-water ocean on a grid, shared out among the ranks.
 
@@ -129,14 +148,11 @@ class ShallowWater:
     members = None  # an Ensemble has some
 
     def __init__(
-        self, grid, depth, *, gravity=9.81, coriolis=None, momentum=EnergyConserving(), forcing=(), dissipation=(),
+        self, grid, depth, *, gravity=GRAVITY, coriolis=None, momentum=EnergyConserving(), forcing=(), dissipation=(),
         boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None, engine="auto",
         core=FiniteDifferences(), dtype=None,
     ):  # fmt: skip
-        if not isinstance(core, Core):
-            raise ValueError(f"ShallowWater: core = {core!r} is none; give an object, as PseudoSpectral().")
-        if not isinstance(side, (FreeSlip, NoSlip)):
-            raise ValueError(f"ShallowWater: side = {side!r} is neither FreeSlip() nor NoSlip(); give one of them.")
+        check_arguments("ShallowWater", _RULES, locals())
         self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
         self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
         if self.dtype == np.float64 and not jax.config.jax_enable_x64:

@@ -3,6 +3,8 @@ import dataclasses
 
 import jax
 
+from .parameters import check_fields, has_rules
+
 __all__ = ["pytree", "static", "replace"]
 
 replace = dataclasses.replace
@@ -14,11 +16,48 @@ def static(**options):
 
 
 def pytree(cls):
-    """Make `cls` a frozen dataclass and register it as a pytree."""
+    """Make `cls` a frozen dataclass and register it as a pytree.
+
+    Fields that parameters.py declares are checked whenever the class is called, and not when JAX rebuilds a pytree,
+    whose leaves may then be anything.
+    """
+    if has_rules(cls):
+        cls.__post_init__ = _checking(getattr(cls, "__post_init__", None))
     cls = dataclasses.dataclass(frozen=True)(cls)
     fields = dataclasses.fields(cls)
-    return jax.tree_util.register_dataclass(
-        cls,
-        data_fields=[f.name for f in fields if not f.metadata.get("static")],
-        meta_fields=[f.name for f in fields if f.metadata.get("static")],
-    )
+    data = [f.name for f in fields if not f.metadata.get("static")]
+    meta = [f.name for f in fields if f.metadata.get("static")]
+    if any("rule" in f.metadata for f in fields):
+        return _register(cls, data, meta)
+    return jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=meta)
+
+
+def _checking(then):
+    """A __post_init__ that checks the fields, and does `then` what the class asks for."""
+
+    def post_init(self):
+        check_fields(self)
+        if then is not None:
+            then(self)
+
+    return post_init
+
+
+def _register(cls, data, meta):
+    """Register a dataclass; JAX rebuilds it without calling it, so that nothing is checked."""
+    keys = [jax.tree_util.GetAttrKey(name) for name in data]
+
+    def flatten(x):
+        return [getattr(x, name) for name in data], tuple(getattr(x, name) for name in meta)
+
+    def flatten_with_keys(x):
+        leaves, structure = flatten(x)
+        return list(zip(keys, leaves)), structure
+
+    def unflatten(structure, leaves):
+        new = object.__new__(cls)
+        vars(new).update(zip(data, leaves), **dict(zip(meta, structure)))
+        return new
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    return cls

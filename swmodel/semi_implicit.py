@@ -31,14 +31,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import elliptic
+from .defaults import AB2_EPSILON, THETA
 from .dynamics.shallow_water import State, as_tile_field, like
 from .dynamics.transport import divergence
 from .errors import ConfigError
 from .fields import Field
 from .operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
 from .parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
+from .parameters import parameter
 from .pytrees import pytree, replace, static
-from .time_steppers import Past, TimeStepper
+from .time_steppers import Past, TimeStepper, time_step
 
 __all__ = ["SemiImplicit", "RigidLid", "Solved", "automatic"]
 
@@ -102,9 +104,9 @@ class SemiImplicit(Implicit):
             sides, conjugate gradients with multigrid elsewhere.
     """
 
-    dt: Any
-    theta: Any = 0.6
-    epsilon: Any = 0.1
+    dt: Any = time_step()
+    theta: Any = parameter(default=THETA)
+    epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
     solver: Any = static(default=None)
 
     def check(self):
@@ -129,8 +131,8 @@ class RigidLid(Implicit):
         solver: as SemiImplicit's.
     """
 
-    dt: Any
-    epsilon: Any = 0.1
+    dt: Any = time_step()
+    epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
     solver: Any = static(default=None)
 
     lid = True

@@ -16,11 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import stability
+from .defaults import MAXIMA_THRESHOLD
 from .errors import BlowUp, ConfigError, Interrupted, TileError
 from .integration import begin, march, march_of, on_tiles, reached
 from .monitors import Gauges, Health, Maxima
 from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
 from .output.spectra import SpectraOutput
+from .parameters import MOST, FileName, Flag, Moment, Names, Number, Part, Places, Stages, Text, check_arguments
 from .pytrees import pytree
 from .signals import GRACE, PROCESS, WRITING, SignalWatch
 from .spectral_diagnostics import Spectra
@@ -85,6 +87,21 @@ def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
     return min(seconds, key=seconds.get)
 
 
+STEPS = Number(None, "steps", minimum=0, whole=True, optional=True)
+SECONDS = Number(None, "s", optional=True)
+EVERY = Number(None, "s", above=0.0, optional=True)
+_RULES = {
+    "model": Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)"),
+    "state": Part(("u", "v", "eta"), "model.at_rest()"),
+    "stepper": Part(("step", "check", "history"), "RK4(dt=60.0)"),
+    "start": Moment(),
+    "title": Text(),
+    "config": Text(),
+    "overwrite": Flag(),
+    "stages_per_exchange": Stages(),
+}
+
+
 class Simulation:
     """A model, a state and a stepper, and what to write while they run.
 
@@ -107,6 +124,7 @@ class Simulation:
         self, model, state, stepper, start=None, config="", title="Shallow-water model output", overwrite=True,
         stages_per_exchange=1,
     ):  # fmt: skip
+        check_arguments("Simulation", _RULES, locals())
         stepper.check()
         self.model, self.start, self.config, self.overwrite = model, start, config, overwrite
         self.title, self.dt = title, float(stepper.dt)
@@ -174,6 +192,7 @@ class Simulation:
 
     def write(self, path, variables=("eta", "u", "v"), every=None):
         """Write snapshots of `variables` to the netCDF file `path`, now and `every` so many seconds."""
+        check_arguments("Simulation.write", {"path": FileName(), "variables": Names(), "every": EVERY}, locals())
         self._outputs.append(FieldOutput(path, tuple(variables), self._interval(every, path)))
         return self
 
@@ -186,14 +205,17 @@ class Simulation:
             threshold: a gauge that stays below it [m] has no arrival.
             arrival_fraction: of the maximum in the window, at which a wave has arrived.
         """
+        check_arguments("Simulation.gauges", {"path": FileName(), "points": Places()}, locals())
         self._once(GaugeOutput, path, "gauges")
         self._gauges = Gauges.at(points, self.model)
         rules = {"windows": dict(windows or {}), "threshold": threshold, "arrival_fraction": arrival_fraction}
         self._outputs.append(GaugeOutput(path, dict(points), self._gauges, **rules))
         return self
 
-    def maxima(self, path, threshold=0.01):
+    def maxima(self, path, threshold=MAXIMA_THRESHOLD):
         """Write the maximum elevation and the first time at which |eta| passes `threshold` [m], of every step."""
+        rules = {"path": FileName(), "threshold": Number(None, "m", above=0.0)}
+        check_arguments("Simulation.maxima", rules, locals())
         self._once(MaximaOutput, path, "maxima")
         if self.scheme.lid:
             raise ConfigError(f"{path}: under a rigid lid nothing rises, and there are no maxima; leave it out.")
@@ -204,12 +226,15 @@ class Simulation:
 
     def spectra(self, path, every=None, transfers=True):
         """Write spectra of energy and enstrophy, and their transfers, to `path`, now and `every` so many seconds."""
+        rules = {"path": FileName(), "every": EVERY, "transfers": Flag()}
+        check_arguments("Simulation.spectra", rules, locals())
         spectra = Spectra(self.model, transfers, self.scheme.lid)
         self._outputs.append(SpectraOutput(path, spectra, self._interval(every, path)))
         return self
 
     def restart(self, path, every=None):
         """Write a restart to `path`, `every` so many seconds, at the end, and when a signal asks for one."""
+        check_arguments("Simulation.restart", {"path": FileName(), "every": EVERY}, locals())
         self._outputs.append(RestartOutput(path, self._interval(every, path)))
         return self
 
@@ -258,9 +283,12 @@ class Simulation:
             BlowUp: when the run is no longer finite, runs dry or passes the CFL limit; files keep what they had.
             Interrupted: on SIGINT or SIGTERM, after a restart was written.
         """
+        check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
         if (until is None) == (steps is None):
             raise ConfigError("run: give one of until, in seconds of model time, and steps.")
-        last = self.step + steps if steps is not None else round(until / self.dt)
+        last = self.step + int(steps) if steps is not None else round(until / self.dt)
+        if last > MOST:
+            raise ConfigError(f"run: the run would end at step {last:,}, and steps are counted to {MOST:,} at most.")
         if last < self.step:
             raise ConfigError(
                 f"the run is at {self.time:g} s already, and was asked to end at {until:g} s; give a later time."

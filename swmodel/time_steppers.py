@@ -16,11 +16,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .defaults import AB2_EPSILON
 from .dynamics.shallow_water import State, like
 from .fields import AbstractField
+from .parameters import parameter
 from .pytrees import pytree
 
-__all__ = ["TimeStepper", "AB2", "AB3", "SSPRK3", "RK4", "ForwardBackward"]
+__all__ = ["TimeStepper", "time_step", "AB2", "AB3", "SSPRK3", "RK4", "ForwardBackward"]
+
+
+def time_step():
+    """The field `dt` of a scheme [s]."""
+    hint = "; largest_time_step(limits(model, stepper)) is the longest stable one"
+    return parameter(None, "s", above=0.0, hint=hint)
 
 
 class TimeStepper(abc.ABC):
@@ -115,8 +123,8 @@ class AB2(TimeStepper):
             turns at the rate w loses epsilon (w dt)^2 of its amplitude in a step.
     """
 
-    dt: Any
-    epsilon: Any = 0.1
+    dt: Any = time_step()
+    epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
 
     order = 2
 
@@ -137,7 +145,7 @@ class AB3(TimeStepper):
         dt: [s].
     """
 
-    dt: Any
+    dt: Any = time_step()
 
     order = 3
     rotation = 2
@@ -159,7 +167,7 @@ class SSPRK3(TimeStepper):
         dt: [s].
     """
 
-    dt: Any
+    dt: Any = time_step()
 
     stages = 3
     order = 3
@@ -181,7 +189,7 @@ class RK4(TimeStepper):
         dt: [s].
     """
 
-    dt: Any
+    dt: Any = time_step()
 
     stages = 4
     order = 4
@@ -211,7 +219,7 @@ class ForwardBackward(TimeStepper):
         dt: [s].
     """
 
-    dt: Any
+    dt: Any = time_step()
 
     order = 2
     remembers = "states"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dynamics.forcing import SEA_WATER
+from ..defaults import WATER_DENSITY
 from ..errors import ConfigError
 from .readers import BoxReader, GaugeReader, SectionReader, everywhere, time_weights
 from .records import Record, slots
@@ -114,7 +114,7 @@ class BoxEnergy(Cost):
     y: tuple | None = None
     time: float | None = None
     window: tuple | None = None
-    density: float = SEA_WATER
+    density: float = WATER_DENSITY
 
     units = "J"
 

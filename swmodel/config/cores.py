@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from ..defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
 from .mistakes import Mistake
 from .quantities import Quantity
 from .sections import Flag, Section
@@ -16,12 +17,12 @@ ELSEWHERE = "core = 'finite_differences' has it"
 
 class HyperViscosity(Section):
     rate: Annotated[Quantity("s-1"), Field(ge=0)]
-    order: Annotated[int, Field(strict=True, ge=1)] = 4
+    order: Annotated[int, Field(strict=True, ge=1)] = HYPERVISCOSITY_ORDER
 
 
 class ExponentialFilter(Section):
-    strength: Annotated[float, Field(ge=0)] = 36.0
-    order: Annotated[int, Field(strict=True, ge=2)] = 36
+    strength: Annotated[float, Field(ge=0)] = FILTER_STRENGTH
+    order: Annotated[int, Field(strict=True, ge=2)] = FILTER_ORDER
 
     @field_validator("order")
     @classmethod

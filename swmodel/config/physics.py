@@ -4,6 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from ..defaults import (
+    AB2_EPSILON,
+    AIR_DENSITY,
+    EARTH_RADIUS,
+    EARTH_ROTATION,
+    GRAVITY,
+    MINIMUM_DEPTH,
+    THETA,
+    WATER_DENSITY,
+    WIND_DRAG,
+)
 from .cores import Spectral
 from .quantities import Quantity, quantity
 from .sections import Auto, Count, Flag, Formula, InputFile, NotNegative, Positive, Range, Section, Sides
@@ -34,7 +45,7 @@ class SphericalGrid(Section):
     longitude: Range("degree")
     latitude: Range("degree")
     periodic: Literal["", "x"] | None = None
-    radius: Positive("m") = 6.371e6
+    radius: Positive("m") = EARTH_RADIUS
 
     @model_validator(mode="after")
     def _on_the_sphere(self):
@@ -68,7 +79,7 @@ class BathymetryFile(Section):
     file: InputFile
     variable: str | None = None
     method: Literal["average", "interpolate"] = "average"
-    minimum_depth: NotNegative("m") = 20.0
+    minimum_depth: NotNegative("m") = MINIMUM_DEPTH
     fill_lakes: Flag = False
 
 
@@ -76,7 +87,7 @@ Bathymetry = Annotated[FlatBottom | DepthFormula | BathymetryFile, Field(discrim
 
 
 class Model(Section):
-    gravity: Positive("m s-2") = 9.81
+    gravity: Positive("m s-2") = GRAVITY
     momentum: Literal["energy_conserving", "enstrophy_conserving", "arakawa_lamb"] = "energy_conserving"
     linear: Flag = False
     side: Literal["free_slip", "no_slip"] = "free_slip"
@@ -103,7 +114,7 @@ class BetaPlane(Section):
 
 class RotatingSphere(Section):
     type: Literal["rotating_sphere"]
-    rate: Quantity("s-1") = 7.292115e-5
+    rate: Quantity("s-1") = EARTH_ROTATION
 
 
 Coriolis = Annotated[NoRotation | FPlane | BetaPlane | RotatingSphere, Field(discriminator="type")]
@@ -116,7 +127,7 @@ class _Stepper(Section):
 
 class AB2(_Stepper):
     type: Literal["ab2"]
-    epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.01
+    epsilon: Annotated[float, Field(ge=0, lt=1)] = AB2_EPSILON
 
 
 class AB3(_Stepper):
@@ -140,7 +151,7 @@ class ForwardBackward(_Stepper):
 
 
 class _Implicit(_Stepper):
-    epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    epsilon: Annotated[float, Field(ge=0, lt=1)] = AB2_EPSILON
     solver: str = "auto"
     preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None
     tolerance: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -167,7 +178,7 @@ class SemiImplicit(_Implicit):
     """A free surface without a limit from gravity waves."""
 
     type: Literal["semi_implicit"]
-    theta: Annotated[float, Field(ge=0.5, le=1)] = 0.6
+    theta: Annotated[float, Field(ge=0.5, le=1)] = THETA
 
 
 class RigidLid(_Implicit):
@@ -188,7 +199,7 @@ class WindStress(Section):
     type: Literal["wind_stress"]
     x: Formula("N m-2") = 0.0
     y: Formula("N m-2") = 0.0
-    density: Positive("kg m-3") = 1025.0
+    density: Positive("kg m-3") = WATER_DENSITY
 
 
 def _drag_law(value):
@@ -208,9 +219,9 @@ class WindFile(Section):
     file: InputFile
     u: str = "u10"
     v: str = "v10"
-    drag: Annotated[str | float, BeforeValidator(_drag_law)] = "large_pond_1981"
-    air_density: Positive("kg m-3") = 1.22
-    density: Positive("kg m-3") = 1025.0
+    drag: Annotated[str | float, BeforeValidator(_drag_law)] = WIND_DRAG
+    air_density: Positive("kg m-3") = AIR_DENSITY
+    density: Positive("kg m-3") = WATER_DENSITY
 
 
 Forcing = Annotated[WindStress | WindFile, Field(discriminator="type")]

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
 from .mistakes import nearest
 from .quantities import Quantity
 from .sections import (
@@ -42,7 +43,7 @@ class Fault(Section):
     slip: NotNegative("m")
     onset: NotNegative("s") = 0.0
     rise_time: NotNegative("s") = 0.0
-    rigidity: Positive("Pa") = 4.0e10
+    rigidity: Positive("Pa") = RIGIDITY
     reference: Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"] = "centroid"
 
 
@@ -137,7 +138,7 @@ class Gauges(Section):
     positions: Annotated[dict[str, Place], Field(min_length=1)]
     observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None
     window: Range("s") | dict[str, Range("s")] | None = None  # that is scored, of all gauges or by name; else the run
-    threshold: Positive("m") = 0.01  # a gauge that stays below it has no arrival
+    threshold: Positive("m") = MAXIMA_THRESHOLD  # a gauge that stays below it has no arrival
     arrival_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2  # of the window's maximum, at which a wave has arrived
 
     @property

@@ -18,6 +18,7 @@ from jax import lax
 from ..fields import Field
 from ..native import paste
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
+from ..parameters import parameter
 from ..pytrees import pytree, replace, static
 from .dissipation import to_u, to_v
 from .terms import Term, value_at
@@ -37,8 +38,8 @@ class Flather(Term):
     """
 
     sides: tuple = static(default=SIDES)
-    elevation: Any = 0.0
-    velocity: Any = 0.0
+    elevation: Any = parameter("h", "m", default=0.0)
+    velocity: Any = parameter("h", "m s-1", default=0.0)
 
     positions = {"elevation": "h", "velocity": "h"}
 
@@ -120,9 +121,9 @@ class Sponge(Term):
     """
 
     sides: tuple = static(default=SIDES)
-    width: float = static(default=0.0)
-    rate: Any = 0.0
-    elevation: Any = 0.0
+    width: float = parameter(None, "m", minimum=0.0, default=0.0, static=True)
+    rate: Any = parameter("h", "s-1", minimum=0.0, default=0.0)
+    elevation: Any = parameter("h", "m", default=0.0)
 
     positions = {"rate": "h", "elevation": "h"}
 
@@ -168,7 +169,7 @@ def sponge_profile(grid, sides, width):
 
 
 def checked_sides(sides, name):
-    sides = (sides,) if isinstance(sides, str) else tuple(sides)
+    sides = (sides,) if isinstance(sides, str) or not hasattr(sides, "__iter__") else tuple(sides)
     unknown = [side for side in sides if side not in SIDES]
     if unknown or not sides:
         raise ValueError(f"{name}: sides = {sides} are not among {', '.join(SIDES)}; name one or more of these.")

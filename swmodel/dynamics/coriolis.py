@@ -3,10 +3,10 @@ import dataclasses
 
 import numpy as np
 
+from ..defaults import EARTH_ROTATION
+from ..parameters import check_fields, parameter
+
 __all__ = ["FPlane", "BetaPlane", "RotatingSphere", "EARTH_ROTATION"]
-
-EARTH_ROTATION = 7.292115e-5  # [s-1]
-
 
 def _corner_y(grid, rows):
     low, high = grid._limits[1]
@@ -17,7 +17,10 @@ def _corner_y(grid, rows):
 class FPlane:
     """f = f0 everywhere."""
 
-    f0: float  # [s-1]
+    f0: float = parameter(None, "s-1")
+
+    def __post_init__(self):
+        check_fields(self)
 
     def at(self, grid, rows):
         return np.float64(self.f0)
@@ -27,9 +30,12 @@ class FPlane:
 class BetaPlane:
     """f = f0 + beta (y - y0), on a Cartesian grid."""
 
-    f0: float  # [s-1]
-    beta: float  # [m-1 s-1]
-    y0: float = 0.0  # [m]
+    f0: float = parameter(None, "s-1")
+    beta: float = parameter(None, "m-1 s-1")
+    y0: float = parameter(None, "m", default=0.0)
+
+    def __post_init__(self):
+        check_fields(self)
 
     def at(self, grid, rows):
         if grid.spherical:
@@ -41,7 +47,10 @@ class BetaPlane:
 class RotatingSphere:
     """f = 2 Omega sin(latitude), on a spherical grid."""
 
-    rate: float = EARTH_ROTATION  # [s-1]
+    rate: float = parameter(None, "s-1", default=EARTH_ROTATION)
+
+    def __post_init__(self):
+        check_fields(self)
 
     def at(self, grid, rows):
         if not grid.spherical:

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 from ..fields import AbstractField
 from ..operators import difference_x, difference_y, mean_x, mean_xy, mean_y
+from ..parameters import parameter
 from ..pytrees import pytree, replace
 from .terms import Term
 
@@ -36,7 +37,7 @@ class LinearDrag(Term):
         rate: [s-1]; a number, a function of (x, y), or an array at cell centres.
     """
 
-    rate: Any
+    rate: Any = parameter("h", "s-1", minimum=0.0)
 
     positions = {"rate": "h"}
 
@@ -58,7 +59,7 @@ class QuadraticDrag(Term):
         coefficient: [1]; a number, a function of (x, y), or an array at cell centres. 2.5e-3 is usual.
     """
 
-    coefficient: Any
+    coefficient: Any = parameter("h", "1", minimum=0.0)
 
     positions = {"coefficient": "h"}
     nonlinear = True
@@ -86,7 +87,7 @@ class ManningDrag(Term):
         roughness: Manning's n [s m-1/3]; 0.025 is usual for tsunamis.
     """
 
-    roughness: Any
+    roughness: Any = parameter("h", "s m-1/3", minimum=0.0)
 
     positions = {"roughness": "h"}
     nonlinear = True
@@ -125,7 +126,7 @@ class Laplacian(Term):
         viscosity: nu [m2 s-1]; a number, a function of (x, y), or an array at cell centres.
     """
 
-    viscosity: Any
+    viscosity: Any = parameter("h", "m2 s-1", minimum=0.0)
 
     positions = {"viscosity": "h"}
 
@@ -147,7 +148,7 @@ class Biharmonic(Term):
         viscosity: nu4 [m4 s-1]; a number, a function of (x, y), or an array at cell centres.
     """
 
-    viscosity: Any
+    viscosity: Any = parameter("h", "m4 s-1", minimum=0.0)
 
     positions = {"viscosity": "h"}
 

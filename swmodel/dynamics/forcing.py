@@ -4,13 +4,12 @@
 """
 from typing import Any
 
+from ..defaults import WATER_DENSITY
+from ..parameters import parameter
 from ..pytrees import pytree
 from .terms import Term, value_at
 
 __all__ = ["WindStress"]
-
-SEA_WATER = 1025.0  # [kg m-3]
-
 
 @pytree
 class WindStress(Term):
@@ -22,9 +21,9 @@ class WindStress(Term):
         density: of the water [kg m-3].
     """
 
-    x: Any = 0.0
-    y: Any = 0.0
-    density: Any = SEA_WATER
+    x: Any = parameter("u", "N m-2", default=0.0)
+    y: Any = parameter("v", "N m-2", default=0.0)
+    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY)
 
     positions = {"x": "u", "y": "v"}
 

@@ -27,10 +27,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
 from ..errors import ConfigError
 from ..fields import AbstractField
 from ..operators import mean_y
 from ..parallel.halo import without_padding
+from ..parameters import Flag, Part, declared, parameter
 from ..pytrees import pytree, replace, static
 from .cores import Core, rates_of_terms, summed
 from .coriolis import FPlane
@@ -54,8 +56,8 @@ class HyperViscosity:
         order: p; 1 is the common viscosity, 2 the biharmonic one.
     """
 
-    rate: Any
-    order: int = static(default=4)
+    rate: Any = parameter(None, "s-1")
+    order: int = static(default=HYPERVISCOSITY_ORDER)
 
     def of(self, relative):
         """The rate [s-1] for modes with |k|^2 / k_max^2 = `relative`."""
@@ -77,8 +79,8 @@ class ExponentialFilter:
         order: an even number: the higher, the more of the spectrum is left alone.
     """
 
-    strength: Any = 36.0
-    order: int = static(default=36)
+    strength: Any = parameter(default=FILTER_STRENGTH)
+    order: int = static(default=FILTER_ORDER)
 
     def check(self):
         if type(self.order) is not int or self.order < 2 or self.order % 2:
@@ -97,9 +99,9 @@ class PseudoSpectral(Core):
         dealias: leave out the third of the wavenumbers that quadratic products would fall back into.
     """
 
-    hyperviscosity: Any = None
-    filter: Any = None
-    dealias: bool = static(default=True)
+    hyperviscosity: Any = declared(Part(("of",), "HyperViscosity(rate=1e-5)", optional=True), default=None)
+    filter: Any = declared(Part(("strength",), "ExponentialFilter()", optional=True), default=None)
+    dealias: bool = declared(Flag(), default=True, static=True)
     series: Any = static(default=None)
     held: Any = None  # Modes, once prepared
     at_rest: Any = None  # (f at centres, its mean where modes can carry it, mean depth), once prepared

@@ -60,10 +60,10 @@ def test_a_turn_of_longitude_is_periodic_unless_told_otherwise():
 @pytest.mark.parametrize(
     "make, sentence",
     [
-        (lambda: sw.CartesianGrid(0, 4, (0, 1), (0, 1)), "nx = 0 is not a number of cells"),
-        (lambda: sw.CartesianGrid(4, 2.5, (0, 1), (0, 1)), "ny = 2.5 is not a number of cells"),
+        (lambda: sw.CartesianGrid(0, 4, (0, 1), (0, 1)), "nx = 0 is less than 1"),
+        (lambda: sw.CartesianGrid(4, 2.5, (0, 1), (0, 1)), "ny = 2.5 is not a whole number"),
         (lambda: sw.CartesianGrid(4, 4, (1, 0), (0, 1)), "x = .* is not a range"),
-        (lambda: sw.CartesianGrid(4, 4, (0, 1), (0, np.nan)), "y = .* is not a range"),
+        (lambda: sw.CartesianGrid(4, 4, (0, 1), (0, np.nan)), "y = .* is not two finite numbers"),
         (lambda: sw.CartesianGrid(4, 4, (0, 1), (0, 1), "yx"), "periodic = 'yx' is not one of"),
         (lambda: sw.SphericalGrid(4, 4, (0, 400), (0, 1)), "more than 360 degrees"),
         (lambda: sw.SphericalGrid(4, 4, (0, 40), (0, 91)), "goes beyond a pole"),

@@ -9,7 +9,7 @@ PACKAGE = Path(swmodel.__file__).parent
 LAYERS = [
     [
         "errors", "units", "pytrees", "version", "signals", "launch", "libraries", "devices", "resources",
-        "compilation", "heap", "native", "paths", "budget",
+        "compilation", "heap", "native", "paths", "budget", "defaults", "parameters",
     ],
     ["linear", "grid", "fields"],
     ["operators", "parallel", "progress"],

@@ -54,19 +54,20 @@ def largest(state):
         (dict(periodic="x", boundaries=(sw.Flather("north"),)), "no open sides, and Flather opens north"),
         (dict(momentum=sw.ArakawaLamb()), "a form of its own for q V, and ArakawaLamb is one of differences"),
         (dict(engine="fused"), "makes loops of differences, and PseudoSpectral has none"),
-        (dict(core=sw.PseudoSpectral(dealias="2/3")), "dealias = '2/3' is neither True nor False"),
+        (lambda: sw.PseudoSpectral(dealias="2/3"), "dealias = '2/3' is neither True nor False"),
         (dict(core=sw.PseudoSpectral(sw.HyperViscosity(-1e-5))), "rate = -1e-05 s-1 would feed what is small"),
         (dict(core=sw.PseudoSpectral(sw.HyperViscosity(1e-5, 1.5))), "order = 1.5 is no power of the Laplacian"),
         (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(order=3))), "order = 3 is not an even number"),
         (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(-1.0))), "strength = -1.0 would let modes grow"),
-        (dict(core=sw.PseudoSpectral(1e-4)), "hyperviscosity = 0.0001 is no HyperViscosity"),
-        (dict(core="pseudo_spectral"), "core = 'pseudo_spectral' is none; give an object"),
+        (lambda: sw.PseudoSpectral(1e-4), "hyperviscosity = 0.0001 is a number; give an object, as HyperViscosity"),
+        (dict(core="pseudo_spectral"), "core = 'pseudo_spectral' is a name, as experiment files have it; give an object"),
+        (dict(core=sw.PseudoSpectral), "core = PseudoSpectral is a class; give an object of it"),
     ],
     ids=lambda x: x.split(" ")[0] if isinstance(x, str) else "",
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(options, says):
     with pytest.raises(ValueError, match=says) as found:
-        model(**options)
+        options() if callable(options) else model(**options)
     assert str(found.value).count("\n") == 0 and str(found.value).rstrip().endswith(".")
 
 

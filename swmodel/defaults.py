@@ -1,0 +1,21 @@
+"""Numbers that a constructor and the key of an experiment file have in common, unless told otherwise."""
+
+__all__ = [
+    "AB2_EPSILON", "AIR_DENSITY", "EARTH_RADIUS", "EARTH_ROTATION", "FILTER_ORDER", "FILTER_STRENGTH", "GRAVITY",
+    "HYPERVISCOSITY_ORDER", "MAXIMA_THRESHOLD", "MINIMUM_DEPTH", "RIGIDITY", "THETA", "WATER_DENSITY", "WIND_DRAG",
+]  # fmt: skip
+
+AB2_EPSILON = 0.1  # of AB2, and of the explicit part of implicit schemes
+THETA = 0.6  # of SemiImplicit
+GRAVITY = 9.81  # [m s-2]
+EARTH_RADIUS = 6.371e6  # [m]
+EARTH_ROTATION = 7.292115e-5  # [s-1]
+WATER_DENSITY = 1025.0  # [kg m-3]
+AIR_DENSITY = 1.22  # [kg m-3]
+WIND_DRAG = "large_pond_1981"
+MINIMUM_DEPTH = 20.0  # [m], of depths from files
+RIGIDITY = 4.0e10  # [Pa]
+MAXIMA_THRESHOLD = 0.01  # [m]
+HYPERVISCOSITY_ORDER = 4
+FILTER_STRENGTH = 36.0
+FILTER_ORDER = 36
