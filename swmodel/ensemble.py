@@ -18,7 +18,7 @@ from .parameters import Part, check_arguments
 __all__ = ["Ensemble", "perturbation"]
 
 MODELS = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)", several=True)
-STATES = Part(("u", "v", "eta"), "model.at_rest()", several=True)
+STATES = Part(("u", "v", "eta"), "model.at_rest()", several=True, alone=False)
 REMEDY = "and one program steps all members; vary numbers and fields, or make runs of their own"
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import budget, elliptic
+from . import budget, elliptic, parameters
 from .defaults import GRAVITY
 from .dynamics.boundaries import Flather
 from .dynamics.cores import FiniteDifferences
@@ -57,6 +57,11 @@ class BottomMotion:
     uplift: Any
 
     def series(self, domain):
+        for name, ndim in (("times", 1), ("uplift", 3)):
+            numbers = parameters.array_of(getattr(self, name))
+            if numbers is None or numbers.ndim != ndim:
+                remedy = "(n,) numbers in s" if ndim == 1 else "an (n, ny, nx) array in m"
+                parameters.refuse("BottomMotion", name, getattr(self, name), "is not such an array", remedy)
         uplift, times = np.asarray(self.uplift), np.asarray(self.times, float)
         if uplift.shape[1:] != domain.grid.shape or len(uplift) != len(self.times):
             raise ValueError(
@@ -102,8 +107,14 @@ class Domain:
 
 
 _TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6)", several=True)
+_STATE_RULES = {
+    "u": Number("u", "m s-1", steady=True),
+    "v": Number("v", "m s-1", steady=True),
+    "eta": Number("h", "m", steady=True),
+}
 _RULES = {
     "grid": Part(("coordinates", "shape"), "CartesianGrid(nx, ny, x, y)"),
+    "depth": Number("h", "m", steady=True),
     "gravity": Number(None, "m s-2", minimum=0.0),
     "coriolis": Part(("at",), "FPlane(f0=1e-4)", optional=True),
     "momentum": Part(("vorticity_flux",), "EnergyConserving()"),
@@ -213,6 +224,7 @@ class ShallowWater:
     def state(self, u=0.0, v=0.0, eta=0.0):
         """A State of this tile from numbers, functions of (x, y), (ny, nx) arrays or tile arrays, such as random fields
         (random_fields.py); zero on land and at coasts."""
+        check_arguments("ShallowWater.state", _STATE_RULES, locals())
         mask = {"u": self.faces("u"), "v": self.faces("v"), "h": self.wet}
         fields = {
             name: tile_array(x, position, self.domain, f"ShallowWater.state: {name}")

@@ -25,12 +25,15 @@ from .paths import expanded
 
 __all__ = [
     "Choice", "FileName", "Flag", "MOST", "Moment", "Names", "Number", "Pair", "Part", "Places", "Precision", "Stages",
-    "Text", "check_arguments", "check_fields", "declared", "has_rules", "parameter",
+    "Text", "array_of", "check_arguments", "check_fields", "declared", "has_rules", "parameter", "refuse", "shown",
 ]  # fmt: skip
 
 SMALLEST, LARGEST = 1e-30, 1e30  # what single precision holds, with a margin for products
 MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
 NOT_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, type, dict, set, frozenset)
+
+
+RECORDS = ", an (ny, nx) array or time records"
 
 
 def refuse(who: str, name: str, value: Any, why: str, remedy: str) -> None:
@@ -50,6 +53,8 @@ def shown(value: Any) -> str:
         text = repr(value)
     except ValueError:  # Python does not print integers of thousands of digits
         text = "a number of too many digits"
+    if "\n" in text:
+        return f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:60]} [...] {text[-10:]}"
 
 
@@ -63,6 +68,7 @@ class Number:
         minimum, above, maximum, below: limits; `above` and `below` are not reached themselves.
         whole: whether it must be a whole number.
         optional: whether None may stand for it.
+        steady: whether time records make no sense.
         hint: what else to say, after the remedy.
     """
 
@@ -74,13 +80,15 @@ class Number:
     below: float | None = None
     whole: bool = False
     optional: bool = False
+    steady: bool = False
     hint: str = ""
 
     def check(self, who: str, name: str, value: Any) -> None:
         if value is None and self.optional:
             return
         if isinstance(value, (list, tuple)) and self.position is not None:
-            value = _array(value)
+            found = array_of(value)
+            value = value if found is None else found
         if value is None or isinstance(value, (*NOT_NUMBERS, list, tuple)) or inspect.ismodule(value):
             refuse(who, name, value, "is not a number", self.wanted())
         if self.position is None and callable(value):
@@ -101,10 +109,10 @@ class Number:
                 refuse(who, f"{name}, somewhere,", extreme.item(), why, self.wanted())
 
     def _check_number(self, who, name, value):
-        if self.whole and (not math.isfinite(value) or int(value) != value):
-            refuse(who, name, value, "is not a whole number", self.wanted())
         if self.whole and abs(value) > MOST:
             refuse(who, name, value, f"is over {MOST:,}", self.wanted())
+        if self.whole and not (math.isfinite(value) and int(value) == value):
+            refuse(who, name, value, "is not a whole number", self.wanted())
         if not self.whole and not (abs(value) < math.inf):
             refuse(who, name, value, "is not a finite number", self.wanted())
         if not self.whole and abs(value) > LARGEST:
@@ -136,15 +144,18 @@ class Number:
         unit = "" if self.units in ("", "1") else f" in {self.units}"
         found = ", ".join([kind + unit, *filter(None, limits)])
         if self.position is not None:
-            found += ", or a function of (x, y), an (ny, nx) array or time records of such numbers"
+            found += ", or a function of (x, y)" + (" or an (ny, nx) array" if self.steady else RECORDS)
+            found += " of such numbers"
         return found + ", or None" * self.optional + self.hint
 
 
-def _array(value):
+def array_of(value: Any) -> np.ndarray | None:
+    """`value` as an array of real numbers, or None where it is none, such as rows of different lengths."""
     try:
-        return np.asarray(value)
-    except ValueError:  # rows of different lengths
-        return value
+        found = np.asarray(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return found if found.dtype.kind in "fiu" else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,17 +225,21 @@ class Part:
         methods: what it must have, as ("vorticity_flux",).
         example: of one, as text.
         optional: whether None may stand for it.
-        several: whether it is a tuple of them, or a single one.
+        several: whether it may be a tuple of them.
+        alone: whether it may be a single one.
     """
 
     methods: tuple
     example: str
     optional: bool = False
     several: bool = False
+    alone: bool = True
 
     def check(self, who: str, name: str, value: Any) -> None:
         if value is None and self.optional:
             return
+        if not self.alone and not isinstance(value, (tuple, list)):
+            refuse(who, name, value, "is not a list", f"one of several objects, as [{self.example}]")
         if self.several and isinstance(value, (tuple, list)):
             for k, each in enumerate(value):
                 self._check_one(who, f"{name}[{k}]", each)

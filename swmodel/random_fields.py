@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .parallel import fft
+from .parameters import refuse
 
 __all__ = ["GaussianCovariance", "filtered", "white_noise"]
 
@@ -39,6 +40,7 @@ def white_noise(seed, plan, dtype=float):
         number = -1
     if number < 0:
         raise ValueError(f"white_noise: seed = {seed!r} is no whole number from 0 on; give one, as 1.")
+    _check_plan("white_noise", plan)
     row = lambda j: np.random.default_rng((number, j)).standard_normal(plan.shape[1:])  # noqa: E731
     parts = plan.communicator.decomposition(plan.shape[:2])
 
@@ -52,6 +54,11 @@ def white_noise(seed, plan, dtype=float):
         return noise
 
     return plan.communicator.place(make)
+
+
+def _check_plan(who, plan):
+    if not isinstance(plan, fft.Plan):
+        refuse(who, "plan", plan, "is not a plan of transforms", "one, as fft.Plan(communicator, (ny, nx))")
 
 
 def filtered(plan, x, response, spacing=None):
@@ -87,6 +94,7 @@ class GaussianCovariance:
     deviation: float = 1.0
 
     def __post_init__(self):
+        _check_plan("GaussianCovariance", self.plan)
         for name in ("length", "deviation"):
             value = getattr(self, name)
             if isinstance(value, jax.core.Tracer):

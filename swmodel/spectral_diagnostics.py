@@ -37,6 +37,7 @@ from .dynamics.shallow_water import State
 from .errors import ConfigError
 from .members import per_member
 from .parallel import fft
+from .parameters import Flag, Part, check_arguments
 from .pytrees import pytree
 from .time_steppers import AB2
 
@@ -57,6 +58,9 @@ class Rings:
     """The ring of each mode that a rank holds, by C-grid position: whole numbers, of a plan's mode_shape."""
 
     number: dict
+
+
+MODEL = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)")
 
 
 class Spectra:
@@ -81,6 +85,7 @@ class Spectra:
     """
 
     def __init__(self, model, transfers=True, lid=False):
+        check_arguments("Spectra", {"model": MODEL, "transfers": Flag()}, locals())
         check_model(model)
         self.model, self.transfers, self.lid = model, transfers, lid
         self.quantities = [name for name in QUANTITIES if not (lid and name == "potential_energy")]

@@ -19,8 +19,10 @@ import functools
 
 import numpy as np
 
+from .defaults import AB2_EPSILON, THETA
 from .errors import ConfigError
 from .integrating_factor import IntegratingFactorRK4
+from .parameters import Part, check_arguments
 from .time_steppers import AB2, AB3, RK4, SSPRK3, ForwardBackward
 
 __all__ = ["Limit", "limits", "largest_time_step", "stable_interval"]
@@ -133,6 +135,12 @@ def interval_beside_waves(theta, epsilon, lid, axis):
     return min(float(unstable[0] - angles[0, 0]), alone) if unstable.size else alone
 
 
+_RULES = {
+    "model": Part(("terms", "core", "communicator"), "ShallowWater(grid, depth)"),
+    "stepper": Part(("step", "exact_waves"), "RK4(dt=60.0)"),
+}
+
+
 def limits(model, stepper, state=None):
     """The Limits of a run, tightest first, over the wet cells of all ranks; collective.
 
@@ -144,6 +152,7 @@ def limits(model, stepper, state=None):
     Returns:
         list of Limit; of an Ensemble those of the member whose are the tightest.
     """
+    check_arguments("limits", _RULES, locals())
     if model.members:
         each = [(name, limits(one, stepper, its)) for name, one, its in model.each(state)]
         name, found = min(each, key=lambda named: largest_time_step(named[1]) if named[1] else np.inf)
@@ -172,7 +181,8 @@ def limits(model, stepper, state=None):
     found = sorted((limit for limit in found if limit is not None and limit.dt < np.inf), key=lambda limit: limit.dt)
     if stepper.solves and found and found[0].dt <= 0:
         raise ConfigError(
-            f"{kind.__name__}: theta = {theta:g} is stable at no time step beside the {found[0].name}; use 0.6."
+            f"{kind.__name__}: theta = {theta:g} and epsilon = {epsilon:g} are stable at no time step beside the "
+            f"{found[0].name}; use theta = {THETA:g} and epsilon = {AB2_EPSILON:g}."
         )
     return found
 

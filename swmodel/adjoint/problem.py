@@ -15,6 +15,7 @@ import numpy as np
 from .. import budget
 from ..errors import ConfigError
 from ..integration import differentiable_march_of
+from ..parameters import Number, Part, check_arguments
 from ..pytrees import pytree, static
 from .checkpointing import Readings
 from .controls import Transformed, controls_of, masks_of
@@ -29,6 +30,14 @@ from .tile_costs import TileCost, Weighted
 __all__ = ["Problem", "dot"]
 
 STORE_ALL = StoreAll()
+RULES = {
+    "model": Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)"),
+    "stepper": Part(("step", "check", "history"), "RK4(dt=60.0)"),
+    "state": Part(("u", "v", "eta"), "model.at_rest()"),
+    "steps": Number(None, "steps", whole=True),
+    "first_step": Number(None, "steps", whole=True, minimum=0),
+    "checkpoints": Part(("plan", "bytes", "differentiate"), "StoreAll()"),
+}
 
 
 def dot(a, b, communicator):
@@ -72,6 +81,7 @@ class Problem:
     """
 
     def __init__(self, model, stepper, state, steps, cost, controls, first_step=0, checkpoints=STORE_ALL):
+        check_arguments("Problem", RULES, locals())
         if model.members is not None:
             raise ConfigError("Problem: the model is an Ensemble; give one of its members, a ShallowWater.")
         if steps < 1:

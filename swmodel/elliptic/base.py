@@ -21,6 +21,7 @@ from jax import lax
 
 from ..compilation import jit
 from ..parallel.halo import SIDES
+from ..parameters import Number, shown
 from ..pytrees import pytree
 from .operator import EllipticError, Stencil, assemble
 
@@ -123,6 +124,8 @@ def check(domain, coefficients):
     shapes = (), tile, communicator.placed_shape(cells)
     for name, value in (("c", coefficients.c), ("screening", coefficients.screening)):
         for x in value if isinstance(value, (tuple, list)) else (value,):
+            if x is not None or name == "c":
+                Number("h", steady=True).check("elliptic", name, x)
             if x is not None and jnp.shape(x) not in shapes + ((tile[0], 1),) * (name == "screening"):
                 raise EllipticError(
                     f"elliptic: {name} has shape {jnp.shape(x)}, and a tile of this equation {tile}; give a number or "
@@ -136,7 +139,8 @@ def check_solver(solver, who):
     """Raise EllipticError for what is no Solver."""
     if not isinstance(solver, Solver):
         raise EllipticError(
-            f"{who}: {solver!r} is no solver; give an object, as elliptic.Spectral() or elliptic.named('spectral')."
+            f"{who}: {shown(solver)} is no solver; give an object, as elliptic.Spectral() or "
+            "elliptic.named('spectral')."
         )
 
 

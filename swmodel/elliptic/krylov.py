@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..geometry import safe_inverse
+from ..parameters import shown
 from .base import Report, Solver
 from .operator import Coefficients, EllipticError, assemble
 from .spectral import rectangle_inverse
@@ -95,8 +96,8 @@ class ConjugateGradients(Solver):
     def __post_init__(self):
         if not isinstance(self.preconditioner, Preconditioner):
             raise EllipticError(
-                f"ConjugateGradients: preconditioner = {self.preconditioner!r} is none; give an object, as Diagonal() "
-                "or Multigrid()."
+                f"ConjugateGradients: preconditioner = {shown(self.preconditioner)} is none; give an object, "
+                "as Diagonal() or Multigrid()."
             )
         known = isinstance(self.tolerance, numbers.Real) and isinstance(self.iterations, numbers.Integral)
         if not (known and 0 < self.tolerance < 1 and self.iterations >= 1):

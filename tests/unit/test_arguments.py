@@ -1,0 +1,232 @@
+"""Wrong arguments in Python: one sentence that names function and argument, and no exception of Python's own."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import adjoint, elliptic, parameters
+from swmodel.errors import SwmodelError
+from swmodel.parallel import SerialCommunicator, fft
+from swmodel.random_fields import GaussianCovariance, white_noise
+from tests.faults.inputs import FOREIGN
+
+GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))
+ONE = SerialCommunicator()
+PLAN = fft.Plan(ONE, (5, 6))
+
+
+def model(depth=100.0, grid=GRID, **options):
+    return sw.ShallowWater(grid, depth, communicator="serial", engine="arrays", **options)
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    ocean = model()
+    return lambda **options: sw.Simulation(ocean, ocean.at_rest(), sw.RK4(10.0), **options)
+
+
+MODELS = {
+    "momentum='energy_conserving'": lambda: model(momentum="energy_conserving"),
+    "momentum=ArakawaLamb": lambda: model(momentum=sw.ArakawaLamb),
+    "coriolis=1e-4": lambda: model(coriolis=1e-4),
+    "coriolis=FPlane": lambda: model(coriolis=sw.FPlane),
+    "side='no_slip'": lambda: model(side="no_slip"),
+    "core='pseudo_spectral'": lambda: model(core="pseudo_spectral"),
+    "linear='no'": lambda: model(linear="no"),
+    "linear=1": lambda: model(linear=1),
+    "gravity='9.81'": lambda: model(gravity="9.81"),
+    "gravity=nan": lambda: model(gravity=math.nan),
+    "gravity=1e-300": lambda: model(gravity=1e-300),
+    "gravity=-1": lambda: model(gravity=-1.0),
+    "gravity=True": lambda: model(gravity=True),
+    "dtype='float16'": lambda: model(dtype="float16"),
+    "dtype='double!'": lambda: model(dtype="double!"),
+    "forcing=WindStress": lambda: model(forcing=sw.WindStress),
+    "forcing='wind'": lambda: model(forcing="wind"),
+    "forcing=(1,)": lambda: model(forcing=(1,)),
+    "dissipation=(LinearDrag,)": lambda: model(dissipation=(sw.LinearDrag,)),
+    "dissipation=1e-6": lambda: model(dissipation=1e-6),
+    "boundaries='west'": lambda: model(boundaries="west"),
+    "source=uplift": lambda: model(source=np.zeros((5, 6))),
+    "grid=(5, 6)": lambda: model(grid=(5, 6)),
+    "depth='deep'": lambda: model("deep"),
+    "depth=None": lambda: model(None),
+    "depth=inf": lambda: model(math.inf),
+    "depth=[[1, 2], [3]]": lambda: model([[1, 2], [3]]),
+    "depth=CartesianGrid": lambda: model(sw.CartesianGrid),
+    "layout='2x2'": lambda: model(layout="2x2"),
+    "engine=None": lambda: sw.ShallowWater(GRID, 100.0, communicator="serial", engine=None),
+    "communicator=3": lambda: sw.ShallowWater(GRID, 100.0, communicator=3),
+    "state(eta='1')": lambda: model().state(eta="1"),
+    "state(eta=None)": lambda: model().state(eta=None),
+    "state(eta=wrong shape)": lambda: model().state(eta=np.zeros((2, 2))),
+}
+PARTS = {
+    "RK4('auto')": lambda: sw.RK4(dt="auto"),
+    "RK4(None)": lambda: sw.RK4(None),
+    "RK4(0)": lambda: sw.RK4(0),
+    "RK4(RK4)": lambda: sw.RK4(sw.RK4),
+    "AB2(epsilon='x')": lambda: sw.AB2(1.0, "x"),
+    "AB2(epsilon=-1)": lambda: sw.AB2(1.0, -1),
+    "SemiImplicit(epsilon=-1)": lambda: sw.SemiImplicit(10.0, epsilon=-1),
+    "SemiImplicit(theta='0.6')": lambda: sw.SemiImplicit(10.0, theta="0.6"),
+    "SemiImplicit(theta=0.4)": lambda: sw.SemiImplicit(10.0, theta=0.4).check(),
+    "SemiImplicit(solver='spectral')": lambda: sw.SemiImplicit(10.0, solver="spectral").check(),
+    "LinearDrag('fast')": lambda: sw.LinearDrag("fast"),
+    "LinearDrag(-1)": lambda: sw.LinearDrag(-1e-6),
+    "Laplacian(array)": lambda: sw.Laplacian(np.full((5, 6), -1.0)),
+    "Laplacian(text)": lambda: sw.Laplacian(np.full((5, 6), "a")),
+    "Laplacian([..])": lambda: sw.Laplacian([["a", 1], [2, 3]]),
+    "ManningDrag(None)": lambda: sw.ManningDrag(None),
+    "WindStress(density=0)": lambda: sw.WindStress(0.1, 0.0, density=0),
+    "WindStress(x='0.1')": lambda: sw.WindStress(x="0.1"),
+    "Flather(3)": lambda: sw.Flather(3),
+    "Flather('up')": lambda: sw.Flather("up"),
+    "Sponge(width='w')": lambda: sw.Sponge("west", width="300 km", rate=1e-4),
+    "FPlane('1e-4')": lambda: sw.FPlane("1e-4"),
+    "BetaPlane(1, None)": lambda: sw.BetaPlane(1e-4, None),
+    "RotatingSphere(inf)": lambda: sw.RotatingSphere(math.inf),
+    "PseudoSpectral(1e-4)": lambda: sw.PseudoSpectral(1e-4),
+    "HyperViscosity('1')": lambda: sw.HyperViscosity("1"),
+    "ExponentialFilter(order='x')": lambda: model(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(order="x"))),
+    "CartesianGrid('8')": lambda: sw.CartesianGrid("8", 8, (0, 1), (0, 1)),
+    "CartesianGrid(8.5)": lambda: sw.CartesianGrid(8.5, 8, (0, 1), (0, 1)),
+    "CartesianGrid(nan)": lambda: sw.CartesianGrid(math.nan, 8, (0, 1), (0, 1)),
+    "CartesianGrid(10**30)": lambda: sw.CartesianGrid(10**30, 8, (0, 1), (0, 1)),
+    "CartesianGrid(10**5000)": lambda: sw.CartesianGrid(10**5000, 8, (0, 1), (0, 1)),
+    "CartesianGrid(x=1)": lambda: sw.CartesianGrid(8, 8, 1, (0, 1)),
+    "CartesianGrid(x='01')": lambda: sw.CartesianGrid(8, 8, "01", (0, 1)),
+    "CartesianGrid(x=(0, '1'))": lambda: sw.CartesianGrid(8, 8, (0, "1"), (0, 1)),
+    "CartesianGrid(x=(0, 1, 2))": lambda: sw.CartesianGrid(8, 8, (0, 1, 2), (0, 1)),
+    "CartesianGrid(periodic=True)": lambda: sw.CartesianGrid(8, 8, (0, 1), (0, 1), True),
+    "CartesianGrid(periodic=['x'])": lambda: sw.CartesianGrid(8, 8, (0, 1), (0, 1), ["x"]),
+    "SphericalGrid(radius=0)": lambda: sw.SphericalGrid(8, 8, (0, 10), (0, 10), radius=0),
+    "SphericalGrid(latitude=95)": lambda: sw.SphericalGrid(8, 8, (0, 10), (0, 95)),
+    "BottomMotion": lambda: model(source=sw.BottomMotion([0.0, "a"], np.zeros((2, 5, 6)))),
+    "BottomMotion(shape)": lambda: model(source=sw.BottomMotion(0.0, 1.0)),
+    "Ensemble(1, 2)": lambda: sw.Ensemble(1, 2),
+    "Ensemble(model, state)": lambda: sw.Ensemble(model(), model().at_rest()),
+    "Spectra(None)": lambda: sw.Spectra(None),
+    "limits('model')": lambda: sw.limits("model", sw.RK4(1.0)),
+    "limits(stepper='rk4')": lambda: sw.limits(model(), "rk4"),
+}
+SOLVERS = {
+    "named('x')": lambda: elliptic.named("x"),
+    "named(preconditioner='diagonal')": lambda: elliptic.named("conjugate_gradients", preconditioner="diagonal"),
+    "named(colour=1)": lambda: elliptic.named("spectral", colour=1),
+    "ConjugateGradients(Diagonal)": lambda: elliptic.ConjugateGradients(elliptic.Diagonal),
+    "ConjugateGradients(tolerance='x')": lambda: elliptic.ConjugateGradients(elliptic.Diagonal(), tolerance="x"),
+    "screening=0": lambda: solved(elliptic.Coefficients(1.0, 0.0)),
+    "screening='x'": lambda: solved(elliptic.Coefficients(1.0, "x")),
+    "c of a wrong shape": lambda: solved(elliptic.Coefficients(np.ones((2, 2)))),
+    "c=None": lambda: solved(elliptic.Coefficients(None)),
+    "c='1'": lambda: solved(elliptic.Coefficients("1")),
+    "b of a wrong shape": lambda: solved(elliptic.Coefficients(1.0, 1.0), np.ones((2, 2))),
+    "Plan(c, 8)": lambda: fft.Plan(ONE, 8),
+    "Plan('serial', ..)": lambda: fft.Plan("serial", (5, 6)),
+    "Plan(kinds='x')": lambda: fft.Plan(ONE, (5, 6), "xy"),
+    "white_noise(-1)": lambda: white_noise(-1, PLAN),
+    "white_noise('1')": lambda: white_noise("1", PLAN),
+    "white_noise(plan)": lambda: white_noise(1, (5, 6)),
+    "GaussianCovariance('x')": lambda: GaussianCovariance(PLAN, (1e4, 1e4), "x"),
+    "GaussianCovariance(plan)": lambda: GaussianCovariance((5, 6), (1e4, 1e4), 1e5),
+    "GaussianCovariance(spacing)": lambda: GaussianCovariance(PLAN, "x", 1e5),
+    "Problem(steps='10')": lambda: problem(steps="10"),
+    "Problem(cost)": lambda: problem(cost=adjoint.BoxEnergy),
+    "Problem(controls)": lambda: problem(controls=["initial.zeta"]),
+    "Problem(checkpoints)": lambda: problem(checkpoints="all"),
+}
+RUNS = {
+    "run()": lambda s: s().run(),
+    "run(steps=0.9)": lambda s: s().run(steps=0.9),
+    "run(steps='3')": lambda s: s().run(steps="3"),
+    "run(steps=-1)": lambda s: s().run(steps=-1),
+    "run(until='1 day')": lambda s: s().run(until="1 day"),
+    "run(until=nan)": lambda s: s().run(until=math.nan),
+    "run(until=1e300)": lambda s: s().run(until=1e300),
+    "run(until=1e20)": lambda s: s().run(until=1e20),
+    "write(3)": lambda s: s().write(3),
+    "write('a\\0b')": lambda s: s().write("a\0b.nc"),
+    "write(variables='eta')": lambda s: s().write("a.nc", "eta"),
+    "write(variables=[1])": lambda s: s().write("a.nc", [1]),
+    "write(variables=['zeta'])": lambda s: s().write("a.nc", ["zeta"]).run(steps=1),
+    "write(every='1 h')": lambda s: s().write("a.nc", every="1 h"),
+    "write(every=0)": lambda s: s().write("a.nc", every=0),
+    "gauges(list)": lambda s: s().gauges("g.nc", [(1.0, 2.0)]),
+    "gauges(one number)": lambda s: s().gauges("g.nc", {"A": 1.0}),
+    "gauges(text)": lambda s: s().gauges("g.nc", {"A": ("1", "2")}),
+    "gauges(outside)": lambda s: s().gauges("g.nc", {"A": (1e9, 0.0)}),
+    "maxima(threshold='x')": lambda s: s().maxima("m.nc", "x"),
+    "restart(every=-1)": lambda s: s().restart("r.nc", every=-1.0),
+    "spectra(transfers='no')": lambda s: s().spectra("s.nc", transfers="no"),
+    "start='2000'": lambda s: s(start="2000-01-01"),
+    "overwrite='no'": lambda s: s(overwrite="no"),
+    "stages=0": lambda s: s(stages_per_exchange=0),
+    "stages=1.5": lambda s: s(stages_per_exchange=1.5),
+    "stepper=RK4": lambda s: sw.Simulation(model(), model().at_rest(), sw.RK4),
+    "stepper='rk4'": lambda s: sw.Simulation(model(), model().at_rest(), "rk4"),
+    "state=None": lambda s: sw.Simulation(model(), None, sw.RK4(1.0)),
+    "model=ShallowWater": lambda s: sw.Simulation(sw.ShallowWater, None, sw.RK4(1.0)),
+    "resume(nowhere)": lambda s: s().resume("nowhere.nc"),
+}
+
+
+def solved(coefficients, b=None):
+    domain = elliptic.Domain.of(GRID, ONE, np.ones(GRID.shape, bool))
+    return elliptic.solve(elliptic.Spectral(), domain, coefficients, np.zeros(GRID.shape) if b is None else b)
+
+
+def problem(steps=10, cost=None, controls=("initial.eta",), **options):
+    ocean, cost = model(), adjoint.BoxEnergy() if cost is None else cost
+    return adjoint.Problem(ocean, sw.RK4(10.0), ocean.at_rest(), steps, cost, controls, **options)
+
+
+CALLS = MODELS | PARTS | SOLVERS
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
+def test_a_wrong_argument_is_refused_in_one_sentence(call):
+    with pytest.raises((SwmodelError, ValueError)) as refused:
+        call()
+    check_sentence(str(refused.value))
+
+
+@pytest.mark.parametrize("call", RUNS.values(), ids=list(RUNS))
+def test_a_simulation_refuses_wrong_arguments_in_one_sentence(call, simulation, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((SwmodelError, ValueError)) as refused:
+        call(simulation)
+    check_sentence(str(refused.value))
+
+
+def check_sentence(text):
+    assert "\n" not in text and not FOREIGN.search(text.replace("dtype = ", "")), text
+    assert text.endswith(".") and len(text) < 500, text
+
+
+def test_whole_steps_move_the_clock_by_whole_steps(simulation):
+    run = simulation()
+    run.run(steps=3.0)
+    assert (run.step, run.time) == (3, 30.0)
+    assert isinstance(run.step, int)
+
+
+def test_what_programs_put_in_the_place_of_numbers_is_let_through():
+    drag = sw.LinearDrag(1e-6)
+    assert jax.tree.map(lambda _: "any leaf", drag).rate == "any leaf"  # JAX rebuilds pytrees from whatever it likes
+    assert jax.grad(lambda d: d.rate**2)(drag).rate == pytest.approx(2e-6)
+    assert jax.grad(lambda rate: sw.LinearDrag(rate).rate ** 2)(1e-6) == pytest.approx(2e-6)
+    with pytest.raises(SwmodelError):
+        sw.LinearDrag("any leaf")
+    np.testing.assert_array_equal(jax.vmap(lambda r: sw.LinearDrag(r).rate)(np.arange(3.0)), np.arange(3.0))
+
+
+def test_limits_are_named_in_the_remedy():
+    rule = parameters.Number("h", "m2 s-1", minimum=0.0, below=9.0, hint=" (or so)")
+    assert rule.wanted() == (
+        "a number in m2 s-1, 0 or more, less than 9, or a function of (x, y), an (ny, nx) array or time records of "
+        "such numbers (or so)"
+    )
