@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 
 from .compilation import jit
-from .kernels import FusedEngine
+from .kernels import POLE, FusedEngine
 from .marching import ArrayMarch, one_step, unwatched
-from .members import per_member
+from .members import Members, first_member, per_member
+from .native import usable
 
 __all__ = [
-    "begin", "differentiable_march_of", "integrate", "march", "march_of", "on_tiles", "one_step", "reached",
-    "scan_steps",
+    "begin", "differentiable_march_of", "engine_of", "integrate", "march", "march_of", "on_tiles", "one_step",
+    "reached", "scan_steps",
 ]  # fmt: skip
 
 
@@ -42,15 +43,51 @@ MOST_KNOWN = 64
 
 
 def _fuses(dynamics, stepper):
-    if dynamics.engine == "arrays" or stepper.solves:
-        return False
+    return obstacle(dynamics, stepper) is None
+
+
+def obstacle(dynamics, stepper):
+    """Why the steps of one member do not run in fused loops, in words; None where they do. Inside spmd."""
+    if dynamics.engine == "arrays":
+        return _why_arrays(dynamics)
+    if stepper.solves:
+        return f"{type(stepper).__name__} solves an equation at each step, for which there are no loops"
     leaves, structure = jax.tree.flatten((dynamics, stepper))
     key = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
     if key not in _KNOWN:
         while len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.pop(next(iter(_KNOWN)))
-        _KNOWN[key] = FusedEngine.knows(dynamics, stepper)
+        _KNOWN[key] = FusedEngine.obstacle(dynamics, stepper)
     return _KNOWN[key]
+
+
+def _why_arrays(dynamics):
+    if not dynamics.core.halos:
+        return f"{type(dynamics.core).__name__} has no loops of differences"
+    if dynamics.tile.pole is not None:
+        return POLE
+    if jax.default_backend() != "cpu":
+        return "on this device XLA fuses operations"
+    return "engine = 'arrays' was chosen" if usable() else "no C++ compiler works here"
+
+
+def engine_of(dynamics, stepper) -> tuple[str, str | None]:
+    """What steps of these run as, "fused" or "arrays", and why not as fused loops; collective.
+
+    Args:
+        dynamics: a Dynamics, or the Members of an ensemble, as programs take them.
+        stepper: a TimeStepper, likewise.
+    """
+    one, found = getattr(dynamics, "dynamics", dynamics), []
+
+    def look(dynamics, stepper):
+        found.append(obstacle(dynamics, stepper))
+        return jnp.zeros((), jnp.int32)
+
+    if isinstance(dynamics, Members):  # their numbers have one more axis, which does not change what runs
+        one = first_member(dynamics)
+    jax.eval_shape(dynamics.communicator.spmd(look), one, stepper)
+    return ("fused" if found[0] is None else "arrays"), found[0]
 
 
 def on_tiles(function, **options):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from .compilation import jit
 from .pytrees import pytree, static
 
-__all__ = ["Members", "per_member", "stacked"]
+__all__ = ["Members", "first_member", "per_member", "stacked"]
 
 SAME, FIELD, NUMBER = 0, 1, 2
 
@@ -53,6 +53,16 @@ def _joined(communicator, kinds, columns):
         return [x[:, None] if kind == NUMBER else x for kind, x in zip(kinds, whole)]
 
     return communicator.spmd(join)(columns) if columns else []
+
+
+def first_member(members):
+    """Shapes of the Dynamics of one member, for traces that need no values."""
+    leaves, structure = jax.tree.flatten(members.dynamics)
+    drop = {SAME: lambda shape: shape, FIELD: lambda shape: shape[:-3] + shape[-2:], NUMBER: lambda shape: shape[:-2]}
+    like = [
+        jax.ShapeDtypeStruct(drop[kind](jnp.shape(x)), jnp.result_type(x)) for x, kind in zip(leaves, members.kinds)
+    ]
+    return jax.tree.unflatten(structure, like)
 
 
 def per_member(function, at):

@@ -148,6 +148,8 @@ class ShallowWater:
         layout: (py, px) tiles; chosen to cut the least unless given.
         engine: "fused" runs each stage as one loop (compiled C++ on CPUs, Pallas on GPUs), "arrays" leaves fusion to
             XLA; "auto" is fused on CPUs where every rank has a C++ compiler, else arrays. The same results to rounding.
+            A grid that ends at a pole, steppers that solve an equation, and operations that no loop has run as arrays:
+            `Simulation.engine` says what a run does, and why.
         core: FiniteDifferences() or PseudoSpectral(...): how tendencies are computed.
         dtype: float32 or float64; JAX's default float unless given.
 
@@ -172,6 +174,7 @@ class ShallowWater:
         self.decomposition = self.communicator.decomposition(grid.shape)
         _check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype)
         self.engine = _choose_engine(engine, self.communicator, core)
+        self.engine = "arrays" if any(grid.poles) else self.engine
         self.domain = Domain(grid, self.communicator, self.dtype)
         self.depth, self.wet = _global_depth(depth, grid)
         self.gravity = float(gravity)

@@ -18,7 +18,7 @@ import numpy as np
 from . import stability
 from .defaults import MAXIMA_THRESHOLD
 from .errors import BlowUp, ConfigError, Interrupted, TileError
-from .integration import begin, march, march_of, on_tiles, reached
+from .integration import begin, engine_of, march, march_of, on_tiles, reached
 from .monitors import Gauges, Health, Maxima
 from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
 from .output.spectra import SpectraOutput
@@ -145,6 +145,11 @@ class Simulation:
     def time(self):
         """Model time [s]: steps times dt."""
         return self.step * self.dt
+
+    @property
+    def engine(self) -> tuple[str, str | None]:
+        """("fused" or "arrays", why not fused): what the steps of this run really run as."""
+        return engine_of(self._dynamics(), self.stepper)
 
     @property
     def communicator(self):

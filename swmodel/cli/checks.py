@@ -29,7 +29,7 @@ def check_experiment(file, overrides, ranks, speed=None):
         made.mistakes += unstable(made)
         raise ConfigError(made.sentences())
     experiment = made.experiment()
-    model, state = started(made, experiment, "serial")
+    model, state = started(made, experiment, "serial", None, experiment.run.engine)
     lines, warnings = _plan(made, experiment, model, state, ranks, speed)
     print(facts.table(lines))
     for warning in warnings:
@@ -39,6 +39,7 @@ def check_experiment(file, overrides, ranks, speed=None):
 
 def _plan(made, experiment, model, state, ranks, speed):
     """((label, text) lines, warnings) of a run; raises ConfigError for what only the model tells."""
+    from ..simulation import Simulation
     from ..spectral_diagnostics import check_model
     from ..stability import largest_time_step, limits
 
@@ -62,6 +63,7 @@ def _plan(made, experiment, model, state, ranks, speed):
         ("memory", f"about {facts.size(need)} per rank, in {model.dtype}"),
         ("core", model.core.describe()),
         ("stepper", f"{type(stepper).__name__}, a halo of {halo} cells"),
+        ("engine", facts.engine_line(*Simulation(model, state, stepper_of(experiment.stepper, dt)).engine)),
         ("limits", "\n".join(map(str, found)) or "none"),
         ("time step", facts.step_line(dt, found, longest, experiment.run.until)),
     ]
@@ -94,11 +96,7 @@ def _kept(stepper):
 
 def _warnings(made, experiment, dt, longest, ranks):
     warnings = [*made.bathymetry.report, *facts.core_warnings(experiment)]
-    if dt > longest:
-        warnings.append(
-            f"dt = {dt:g} s is below each single limit, but above {longest:.4g} s, "
-            "up to which all together are stable for sure."
-        )
+    warnings += facts.step_warnings(dt, longest)
     for index, fields in enumerate(experiment.output.fields):
         if abs(fields.every / dt - round(fields.every / dt)) > 1e-6 * fields.every / dt:
             warnings.append(

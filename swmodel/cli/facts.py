@@ -6,8 +6,8 @@ from ..budget import size
 from ..progress import duration
 
 __all__ = [
-    "core_warnings", "grid_line", "members_line", "output_lines", "ranks_line", "sea_line", "size",
-    "step_line", "table",
+    "core_warnings", "engine_line", "grid_line", "members_line", "output_lines", "ranks_line", "sea_line", "size",
+    "step_line", "step_warnings", "table",
 ]  # fmt: skip
 
 def table(lines):
@@ -71,10 +71,25 @@ def members_line(ensemble):
     return "\n".join([f"{ensemble.members} members in one program", *told])
 
 
+def engine_line(engine, why):
+    """What steps run as, and why not as fused loops."""
+    return "fused loops" if engine == "fused" else f"arrays (XLA fuses): {why}"
+
+
 def step_line(dt, limits, longest, until):
     """Time step, its share of the limit, number of steps."""
     share = f"{dt / longest:.2f} of the longest stable one, {longest:.4g} s" if limits else "no limit"
     return f"{dt:.6g} s ({share}); {round(until / dt):,} steps to {duration(until)}"
+
+
+def step_warnings(dt, longest):
+    """That a time step is longer than what is stable for sure, though below each single limit."""
+    if dt <= longest:
+        return []
+    return [
+        f"dt = {dt:g} s is {dt / longest:.2f} times as long as what is stable for sure: below each single limit, but "
+        f"above {longest:.4g} s, up to which all processes together are stable for sure; use at most that."
+    ]
 
 
 def core_warnings(experiment):

@@ -181,15 +181,14 @@ def _announce(made, experiment, simulation, process):
     if model.members is not None:
         lines.append(("ensemble", facts.members_line(model)))
     logs.LOGGER.info("%s", facts.table(lines))
-    for warning in [*made.bathymetry.report, *facts.core_warnings(experiment), _crowded(simulation)]:
+    long = facts.step_warnings(simulation.dt, longest)
+    for warning in [*made.bathymetry.report, *long, *facts.core_warnings(experiment), _crowded(simulation)]:
         if warning:
             logs.LOGGER.warning("%s", warning)
 
 
 def _engine_line(simulation):
-    engine = "arrays" if simulation.scheme.solves else simulation.model.engine
-    how = {"fused": "fused loops", "arrays": "arrays (XLA fuses)"}[engine]
-    stages = simulation.stages
+    how, stages = facts.engine_line(*simulation.engine), simulation.stages
     return how if stages == 1 else f"{how}, a halo exchange every {stages} stages"
 
 

@@ -11,8 +11,8 @@ Tangents and adjoints of a loop are loops (derivatives.py), which read the state
 stored (slots.py).
 """
 
-from .engine import FusedEngine
+from .engine import POLE, FusedEngine
 from .graph import Unsupported
 from .slots import Slot, evaluate, evaluate_storing
 
-__all__ = ["FusedEngine", "Slot", "Unsupported", "evaluate", "evaluate_storing"]
+__all__ = ["POLE", "FusedEngine", "Slot", "Unsupported", "evaluate", "evaluate_storing"]

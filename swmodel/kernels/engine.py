@@ -21,7 +21,9 @@ from .expressions import Expression, Source, lift, stored
 from .graph import Unsupported
 from .stencil import Layout, run
 
-__all__ = ["FusedEngine"]
+__all__ = ["FusedEngine", "POLE"]
+
+POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
 
 POSITIONS = State("u", "v", "h")
 
@@ -36,10 +38,10 @@ class FusedEngine:
     """
 
     @staticmethod
-    def knows(dynamics, stepper):
-        """Whether fused loops have all that these need; a mean round a pole, over all ranks, they have not."""
+    def obstacle(dynamics, stepper):
+        """What these need and fused loops do not have, in words; None where there is nothing."""
         if dynamics.tile.pole is not None:
-            return False
+            return POLE
 
         def one(dynamics, stepper):
             engine = FusedEngine(dynamics, stepper)
@@ -49,9 +51,9 @@ class FusedEngine:
 
         try:
             jax.eval_shape(one, dynamics, stepper)
-        except Unsupported:
-            return False
-        return True
+        except Unsupported as error:
+            return f"there is no loop for {error}"
+        return None
 
     def __init__(self, dynamics, stepper, prepared=True):
         self.stepper, self.tile, self.ghosts = stepper, dynamics.tile, dynamics.tile.halo

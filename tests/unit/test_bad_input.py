@@ -1,7 +1,9 @@
 """Bad input in experiment files and on the command line: one sentence that names file and line, nothing in silence."""
 
 import os
+import re
 
+import jax
 import numpy as np
 import pytest
 
@@ -242,3 +244,55 @@ def test_control_groups_limit_memory(monkeypatch):
     assert budget.available() == 8192e6
     files["/sys/fs/cgroup/memory/old/memory.limit_in_bytes"] = ["500"]
     assert budget.available() == 500
+
+
+# -- what check and the head of a run say ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('type = "ab2"\nepsilon = 0.1', 'type = "ssprk3"', "fused loops"),
+        ('type = "ab2"\nepsilon = 0.1', 'type = "semi_implicit"', "arrays (XLA fuses): SemiImplicit solves an"),
+        ('start = 2011', 'engine = "arrays"\nstart = 2011', "arrays (XLA fuses): engine = 'arrays' was chosen"),
+    ],
+)
+def test_check_and_run_say_what_steps_run_as_and_why(tmp_path, command, old, new, says):
+    path = tmp_path / "case.toml"
+    path.write_text(GOOD.replace(old, new).replace("[output.spectra]\nevery = \"1 hour\"\n", ""))
+    status, told, _ = command("check", path)
+    assert status == 0 and says in re.search("engine +(.*)", told)[1]
+    status, told, _ = command("run", path, "-o", tmp_path, "--until", "20 min", "--set", "run.communicator=serial")
+    assert status == 0 and says in re.search("engine +(.*)", told)[1]
+
+
+def test_a_model_with_poles_says_that_arrays_run():
+    grid = sw.SphericalGrid(12, 8, (0, 360), (-90, 90))
+    model = sw.ShallowWater(grid, 100.0, communicator="serial")
+    simulation = sw.Simulation(model, model.at_rest(), sw.RK4(10.0))
+    assert model.engine == "arrays" == simulation.engine[0]
+    assert "pole" in simulation.engine[1]
+
+
+def test_a_term_that_no_loop_has_runs_as_arrays_and_is_named():
+    class Sorted(sw.LinearDrag):
+        def __call__(self, flow, time):
+            return flow.u.map(lambda u: jax.lax.lgamma(u)), flow.v
+
+    jax.tree_util.register_dataclass(Sorted, data_fields=["rate"], meta_fields=[])
+    grid = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))
+    model = sw.ShallowWater(grid, 100.0, communicator="serial", dissipation=Sorted(1e-6))
+    engine, why = sw.Simulation(model, model.at_rest(), sw.RK4(10.0)).engine
+    assert engine == "arrays" and "lgamma" in why
+
+
+@pytest.mark.parametrize("share", [0.9, 1.05])
+def test_a_time_step_beyond_what_all_limits_together_allow_is_warned_of(tmp_path, command, share):
+    path = tmp_path / "case.toml"
+    path.write_text(GOOD)
+    _, told, _ = command("check", path)
+    longest = float(re.search(r"of the longest stable one, (\d+) s", told)[1])
+    for verb in ("check", "run"):
+        options = ("-o", tmp_path, "--overwrite", "--set", "run.communicator=serial") if verb == "run" else ()
+        status, out, err = command(verb, path, "--set", f"stepper.dt={share * longest:.0f}", *options)
+        assert ("are stable for sure" in out + err) == (share > 1) and status == 0
