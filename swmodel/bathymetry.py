@@ -213,9 +213,11 @@ def _wet_mean(elevation, plan):
         rows = slice(start, min(start + step, plan.rows.stop))
         z = plan.read(elevation, rows)
         here = slice(rows.start - plan.rows.start, rows.stop - plan.rows.start)
-        if np.nanmin(z, initial=0.0) < -DEEPEST:
+        lowest, highest = np.nanmin(z, initial=0.0), np.nanmax(z, initial=0.0)
+        wrong = lowest if lowest < -DEEPEST else highest
+        if lowest < -DEEPEST or highest == np.inf:
             raise DataError(
-                f"{regrid.label(elevation)} has an elevation of {np.nanmin(z):g} m: a missing value that the file does "
+                f"{regrid.label(elevation)} has an elevation of {wrong:g} m: a missing value that the file does "
                 "not declare, or other units; set _FillValue in the file, or convert it to metres."
             )
         node_is_wet = z < 0

@@ -16,6 +16,7 @@ from . import budget, launch
 from .build_states import on_grid, state_of
 from .config.mistakes import Mistake
 from .errors import ConfigError, SwmodelError
+from .parameters import MOST
 
 __all__ = [
     "Assembly",
@@ -352,6 +353,17 @@ def time_step(experiment, limits):
     Raises:
         ConfigError: if the file's dt is not stable, naming the limit and its place.
     """
+    dt = _time_step(experiment, limits)
+    steps = experiment.run.until / dt
+    if steps > MOST:
+        raise ConfigError(
+            f"{steps:.3g} steps of {dt:.3g} s would be needed until {experiment.run.until:.3g} s, and steps are "
+            f"counted to {MOST:,}; use a longer step, or a shorter run"
+        )
+    return dt
+
+
+def _time_step(experiment, limits):
     from .stability import largest_time_step
 
     dt = experiment.stepper.dt

@@ -381,7 +381,8 @@ def _times(field, start):
     name = field.dims[0]
     time = field.coords[name] if name in field.coords else None
     attrs = {} if time is None else time.attrs
-    if field.shape[0] == 12 and (name.lower().startswith("mon") or {"climatology", "modulo"} & set(attrs)):
+    said, months = {"climatology", "modulo"} & set(attrs), name.lower().startswith("mon")
+    if field.shape[0] == 12 and (said or (months and not _dated(time))):
         since_january = 0.0 if start is None else (start - datetime.datetime(start.year, 1, 1)).total_seconds()
         return DAY * (np.cumsum(MONTH_DAYS) - 0.5 * np.array(MONTH_DAYS)) - since_january, YEAR
     if time is None:
@@ -390,6 +391,14 @@ def _times(field, start):
     if not (np.diff(times) > 0).all():
         raise DataError(f"the times of {field.name} do not ascend; sort the file along {name}.")
     return times, None
+
+
+def _dated(time):
+    """Whether a time axis (a DataArray, or None where there is none) holds dates, which belong to one year."""
+    if time is None:
+        return False
+    units = str(time.attrs.get("units", ""))
+    return np.issubdtype(time.dtype, np.datetime64) or time.dtype == object or " since " in units
 
 
 def _seconds(time, start):

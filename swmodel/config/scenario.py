@@ -183,7 +183,10 @@ def _utc(value):
         except ValueError:
             pass
     if isinstance(value, datetime.datetime):
-        return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
+        try:
+            return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
+        except OverflowError:
+            raise ValueError(f"{value.isoformat()} is before the year 1 or after 9999 in UTC; give another") from None
     if isinstance(value, datetime.date):
         return datetime.datetime(value.year, value.month, value.day)
     raise ValueError(f"expected a date and time in UTC, as in 2011-03-11T05:46:23, got {value!r}")
@@ -198,6 +201,16 @@ class Run(Section):
     devices: Devices = None  # of communicator = "sharded": all GPUs, or one a core
     engine: Literal["auto", "fused", "arrays"] = "auto"
     stages_per_exchange: Annotated[int, Field(strict=True, ge=1)] | Literal["auto"] = 1
+
+    @model_validator(mode="after")
+    def _ends_in_the_calendar(self):
+        start = self.start or datetime.datetime(2000, 1, 1)
+        if self.until > (datetime.datetime.max - start).total_seconds() - 86400.0:
+            raise ValueError(
+                f"until = {self.until:.4g} s after {start:%Y-%m-%d} is beyond the year 9999, where calendars end; "
+                "shorten the run"
+            )
+        return self
 
     @model_validator(mode="after")
     def _devices_of_what(self):

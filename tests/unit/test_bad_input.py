@@ -1,14 +1,16 @@
 """Bad input in experiment files and on the command line: one sentence that names file and line, nothing in silence."""
 
+import math
 import os
 import re
 
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
-from swmodel import adjoint, budget, paths
+from swmodel import adjoint, bathymetry, budget, paths
 from swmodel.config import load, read
 from swmodel.config.expressions import FUNCTIONS, Expression, ExpressionError
 from swmodel.errors import ConfigError, DataError, printable
@@ -296,3 +298,26 @@ def test_a_time_step_beyond_what_all_limits_together_allow_is_warned_of(tmp_path
         options = ("-o", tmp_path, "--overwrite", "--set", "run.communicator=serial") if verb == "run" else ()
         status, out, err = command(verb, path, "--set", f"stepper.dt={share * longest:.0f}", *options)
         assert ("are stable for sure" in out + err) == (share > 1) and status == 0
+
+
+@pytest.mark.parametrize(("name", "sign"), [("depth", 1), ("z", -1)])
+@pytest.mark.parametrize("value", [math.inf, -math.inf])
+def test_an_infinite_depth_in_a_file_is_refused(tmp_path, name, sign, value):
+    lon, lat = np.arange(139.5, 153.0, 0.5), np.arange(29.5, 41.0, 0.5)
+    axes = {"lat": ("lat", lat, {"units": "degrees_north"}), "lon": ("lon", lon, {"units": "degrees_east"})}
+    depth = np.full((lat.size, lon.size), sign * 4000.0)
+    depth[8:12, 8:12] = value
+    xr.Dataset({name: (("lat", "lon"), depth, {"units": "m"})}, axes).to_netcdf(tmp_path / "depth.nc")
+    with pytest.raises(DataError, match="inf m: a missing value that the file does not declare"):
+        bathymetry.onto_grid(tmp_path / "depth.nc", sw.SphericalGrid(12, 10, (140, 152), (30, 40)))
+
+
+@pytest.mark.parametrize(
+    ("until", "step", "says"),
+    [("1e300", "600", "is too large"), ("1e12", "600", "beyond the year 9999"), ('"7000 year"', "60", "steps of 60 s")],
+)
+def test_a_run_of_more_steps_than_are_counted_is_refused(tmp_path, command, until, step, says):
+    path = tmp_path / "case.toml"
+    path.write_text(GOOD)
+    status, _, told = command("check", path, "--set", f"run.until={until}", "--set", f"stepper.dt={step}")
+    assert status == 2 and says in told and told.count("\n") == 1

@@ -283,6 +283,18 @@ def monthly(values):
     return xr.DataArray(z, dims=("month", "lat", "lon"), coords=axes, name="u")
 
 
+def test_twelve_dated_records_on_an_axis_called_month_are_no_climatology(tmp_path):
+    dates = np.array([f"2001-{month:02d}-15" for month in range(1, 13)], "datetime64[ns]")
+    monthly(lambda m, x, y: m + 0.01 * y).assign_coords(month=dates).to_netcdf(tmp_path / "wind.nc")
+    grid = SphericalGrid(6, 4, (10, 40), (10, 40))
+    start = datetime.datetime(2001, 1, 20)
+    records = read_field_onto(tmp_path / "wind.nc", "u", grid, start=start, window=(0.0, 30 * DAY))
+    assert records.cycle is None
+    np.testing.assert_allclose(records.times[:2] / DAY, [-5.0, 26.0])
+    with pytest.raises(DataError, match="the records go from"):  # and not those of another year, in silence
+        read_field_onto(tmp_path / "wind.nc", "u", grid, start=start, window=(0.0, 400 * DAY))
+
+
 def test_a_climatology_of_months_is_cyclic_and_lies_at_mid_month(tmp_path):
     monthly(lambda m, x, y: m + 0.01 * y).to_netcdf(tmp_path / "wind.nc")
     grid = SphericalGrid(36, 10, (-100, 20), (0, 60))

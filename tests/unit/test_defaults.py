@@ -1,0 +1,97 @@
+"""A key of an experiment file that is left out means what the argument of the Python API means that is left out."""
+
+import dataclasses
+import inspect
+
+import pytest
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+import swmodel as sw
+from swmodel import adjoint, bathymetry, regrid, sources
+from swmodel.config import adjoint as adjoint_section
+from swmodel.config import cores, inversion, members, physics, scenario
+from swmodel.dynamics.momentum import EnergyConserving
+from swmodel.model import FreeSlip
+
+# Every section of a file with optional keys: what takes these keys in Python; None where there is no such thing.
+COUNTERPARTS = {
+    physics.CartesianGrid: sw.CartesianGrid,
+    physics.SphericalGrid: sw.SphericalGrid,
+    physics.DepthFormula: bathymetry.from_depth,
+    physics.BathymetryFile: bathymetry.onto_grid,
+    physics.Model: sw.ShallowWater,
+    physics.BetaPlane: sw.BetaPlane,
+    physics.RotatingSphere: sw.RotatingSphere,
+    physics.AB2: sw.AB2,
+    physics.SemiImplicit: sw.SemiImplicit,
+    physics.RigidLid: sw.RigidLid,
+    physics.WindStress: sw.WindStress,
+    physics.WindFile: regrid.wind_stress,
+    physics.Flather: sw.Flather,
+    cores.Spectral: sw.PseudoSpectral,
+    cores.HyperViscosity: sw.HyperViscosity,
+    cores.ExponentialFilter: sw.ExponentialFilter,
+    scenario.Fault: sources.Fault,
+    scenario.Maxima: sw.Simulation.maxima,
+    scenario.Spectra: sw.Simulation.spectra,
+    scenario.Run: sw.Simulation,
+    adjoint_section.GaugeMaximum: adjoint.GaugeMaximum,
+}
+# Keys that mean something else in Python, or are written in another way there: (section, key): the Python value.
+WRITTEN = {
+    (physics.Model, "momentum"): ("energy_conserving", EnergyConserving()),
+    (physics.Model, "side"): ("free_slip", FreeSlip()),
+    (physics.Model, "core"): ("finite_differences", sw.FiniteDifferences()),
+}
+# Keys whose Python counterpart is no constructor's argument, or that only files have.
+OTHERWISE = {
+    "dt", "fraction", "solver", "preconditioner", "tolerance", "iterations", "precision", "file", "title", "layout",
+    "devices", "communicator", "engine", "variable", "u", "v", "spectral", "until", "gauges", "positions", "window",
+}  # fmt: skip
+
+
+def sections():
+    modules = (physics, cores, scenario, members, adjoint_section, inversion)
+    for module in modules:
+        for cls in vars(module).values():
+            if isinstance(cls, type) and issubclass(cls, BaseModel) and cls.__module__ == module.__name__:
+                yield cls
+
+
+def python_default(function, name):
+    if dataclasses.is_dataclass(function):
+        field = {f.name: f for f in dataclasses.fields(function)}.get(name)
+        return inspect.Parameter.empty if field is None else field.default
+    found = inspect.signature(function).parameters.get(name)
+    return inspect.Parameter.empty if found is None else found.default
+
+
+@pytest.mark.parametrize("section", COUNTERPARTS, ids=lambda cls: cls.__name__)
+def test_defaults_of_the_file_are_those_of_python(section):
+    compared = 0
+    for name, field in section.model_fields.items():
+        if field.default is PydanticUndefined or name in OTHERWISE:
+            continue
+        given = python_default(COUNTERPARTS[section], name)
+        if (section, name) in WRITTEN:
+            assert (field.default, given) == WRITTEN[section, name]
+        elif given is inspect.Parameter.empty:
+            continue
+        else:
+            assert field.default == given, f"{section.__name__}.{name}"
+        compared += 1
+    assert compared
+
+
+def test_every_number_that_both_sides_have_is_compared():
+    """A section with a default number is either compared above, or no part of the Python API has such an argument."""
+    everything = {name: getattr(sw, name) for name in sw.__all__ if isinstance(getattr(sw, name), type)}
+    left_out = []
+    for section in set(sections()) - set(COUNTERPARTS):
+        twin = everything.get(section.__name__)
+        for name, field in section.model_fields.items():
+            number = isinstance(field.default, (int, float)) and not isinstance(field.default, bool)
+            if twin is not None and number and python_default(twin, name) is not inspect.Parameter.empty:
+                left_out.append(f"{section.__name__}.{name}")
+    assert not left_out
