@@ -81,9 +81,9 @@ class Problem:
     """
 
     def __init__(self, model, stepper, state, steps, cost, controls, first_step=0, checkpoints=STORE_ALL):
-        check_arguments("Problem", RULES, locals())
-        if model.members is not None:
+        if getattr(model, "members", None) is not None:
             raise ConfigError("Problem: the model is an Ensemble; give one of its members, a ShallowWater.")
+        check_arguments("Problem", RULES, locals())
         if steps < 1:
             raise ConfigError(f"Problem: steps = {steps} is no run; give 1 or more.")
         self.model, self.state, self.steps, self.first_step = model, state, int(steps), int(first_step)

@@ -36,3 +36,18 @@ def test_what_python_says_is_not_clear(texts, monkeypatch):
     (folder / "case.toml").write_text(experiments["gyre"])
     monkeypatch.setattr(checks, "read", fails)
     assert outcome(folder / "case.toml")[0] == "unclear"
+
+
+MUTANTS = 160
+
+
+def test_random_mistakes_are_accepted_or_refused_by_sentences(texts):
+    """A short form of `make faults`; the seeds are those that it tries first."""
+    folder, experiments = texts
+    path, names, unclear = folder / "mutant.toml", list(experiments), []
+    for seed in range(MUTANTS):
+        path.write_text(mutated(experiments[names[seed % len(names)]], seed), encoding="utf-8", newline="")
+        kind, message = outcome(path)
+        if kind == "unclear":
+            unclear.append(f"seed {seed}: {message}")
+    assert not unclear, "\n".join(unclear)

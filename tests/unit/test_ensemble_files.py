@@ -169,7 +169,7 @@ def test_members_on_the_command_line_join_or_replace_those_of_the_file(write, ca
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("bathymetry.depth=100,1000,4000", "5 s is over the limit of ab2, gravity waves in member 2 (initial.ampl"),
+        ("bathymetry.depth=100,1000,40000", "5 s is over the limit of ab2, gravity waves in member 2 (initial.ampl"),
         ("model.momentum=energy_conserving,arakawa_lamb,arakawa_lamb", "has another momentum scheme than member 0"),
         ("model.linear=false,false,true", "has another mode (linear or not) than member 0"),
     ],

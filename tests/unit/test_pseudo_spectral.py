@@ -60,7 +60,7 @@ def largest(state):
         (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(order=3))), "order = 3 is not an even number"),
         (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(-1.0))), "strength = -1.0 would let modes grow"),
         (lambda: sw.PseudoSpectral(1e-4), "hyperviscosity = 0.0001 is a number; give an object, as HyperViscosity"),
-        (dict(core="pseudo_spectral"), "core = 'pseudo_spectral' is a name, as experiment files have it; give an object"),
+        (dict(core="pseudo_spectral"), "core = 'pseudo_spectral' is a name, as experiment files have it; give"),
         (dict(core=sw.PseudoSpectral), "core = PseudoSpectral is a class; give an object of it"),
     ],
     ids=lambda x: x.split(" ")[0] if isinstance(x, str) else "",

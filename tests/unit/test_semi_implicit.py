@@ -428,7 +428,7 @@ def test_constant_depth_goes_to_transforms_and_land_to_iterations():
 
 def test_the_mean_of_both_times_is_refused_where_water_turns():
     model = sw.ShallowWater(plane(), 1000.0, coriolis=sw.BetaPlane(1e-4, 2e-11))
-    with pytest.raises(ConfigError, match="theta = 0.5 is stable at no time step beside the Coriolis force; use 0.6"):
+    with pytest.raises(ConfigError, match="are stable at no time step beside the Coriolis force; use theta = 0.6"):
         limits(model, sw.SemiImplicit(100.0, 0.5))
 
 

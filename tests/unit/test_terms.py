@@ -217,7 +217,7 @@ def test_sides_and_combinations_that_make_no_sense_are_refused():
 
 
 @pytest.mark.parametrize(
-    "depth, sentence", ((0.0, "nowhere positive"), (np.nan, "not finite"), (np.ones((3, 4)), "depth has shape"))
+    "depth, sentence", ((0.0, "nowhere positive"), (np.nan, "a finite number"), (np.ones((3, 4)), "depth has shape"))
 )
 def test_depths_that_are_no_ocean_are_refused(depth, sentence):
     with pytest.raises(ValueError, match=sentence):

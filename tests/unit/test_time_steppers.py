@@ -139,5 +139,5 @@ def test_derivatives_go_through_the_time_step():
 @EACH
 @pytest.mark.parametrize("dt", (0.0, -5.0, float("nan")))
 def test_a_time_step_that_is_none_is_refused(kind, dt):
-    with pytest.raises(ValueError, match=f"{kind.__name__}: dt = .* is not (positive|a finite number); give a number in s, greater than 0"):
+    with pytest.raises(ValueError, match=f"{kind.__name__}: dt = .* is not (positive|a finite number)"):
         kind(dt).check()
