@@ -106,24 +106,27 @@ def _expected_errors(study, spread):
 def gauge_table(study, result):
     """Misfits before and after, and of gauges that were withheld; below, what the columns mean."""
     found = {role: _scores(study, readings) for role, readings in result.readings.items()}
-    apart, rows = study.observed.withheld, [_HEADS]
+    apart = study.observed.withheld
     compared = "analysis" if apart else "withheld"
+    heads = _HEADS if apart or compared in found else _HEADS[:5]
+    rows = [heads]
     expected = _expected_errors(study, result.spread[compared]) if compared in result.spread else {}
     for name in found["analysis"]:
         used = found["analysis"][name] if name not in apart else None
         other = found[compared][name] if compared in found and (name in apart or not apart) else None
         cells = (found["background"][name].misfit, *_few_of(used), *_few_of(other), *(
             (np.nan, np.nan) if other is None else (other.error, expected.get(name, np.nan))))  # fmt: skip
-        rows.append((name, *(_cell(x, signed) for x, signed in zip(cells, _SIGNED))))
+        rows.append((name, *(_cell(x, signed) for x, signed in zip(cells, _SIGNED)))[: len(heads)])
     before, after = _totals(study, result)
-    rows.append(("all used" if apart else "all", _cell(before), _cell(after), *[""] * (len(_HEADS) - 3)))
-    widths = [max(len(row[k]) for row in rows) for k in range(len(_HEADS))]
+    rows.append(("all used" if apart else "all", _cell(before), _cell(after), *[""] * (len(heads) - 3)))
+    widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
     lines = [
         "  ".join(cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths)))
         for row in rows
     ]
     lines = [line.rstrip() for line in lines]
-    return "\n".join([*lines, _MEANING, f"misfit_reduction={100 * (1 - after / before):.1f} %"])
+    meaning = _MEANING if len(heads) > 5 else _MEANING.partition("\nWithheld")[0]
+    return "\n".join([*lines, meaning, f"misfit_reduction={100 * (1 - after / before):.1f} %"])
 
 
 _HEADS = (

@@ -95,7 +95,7 @@ class RandomVortices(Section):
 
 
 class InitialFile(Section):
-    """eta, u, v from a file that swmodel wrote on the same grid: a restart, or a record of an output file."""
+    """eta, u, v from a file that swmodel wrote on the same grid: a restart, an inversion, or a record of fields."""
 
     type: Literal["file"]
     file: InputFile
