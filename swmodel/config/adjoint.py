@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from .mistakes import Mistake, nearest
-from .quantities import QuantityError
+from .quantities import Quantity, QuantityError
 from .scenario import OutputFile
 from .sections import AnyCoordinate, Count, Place, Positive, Range, Section, existing_folder
 
@@ -80,7 +80,7 @@ class GaugeMaximum(Section):
     gauges: Names | None = None
     positions: dict[str, Place] = {}
     window: Range("s") | None = None
-    power: Annotated[float, Field(ge=2)] = 16.0
+    power: Annotated[Quantity(""), Field(ge=2)] = 16.0
 
 
 class SectionTransport(_Timed):

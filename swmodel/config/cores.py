@@ -21,7 +21,7 @@ class HyperViscosity(Section):
 
 
 class ExponentialFilter(Section):
-    strength: Annotated[float, Field(ge=0)] = FILTER_STRENGTH
+    strength: Annotated[Quantity(""), Field(ge=0)] = FILTER_STRENGTH
     order: Annotated[int, Field(strict=True, ge=2)] = FILTER_ORDER
 
     @field_validator("order")

@@ -22,6 +22,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from .adjoint import FIELDS_OF, Names, _memory, known_controls
 from .mistakes import Mistake, nearest
+from .quantities import Quantity
 from .scenario import Fault, OutputFile
 from .sections import (
     AnyCoordinate,
@@ -43,7 +44,7 @@ TARGETS = {
     "unit_sources": ["initial.eta"], "faults": ["initial.eta"], "balanced": ["initial.eta", "initial.u", "initial.v"],
 }  # fmt: skip
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
-Share = Annotated[float, Field(gt=0)]
+Share = Annotated[Quantity(""), Field(gt=0)]
 
 
 class UnitSources(Section):
@@ -144,7 +145,7 @@ class TrackObservations(Section):
     every: Positive("s") | None = None  # of the twin's: from pass to pass
     apart: Positive("m") | None = None  # between points
     between: Positive("m") | None = None  # between passes
-    tilt: float = 0.35
+    tilt: Quantity("") = 0.35
 
     @model_validator(mode="after")
     def _enough(self):
@@ -174,9 +175,9 @@ class Inversion(Section):
     method: Literal["auto", "green", "linear", "incremental", "descent"] = "auto"
     loops: Count = 20  # outer ones; of descent: iterations
     products: Count = 40  # of an inner loop of 'incremental'
-    residual: Annotated[float, Field(gt=0, lt=1)] = 1e-3  # of an inner loop, relative
+    residual: Annotated[Quantity(""), Field(gt=0, lt=1)] = 1e-3  # of an inner loop, relative
     uncertainty: Count | None = None  # products for the error that is left; those of the last inner loop unless given
-    decrease: Annotated[float, Field(gt=0, lt=1)] = 1e-3
+    decrease: Annotated[Quantity(""), Field(gt=0, lt=1)] = 1e-3
     withhold: Flag | Names = False  # true: one gauge after the other; names: gauges that are compared, and not used
     members: Annotated[int, Field(strict=True, ge=0)] = 20  # of the ensembles that give the spread at gauges
     memory: Annotated[float, BeforeValidator(_memory)] | None = None

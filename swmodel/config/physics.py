@@ -122,12 +122,12 @@ Coriolis = Annotated[NoRotation | FPlane | BetaPlane | RotatingSphere, Field(dis
 
 class _Stepper(Section):
     dt: Auto("s") = "auto"
-    fraction: Annotated[float, Field(gt=0, le=1)] = 0.8  # of the longest stable step, for dt = "auto"
+    fraction: Annotated[Quantity(""), Field(gt=0, le=1)] = 0.8  # of the longest stable step, for dt = "auto"
 
 
 class AB2(_Stepper):
     type: Literal["ab2"]
-    epsilon: Annotated[float, Field(ge=0, lt=1)] = AB2_EPSILON
+    epsilon: Annotated[Quantity(""), Field(ge=0, lt=1)] = AB2_EPSILON
 
 
 class AB3(_Stepper):
@@ -151,10 +151,10 @@ class ForwardBackward(_Stepper):
 
 
 class _Implicit(_Stepper):
-    epsilon: Annotated[float, Field(ge=0, lt=1)] = AB2_EPSILON
+    epsilon: Annotated[Quantity(""), Field(ge=0, lt=1)] = AB2_EPSILON
     solver: str = "auto"
     preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None
-    tolerance: Annotated[float, Field(gt=0, lt=1)] | None = None
+    tolerance: Annotated[Quantity(""), Field(gt=0, lt=1)] | None = None
     iterations: Count | None = None
 
     @field_validator("solver")
@@ -178,7 +178,7 @@ class SemiImplicit(_Implicit):
     """A free surface without a limit from gravity waves."""
 
     type: Literal["semi_implicit"]
-    theta: Annotated[float, Field(ge=0.5, le=1)] = THETA
+    theta: Annotated[Quantity(""), Field(ge=0.5, le=1)] = THETA
 
 
 class RigidLid(_Implicit):
@@ -239,7 +239,7 @@ class QuadraticDrag(Section):
 
 class ManningDrag(Section):
     type: Literal["manning_drag"]
-    roughness: Annotated[float, Field(ge=0, lt=1)]  # [s m-1/3]
+    roughness: Annotated[Quantity(""), Field(ge=0, lt=1)]  # [s m-1/3]
 
 
 class Laplacian(Section):

@@ -139,7 +139,7 @@ class Gauges(Section):
     observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None
     window: Range("s") | dict[str, Range("s")] | None = None  # that is scored, of all gauges or by name; else the run
     threshold: Positive("m") = MAXIMA_THRESHOLD  # a gauge that stays below it has no arrival
-    arrival_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2  # of the window's maximum, at which a wave has arrived
+    arrival_fraction: Annotated[Quantity(""), Field(gt=0, lt=1)] = 0.2  # of its maximum: the wave has arrived
 
     @property
     def windows(self) -> dict[str, tuple[float, float]]:

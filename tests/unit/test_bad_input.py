@@ -321,3 +321,9 @@ def test_a_run_of_more_steps_than_are_counted_is_refused(tmp_path, command, unti
     path.write_text(GOOD)
     status, _, told = command("check", path, "--set", f"run.until={until}", "--set", f"stepper.dt={step}")
     assert status == 2 and says in told and told.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", ["true", '"no"', '"1 day"', "[1]", "nan"])
+def test_what_is_no_number_is_not_taken_for_one(refused, value):
+    (sentence,) = refused("epsilon = 0.1", f"epsilon = {value}")
+    assert sentence.startswith(f"FILE:{line_of('epsilon = 0.1')}: stepper.epsilon: ")
