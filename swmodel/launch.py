@@ -5,7 +5,7 @@
     bind_rank()           GPU or cores alone, for scripts that do not call it
     load_mpi()            mpi4py and mpi4jax, or one sentence on why not
     check_world()         as many ranks in MPI's world as were started, or every process would run the whole domain
-    binding_warning()     ranks that share cores
+    binding_warning()     ranks that share cores (cores.py)
     mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
 """
 import contextlib
@@ -21,6 +21,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .cores import binding_warning, crowding, placement, share_cores, threads_per_rank
 from .errors import ConfigError, SwmodelError
 from .heap import share_heap
 from .libraries import cuda_aware, loaded_mpi
@@ -28,8 +29,8 @@ from .signals import PROCESS
 
 __all__ = [
     "FORWARDED", "LaunchError", "Launcher", "Process", "ask_to_end", "bind_rank", "binding_warning", "check_world",
-    "configure_process", "launched_ranks", "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun",
-    "mpirun_environment", "stop", "threads_per_rank",
+    "configure_process", "crowding", "launched_ranks", "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun",
+    "mpirun_environment", "placement", "stop", "threads_per_rank",
 ]  # fmt: skip
 
 
@@ -177,7 +178,7 @@ def _bind(started):
     _bound.add(started)
     gpu = _bind_gpu(os.environ, started)
     if gpu is None:
-        _share_cores(os.environ, started)
+        share_cores(os.environ, started)
     return gpu
 
 
@@ -266,80 +267,6 @@ def usable_gpus(environment):
     if named is not None:
         return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
     return [str(number) for number in range(len(glob.glob("/dev/nvidia[0-9]*")))]
-
-
-# -- cores ----------------------------------------------------------------------------------------------------------
-
-
-def threads_per_rank():
-    """Cores that this process may run on, which is how many threads XLA starts."""
-    return len(_affinity())
-
-
-def _affinity():
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-
-
-def _share_cores(environment, started):
-    """Give ranks that no one bound an even share of their host's cores each.
-
-    Else every rank starts as many threads as the host has cores, and they wait for each other: two ranks on two cores
-    lose a tenth to a third. A launcher's own binding stays, and SWMODEL_BIND=none switches this off.
-    """
-    bound = _affinity() != set(range(os.cpu_count() or 1))
-    local_size = started.local_size or 1
-    if bound or local_size == 1 or environment.get("SWMODEL_BIND") == "none" or not hasattr(os, "sched_setaffinity"):
-        return
-    share = _share(_physical_cores(_affinity()), started.local_rank, local_size)
-    os.sched_setaffinity(0, share)
-    with contextlib.suppress(OSError):  # threads that are there already, of JAX for example
-        for thread in os.listdir("/proc/self/task"):
-            os.sched_setaffinity(int(thread), share)
-
-
-def _share(cores, rank, ranks):
-    """The hardware threads of rank's even share of `cores`, a list of sets; one core, in turn, if there are too few."""
-    if ranks >= len(cores):
-        return cores[rank % len(cores)]
-    first, last = (len(cores) * r // ranks for r in (rank, rank + 1))
-    return set().union(*cores[first:last])
-
-
-def _physical_cores(cpus):
-    """Sets of hardware threads that share a core, socket by socket: they must go to one rank together."""
-    cores = {}
-    for cpu in sorted(cpus):
-        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
-        try:
-            key = tuple(int((topology / name).read_text()) for name in ("physical_package_id", "core_id"))
-        except (OSError, ValueError):
-            key = (0, cpu)
-        cores.setdefault(key, set()).add(cpu)
-    return [cores[key] for key in sorted(cores)]
-
-
-def binding_warning(world):
-    """One sentence if ranks of a host would wait for each other's cores, else None; collective over `world`."""
-    return crowding(world.allgather(placement()))
-
-
-def placement():
-    """(host, cores) of this rank."""
-    return os.uname().nodename, tuple(sorted(_affinity()))
-
-
-def crowding(placements):
-    """That sentence, from the `placement()` of every rank."""
-    for host in dict.fromkeys(host for host, _ in placements):
-        ranks = [cores for name, cores in placements if name == host]
-        threads, cores = sum(map(len, ranks)), len(set().union(*ranks))
-        if threads > cores:
-            return (
-                f"{len(ranks)} ranks with {threads} threads share {cores} core{'s' * (cores > 1)} of host {host} and "
-                f"will wait for each other; start at most {cores} rank{'s' * (cores > 1)} there, or bind each to cores "
-                "of its own (mpirun --bind-to core)."
-            )
-    return None
 
 
 # -- MPI ------------------------------------------------------------------------------------------------------------

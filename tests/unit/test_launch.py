@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from swmodel import cores as cores_module
 from swmodel import launch, libraries
+from swmodel.cores import physical_cores
 from swmodel.errors import ConfigError
 
 OPEN_MPI = {
@@ -254,7 +256,7 @@ def test_no_gpu_is_bound_where_none_is_wanted(with_gpus, environment):
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
 def test_shares_of_cores_are_even_disjoint_and_complete(ranks):
     cores = [{core, core + 8} for core in range(8)]  # two hardware threads each
-    shares = [launch._share(cores, rank, ranks) for rank in range(ranks)]
+    shares = [cores_module.share(cores, rank, ranks) for rank in range(ranks)]
     assert set().union(*shares) == set(range(16))
     assert sum(map(len, shares)) == 16
     assert max(map(len, shares)) - min(map(len, shares)) <= 2
@@ -262,12 +264,12 @@ def test_shares_of_cores_are_even_disjoint_and_complete(ranks):
 
 
 def test_more_ranks_than_cores_take_turns():
-    shares = [launch._share([{0}, {1}], rank, 6) for rank in range(6)]
+    shares = [cores_module.share([{0}, {1}], rank, 6) for rank in range(6)]
     assert shares == [{0}, {1}] * 3
 
 
 def test_hardware_threads_of_a_core_are_found():
-    cores = launch._physical_cores(os.sched_getaffinity(0))
+    cores = physical_cores(os.sched_getaffinity(0))
     assert set().union(*cores) == os.sched_getaffinity(0)
     assert sum(map(len, cores)) == len(os.sched_getaffinity(0))
 
@@ -423,7 +425,7 @@ def _python(code, *starter):
 
 @needs_mpi
 def test_mpirun_starts_a_world_whose_ranks_do_not_share_cores():
-    ranks = min(2, len(launch._physical_cores(os.sched_getaffinity(0))))
+    ranks = min(2, len(physical_cores(os.sched_getaffinity(0))))
     ended = _python(WORLD, *launch.mpirun(ranks))
     answers = [line for line in ended.stdout.splitlines() if line.startswith("answer")]
     kind = "mpi" if ranks > 1 else "serial"

@@ -8,7 +8,7 @@ import swmodel
 PACKAGE = Path(swmodel.__file__).parent
 LAYERS = [
     [
-        "errors", "units", "pytrees", "version", "signals", "launch", "libraries", "devices", "resources",
+        "errors", "units", "pytrees", "version", "signals", "cores", "launch", "libraries", "devices", "resources",
         "compilation", "heap", "native", "paths", "budget", "defaults", "parameters",
     ],
     ["linear", "grid", "fields"],
