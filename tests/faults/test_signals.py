@@ -106,19 +106,15 @@ def test_mpirun_is_ended_while_its_ranks_are_being_set_up(tmp_path):
 
 
 STUCK = """
-import ctypes, signal, sys, time
+import ctypes, time
 from swmodel.signals import PROCESS
 PROCESS.start()
-def stuck():
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        libc.sleep(30)
-libc = ctypes.CDLL(None)
+libc, end = ctypes.CDLL(None), time.monotonic() + 30
 with PROCESS.kept(lambda name: f"{name} stopped it; see b."), PROCESS.undone(lambda: print("tidied", flush=True)):
     with PROCESS.orderly(1.0):
         print("here", flush=True)
-        libc.poll(None, 0, 30000)
-        libc.poll(None, 0, 30000)
+        while time.monotonic() < end:
+            libc.poll(None, 0, 30000)
 """
 
 
