@@ -60,7 +60,10 @@ TESTS = {
     "swmodel/integrating_factor.py": (
         "tests/unit/test_stage_times.py", "tests/unit/test_pseudo_spectral.py", f"{_VERIFICATION}pseudo_spectral.py",
     ),
-    "swmodel/parallel/halo.py": ("tests/unit/test_sharded.py", "tests/parallel/test_communicator.py"),
+    "swmodel/parallel/halo.py": (
+        "tests/unit/test_sharded.py::test_the_halo_lies_behind_the_padding_and_its_transpose_gives_back",
+        "tests/parallel/test_communicator.py", "tests/parallel/test_engines.py", "tests/unit/test_sharded.py",
+    ),
     "swmodel/parallel/decomposition.py": ("tests/unit/test_decomposition.py", "tests/unit/test_sharded.py"),
     "swmodel/adjoint/controls.py": (
         "tests/adjoint/test_controls.py", "tests/adjoint/test_problem.py", "tests/parallel/test_adjoint.py",
