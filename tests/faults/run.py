@@ -82,9 +82,11 @@ PARTS = {
 def run_part(name, count, seconds, seed):
     """(figures, what went wrong) of one part; an error of the part itself counts as wrong."""
     print(f"\n{name}: {count}, at most {seconds / 60:.0f} min", flush=True)
-    since = time.monotonic()
+    since, before = time.monotonic(), harness.sources()
     with tempfile.TemporaryDirectory(prefix=f"swmodel-{name}-", ignore_cleanup_errors=True) as folder:
         figures, wrong = PARTS[name][0](count, Path(folder), seconds, seed)
+    if harness.sources() != before:
+        wrong = [f"swmodel/ was edited while {name} ran, so that runs differ; use a checkout nobody edits.", *wrong]
     for number, what in enumerate(wrong[:20], 1):
         print(f"{name}: wrong ({number} of {len(wrong)}): {what}", flush=True)
     return {**figures, f"{name}_seconds": round(time.monotonic() - since)}, wrong

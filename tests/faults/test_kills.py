@@ -1,7 +1,7 @@
 """A run that is killed and resumed ends with the same bits, and no kill loses a file."""
 import numpy as np
 
-from . import harness, kills
+from . import harness, kills, run
 
 
 def test_a_run_killed_three_times_ends_as_one_that_nobody_disturbed(tmp_path):
@@ -25,3 +25,11 @@ def test_lost_and_changed_files_are_noticed(tmp_path, monkeypatch):
     (output / "maxima.nc").unlink()
     gone, damaged = harness.unreadable(output, harness.OUTPUTS)
     assert gone == "maxima.nc is gone" and damaged.startswith("restart.nc cannot be read")
+
+
+def test_a_checkout_that_is_edited_meanwhile_is_noticed(monkeypatch):
+    states = iter([{"swmodel/model.py": (1, 2)}, {"swmodel/model.py": (3, 2)}])
+    monkeypatch.setattr(harness, "sources", lambda: next(states))
+    monkeypatch.setitem(run.PARTS, "kills", (lambda *arguments: ({"kills": 1}, []), 1, 1))
+    figures, wrong = run.run_part("kills", 1, 60.0, 0)
+    assert figures["kills"] == 1 and "was edited while kills ran" in wrong[0]
