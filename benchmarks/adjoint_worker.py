@@ -39,7 +39,7 @@ def plain(problem):
     from swmodel.compilation import jit
     from swmodel.pytrees import replace
 
-    dynamics = problem.dynamics(0)
+    dynamics = problem.model.dynamics(problem.scheme, steps=problem.steps)
 
     def cost(eta, dynamics, stepper, state):
         final, _ = sw.integrate(dynamics, stepper, replace(state, eta=eta), problem.steps)

@@ -116,7 +116,7 @@ def background_of(model, state, name, dt):
     (control,) = find(model, [name])
     if control.records:
         return {k: control.of_record(k, model.dtype) for k in control.records}
-    return control.get(None if control.of_state else model.dynamics(1, 0, dt), state)
+    return control.get(None if control.of_state else model.interval(1, 0, dt), state)
 
 
 def transformed_of(section, made, model, state, dt):

@@ -29,7 +29,7 @@ FIELDS = {
     "kinetic_energy": lambda flow: flow.kinetic_energy,
     "transport_x": lambda flow: flow.U,
     "transport_y": lambda flow: flow.V,
-    "depth": lambda flow: flow.equations.depth_at(flow.step),
+    "depth": lambda flow: flow.equations.depth_at(flow.time),
 }
 
 

@@ -93,14 +93,21 @@ class Ensemble:
             model.ready_for(stepper)
         return self.models[0].halo(stepper)
 
-    def dynamics(self, halo, step=0, dt=1.0, stages=1):
-        """The Members for the steps of `dt` [s] from `step` on; see ShallowWater.dynamics."""
-        trees = [model.dynamics(halo, step, dt, stages) for model in self.models]
+    def dynamics(self, stepper, step=0, steps=None):
+        """Refused: `integrate` takes one model's Dynamics."""
+        raise ConfigError(
+            "Ensemble.dynamics: integrate runs one member at a time; take the Dynamics of one of `ensemble.models`, "
+            "or run the members by a Simulation."
+        )
+
+    def interval(self, halo, step, dt, stages=1):
+        """The Members for the steps of `dt` [s] from `step` on, up to the next record; see ShallowWater.interval."""
+        trees = [model.interval(halo, step, dt, stages) for model in self.models]
         width = halo * stages
         if width not in self._kinds:
             self._kinds[width] = self._compared(trees)
             self._share(trees, width)
-            trees = [model.dynamics(halo, step, dt, stages) for model in self.models]
+            trees = [model.interval(halo, step, dt, stages) for model in self.models]
         ids = tuple(id(leaf) for tree in trees for leaf in jax.tree.leaves(tree))
         if self._stacked.get(width, (None,))[0] != ids:  # a forcing's window has moved on
             both = Members(stacked(self.communicator, trees, self._kinds[width]), self._kinds[width])

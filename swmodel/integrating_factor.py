@@ -40,8 +40,8 @@ class IntegratingFactorRK4(TimeStepper):
     def prepare(self, equations):
         return IntegratingFactorStep(self.dt, equations.core.modes().propagator(equations, 0.5 * self.dt))
 
-    def step(self, equations, state, history, step):
-        return self.prepare(equations).step(equations, state, history, step)
+    def step(self, equations, state, history, time):
+        return self.prepare(equations).step(equations, state, history, time)
 
 
 @pytree
@@ -56,12 +56,12 @@ class IntegratingFactorStep:
     dt: Any
     halfway: Any
 
-    def step(self, equations, state, history, step):
+    def step(self, equations, state, history, time):
         """Two halves of two stages; what a half begins with is carried to its end, and so is its first slope."""
         core = equations.core.modes()
 
         def slope(modes, at):
-            return [scaled(self.dt, x) for x in core.rates(equations, modes, step + at, waves=False)]
+            return [scaled(self.dt, x) for x in core.rates(equations, modes, time + at, waves=False)]
 
         def half(carry, weights):
             base, total, now = carry

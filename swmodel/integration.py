@@ -4,19 +4,24 @@
 loops, which have derivatives on CPUs, or through the same steps on arrays.
 """
 import functools
+import itertools
+import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .compilation import jit
+from .dynamics.terms import holds_windows
 from .kernels import POLE, FusedEngine
 from .marching import ArrayMarch, one_step, unwatched
 from .members import Members, first_member, per_member
 from .native import usable
+from .pytrees import replace
 
 __all__ = [
-    "begin", "differentiable_march_of", "engine_of", "integrate", "march", "march_of", "on_tiles", "one_step",
-    "reached", "scan_steps",
+    "begin", "check_covered", "differentiable_march_of", "each_interval", "engine_of", "integrate", "march", "march_of",
+    "on_tiles", "one_step", "reached", "scan_steps",
 ]  # fmt: skip
 
 
@@ -29,9 +34,10 @@ def march_of(dynamics, stepper, prepared=True):
     return (FusedEngine if _fuses(dynamics, stepper) else ArrayMarch)(dynamics, stepper, prepared)
 
 
-def differentiable_march_of(dynamics, stepper):
+def differentiable_march_of(dynamics, stepper, prepared=True):
     """The march whose `steps` JAX differentiates, in both modes: fused loops on CPUs, arrays elsewhere."""
-    return march_of(dynamics, stepper) if _loops_have_derivatives(dynamics) else ArrayMarch(dynamics, stepper)
+    kind = march_of if _loops_have_derivatives(dynamics) else ArrayMarch
+    return kind(dynamics, stepper, prepared)
 
 
 def _loops_have_derivatives(dynamics):
@@ -112,16 +118,17 @@ def reached(dynamics, stepper, marched):
     return way.state(marched), way.history(marched)
 
 
-def march(way, carry, count, watch=unwatched, seen=()):
+def march(way, carry, count, watch=unwatched, seen=(), first=0):
     """`count` steps of a march `way`; any number of them, static or not.
 
     Args:
         way: an ArrayMarch or FusedEngine.
         carry: its carry.
         count: of steps.
-        watch: `watch(step, see, seen) -> seen` after each step; `step` counts from 0, and `see()` is the State: whoever
-            looks now and then only (under lax.cond) calls it there, so that it is not made for nothing.
+        watch: `watch(step, see, seen) -> seen` after each step, of that number; `see()` is the State: whoever looks now
+            and then only (under lax.cond) calls it there, so that it is not made for nothing.
         seen: what it starts with.
+        first: number of the first step, counted from step 0 of the model.
 
     Returns:
         (carry, seen).
@@ -130,18 +137,20 @@ def march(way, carry, count, watch=unwatched, seen=()):
     def some(start, length):
         return lambda k, both: way.steps(both[0], start + k * length, length, watch, both[1])
 
-    count = jnp.asarray(count, jnp.int32)
+    count, first = jnp.asarray(count, jnp.int32), jnp.asarray(first, jnp.int32)
     whole = count // way.period
-    both = jax.lax.fori_loop(0, whole, some(jnp.int32(0), way.period), (carry, seen))
+    both = jax.lax.fori_loop(0, whole, some(first, way.period), (carry, seen))
     rest = whole * way.period
-    return both if way.period == 1 else jax.lax.fori_loop(0, count - rest, some(rest, 1), both)
+    return both if way.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), both)
 
 
-def integrate(dynamics, stepper, state, steps, history=None):
+def integrate(dynamics, stepper, state, steps: int, history=None):
     """`steps` time steps: differentiable in `dynamics`, `stepper.dt` and `state`, in both modes.
 
+    The result is that of a Simulation: forcing follows its records through the whole run.
+
     Args:
-        dynamics: a Dynamics; its windows must cover the steps.
+        dynamics: of `model.dynamics(stepper, step, steps)`, for the same stepper; from `step` on.
         stepper: a TimeStepper.
         state: the State to start from.
         steps: a number of steps, static.
@@ -149,10 +158,14 @@ def integrate(dynamics, stepper, state, steps, history=None):
 
     Returns:
         (state, history) after the last step.
+
+    Raises:
+        ValueError: where the records in `dynamics` end before the last step, or are cut for another time step.
     """
+    check_covered("integrate", dynamics, stepper, steps)
     history = stepper.history(state) if history is None else history
     run = functools.partial(_scanned, differentiable_march_of, steps=steps)
-    if _loops_have_derivatives(dynamics) or not _fuses(dynamics, stepper):
+    if _loops_have_derivatives(dynamics) or not _fuses(dynamics.interval(0), stepper):
         return run(dynamics, stepper, state, history)
 
     values = jax.custom_jvp(functools.partial(_scanned, march_of, steps=steps))
@@ -160,17 +173,92 @@ def integrate(dynamics, stepper, state, steps, history=None):
     return values(dynamics, stepper, state, history)
 
 
+def check_covered(who: str, dynamics, stepper, steps: int) -> None:
+    """Raise ValueError for Dynamics with which a run of `steps` steps cannot be right."""
+    covers = dynamics.covers
+    if dynamics.first is None or (covers is None and holds_windows((dynamics.terms, dynamics.opens, dynamics.uplift))):
+        raise ValueError(
+            f"{who}: these Dynamics hold records of one interval of the forcing, and a run of {steps} steps may need "
+            f"more; make them by model.dynamics(stepper, step=0, steps={steps})."
+        )
+    if covers is None:
+        return
+    if steps > covers.steps:
+        raise ValueError(
+            f"{who}: these Dynamics hold the records of {covers.steps} steps, and {steps} are asked for; make them by "
+            f"model.dynamics(stepper, step=0, steps={steps})."
+        )
+    dt = stepper.dt
+    if not isinstance(dt, jax.core.Tracer) and abs(float(dt) - covers.dt) > 1e-6 * covers.dt:
+        raise ValueError(
+            f"{who}: the records in these Dynamics are cut for steps of {covers.dt:g} s, and the stepper's dt is "
+            f"{float(dt):g} s; make both of one stepper: model.dynamics(stepper, step=0, steps={steps})."
+        )
+
+
+def each_interval(dynamics, steps: int, carry, run):
+    """`carry = run(dynamics, carry, count)` of one interval between forcing records after another, for `steps` steps.
+
+    The Dynamics that `run` gets are those of the interval, with the number of its first step. Runs of one length in a
+    row share one program, under lax.scan.
+    """
+    begin = 0
+    for count, intervals in _alike(dynamics.covers, steps):
+
+        def one(carry, place, count=count):
+            interval, start = place
+            here = replace(dynamics.interval(interval), first=dynamics.first + start)
+            return run(here, carry, count), None
+
+        starts = begin + count * np.arange(len(intervals), dtype=np.int32)
+        if len(intervals) == 1:
+            carry, _ = one(carry, (intervals[0], starts[0]))
+        else:
+            carry, _ = jax.lax.scan(one, carry, (jnp.asarray(intervals, jnp.int32), jnp.asarray(starts)))
+        begin += count * len(intervals)
+    return carry
+
+
+MOST_PROGRAMS = 8  # that one run is compiled as, one after another
+
+
+def _alike(covers, steps):
+    """[(count of steps, the intervals in which there are so many, in a row)] that make up `steps` steps.
+
+    Where lengths vary so much that there would be many, intervals are cut into parts of a common length.
+    """
+    parts, left = [], steps
+    for number, length in enumerate((steps,) if covers is None else covers.intervals):
+        parts.append((min(length, left), number))
+        left -= parts[-1][0]
+    parts = [part for part in parts if part[0]]
+    if len(_grouped(parts)) > MOST_PROGRAMS:
+        common = math.gcd(*(length for length, _ in parts))
+        parts = [(common, number) for length, number in parts for _ in range(length // common)]
+    return _grouped(parts)
+
+
+def _grouped(parts):
+    groups = itertools.groupby(parts, key=lambda part: part[0])
+    return [(length, [number for _, number in group]) for length, group in groups]
+
+
 def _scanned(way_of, dynamics, stepper, state, history, steps):
-    way = way_of(dynamics, stepper)
-    carry = scan_steps(way, way.start(state, history), steps)
-    return way.state(carry), way.history(carry)
+    ends = way_of(dynamics.interval(0), stepper, prepared=False)
+
+    def run(here, carry, count):
+        return scan_steps(way_of(here, stepper), carry, count, here.first)
+
+    carry = each_interval(dynamics, steps, ends.start(state, history), run)
+    return ends.state(carry), ends.history(carry)
 
 
-def scan_steps(way, carry, steps):
+def scan_steps(way, carry, steps, first=0):
     """What `march` does, for a static number of `steps`, under lax.scan, which JAX can differentiate."""
     groups, rest = divmod(steps, way.period)
-    starts = jnp.arange(groups, dtype=jnp.int32) * way.period
-    carry, _ = jax.lax.scan(lambda carry, first: way.steps(carry, first, way.period), carry, starts)
+    first = jnp.asarray(first, jnp.int32)
+    starts = first + jnp.arange(groups, dtype=jnp.int32) * way.period
+    carry, _ = jax.lax.scan(lambda carry, start: way.steps(carry, start, way.period), carry, starts)
     for step in range(steps - rest, steps):
-        carry, _ = way.steps(carry, jnp.int32(step), 1)
+        carry, _ = way.steps(carry, first + step, 1)
     return carry

@@ -8,6 +8,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from .dynamics.clock import Time
+from .dynamics.replicated import numbers_entered
 from .dynamics.shallow_water import State
 from .fields import AbstractField, Field
 from .parallel.halo import exchange, without_padding
@@ -17,11 +19,13 @@ __all__ = ["one_step", "unwatched", "ArrayMarch", "each_state", "fields_of"]
 
 
 def one_step(equations, stepper, state, history, step):
-    """(state, history) one time step later; the sea floor's rise over the step lifts the surface with it."""
-    state, history = stepper.step(equations, state, history, step)
+    """(state, history) after step number `step` of the model; the sea floor's rise lifts the surface with it."""
+    dtype = state.eta.dtype
+    time = Time(jnp.asarray(step, jnp.int32), jnp.zeros((), dtype), jnp.asarray(stepper.dt, dtype), equations.dt)
+    state, history = stepper.step(equations, state, history, time)
     state = equations.core.finished(equations, state)
     if equations.uplift is not None:
-        rise = equations.uplift_during(step)
+        rise = equations.uplift_during(time)
         state = replace(state, eta=state.eta + (rise if isinstance(state.eta, AbstractField) else rise.interior))
     return state, history
 
@@ -46,7 +50,7 @@ class ArrayMarch:
         if not prepared:
             return
         self.arrays = dynamics.prepare()
-        self.stepper = stepper.prepare(self.arrays)
+        self.stepper = numbers_entered(stepper, dynamics.communicator).prepare(self.arrays)
         ahead = 1 if stepper.solves else dynamics.tile.halo // (self.arrays.reach * stepper.stages)
         self.period = ahead or 1
         self.wide = dynamics.tile.halo >= 2 * self.arrays.reach
@@ -55,28 +59,22 @@ class ArrayMarch:
         return state, history
 
     def steps(self, carry, first, count, watch=unwatched, seen=()):
-        """`count` steps from number `first` on,
+        """`count` steps from number `first` of the model on,
         and what `watch(step, see, seen)` made of the State `see()` after each."""
         if self.period == 1:
             for k in range(count):
-                carry = self._own(
-                    one_step(self.arrays, self.stepper, *self._widened(carry), self._at(carry, first + k))
-                )
+                carry = self._own(one_step(self.arrays, self.stepper, *self._widened(carry), first + k))
                 seen = watch(first + k, functools.partial(self.state, carry), seen)
             return carry, seen
 
         def body(k, both):
             carry, seen = both
-            new = one_step(self.arrays, self.stepper, *carry, self._at(carry, first + k))
+            new = one_step(self.arrays, self.stepper, *carry, first + k)
             return each_state(self._filled_up, new), watch(first + k, functools.partial(self._own, new[0]), seen)
 
         # A loop, with Fields of one size, or XLA would compute each step again for every neighbour of the next one.
         carry, seen = jax.lax.fori_loop(0, count, body, (self._widened(carry), seen))
         return self._own(carry), seen
-
-    @staticmethod
-    def _at(carry, step):
-        return jnp.asarray(step, carry[0].eta.dtype)
 
     def state(self, carry):
         return carry[0]

@@ -14,7 +14,7 @@ from .defaults import GRAVITY
 from .dynamics.boundaries import Flather
 from .dynamics.cores import FiniteDifferences
 from .dynamics.momentum import EnergyConserving
-from .dynamics.shallow_water import Dynamics, State
+from .dynamics.shallow_water import Coverage, Dynamics, State
 from .dynamics.terms import Series, tile_array
 from .fields import HaloError
 from .geometry import TileGeometry
@@ -23,6 +23,7 @@ from .native import why_not
 from .parallel import make_communicator
 from .parameters import Flag, Number, Part, Precision, check_arguments
 from .pytrees import replace
+from .time_steppers import TimeStepper, check_steps, known_dt
 
 __all__ = ["ShallowWater", "FreeSlip", "NoSlip", "BottomMotion"]
 
@@ -185,7 +186,7 @@ class ShallowWater:
         self.uplift = None if source is None else source.series(self.domain)
         self._check()
         self.core = core.on_tile(self)
-        self._made, self._water = {}, None
+        self._made, self._windows, self._water = {}, {}, None
 
     def _check(self):
         for term in self.terms:
@@ -246,26 +247,83 @@ class ShallowWater:
 
     # -- what the compiled program gets -------------------------------------------------------------------------------
 
-    def dynamics(self, halo, step=0, dt=1.0, stages=1):
-        """The Dynamics of this tile for the steps of `dt` [s] from `step` on, up to the next record.
+    def dynamics(self, stepper: TimeStepper, step: int = 0, steps: int | None = None, stages: int = 1) -> Dynamics:
+        """The Dynamics of this tile for `swmodel.integrate` with this stepper.
 
         Args:
-            halo: what one stage needs; see `halo`.
+            stepper: the TimeStepper; what halo it needs and how long its steps are follow from it.
+            step: number of the first step.
+            steps: how many steps the records of forcing are needed for. Without it they are those of the interval that
+                holds `step`, which `integrate` refuses; a model without records needs none.
+            stages: how many stages one halo exchange shall do for; the halo is so many times as wide.
+
+        Raises:
+            TypeError: if `stepper` is not a TimeStepper, or a number of steps is not whole.
+            ValueError: if the time step is not positive, or is not known before the program runs.
+        """
+        dt = known_dt("dynamics", stepper)
+        check_steps("dynamics", "step", step, least=0)
+        check_steps("dynamics", "steps", steps, least=1)
+        if self._series() and steps is not None:
+            cuts = self._cuts(int(step), int(steps), dt)
+            covers = Coverage(tuple(b - a for a, b in zip(cuts, [*cuts[1:], step + steps])), dt)
+            here = self._bound(self.halo(stepper), stages, dt, lambda series: series.windows(cuts, dt, self.dtype))
+        else:
+            covers, here = None, self.interval(self.halo(stepper), step, dt, stages)
+        first = self.communicator.place(lambda rank: np.int32(step))
+        return replace(here, first=first, covers=covers)
+
+    def interval(self, halo: int, step: int, dt: float, stages: int = 1) -> Dynamics:
+        """The Dynamics of this tile from step number `step` to the next record, for loops that number their steps.
+
+        Args:
+            halo: cells that one stage needs; see `halo`.
             step: number of the first step.
             dt: [s].
             stages: how many stages one halo exchange shall do for; the halo is so many times as wide.
         """
-        stages = stages if self.core.halos else 1
-        if halo * stages not in self._made:
-            self.decomposition.check_halo(halo * stages)
-            self._made[halo * stages] = self._dynamics(halo * stages)
+        return self._bound(halo, stages, float(dt), lambda series: self._window(series, step, float(dt)))
+
+    def _bound(self, halo, stages, dt, windows_of):
+        """Dynamics with `windows_of(series)` in the place of each Series."""
+        width = halo * (stages if self.core.halos else 1)
+        if width not in self._made:
+            self.decomposition.check_halo(width)
+            self._made[width] = self._dynamics(width)
         return replace(
-            self._made[halo * stages],
+            self._made[width],
             reach=halo,
-            terms=tuple(term.window(step, dt, self.dtype) for term in self.terms),
-            opens=tuple(condition.window(step, dt, self.dtype) for condition in self.opens),
-            uplift=None if self.uplift is None else self.uplift.window(step, dt, self.dtype),
+            terms=tuple(term.bound(windows_of) for term in self.terms),
+            opens=tuple(condition.bound(windows_of) for condition in self.opens),
+            uplift=None if self.uplift is None else windows_of(self.uplift),
+            dt=dt if any(term.uses_time for term in (*self.terms, *self.opens)) else None,
         )
+
+    def _window(self, series, step, dt):
+        """The Window of a Series at `step`; the same arrays as long as the interval is the same."""
+        interval = series.interval(step, dt)
+        held, window = self._windows.get(id(series), (None, None))
+        if held != interval:
+            window = series.window(step, dt, self.dtype)
+            self._windows[id(series)] = interval, window
+        return window
+
+    def _series(self):
+        """All that changes in time by records."""
+        found = [s for term in (*self.terms, *self.opens) for s in term.series().values()]
+        return found if self.uplift is None else [*found, self.uplift]
+
+    @property
+    def changes_in_time(self) -> bool:
+        """Whether the equations depend on the time: by records, or by terms that ask for it."""
+        return bool(self._series()) or any(term.uses_time for term in (*self.terms, *self.opens))
+
+    def _cuts(self, step, steps, dt):
+        """The first steps of the intervals between records from `step` on, for `steps` steps."""
+        cuts = [step]
+        while (record := self.next_record(cuts[-1], dt)) is not None and record < step + steps:
+            cuts.append(record)
+        return cuts
 
     def hold(self, halo, arrays):
         """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo:
@@ -296,9 +354,7 @@ class ShallowWater:
 
     def next_record(self, step, dt):
         """The next step at which a forcing's interval ends, or None."""
-        series = [s for term in (*self.terms, *self.opens) for s in term.series().values()]
-        series += [self.uplift] if self.uplift is not None else []
-        return min((n for n in (s.next_step(step, dt) for s in series) if n is not None), default=None)
+        return min((n for n in (s.next_step(step, dt) for s in self._series()) if n is not None), default=None)
 
     def ready_for(self, stepper):
         """From now on let the Dynamics hold the water bodies, if this scheme solves equations on them."""
@@ -325,11 +381,11 @@ class ShallowWater:
 
     def _trace(self, stepper, width):
         def step(dynamics, stepper, state):
-            return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0.0)
+            return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0)
 
         if width not in self._made:
             self._made[width] = self._dynamics(width)
-        dynamics = self.dynamics(width)
+        dynamics = self.interval(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
         like = jax.ShapeDtypeStruct(dynamics.depth.shape, self.dtype)
         jax.eval_shape(self.communicator.spmd(step), dynamics, stepper, State(like, like, like))
 

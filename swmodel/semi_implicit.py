@@ -74,8 +74,8 @@ class Implicit(TimeStepper):
         if self.solver is not None:
             elliptic.check_solver(self.solver, type(self).__name__)
 
-    def step(self, equations, state, history, step):
-        return self.prepare(equations).step(equations, state, history, step)
+    def step(self, equations, state, history, time):
+        return self.prepare(equations).step(equations, state, history, time)
 
     @abc.abstractmethod
     def prepare(self, equations): ...
@@ -177,7 +177,7 @@ class Surface:
         if equations.water is None:
             raise ConfigError(
                 f"{type(scheme).__name__}: these Dynamics hold no water bodies to solve on; make them by "
-                "model.dynamics(model.halo(stepper))."
+                "model.dynamics(stepper)."
             )
         domain = replace(equations.water, tile=equations.geometry.tile)
         lid, dtype = scheme.lid, equations.depth.dtype
@@ -255,13 +255,13 @@ class PlannedStep(Implicit):
 
     def explicit(self, equations, flow, more):
         """E, a State of Fields, where the water is `more` deep than R: None under a lid, which makes E_eta 0."""
-        u, v = equations.acceleration(flow, 0.0 * flow.eta, flow.step)
+        u, v = equations.acceleration(flow, 0.0 * flow.eta, flow.time)
         if more is None:
             return State(u, v, 0.0 * flow.eta)
         eta = -divergence(mean_x(more) * flow.u, mean_y(more) * flow.v, equations.geometry)
         for term in equations.terms:
             if hasattr(term, "continuity"):
-                eta = eta + term.continuity(flow, flow.step)
+                eta = eta + term.continuity(flow, flow.time)
         return State(u, v, eta)
 
     def extrapolated(self, now, past):
@@ -286,19 +286,19 @@ class FreeSurfaceStep(PlannedStep):
     epsilon: Any
     surface: Surface
 
-    def step(self, equations, state, history, step):
+    def step(self, equations, state, history, time):
         e, dt, theta = equations, self.dt, self.theta
-        flow = e.flow(state.u, state.v, state.eta, step)
+        flow = e.flow(state.u, state.v, state.eta, time)
         now = self.explicit(e, flow, flow.h - self.surface.rest)
         slope = self.extrapolated(now, history.past)
         u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, flow.eta)
-        u, v, eta = e.engine.fill(e, [u, v, flow.eta], step + 1.0)
+        u, v, eta = e.engine.fill(e, [u, v, flow.eta], time + 1.0)
         known = dt * slope.eta - (dt * (1.0 - theta)) * self.surface.outflow(e, flow.u, flow.v)
         rhs = known - (dt * theta) * self.surface.outflow(e, u, v)
         delta, left = self.surface.solve(rhs.interior)
         delta = _with_ghosts(e, delta)
         u, v = self.surface.pushed(e, u, v, theta * dt, delta)
-        u, v = e.opened(u, v, eta + delta, step + 1.0)
+        u, v = e.opened(u, v, eta + delta, time + 1.0)
         eta = flow.eta + known - (dt * theta) * self.surface.outflow(e, u, v)
         return like(state, State(u, v, eta)), self.remembered(state, now, history, left)
 
@@ -311,14 +311,14 @@ class RigidLidStep(PlannedStep):
     epsilon: Any
     surface: Surface
 
-    def step(self, equations, state, history, step):
+    def step(self, equations, state, history, time):
         e, dt = equations, self.dt
-        flow = e.flow(state.u, state.v, 0.0 * state.eta, step, state.eta)
+        flow = e.flow(state.u, state.v, 0.0 * state.eta, time, state.eta)
         (eta,) = flow.more
         now = self.explicit(e, flow, None)
         slope = self.extrapolated(now, history.past)
         u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, eta)
-        u, v, eta = e.engine.fill(e, [u, v, eta], step + 1.0)
+        u, v, eta = e.engine.fill(e, [u, v, eta], time + 1.0)
         # g dt is in neither: the equation is div (R grad (g dt delta)) = div R u*
         delta, left = self.surface.solve(-self.surface.outflow(e, u, v).interior)
         delta = _with_ghosts(e, delta) / (e.gravity * dt)

@@ -17,6 +17,7 @@ import numpy as np
 
 from . import stability
 from .defaults import MAXIMA_THRESHOLD
+from .dynamics.clock import Time
 from .errors import BlowUp, ConfigError, Interrupted, TileError
 from .integration import begin, engine_of, march, march_of, on_tiles, reached
 from .monitors import Gauges, Health, Maxima
@@ -48,22 +49,22 @@ def advance(dynamics, stepper, carry, monitors, first, count):
     """`count` steps from step number `first` on, on every tile. One program for every count."""
     way = march_of(dynamics, stepper)
     maxima, gauges, health = monitors
-    uplift, dtype = way.arrays.uplift, dynamics.depth.dtype
+    uplift = way.arrays.uplift
 
-    def uplift_after(steps):
-        return None if uplift is None else uplift.at(steps.astype(dtype)).interior
+    def uplift_at(step):
+        return None if uplift is None else uplift.at(Time(step)).interior
 
     def watch(k, see, seen):
-        step = first + k + 1
+        step = k + 1
         return (
             None if maxima is None else maxima.update(seen[0], see(), step),
-            None if gauges is None else gauges.update(seen[1], see(), k),
-            health.update(seen[2], see, dynamics.depth, lambda: uplift_after(k + 1), step),
+            None if gauges is None else gauges.update(seen[1], see(), k - first),
+            health.update(seen[2], see, dynamics.depth, lambda: uplift_at(step), step),
         )
 
     seen = carry.maxima, carry.series, carry.health
-    marched, (*seen, illness) = march(way, carry.marched, count, watch, seen)
-    illness = health.look(illness, way.state(marched), dynamics.depth, uplift_after(count), first + count)
+    marched, (*seen, illness) = march(way, carry.marched, count, watch, seen, first)
+    illness = health.look(illness, way.state(marched), dynamics.depth, uplift_at(first + count), first + count)
     return Carry(marched, *seen, illness)
 
 
@@ -74,7 +75,7 @@ def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
     monitors = (None, None, Health.of(model, simulation.dt))
     for count in stages if model.communicator.size > 1 else stages[:1]:
         with contextlib.suppress(TileError):  # tiles are too thin for that
-            dynamics = model.dynamics(simulation.halo, simulation.step, simulation.dt, count)
+            dynamics = model.interval(simulation.halo, simulation.step, simulation.dt, count)
             marched = begin(dynamics, simulation.stepper, (simulation.state, simulation.history))
             for _ in range(3):  # the first one compiles
                 carry = simulation._carry(monitors, jax.tree.map(jnp.copy, marched))
@@ -179,7 +180,7 @@ class Simulation:
         self._marched, self._reached = None, (state, history)
 
     def _dynamics(self):
-        return self.model.dynamics(self.halo, self.step, self.dt, self.stages)
+        return self.model.interval(self.halo, self.step, self.dt, self.stages)
 
     def start_history(self, state):
         """The stepper's history before its first step from `state`."""

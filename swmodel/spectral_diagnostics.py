@@ -31,6 +31,7 @@ from jax import lax
 from . import budget
 from .compilation import jit
 from .diagnostics import total
+from .dynamics.clock import Time
 from .dynamics.cores import named_after
 from .dynamics.series import Series
 from .dynamics.shallow_water import State
@@ -38,7 +39,7 @@ from .errors import ConfigError
 from .members import per_member
 from .parallel import fft
 from .parameters import Flag, Part, check_arguments
-from .pytrees import pytree
+from .pytrees import pytree, replace
 from .time_steppers import AB2
 
 __all__ = ["Spectra", "Rings", "check_model"]
@@ -125,34 +126,52 @@ class Spectra:
 
     # -- on the host --------------------------------------------------------------------------------------------------
 
-    def of(self, state, *, halo=None, step=0, dt=1.0):
+    def of(self, state, *, step=None, dt=None, halo=None):
         """{name: (rings,)} of a State, on every rank; of an Ensemble (members, rings). Collective.
 
         Args:
             state: tile arrays, as programs hold them.
+            step, dt: the state's step number and the length of a step [s]; needed where forcing changes in time.
             halo: that of the stepper, whose programs' arguments then serve here too.
-            step, dt: where forcing that changes in time is to be read.
+
+        Raises:
+            ValueError: without step and dt, for transfers by forcing that changes in time.
         """
+        if self.transfers and self.model.changes_in_time and (step is None or dt is None):
+            raise ValueError(
+                "Spectra.of: the forcing of this model changes in time, and the time of the state did not come; give "
+                "step=... and dt=..., or make the Spectra with transfers=False."
+            )
         if halo is None:
             self._halo = self._halo or self.model.halo(AB2(dt=1.0))
             halo = self._halo
-        dynamics = self.model.dynamics(halo, step, dt)
-        shares = _shares(dynamics, state, self.rings, spectra=self)
+        step, dt = 0 if step is None else int(step), 1.0 if dt is None else float(dt)
+        dynamics = self.model.interval(halo, step, dt)
+        shares = _shares(dynamics, state, self.rings, Time(np.int32(step), dt=dt), spectra=self)
         communicator = self.model.communicator
         rows = communicator.host_sum(sum(np.asarray(x, float) for x in communicator.tiles(shares).values()))
         return {name: rows[..., k, :] for k, name in enumerate(self.names)}
 
     # -- inside a program ---------------------------------------------------------------------------------------------
 
-    def traced(self, equations, state, rings):
-        """{name: (rings,)} of the tile arrays of a State, summed over ranks; differentiable. In `communicator.spmd`."""
-        rows = equations.communicator.sum(self.share(equations, state, rings))
+    def traced(self, equations, state, rings, time=None):
+        """{name: (rings,)} of the tile arrays of a State, summed over ranks; differentiable. In `communicator.spmd`.
+
+        `time` is the Time of the state; it is needed where forcing changes in time.
+        """
+        rows = equations.communicator.sum(self.share(equations, state, rings, time))
         return dict(zip(self.names, rows))
 
-    def share(self, equations, state, rings):
+    def share(self, equations, state, rings, time=None):
         """What this rank's modes add to each of `names`, (names, rings)."""
-        start = jnp.zeros((), state.eta.dtype)
-        flow = self._flow(equations, state, start)
+        if time is None and self.transfers and self.model.changes_in_time:
+            raise ValueError(
+                "Spectra: the forcing of this model changes in time; give the Time of the state, "
+                "Time(step, dt=stepper.dt)."
+            )
+        time = Time(0) if time is None else time
+        dt = None if time.dt is None else jnp.asarray(time.dt, state.eta.dtype)
+        flow = self._flow(equations, state, replace(time, dt=dt, exact_dt=equations.dt))
         cells = self.model.grid.nx * self.model.grid.ny
         mean_depth = equations.communicator.replicated(total(equations.depth, flow) / cells)
         factors = 1.0 / mean_depth, equations.gravity / mean_depth, 1.0
@@ -164,19 +183,19 @@ class Spectra:
             rows |= self._transfers(equations, flow, state, modes, rings, scale)
         return jnp.stack([rows[name] for name in self.names])
 
-    def _flow(self, equations, state, step):
+    def _flow(self, equations, state, time):
         thickens = jnp.zeros_like(state.eta) if self.lid else state.eta
-        return equations.flow(state.u, state.v, thickens, step)
+        return equations.flow(state.u, state.v, thickens, time)
 
     def _transfers(self, equations, flow, state, modes, rings, scale):
         rates = equations.core.parts(equations, flow)
         if self.lid:
-            pressed = equations.flow(state.u, state.v, state.eta, flow.step)
+            pressed = equations.flow(state.u, state.v, state.eta, flow.time)
             rates["pressure"] = equations.core.parts(equations, pressed)["pressure"]
         tendencies = jax.tree.map(lambda *x: jnp.stack(x), *(State(*rates[name]) for name in self._parts))
 
         def of(state):
-            return _fields(self._flow(equations, state, flow.step))
+            return _fields(self._flow(equations, state, flow.time))
 
         def along(tendency):
             _, change = jax.jvp(of, (state,), (tendency,))
@@ -251,11 +270,11 @@ class Spectra:
 
 
 @jit(static_argnames="spectra")
-def _shares(dynamics, state, rings, spectra):
-    def share(dynamics, state, rings):
-        return spectra.share(dynamics.prepare(), state, rings)
+def _shares(dynamics, state, rings, time, spectra):
+    def share(dynamics, state, rings, time):
+        return spectra.share(dynamics.prepare(), state, rings, time)
 
-    return dynamics.communicator.spmd(per_member(share, at=0))(dynamics, state, rings)
+    return dynamics.communicator.spmd(per_member(share, at=0))(dynamics, state, rings, time)
 
 
 def _fields(flow):

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .defaults import AB2_EPSILON
 from .dynamics.shallow_water import State, like
@@ -22,7 +23,9 @@ from .fields import AbstractField
 from .parameters import parameter
 from .pytrees import pytree
 
-__all__ = ["TimeStepper", "time_step", "AB2", "AB3", "SSPRK3", "RK4", "ForwardBackward"]
+__all__ = [
+    "TimeStepper", "time_step", "AB2", "AB3", "SSPRK3", "RK4", "ForwardBackward", "check_steps", "known_dt",
+]  # fmt: skip
 
 
 def time_step():
@@ -62,13 +65,40 @@ class TimeStepper(abc.ABC):
         return ()
 
     @abc.abstractmethod
-    def step(self, equations, state, history, step):
-        """(state, history) one dt later; `step` is the number of steps since the forcing's window began."""
+    def step(self, equations, state, history, time):
+        """(state, history) one dt later; `time` is the Time at which the step begins."""
 
     def check(self):
         """Raise ValueError for a `dt` that is none."""
         if not self.dt > 0:
             raise ValueError(f"{type(self).__name__}: dt = {self.dt} s is not a time step; give a positive number.")
+
+
+def known_dt(who: str, stepper: Any) -> float:
+    """The length of a step [s] in double precision, as the host knows it.
+
+    Raises:
+        TypeError: if `stepper` is not a TimeStepper.
+        ValueError: if its dt is not positive, or is traced.
+    """
+    if not isinstance(stepper, TimeStepper):
+        raise TypeError(
+            f"{who}: stepper = {stepper!r} is not a TimeStepper; give the one that the run will be made with, as "
+            "sw.AB2(dt=60.0)."
+        )
+    if isinstance(stepper.dt, jax.core.Tracer):
+        raise ValueError(
+            f"{who}: the dt of this {type(stepper).__name__} is not known before the program runs; make the "
+            "Dynamics outside jax.jit and jax.grad, of a stepper whose dt is a number."
+        )
+    stepper.check()
+    return float(stepper.dt)
+
+
+def check_steps(who: str, name: str, number: Any, least: int) -> None:
+    """Raise TypeError unless `number` is None or a whole number of at least `least`."""
+    if number is not None and not (isinstance(number, (int, np.integer)) and number >= least):
+        raise TypeError(f"{who}: {name} = {number!r} is not a number of steps; give a whole one, {least} or more.")
 
 
 @pytree
@@ -131,8 +161,8 @@ class AB2(TimeStepper):
     def history(self, state):
         return Past.empty(state, 1)
 
-    def step(self, equations, state, history, step):
-        now = equations.tendency(state, step)
+    def step(self, equations, state, history, time):
+        now = equations.tendency(state, time)
         older = jnp.where(history.count > 0, 0.5 + self.epsilon, 0.0)
         return _combine(state, self.dt, (1.0 + older, -older), (now, *history.values)), history.push(now)
 
@@ -153,8 +183,8 @@ class AB3(TimeStepper):
     def history(self, state):
         return Past.empty(state, 2)
 
-    def step(self, equations, state, history, step):
-        now = equations.tendency(state, step)
+    def step(self, equations, state, history, time):
+        now = equations.tendency(state, time)
         table = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [23 / 12, -16 / 12, 5 / 12]])
         return _combine(state, self.dt, table[history.count], (now, *history.values)), history.push(now)
 
@@ -172,10 +202,10 @@ class SSPRK3(TimeStepper):
     stages = 3
     order = 3
 
-    def step(self, equations, state, history, step):
+    def step(self, equations, state, history, time):
         def stage(now, weights):
             kept, new, at = weights
-            return (kept * state + new * (now + self.dt * equations.tendency(now, step + at)),)
+            return (kept * state + new * (now + self.dt * equations.tendency(now, time + at)),)
 
         table = [[0.0, 1.0, 0.0], [0.75, 0.25, 1.0], [1.0 / 3.0, 2.0 / 3.0, 0.5]]
         return _stages(stage, (state,), table, equations.engine)[0], history
@@ -194,10 +224,10 @@ class RK4(TimeStepper):
     stages = 4
     order = 4
 
-    def step(self, equations, state, history, step):
+    def step(self, equations, state, history, time):
         def stage(now, total, weights):
             at, share, reach = weights
-            slope = equations.tendency(now, step + at)
+            slope = equations.tendency(now, time + at)
             return state + (self.dt * reach) * slope, total + (self.dt * share) * slope
 
         table = [[0.0, 1 / 6, 0.5], [0.5, 1 / 3, 0.5], [0.5, 1 / 3, 1.0], [1.0, 1 / 6, 0.0]]
@@ -228,15 +258,15 @@ class ForwardBackward(TimeStepper):
     def history(self, state):
         return Past.empty(state, 2)
 
-    def step(self, equations, state, history, step):
+    def step(self, equations, state, history, time):
         extrapolate, pressure = self._weights(history.count)
         past = (state, *history.values)
         middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values)
         known = _weighted(pressure[1:], [s.eta for s in past])
-        flow = equations.flow(middle.u, middle.v, middle.eta, step + 0.5, state.eta, known)
+        flow = equations.flow(middle.u, middle.v, middle.eta, time + 0.5, state.eta, known)
         eta, known = flow.more
-        eta = eta + self.dt * equations.continuity(flow, step + 0.5)
-        along_x, along_y = equations.acceleration(flow, pressure[0].astype(known.dtype) * eta + known, step + 0.5)
+        eta = eta + self.dt * equations.continuity(flow, time + 0.5)
+        along_x, along_y = equations.acceleration(flow, pressure[0].astype(known.dtype) * eta + known, time + 0.5)
         faster = like(state, State(self.dt * along_x, self.dt * along_y, eta))
         return State(state.u + faster.u, state.v + faster.v, faster.eta), history.push(state)
 

@@ -20,8 +20,9 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
+from ..dynamics.clock import Time
 from ..errors import ConfigError
-from ..integration import differentiable_march_of, march, march_of
+from ..integration import check_covered, differentiable_march_of, each_interval, march, march_of
 from ..kernels import evaluate
 from ..marching import unwatched
 from ..pytrees import pytree, static
@@ -32,16 +33,15 @@ __all__ = ["Tape", "Span", "advance", "even_lengths", "integrate"]
 
 @pytree
 class Span:
-    """`count` steps, from number `first` of the forcing's window on, which is number `clock` of the model's."""
+    """`count` steps, from number `first` of the model on."""
 
     first: jax.Array
-    clock: jax.Array
     count: jax.Array
 
     def part(self, k, length):
         """Part number k of parts of this length; the last may be shorter, and those behind it have no step."""
         start = k * length
-        return Span(self.first + start, self.clock + start, jnp.clip(self.count - start, 0, length))
+        return Span(self.first + start, jnp.clip(self.count - start, 0, length))
 
     def parts(self, length):
         return (self.count + length - 1) // length
@@ -57,8 +57,8 @@ class Readings:
             (self.count,) = jax.eval_shape(self._share, state, jnp.int32(0)).shape
 
     def _share(self, state, step):
-        """This tile's share of what is read after step number `step` of the window."""
-        share = self.cost.read(state, self.equations, jnp.asarray(step + 1, self.dtype))
+        """This tile's share of what is read after step number `step`."""
+        share = self.cost.read(state, self.equations, Time(step + 1))
         return share.astype(self.dtype)
 
     def watch(self, step, see, seen):
@@ -78,14 +78,14 @@ class Readings:
         def some():
             def body(acc, row):
                 k, reading = row
-                new = update(acc, reading[None], span.clock + 1 + k)
+                new = update(acc, reading[None], span.first + 1 + k)
                 return jax.tree.map(lambda a, b: jnp.where(k < span.count, b, a), acc, new), None
 
             rows = jnp.arange(len(readings), dtype=jnp.int32)
             known = jnp.where(rows[:, None] < span.count, readings, readings[:1])  # the others may have no derivative
             return jax.lax.scan(body, acc, (rows, known))[0]
 
-        return jax.lax.cond(span.count == len(readings), lambda: update(acc, readings, span.clock + 1), some)
+        return jax.lax.cond(span.count == len(readings), lambda: update(acc, readings, span.first + 1), some)
 
 
 def advance(way, readings, carry, acc, span, rows):
@@ -108,18 +108,7 @@ def advance(way, readings, carry, acc, span, rows):
 
 
 def _steps(way, carry, span, watch=unwatched, seen=()):
-    """integration.march, from a step that is not the window's first on."""
-    return march(_Later(way, span.first), carry, span.count, watch, seen)
-
-
-class _Later:
-    """A march whose steps are numbered from `first` on."""
-
-    def __init__(self, way, first):
-        self.way, self.first, self.period = way, first, way.period
-
-    def steps(self, carry, first, count, watch, seen):
-        return self.way.steps(carry, self.first + first, count, watch, seen)
+    return march(way, carry, span.count, watch, seen, span.first)
 
 
 class Tape:
@@ -290,22 +279,34 @@ def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
     Args:
         dynamics, stepper, state, steps, history: as there.
         lengths: parts at each level, innermost (steps) first, whose product is `steps` or more; two levels of about
-            sqrt(steps) unless given.
+            sqrt(steps) unless given. Each interval between forcing records has levels of its own, of these lengths or
+            its own.
 
     Returns:
         (state, history) after the last step.
     """
-    lengths = tuple(lengths or even_lengths(steps, 2))
-    if math.prod(lengths) < steps:
+    check_covered("adjoint.integrate", dynamics, stepper, steps)
+    if lengths and math.prod(lengths) < steps:
         raise ConfigError(
-            f"integrate: lengths = {lengths} hold {math.prod(lengths)} steps, and {steps} are asked for; "
+            f"integrate: lengths = {tuple(lengths)} hold {math.prod(lengths)} steps, and {steps} are asked for; "
             "give longer ones."
         )
     history = stepper.history(state) if history is None else history
+
+    def run(here, carry, count):
+        return _few_states(here, stepper, carry, count, tuple(lengths or even_lengths(count, 2)))
+
+    ends = differentiable_march_of(dynamics.interval(0), stepper, prepared=False)
+    end = each_interval(dynamics, steps, ends.start(state, history), run)
+    return ends.state(end), ends.history(end)
+
+
+def _few_states(dynamics, stepper, carry, steps, lengths):
+    """The carry after `steps` steps in one interval between forcing records; `integrate` says how."""
     leaves, structure = jax.tree.flatten((dynamics, stepper))
 
-    def span():  # made anew in each trace: JAX's custom rules may close over nothing that another trace made
-        return Span(jnp.int32(0), jnp.int32(0), jnp.int32(steps))
+    def span(leaves):  # made anew in each trace: JAX's custom rules may close over nothing that another trace made
+        return Span(jax.tree.unflatten(structure, leaves)[0].first, jnp.int32(steps))
 
     def tape(leaves, touched, carry):
         def make(params):
@@ -318,12 +319,12 @@ def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
     def run(leaves, carry):
         way = differentiable_march_of(*jax.tree.unflatten(structure, leaves))
         way = Swift(march_of(*jax.tree.unflatten(structure, leaves)), way)
-        return way.out(march(way, way.into(carry), steps)[0])
+        return way.out(march(way, way.into(carry), steps, first=span(leaves).first)[0])
 
     def forward(leaves, carry):
         touched = Touched(tuple(bool(x.perturbed) for x in leaves))
         leaves, carry = jax.tree.map(lambda x: x.value, (leaves, carry), is_leaf=lambda x: hasattr(x, "perturbed"))
-        end, _, stored = tape(leaves, touched.flags, carry).record(carry, (), span())
+        end, _, stored = tape(leaves, touched.flags, carry).record(carry, (), span(leaves))
         return end, (leaves, touched, jax.tree.map(Shape.of, carry), stored)
 
     def backward(kept, bars):
@@ -332,15 +333,13 @@ def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
         shapes = Floats(carry)
         bars = shapes.floats(jax.tree.leaves(bars, is_leaf=_is_zero))
         bars = [jnp.zeros(bar.shape, bar.dtype) if _is_zero(bar) else bar for bar in bars]
-        params, carry_bar, _ = tape(leaves, touched.flags, carry).sweep(stored, span(), (bars, ()))
+        params, carry_bar, _ = tape(leaves, touched.flags, carry).sweep(stored, span(leaves), (bars, ()))
         params, carry_bar = iter(params), iter(carry_bar)
         of_leaves = [next(params) if t else None for t in touched.flags]
         return of_leaves, shapes.tree([next(carry_bar) if real else None for real in shapes.real])
 
     run.defvjp(forward, backward, symbolic_zeros=True)
-    way = differentiable_march_of(dynamics, stepper)
-    end = run(leaves, way.start(state, history))
-    return way.state(end), way.history(end)
+    return run(leaves, carry)
 
 
 def _is_zero(x):

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..compilation import jit
+from ..dynamics.clock import Time
 from ..dynamics.shallow_water import State
 from ..ensemble import perturbation
 from ..marching import one_step
@@ -60,7 +61,7 @@ def term_by_term(model, stepper, state):
 
     x is a random perturbation of the state and the depth, y one of what the term gives; of all ranks.
     """
-    dynamics = model.dynamics(model.halo(stepper), 0, float(stepper.dt))
+    dynamics = model.dynamics(stepper)
     random = np.random.default_rng(0)
     size = max(ELEVATION * model.depth[model.wet].mean(), 1e-3)
     masks = {"u": model.faces("u"), "v": model.faces("v"), "eta": model.wet, "depth": model.wet}
@@ -80,15 +81,15 @@ def pieces(dynamics, stepper):
     along = lambda u, v: (u.interior, v.interior)  # noqa: E731
     found = {
         "halos and open sides": lambda e, s, flow: (flow.u.data, flow.v.data, flow.eta.data),
-        "divergence of the transports": lambda e, s, flow: e.continuity(flow, flow.step).interior,
+        "divergence of the transports": lambda e, s, flow: e.continuity(flow, flow.time).interior,
         "pressure": lambda e, s, flow: along(difference_x(e.gravity * flow.eta), difference_y(e.gravity * flow.eta)),
         "kinetic energy": lambda e, s, flow: flow.kinetic_energy.interior,
         "vorticity flux": lambda e, s, flow: along(*e.momentum.vorticity_flux(flow.q, flow.U, flow.V)),
     }
     for k, term in enumerate(dynamics.terms):
-        found[f"{type(term).__name__} (term {k})"] = lambda e, s, flow, k=k: along(*e.terms[k](flow, flow.step))
+        found[f"{type(term).__name__} (term {k})"] = lambda e, s, flow, k=k: along(*e.terms[k](flow, flow.time))
     found[f"a step of {type(stepper).__name__}"] = lambda e, s, flow: jax.tree.leaves(
-        one_step(e, stepper, s, stepper.history(s), flow.step)[0]
+        one_step(e, stepper, s, stepper.history(s), 0)[0]
     )
     return found
 
@@ -98,7 +99,7 @@ def _product(name, dynamics, stepper, state, x):
 
     def piece(state, depth):
         equations = replace(dynamics, depth=depth).prepare()
-        flow = equations.flow(state.u, state.v, state.eta, jnp.zeros((), state.eta.dtype))
+        flow = equations.flow(state.u, state.v, state.eta, Time(0, dt=stepper.dt, exact_dt=equations.dt))
         return pieces(dynamics, stepper)[name](equations, state, flow)
 
     given = State(x["u"], x["v"], x["eta"]), x["depth"]

@@ -154,7 +154,7 @@ class Problem:
     def dynamics(self, step):
         """The Dynamics of the forcing's window that begins with a step."""
         if self._window[0] != step:
-            self._window = step, self.model.dynamics(self.halo, step, self.dt)
+            self._window = step, self.model.interval(self.halo, step, self.dt)
         return self._window[1]
 
     # -- values -------------------------------------------------------------------------------------------------------
@@ -333,8 +333,8 @@ class AllReadings(TileCost):
     shape: tuple = static()
     first: int = static()
 
-    def read(self, state, equations, step):
-        return self.cost.read(state, equations, step)
+    def read(self, state, equations, time):
+        return self.cost.read(state, equations, time)
 
     def start(self):
         return jnp.zeros(self.shape)

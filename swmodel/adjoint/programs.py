@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from ..compilation import jit
+from ..dynamics.clock import Time
 from ..errors import ConfigError
 from ..integration import differentiable_march_of, march_of
 from ..pytrees import pytree
@@ -109,7 +110,7 @@ class Programs:
 
         def put_in(value, control):
             sides = fixed["dynamics"].tile.sides
-            return tidy(control, value, sides) if control.distributed else self.communicator.replicated(value)
+            return tidy(control, value, sides)  # numbers enter when the Dynamics are prepared
 
         def make(params):
             dynamics = fixed["dynamics"]
@@ -157,8 +158,7 @@ class Programs:
         cost, way = fixed["cost"], differentiable_march_of(dynamics, stepper)
         state, final = way.state(carry), None
         if cost.final is not None:
-            step = jnp.asarray(fixed["span"].first, state.eta.dtype)
-            final = self.communicator.sum(cost.final(state, way.arrays, step))
+            final = self.communicator.sum(cost.final(state, way.arrays, Time(fixed["span"].first)))
         J = cost.value(acc, final)
         if jnp.shape(J) != ():
             raise ConfigError(f"the cost gives an array of shape {jnp.shape(J)}, and a cost is one number; sum it up.")

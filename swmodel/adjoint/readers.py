@@ -1,6 +1,6 @@
 """What costs read of a state, and when: places and times of users become arrays of tiles and tables of steps.
 
-A reader is a pytree with `read(state, equations, step)`, this tile's share of a few numbers (n,).
+A reader is a pytree with `read(state, equations, time)`, this tile's share of a few numbers (n,).
 """
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ class GaugeReader:
             raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
         return GaugeReader(Gauges.at(dict(places), model))
 
-    def read(self, state, equations, step):
+    def read(self, state, equations, time):
         return self.gauges.read(state.eta)
 
 
@@ -69,8 +69,8 @@ class SectionReader:
             raise ConfigError(f"{name} crosses no water on this grid; move it to sea.")
         return SectionReader(model.scatter(faces["u"]), model.scatter(faces["v"]))
 
-    def read(self, state, equations, step):
-        flow = equations.flow(state.u, state.v, state.eta, step)
+    def read(self, state, equations, time):
+        flow = equations.flow(state.u, state.v, state.eta, time)
         through_u, through_v = flow.U * flow.geometry.dy["u"], flow.V * flow.geometry.dx["v"]
         return jnp.sum(self.along_u * through_u.interior + self.along_v * through_v.interior)[None]
 
@@ -116,8 +116,8 @@ class BoxReader:
             )
         return BoxReader(model.scatter(inside * float(density)))
 
-    def read(self, state, equations, step):
-        flow = equations.flow(state.u, state.v, state.eta, step)
+    def read(self, state, equations, time):
+        flow = equations.flow(state.u, state.v, state.eta, time)
         specific = flow.h * flow.kinetic_energy + 0.5 * flow.gravity * (flow.eta * flow.eta)
         return jnp.sum(self.inside * (specific * flow.geometry.area_h).interior)[None]
 

@@ -14,9 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..compilation import jit
+from ..dynamics.clock import Time
 from ..dynamics.shallow_water import State
 from ..errors import ConfigError
-from ..integration import march, march_of
+from ..integration import each_interval, march, march_of
 from ..pytrees import replace
 from .controls import masks_of
 
@@ -34,7 +35,7 @@ class LinearModel:
 
     def __init__(self, problem):
         self.problem, self.model, self.communicator = problem, problem.model, problem.communicator
-        dynamics = self.model.dynamics(problem.halo, problem.first_step, problem.dt)
+        dynamics = self.model.dynamics(problem.scheme, problem.first_step, problem.steps)
         terms = tuple(term for term in dynamics.terms if not getattr(term, "nonlinear", False))
         self._arguments = (
             replace(dynamics, linear=True, terms=terms),
@@ -60,17 +61,21 @@ class LinearModel:
         return np.asarray(next(iter(self.communicator.tiles(found).values())), float)
 
     def _run(self, dynamics, stepper, cost, masks, fields):
-        way, steps = march_of(dynamics, stepper), self.problem.steps
         zero = jnp.zeros_like(masks["h"])
         state = State(*(fields.get(name, zero) * masks[at] for name, at in OF_STATE.items()))
 
-        def watch(k, see, series):
-            step = jnp.asarray(k + 1, series.dtype)
-            return jax.lax.dynamic_update_index_in_dim(series, cost.read(see(), way.arrays, step), k, 0)
+        def run(here, both, count):
+            way = march_of(here, stepper)
 
-        series = jnp.zeros((steps, cost.share.shape[-1]), state.eta.dtype)
-        series = march(way, way.start(state, stepper.history(state)), steps, watch, series)[1]
-        return self.communicator.sum(series)
+            def watch(k, see, series):
+                reading = cost.read(see(), way.arrays, Time(k + 1))
+                return jax.lax.dynamic_update_index_in_dim(series, reading, k - dynamics.first, 0)
+
+            return march(way, both[0], count, watch, both[1], here.first)
+
+        carry = march_of(dynamics.interval(0), stepper, prepared=False).start(state, stepper.history(state))
+        series = jnp.zeros((self.problem.steps, cost.share.shape[-1]), state.eta.dtype)
+        return self.communicator.sum(each_interval(dynamics, self.problem.steps, (carry, series), run)[1])
 
 
 @dataclasses.dataclass(frozen=True)

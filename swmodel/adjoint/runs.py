@@ -204,8 +204,7 @@ class Run:
         """What nothing is differentiated in, for `steps` steps, those of a unit unless told, or after them."""
         problem, here = self.problem, self.units[unit]
         count = here.count if steps is None else steps
-        first = here.first - here.window + (count if at_end else 0)
-        span = Span(*(np.int32(n) for n in (first, here.first, count)))
+        span = Span(np.int32(here.first + (count if at_end else 0)), np.int32(count))
         return {
             "dynamics": problem.dynamics(here.window), "stepper": problem.stepper, "cost": self.cost, "span": span,
         }  # fmt: skip

@@ -41,10 +41,10 @@ class TileCost(Cost):
     """A cost as programs take it. Its leaves are this tile's, and numbers and tables that every rank holds."""
 
     read = None  # nothing is read along the way; else:
-    #   read(state, equations, step) -> (count,)   this tile's share of what is read of a State
+    #   read(state, equations, time) -> (count,)   this tile's share of what is read of a State
     final = None  # nothing is read of the last state; else:
-    #   final(state, equations, step) -> share     this tile's share of a number
-    # `equations` are the prepared Equations, `step` counts from the start of the forcing's window, as for tendencies.
+    #   final(state, equations, time) -> share     this tile's share of a number
+    # `equations` are the prepared Equations, `time` is the Time of the state, as terms get it.
 
     def on_tile(self, model, dt, first_step, steps):
         return self
@@ -74,8 +74,8 @@ class AtEnd(TileCost):
 
     reader: Any
 
-    def final(self, state, equations, step):
-        return jnp.sum(self.reader.read(state, equations, step))
+    def final(self, state, equations, time):
+        return jnp.sum(self.reader.read(state, equations, time))
 
 
 @pytree
@@ -86,8 +86,8 @@ class Weighted(TileCost):
     weights: jax.Array
     first: int = static()
 
-    def read(self, state, equations, step):
-        return self.reader.read(state, equations, step)
+    def read(self, state, equations, time):
+        return self.reader.read(state, equations, time)
 
     def start(self):
         return jnp.zeros((), self.weights.dtype)
@@ -111,8 +111,8 @@ class PowerMean(TileCost):
     power: jax.Array
     first: int = static()
 
-    def read(self, state, equations, step):
-        return self.reader.read(state, equations, step)
+    def read(self, state, equations, time):
+        return self.reader.read(state, equations, time)
 
     def start(self):
         """(largest reading so far, sum of powers relative to it), (count,) each."""
@@ -153,8 +153,8 @@ class Squares(TileCost):
     per_deviation: jax.Array
     first: int = static()
 
-    def read(self, state, equations, step):
-        return self.reader.read(state, equations, step)
+    def read(self, state, equations, time):
+        return self.reader.read(state, equations, time)
 
     def start(self):
         """(J so far, the last readings)."""
@@ -180,7 +180,7 @@ class OfLastState(TileCost):
     arguments: tuple
     function: Any = static()
 
-    def final(self, state, equations, step):
+    def final(self, state, equations, time):
         """The function's value.
 
         Raises:

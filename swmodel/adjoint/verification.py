@@ -67,7 +67,7 @@ class Probe(TileCost):
         shape = (number, *model.grid.shape)
         return Probe(State(*(model.scatter(random.standard_normal(shape) * mask / cells) for mask in masks.values())))
 
-    def read(self, state, equations, step):
+    def read(self, state, equations, time):
         return sum(
             jnp.sum(w * x[None], axis=(1, 2))
             for w, x in ((self.weights.u, state.u), (self.weights.v, state.v), (self.weights.eta, state.eta))

@@ -42,6 +42,7 @@ class Flather(Term):
     velocity: Any = parameter("h", "m s-1", default=0.0)
 
     positions = {"elevation": "h", "velocity": "h"}
+    uses_time = False
 
     def __post_init__(self):
         object.__setattr__(self, "sides", checked_sides(self.sides, "Flather"))
@@ -49,17 +50,17 @@ class Flather(Term):
     def prepare(self, exchange):
         return replace(self, elevation=exchange.parameter(self.elevation), velocity=exchange.parameter(self.velocity))
 
-    def __call__(self, flow, step):
+    def __call__(self, flow, time):
         raise TypeError("Flather sets velocities at open sides; it has no tendency.")
 
-    def fill(self, u, v, eta, equations, step):
+    def fill(self, u, v, eta, equations, time):
         """u and v (Fields with halo) with this condition on the open faces, and outside them."""
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
                 seen = self._seen(eta, equations)
                 inside = jax.tree.map(lambda f, side=side: _cells_inside(f, side), seen, is_leaf=_is_field)
-                out = (-1.0 if side in (WEST, SOUTH) else 1.0) * _outflow(*inside, step)
+                out = (-1.0 if side in (WEST, SOUTH) else 1.0) * _outflow(*inside, time)
                 if side in (WEST, EAST):
                     u = _beyond(u, out, side, sides.open[side])
                 else:
@@ -72,10 +73,10 @@ class Flather(Term):
         return equations.gravity, depth, uplift, wet, eta, self.elevation, self.velocity
 
 
-def _outflow(gravity, depth, uplift, wet, eta, outside, velocity, step):
+def _outflow(gravity, depth, uplift, wet, eta, outside, velocity, time):
     """u_ext + sqrt(g / H) (eta - eta_ext) of cells beside an open side [m s-1], a Field; 0 on land."""
-    depth = (depth if uplift is None else depth - value_at(uplift, step)) + (1.0 - wet)
-    out = (gravity / depth).map(jnp.sqrt) * (eta - value_at(outside, step)) + value_at(velocity, step)
+    depth = (depth if uplift is None else depth - value_at(uplift, time)) + (1.0 - wet)
+    out = (gravity / depth).map(jnp.sqrt) * (eta - value_at(outside, time)) + value_at(velocity, time)
     return out * wet
 
 
@@ -126,6 +127,7 @@ class Sponge(Term):
     elevation: Any = parameter("h", "m", default=0.0)
 
     positions = {"rate": "h", "elevation": "h"}
+    uses_time = False
 
     def __post_init__(self):
         object.__setattr__(self, "sides", checked_sides(self.sides, "Sponge"))
@@ -143,12 +145,12 @@ class Sponge(Term):
     def rates(self, site):
         return self.rate
 
-    def __call__(self, flow, step):
+    def __call__(self, flow, time):
         return -to_u(self.rate) * flow.u, -to_v(self.rate) * flow.v
 
-    def continuity(self, flow, step):
+    def continuity(self, flow, time):
         """d eta/dt of the layer, at h."""
-        return -self.rate * (flow.eta - value_at(self.elevation, step)) * flow.geometry.wet
+        return -self.rate * (flow.eta - value_at(self.elevation, time)) * flow.geometry.wet
 
 
 def sponge_profile(grid, sides, width):

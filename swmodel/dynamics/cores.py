@@ -51,7 +51,7 @@ class Core(abc.ABC):
         return self
 
     @abc.abstractmethod
-    def tendency(self, equations, state, step):
+    def tendency(self, equations, state, time):
         """d state/dt, a State as `state` is."""
 
     @abc.abstractmethod
@@ -98,8 +98,8 @@ class Core(abc.ABC):
 class FiniteDifferences(Core):
     """The C-grid's own differences, of second order."""
 
-    def tendency(self, equations, state, step):
-        return equations.differences(state, step)
+    def tendency(self, equations, state, time):
+        return equations.differences(state, time)
 
     def parts(self, equations, flow):
         g = equations.geometry
@@ -135,8 +135,8 @@ def rates_of_terms(equations, flow):
     """[(name, du/dt, dv/dt[, deta/dt])] of forcing and drag, Fields."""
     found = []
     for term in equations.terms:
-        water = (term.continuity(flow, flow.step),) if hasattr(term, "continuity") else ()
-        found.append((named_after(term), *term(flow, flow.step), *water))
+        water = (term.continuity(flow, flow.time),) if hasattr(term, "continuity") else ()
+        found.append((named_after(term), *term(flow, flow.time), *water))
     return found
 
 

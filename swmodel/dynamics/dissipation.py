@@ -40,6 +40,7 @@ class LinearDrag(Term):
     rate: Any = parameter("h", "s-1", minimum=0.0)
 
     positions = {"rate": "h"}
+    uses_time = False
 
     def prepare(self, exchange):
         return replace(self, rate=exchange.parameter(self.rate))
@@ -47,7 +48,7 @@ class LinearDrag(Term):
     def rates(self, site):
         return self.rate
 
-    def __call__(self, flow, step):
+    def __call__(self, flow, time):
         return -to_u(self.rate) * flow.u, -to_v(self.rate) * flow.v
 
 
@@ -62,6 +63,7 @@ class QuadraticDrag(Term):
     coefficient: Any = parameter("h", "1", minimum=0.0)
 
     positions = {"coefficient": "h"}
+    uses_time = False
     nonlinear = True
 
     def prepare(self, exchange):
@@ -70,7 +72,7 @@ class QuadraticDrag(Term):
     def rates(self, site):
         return self.coefficient * site.speed() / site.thickness
 
-    def __call__(self, flow, step):
+    def __call__(self, flow, time):
         u, v = flow.u, flow.v
         speed_u, speed_v = _speed(u, mean_xy(v)), _speed(v, mean_xy(u))
         return (
@@ -90,6 +92,7 @@ class ManningDrag(Term):
     roughness: Any = parameter("h", "s m-1/3", minimum=0.0)
 
     positions = {"roughness": "h"}
+    uses_time = False
     nonlinear = True
 
     def prepare(self, exchange):
@@ -98,7 +101,7 @@ class ManningDrag(Term):
     def rates(self, site):
         return site.gravity * self.roughness**2 * site.speed() / site.thickness ** (4 / 3)
 
-    def __call__(self, flow, step):
+    def __call__(self, flow, time):
         u, v = flow.u, flow.v
         speed_u, speed_v = _speed(u, mean_xy(v)), _speed(v, mean_xy(u))
         n_u, n_v = to_u(self.roughness), to_v(self.roughness)
@@ -129,6 +132,7 @@ class Laplacian(Term):
     viscosity: Any = parameter("h", "m2 s-1", minimum=0.0)
 
     positions = {"viscosity": "h"}
+    uses_time = False
 
     def prepare(self, exchange):
         return replace(self, viscosity=exchange.parameter(self.viscosity))
@@ -136,7 +140,7 @@ class Laplacian(Term):
     def rates(self, site):
         return site.viscous_rate(self.viscosity)
 
-    def __call__(self, flow, step):
+    def __call__(self, flow, time):
         return viscous_force(flow.u, flow.v, self.viscosity, flow)
 
 
@@ -151,6 +155,7 @@ class Biharmonic(Term):
     viscosity: Any = parameter("h", "m4 s-1", minimum=0.0)
 
     positions = {"viscosity": "h"}
+    uses_time = False
 
     def prepare(self, exchange):
         return replace(self, viscosity=exchange.parameter(self.viscosity))
@@ -158,7 +163,7 @@ class Biharmonic(Term):
     def rates(self, site):
         return site.viscous_rate(1.0) * site.viscous_rate(self.viscosity)
 
-    def __call__(self, flow, step):
+    def __call__(self, flow, time):
         along_x, along_y = viscous_force(flow.u, flow.v, 1.0, flow)
         moving = flow.geometry
         along_x = to_u(self.viscosity) * along_x * moving.moving_u

@@ -26,9 +26,10 @@ class WindStress(Term):
     density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY)
 
     positions = {"x": "u", "y": "v"}
+    uses_time = False
 
-    def __call__(self, flow, step):
+    def __call__(self, flow, time):
         return (
-            value_at(self.x, step) * flow.per_h_u / self.density,
-            value_at(self.y, step) * flow.per_h_v / self.density,
+            value_at(self.x, time) * flow.per_h_u / self.density,
+            value_at(self.y, time) * flow.per_h_v / self.density,
         )

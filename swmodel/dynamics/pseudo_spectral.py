@@ -176,24 +176,24 @@ class PseudoSpectral(Core):
 
     # -- tendencies ---------------------------------------------------------------------------------------------------
 
-    def tendency(self, equations, state, step):
-        return self.to_tile(self.rates(equations, self.to_modes(state), step, state))
+    def tendency(self, equations, state, time):
+        return self.to_tile(self.rates(equations, self.to_modes(state), time, state))
 
-    def rates(self, equations, modes, step, state=None, waves=True):
+    def rates(self, equations, modes, time, state=None, waves=True):
         """d/dt of (u, v, eta), modes.
 
         Args:
             equations: the Equations.
             modes: of u, v, eta.
-            step: of the run.
+            time: a Time.
             state: the State of these modes, for the terms; made where there are terms and it is not at hand.
             waves: without, what a `propagator` holds is left out.
         """
         u, v, eta = modes
         held, (_, f, depth) = self.held, self.at_rest
         f, depth = (0.0, 0.0) if waves else (f, depth)
-        products = self._products(equations, modes, step, f, depth)
-        sums = held.of(*products, *self._terms(equations, modes, step, state))
+        products = self._products(equations, modes, time, f, depth)
+        sums = held.of(*products, *self._terms(equations, modes, time, state))
         along_x, along_y, flux_x, flux_y, *more = sums
         head = scaled(equations.gravity, eta) if waves else jnp.zeros_like(eta)
         if not equations.linear:
@@ -215,20 +215,20 @@ class PseudoSpectral(Core):
         zeta = held.ddx(v, "v") - held.ddy(u, "u")
         return held.points(*both, (zeta, "q", True), (eta, "h", True))
 
-    def _products(self, equations, modes, step, f, depth):
+    def _products(self, equations, modes, time, f, depth):
         """What is multiplied at centres: (f + zeta) v, - (f + zeta) u, h u, h v, and K; f and H above these."""
         u, v, zeta, eta = self.at_centres(equations, modes)
         turning = self.at_rest[0] - f + zeta
-        thickness = equations.depth_at(step).interior - depth + eta
+        thickness = equations.depth_at(time).interior - depth + eta
         found = [*turned(turning, u, v), *flux(thickness, u, v)]
         return found if equations.linear else [*found, kinetic(u, v)]
 
-    def _terms(self, equations, modes, step, state):
+    def _terms(self, equations, modes, time, state):
         """What forcing and drag do to u, v and, where one does, to eta; at their own points."""
         if not equations.terms:
             return []
         state = self.to_tile(modes) if state is None else state
-        flow = equations.flow(state.u, state.v, state.eta, step)
+        flow = equations.flow(state.u, state.v, state.eta, time)
         totals = [sum(rates) for rates in zip(*summed(equations, flow, rates_of_terms(equations, flow)).values())]
         last = 3 if any(hasattr(term, "continuity") for term in equations.terms) else 2
         return [(total, field, False) for total, field in zip(totals[:last], FIELDS)]
@@ -300,7 +300,7 @@ class PseudoSpectral(Core):
     # -- what others ask ----------------------------------------------------------------------------------------------
 
     def flow(self, flow):
-        return SpectralFlow(flow.equations, flow.u, flow.v, flow.eta, flow.step, flow.more)
+        return SpectralFlow(flow.equations, flow.u, flow.v, flow.eta, flow.time, flow.more)
 
     def describe(self):
         ny, nx = self.series.resolves()

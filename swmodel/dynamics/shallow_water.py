@@ -10,6 +10,7 @@ dissipation.py and boundaries.py (F). A sea floor that moves raises eta and lowe
 `Dynamics` is the argument of a compiled program: arrays of the tile and nothing derived. `Dynamics.prepare` runs once
 at its start and gives `Equations`, with halos filled, which steppers ask for tendencies.
 """
+import dataclasses
 import functools
 import operator
 from typing import Any
@@ -22,11 +23,13 @@ from ..geometry import Geometry, TileGeometry, safe_inverse
 from ..operators import difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..parallel.halo import beyond_open_sides, exchange
 from ..pytrees import pytree, replace, static
+from .clock import as_time
 from .cores import FiniteDifferences
-from .terms import Window, as_field, value_at
+from .replicated import entered
+from .terms import Window, Windows, as_field, value_at
 from .transport import divergence, kinetic_energy, transports
 
-__all__ = ["State", "Dynamics", "Equations", "Flow", "ArrayEngine", "like"]
+__all__ = ["Coverage", "State", "Dynamics", "Equations", "Flow", "ArrayEngine", "like"]
 
 
 def as_tile_field(x, position):
@@ -65,6 +68,23 @@ class State:
         return self.map(lambda x: factor * x)
 
 
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+    """The steps that the forcing in Dynamics is for; static.
+
+    Attributes:
+        intervals: how many steps there are from one record to the next, in order.
+        dt: of a step [s].
+    """
+
+    intervals: tuple
+    dt: float
+
+    @property
+    def steps(self) -> int:
+        return sum(self.intervals)
+
+
 @pytree
 class Dynamics:
     """All that a compiled step needs, by tile; every array leaf is an argument and can be differentiated.
@@ -82,6 +102,13 @@ class Dynamics:
         water: an elliptic.Domain without its tile, for schemes that solve equations; else None.
         flat: whether the depth was one number everywhere when the model was made.
         core: what computes tendencies; see cores.
+        dt: the time step [s] in double precision, where terms ask for the time; else None.
+        first: number of the step from which `integrate` starts; None where a loop numbers its own steps.
+        covers: a Coverage, where the forcing is that of a whole run; None where it is that of one interval between
+            records.
+
+    What has fewer than two dimensions is the same on every rank, and stays so here: `prepare` lets it enter distributed
+    arithmetic (replicated.py), once, so that its gradient is that of all ranks together.
     """
 
     depth: jax.Array
@@ -99,9 +126,37 @@ class Dynamics:
     water: Any = None
     flat: bool = static(default=False)
     core: Any = FiniteDifferences()
+    dt: float | None = static(default=None)
+    first: Any = None
+    covers: Any = static(default=None)
 
     def prepare(self):
-        """Fill the halos of everything that does not change during a run; collective."""
+        """Fill the halos of everything that does not change during a run; collective.
+
+        Raises:
+            ValueError: for Dynamics that hold several intervals between forcing records.
+        """
+        if self.covers is not None:
+            raise ValueError(
+                f"Dynamics.prepare: these Dynamics hold {len(self.covers.intervals)} intervals between forcing "
+                "records, and Equations are those of one; prepare dynamics.interval(number)."
+            )
+        return entered(self)._prepared()
+
+    def interval(self, number):
+        """These Dynamics in interval number `number` (which may be traced) of those that they cover."""
+        if self.covers is None:
+            return self
+        window = lambda windows: windows.window(number)  # noqa: E731
+        return replace(
+            self,
+            terms=tuple(term.bound(window, Windows) for term in self.terms),
+            opens=tuple(condition.bound(window, Windows) for condition in self.opens),
+            uplift=None if self.uplift is None else window(self.uplift),
+            covers=None,
+        )
+
+    def _prepared(self):
         reach = self.reach or self.tile.halo
         ghosts = Exchange(self.tile, self.communicator, wide=self.tile.halo > reach)
         geometry = Geometry.derive(self.tile, self.slip, self.communicator)
@@ -118,6 +173,7 @@ class Dynamics:
             reach=reach,
             water=self.water,
             flat=self.flat,
+            dt=self.dt,
         )
         return replace(equations, core=self.core.prepare(equations))
 
@@ -151,11 +207,11 @@ class Exchange:
 class ArrayEngine:
     """How Fields get their halos, and when what was computed becomes arrays; this one leaves the latter to XLA.
 
-    `kernels.FusedEngine` is the other. Both have `fill(equations, fields, step)`, which gives u, v, eta and what else
+    `kernels.FusedEngine` is the other. Both have `fill(equations, fields, time)`, which gives u, v, eta and what else
     there is enough halo for one evaluation of all terms, and `settle(tree)`, which ends a stage.
     """
 
-    def fill(self, equations, fields, step):
+    def fill(self, equations, fields, time):
         tile, u = equations.geometry.tile, fields[0]
         if min(min(f.halo) for f in fields) < equations.reach:
             arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, equations.communicator)
@@ -164,7 +220,7 @@ class ArrayEngine:
             shared = min(min(f.halo) for f in fields)
             fields = [beyond_open_sides(f.crop((shared,) * 4), tile.sides) for f in fields]
         u, v, eta, *more = fields
-        return [*equations.opened(u, v, more[0] if more else eta, step), eta, *more]
+        return [*equations.opened(u, v, more[0] if more else eta, time), eta, *more]
 
     def settle(self, tree):
         return tree
@@ -172,7 +228,7 @@ class ArrayEngine:
 
 @pytree
 class Equations:
-    """The terms with their halos filled. `step` counts from the start of the run of steps, fractions between.
+    """The terms with their halos filled.
 
     Attributes:
         reach: halo that one evaluation of all terms uses up; the tile's own may be several times as wide.
@@ -193,18 +249,19 @@ class Equations:
     water: Any = None
     flat: bool = static(default=False)
     core: Any = FiniteDifferences()
+    dt: float | None = static(default=None)
 
-    def tendency(self, state, step):
+    def tendency(self, state, time):
         """d state/dt, as the core computes it."""
-        return self.core.tendency(self, state, step)
+        return self.core.tendency(self, state, as_time(time))
 
-    def differences(self, state, step):
+    def differences(self, state, time):
         """d state/dt: all terms, from one halo exchange. A State of arrays gives arrays, one of Fields gives Fields."""
-        flow = self.flow(state.u, state.v, state.eta, step)
-        u, v = self.acceleration(flow, flow.eta, step)
-        return like(state, State(u, v, self.continuity(flow, step)))
+        flow = self.flow(state.u, state.v, state.eta, time)
+        u, v = self.acceleration(flow, flow.eta, time)
+        return like(state, State(u, v, self.continuity(flow, time)))
 
-    def flow(self, u, v, eta, step, *more):
+    def flow(self, u, v, eta, time, *more):
         """A Flow of tile arrays or Fields, whose halos are filled in one exchange where they have run out.
 
         Fields in `more` are sent along, as flow.more; the first of them is the elevation that open sides see, where
@@ -212,24 +269,25 @@ class Equations:
         """
         positions = ("u", "v", "h") + ("h",) * len(more)
         fields = [as_tile_field(x, position) for x, position in zip((u, v, eta, *more), positions)]
-        u, v, eta, *more = self.engine.fill(self, fields, step)
-        return self.core.flow(Flow(self, u, v, eta, step, more))
+        time = as_time(time)
+        u, v, eta, *more = self.engine.fill(self, fields, time)
+        return self.core.flow(Flow(self, u, v, eta, time, more))
 
-    def opened(self, u, v, eta, step):
+    def opened(self, u, v, eta, time):
         """u and v (Fields with halo) with the conditions on open faces, and beyond them, that eta gives."""
         for condition in self.opens:
-            u, v = condition.fill(u, v, eta, self, step)
+            u, v = condition.fill(u, v, eta, self, time)
         return u, v
 
-    def continuity(self, flow, step):
+    def continuity(self, flow, time):
         """d eta/dt [m s-1], a Field at h."""
         total = -divergence(flow.U, flow.V, self.geometry)
         for term in self.terms:
             if hasattr(term, "continuity"):
-                total = total + term.continuity(flow, step)
+                total = total + term.continuity(flow, time)
         return total
 
-    def acceleration(self, flow, eta, step):
+    def acceleration(self, flow, eta, time):
         """(du/dt, dv/dt) [m s-2], Fields at u and v, under the pressure of `eta`; zero on faces that cannot move."""
         self.core.check_parts()
         g = self.geometry
@@ -238,26 +296,26 @@ class Equations:
         u = (turn_u - difference_x(head)) * g.per_dx["u"]
         v = (turn_v - difference_y(head)) * g.per_dy["v"]
         for term in self.terms:
-            along_x, along_y = term(flow, step)
+            along_x, along_y = term(flow, time)
             u, v = u + along_x, v + along_y
         return u * g.moving_u, v * g.moving_v
 
-    def depth_at(self, step):
+    def depth_at(self, time):
         """H with the sea floor's uplift so far [m], a Field at h."""
-        return self.depth if self.uplift is None else self.depth - value_at(self.uplift, step)
+        return self.depth if self.uplift is None else self.depth - value_at(self.uplift, time)
 
-    def uplift_during(self, step):
-        """How much the sea floor, and eta with it, rises from `step` to `step` + 1 [m], a Field at h."""
-        return self.uplift.at(step + 1.0) - self.uplift.at(step)
+    def uplift_during(self, time):
+        """How much the sea floor, and eta with it, rises in the step that begins at a Time [m], a Field at h."""
+        return self.uplift.at(time + 1.0) - self.uplift.at(time)
 
 
 class Flow:
     """One stage's fields and the intermediate ones that the terms share, made when first asked for."""
 
-    def __init__(self, equations, u, v, eta, step, more=()):
+    def __init__(self, equations, u, v, eta, time, more=()):
         self.equations, self.geometry, self.gravity = equations, equations.geometry, equations.gravity
-        self.u, self.v, self.eta, self.step, self.more = u, v, eta, step, more
-        depth = equations.depth_at(step)
+        self.u, self.v, self.eta, self.time, self.more = u, v, eta, time, more
+        depth = equations.depth_at(time)
         self.h = depth if equations.linear else depth + eta * equations.geometry.wet
 
     @functools.cached_property

@@ -44,7 +44,7 @@ class SpectralFlow(Flow):
     def fluxes(self):
         """Modes of h u and h v, minus whose divergence is how eta changes."""
         u, v, _, eta = self.centred
-        thickness = self.equations.depth_at(self.step).interior + eta
+        thickness = self.equations.depth_at(self.time).interior + eta
         return self.equations.core.held.of(*flux(thickness, u, v))
 
     def _with_halos(self, *fields):

@@ -1,8 +1,11 @@
 """What every term of the momentum equations has in common, and values that change in time.
 
 A term is a frozen dataclass pytree. A user writes its fields as numbers, functions of (x, y), arrays of the whole grid
-or time records; `on_tile` makes tile arrays of them once, `window` picks the two records that bracket a run of steps,
+or time records; `on_tile` makes tile arrays of them once, `bound` picks the records that a run of steps needs,
 `prepare` fills halos at the start of a compiled run, and calling it gives accelerations, as Fields at u and v.
+
+A term is called with the Flow and the Time (clock.py), which counts from step 0 of the model whatever the run of steps
+is. Numbers and vectors among its fields are the same on every rank; Dynamics.prepare makes their gradients so, too.
 """
 import abc
 import dataclasses
@@ -14,8 +17,9 @@ import numpy as np
 
 from ..fields import AbstractField, Field
 from ..pytrees import pytree, replace
+from .clock import as_time
 
-__all__ = ["Term", "Series", "Window", "as_field", "tile_array"]
+__all__ = ["Term", "Series", "Window", "Windows", "as_field", "holds_windows", "tile_array"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,16 +66,36 @@ class Series:
             return int(self._steps(dt)[0][0]) if since < 0 else None
         return int(step - since + length)
 
-    def window(self, step, dt, dtype):
-        """The interval that holds `step`, for the steps from there on."""
-        first, second, since, length = self.bracket(step, dt)
-        since, length = (0, 1) if length is None else (since, length)
-        return Window(
-            first=self.record(first, dtype),
-            second=self.record(second, dtype),
-            since=jnp.asarray(since, dtype),
-            length=jnp.asarray(length, dtype),
-        )
+    def window(self, step: int, dt: float, dtype: Any) -> "Window":
+        """The Window of the interval between records that holds `step`."""
+        first, second, start, length = self.interval(step, dt)
+        return Window(self.record(first, dtype), self.record(second, dtype), *map(self._whole, (start, length)))
+
+    def interval(self, step: int, dt: float) -> tuple:
+        """(record, following record, the step number of the first, steps between them) at `step`.
+
+        Where values are held both records are one, at step 0, and 1 step apart.
+        """
+        first, second, since, length = (None if n is None else int(n) for n in self.bracket(step, dt))
+        return (first, second, 0, 1) if length is None else (first, second, step - since, length)
+
+    def windows(self, steps: tuple, dt: float, dtype: Any) -> "Windows":
+        """The Windows of the intervals that hold each of `steps`, with every record that these need, once."""
+        intervals = [self.interval(step, dt) for step in steps]
+        needed = sorted({record for first, second, *_ in intervals for record in (first, second)})
+        columns = [[needed.index(record) for record in column] for column in list(zip(*intervals))[:2]]
+        columns += [list(column) for column in list(zip(*intervals))[2:]]
+        place = self.place or (lambda make: jnp.asarray(make(None)))
+
+        def records(rank):
+            values = self.values if self.place is None else self.values[rank]
+            return np.stack([np.asarray(values[k], dtype) for k in needed])
+
+        indices = [place(lambda rank, column=column: np.asarray(column, np.int32)) for column in columns]
+        return Windows(place(records), *indices)
+
+    def _whole(self, number):
+        return jnp.asarray(number, jnp.int32) if self.place is None else self.place(lambda rank: np.int32(number))
 
     def record(self, k, dtype):
         """Record number k as programs hold it, tile by tile."""
@@ -82,20 +106,22 @@ class Series:
 
 @pytree
 class Window:
-    """Two records, `length` steps apart, and how many steps `since` the first of them a run of steps starts."""
+    """Two records of a Series, `length` steps apart, the first of them at step number `start` of the model."""
 
     first: Any
     second: Any
-    since: jax.Array
+    start: jax.Array
     length: jax.Array
 
-    def at(self, step):
-        """The value `step` (a number, fractions too) steps after the run's start.
+    def at(self, time):
+        """The value at a Time (or so many steps after step 0).
 
-        Whole steps are exact in floating point, and the one division is the same wherever a run of steps started: so a
+        Differences of step numbers are exact, and the one division is the same wherever a run of steps started: so a
         run does not depend on how it was cut into chunks.
         """
-        weight = jnp.clip((self.since + step) / self.length, 0.0, 1.0)
+        dtype = getattr(self.first, "dtype", None) or jnp.result_type(self.first)
+        since = as_time(time).steps_since(self.start, dtype)
+        weight = jnp.clip(since / self.length.astype(dtype), 0.0, 1.0)
         if isinstance(self.first, AbstractField):
             return self.first + (self.second - self.first) * weight
         return self.first + weight * (self.second - self.first)
@@ -104,9 +130,38 @@ class Window:
         return replace(self, first=function(self.first), second=function(self.second))
 
 
-def value_at(x, step):
-    """x, or what it is `step` steps after the run's start."""
-    return x.at(step) if isinstance(x, Window) else x
+@pytree
+class Windows:
+    """What a Series is over several intervals, one after another: a run that spans them is differentiated as one.
+
+    Attributes:
+        records: (n, ny, nx), or (n,) where they are uniform.
+        first, second: (intervals,): the numbers of the two records of each interval.
+        start, length: (intervals,): of their Windows.
+    """
+
+    records: jax.Array
+    first: jax.Array
+    second: jax.Array
+    start: jax.Array
+    length: jax.Array
+
+    def window(self, interval: Any) -> Window:
+        """The Window of interval number `interval`, which may be traced."""
+        at = lambda x, k: jax.lax.dynamic_index_in_dim(x, k, 0, keepdims=False)  # noqa: E731
+        first, second, start, length = (at(x, interval) for x in (self.first, self.second, self.start, self.length))
+        return Window(at(self.records, first), at(self.records, second), start, length)
+
+
+def holds_windows(tree: Any) -> bool:
+    """Whether a pytree holds records of a part of the time: a Window or Windows."""
+    is_window = lambda x: isinstance(x, (Window, Windows))  # noqa: E731
+    return any(map(is_window, jax.tree.leaves(tree, is_leaf=is_window)))
+
+
+def value_at(x, time):
+    """x, or what it is at a Time (or so many steps after step 0)."""
+    return x.at(time) if isinstance(x, Window) else x
 
 
 def as_field(x, position, dtype=None):
@@ -117,9 +172,17 @@ def as_field(x, position, dtype=None):
 
 
 class Term(abc.ABC):
-    """One named term of the equations."""
+    """One named term of the equations.
 
-    positions = {}  # field name -> C-grid position, for the fields that may vary in space or time
+    Attributes:
+        positions: {field name: C-grid position} of the fields that may vary in space or time. All other fields are
+            numbers or vectors that every rank holds alike.
+        uses_time: whether it asks the Time for more than its records: for seconds or phases, which it then knows
+            exactly. Without it programs do not depend on the length of a step, and runs with other steps share them.
+    """
+
+    positions = {}
+    uses_time = True
 
     def on_tile(self, domain):
         """This term with what the user wrote turned into arrays of the tile."""
@@ -133,9 +196,10 @@ class Term(abc.ABC):
         """The Series among its fields, by name."""
         return {name: getattr(self, name) for name in self.positions if isinstance(getattr(self, name), Series)}
 
-    def window(self, step, dt, dtype):
-        """This term for the steps of `dt` [s] from `step` on, up to the next record."""
-        return replace(self, **{name: series.window(step, dt, dtype) for name, series in self.series().items()})
+    def bound(self, windows_of, kind=Series):
+        """This term with `windows_of(x)`, a Window or Windows, in the place of each x of a kind."""
+        found = {name: getattr(self, name) for name in self.positions}
+        return replace(self, **{name: windows_of(x) for name, x in found.items() if isinstance(x, kind)})
 
     def prepare(self, exchange):
         """This term as the compiled program uses it: tile arrays become Fields, with halo where it needs one."""
@@ -149,8 +213,8 @@ class Term(abc.ABC):
         return 0.0
 
     @abc.abstractmethod
-    def __call__(self, flow, step):
-        """(du/dt, dv/dt) [m s-2], Fields at u and v."""
+    def __call__(self, flow, time):
+        """(du/dt, dv/dt) [m s-2] of a Flow at a Time, Fields at u and v."""
 
 
 def tile_array(x, position, domain, name):

@@ -10,6 +10,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from ..dynamics.replicated import numbers_entered
 from ..dynamics.shallow_water import State
 from ..fields import Field
 from ..geometry import Geometry
@@ -66,6 +67,7 @@ class FusedEngine:
         in_order = jax.default_backend() == "cpu" and not self.interpret
         self.period = self.group * stepper.rotation * (1 if in_order else 2)
         if prepared:
+            self.stepper = numbers_entered(stepper, dynamics.communicator)
             self.arrays = dynamics.prepare()
             self.equations = self._lifted(dynamics)
 
@@ -77,7 +79,7 @@ class FusedEngine:
         wet = depth.map(lambda depth: (depth > 0).astype(depth.dtype))  # cheaper than reading another array
         return replace(
             arrays,
-            geometry=Geometry.derive(self.tile, dynamics.slip, self.communicator, lift, wet),
+            geometry=Geometry.derive(arrays.geometry.tile, dynamics.slip, self.communicator, lift, wet),
             depth=depth,
             terms=tuple(_each_field(term, lifted) for term in arrays.terms),
             uplift=lifted(arrays.uplift),
@@ -100,15 +102,14 @@ class FusedEngine:
         return self._arrays(state, history)
 
     def steps(self, carry, first, count, watch=unwatched, seen=()):
-        """`count` steps from number `first` on,
+        """`count` steps from number `first` of the model on,
         and what `watch(step, see, seen)` made of `see()`, the State, each time."""
         state, history = self._sources(*carry)
         for k in range(count):
             old = [e.plain for e in fields_of((state, history))]
             if self.group > 1 and k % self.group == 0:
                 self._refresh(old)
-            number = jnp.asarray(first + k, state.eta.dtype)
-            state, history = one_step(self.equations, self.stepper, state, history, number)
+            state, history = one_step(self.equations, self.stepper, state, history, first + k)
             state, history = self.settle((state, history), old)
             now = self._arrays(state, None)
             seen = watch(first + k, functools.partial(self.state, now), seen)
@@ -143,7 +144,7 @@ class FusedEngine:
 
     # -- what Equations ask for ---------------------------------------------------------------------------------------
 
-    def fill(self, equations, fields, step):
+    def fill(self, equations, fields, time):
         """The fields, with ghosts enough for one evaluation of all terms; sides that are open, filled."""
         sources = [source for field in fields for source in field.sources]
         short = [s for s in dict.fromkeys(sources) if min(s.halo) < equations.reach]
@@ -159,7 +160,7 @@ class FusedEngine:
         if self.group > 1 or not short:  # what was computed in ghosts beyond open sides is not what belongs there
             for f in (u, v, seen):
                 f.plain.array = beyond_open_sides(self._field(f), self.sides).data
-        for f, opened in zip((u, v), self.arrays.opened(*map(self._field, (u, v, seen)), step)):
+        for f, opened in zip((u, v), self.arrays.opened(*map(self._field, (u, v, seen)), time)):
             f.plain.array = opened.data
         return [u, v, eta, *more] if more else [u, v, seen]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import diagnostics
 from ..compilation import jit
+from ..dynamics.clock import Time
 from ..errors import ConfigError, DataError
 from ..fields import UNDER_LID
 from ..members import per_member
@@ -316,14 +317,14 @@ def run_attributes(simulation):
 
 
 @jit(static_argnames=("names", "edges", "lid"))
-def _diagnose(dynamics, state, names, edges, lid):
-    def fields(dynamics, state):
+def _diagnose(dynamics, state, step, names, edges, lid):
+    def fields(dynamics, state, step):
         thickens = 0.0 * state.eta if lid else state.eta
-        flow = dynamics.prepare().flow(state.u, state.v, thickens, jnp.zeros((), state.eta.dtype))
+        flow = dynamics.prepare().flow(state.u, state.v, thickens, Time(step))
         found = {name: _with_edges(diagnostics.FIELDS[name](flow), edges) for name in names}
         return {**found, "eta": state.eta} if lid and "eta" in names else found
 
-    return dynamics.communicator.spmd(per_member(fields, at=0))(dynamics, state)
+    return dynamics.communicator.spmd(per_member(fields, at=0))(dynamics, state, step)
 
 
 def _with_edges(field, edges):
@@ -338,8 +339,8 @@ def collect(simulation, names):
     n + 1 faces in directions that are not periodic."""
     model = simulation.model
     edges = not model.grid.periodic_x, not model.grid.periodic_y
-    dynamics = model.dynamics(simulation.halo, simulation.step, simulation.dt)
-    tiles = _diagnose(dynamics, simulation.state, tuple(names), edges, simulation.scheme.lid)
+    dynamics, step = model.interval(simulation.halo, simulation.step, simulation.dt), jnp.int32(simulation.step)
+    tiles = _diagnose(dynamics, simulation.state, step, tuple(names), edges, simulation.scheme.lid)
     return {name: model.gather(tiles[name]) for name in names}
 
 

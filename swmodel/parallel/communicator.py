@@ -11,15 +11,17 @@
 
 All are linear (but `maximum`) and carry their transposes: shift(+1) and shift(-1), all_to_all and itself, sum and
 `the replicated cotangent, passed through`, replicated and sum, gather and scatter. A value that every rank holds must
-go through `replicated` before it meets a distributed one, or its gradient holds one rank's share only. Every verb takes
-real, complex and integer arrays (`maximum` no complex ones) and works inside jit, scan, while and vmap: axes that vmap
-adds come first, and travel in the same messages.
+go through `replicated`, once, before it meets a distributed one, or its gradient holds one rank's share only; the
+numbers of Dynamics and steppers do so when they are prepared, and nobody else should put them through it. Every verb
+takes real, complex and integer arrays (`maximum` no complex ones) and works inside jit, scan, while and vmap: axes that
+vmap adds come first, and travel in the same messages.
 
 Host-side verbs (gather_to_root, scatter_from_root, agree, ...) move numpy arrays for output and control; they are
 collective, and MPI gives them a communicator of their own.
 """
 import abc
 import functools
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -175,8 +177,23 @@ class Communicator(abc.ABC):
         return x if self._alone(axis) else _sum(x, communicator=self, axis=axis, ordered=ordered)
 
     def replicated(self, x, axis=None):
-        """Every rank's copy of one value, about to meet distributed ones; its cotangents are summed over ranks."""
-        return x if self._alone(axis) else _replicated(x, communicator=self, axis=axis, ordered=False)
+        """Every rank's copy of one value, about to meet distributed ones; its cotangents are summed over ranks.
+
+        The numbers of Dynamics and steppers go through it by themselves (dynamics/replicated.py).
+        """
+        if self._alone(axis):
+            return x
+        x = _replicated(x, communicator=self, axis=axis, ordered=False)
+        self._entered[id(x)] = x
+        return x
+
+    def has_entered(self, x):
+        """Whether x is what `replicated` returned. Of what was computed from that nothing is known."""
+        return self._entered.get(id(x)) is x
+
+    @functools.cached_property
+    def _entered(self):
+        return weakref.WeakValueDictionary()
 
     def broadcast(self, x):
         """The root's x on every rank."""

@@ -78,9 +78,9 @@ def test_even_lengths_hold_all_steps_in_few_states(steps, levels):
 def test_of_a_step_of_ab2_only_the_state_is_stored():
     """And how many steps there were; the step is linear in the tendencies that it remembers: nobody reads them."""
     model = cases.basin()
-    dynamics, state = model.dynamics(2, 0, 10.0), cases.moving(model)
+    dynamics, state = model.interval(2, 0, 10.0), cases.moving(model)
     stepper = sw.AB2(jnp.asarray(10.0), jnp.asarray(0.1))
-    span = Span(*map(jnp.int32, (0, 0, 5)))
+    span = Span(*map(jnp.int32, (0, 5)))
 
     def record(differentiated):
         carry = state, stepper.history(state)
@@ -96,10 +96,10 @@ def test_of_a_step_of_ab2_only_the_state_is_stored():
 def test_what_forward_backward_remembers_is_stored_once():
     """Of a step of three states of three arrays, and two rows of history before the first step."""
     model, stepper = cases.basin(), sw.ForwardBackward(jnp.asarray(10.0))
-    dynamics, state = model.dynamics(model.halo(stepper), 0, 10.0), cases.moving(model)
+    dynamics, state = model.dynamics(stepper), cases.moving(model)
 
     def record(depth):
-        carry, span = (state, stepper.history(state)), Span(*map(jnp.int32, (0, 0, 5)))
+        carry, span = (state, stepper.history(state)), Span(*map(jnp.int32, (0, 5)))
         tape = Tape(lambda depth: (replace(dynamics, depth=depth), stepper), depth, None, carry, (5,))
         return tape.record(carry, (), span)[2][0]
 
@@ -145,7 +145,7 @@ def test_leaves_come_back_from_rows_as_they_were(outputs, read, kept, earlier):
 
 
 def cost_of(integrate, model, stepper=sw.AB2):
-    dynamics = model.dynamics(2, 0, 10.0)
+    dynamics = model.dynamics(stepper(10.0), steps=9)
 
     def cost(depth, dt, eta):
         state = model.state(u=0.1 * cases.random(4))

@@ -24,7 +24,7 @@ MODEL = sw.ShallowWater(
     GRID, np.where(LAND, 0.0, 100.0 + 3.0 * np.arange(9)[None, :] + 2.0 * np.arange(7)[:, None]),
     coriolis=sw.FPlane(1e-4), communicator=SerialCommunicator(), engine="arrays",
 )  # fmt: skip
-DYNAMICS = MODEL.dynamics(2)
+DYNAMICS = MODEL.interval(2, 0, 1.0)
 DT, FIRST, STEPS = 10.0, 4, 12
 TIMES = DT * (FIRST + 1 + np.arange(STEPS))
 PLACES = {"a": (2.1e4, 3.3e4), "b": (7.7e4, 1.2e4)}

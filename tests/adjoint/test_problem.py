@@ -34,7 +34,7 @@ OWN = adjoint.Transformed(
 
 def by_jax(model, stepper, steps, twice):
     """`f(values, direction)` -> (J, gradient, (J, tangent), Hessian product) of `final_cost`, on arrays."""
-    dynamics, start = replace(model.dynamics(model.halo(stepper), 0, 10.0), engine="arrays"), cases.moving(model)
+    dynamics, start = replace(model.dynamics(stepper, steps=steps), engine="arrays"), cases.moving(model)
     stepper = jax.tree.map(jnp.asarray, stepper)
     masks = {"u": model.scatter(model.faces("u")), "eta": model.scatter(model.wet)}
 
@@ -45,7 +45,7 @@ def by_jax(model, stepper, steps, twice):
         changed = replace(dynamics, depth=raw["depth"], terms=terms)
         state = replace(start, **{k: values[f"initial.{k}"] * mask for k, mask in masks.items()})
         final, _ = sw.integrate(changed, stepper, state, steps)
-        return final_cost(final, changed.prepare())
+        return final_cost(final, changed.interval(0).prepare())
 
     def everything(x, d):
         if not twice:

@@ -90,7 +90,7 @@ def together(case, layout):
 
 def steps(model, stepper, number):
     """The State after `number` steps from `start`."""
-    dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
+    dynamics = model.dynamics(stepper, steps=number)
     return run(dynamics, stepper, start(model), number)[0]
 
 

@@ -402,7 +402,7 @@ def test_a_step_sends_a_message_to_each_neighbour_and_no_reductions(ranks, messa
     """Of AB2: three fields, `halo` cells wide at each side, along y corners included."""
     model, stepper = cases.together("walls and islands", ranks.layout)
     halo, (my, mx), (py, px) = model.halo(stepper), model.tile.shape, ranks.layout
-    dynamics, state = model.dynamics(model.halo(stepper), 0, stepper.dt), cases.start(model)
+    dynamics, state = model.dynamics(stepper), cases.start(model)
     one, two, seven = (traffic(lambda d, s, n=n: cases.run(d, stepper, s, n), dynamics, state) for n in (1, 2, 7))
     step = two - one  # a program also sends the depth, once
     across, along = 3 * halo * my * 8, 3 * halo * (mx + 2 * halo) * 8
@@ -411,7 +411,8 @@ def test_a_step_sends_a_message_to_each_neighbour_and_no_reductions(ranks, messa
     assert seven.total == (one + step * 6).total
     messages()
     jax.block_until_ready(cases.run(dynamics, stepper, state, 7))
-    assert sent(messages(), 8, ranks.size) == seven.by_verb
+    counted = {verb: count for verb, count in seven.by_verb.items() if count != Count()}  # numbers enter for nothing
+    assert sent(messages(), 8, ranks.size) == counted
 
 
 def test_tiles_gather_and_scatter_to_where_they_were(ranks):

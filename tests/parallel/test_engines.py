@@ -26,7 +26,7 @@ def expected():
 
     def reference(case):
         model, stepper = cases.alone(case)
-        dynamics = replace(model.dynamics(model.halo(stepper), 0, stepper.dt), engine="arrays")
+        dynamics = replace(model.dynamics(stepper, steps=STEPS), engine="arrays")
         return cases.run(dynamics, stepper, cases.start(model), STEPS)[0]
 
     def of(case):
@@ -47,7 +47,7 @@ def difference(model, dynamics, stepper, whole):
 @pytest.mark.parametrize("case, engine, stages", COMBINATIONS)
 def test_every_engine_and_halo_gives_the_same(case, engine, stages, expected):
     model, stepper = cases.together(case, cases.LAYOUTS[0])
-    dynamics = replace(model.dynamics(model.halo(stepper), 0, stepper.dt, stages), engine=engine)
+    dynamics = replace(model.dynamics(stepper, steps=STEPS, stages=stages), engine=engine)
     assert difference(model, dynamics, stepper, expected(case)) < 1e-12
 
 

@@ -86,7 +86,7 @@ def test_members_that_differ_in_their_states_alone_share_a_model(ranks):
     states = [model.state(eta=a * cases.random(6)) for a in (0.5, 1.0)]
     ensemble = sw.Ensemble(model, states)
     halo = model.halo(stepper)
-    assert all(kind == 0 for kind in ensemble.dynamics(halo).kinds)
+    assert all(kind == 0 for kind in ensemble.interval(halo, 0, 10.0).kinds)
     found = whole(ensemble, Simulation(ensemble, ensemble.initial, stepper).run(steps=10))
     for k, state in enumerate(states):
         expected = whole(model, Simulation(model, state, stepper).run(steps=10))
@@ -101,7 +101,7 @@ def test_members_travel_in_the_messages_of_one(ranks, ensemble):
     def sent(model, state):
         run = Simulation(model, state, sw.AB2(10.0))
         monitors = (None, None, Health.of(model, 10.0))
-        dynamics = model.dynamics(run.halo, 0, 10.0)
+        dynamics = model.interval(run.halo, 0, 10.0)
         carry = run._carry(monitors, begin(dynamics, run.stepper, (run.state, run.history)))
         programs = [
             traffic(advance, dynamics, run.stepper, carry, monitors, np.int32(0), np.int32(n)) for n in (4, 5)

@@ -40,7 +40,6 @@ def test_a_hundred_steps_equal_those_of_one_rank(case, layout, reference):
 def cost(state, dynamics, depth, viscosity, stepper, weights):
     """A weighted elevation after ten steps, of a drag coefficient that every rank holds and a field that none does."""
     communicator = dynamics.communicator
-    viscosity = communicator.replicated(viscosity)
     terms = (sw.Laplacian(viscosity), *dynamics.terms[1:])
     dynamics = replace(dynamics, depth=depth, terms=terms)
     final, _ = sw.integrate(dynamics, stepper, state, 10)
@@ -51,7 +50,7 @@ gradient = jit(jax.grad(cost, argnums=(0, 2, 3)))
 
 
 def gradients(model, stepper):
-    dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
+    dynamics = model.dynamics(stepper)
     gauge = np.zeros((cases.NY, cases.NX))
     gauge[2, 3] = 1.0
     weights = jnp.asarray(gauge[model.tile.slices])
@@ -90,7 +89,7 @@ IMPLICIT = {
 
 def implicit_run(model, stepper):
     """The State after 3 steps, and the gradient of a weighted elevation then in (State, depth, gravity)."""
-    dynamics = model.dynamics(model.halo(stepper), 0, float(stepper.dt))
+    dynamics = model.dynamics(stepper)
     weights = model.scatter(cases.random(9))
     run = jit(jax.value_and_grad(implicit_cost, argnums=(0, 2, 3), has_aux=True))
     (_, end), gradient = run(cases.start(model), dynamics, dynamics.depth, dynamics.gravity, stepper, weights)
@@ -99,7 +98,7 @@ def implicit_run(model, stepper):
 
 def implicit_cost(state, dynamics, depth, gravity, stepper, weights):
     communicator = dynamics.communicator
-    dynamics = replace(dynamics, depth=depth, gravity=communicator.replicated(gravity))
+    dynamics = replace(dynamics, depth=depth, gravity=gravity)
     end, _ = sw.integrate(dynamics, stepper, state, 3)
     return communicator.sum(jnp.sum(weights * (end.eta + end.u * end.v))), end
 

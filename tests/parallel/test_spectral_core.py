@@ -29,7 +29,7 @@ def model(communicator, periodic):
 
 def cost(state, dynamics, depth, viscosity, gauge):
     communicator = dynamics.communicator
-    smooth = replace(dynamics.core.hyperviscosity, rate=communicator.replicated(viscosity))
+    smooth = replace(dynamics.core.hyperviscosity, rate=viscosity)
     dynamics = replace(dynamics, depth=depth, core=replace(dynamics.core, hyperviscosity=smooth))
     final, _ = sw.integrate(dynamics, STEPPER, state, 2)
     return communicator.sum(jnp.sum(gauge * final.eta) + jnp.sum(gauge * final.u * final.v)), final
@@ -52,7 +52,7 @@ def outcome(communicator, periodic):
     gauge = np.zeros((cases.NY, cases.NX))
     gauge[2, 3] = 1.0
     local = jit(communicator.spmd(gradients if periodic else tendencies))
-    dynamics = own.dynamics(own.halo(STEPPER), 0, STEPPER.dt)
+    dynamics = own.dynamics(STEPPER)
     tiles, number = local(cases.start(own), dynamics, own.scatter(1e-5), own.scatter(gauge))
     return *jax.tree.leaves(jax.tree.map(own.gather, tiles)), next(iter(communicator.tiles(number).values()))
 

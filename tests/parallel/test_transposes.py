@@ -87,8 +87,15 @@ def model_of(grid=None, coriolis=None, **options):
 def fields_of(dynamics):
     """{name: tile array} of all that is a field and can be differentiated in: depth, uplift, parameters of terms."""
     leaves = jax.tree_util.tree_leaves_with_path((dynamics.terms, dynamics.opens, dynamics.uplift))
-    found = {jax.tree_util.keystr(path): x for path, x in leaves if np.ndim(x) == 2}
+    found = {jax.tree_util.keystr(path): x for path, x in leaves if np.ndim(x) >= 2}
     return {"depth": dynamics.depth, **found}
+
+
+def random_like(field, seed):
+    """Of the whole grid: one field, or as many as a forcing has records."""
+    if np.ndim(field) == 2:
+        return cases.random(seed)
+    return np.stack([cases.random(seed + k) for k in range(field.shape[0])])
 
 
 def with_fields(dynamics, fields):
@@ -100,7 +107,7 @@ def with_fields(dynamics, fields):
 
 
 def tendency(dynamics, stepper, state):
-    return dynamics.prepare().tendency(state, 1.5)
+    return dynamics.interval(0).prepare().tendency(state, 1.5)
 
 
 def three_steps(dynamics, stepper, state):
@@ -131,10 +138,10 @@ def on_all_ranks(model, a, b):
 
 def check(model, function, stepper):
     """The identity, input by input."""
-    dynamics, state = model.dynamics(model.halo(stepper), 0, DT), cases.start(model)
+    dynamics, state = model.dynamics(stepper, steps=STEPS), cases.start(model)
     fields = fields_of(dynamics)
     x = model.state(*map(cases.random, (31, 32, 33))), {
-        name: model.scatter(cases.random(40 + k)) for k, name in enumerate(fields)
+        name: model.scatter(random_like(field, 40 + 10 * k)) for k, (name, field) in enumerate(fields.items())
     }  # fmt: skip
     y = State(*(model.scatter(cases.random(seed)) for seed in (34, 35, 36)))
     each, (by_state, by_field) = both_modes(function, dynamics, stepper, state, x, y)

@@ -132,7 +132,7 @@ def test_chunks_of_steps_end_together(stepper):
     state = model.at_rest()
     monitors = Maxima(model.scatter(0.01)), Gauges.at({"A": (3e3, 3e3)}, model), Health.of(model, 1.0)
     maxima, gauges, health = monitors
-    dynamics = model.dynamics(halo, 0, stepper.dt)
+    dynamics = model.interval(halo, 0, stepper.dt)
     marched = jax.eval_shape(begin, dynamics, stepper, (state, stepper.history(state)))
     carry = Carry(marched, maxima.start(state, 0), gauges.start(64, model.dtype), health.start())
     follower = follow(lambda *a: advance(dynamics, stepper, a[0], monitors, *a[1:]), carry, jnp.int32(0), jnp.int32(3))

@@ -276,7 +276,7 @@ def energy_of_bumps(engine, wrap, heights):
     model = sw.ShallowWater(grid, 100.0, engine=engine, communicator=SerialCommunicator())
     x, y = jnp.meshgrid(grid.x_centres, grid.y_centres)
     eta = sum(h * jnp.exp(-((x - 2e3 * k) ** 2 + (y - 3e3) ** 2) / 2e6) for k, h in zip((1, 2, 3), heights))
-    segment = wrap(lambda state, history: sw.integrate(model.dynamics(2), sw.AB2(5.0), state, 7, history))
+    segment = wrap(lambda state, history: sw.integrate(model.dynamics(sw.AB2(5.0)), sw.AB2(5.0), state, 7, history))
     state = model.at_rest()
     first = segment(sw.State(state.u, state.v, eta), sw.AB2(5.0).history(state))
     (last, _), _ = jax.lax.scan(lambda both, _: (segment(*both), None), first, length=2)
@@ -309,7 +309,7 @@ def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):
     grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
     model = sw.ShallowWater(grid, 100.0, dissipation=Odd(1e-4), engine="fused")
     state = model.state(u=lambda x, y: np.sin(x / 1e3))
-    final, _ = jit(sw.integrate, static_argnums=3)(model.dynamics(1), sw.AB2(1.0), state, 3)
+    final, _ = jit(sw.integrate, static_argnums=3)(model.dynamics(sw.AB2(1.0)), sw.AB2(1.0), state, 3)
     assert np.isfinite(final.u).all() and float(jnp.abs(final.u).max()) > 0
 
 
@@ -360,7 +360,7 @@ def basin(cells=64, **options):
 @pytest.mark.parametrize("kind", [sw.AB2, sw.AB3, sw.SSPRK3, sw.RK4, sw.ForwardBackward])
 def test_every_stepper_gives_what_it_gives_on_arrays(kind):
     model, state = basin(32)
-    dynamics, stepper = model.dynamics(model.halo(kind(5.0))), kind(5.0)
+    dynamics, stepper = model.dynamics(kind(5.0)), kind(5.0)
     run = jit(sw.integrate, static_argnums=3)
     ours = run(replace(dynamics, engine="fused"), stepper, state, 14)
     arrays = run(replace(dynamics, engine="arrays"), stepper, state, 14)
@@ -371,7 +371,7 @@ def test_every_stepper_gives_what_it_gives_on_arrays(kind):
 def test_a_step_of_the_loops_of_a_gpu_is_that_of_arrays():
     model, state = basin(64)
     stepper = sw.AB2(4.0)
-    dynamics = model.dynamics(model.halo(stepper))
+    dynamics = model.dynamics(stepper)
     run = jit(sw.integrate, static_argnums=3)
     ours = run(replace(dynamics, engine="interpreted"), stepper, state, 5)
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(run(replace(dynamics, engine="arrays"), stepper, state, 5))):
@@ -384,7 +384,7 @@ def test_derivatives_of_a_run_are_those_of_arrays_in_both_modes():
     seed = jax.tree.map(lambda x: jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape), state)
 
     def products(engine):
-        dynamics = replace(model.dynamics(model.halo(stepper)), engine=engine)
+        dynamics = replace(model.dynamics(stepper), engine=engine)
 
         def cost(state):
             final, _ = sw.integrate(dynamics, stepper, state, 3)
@@ -401,7 +401,7 @@ def advance_of(cells, kind=sw.AB2, **options):
     model, state = basin(cells, dtype="float32", **options)
     simulation = Simulation(model, state, kind(4.0))
     monitors = (None, None, Health.of(model, 4.0))
-    dynamics = model.dynamics(simulation.halo)
+    dynamics = model.interval(simulation.halo, 0, 1.0)
     marched = begin(dynamics, simulation.stepper, (simulation.state, simulation.history))
     carry = simulation._carry(monitors, marched)
     return advance.lower(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(8)).compile()

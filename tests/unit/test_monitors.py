@@ -111,7 +111,7 @@ def test_the_maximum_is_of_the_elevation_and_the_arrival_of_its_size():
 
 
 def depth(model):
-    return model.dynamics(1).depth
+    return model.interval(1, 0, 1.0).depth
 
 
 def health(model, dt=1.0, **fields):

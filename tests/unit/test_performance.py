@@ -52,7 +52,7 @@ def test_a_program_takes_the_steps_that_integrate_takes_and_leaves_the_callers_s
     again = dataclasses.replace(state)
     fresh = Program(model, state, stepper, 3)
     assert fresh.run(2) > 0
-    expected, _ = sw.integrate(model.dynamics(model.halo(stepper), 0, stepper.dt), stepper, again, 6)
+    expected, _ = sw.integrate(model.dynamics(stepper), stepper, again, 6)
     for ours, whole in zip(jax.tree.leaves(fresh.state), jax.tree.leaves(expected)):
         np.testing.assert_allclose(ours, whole, rtol=0, atol=1e-12 * np.abs(whole).max())
 

@@ -29,7 +29,7 @@ def corners(model, state):
         wanted = flow.vorticity, flow.h_q
         return [field.crop((0, 0, 1, 0)).data for field in wanted]
 
-    return model.communicator.tiles(jit(model.communicator.spmd(program))(model.dynamics(2, 0, 100.0), state))
+    return model.communicator.tiles(jit(model.communicator.spmd(program))(model.interval(2, 0, 100.0), state))
 
 
 @LAYOUTS

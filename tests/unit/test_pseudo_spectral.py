@@ -36,7 +36,7 @@ def moving(model):
 
 
 def steps(model, stepper, state, count):
-    return run(model.dynamics(model.halo(stepper), 0, stepper.dt), stepper, state, count)[0]
+    return run(model.dynamics(stepper), stepper, state, count)[0]
 
 
 def largest(state):
@@ -130,7 +130,7 @@ def test_the_filter_takes_its_share_of_each_mode_once_a_step():
 def test_the_strength_of_the_filter_has_a_derivative():
     own = model(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(3.0, 4)))
     state, stepper = moving(own), sw.RK4(100.0)
-    dynamics = own.dynamics(own.halo(stepper), 0, 100.0)
+    dynamics = own.dynamics(stepper)
 
     @jit
     def left(strength):
@@ -284,7 +284,7 @@ def test_random_vortices_have_the_speed_asked_for_and_no_divergence(periodic):
     state = sw.random_vortices(own, speed=0.5, length=L / 3, seed=4)
     assert float(jnp.mean(state.u**2 + state.v**2)) == pytest.approx(0.25, rel=1e-12)
     spectral = model(periodic, linear=True)
-    rates = jit(lambda d, s: d.prepare().tendency(s, 0.0))(spectral.dynamics(1), state)
+    rates = jit(lambda d, s: d.prepare().tendency(s, 0.0))(spectral.interval(1, 0, 1.0), state)
     assert float(jnp.abs(rates.eta).max()) < 1e-12 * 1000.0 * 0.5 / (L / NX)
     if periodic == "xy":  # between walls eta has a slope that its series lacks
         assert max(float(jnp.abs(x).max()) for x in (rates.u, rates.v)) < 1e-12 * F
@@ -390,7 +390,7 @@ def test_transports_are_those_of_the_part_of_a_state_that_series_resolve(periodi
     """What is beyond moves no water: minus the divergence of the transports is how eta changes."""
     ocean = model(periodic, depth=lambda x, y: 1000.0 + 100.0 * np.sin(2 * np.pi * x / L) + 0 * y)
     raw = sw.State(*(jnp.asarray(size * random(k)) for k, size in ((1, 0.1), (2, 0.1), (3, 50.0))))
-    equations = ocean.dynamics(2).prepare()
+    equations = ocean.interval(2, 0, 1.0).prepare()
     found, cut = (equations.flow(s.u, s.v, s.eta, 0.0) for s in (raw, ocean.core.resolved(raw)))
     assert float(jnp.abs(raw.eta - cut.eta.interior).max()) > 1.0
     for one, other in ((found.U, cut.U), (found.V, cut.V)):

@@ -24,10 +24,10 @@ def _tendency(dynamics, state, step):
 
 
 def stresses(records, steps):
-    """The wind stress at each of these steps, each at the start of its own window."""
+    """The wind stress at each of these steps, each in the Dynamics of its own interval."""
     wind = sw.WindStress(x=records, density=1000.0)
     model = sw.ShallowWater(GRID, 100.0, forcing=(wind,), engine="arrays")
-    rates = [_tendency(model.dynamics(1, k, DT), model.at_rest(), jnp.asarray(0.0)).u for k in steps]
+    rates = [_tendency(model.interval(1, k, DT), model.at_rest(), jnp.asarray(float(k))).u for k in steps]
     return 1e5 * np.array([float(np.asarray(rate)[0, 0]) for rate in rates])
 
 
@@ -65,7 +65,7 @@ def test_the_tendency_is_the_sum_of_what_its_terms_give_alone():
     def rates(**terms):
         model = sw.ShallowWater(grid, 100.0, coriolis=sw.FPlane(1e-4), engine="arrays", **terms)
         state = model.state(*(rng_fields[k] for k in range(3)))
-        found = _tendency(model.dynamics(1, 0, DT), state, jnp.asarray(0.0))
+        found = _tendency(model.interval(1, 0, DT), state, jnp.asarray(0.0))
         return np.stack([np.asarray(found.u), np.asarray(found.v), np.asarray(found.eta)])
 
     rng_fields = rng.standard_normal((3, *grid.shape))

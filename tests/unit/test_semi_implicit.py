@@ -36,7 +36,7 @@ def _run(dynamics, stepper, state, history, steps):
 def march(model, stepper, state, steps, history=None):
     """(state, history) after so many steps; one program for every number of them."""
     stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)
-    dynamics = model.dynamics(model.halo(stepper), 0, float(stepper.dt))
+    dynamics = model.dynamics(stepper)
     return _run(dynamics, stepper, state, stepper.history(state) if history is None else history, jnp.int32(steps))
 
 
@@ -171,7 +171,7 @@ def test_under_a_lid_the_gyre_is_that_of_a_free_surface(spun_up):
 
 
 def transport_divergence(model, state):
-    equations = model.dynamics(1).prepare()
+    equations = model.interval(1, 0, 1.0).prepare()
     flow = equations.flow(state.u, state.v, 0.0 * state.eta, 0.0)
     return np.asarray(divergence(flow.U, flow.V, flow.geometry).interior), flow
 
@@ -341,7 +341,7 @@ def cost_of(model, stepper):
     """(J of (State, depth, gravity, dt), where it is taken): weighted fields after five steps, land's cells too."""
     grid = plane()
     weights = uniform(20, grid.shape)
-    dynamics = model.dynamics(model.halo(stepper), 0, float(stepper.dt))
+    dynamics = model.dynamics(stepper)
 
     def cost(state, depth, gravity, dt):
         changed = replace(dynamics, depth=depth, gravity=gravity)
@@ -456,8 +456,8 @@ def test_a_lid_refuses_what_moves_the_surface(what, options):
 
 def test_dynamics_made_for_another_stepper_are_refused():
     model = sw.ShallowWater(plane(), 1000.0)
-    with pytest.raises(ConfigError, match=r"hold no water bodies.*model.dynamics\(model.halo\(stepper\)\)"):
-        sw.integrate(model.dynamics(1), sw.SemiImplicit(100.0), model.at_rest(), 1)
+    with pytest.raises(ConfigError, match=r"hold no water bodies.*model.dynamics\(stepper\)"):
+        sw.integrate(model.dynamics(sw.AB2(100.0)), sw.SemiImplicit(100.0), model.at_rest(), 1)
 
 
 def test_transforms_are_refused_where_depth_varies():
@@ -487,7 +487,7 @@ def test_fused_loops_leave_implicit_steps_to_arrays():
     model = sw.ShallowWater(plane(), 3000.0, coriolis=sw.FPlane(1e-4))
     assert model.engine == "fused"
     stepper = jax.tree.map(jnp.asarray, sw.SemiImplicit(1000.0))
-    dynamics = model.dynamics(model.halo(stepper))
+    dynamics = model.dynamics(stepper)
     start, steps = moving(model), jnp.int32(3)
     both = [replace(dynamics, engine=engine) for engine in ("fused", "arrays")]
     ends = [_run(d, stepper, start, stepper.history(start), steps)[0] for d in both]

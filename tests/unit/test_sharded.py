@@ -257,7 +257,7 @@ def hundred(dynamics, stepper, state):
 
 
 def run(model, stepper, function=hundred, stages=1):
-    dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt, stages)
+    dynamics = model.dynamics(stepper, steps=100, stages=stages)
     return jit(model.communicator.spmd(function))(dynamics, stepper, cases.start(model))
 
 
@@ -288,7 +288,7 @@ def gradients(model, stepper):
     """The gradient of a gauge in the start, the depth and the viscosity."""
     gauge = np.zeros(SHAPE)
     gauge[2, 3] = 1.0
-    dynamics = model.dynamics(model.halo(stepper), 0, stepper.dt)
+    dynamics = model.dynamics(stepper)
     gradient = jit(model.communicator.spmd(jax.grad(cost, argnums=(0, 2, 3))))
     return gradient(cases.start(model), dynamics, dynamics.depth, jnp.asarray(100.0), stepper, model.scatter(gauge))
 
@@ -321,7 +321,7 @@ def test_arrays_lie_on_their_devices_and_the_loop_works_in_place(mesh):
     model, stepper = cases.CASES["walls and islands"](communicator=mesh, engine="arrays")
     simulation = Simulation(model, cases.start(model), stepper)
     monitors = (None, None, Health.of(model, stepper.dt))
-    dynamics = model.dynamics(simulation.halo, 0, stepper.dt)
+    dynamics = model.interval(simulation.halo, 0, stepper.dt)
     state, history = marched = begin(dynamics, simulation.stepper, (simulation.state, simulation.history))
     carry = simulation._carry(monitors, marched)
     rows, columns = (-(-n // p) for n, p in zip(SHAPE, mesh.layout))

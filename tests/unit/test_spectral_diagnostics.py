@@ -42,7 +42,7 @@ def test_the_sum_over_wavenumbers_is_the_energy_that_the_equations_keep(periodic
     model = ocean(periodic, side=side)
     state, spectra = moving(model), sw.Spectra(model, transfers=False)
     found = sums(spectra, spectra.of(state))
-    flow = model.dynamics(2).prepare().flow(state.u, state.v, state.eta, 0.0)
+    flow = model.interval(2, 0, 1.0).prepare().flow(state.u, state.v, state.eta, 0.0)
     cells, mean_depth = NX * NY, model.depth.mean()
     energy = diagnostics.energy(flow) / flow.geometry.area_h / cells / mean_depth
     both = found["kinetic_energy_spectrum"] + found["potential_energy_spectrum"]
@@ -61,7 +61,7 @@ def test_under_a_lid_the_depth_is_the_thickness_and_pressure_does_no_work(tmp_pa
     simulation.run(steps=3)
     simulation.spectra(tmp_path / "spectra.nc").write(tmp_path / "fields.nc", ("eta", "u", "v", "depth")).run(steps=2)
     state = simulation.state
-    flow = model.dynamics(2).prepare().flow(state.u, state.v, 0.0 * state.eta, 0.0)
+    flow = model.interval(2, 0, 1.0).prepare().flow(state.u, state.v, 0.0 * state.eta, 0.0)
     energy = diagnostics.energy(flow) / flow.geometry.area_h / (NX * NY) / model.depth.mean()
     with xr.open_dataset(tmp_path / "spectra.nc") as data, xr.open_dataset(tmp_path / "fields.nc") as fields:
         assert not any("potential" in name for name in data) and "rigid lid" in data.attrs["comment"]
@@ -132,7 +132,7 @@ def test_the_transfers_add_up_to_the_rate_of_change_of_each_spectrum(channel):
         alone = sw.Spectra(model, transfers=False)
         return jax.jvp(lambda s: alone.traced(equations, s, rings), (state,), (equations.tendency(state, 0.0),))[1]
 
-    for name, rate in rates(model.dynamics(2), state, spectra.rings).items():
+    for name, rate in rates(model.interval(2, 0, 1.0), state, spectra.rings).items():
         parts = [values for part, values in found.items() if part.startswith(name.replace("spectrum", "transfer"))]
         largest = max(np.abs(part).max() for part in parts)
         assert len(parts) > 1 and np.abs(rate).max() > 0
@@ -181,7 +181,7 @@ def test_series_trade_energy_by_pressure_and_move_it_by_rotation_exactly(periodi
     state, spectra = moving(model), sw.Spectra(model)
     found = spectra.of(state)
     total = sums(spectra, found)
-    flow = model.dynamics(1).prepare().flow(state.u, state.v, state.eta, 0.0)
+    flow = model.interval(1, 0, 1.0).prepare().flow(state.u, state.v, state.eta, 0.0)
     energy = diagnostics.energy(flow) / flow.geometry.area_h / (NX * NY) / model.depth.mean()
     both = total["kinetic_energy_spectrum"] + total["potential_energy_spectrum"]
     np.testing.assert_allclose(both, energy, rtol=1e-13)
@@ -323,7 +323,7 @@ def test_the_sharded_communicator_gives_the_spectra_of_one_device():
 def test_spectra_can_be_differentiated():
     model = ocean(depth=1000.0)
     state, spectra = moving(model), sw.Spectra(model, transfers=False)
-    dynamics = model.dynamics(1)
+    dynamics = model.interval(1, 0, 1.0)
 
     def energy(state):
         found = spectra.traced(dynamics.prepare(), state, spectra.rings)

@@ -27,7 +27,7 @@ def _march(dynamics, stepper, state, steps):
 
 
 def march(model, stepper, state, steps):
-    return _march(model.dynamics(model.halo(stepper)), jax.tree.map(jnp.asarray, stepper), state, jnp.int32(steps))
+    return _march(model.dynamics(stepper), jax.tree.map(jnp.asarray, stepper), state, jnp.int32(steps))
 
 
 def limit_of(model, stepper, name, state=None):

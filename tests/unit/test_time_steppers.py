@@ -15,7 +15,7 @@ START = MODEL.state(
     u=lambda x, y: np.sin(2 * np.pi * y / 5e4) + 0 * x, v=lambda x, y: 0.5 * np.cos(2 * np.pi * x / 6e4) + 0 * y,
     eta=lambda x, y: np.sin(2 * np.pi * x / 6e4) * np.cos(2 * np.pi * y / 5e4),
 )  # fmt: skip
-DYNAMICS = MODEL.dynamics(2)
+DYNAMICS = MODEL.interval(2, 0, 1.0)
 LENGTH = 1920.0  # [s]
 ORDERS = {sw.AB2: 2, sw.AB3: 3, sw.SSPRK3: 3, sw.RK4: 4, sw.ForwardBackward: 2}
 EACH = pytest.mark.parametrize("kind", ORDERS, ids=lambda kind: kind.__name__)
@@ -118,13 +118,14 @@ def test_forward_backward_presses_with_the_new_elevation():
     eta = [rng.standard_normal(GRID.shape) for _ in range(3)]
     now, *before = (model.state(eta=e) for e in eta)
     stepper = sw.ForwardBackward(jnp.asarray(dt))
-    state, _ = _march(model.dynamics(2), stepper, now, Past(jnp.int32(2), tuple(before)), jnp.int32(1))
+    state, _ = _march(model.interval(2, 0, 1.0), stepper, now, Past(jnp.int32(2), tuple(before)), jnp.int32(1))
     seen = (0.614 + 1 - 0.614 - 0.088 - 0.013) * eta[0] + 0.088 * eta[1] + 0.013 * eta[2]
     np.testing.assert_allclose(state.eta, eta[0], rtol=1e-13)
     np.testing.assert_allclose(state.u, -g * dt * (np.roll(seen, -1, axis=1) - seen) / 1e4, rtol=1e-10, atol=1e-15)
     np.testing.assert_allclose(state.v, -g * dt * (np.roll(seen, -1, axis=0) - seen) / 1e4, rtol=1e-10, atol=1e-15)
     moving = [model.state(u=rng.standard_normal(GRID.shape)) for _ in range(3)]
-    state, _ = _march(model.dynamics(2), stepper, moving[0], Past(jnp.int32(2), tuple(moving[1:])), jnp.int32(1))
+    dynamics, past = model.interval(2, 0, 1.0), Past(jnp.int32(2), tuple(moving[1:]))
+    state, _ = _march(dynamics, stepper, moving[0], past, jnp.int32(1))
     b = 0.281105
     u = (1.5 + b) * moving[0].u - (0.5 + 2 * b) * moving[1].u + b * moving[2].u
     np.testing.assert_allclose(state.eta, -100.0 * dt * (u - np.roll(u, 1, axis=1)) / 1e4, rtol=1e-10, atol=1e-13)

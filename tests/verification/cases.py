@@ -47,7 +47,7 @@ def _tendency(dynamics, state):
 
 def tendency(model, state):
     """d state/dt, a State."""
-    return _tendency(model.dynamics(2), state)
+    return _tendency(model.interval(2, 0, 1.0), state)
 
 
 @jit
@@ -62,7 +62,7 @@ def _march(dynamics, stepper, state, history, steps):
 
 def march(model, stepper, state, steps, history=None):
     """(state, history) after `steps` steps; one program for every number of them."""
-    dynamics = model.dynamics(model.halo(stepper))
+    dynamics = model.dynamics(stepper)
     stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)
     history = stepper.history(state) if history is None else history
     return _march(dynamics, stepper, state, history, jnp.int32(steps))

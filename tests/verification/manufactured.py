@@ -83,7 +83,7 @@ def drift(n, periodic, f, core):
         engine="arrays",
     )  # fmt: skip
     stepper = sw.RK4(DT)
-    final, _ = run(model.dynamics(model.halo(stepper), 0, DT), stepper, exact, STEPS)
+    final, _ = run(model.dynamics(stepper), stepper, exact, STEPS)
     return max(float(jnp.abs(a - b).max() / jnp.abs(b).max()) for a, b in zip(*map(jax.tree.leaves, (final, exact))))
 
 

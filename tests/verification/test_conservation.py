@@ -46,7 +46,7 @@ def rates(dynamics, state):
 
 
 def relative_rate(model, state, name):
-    total, absolute = rates(model.dynamics(2), state)[name]
+    total, absolute = rates(model.interval(2, 0, 1.0), state)[name]
     assert absolute > 0
     return abs(float(total / absolute))
 
@@ -120,7 +120,7 @@ def test_the_drift_of_energy_falls_at_the_order_of_the_stepper(stepper, order):
 
 def _drift(model, stepper, start, steps):
     state, _ = march(model, stepper, start, steps)
-    before, after = (_energy(model.dynamics(2), s) for s in (start, state))
+    before, after = (_energy(model.interval(2, 0, 1.0), s) for s in (start, state))
     return abs(float(after / before - 1))
 
 

@@ -157,7 +157,7 @@ def errors(place, nx, ny, power, **options):
     model = place.model(nx, ny, continuum, **options)
     exact = continuum.on(model.grid)
     state = model.state(*(exact[position][0][k] for k, position in enumerate("uvh")))
-    bare, terms = parts(model.dynamics(2), state)
+    bare, terms = parts(model.interval(2, 0, 1.0), state)
     pairs = {name: (getattr(bare, name), exact[p][1][k]) for k, (name, p) in enumerate(zip(("u", "v", "eta"), "uvh"))}
     for k, (along_x, along_y) in enumerate(terms):
         name = type(TERMS[k]).__name__

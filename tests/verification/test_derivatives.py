@@ -75,7 +75,7 @@ def dot(a, b):
 def test_gradients_and_hessian_products_are_finite_from_exact_rest_with_islands(model):
     stepper = sw.AB2(jnp.asarray(20.0), jnp.asarray(0.1))
     _, first, slope, second, along = values_and_derivatives(
-        model.dynamics(2, 0, 20.0), stepper, model.at_rest(), random_state(model, 5)
+        model.dynamics(stepper), stepper, model.at_rest(), random_state(model, 5)
     )
     for x in jax.tree.leaves((first, second)):
         assert np.isfinite(x).all()
@@ -88,7 +88,8 @@ def test_gradients_and_hessian_products_are_finite_from_exact_rest_with_islands(
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_gradients_and_hessian_products_are_those_of_differences(model):
     """In motion, where the loss is smooth: central differences of loss and gradient along a direction."""
-    stepper, dynamics = sw.AB2(jnp.asarray(20.0), jnp.asarray(0.1)), model.dynamics(2, 0, 20.0)
+    stepper = sw.AB2(jnp.asarray(20.0), jnp.asarray(0.1))
+    dynamics = model.dynamics(stepper)
     state, step = random_state(model, 6), 1e-4
     _, _, slope, second, along = values_and_derivatives(dynamics, stepper, state, random_state(model, 5))
 

@@ -36,7 +36,7 @@ def accelerations(dynamics, state):
 
 
 def forces(model, state):
-    each, masses = accelerations(model.dynamics(2), state)
+    each, masses = accelerations(model.interval(2, 0, 1.0), state)
     found = {type(term): tuple(map(np.asarray, force)) for term, force in zip(TERMS, each)}
     return found, tuple(map(np.asarray, masses))
 
@@ -134,7 +134,7 @@ def test_coefficients_of_drag_that_vary_are_means_of_the_cells_on_both_sides_of_
     rate, coefficient, roughness = (varying(grid, s, k) for k, s in enumerate((1e-5, 2e-3, 0.03)))
     terms = sw.LinearDrag(rate), sw.QuadraticDrag(coefficient), sw.ManningDrag(roughness)
     model = sw.ShallowWater(grid, 40.0, gravity=9.81, dissipation=terms)
-    each, _ = accelerations(model.dynamics(2, 0, 1.0), model.state(u=3.0, v=4.0))
+    each, _ = accelerations(model.interval(2, 0, 1.0), model.state(u=3.0, v=4.0))
     for at, component, speed in ((at_u, 0, 3.0), (at_v, 1, 4.0)):
         wanted = at(rate), at(coefficient) * 5 / 40, 9.81 * at(roughness) ** 2 * 5 / 40 ** (4 / 3)
         for term, found, expected in zip(terms, each, wanted):
@@ -147,7 +147,7 @@ def test_the_drag_of_a_crossing_flow_counts_its_speed_at_the_same_point():
     model = sw.ShallowWater(grid, 40.0, gravity=9.81, dissipation=(sw.QuadraticDrag(2e-3), sw.ManningDrag(0.03)))
     rng = np.random.default_rng(3)
     u, v = rng.standard_normal(grid.shape), rng.standard_normal(grid.shape)
-    each, _ = accelerations(model.dynamics(2, 0, 1.0), model.state(u=u, v=v))
+    each, _ = accelerations(model.interval(2, 0, 1.0), model.state(u=u, v=v))
     there_v = at_u(0.5 * (v + np.roll(v, 1, axis=0)))
     there_u = at_v(0.5 * (u + np.roll(u, 1, axis=1)))
     for factor, found in zip((2e-3 / 40, 9.81 * 0.03**2 / 40 ** (4 / 3)), each):
@@ -166,7 +166,7 @@ def test_viscosity_that_varies_across_a_shear_flow_stands_inside_the_derivative(
     terms = sw.Laplacian(1e3 * spread(nu)), sw.Biharmonic(1e11 * spread(nu))
     model = sw.ShallowWater(grid, 100.0, dissipation=terms)
     start = model.state(**{"u" if along == "x" else "v": spread(profile)})
-    each, _ = accelerations(model.dynamics(2, 0, 1.0), start)
+    each, _ = accelerations(model.interval(2, 0, 1.0), start)
     up = lambda line: np.roll(line, -1)  # noqa: E731
     slope = 0.5 * (nu + up(nu)) * (up(profile) - profile) / 1e4
     curvature = (up(profile) - 2 * profile + np.roll(profile, 1)) / 1e8

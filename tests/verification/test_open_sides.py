@@ -108,6 +108,6 @@ def test_outflow_is_that_of_the_depth_that_an_uplift_leaves(side):
         return (flow.u if side in ("west", "east") else flow.v).crop((1, 0, 1, 0)).data
 
     for step in (0.0, 5.0, 10.0):
-        found = np.asarray(outflow(model.dynamics(1, 0, 10.0), step))
+        found = np.asarray(outflow(model.interval(1, 0, 10.0), step))
         edge = {"west": found[1:, 0], "east": found[1:, -1], "south": found[0, 1:], "north": found[-1, 1:]}[side]
         np.testing.assert_allclose(edge, out * np.sqrt(G / (H - 64.0 * step)) * eta, rtol=1e-12)

@@ -1,0 +1,139 @@
+"""Model time, as the terms of the equations are given it: a whole number of steps since step 0, and a part of a step.
+
+    t = (step + fraction) dt
+
+In single precision t itself would be off by 16 s after ten years. The number of steps is an integer, and what is made
+of it here is exact to rounding of the result, not of t: the phase of a periodic force, the time since an event. It does
+not depend on where a compiled run of steps began, so that a run gives the same bits however it was cut into chunks.
+"""
+import fractions
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..pytrees import pytree, replace, static
+
+__all__ = ["Time", "as_time"]
+
+TURN = 2**64  # one cycle, in the fixed-point numbers of `cycles`
+
+
+@pytree
+class Time:
+    """A moment of a run.
+
+    Attributes:
+        step: whole steps since step 0 of the model, an integer.
+        fraction: what is added to them [1]: 0 at the start of a step, 1/2 or 1 in stages of a stepper.
+        dt: the time step [s]; None where a tendency was asked for without one.
+        exact_dt: the time step in double precision, where it is known; static.
+    """
+
+    step: Any
+    fraction: Any = 0.0
+    dt: Any = None
+    exact_dt: float | None = static(default=None)
+
+    def __add__(self, fraction: Any) -> "Time":
+        """So much of a step later."""
+        return replace(self, fraction=self.fraction + fraction)
+
+    def steps_since(self, start: Any, dtype: Any) -> jax.Array:
+        """Steps, with the fraction, since step number `start`; exact while they are fewer than 2^22."""
+        whole = jnp.asarray(self.step, jnp.int32) - jnp.asarray(start, jnp.int32)
+        return whole.astype(dtype) + jnp.asarray(self.fraction, dtype)
+
+    @property
+    def seconds(self) -> jax.Array:
+        """t [s], rounded to the model's precision: in float32 to 32 s at 3e8 s. See `since` and `phase`."""
+        return self.since(0.0)
+
+    def since(self, moment: float) -> jax.Array:
+        """t - `moment` [s], a number of the host; exact near the moment, whatever t is."""
+        dt = self._known_dt()
+        whole = int(np.floor(moment / self._host_dt())) if moment else 0
+        rest = moment - whole * self._host_dt() if moment else 0.0
+        return self.steps_since(whole, dt.dtype) * dt - jnp.asarray(rest, dt.dtype)
+
+    def phase(self, period: Any) -> jax.Array:
+        """2 pi t / `period`, between -pi and pi [rad].
+
+        Args:
+            period: [s], a number or array. Of numbers that the host knows (a static field of a term) the phase is exact
+                to rounding however many periods have passed; of an array that a program is given it is that of a
+                period rounded to the array's own precision, and can be differentiated.
+        """
+        return 2.0 * np.pi * self.cycles(period)
+
+    def cycles(self, period: Any) -> jax.Array:
+        """t / `period` without its whole part, between -1/2 and 1/2 and up to a step's share more in stages [1].
+
+        The share of a step in a cycle is a fixed-point number of 64 bits; its product with the number of steps, modulo
+        one cycle, is exact.
+        """
+        dt = self._known_dt()
+        dtype, step = dt.dtype, jnp.asarray(self.step, jnp.int32).astype(jnp.uint32)
+        host = self.exact_dt is not None and not isinstance(period, jax.Array)
+        share = self.exact_dt / np.asarray(period, float) if host else jax.lax.stop_gradient(dt / period)
+        high, low, left = _host_words(self.exact_dt, period) if host else _device_words(share)
+        whole, rest = high * step + _high_product(low, step), low * step
+        signed = jax.lax.bitcast_convert_type(whole, jnp.int32)
+        found = signed.astype(dtype) * 2.0**-32 + rest.astype(dtype) * 2.0**-64
+        found = found + step.astype(dtype) * left.astype(dtype)
+        passed = self.steps_since(0, dtype)
+        follows = passed * dt / period - jax.lax.stop_gradient(passed * dt / period)  # 0, with the derivatives
+        if host:  # a dt that is not the one that the host knows
+            off = dt - jnp.asarray(self.exact_dt, dtype)
+            follows = passed * off / jnp.asarray(period, dtype)
+        return found + jnp.asarray(self.fraction, dtype) * jnp.asarray(share, dtype) + follows
+
+    def _known_dt(self):
+        if self.dt is None:
+            raise ValueError(
+                "Time: the length of a step is not known here, and a term asked for seconds; give tendencies a "
+                "Time(step, dt=stepper.dt)."
+            )
+        return jnp.asarray(self.dt)
+
+    def _host_dt(self):
+        if self.exact_dt is None:
+            raise ValueError(
+                "Time.since: the host does not know the length of a step here; make the Dynamics by "
+                "model.dynamics(stepper), for a model whose terms have uses_time = True."
+            )
+        return self.exact_dt
+
+
+def as_time(step: Any) -> Time:
+    """A Time; of a number, so many steps from step 0 on, of unknown length."""
+    return step if isinstance(step, Time) else Time(0, step)
+
+
+def _host_words(dt, period):
+    """The share of a step in a cycle, modulo one cycle: (high, low) uint32 of 64 bits, and what these leave out."""
+    shares = [fractions.Fraction(dt) / fractions.Fraction(float(p)) % 1 for p in np.ravel(period)]
+    whole = [int(share * TURN) for share in shares]
+    left = [float(share - fractions.Fraction(n, TURN)) for share, n in zip(shares, whole)]
+    words = [np.array([n >> 32 for n in whole], np.uint32), np.array([n & 0xFFFFFFFF for n in whole], np.uint32)]
+    return [word.reshape(np.shape(period)) for word in (*words, np.array(left))]
+
+
+def _device_words(share):
+    """The same of a floating-point number; scaling it by powers of two is exact."""
+    scaled = (share - jnp.floor(share)) * 2.0**32
+    high = jnp.floor(scaled)
+    rest = (scaled - high) * 2.0**32
+    low = jnp.floor(rest)
+    return high.astype(jnp.uint32), low.astype(jnp.uint32), (rest - low) * 2.0**-64
+
+
+def _high_product(a, b):
+    """The upper 32 bits of the product of two uint32."""
+    half = np.uint32(16)
+    low = np.uint32(0xFFFF)
+    a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
+    middle = a1 * b0 + (a0 * b0 >> half)
+    other = a0 * b1 + (middle & low)
+    return a1 * b1 + (middle >> half) + (other >> half)

@@ -1,0 +1,176 @@
+"""The gradient in every parameter of a model and a stepper is that of one rank: numbers, columns and tiles alike.
+
+The leaves of Dynamics and steppers are looked up, so that a new one is tested without being named here.
+"""
+import functools
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint.leaves import Floats
+from swmodel.compilation import jit
+from swmodel.dynamics import boundaries, dissipation, forcing
+from swmodel.dynamics.terms import Term
+from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.pytrees import replace
+
+from . import cases
+
+STEPS = 3
+
+
+class Records:
+    def __init__(self, times, values):
+        self.times, self.values, self.cycle = times, values, None
+
+
+def every_term():
+    """One of every term that there is; each parameter is a number where it may be one."""
+    known = {
+        "WindStress": sw.WindStress(x=0.1, y=Records([0.0, 20.0, 40.0], np.array([0.1, -0.2, 0.3]))),
+        "LinearDrag": sw.LinearDrag(1e-5), "QuadraticDrag": sw.QuadraticDrag(2.5e-3),
+        "ManningDrag": sw.ManningDrag(0.025), "Laplacian": sw.Laplacian(100.0), "Biharmonic": sw.Biharmonic(1e9),
+        "Sponge": sw.Sponge("west", 3e4, 1e-4, elevation=0.1),
+        "Flather": sw.Flather(("east", "north"), elevation=0.2, velocity=0.1),
+    }  # fmt: skip
+    there = {
+        name: kind for module in (boundaries, dissipation, forcing) for name, kind in vars(module).items()
+        if inspect.isclass(kind) and issubclass(kind, Term) and kind is not Term
+    }  # fmt: skip
+    assert set(there) == set(known), "a term that this test does not have: add it to `known`"
+    return tuple(known.values())
+
+
+def on_plane(**options):
+    terms, moving = every_term(), np.stack([0.0 * cases.random(3), cases.random(3)])
+    model = sw.ShallowWater(
+        cases.plane(), cases.sea_floor(), coriolis=sw.BetaPlane(1e-4, 2e-10), dissipation=terms[1:-2],
+        forcing=terms[:1], boundaries=terms[-2:], source=sw.BottomMotion([0.0, 30.0], moving),
+        **options,
+    )  # fmt: skip
+    return model, sw.AB2(10.0)
+
+
+def on_sphere(**options):
+    model = sw.ShallowWater(
+        cases.sphere(), cases.sea_floor(), coriolis=sw.RotatingSphere(), dissipation=(sw.Laplacian(100.0),),
+        boundaries=(sw.Flather("east"),), **options,
+    )  # fmt: skip
+    return model, sw.SemiImplicit(500.0)
+
+
+def spectral(engine, **options):
+    core = sw.PseudoSpectral(sw.HyperViscosity(1e-4, 2), sw.ExponentialFilter(3.0, 4))
+    model = sw.ShallowWater(
+        cases.plane("xy"), 1000.0, coriolis=sw.FPlane(1e-4), dissipation=(sw.LinearDrag(1e-5),), core=core,
+        engine="auto", **options,
+    )  # fmt: skip
+    return model, sw.IntegratingFactorRK4(20.0)
+
+
+MODELS = {"plane": on_plane, "sphere": on_sphere, "spectral": spectral}
+
+
+def derivatives(dynamics, stepper, state, weights):
+    """(the gradient of a weighted elevation in all real leaves, its slope along relative changes of all, <g, d>)."""
+    tree = Floats((dynamics, stepper))
+    leaves = jax.tree.leaves((dynamics, stepper))
+    communicator = dynamics.communicator
+
+    def cost(floats):
+        final, _ = sw.integrate(*tree.tree(tree.merged(leaves, floats)), state, STEPS)
+        return communicator.sum(jnp.sum(weights * (final.eta + final.u * final.v)))
+
+    floats = tree.floats(leaves)
+    gradient = jax.grad(cost)(floats)
+    numbers = [x if x.ndim == 0 else jnp.zeros_like(x) for x in floats]
+    slope = jax.jvp(cost, (floats,), (numbers,))[1]
+    return gradient, slope, sum(jnp.sum(g * d) for g, d in zip(gradient, numbers))
+
+
+@jit
+def program(dynamics, stepper, state, weights):
+    return dynamics.communicator.spmd(derivatives)(dynamics, stepper, state, weights)
+
+
+def found(make, communicator, engine):
+    """({rank: {name of a parameter: its gradient}}, the slope, <g, d>, the model)."""
+    model, stepper = make(communicator=communicator, engine=engine)
+    dynamics = model.dynamics(stepper, steps=STEPS)
+    stepper = communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
+    paths = jax.tree_util.tree_flatten_with_path((dynamics, stepper))[0]
+    names = [jax.tree_util.keystr(path) for path, x in paths if jnp.issubdtype(jnp.result_type(x), jnp.floating)]
+    weights = np.random.default_rng(7).standard_normal((cases.NY, cases.NX))
+    gradient, *slopes = program(dynamics, stepper, cases.start(model), model.scatter(weights))
+    mine = {
+        rank: {name: np.asarray(x) for name, x in zip(names, tiles, strict=True) if ".sides." not in name}
+        for rank, tiles in communicator.tiles(gradient).items()
+    }  # which sides a tile has is no parameter
+    everyone = {rank: tiles for part in communicator.host_gather(mine) for rank, tiles in part.items()}
+    return everyone, *(float(x) for x in slopes), model
+
+
+def put_together(model, everyone, name, halo):
+    """The gradient of the whole grid in a parameter: numbers as each rank has them, columns and tiles as one."""
+    first = everyone[0][name]
+    if first.ndim < 2:
+        return [tiles[name] for tiles in everyone.values()]
+    parts = model.decomposition
+    if first.shape[-1] == 1:  # a column of the tile's rows and ghosts, the same on all ranks along x
+        whole = np.zeros((cases.NY + 2 * halo, 1))
+        for rank, tiles in everyone.items():
+            box, (_, ix) = parts.box(rank), parts.coordinates(rank)
+            np.testing.assert_allclose(tiles[name], everyone[rank - ix][name], rtol=1e-12)
+            if ix == 0:
+                whole[box.j0 : box.j1 + 2 * halo] += tiles[name]
+        return [whole]
+    return [parts.put_together({rank: tiles[name] for rank, tiles in everyone.items()})]
+
+
+@functools.cache
+def alone(name, engine):
+    """The same on one rank; every rank computes it, as it is small."""
+    everyone, slope, _, _ = found(MODELS[name], SerialCommunicator(), engine)
+    return everyone[0], slope
+
+
+KIND, LAYOUTS = ("sharded", [(2, 3), (2, 2)]) if cases.RANKS == 1 else ("auto", cases.LAYOUTS)
+COMBINATIONS = [("plane", "arrays", LAYOUTS[-1]), ("sphere", "arrays", LAYOUTS[-1]), ("spectral", "auto", LAYOUTS[0])]
+COMBINATIONS += [("plane", "fused", LAYOUTS[0])] * (cases.RANKS == 1)  # whose loops take long to compile
+
+
+@pytest.mark.parametrize("name, engine, layout", COMBINATIONS, ids=str)
+def test_the_gradient_in_every_parameter_is_that_of_one_rank(name, engine, layout):
+    communicator = make_communicator(KIND, (cases.NY, cases.NX), layout)
+    everyone, slope, product, model = found(MODELS[name], communicator, engine)
+    wanted, wanted_slope = alone(name, engine)
+    assert set(everyone[0]) == set(wanted)
+    halo = model.halo(MODELS[name](communicator=communicator, engine=engine)[1])
+    for leaf, expected in wanted.items():
+        for whole in put_together(model, everyone, leaf, halo):
+            scale = max(np.abs(expected).max(), 1e-300)
+            np.testing.assert_allclose(whole, expected, rtol=0, atol=1e-9 * scale, err_msg=leaf)
+    assert abs(slope - wanted_slope) <= 1e-10 * abs(wanted_slope) and abs(slope - product) <= 1e-10 * abs(slope)
+
+
+def test_most_parameters_matter_on_the_plane():
+    """Or the comparisons above would be of zeros."""
+    still = [leaf for leaf, x in alone("plane", "arrays")[0].items() if x.ndim < 2 and not np.abs(x).max() > 0]
+    assert not still
+
+
+@pytest.mark.skipif(cases.RANKS == 1, reason="one rank has nothing to sum up")
+def test_a_number_that_has_entered_already_is_refused():
+    model, stepper = on_plane(communicator=make_communicator("auto", (cases.NY, cases.NX)), engine="arrays")
+    dynamics = model.dynamics(stepper, steps=STEPS)
+
+    def cost(gravity):
+        changed = replace(dynamics, gravity=model.communicator.replicated(gravity))
+        return jnp.sum(sw.integrate(changed, stepper, cases.start(model), STEPS)[0].eta)
+
+    with pytest.raises(ValueError, match="has gone through communicator.replicated already.*give the number as it is"):
+        jax.eval_shape(jax.grad(cost), dynamics.gravity)

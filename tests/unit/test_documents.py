@@ -1,0 +1,142 @@
+"""What README and docs show: every block of Python runs, what it integrates is a Simulation's run, commands exist.
+
+The blocks of a document are one script. `<!-- continues NAME.md -->` above a block says that it needs what the first
+block of another document has made.
+"""
+import functools
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import typer
+
+import swmodel as sw
+from swmodel import launch
+from swmodel.cli import app
+from swmodel.cli.library import library
+from swmodel.compilation import jit
+from swmodel.simulation import Simulation
+
+ROOT = Path(sw.__file__).parents[1]
+UsageError = typer.BadParameter.__base__  # of the click that typer has
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CONTINUES = re.compile(r"<!-- continues (\S+) -->")
+
+
+def blocks(document, language):
+    """[(number of the line before it, text)] of the blocks in a language; "" is none."""
+    text = document.read_text(encoding="utf-8")
+    return [(text[: m.start()].count("\n") + 1, m[2]) for m in BLOCK.finditer(text) if m[1] == language]
+
+
+def script(document):
+    """[(document, line, code)] of a document, first what it continues."""
+    own = [(document, *block) for block in blocks(document, "python")]
+    before = [script(document.parent / name)[0] for name in CONTINUES.findall(document.read_text(encoding="utf-8"))]
+    return before + own
+
+
+@pytest.fixture
+def a_users_process(monkeypatch, tmp_path):
+    """As a user's script finds things: no strict types, a folder of its own; the devices are there already."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(launch, "configure_process", lambda *arguments, **options: None)
+    monkeypatch.syspath_prepend(ROOT)
+    usual = {"jax_numpy_dtype_promotion": "standard", "jax_numpy_rank_promotion": "allow"}
+    before = {name: getattr(jax.config, name) for name in usual}
+    for name, value in usual.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def executed(document):
+    """The names that the blocks of a document leave behind."""
+    names = {"__name__": f"doc_{document.stem}"}
+    sys.modules[names["__name__"]] = type(sys)(names["__name__"])  # where dataclasses look for their annotations
+    for file, line, code in script(document):
+        exec(compile("\n" * line + code, str(file), "exec"), names)  # noqa: S102  errors have the document's line
+    return names
+
+
+WITH_PYTHON = [document for document in DOCUMENTS if blocks(document, "python")]
+
+# what a document integrates: (model, stepper, first State, how many steps)
+RUNS = {
+    "README.md": lambda n: (n["model"], n["stepper"], n["bump"], 200),
+    "sharded.md": lambda n: (n["model"], n["stepper"], n["bump"], 200),
+    "adjoint.md": lambda n: (n["model"], n["stepper"], n["state"], 1000),
+    "terms.md": lambda n: (n["model"], n["stepper"], n["model"].at_rest(), 60),
+}
+
+
+@pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda d: d.name)
+def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(document, a_users_process):
+    names = executed(document)
+    assert (document.name in RUNS) == any("integrate(" in code for _, code in blocks(document, "python"))
+    if document.name not in RUNS:
+        return
+    model, stepper, state, steps = RUNS[document.name](names)
+    program = jit(model.communicator.spmd(lambda dynamics, state: sw.integrate(dynamics, stepper, state, steps)[0]))
+    found = program(names["dynamics"], state)
+    wanted = Simulation(model, state, stepper).run(steps=steps)
+    for a, b in zip(*(jax.tree.leaves(jax.tree.map(model.gather, x)) for x in (found, wanted))):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * np.abs(b).max())
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def commands():
+    """(document, line, arguments) of every `swmodel ...` in a block that is no program."""
+    for document in DOCUMENTS:
+        for line, text in blocks(document, ""):
+            for k, row in enumerate(text.splitlines()):
+                words = shlex.split(row, comments=True) if re.match(r"(swmodel|mpirun|srun)\s", row) else []
+                if "swmodel" in words:
+                    yield document, line + k + 1, words[words.index("swmodel") + 1 :]
+
+
+@functools.cache
+def command_line():
+    return typer.main.get_command(app)
+
+
+def parsed(arguments):
+    """The context of a command, which is not run; raises UsageError for what it does not know."""
+    group = command_line()
+    with group.make_context("swmodel", list(arguments)) as context:
+        name, command, rest = group.resolve_command(context, list(arguments))
+        return command.make_context(name, rest, parent=context)
+
+
+def test_every_command_that_is_shown_exists_and_so_do_its_options_and_experiments():
+    shown = list(commands())
+    assert len(shown) > 30
+    wrong, stems = [], {file.name for files in library().values() for file in files}
+    for document, line, arguments in shown:
+        where = f"{document.name}, line {line}: swmodel {' '.join(arguments)}"
+        try:
+            parameters = parsed(arguments).params
+        except UsageError as error:
+            wrong.append(f"{where}: {error.format_message()}")
+            continue
+        named = [word for word in arguments[1:] if word.startswith("experiments/")]
+        wrong += [f"{where}: {word} does not exist" for word in named if not (ROOT / word).exists()]
+        if arguments[0] == "new" and parameters.get("name") not in (None, *library()):
+            wrong.append(f"{where}: there is no experiment {parameters['name']!r}")
+        mine = [Path(word).name for word in arguments[1:] if word.startswith("mine/")]
+        wrong += [f"{where}: no experiment has a file {name}" for name in mine if name not in stems]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("arguments", (["rum", "x.toml"], ["run", "x.toml", "--untill", "3hour"], ["check"]))
+def test_a_command_that_does_not_exist_would_be_noticed(arguments):
+    with pytest.raises(UsageError):
+        parsed(arguments)
