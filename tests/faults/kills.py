@@ -66,7 +66,10 @@ def _chain(case, trials, most, expected, rng, tally, steps):
     """Kill and resume one run up to `most` times, then let it end; what was lost, in words."""
     output, once, wrong = case.parent / "output", set(), []
     while most and next(trials, None) is not None:
-        run = Started(*_command(case, output), ranks=RANKS)
+        command = _command(case, output)
+        if command[0] == "run":  # which replaces what is there
+            once.clear()
+        run = Started(*command, ranks=RANKS)
         killed = _kill_somewhere(run, output, rng, tally, steps)
         tally.kills += killed
         most -= killed
