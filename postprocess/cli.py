@@ -50,6 +50,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
             files.pop("spectra", None), sources.pop("spectra", None)
         kinds = _choose(files, variable, box) if kind == "auto" else [kind]
         outputs = [_output(output, sources, k, k != kinds[0]) for k in kinds]
+        _check_apart(outputs, paths, observations)
         observed = _observed(files, observations, kinds)
         return [_draw(k, files, out, observed, variable, times, box) for k, out in zip(kinds, outputs)]
 
@@ -112,6 +113,15 @@ def _of_fields(files, variable):
     if moving and {"u", "v"} <= set(fields) and (driven(fields) or not _is_short(fields)):
         return "circulation"
     return "tsunami" if moving and {"maxima", "gauges"} & set(files) else "maps"
+
+
+def _check_apart(outputs, paths, observations):
+    """Refuse to draw over a file that is read."""
+    read = [*paths, *(pathlib.Path(observations).glob("*") if observations is not None else ())]
+    for output in outputs:
+        taken = next((file for file in read if output.exists() and file.exists() and output.samefile(file)), None)
+        if taken is not None:
+            raise PlotError(f"plot: the figure {output} would replace {taken}, which is read; give it another name.")
 
 
 def _output(output, sources, kind, second=False):

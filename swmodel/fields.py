@@ -11,8 +11,8 @@ import operator
 
 import jax
 
-__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "UNDER_LID", "VARIABLES", "Variable", "WHOLE",
-           "variable"]
+__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "OF_A_LAYER", "UNDER_LID", "VARIABLES", "Variable",
+           "WHOLE", "named_for", "variable"]
 
 WHOLE = 1 << 20  # the halo of a column along x: it never runs out
 
@@ -188,3 +188,23 @@ VARIABLES = {
                colormap="thermal", cell_methods="time: minimum"),
 }
 UNDER_LID = variable("eta", "h", "m", "pressure on the rigid lid over density and gravity")  # what eta is there
+
+EARTH = 9.0  # [m s-2]; gravity is larger anywhere on Earth, and with less the upper edge of the layer is no sea surface
+OF_A_LAYER = {  # what these are of a layer above a deep one at rest
+    **variable("eta", "h", "m", "thickness of the layer less its thickness at rest"),
+    **variable("depth", "h", "m", "thickness of the layer at rest", colormap="deep", cell_methods="area: mean"),
+    **variable("thickness", "h", "m", "thickness of the layer", colormap="deep"),
+    **variable("maximum_elevation", "h", "m", "largest excess of the layer's thickness over that at rest",
+               colormap="amp", cell_methods="time: maximum"),
+}  # fmt: skip
+
+
+def named_for(gravity, lid=False):
+    """Rows of the table that stand in place of those of a sea with a free surface, {name: Variable}.
+
+    Args:
+        gravity: [m s-2]; None where it differs between members.
+        lid: whether the surface is a rigid lid.
+    """
+    layer = OF_A_LAYER if gravity is not None and gravity < EARTH else {}
+    return {**layer, **(UNDER_LID if lid else {})}

@@ -179,10 +179,12 @@ class ShallowWater:
         self.domain = Domain(grid, self.communicator, self.dtype)
         self.depth, self.wet = _global_depth(depth, grid)
         self.gravity = float(gravity)
-        self.opens = tuple(b.on_tile(self.domain) for b in _one_or_more(boundaries) if isinstance(b, Flather))
-        layers = tuple(b for b in _one_or_more(boundaries) if not isinstance(b, Flather))
-        terms = (*_one_or_more(forcing), *_one_or_more(dissipation), *layers)
-        self.terms = tuple(term.on_tile(self.domain) for term in terms)
+        named = _named("forcing", forcing) | _named("dissipation", dissipation) | _named("boundary", boundaries)
+        opens = {name: term for name, term in named.items() if isinstance(term, Flather)}
+        terms = {name: term for name, term in named.items() if name not in opens}
+        self.opens = tuple(condition.on_tile(self.domain) for condition in opens.values())
+        self.terms = tuple(term.on_tile(self.domain) for term in terms.values())
+        self.term_names, self.open_names = tuple(terms), tuple(opens)  # as an experiment file names them
         self.uplift = None if source is None else source.series(self.domain)
         self._check()
         self.core = core.on_tile(self)
@@ -424,6 +426,11 @@ def _check_memory(grid, decomposition, tiles, dtype):
     tile = math.prod(decomposition.tile(0).shape) * tiles
     needed = budget.of_model(budget.on_host(tile), grid.nx * grid.ny, dtype.itemsize)
     budget.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
+
+
+def _named(group, terms):
+    """{"dissipation.0": term, ...} of the terms that were given for one argument."""
+    return {f"{group}.{k}": term for k, term in enumerate(_one_or_more(terms))}
 
 
 def _one_or_more(terms):

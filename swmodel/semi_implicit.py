@@ -109,6 +109,8 @@ class SemiImplicit(Implicit):
     epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
     solver: Any = static(default=None)
 
+    references = "Casulli and Cattani (1994), doi:10.1016/0898-1221(94)90059-0"
+
     def check(self):
         super().check()
         if not 0.5 <= self.theta <= 1.0:
@@ -134,6 +136,8 @@ class RigidLid(Implicit):
     dt: Any = time_step()
     epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
     solver: Any = static(default=None)
+
+    references = "Dukowicz and Smith (1994), doi:10.1029/93JC03455"
 
     lid = True
 

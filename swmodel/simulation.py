@@ -21,7 +21,8 @@ from .dynamics.clock import Time
 from .errors import BlowUp, ConfigError, Interrupted, TileError
 from .integration import begin, engine_of, march, march_of, on_tiles, reached
 from .monitors import Gauges, Health, Maxima
-from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput, Run
+from .output.running import Run
+from .output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
 from .output.spectra import SpectraOutput
 from .parameters import MOST, FileName, Flag, Moment, Names, Number, Part, Places, Stages, Text, check_arguments
 from .pytrees import pytree
@@ -256,18 +257,27 @@ class Simulation:
             )
         return every
 
-    def resume(self, path):
+    def resume(self, path, force: str | tuple = ()) -> str:
         """Go on from the restart file `path`, written on any number of ranks: bit for bit on the same ranks and dt.
 
-        Another stepper or time step starts its history anew, and says so in the returned message.
+        The restart must be of a run with this model's coast, depth, precision and physics. Another stepper or time step
+        starts its history anew, and so does other physics; the returned message says so.
+
+        Args:
+            path: of the restart.
+            force: what may differ from the run that wrote it: "all", or some of "coast", "depth", "precision" and
+                "physics" or of the names in the message of the refusal, as ("depth", "coriolis.f0").
 
         Returns:
             str: what was resumed, and what was not.
-        """
-        from .output.schedule import restored
 
-        message = restored(self, path)
-        self.resumed_from = path
+        Raises:
+            DataError: if there is no such restart, it is damaged, of another grid, or of a run that differs in
+                something that `force` does not name; it says in what, and by how much.
+        """
+        from .output.resuming import restored
+
+        message = restored(self, path, force)
         self._check_time_step()
         return message
 
@@ -328,6 +338,7 @@ class Simulation:
         carry = self._carry(monitors, self._marched)
         pace, began = Pace(), clock.perf_counter()
         run.due(self)
+        run.settle(self)
         report(self.step, last, self.time, 0.0)
         while self.step < last:
             count = min(self._until_next(last, run), pace.steps)
@@ -340,6 +351,7 @@ class Simulation:
             self._check_health(carry.health, run)
             run.chunk(self, carry.series, count)
             run.due(self)
+            run.settle(self)
             request, pace.steps = self._agree(signals.take(), pace.measure(count))
             report(self.step, last, self.time, clock.perf_counter() - began)
             if request:

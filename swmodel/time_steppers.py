@@ -46,6 +46,7 @@ class TimeStepper(abc.ABC):
         solves: whether a step solves an equation of the whole domain.
         lid: whether the surface does not move: eta is then the pressure on it, and no part of the thickness.
         exact_waves: whether linear waves set no limit to its time step.
+        references: what files of a run cite for it, or None.
     """
 
     stages = 1
@@ -55,6 +56,7 @@ class TimeStepper(abc.ABC):
     solves = False
     lid = False
     exact_waves = False
+    references = None
 
     def prepare(self, equations):
         """This scheme with all that is the same in every step, made once a program; has `step`, too."""
@@ -199,6 +201,7 @@ class SSPRK3(TimeStepper):
 
     dt: Any = time_step()
 
+    references = "Shu and Osher (1988), doi:10.1016/0021-9991(88)90177-5"
     stages = 3
     order = 3
 
@@ -251,6 +254,7 @@ class ForwardBackward(TimeStepper):
 
     dt: Any = time_step()
 
+    references = "Shchepetkin and McWilliams (2005), doi:10.1016/j.ocemod.2004.08.002"
     order = 2
     remembers = "states"
     rotation = 3

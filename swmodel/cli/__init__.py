@@ -221,6 +221,8 @@ def run(
     epilog=_examples(
         "swmodel resume output/restart.nc --until '6 hour'",
         "mpirun -n 4 swmodel resume gyre.restart.nc --until 2years",
+        "swmodel resume output/restart.nc --until 2day --set dissipation.0.viscosity=500",
+        "swmodel resume output/restart.nc --until 2day --experiment tohoku.toml --force depth",
     )
 )  # fmt: skip
 def resume(
@@ -238,9 +240,20 @@ def resume(
     output: Folder = None,
     plot: Plot = False,
     observations: Observations = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.toml", help="Go on with this file, in place of the experiment that the restart "
+                     "holds; what may not differ is compared."),
+    ] = None,
+    force: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="What may differ from the run that wrote the restart: all, or some of "
+                     "coast, depth, precision, physics and the names in the message, with commas between. "
+                     "What --set changes may differ anyway."),
+    ] = "",
     debug: Debug = False,
     quiet: Quiet = False,
-):
+):  # fmt: skip
     """Go on from a restart file, on any number of ranks or devices; the output files are continued."""
     from .runs import Options, resume_experiment
 
@@ -248,7 +261,8 @@ def resume(
         set, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
     )
     hosts = coordinator, num_processes, process_id
-    resume_experiment(restart, overrides, Options(output, False, plot, debug, quiet, hosts))
+    asked = Options(output, False, plot, debug, quiet, hosts, force=force, experiment=experiment)
+    resume_experiment(restart, overrides, asked)
 
 
 @app.command(

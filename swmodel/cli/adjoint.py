@@ -21,9 +21,10 @@ from ..build_studies import problem_on_tile
 from ..config import Override, read
 from ..config.quantities import quantity
 from ..errors import ConfigError, SwmodelError
+from ..output.collisions import check_apart
 from ..progress import ProgressBar, duration
 from . import facts, figures, logs
-from .starting import RECORD, begin, make_room, started_with_step, tiles_line
+from .starting import RECORD, begin, inputs_of, make_room, started_with_step, tiles_line
 
 __all__ = ["Options", "adjoint_experiment"]
 
@@ -192,7 +193,7 @@ def map_out(study, options):
     from ..adjoint.verification import default_amplitudes, units_of
 
     problem, path = study.problem, study.folder / study.section.file
-    problem.communicator.from_root(lambda: make_room([path], options.overwrite))
+    problem.communicator.from_root(lambda: _make_room(path, study.made.draft, options))
     units = {study.names[name]: unit for name, unit in units_of(problem).items()}
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()
@@ -218,7 +219,15 @@ def map_out(study, options):
         _conclude(path, options)
 
 
+def _make_room(path, draft, options):
+    """The file of an earlier study goes at once: what stands there after this command is of this one."""
+    check_apart([("adjoint.file", path)], inputs_of(draft))
+    make_room([path], options.overwrite)
+    path.unlink(missing_ok=True)
+
+
 def _write(study, path, found, J, units):
+    from ..output.metadata import references
     from ..output.sensitivity import write_sensitivities
 
     problem, made = study.problem, study.made
@@ -227,6 +236,8 @@ def _write(study, path, found, J, units):
     attributes = {
         "title": study.experiment.run.title or made.draft.file.stem,
         "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
+        "computed_in": str(study.problem.model.dtype),
+        "references": references(study.problem.model, study.problem.stepper),
     }
     write_sensitivities(
         path, made.grid, named, cost={"name": what.name, "value": J, "units": units, "places": what.places},

@@ -12,11 +12,12 @@ from ..build_inversion import check_withheld, observed, section_of, steps_of, tr
 from ..config import read
 from ..config.dump import dump
 from ..errors import ConfigError
+from ..output.collisions import check_apart
 from ..signals import PROCESS
 from . import facts, logs
 from .inverted import conclude
 from .inverting import Inversion
-from .starting import begin, make_room, started_with_step, tiles_line
+from .starting import begin, inputs_of, make_room, started_with_step, tiles_line
 
 __all__ = ["Options", "invert_experiment"]
 
@@ -82,7 +83,7 @@ def invert_experiment(file, overrides, options):
     begun = clock.perf_counter()
     study = _study(draft, section, options)
     path, restart = study.folder / section.file, study.folder / section.restart
-    study.communicator.from_root(lambda: _make_room(path, restart, options))
+    study.communicator.from_root(lambda: _make_room(path, restart, study.made.draft, options))
     _announce(study)
     inversion = Inversion(study, options)
     with PROCESS.kept(inversion.after_signal):
@@ -92,14 +93,19 @@ def invert_experiment(file, overrides, options):
             conclude(study, result, path, clock.perf_counter() - begun, options)
 
 
-def _make_room(path, restart, options):
+def _make_room(path, restart, draft, options):
+    """Files of an earlier inversion go at once, unless it is resumed: what stands there afterwards is of this one."""
+    check_apart([("inversion.file", path), ("inversion.restart", restart)], inputs_of(draft))
     if options.resume and not restart.exists():
         raise ConfigError(f"there is no {restart} from which to resume an inversion; start it without --resume.")
-    if path.exists() and not (options.overwrite or options.resume):
+    there = next((file for file in (path, restart) if file.exists()), None)
+    if there is not None and not (options.overwrite or options.resume):
         raise ConfigError(
-            f"{path} exists already; add --overwrite or --resume, or choose another folder with --output DIR."
+            f"{there} exists already; add --overwrite or --resume, or choose another folder with --output DIR."
         )
     make_room([path], overwrite=True)
+    for file in () if options.resume else (restart, path):
+        file.unlink(missing_ok=True)
 
 
 def _study(draft, section, options):

@@ -178,6 +178,7 @@ def _told(study, name, units, roles):
 
 def _write(study, result, path):
     from ..output.inversion import write_inversion
+    from ..output.metadata import references
 
     experiment, problem = study.made.experiment(), study.problem
     about = {
@@ -188,6 +189,8 @@ def _write(study, result, path):
     attributes = {
         "title": experiment.run.title or study.made.draft.file.stem,
         "config": f"{RECORD}{study.made.draft.file.resolve()}\n{study.made.draft.effective_text}",
+        "computed_in": str(study.problem.model.dtype),
+        "references": references(study.problem.model, study.problem.stepper),
     }
     tables = {"observation": _observation_table(study, result), "loop": _history_table(result)}
     write_inversion(

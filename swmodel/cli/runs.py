@@ -11,15 +11,18 @@ from .. import launch
 from ..build import stepper_of, time_step
 from ..config import Override, read, understand
 from ..errors import ConfigError, DataError
+from ..output.collisions import check_apart
 from ..paths import expanded, found
 from ..progress import ProgressBar, duration, rounded
 from ..signals import PROCESS
 from ..version import VERSION, git_commit, versions
 from . import facts, figures, logs
 from .profiles import profiled
-from .starting import RECORD, begin, make_room, started
+from .starting import RECORD, begin, inputs_of, make_room, started
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
+
+RESUMED = "the restart that the run goes on from"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -32,6 +35,8 @@ class Options:
     quiet: bool = False
     hosts: tuple = (None, None, None)  # coordinator, number of processes, this one's number
     profile: str | None = None  # folder for a trace
+    force: str = ""  # what may differ from the run that wrote a restart
+    experiment: str | None = None  # file that a restart goes on with, in place of the experiment that it holds
 
 
 def run_experiment(file, overrides, options):
@@ -41,34 +46,64 @@ def run_experiment(file, overrides, options):
 
 
 def resume_experiment(restart, overrides, options):
-    """Go on from a restart file, with the experiment that it holds."""
+    """Go on from a restart file, with the experiment that it holds or with `options.experiment`."""
     path = expanded(restart)
-    draft = _remembered(path, overrides)
-    folder = options.folder if options.folder is not None else str(path.parent)
-    _run(draft, dataclasses.replace(options, folder=folder), restart=path)
-
-
-def _remembered(path, overrides):
-    """The Draft of the experiment in a restart file, with the time step of that run unless `--set` says otherwise."""
-    from ..output.restart import read_restart
-
     if not found(path, "file"):
         raise DataError(f"there is no restart file {path.resolve()}.")
+    draft = _remembered(path, overrides, options)
+    folder = options.folder if options.folder is not None else str(path.parent)
+    force = ",".join([options.force, *explained_by(draft.overrides)])
+    _run(draft, dataclasses.replace(options, folder=folder, force=force), restart=path)
+
+
+def _remembered(path, overrides, options):
+    """The Draft with which a restart goes on, with the time step of its run unless `--set` or a file says otherwise."""
+    from ..output.restart import read_restart
+
     restart = read_restart(path)
     head, _, text = str(restart.attributes.get("config", "")).partition("\n")
-    if not head.startswith(RECORD):
+    anywhere = [Override("any ranks", ("run", key), "auto") for key in ("communicator", "layout", "devices")]
+    same_step = Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"]))
+    original = Path(head.removeprefix(RECORD)) if head.startswith(RECORD) else None
+    if options.experiment is not None:
+        draft = read(options.experiment, overrides)
+        stepper = draft.sections.get("stepper")
+        if stepper is not None and stepper.dt == "auto":
+            draft = read(options.experiment, [same_step, *overrides])
+        if original is not None:
+            _check_start(path, understand(text, original, original.parent), draft, options)
+        return draft
+    if original is None:
         raise DataError(
-            f"{path} does not hold its experiment, as files of `swmodel run` do; go on from it in Python: "
-            "Simulation(...).resume(path)."
+            f"{path} does not hold its experiment, as files of `swmodel run` do; name the file with --experiment, or "
+            "go on from it in Python: Simulation(...).resume(path)."
         )
-    original = Path(head.removeprefix(RECORD))
-    anew = [
-        Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"])),
-        Override("any ranks", ("run", "communicator"), "auto"),
-        Override("any ranks", ("run", "layout"), "auto"),
-        Override("any ranks", ("run", "devices"), "auto"),
-    ]
-    return understand(text, original, original.parent, [*anew, *overrides])
+    return understand(text, original, original.parent, [same_step, *anywhere, *overrides])
+
+
+def _check_start(path, was, draft, options):
+    """Refuse a file whose run starts from another state than the one that wrote the restart."""
+    key = "initial"
+    if was.raw.get(key) != draft.raw.get(key) and not {key, "all"} & set(options.force.split(",")):
+        raise ConfigError(
+            f"{path} is of another run than {draft.file} describes: their [{key}] sections differ. Start a new run, or "
+            f"add --force {key} if the change is meant."
+        )
+
+
+def explained_by(overrides):
+    """What a `--set` in this command says may differ from the run that wrote a restart, as names for `--force`."""
+    land = ("coast", "depth")
+    sections = {"bathymetry": land, "coriolis": ("coriolis",), "source": ("source",), "ensemble": (*land, "physics")}
+    names = []
+    for section, *rest in (o.path for o in overrides if o.option.startswith("--set ")):
+        key = str(rest[0]) if rest else ""
+        if section == "model":
+            names.append({"spectral": "core"}.get(key, key) or "physics")
+        elif section in ("forcing", "dissipation", "boundary"):
+            names.append(f"{section}.{key}" if key.isdigit() else section)
+        names += sections.get(section, ())
+    return names
 
 
 def _run(draft, options, restart):
@@ -77,8 +112,9 @@ def _run(draft, options, restart):
     if options.debug:
         logs.LOGGER.debug("%s; %s", process, ", ".join(f"{name} {version}" for name, version in versions().items()))
     simulation = _simulation(made, experiment, process, options.overwrite or restart is not None)
-    files = _outputs(simulation, experiment, folder, options.overwrite or restart is not None)
-    message = None if restart is None else _resume(simulation, restart, experiment.run.until)
+    inputs = inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
+    files = _outputs(simulation, experiment, folder, options.overwrite or restart is not None, inputs)
+    message = None if restart is None else _resume(simulation, restart, experiment.run.until, options.force)
     _announce(made, experiment, simulation, process)
     if message:
         logs.LOGGER.info("%s", message)
@@ -99,9 +135,9 @@ def _after_signal(name, complete):
     return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.again()}"
 
 
-def _resume(simulation, restart, until):
+def _resume(simulation, restart, until, force):
     """Put the restart into the simulation; returns a sentence."""
-    message = simulation.resume(restart)
+    message = simulation.resume(restart, force)
     if until < simulation.time + 0.5 * simulation.dt:
         raise ConfigError(
             f"{restart} is at {duration(simulation.time)} of model time, and the run ends at {duration(until)}; "
@@ -130,13 +166,22 @@ def _simulation(made, experiment, process, overwrite):
     )
 
 
-def _outputs(simulation, experiment, folder, overwrite):
+def _check_files(files, inputs):
+    """Refuse outputs that are inputs or one another; the restart that a run goes on from may be written again."""
+    named = [(f"output.{kind}", path) for kind, paths in files.items() for path in paths]
+    check_apart(named)
+    for what, path in named:
+        check_apart([(what, path)], [known for known in inputs if what != "output.restart" or known[0] != RESUMED])
+
+
+def _outputs(simulation, experiment, folder, overwrite, inputs):
     """Ask the simulation for the experiment's files in `folder`; returns {kind: paths}."""
     output = experiment.output
     files = {"fields": [folder / fields.file for fields in output.fields]}
     for kind in ("gauges", "maxima", "spectra", "restart"):
         section = getattr(output, kind)
         files[kind] = [] if section is None else [folder / section.file]
+    simulation.communicator.from_root(lambda: _check_files(files, inputs))
     simulation.communicator.from_root(lambda: make_room(sum(files.values(), []), overwrite))
     for path, fields in zip(files["fields"], output.fields):
         simulation.write(path, fields.variables, every=fields.every)

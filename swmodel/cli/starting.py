@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import BaseModel
+
 from .. import launch
 from ..build import assemble, model_of, state_of, stepper_of, time_step
 from ..build_ensemble import ensemble_of
@@ -11,7 +13,7 @@ from ..errors import ConfigError
 from ..paths import expanded, make_folder
 from . import facts, figures, logs
 
-__all__ = ["Begun", "RECORD", "begin", "make_room", "started", "started_with_step", "tiles_line"]
+__all__ = ["Begun", "RECORD", "begin", "inputs_of", "make_room", "started", "started_with_step", "tiles_line"]
 
 RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
 
@@ -76,6 +78,25 @@ def started_with_step(begun):
     dt = made.attempt(("stepper", "dt"), step)
     made.experiment()
     return model, state, dt
+
+
+def inputs_of(draft):
+    """[(key, path)] of the experiment file and of all files and folders that its sections name."""
+    found = [("the experiment", draft.file)]
+
+    def look(name, value):
+        if isinstance(value, Path):
+            found.append((name, value))
+        elif isinstance(value, BaseModel):
+            for key, part in value:
+                look(f"{name}.{key}", part)
+        elif isinstance(value, (tuple, list)):
+            for k, part in enumerate(value):
+                look(f"{name}.{k}", part)
+
+    for name, section in draft.sections.items():
+        look(name, section)
+    return found
 
 
 def make_room(paths, overwrite):

@@ -128,6 +128,7 @@ class Sponge(Term):
 
     positions = {"rate": "h", "elevation": "h"}
     uses_time = False
+    references = "Israeli and Orszag (1981), doi:10.1016/0021-9991(81)90082-6"
 
     def __post_init__(self):
         object.__setattr__(self, "sides", checked_sides(self.sides, "Sponge"))

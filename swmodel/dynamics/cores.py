@@ -33,7 +33,7 @@ class Core(abc.ABC):
         halos: whether it computes from halos, which may then be wider than one stage needs, and in fused loops.
         waves, advection: the largest wavenumber of its differences, times the spacing, for the limits of time steps.
         dissipation: names of parts of its tendency that are no terms of the model's.
-        references: what files cite, if not the energy and enstrophy conserving differences.
+        references: what files of a run cite for it, or None.
     """
 
     halos = True

@@ -18,10 +18,14 @@ from ..operators import east, mean_x, mean_xy, mean_y, north, south, west
 
 __all__ = ["EnergyConserving", "EnstrophyConserving", "ArakawaLamb"]
 
+SADOURNY = "Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2"
+
 
 @dataclasses.dataclass(frozen=True)
 class EnergyConserving:
     """Keeps total energy; potential enstrophy may grow. The default."""
+
+    references = SADOURNY
 
     def vorticity_flux(self, q, U, V):
         return mean_y(q * mean_x(V)), -mean_x(q * mean_y(U))
@@ -31,6 +35,8 @@ class EnergyConserving:
 class EnstrophyConserving:
     """Keeps potential enstrophy; total energy may change."""
 
+    references = SADOURNY
+
     def vorticity_flux(self, q, U, V):
         return mean_y(q) * mean_xy(V), -mean_x(q) * mean_xy(U)
 
@@ -38,6 +44,8 @@ class EnstrophyConserving:
 @dataclasses.dataclass(frozen=True)
 class ArakawaLamb:
     """Keeps total energy and potential enstrophy, for divergent flow too."""
+
+    references = "Arakawa and Lamb (1981), doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2"
 
     def vorticity_flux(self, q, U, V):
         rising = north(east(q)) + south(west(q))  # along the diagonal from south-west to north-east

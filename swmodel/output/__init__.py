@@ -1,9 +1,13 @@
 """Files: how they come to disk whole, in their place, and by one run at a time.
 
-    schedule.py   what a run writes, and when
-    netcdf.py     fields, gauges and maxima as CF and SGRID netCDF
-    restart.py    all that a run needs to go on
-    metadata.py   what those files say about themselves
+    schedule.py     what a run writes, and when
+    running.py      its files while it lasts
+    netcdf.py       fields, gauges and maxima as CF and SGRID netCDF
+    restart.py      all that a run needs to go on
+    resuming.py     how it goes on, and when it is refused
+    fingerprint.py  what it was computed with, to be compared
+    collisions.py   outputs that are inputs, or one another
+    metadata.py     what those files say about themselves
 
 Here is what they share. `claim` keeps two runs off one file; `replacing` writes beside a file and renames, so that the
 old content stays until the new one is complete; `reserve` finds a full disk before HDF5 does, which would leave the
@@ -21,7 +25,7 @@ from pathlib import Path
 from ..errors import DataError, SwmodelError
 from ..signals import PROCESS
 
-__all__ = ["Claim", "claim", "replacing", "reserve"]
+__all__ = ["Claim", "Footprint", "claim", "replacing", "reserve"]
 
 # Without HDF5's own lock a file can be opened and plotted while the run goes on writing it. `claim` keeps other runs
 # off, also on file systems where that lock fails. HDF5 looks once, when netCDF4 is imported.
@@ -45,6 +49,40 @@ class Claim:
             _lock_path(self.path).unlink(missing_ok=True)
             os.close(self.descriptor)
             self.descriptor = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Footprint:
+    """Which file stood at `path`, and how long it was, when it was written last."""
+
+    path: Path
+    device: int
+    inode: int
+    size: int
+
+    @classmethod
+    def of(cls, file, path=None):
+        """Of a path, or of an open descriptor of the file at `path`."""
+        status = os.stat(file)
+        return cls(Path(file if path is None else path), status.st_dev, status.st_ino, status.st_size)
+
+    def check(self) -> None:
+        """Raise SwmodelError if the file was removed, replaced or cut short since."""
+        try:
+            now = os.stat(self.path)
+        except FileNotFoundError:
+            what = "was removed"
+        else:
+            if (now.st_dev, now.st_ino) != (self.device, self.inode):
+                what = "was replaced by another file"
+            elif now.st_size < self.size:
+                what = f"was cut from {self.size} to {now.st_size} bytes"
+            else:
+                return
+        raise SwmodelError(
+            f"{self.path} {what} while the run was writing it, and what it held is lost; keep other programs away from "
+            "the output of a run that goes on."
+        )
 
 
 def claim(path, *, overwrite=False, append=False):

@@ -21,7 +21,7 @@ from ..version import VERSION, git_commit
 
 __all__ = ["DIMENSIONS", "continued_attributes", "define_field", "define_gauges", "define_grid", "define_moment",
            "define_members", "define_series", "define_time", "define_wet", "describe_grid", "fill_value",
-           "reach_of_water", "run_attributes", "shape", "variable_of"]
+           "reach_of_water", "references", "run_attributes", "shape", "variable_of"]
 
 CONVENTIONS, SGRID = "CF-1.11", "SGRID-0.3"
 DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq", "xq")}
@@ -29,10 +29,6 @@ LOCATIONS = {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}  # SGRID's wo
 LARGEST_CHUNK = 4 << 20  # [bytes]
 LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
 NOMINAL_START = datetime.datetime(2000, 1, 1)
-REFERENCES = (
-    "Arakawa and Lamb (1981), doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2; "
-    "Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2"
-)
 
 # On longitude and latitude x is east and y is north, and CF has names for that.
 ON_SPHERE = {
@@ -177,6 +173,13 @@ def describe_grid(grid):
     return json.dumps({"type": type(grid).__name__, **dataclasses.asdict(grid)})
 
 
+def references(model, *parts):
+    """The literature of the parts of a model that a run uses, and of more `parts`, as one text; None without any."""
+    turns = model.coriolis is not None or not model.linear
+    used = [model.core, *([model.momentum] if model.core.halos and turns else []), *model.terms, *model.opens, *parts]
+    return "; ".join(dict.fromkeys(text for part in used if (text := getattr(part, "references", None)))) or None
+
+
 def now():
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -195,7 +198,6 @@ def run_attributes(grid, attributes, *, points=False):
         "title": "Shallow-water model output",
         "source": f"swmodel {VERSION}",
         "history": f"{now()}: written by swmodel {VERSION}: {shlex.join(sys.argv)}",
-        "references": REFERENCES,
         "version": VERSION,
         "git_commit": git_commit(),
         "grid_description": describe_grid(grid),

@@ -14,7 +14,7 @@ import netCDF4
 import numpy as np
 
 from ..errors import DataError, SwmodelError
-from . import claim, metadata, replacing, reserve
+from . import Claim, Footprint, claim, metadata, replacing, reserve
 
 __all__ = ["FieldFile", "GaugeFile", "write_fields"]
 
@@ -32,8 +32,8 @@ class FieldFile:
         variables: names from fields.VARIABLES, or rows of one's own.
         start: date and time of 0 s (a datetime, UTC), or None.
         attributes: global attributes.
-        static: fields that do not change, {name: (ny, nx)}: "wet" (1 in water) says where the land is; "depth" [m], of
-            each member (members, ny, nx) if it differs.
+        static: fields that do not change, {name or row: (ny, nx)}: "wet" (1 in water) says where the land is; "depth"
+            [m], of each member (members, ny, nx) if it differs.
         members: of an ensemble, {name: values}, one value a member; then fields are (members, ny, nx).
         dtype: of the variables in the file.
         append: continue an existing file; what it holds after `resume_time` [s] is dropped.
@@ -49,7 +49,7 @@ class FieldFile:
                  dtype="float32", append=False, resume_time=None, overwrite=False, compression=1):  # fmt: skip
         rows = [metadata.variable_of(name) for name in variables]
         written = {row.name for row in rows}
-        static = {name: array for name, array in (static or {}).items() if name not in written}
+        static = {key: array for key, array in (static or {}).items() if _name(key) not in written}
         self._grid, self._dtype, self._rows, self._members = grid, np.dtype(dtype), rows, members
         self._dry = {position: _dry(static, grid, position) for position in {row.position for row in rows}}
 
@@ -63,7 +63,7 @@ class FieldFile:
                 metadata.define_field(dataset, row, grid, self._dtype, **kept)
             _define_static(dataset, grid, static, members)
 
-        attributes = metadata.run_attributes(grid, attributes)
+        attributes = metadata.run_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
         self.path = self._records.path
 
@@ -87,6 +87,10 @@ class FieldFile:
             array = _checked(row.name, fields[row.name], shape)
             values[row.name] = _filled(array, self._dry[row.position], self._dtype)[None]
         self._records.append(np.array([seconds], float), values)
+
+    def check(self):
+        """Raise SwmodelError if the file was removed, replaced or cut short."""
+        self._records.check()
 
     def close(self):
         """Close the file and let other runs write it; a second time it does nothing."""
@@ -132,7 +136,8 @@ class GaugeFile:
             metadata.define_members(dataset, members)
             metadata.define_series(dataset, grid, self._row, self._dtype, GAUGE_CHUNK, members)
 
-        attributes = {"title": "Shallow-water model time series", **(attributes or {}), "featureType": "timeSeries"}
+        attributes = {"title": "Shallow-water model time series", **(attributes or {}), "featureType": "timeSeries",
+                      "stored_as": str(self._dtype)}  # fmt: skip
         attributes = metadata.run_attributes(grid, attributes, points=True)
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
         self.path = self._records.path
@@ -156,6 +161,10 @@ class GaugeFile:
             self._waiting, self._count = [], 0
             self._records.append(np.concatenate(times), {self._row.name: values.astype(self._dtype)})
 
+    def check(self):
+        """Raise SwmodelError if the file was removed, replaced or cut short."""
+        self._records.check()
+
     def close(self):
         """Write the records that wait, close the file and let other runs write it."""
         try:
@@ -176,7 +185,7 @@ def write_fields(path, grid, fields, *, seconds, start=None, attributes=None, st
     Args:
         path: of the file; an existing one is replaced.
         grid: the Grid.
-        fields: {name of fields.VARIABLES: global array}, in their own dtype; NaN is missing.
+        fields: {name of fields.VARIABLES or row: global array}, in their own dtype; NaN is missing.
         seconds: model time since the start [s]; maxima and the like are those from 0 to `seconds`.
         start, attributes, static, members: as of FieldFile.
 
@@ -184,10 +193,12 @@ def write_fields(path, grid, fields, *, seconds, start=None, attributes=None, st
         SwmodelError: if it cannot be written.
     """
     rows = [metadata.variable_of(name) for name in fields]
-    static = {name: array for name, array in (static or {}).items() if name not in fields}
+    fields = {_name(key): array for key, array in fields.items()}
+    static = {key: array for key, array in (static or {}).items() if _name(key) not in fields}
+    stored = ", ".join(dict.fromkeys(str(np.asarray(array).dtype) for array in fields.values()))
     over_time = any(row.cell_methods in ("time: maximum", "time: minimum", "time: mean") for row in rows)
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(metadata.run_attributes(grid, attributes))
+        dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), "stored_as": stored}))
         metadata.define_grid(dataset, grid)
         metadata.define_moment(dataset, start, seconds, since_start=over_time)
         metadata.define_members(dataset, members)
@@ -207,14 +218,14 @@ class Records:
     between the writes of 150 records, 11 files of 1710 could not be read.
 
     Args:
-        path: of the file.
+        path: of the file, or the Claim of it.
         define: define(dataset) writes everything but records and global attributes.
         attributes: global attributes.
         append, resume_time, overwrite: as of FieldFile.
     """
 
     def __init__(self, path, define, attributes, append, resume_time, overwrite):
-        self._claim = claim(path, overwrite=overwrite, append=append)
+        self._claim = path if isinstance(path, Claim) else claim(path, overwrite=overwrite, append=append)
         self.path = self._claim.path
         self._dataset, self._descriptor = None, None
         self._count, self._newest = 0, np.empty(0)  # records, and the times of the last two: no more is kept of them
@@ -226,6 +237,7 @@ class Records:
             self._dataset.set_auto_maskandscale(False)
             metadata.limit_chunk_caches(self._dataset)
             self._descriptor = os.open(self.path, os.O_RDWR)
+            self._footprint = Footprint.of(self.path)
         except BaseException:
             self.close()
             raise
@@ -237,8 +249,8 @@ class Records:
             difference = _difference(old, expected)
             if difference:
                 raise DataError(
-                    f"{self.path} cannot be continued: {difference}; give the output another name, or replace the file "
-                    "with --overwrite."
+                    f"{self.path} cannot be continued: {difference}; give the output another name, or another folder "
+                    "(--output DIR)."
                 )
             times = np.asarray(old["time"][:])
             keep = times <= resume_time + 1e-9 * max(1.0, abs(resume_time))
@@ -264,6 +276,7 @@ class Records:
         ordered = np.concatenate([known[-1:], times])
         if (np.diff(ordered) <= 0).any():
             raise ValueError(f"append: time must increase, and {ordered} [s] came for {self.path}.")
+        self.check()
         size = sum(array.nbytes for array in values.values()) + times.nbytes
         reserve(self._descriptor, size + size // 64 + SLACK, self.path)
         try:
@@ -274,6 +287,12 @@ class Records:
         except (OSError, RuntimeError) as error:
             raise SwmodelError(f"{self.path} could not be written at {times[0]:g} s: {error}.") from error
         self._count, self._newest = begin + times.size, ordered[-2:]
+        self._footprint = Footprint.of(self._descriptor, self.path)
+
+    def check(self):
+        """Raise SwmodelError if the file at the path is no longer the one that is written, or has been cut short."""
+        if self._dataset is not None:
+            self._footprint.check()
 
     def close(self):
         """Close the file and release it; a second time it does nothing."""
@@ -307,8 +326,8 @@ def _readable(path):
         dataset = netCDF4.Dataset(path)
     except OSError as error:
         raise DataError(
-            f"{path} cannot be continued: it is no complete netCDF file ({error.strerror}); move it away, or replace "
-            "it with --overwrite."
+            f"{path} cannot be continued: it is no complete netCDF file ({error.strerror}); move it away, or "
+            "give the output another folder (--output DIR)."
         ) from error
     dataset.set_auto_maskandscale(False)
     return dataset
@@ -363,9 +382,14 @@ def _define_static(dataset, grid, static, members=None):
             metadata.define_wet(dataset, _checked(name, array, grid.shape))
             continue
         row, each = metadata.variable_of(name), members if np.ndim(array) > 2 else None
-        array = _checked(name, array, metadata.of_members(each)[1] + metadata.shape(grid, row.position))
+        array = _checked(row.name, array, metadata.of_members(each)[1] + metadata.shape(grid, row.position))
         variable = metadata.define_field(dataset, row, grid, array.dtype, members=each)
         variable[:] = _filled(array, _dry(static, grid, row.position), array.dtype)
+
+
+def _name(key):
+    """The name of a variable, or of a row of the table."""
+    return getattr(key, "name", key)
 
 
 def _checked(name, array, shape):

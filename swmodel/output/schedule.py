@@ -1,27 +1,28 @@
 """What a run writes and when: snapshots, gauges, maxima, restarts. The root writes; all ranks gather."""
-import contextlib
 import json
 import math
-import shlex
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import diagnostics
 from ..compilation import jit
 from ..dynamics.clock import Time
-from ..errors import ConfigError, DataError
-from ..fields import UNDER_LID
+from ..errors import ConfigError
+from ..fields import named_for
 from ..members import per_member
 from ..version import VERSION
-from . import claim
+from . import Footprint
+from .collisions import same_file
+from .fingerprint import describe, fingerprint
+from .metadata import references
 from .netcdf import FieldFile, GaugeFile, write_fields
-from .restart import read_restart, write_restart
+from .restart import write_restart
+from .resuming import content
 
 __all__ = [
-    "FieldOutput", "GaugeOutput", "MaximaOutput", "RestartOutput", "Run", "SnapshotOutput", "members_of", "restored",
+    "FieldOutput", "GaugeOutput", "MaximaOutput", "RestartOutput", "SnapshotOutput", "members_of", "run_attributes",
 ]  # fmt: skip
 
 
@@ -36,8 +37,17 @@ class Output:
         """Whether the file is gone on with: that of a resumed run, or of an earlier call of `run`."""
         return self.begun or simulation.resumed_at is not None
 
-    def open(self, simulation, attributes):
-        """Prepare the file, on the root."""
+    def open(self, simulation, attributes, claim):
+        """Prepare the file, on the root; `claim` is the Claim of it."""
+
+    def of_another_run(self, simulation):
+        """Whether what stands at its path is the file of an earlier run."""
+        return not self.continues(simulation)
+
+    def check(self):
+        """Raise SwmodelError if the file is no longer there as it was written; on the root."""
+        if self.file is not None:
+            self.file.check()
 
     def next_step(self, simulation):
         """The next step after this one at which it is due, or None."""
@@ -70,9 +80,9 @@ class Output:
 
     def close(self):
         """Close or release the file, whatever happened."""
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+        file, self.file = self.file, None
+        if file is not None:
+            file.close()
 
 
 class SnapshotOutput(Output):
@@ -107,11 +117,11 @@ class FieldOutput(SnapshotOutput):
             )
         self.path, self.variables, self.every, self.file = Path(path), variables, every, None
 
-    def open(self, simulation, attributes):
+    def open(self, simulation, attributes, claim):
         self.file = FieldFile(
-            self.path, simulation.model.grid, _rows(simulation, self.variables), start=simulation.start,
+            claim, simulation.model.grid, _rows(simulation, self.variables), start=simulation.start,
             attributes=attributes,
-            static={"depth": simulation.model.depth, "wet": simulation.model.wet}, members=members_of(simulation),
+            static=_static(simulation), members=members_of(simulation),
             append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip
@@ -137,9 +147,9 @@ class GaugeOutput(Output):
             "gauge_arrival_fraction of its maximum there, if that is at least gauge_threshold (in m)",
         }  # fmt: skip
 
-    def open(self, simulation, attributes):
+    def open(self, simulation, attributes, claim):
         self.file = GaugeFile(
-            self.path, self.points, simulation.model.grid, start=simulation.start, attributes=attributes | self.rules,
+            claim, self.points, simulation.model.grid, start=simulation.start, attributes=attributes | self.rules,
             members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite, variable=_rows(simulation, ["eta"])[0],
         )  # fmt: skip
@@ -163,11 +173,20 @@ class GaugeOutput(Output):
             self.file.flush()
 
 
-class Claimed:
+class Whole:
     """A file that is replaced whole, kept from other runs while this one lasts."""
 
-    def __init__(self, path, simulation):
-        self._claim = claim(path, overwrite=simulation.overwrite, append=simulation.step > 0)
+    def __init__(self, claim):
+        self._claim, self._written = claim, None
+
+    def written(self):
+        """Remember the file that has just been written."""
+        self._written = Footprint.of(self._claim.path)
+
+    def check(self):
+        """Raise SwmodelError if the file that was written last is no longer there."""
+        if self._written is not None:
+            self._written.check()
 
     def close(self):
         self._claim.release()
@@ -179,10 +198,10 @@ class MaximaOutput(Output):
     def __init__(self, path, threshold):
         self.path, self.threshold = Path(path), threshold
 
-    def open(self, simulation, attributes):
+    def open(self, simulation, attributes, claim):
         meaning = "arrival_time: the first step at which |eta| exceeds arrival_threshold"
         self.attributes = {**attributes, "arrival_threshold": f"{self.threshold:g} m", "arrival_comment": meaning}
-        self.file = Claimed(self.path, simulation)
+        self.file = Whole(claim)
 
     def finish(self, simulation):
         model = simulation.model
@@ -193,90 +212,44 @@ class MaximaOutput(Output):
             "maximum_elevation": np.where(model.wet & np.isfinite(maximum), maximum, np.nan),
             "arrival_time": np.where(model.wet & (arrival >= 0), arrival * simulation.dt, np.nan),
         }
+        fields = dict(zip(_rows(simulation, list(fields)), fields.values()))
         write_fields(
             self.path, model.grid, fields, seconds=simulation.time, start=simulation.start,
-            attributes=self.attributes, static={"depth": model.depth, "wet": model.wet}, members=members_of(simulation),
+            attributes=self.attributes, static=_static(simulation), members=members_of(simulation),
         )  # fmt: skip
+        self.file.written()
 
 
 class RestartOutput(Output):
     """All that a run needs to go on."""
 
     def __init__(self, path, every):
-        self.path, self.every, self.written = Path(path), every, None
+        self.path, self.every, self.fingerprint = Path(path), every, None
+        self.tried = self.written = None  # the newest step of which a restart was asked for, and was written
 
-    def open(self, simulation, attributes):
+    def of_another_run(self, simulation):
+        """The one that a run was resumed from is its own; another one at this path is not."""
+        resumed = simulation.resumed_from
+        return not self.begun and (resumed is None or not same_file(resumed, self.path))
+
+    def open(self, simulation, attributes, claim):
         self.attributes = attributes
-        self.file = Claimed(self.path, simulation)
+        self.file = Whole(claim)
 
     def write(self, simulation):
-        if simulation.step == 0 or self.written == simulation.step:
+        if simulation.step == 0 or self.tried == simulation.step:
             return
-        arrays, scalars = _restart_content(simulation)
-        if simulation.communicator.is_root:
-            write_restart(self.path, simulation.model.grid, arrays, scalars, self.attributes)
-        self.written = simulation.step
+        self.tried = simulation.step
+        arrays, scalars = content(simulation)
+        self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
+        if simulation.communicator.is_root and self.file is not None:
+            about = {**self.attributes, "fingerprint": json.dumps(self.fingerprint)}
+            about["stored_as"] = about["computed_in"]
+            write_restart(self.path, simulation.model.grid, arrays, scalars, about)
+            self.file.written()
+            self.written = simulation.step
 
     finish = write
-
-
-class Run:
-    """The outputs of one run, opened together and closed whatever happens."""
-
-    def __init__(self, outputs):
-        self.outputs = outputs
-
-    @classmethod
-    @contextlib.contextmanager
-    def opened(cls, simulation, outputs):
-        """A Run with its files open on the root; an error there is raised on every rank."""
-        attributes = run_attributes(simulation)
-        run = cls(outputs)
-        try:
-            simulation.communicator.from_root(lambda: [o.open(simulation, attributes) for o in outputs] and None)
-            for output in outputs:
-                if isinstance(output, GaugeOutput) and not output.continues(simulation):
-                    output.begin(simulation)
-                output.begun = True
-            yield run
-        finally:
-            for output in outputs:
-                output.close()
-
-    def due(self, simulation):
-        for output in self.outputs:
-            if output.is_due(simulation) and simulation.step != simulation.resumed_step:
-                if isinstance(output, RestartOutput):
-                    self.write_restart(simulation)
-                else:
-                    output.write(simulation)
-
-    def chunk(self, simulation, series, count):
-        for output in self.outputs:
-            output.chunk(simulation, series, count)
-
-    def next_step(self, simulation):
-        return min((n for n in (o.next_step(simulation) for o in self.outputs) if n is not None), default=None)
-
-    def finish(self, simulation):
-        for output in self.outputs:
-            output.finish(simulation)
-
-    def write_restart(self, simulation):
-        """A restart, and first all that was recorded until its step, so that a resumed run leaves no gap."""
-        for output in self.outputs:
-            output.flush()
-        for output in self.outputs:
-            if isinstance(output, RestartOutput):
-                output.write(simulation)
-
-    def restart_hint(self):
-        """One sentence on where to go on from."""
-        for output in self.outputs:
-            if isinstance(output, RestartOutput) and output.written is not None:
-                command = f"swmodel resume {shlex.quote(str(output.path))}"
-                return f"The newest restart is {output.path}, of step {output.written}: {command}"
-        return "No restart was written."
 
 
 def members_of(simulation):
@@ -286,8 +259,19 @@ def members_of(simulation):
 
 
 def _rows(simulation, names):
-    """Names of variables, or what they are in this run instead."""
-    return [UNDER_LID.get(name, name) if simulation.scheme.lid else name for name in names]
+    """Names of variables, or rows of what they are in this run instead."""
+    instead = named_for(_gravity(simulation.model), simulation.scheme.lid)
+    return [instead.get(name, name) for name in names]
+
+
+def _gravity(model):
+    """[m s-2], the smallest of an ensemble's members."""
+    return min(one.gravity for one in getattr(model, "models", [model]))
+
+
+def _static(simulation):
+    """Depth and land mask, as files take them."""
+    return {_rows(simulation, ["depth"])[0]: simulation.model.depth, "wet": simulation.model.wet}
 
 
 LID = "the surface is a rigid lid: eta is the pressure on it over density and gravity, and no part of the thickness"
@@ -304,12 +288,12 @@ def run_attributes(simulation):
         "ranks": np.int32(model.communicator.size),
         "layout": f"{py} x {px} tiles (y x x)",
         "communicator": model.communicator.name,
-        "precision": str(model.dtype),
-        "time_stepper": f"{type(simulation.scheme).__name__}(dt={simulation.dt:g})",
+        "computed_in": str(model.dtype),
+        "time_stepper": describe(simulation.scheme),
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
         "comment": LID if simulation.scheme.lid else None,
-        "references": model.core.references,
+        "references": references(model, simulation.scheme),
     }
 
 
@@ -342,89 +326,3 @@ def collect(simulation, names):
     dynamics, step = model.interval(simulation.halo, simulation.step, simulation.dt), jnp.int32(simulation.step)
     tiles = _diagnose(dynamics, simulation.state, step, tuple(names), edges, simulation.scheme.lid)
     return {name: model.gather(tiles[name]) for name in names}
-
-
-# -- restarts -------------------------------------------------------------------------------------------------------
-
-
-def _parts(simulation):
-    return {"state": simulation.state, "history": simulation.history, "maxima": simulation._maxima_carry}
-
-
-def _named_leaves(tree):
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {"_".join(_plain(key) for key in path): leaf for path, leaf in leaves}
-
-
-def _plain(key):
-    return str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key))))
-
-
-def _restart_content(simulation):
-    leaves = _named_leaves(_parts(simulation))
-    arrays = {name: simulation.model.gather(leaf) for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
-    scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
-    if simulation.model.members is not None:
-        scalars["members"] = simulation.model.members
-    scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
-    return arrays, scalars
-
-
-def restored(simulation, path):
-    """Put a restart's content into `simulation`; collective. Returns one sentence."""
-    communicator, grid = simulation.communicator, simulation.model.grid
-    restart = communicator.from_root(lambda: _without_arrays(read_restart(path, grid)))
-    whole = read_restart(path, grid).arrays if communicator.is_root else {}
-    had, have = restart.get("members", 1), simulation.model.members or 1
-    if had != have:
-        raise DataError(f"{path} holds {had} members and the run has {have}; go on with the ensemble that wrote it.")
-    same = restart["stepper"] == type(simulation.scheme).__name__ and restart["dt"] == simulation.dt
-    parts = _parts(simulation)
-    wanted = _named_leaves(parts if same else {**parts, "history": ()})
-    simulation.step = round(restart["step"] * restart["dt"] / simulation.dt)
-    simulation.resumed_at, simulation.resumed_step = simulation.time, simulation.step
-    values = {}
-    for name, leaf in wanted.items():
-        if jnp.ndim(leaf) == 0:
-            values[name] = communicator.place(lambda rank, name=name, leaf=leaf: np.asarray(restart[name], leaf.dtype))
-        elif name in restart["names"]:
-            tile = communicator.scatter_from_root(whole.get(name), grid.shape)
-            values[name] = jnp.asarray(tile, leaf.dtype)
-    _put_back(simulation, parts, values, same)
-    if simulation._maxima is not None:
-        _restore_maxima(simulation, "maxima_maximum" in restart["names"], restart["dt"] / simulation.dt)
-    told = f"resumed {path} at step {simulation.step} ({simulation.time:g} s)"
-    if same:
-        return f"{told}."
-    was = f"{restart['stepper']} with dt = {restart['dt']:g} s"
-    return f"{told}; the file was written by {was}, so the time stepper's history starts anew."
-
-
-def _restore_maxima(simulation, watched, ratio):
-    """Start maxima that the earlier run did not watch; count arrivals in steps of this run, `ratio` to one of that."""
-    if not watched:
-        simulation._maxima_carry = simulation._maxima.start(simulation.state, simulation.step)
-    elif ratio != 1.0:
-        tiles = simulation.communicator.tiles(simulation._maxima_carry["arrival"])
-
-        def counted_anew(rank):
-            arrival = np.asarray(tiles[rank])
-            return np.where(arrival < 0, arrival, np.rint(arrival * ratio)).astype(arrival.dtype)
-
-        simulation._maxima_carry["arrival"] = simulation.communicator.place(counted_anew)
-
-
-def _without_arrays(restart):
-    return {**restart.scalars, "names": sorted(restart.arrays)}
-
-
-def _put_back(simulation, parts, values, same):
-    paths, structure = jax.tree_util.tree_flatten_with_path(parts)
-    names = ["_".join(_plain(key) for key in path) for path, _ in paths]
-    old = dict(zip(names, (leaf for _, leaf in paths)))
-    rebuilt = jax.tree_util.tree_unflatten(structure, [values.get(name, old[name]) for name in names])
-    state = rebuilt["state"]
-    simulation.set(state, rebuilt["history"] if same else simulation.start_history(state))
-    simulation._maxima_carry = rebuilt["maxima"]
-
-

@@ -37,7 +37,7 @@ class SpectraFile:
             for name in spectra.names:
                 _define_spectrum(dataset, name, spectra.about(name), members)
 
-        attributes = {"title": "Shallow-water model spectra", **(attributes or {})}
+        attributes = {"title": "Shallow-water model spectra", **(attributes or {}), "stored_as": "float64"}
         attributes["comment"] = "; ".join(filter(None, [COMMENT, attributes.get("comment")]))
         attributes = metadata.run_attributes(grid, attributes, points=True)
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
@@ -48,6 +48,10 @@ class SpectraFile:
         shape = (1, *self._sizes, self._rings)
         values = {name: np.asarray(found[name], float).reshape(shape) for name in self._names}
         self._records.append(np.array([seconds], float), values)
+
+    def check(self):
+        """Raise SwmodelError if the file was removed, replaced or cut short."""
+        self._records.check()
 
     def close(self):
         """Close the file and let other runs write it; a second time it does nothing."""
@@ -78,9 +82,9 @@ class SpectraOutput(SnapshotOutput):
     def __init__(self, path, spectra, every):
         self.path, self.spectra, self.every, self.file = Path(path), spectra, every, None
 
-    def open(self, simulation, attributes):
+    def open(self, simulation, attributes, claim):
         self.file = SpectraFile(
-            self.path, self.spectra, simulation.model.grid, start=simulation.start, attributes=attributes,
+            claim, self.spectra, simulation.model.grid, start=simulation.start, attributes=attributes,
             members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel.errors import BlowUp, ConfigError, TileError
+from swmodel.errors import BlowUp, ConfigError, DataError, TileError
+from swmodel.output.fingerprint import fingerprint
 from swmodel.parallel import make_communicator
 from swmodel.simulation import Simulation
 
@@ -104,3 +105,14 @@ def test_a_gauge_on_land_or_outside_is_named(models):
         simulation(model, stepper).gauges("gauges.nc", {"far": (1e9, 0.0)})
 
 
+
+
+def test_the_fingerprint_of_a_restart_does_not_depend_on_the_ranks_and_all_of_them_refuse_another(models, tmp_path):
+    (model, stepper), (whole, _) = models
+    assert fingerprint(model, 0, 10.0) == fingerprint(whole, 0, 10.0)
+    simulation(model, stepper).restart(tmp_path / "restart.nc").run(steps=2)
+    shallower = cases.together(CASE, LAYOUT)[0]
+    shallower.depth = np.where(np.indices(shallower.depth.shape).sum(0) == 0, 100.0, shallower.depth)
+    with pytest.raises(DataError, match="the depth differs in 1 cell, by up to"):
+        simulation(shallower, stepper).resume(tmp_path / "restart.nc")
+    model.communicator.barrier()

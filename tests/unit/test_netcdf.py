@@ -191,7 +191,7 @@ def test_global_attributes_reproduce_the_run(tmp_path):
         about = dataset.attrs
         assert about["Conventions"] == "CF-1.11, SGRID-0.3" and about["title"] == "T" and about["ranks"] == 4
         assert about["config"] == config and list(about)[-1] == "config" and "nothing" not in about
-        assert {"source", "history", "references", "version"} <= set(about) and about["radius"] == grid.radius
+        assert {"source", "history", "version"} <= set(about) and about["radius"] == grid.radius
 
 
 # -- what a CF checker finds ------------------------------------------------------------------------------------------
@@ -423,7 +423,7 @@ def test_a_file_of_another_run_is_not_continued(tmp_path, attempt, told):
     path = tmp_path / "run.nc"
     write_run(path, GRIDS["closed"])
     before = path.read_bytes()
-    with pytest.raises(DataError, match=f"cannot be continued: .*{told}.*--overwrite"):
+    with pytest.raises(DataError, match=f"cannot be continued: .*{told}.*--output"):
         attempt(path)
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["run.nc"]
 

@@ -151,7 +151,7 @@ def test_resuming_with_too_long_a_step_is_refused(tmp_path):
     faster = simulation(tmp_path, model=CALM, stepper=sw.AB2(50.0), every=1e9)
     faster.model = sw.ShallowWater(GRID, 4000.0)
     with pytest.raises(ConfigError, match="over the limit"):
-        faster.resume(tmp_path / "restart.nc")
+        faster.resume(tmp_path / "restart.nc", force="depth")
 
 
 def test_maxima_that_an_earlier_run_did_not_watch_start_with_the_restart(tmp_path):

@@ -146,6 +146,18 @@ def test_a_run_that_ends_by_itself_is_not_queued_again(cluster, tmp_path, end, s
     assert told(cluster, "scontrol") == told(cluster, "scancel") == []
 
 
+def test_a_job_does_not_go_on_from_the_restart_of_another_experiment(cluster, tmp_path):
+    """One that stands where its own would be, of a run before somebody edited the file."""
+    (tmp_path / "case.toml").write_text(CASE.format(until="1 hour"))
+    assert job(cluster, tmp_path, "first.log").wait(120) == 0, (tmp_path / "first.log").read_text()
+    (tmp_path / "case.toml").write_text(CASE.format(until="2 hour") + "[model]\ngravity = 9.7\n")
+    assert job(cluster, tmp_path, "second.log").wait(120) == 2
+    assert "gravity is 9.81 in the restart and 9.7 in the experiment" in (tmp_path / "second.log").read_text()
+    forced = job({**cluster, "FORCE": "gravity"}, tmp_path, "third.log")
+    assert forced.wait(120) == 0, (tmp_path / "third.log").read_text()
+    assert read_restart(tmp_path / "out" / "restart.nc").scalars["step"] == 120
+
+
 def test_each_rank_of_a_node_gets_the_gpu_next_to_its_cores():
     seen = []
     for rank in range(6):

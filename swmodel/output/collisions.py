@@ -1,0 +1,49 @@
+"""Files that are one and the same: an output must be none of the inputs of its run, and no other output.
+
+Files are compared by device and inode where they exist, so that links are followed and hard links recognised, else by
+their real paths.
+"""
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import ConfigError
+
+__all__ = ["check_apart", "same_file"]
+
+
+def _identity(path):
+    try:
+        status = os.stat(path)
+    except OSError:
+        return os.path.realpath(path)
+    return status.st_dev, status.st_ino
+
+
+def same_file(a, b) -> bool:
+    """Whether two paths lead to one file, or would if it existed."""
+    return _identity(a) == _identity(b)
+
+
+def check_apart(outputs: Iterable[tuple[str, Path]], inputs: Iterable[tuple[str, Path]] = ()) -> None:
+    """Refuse outputs that would destroy an input or one another.
+
+    Args:
+        outputs: (what it is, path) of every file that is to be written.
+        inputs: (what it is, path) of every file that is read; of a folder, the files in it count.
+
+    Raises:
+        ConfigError: with one sentence for each output that is another file, too.
+    """
+    known, mistakes = {}, []
+    for what, path in inputs:
+        path = Path(path)
+        for file in path.iterdir() if path.is_dir() else [path]:
+            known.setdefault(_identity(file), (what, file, "which the run reads"))
+    for what, path in outputs:
+        other, file, harm = known.setdefault(_identity(path), (what, path, "which is written, too"))
+        if (other, file) != (what, path):
+            link = "" if str(file) == str(path) else f" ({file})"
+            mistakes.append(f"{what}: {path} is also the file of {other}{link}, {harm}; give it another name.")
+    if mistakes:
+        raise ConfigError(mistakes)

@@ -1,0 +1,312 @@
+"""What a run was computed with, in a form that a later run can compare with itself: the fingerprint of a restart.
+
+A fingerprint is a dict of entries, {name: value}, named as in an experiment file:
+
+    precision, gravity, linear, momentum, side, core, coriolis      texts and numbers
+    depth, coast                                                    fields
+    forcing.0, forcing.0.x, dissipation.1.viscosity, boundary.0     each term's class and parameters
+    source, source.uplift                                           the motion of the sea floor
+
+A field is described by its smallest and largest value and by a hash: the sum, modulo 2^64, of one hash for each cell,
+which mixes the cell's number in the whole grid with its value rounded to 20 significant bits. Every rank adds up the
+cells of its own tiles, so no rank needs the whole field, and the sum does not depend on how the grid is cut. Of a field
+that changes in time, the two records are described that bracket the time of the restart.
+
+Where the members of an ensemble differ, a value is {"members": [one value for each]}.
+"""
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Difference", "describe", "differences", "explained", "fingerprint"]
+
+GROUPS = ("coast", "depth", "precision", "physics")  # "physics" is all that is none of the others
+ROUNDING = 4e-6  # relative; values that differ by less are the same: 20 bits, and what float32 makes of a float64
+BLOCK = 1 << 18  # cells that are hashed at once
+GOLDEN, FIRST, SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """One entry that differs: its name, and a clause that says how."""
+
+    name: str
+    text: str
+
+    @property
+    def group(self) -> str:
+        """The word of GROUPS that it belongs to."""
+        return self.name if self.name in GROUPS else "physics"
+
+
+def explained(difference: Difference, names) -> bool:
+    """Whether one of `names` ("all", a group, an entry or what comes before its dots) names this difference."""
+    name = difference.name
+    return any(n in ("all", difference.group, name) or name.startswith(f"{n}.") for n in names)
+
+
+def describe(part: Any) -> str:
+    """A part of a model as text, from the fields of its class: "SemiImplicit(dt=600, theta=0.6, epsilon=0.1)".
+
+    Fields that are None are left out, and so are those whose values have no short form.
+    """
+    if isinstance(part, bool | str) or part is None:
+        return str(part)
+    if np.ndim(part) == 0 and np.asarray(part).dtype.kind in "iuf":
+        return f"{float(part):.7g}"
+    if isinstance(part, tuple | list):
+        return f"({', '.join(map(describe, part))})"
+    if not dataclasses.is_dataclass(part):
+        return type(part).__name__
+    values = {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
+    told = [f"{name}={describe(x)}" for name, x in values.items() if x is not None and np.ndim(x) == 0]
+    return f"{type(part).__name__}({', '.join(told)})"
+
+
+# -- making one -------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tiles:
+    """A field of the grid: {rank: array (..., my, mx) of the rank's box}."""
+
+    parts: dict
+
+
+def fingerprint(model: Any, step: int, dt: float, like: dict | None = None, known: dict | None = None) -> dict:
+    """The fingerprint of a ShallowWater or an Ensemble; collective.
+
+    Args:
+        model: the model.
+        step, dt: the number of steps so far and their length [s]: the moment whose records are described.
+        like: another fingerprint: describe the records that it describes, as far as they are there.
+        known: the fingerprint of this model at another moment, whose fields are not hashed again.
+    """
+    members = getattr(model, "models", [model])
+    found = {id(one): _entries(one, step, dt, _of_member(like or {}, k)) for k, one in enumerate(members)}
+    if known is None:
+        known = {}
+    else:
+        found = {key: {n: x for n, x in one.items() if not isinstance(x, _Tiles)} for key, one in found.items()}
+    _hashed(model, list(found.values()))
+    entries = [found[id(one)] for one in members]
+    names = dict.fromkeys(name for one in entries for name in one)
+    return {**known, **{name: _together([one.get(name) for one in entries]) for name in names}}
+
+
+def _of_member(entries, k):
+    """The entries of member k; of all members, where they have the same."""
+    return {
+        name: value["members"][k] if _is(value, "members") and k < len(value["members"]) else value
+        for name, value in entries.items()
+    }
+
+
+def _together(values):
+    return values[0] if all(value == values[0] for value in values) else {"members": values}
+
+
+def _entries(model, step, dt, like):
+    """{name: value}, where fields are still _Tiles."""
+    found = {
+        "precision": str(model.dtype), "gravity": model.gravity, "linear": bool(model.linear),
+        "momentum": describe(model.momentum), "side": describe(model.side),
+    }  # fmt: skip
+    found |= _part("core", model.core, model, None) | _part("coriolis", model.coriolis, model, None)
+    cut = model.decomposition.cut
+    ranks, depth = model.communicator.ranks, np.where(model.wet, model.depth, 0.0)
+    found["depth"] = _Tiles({rank: cut(depth, rank) for rank in ranks})
+    found["coast"] = _Tiles({rank: cut(model.wet, rank) for rank in ranks})
+
+    def records(name, series):
+        known = like.get(name, {})
+        times = [time for time, _ in known.get("records", [])] if isinstance(known, dict) else []
+        return _bracket(series, step, dt) if not times else _at(series, times)
+
+    for name, term in zip((*model.term_names, *model.open_names), (*model.terms, *model.opens)):
+        found |= _part(name, term, model, records)
+    found["source"] = "none" if model.uplift is None else "BottomMotion"
+    if model.uplift is not None:
+        found["source.uplift"] = _records(model.uplift, records("source.uplift", model.uplift))
+    return found
+
+
+def _part(name, part, model, records):
+    """The entries of a part of the model: its class, and its parameters by the fields of the class."""
+    if part is None:
+        return {name: "none"}
+    found = {name: type(part).__name__}
+    for field in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
+        value, key = getattr(part, field.name), f"{name}.{field.name}"
+        if hasattr(value, "times") and hasattr(value, "bracket"):
+            found[key] = _records(value, records(key, value))
+        elif np.ndim(value) >= 2:
+            tiles = model.communicator.tiles([value])
+            found[key] = _Tiles({rank: np.asarray(tiles[rank][0]) for rank in model.communicator.ranks})
+        elif value is None:
+            continue
+        elif isinstance(value, bool | str | int | float):
+            found[key] = value
+        elif np.ndim(value) == 0 and getattr(value, "dtype", np.dtype("O")).kind in "biuf":
+            found[key] = np.asarray(value).item()
+        elif isinstance(value, tuple) and all(isinstance(x, bool | str | int | float) for x in value):
+            found[key] = list(value)
+        elif dataclasses.is_dataclass(value) and not hasattr(value, "communicator"):  # series of modes are the grid's
+            found |= _part(key, value, model, records)
+    return found
+
+
+def _records(series, numbers):
+    times = np.asarray(series.times, float)
+
+    def value(k):
+        whole = {rank: np.asarray(values[k]) for rank, values in series.values.items()}
+        first = next(iter(whole.values()))
+        return first.item() if first.ndim < 2 else _Tiles(whole)
+
+    return {"cycle": series.cycle, "records": [[times[k].item(), value(k)] for k in numbers]}
+
+
+def _bracket(series, step, dt):
+    return list(dict.fromkeys(int(k) for k in series.bracket(step, dt)[:2]))
+
+
+def _at(series, times):
+    known = np.asarray(series.times, float)
+    return [int(k) for time in times for k in np.flatnonzero(np.isclose(known, time, rtol=1e-9, atol=1e-6))]
+
+
+def _hashed(model, entries):
+    """Put the hash and the range of each _Tiles into its place: one reduction for all of them; collective."""
+    places = []
+    for one in entries:
+        places += [(one, name) for name, value in one.items() if isinstance(value, _Tiles)]
+        for value in one.values():
+            pairs = value["records"] if isinstance(value, dict) else []
+            places += [(pair, 1) for pair in pairs if isinstance(pair[1], _Tiles)]
+    if not places:
+        return
+    sums, extremes = zip(*(_summed(where[key], model) for where, key in places))
+    limbs = np.array([[(total >> shift) & 0xFFFF for shift in (0, 16, 32, 48)] for total in sums], float)
+    limbs, extremes = model.communicator.host_sum(limbs), model.communicator.host_maximum(np.array(extremes))
+    for (where, key), limb, (low, high) in zip(places, limbs, extremes):
+        total = sum(int(part) << shift for part, shift in zip(limb, (0, 16, 32, 48))) % (1 << 64)
+        where[key] = {"hash": f"{total:016x}", "low": float(-low), "high": float(high)}
+
+
+def _summed(tiles, model):
+    """(the sum of the hashes of this process's cells, (-smallest, largest value))."""
+    total, extremes = 0, [-np.inf, -np.inf]
+    ny, nx = model.decomposition.shape
+    for rank, values in tiles.parts.items():
+        (rows, columns), tile = model.decomposition.padding(rank), model.decomposition.tile(rank)
+        values = np.asarray(values)[..., rows:, columns:] + np.float32(0.0)
+        values = values.reshape(-1, *values.shape[-2:])
+        for layer, plane in enumerate(values):
+            numbers = np.arange(tile.j0, tile.j1)[:, None] * nx + np.arange(tile.i0, tile.i1) + layer * ny * nx
+            total += hash_of_cells(plane, numbers)
+        extremes = np.fmax(extremes, [np.fmax.reduce(-values, axis=None), np.fmax.reduce(values, axis=None)])
+    return total % (1 << 64), np.nan_to_num(extremes, nan=-np.inf)
+
+
+def hash_of_cells(values: np.ndarray, numbers: np.ndarray) -> int:
+    """The sum of one hash for each cell, of its number in the grid and its value rounded to 20 significant bits.
+
+    The mixing function is that of SplitMix64 (Steele et al. 2014, doi:10.1145/2660193.2660195).
+    """
+    total, values, numbers = 0, np.ravel(values), np.ravel(numbers)
+    for begin in range(0, values.size, BLOCK):
+        part = slice(begin, begin + BLOCK)
+        with np.errstate(over="ignore", invalid="ignore"):
+            single = values[part].astype(np.float32) + np.float32(0.0)  # -0 is 0
+        single[np.isnan(single)] = np.nan  # one of the many
+        bits = ((single.view(np.uint32).astype(np.uint64) + np.uint64(8)) >> np.uint64(4)) + np.uint64(1)
+        mixed = (numbers[part].astype(np.uint64) + np.uint64(1)) * GOLDEN + bits * FIRST
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * SECOND
+        total += int((mixed ^ (mixed >> np.uint64(31))).sum(dtype=np.uint64))
+    return total % (1 << 64)
+
+
+# -- comparing two ----------------------------------------------------------------------------------------------------
+
+
+def differences(was: dict, now: dict) -> list[Difference]:
+    """What differs between the fingerprint of a restart and that of the run that is to go on from it."""
+    found, gone = [], []
+    for name in sorted({**was, **now}, key=lambda name: name.count(".")):
+        if any(name.startswith(f"{parent}.") for parent in gone):
+            continue  # the whole part differs, and says so
+        if name not in was or name not in now:
+            there, missing = ("restart", "experiment") if name in was else ("experiment", "restart")
+            found.append(Difference(name, f"{name} ({_told(was.get(name, now.get(name)))}) is in the {there} and not "
+                                          f"in the {missing}"))  # fmt: skip
+            gone.append(name)
+        elif text := _difference(name, was[name], now[name]):
+            found.append(Difference(name, text))
+            gone.append(name)
+    return sorted(found, key=lambda difference: (GROUPS.index(difference.group), difference.name))
+
+
+def _difference(name, was, now):
+    """How two values differ, or None."""
+    if _is(was, "members") or _is(now, "members"):
+        return _of_members(name, was, now)
+    if _is(was, "records") and _is(now, "records"):
+        return _of_records(name, was, now)
+    if _same(was, now):
+        return None
+    if _is(was, "hash") and _is(now, "hash") and _same((was["low"], was["high"]), (now["low"], now["high"])):
+        return f"{name} is another field in the restart, of the same range ({_told(was)})"
+    return f"{name} is {_told(was)} in the restart and {_told(now)} in the experiment"
+
+
+def _of_members(name, was, now):
+    if not (_is(was, "members") and _is(now, "members") and len(was["members"]) == len(now["members"])):
+        return f"{name} differs from member to member in one of restart and experiment only"
+    texts = [_difference(f"{name} of member {k}", a, b) for k, (a, b) in enumerate(zip(was["members"], now["members"]))]
+    return next((text for text in texts if text), None)
+
+
+def _of_records(name, was, now):
+    if not _same(was["cycle"], now["cycle"]):
+        return f"{name} repeats every {was['cycle']} s in the restart and every {now['cycle']} s in the experiment"
+    for time, value in was["records"]:
+        there = [other for at, other in now["records"] if abs(at - time) <= 1e-6 + 1e-9 * abs(time)]
+        if not there:
+            return f"{name} has a record at {time:g} s in the restart and none in the experiment"
+        if not any(_same(value, other) for other in there):
+            text = _difference(f"{name} at {time:g} s", value, there[-1])
+            return text or f"{name} differs at {time:g} s"
+    return None
+
+
+def _is(value, kind):
+    return isinstance(value, dict) and kind in value
+
+
+def _same(a, b):
+    if _is(a, "hash") and _is(b, "hash"):
+        return a["hash"] == b["hash"]
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, bool) or isinstance(b, bool) or not (_is_number(a) and _is_number(b)):
+        return a == b
+    return a == b or abs(a - b) <= ROUNDING * max(abs(a), abs(b)) or (a != a and b != b)
+
+
+def _is_number(x):
+    return isinstance(x, int | float)
+
+
+def _told(value):
+    if _is(value, "hash"):
+        return f"a field of {value['low']:.6g} to {value['high']:.6g}"
+    if _is(value, "records"):
+        return "records in time"
+    if _is(value, "members"):
+        return "different for each member"
+    if isinstance(value, list):
+        return ", ".join(map(_told, value)) or "empty"
+    return f"{value:.7g}" if _is_number(value) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,258 @@
+"""What a restart of a run holds, and how a Simulation goes on from one.
+
+Beside state, history, maxima and the number of steps a restart holds the fingerprint of its run (fingerprint.py) and
+the depth of the sea floor, 0 on land. A run goes on only if its own fingerprint is the same, or if what differs was
+named: `force` in Python, `--force` or `--set` on the command line.
+"""
+import json
+import logging
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import ConfigError, DataError
+from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
+from .restart import read_restart
+
+__all__ = ["allowed_names", "content", "restored"]
+
+MASKED = {"u": "u", "v": "v", "eta": "h"}  # leaves of a State, and the points whose mask they have
+LAND = {"coast", "depth"}
+
+
+def content(simulation):
+    """(arrays, scalars) of a restart: global arrays on the root, None in their place elsewhere; collective."""
+    leaves, model = _named_leaves(_parts(simulation)), simulation.model
+    arrays = {name: model.gather(leaf) for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
+    scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
+    if model.members is not None:
+        scalars["members"] = model.members
+    scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
+    arrays["depth"] = None
+    if model.communicator.is_root:
+        arrays["depth"] = np.where(model.wet, model.depth, 0.0).astype(model.dtype)
+    return arrays, scalars
+
+
+def allowed_names(force):
+    """`force` as a tuple of names: "all", "depth,physics" and ("depth", "physics") are understood.
+
+    Raises:
+        ConfigError: for anything but texts.
+    """
+    names = force.split(",") if isinstance(force, str) else force
+    if not isinstance(names, tuple | list | set | frozenset) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(
+            f"resume: force = {force!r} names nothing; give 'all', or some of {', '.join(GROUPS)} and the names of "
+            "entries, as 'coriolis' or 'dissipation.0.viscosity'."
+        )
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def restored(simulation, path, force=()):
+    """Put a restart's content into `simulation`; collective. Returns one or two sentences on what was resumed.
+
+    Args:
+        simulation: the Simulation.
+        path: of the restart.
+        force: what may differ from the run that wrote it; see `allowed_names`.
+
+    Raises:
+        DataError: if the restart cannot be read or belongs to another grid, another ensemble or, unless `force` names
+            what differs, another experiment; the simulation is then as it was.
+    """
+    communicator, grid = simulation.communicator, simulation.model.grid
+    names = allowed_names(force)
+    whole, restart = _read(communicator, path, grid)
+    had, have = restart["scalars"].get("members", 1), simulation.model.members or 1
+    if had != have:
+        raise DataError(f"{path} holds {had} members and the run has {have}; go on with the ensemble that wrote it.")
+    scalars = restart["scalars"]
+    step = round(scalars["step"] * scalars["dt"] / simulation.dt)
+    found = _compared(simulation, path, whole, restart, step)
+    refused = [difference for difference in found if not explained(difference, names)]
+    if refused:
+        raise DataError(_refusal(path, refused))
+    same_stepper = scalars["stepper"] == type(simulation.scheme).__name__ and scalars["dt"] == simulation.dt
+    keep_history = same_stepper and all(difference.name == "precision" for difference in found)
+    simulation.step = step
+    simulation.resumed_at, simulation.resumed_step, simulation.resumed_from = simulation.time, step, path
+    _put_back(simulation, whole, restart, keep_history)
+    if simulation._maxima is not None:
+        _restore_maxima(simulation, "maxima_maximum" in restart["names"], scalars["dt"] / simulation.dt)
+    return _message(simulation, path, restart, found, same_stepper)
+
+
+def _read(communicator, path, grid):
+    """(arrays on the root, {} elsewhere; {"scalars", "attributes", "names", "dtypes"} on every rank)."""
+    whole = {}
+
+    def read():
+        restart = read_restart(path, grid)
+        whole.update(restart.arrays)
+        dtypes = {name: str(array.dtype) for name, array in restart.arrays.items()}
+        attributes = {name: restart.attributes.get(name, "") for name in ("fingerprint", "time_stepper")}
+        return {"scalars": restart.scalars, "attributes": attributes, "names": set(dtypes), "dtypes": dtypes}
+
+    return whole, communicator.from_root(read)
+
+
+# -- whether it may go on ---------------------------------------------------------------------------------------------
+
+
+def _compared(simulation, path, whole, restart, step):
+    """The list of Differences between a restart and this run; collective."""
+    model, communicator = simulation.model, simulation.communicator
+    text = restart["attributes"]["fingerprint"]
+    if not text:
+        return _compared_without(model, path, restart)
+    was = json.loads(text)
+    found = differences(was, fingerprint(model, step, simulation.dt, like=was))
+    if any(difference.name in LAND for difference in found):
+        cells = _land_differences(model, communicator.scatter_from_root(whole.get("depth"), model.grid.shape))
+        found = cells + [difference for difference in found if difference.name not in LAND]
+    return found
+
+
+def _compared_without(model, path, restart):
+    """The Differences from the restart of an older swmodel, which has no fingerprint: its precision shows."""
+    if model.communicator.is_root:
+        logging.getLogger("swmodel").warning(
+            "%s is of an older swmodel, which did not record depth, coast and physics of its run: that they are those "
+            "of this run could not be checked.", path,
+        )  # fmt: skip
+    was, now = restart["dtypes"].get("state_eta", str(model.dtype)), str(model.dtype)
+    text = f"precision is {was} in the restart and {now} in the experiment"
+    return [] if was == now else [Difference("precision", text)]
+
+
+def _land_differences(model, placed):
+    """Differences of coast and depth [m], counted; those that rounding makes are none. Collective."""
+    counts, largest, tiles = np.zeros(3), 0.0, model.communicator.tiles([placed])
+    depth = np.where(model.wet, model.depth, 0.0)
+    for rank, (was,) in tiles.items():
+        rows, columns = model.decomposition.padding(rank)
+        was, now = (np.asarray(x, float)[..., rows:, columns:] for x in (was, model.decomposition.cut(depth, rank)))
+        was, now = np.broadcast_arrays(was, now)
+        counts += [((was > 0) & (now <= 0)).sum(), ((was <= 0) & (now > 0)).sum(), 0]
+        changed = np.where((was > 0) & (now > 0), np.abs(now - was), 0.0)
+        changed[changed <= ROUNDING * was] = 0.0
+        counts[2] += np.count_nonzero(changed)
+        largest = max(largest, changed.max(initial=0.0))
+    dried, flooded, deeper = (int(n) for n in model.communicator.host_sum(counts))
+    largest = model.communicator.host_maximum(float(largest))
+    found = []
+    if dried or flooded:
+        parts = [(dried, "water in the restart and land in the experiment"),
+                 (flooded, "land in the restart and water in the experiment")]  # fmt: skip
+        told = ", ".join(f"{_cells(n)} {'is' if n == 1 else 'are'} {what}" for n, what in parts if n)
+        found.append(Difference("coast", f"the coast differs ({told})"))
+    if deeper:
+        found.append(Difference("depth", f"the depth differs in {_cells(deeper)}, by up to {largest:.4g} m"))
+    return found
+
+
+def _cells(n):
+    return f"{n} cell{'s' * (n != 1)}"
+
+
+def _refusal(path, refused):
+    names = dict.fromkeys(difference.name for difference in refused)
+    names = list(names) if len(names) <= 3 else list(dict.fromkeys(difference.group for difference in refused))
+    return (
+        f"{path} belongs to another experiment: {'; '.join(difference.text for difference in refused)}. "
+        f"Resume it with the experiment that wrote it or, if the change is meant, with --force {','.join(names)} "
+        f"(in Python: force={tuple(names)!r})."
+    )
+
+
+def _message(simulation, path, restart, found, same_stepper):
+    """What was resumed, and what is not as it was."""
+    scalars, told = restart["scalars"], f"resumed {path} at step {simulation.step} ({simulation.time:g} s)"
+    was, now = restart["attributes"]["time_stepper"], describe(simulation.scheme)
+    if not same_stepper:
+        was = f"{scalars['stepper']} with dt = {scalars['dt']:g} s"
+        told += f"; the file was written by {was}, so the time stepper's history starts anew"
+    elif restart["attributes"]["fingerprint"] and was != now:
+        told += f"; the file was written by {was}, and the run goes on with {now}"
+    if found:
+        told += f". As asked for, it goes on although {'; '.join(difference.text for difference in found)}"
+        if same_stepper and any(difference.name != "precision" for difference in found):
+            told += "; the time stepper's history starts anew"
+    return f"{told}."
+
+
+# -- putting it back --------------------------------------------------------------------------------------------------
+
+
+def _parts(simulation):
+    return {"state": simulation.state, "history": simulation.history, "maxima": simulation._maxima_carry}
+
+
+def _named_leaves(tree):
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {"_".join(_plain(key) for key in path): leaf for path, leaf in leaves}
+
+
+def _plain(key):
+    return str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key))))
+
+
+def _put_back(simulation, whole, restart, keep_history):
+    parts, communicator = _parts(simulation), simulation.communicator
+    wanted = _named_leaves(parts if keep_history else {**parts, "history": ()})
+    masks, values = _masks(simulation.model), {}
+    for name, leaf in wanted.items():
+        if jnp.ndim(leaf) == 0:
+            number = restart["scalars"][name]
+            values[name] = communicator.place(lambda rank, x=number, leaf=leaf: np.asarray(x, leaf.dtype))
+        elif name in restart["names"]:
+            tile = communicator.scatter_from_root(whole.get(name), simulation.model.grid.shape)
+            mask = masks.get(name.rpartition("_")[2])
+            values[name] = _without_land(jnp.asarray(tile).astype(leaf.dtype), mask)
+    if keep_history:
+        parts = _filled(parts, values)
+    else:
+        parts = {**parts, **_filled({"state": parts["state"], "maxima": parts["maxima"]}, values)}
+        parts["history"] = simulation.start_history(parts["state"])
+    simulation.set(parts["state"], parts["history"])
+    simulation._maxima_carry = parts["maxima"]
+
+
+def _without_land(tile, mask):
+    """Tile arrays with 0 where `mask` is, whatever stands there; as they are without a mask."""
+    return tile if mask is None else jnp.where(jnp.broadcast_to(mask != 0, tile.shape), tile, 0)
+
+
+def _masks(model):
+    """{name of a leaf of a State: tile arrays, 1 where there is water or a face that water can cross, else 0}.
+
+    The faces of open sides are among them.
+    """
+    faces = {"u": model.faces("u"), "v": model.faces("v"), "h": model.wet}
+    if "east" in model.open_sides:
+        faces["u"][:, -1] = model.wet[:, -1]
+    if "north" in model.open_sides:
+        faces["v"][-1] = model.wet[-1]
+    return {name: model.scatter(faces[position]) for name, position in MASKED.items()}
+
+
+def _filled(tree, values):
+    leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
+    found = [values.get("_".join(_plain(key) for key in path), leaf) for path, leaf in leaves]
+    return jax.tree_util.tree_unflatten(structure, found)
+
+
+def _restore_maxima(simulation, recorded, ratio):
+    """Start maxima that the earlier run did not record; count arrivals in steps of this run, `ratio` to one of that."""
+    if not recorded:
+        simulation._maxima_carry = simulation._maxima.start(simulation.state, simulation.step)
+    elif ratio != 1.0:
+        tiles = simulation.communicator.tiles(simulation._maxima_carry["arrival"])
+
+        def counted_anew(rank):
+            arrival = np.asarray(tiles[rank])
+            return np.where(arrival < 0, arrival, np.rint(arrival * ratio)).astype(arrival.dtype)
+
+        simulation._maxima_carry["arrival"] = simulation.communicator.place(counted_anew)

@@ -1,0 +1,266 @@
+"""An output is no input, is of this run alone, and is there at the end; else a run says so and ends."""
+import os
+
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.errors import ConfigError, Interrupted, SwmodelError
+from swmodel.output.collisions import check_apart
+from swmodel.output.restart import read_restart
+from swmodel.simulation import Simulation
+
+GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
+MODEL, STEPPER = sw.ShallowWater(GRID, 500.0), sw.AB2(10.0)
+
+
+def simulation(folder, **options):
+    hump = MODEL.state(eta=lambda x, y: 0.5 * np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 4e8))
+    run = Simulation(MODEL, hump, STEPPER, **options).write(folder / "fields.nc", ("eta",), every=50.0)
+    run.gauges(folder / "gauges.nc", {"a": (3e4, 3e4)}).maxima(folder / "maxima.nc")
+    return run.restart(folder / "restart.nc", every=100.0)
+
+
+# -- what stands there is of this run ----------------------------------------------------------------------------------
+
+
+def stopped(step):
+    """A progress function that ends a run as a signal would, before anything is written at `step`."""
+
+    def progress(now, *_):
+        if now >= step:
+            raise Interrupted("stopped", 15)
+
+    return progress
+
+
+def test_a_run_that_is_stopped_before_its_first_restart_leaves_none_of_an_earlier_run(tmp_path):
+    simulation(tmp_path).run(steps=20)
+    with pytest.raises(Interrupted):
+        simulation(tmp_path).run(steps=20, progress=stopped(0))
+    assert sorted(os.listdir(tmp_path)) == ["fields.nc", "gauges.nc"]
+    with netCDF4.Dataset(tmp_path / "fields.nc") as dataset:
+        assert len(dataset["time"]) <= 1
+
+
+def test_files_of_an_earlier_run_stay_where_the_new_one_cannot_start(tmp_path):
+    simulation(tmp_path).run(steps=20)
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    blocked = simulation(tmp_path)
+    (tmp_path / "folder.nc").mkdir()
+    blocked.write(tmp_path / "folder.nc", ("u",), every=50.0)
+    with pytest.raises(ConfigError, match="is a folder"):
+        blocked.run(steps=5)
+    with pytest.raises(ConfigError, match="exists already"):
+        simulation(tmp_path, overwrite=False).run(steps=5)
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+
+
+def test_a_resumed_run_keeps_its_restart_and_removes_another_one(tmp_path):
+    simulation(tmp_path).run(steps=10)
+    saved = tmp_path / "saved.nc"
+    saved.write_bytes((tmp_path / "restart.nc").read_bytes())
+    for path, left in ((tmp_path / "restart.nc", True), (saved, False)):
+        run = simulation(tmp_path)
+        run.resume(path)
+        with pytest.raises(Interrupted):
+            run.run(steps=10, progress=stopped(10))
+        assert (tmp_path / "restart.nc").exists() == left and saved.exists()
+
+
+# -- an output is no other file ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("link", ["same", "symbolic", "hard", "dotted"])
+def test_an_output_that_is_an_input_is_refused_however_it_is_linked(tmp_path, link):
+    (tmp_path / "depth.nc").write_text("precious")
+    output = tmp_path / "fields.nc"
+    if link == "symbolic":
+        output.symlink_to("depth.nc")
+    elif link == "hard":
+        output.hardlink_to(tmp_path / "depth.nc")
+    else:
+        output = tmp_path / ("depth.nc" if link == "same" else "../" + tmp_path.name + "/depth.nc")
+    with pytest.raises(ConfigError, match=r"output.fields: .* is also the file of bathymetry.file.*which the run"):
+        check_apart([("output.fields", output)], [("bathymetry.file", tmp_path / "depth.nc")])
+    check_apart([("output.fields", tmp_path / "new.nc")], [("observations", tmp_path)])
+    with pytest.raises(ConfigError, match="is also the file of observations"):
+        check_apart([("output.fields", tmp_path / "depth.nc")], [("observations", tmp_path)])
+
+
+def test_outputs_that_are_one_file_are_refused_before_any_is_opened(tmp_path):
+    run = simulation(tmp_path).write(tmp_path / "." / "gauges.nc", ("u",), every=50.0)
+    with pytest.raises(ConfigError, match="is also the file of gauge.*, which is written, too"):
+        run.run(steps=1)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_restart_that_a_run_goes_on_from_is_no_other_output(tmp_path):
+    simulation(tmp_path).run(steps=10)
+    run = simulation(tmp_path).write(tmp_path / "restart.nc", ("u",), every=50.0)
+    run._outputs.pop(-2)  # its own restart
+    run.resume(tmp_path / "restart.nc")
+    with pytest.raises(ConfigError, match="is also the file of the restart that the run goes on from"):
+        run.run(steps=1)
+    assert read_restart(tmp_path / "restart.nc").scalars["step"] == 10
+
+
+CASE = """\
+[run]
+until = "5 min"
+[grid]
+type = "cartesian"
+nx = 8
+ny = 6
+x = [0, "80 km"]
+y = [0, "60 km"]
+[bathymetry]
+type = "file"
+file = "depth.nc"
+[stepper]
+type = "rk4"
+dt = 10
+[[output.fields]]
+file = "out.nc"
+variables = ["eta"]
+every = "1 min"
+[output.restart]
+every = "1 min"
+"""
+
+
+@pytest.fixture
+def case(tmp_path):
+    with netCDF4.Dataset(tmp_path / "depth.nc", "w") as dataset:
+        for name in "xy":
+            dataset.createDimension(name, 12)
+            dataset.createVariable(name, "f8", (name,)).units = "m"
+            dataset[name][:] = np.linspace(-1e4, 1e5, 12)
+        dataset.createVariable("elevation", "f8", ("y", "x"))[:] = -1000.0
+    (tmp_path / "case.toml").write_text(CASE)
+    return tmp_path / "case.toml"
+
+
+def test_a_run_does_not_write_over_its_bathymetry_its_experiment_or_its_initial_state(command, case):
+    folder, before = case.parent, case.with_name("depth.nc").read_bytes()
+    (folder / "linked.nc").hardlink_to(case)
+    (folder / "soft.nc").symlink_to("depth.nc")
+    pairs = {"depth.nc": "bathymetry.file", "soft.nc": "bathymetry.file", "linked.nc": "the experiment"}
+    for name, other in pairs.items():
+        for key in ("output.fields.0.file", "output.restart.file"):
+            status, _, err = command("run", case, "-o", folder, "--overwrite", "-q", "--set", f"{key}={name}")
+            assert status == 2 and f"is also the file of {other}" in err and err.count("error:") == 1
+    assert case.with_name("depth.nc").read_bytes() == before and case.read_text() == CASE
+    assert not (folder / "restart.nc").exists()
+
+
+# -- files that somebody else touches ----------------------------------------------------------------------------------
+
+
+def removed(path):
+    path.unlink()
+
+
+def replaced(path):
+    path.rename(path.with_suffix(".old"))
+    path.write_text("something else")
+
+
+def truncated(path):
+    os.truncate(path, 100)
+
+
+@pytest.mark.parametrize(("harm", "said"), [(removed, "was removed"), (replaced, "was replaced by another file"),
+                                            (truncated, "was cut from .* to 100 bytes")])  # fmt: skip
+@pytest.mark.parametrize("name", ["fields", "gauges"])
+def test_an_output_that_is_lost_during_a_run_ends_it_after_a_restart(tmp_path, name, harm, said):
+    def progress(step, *_):
+        if step == 10:
+            harm(tmp_path / f"{name}.nc")
+
+    run = simulation(tmp_path)
+    run.write(tmp_path / "often.nc", ("u",), every=10.0)  # so that the run stops at every step
+    with pytest.raises(SwmodelError, match=f"{name}.nc {said} while the run was writing.*swmodel resume .*rest"):
+        run.run(steps=30, progress=progress)
+    assert read_restart(tmp_path / "restart.nc").scalars["step"] == run.step > 10
+    with netCDF4.Dataset(tmp_path / "often.nc") as dataset:
+        assert len(dataset["time"]) == run.step + 1
+
+
+def test_an_output_that_is_lost_after_its_last_record_is_missed_at_the_end(tmp_path):
+    for name in ("restart", "fields"):
+        run = simulation(tmp_path)
+
+        def progress(step, last, *_, name=name):
+            if step == last:
+                (tmp_path / f"{name}.nc").unlink()
+
+        with pytest.raises(SwmodelError, match=f"{name}.nc was removed"):
+            run.run(steps=10, progress=progress)
+
+
+# -- what files say about themselves -----------------------------------------------------------------------------------
+
+
+def attributes_of(path, *variables):
+    with netCDF4.Dataset(path) as dataset:
+        found = [{name: dataset[v].getncattr(name) for name in dataset[v].ncattrs()} for v in variables]
+        return {name: dataset.getncattr(name) for name in dataset.ncattrs()}, *found
+
+
+def test_files_say_in_which_precision_they_were_computed_and_stored_and_by_which_scheme(tmp_path):
+    stepper = sw.AB2(10.0, epsilon=0.07)
+    run = Simulation(MODEL, MODEL.at_rest(), stepper).write(tmp_path / "f.nc", ("eta",), every=10.0)
+    run.maxima(tmp_path / "m.nc").restart(tmp_path / "r.nc").gauges(tmp_path / "g.nc", {"a": (3e4, 3e4)})
+    run.run(steps=1)
+    for name, stored in (("f", "float32"), ("g", "float32"), ("r", "float64")):
+        about = attributes_of(tmp_path / f"{name}.nc")[0]
+        assert (about["computed_in"], about["stored_as"]) == ("float64", stored) and "precision" not in about
+        assert about["time_stepper"] == "AB2(dt=10, epsilon=0.07)"
+    assert attributes_of(tmp_path / "m.nc")[0]["stored_as"].startswith("float64")
+
+
+def test_files_cite_the_schemes_that_were_used_and_no_others():
+    from swmodel.output.metadata import references
+
+    assert references(sw.ShallowWater(GRID, 500.0, linear=True), sw.RK4(1.0)) is None
+    used = references(sw.ShallowWater(GRID, 500.0, momentum=sw.ArakawaLamb()), sw.SSPRK3(1.0))
+    assert "Arakawa" in used and "Shu and Osher" in used and "Sadourny" not in used
+    spectral = references(sw.ShallowWater(GRID, 500.0, core=sw.PseudoSpectral()), sw.SemiImplicit(1.0))
+    assert spectral.startswith("Orszag") and "Casulli" in spectral and "Sadourny" not in spectral
+
+
+def test_under_reduced_gravity_nothing_is_called_a_sea_surface(tmp_path):
+    model = sw.ShallowWater(GRID, 500.0, gravity=0.02)
+    run = Simulation(model, model.at_rest(), STEPPER)
+    run.write(tmp_path / "f.nc", ("eta", "thickness"), every=10.0).maxima(tmp_path / "m.nc")
+    run.gauges(tmp_path / "g.nc", {"a": (3e4, 3e4)}).run(steps=1)
+    _, eta, thickness, depth = attributes_of(tmp_path / "f.nc", "eta", "thickness", "depth")
+    found = [eta, thickness, depth, *attributes_of(tmp_path / "g.nc", "eta")[1:]]
+    found += attributes_of(tmp_path / "m.nc", "maximum_elevation", "depth")[1:]
+    assert all("standard_name" not in about and "layer" in about["long_name"] for about in found)
+    assert not any("sea" in about["long_name"] for about in found)
+
+
+def test_every_variable_is_named_after_its_position_and_direction():
+    from swmodel.fields import OF_A_LAYER, UNDER_LID, VARIABLES
+    from swmodel.output.metadata import variable_attributes
+
+    words = {"u": ("x", "eastward"), "v": ("y", "northward")}
+    sphere = sw.SphericalGrid(4, 4, (0.0, 10.0), (0.0, 10.0))
+    for table in (VARIABLES, OF_A_LAYER, UNDER_LID):
+        for name, row in table.items():
+            assert row.name == name and row.units and row.position in "huvq"
+            for k, grid in enumerate((GRID, sphere)):
+                about = variable_attributes(row, grid)
+                text = f"{about['long_name']} {about.get('standard_name', '')}".replace("_", " ").split()
+                for position, directions in words.items():
+                    assert (directions[k] in text) == (row.position == position), (name, about)
+                assert about["location"] == {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}[row.position]
+                if "standard_name" in about and row.position in "uv":
+                    assert directions_of(about["standard_name"]) == {words[row.position][k]}
+
+
+def directions_of(name):
+    return {"x", "y", "eastward", "northward"} & set(name.split("_"))
