@@ -20,10 +20,13 @@ class _Plain(logging.Formatter):
 
 
 class _Output(logging.StreamHandler):
-    """Writes to whatever sys.stdout is now; warnings go to stderr."""
+    """Writes to what sys.stdout is at the time, and warnings to sys.stderr.
+
+    The stream of the last message is not flushed again: it may have been closed since, as in notebooks and tests.
+    """
 
     def emit(self, record):
-        self.setStream(sys.stderr if record.levelno >= logging.WARNING else sys.stdout)
+        self.stream = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
         super().emit(record)
 
 

@@ -539,3 +539,22 @@ def test_gauges_are_scored_by_the_experiments_window_and_what_it_cannot_tell_is_
     assert status == 0, errors
     _, told, _ = command("plot", tmp_path / "gauges.nc")
     assert re.search(r"^A .* 0 to 120$", told, re.M), told
+
+
+def test_messages_follow_the_standard_streams_when_an_earlier_one_was_closed(monkeypatch):
+    import io
+
+    from swmodel.cli import logs
+
+    before = logs.LOGGER.handlers[:], logs.LOGGER.propagate, logs.LOGGER.level
+    try:
+        logs.start(root=True)
+        closed, now = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+        monkeypatch.setattr("sys.stdout", closed)
+        logs.LOGGER.info("one")
+        closed.close()
+        monkeypatch.setattr("sys.stdout", now)
+        logs.LOGGER.info("two")
+        assert now.getvalue() == "two\n"
+    finally:
+        logs.LOGGER.handlers[:], logs.LOGGER.propagate, logs.LOGGER.level = before
