@@ -1,4 +1,4 @@
-"""Full disks, quotas and folders that cannot be written end a run with one sentence and keep its newest restart."""
+"""Full disks, quotas, read-only folders, lost files: a run ends with one sentence and keeps its newest restart."""
 import re
 
 import pytest
@@ -6,8 +6,8 @@ import pytest
 from . import files
 
 
-@pytest.mark.parametrize("kind", ["full disk", "quota", "read-only folder"])
-def test_a_disk_that_takes_no_more_ends_a_run_with_one_sentence_and_keeps_the_restart(kind, tmp_path):
+@pytest.mark.parametrize("kind", ["full disk", "quota", "read-only folder", "removed file", "file cut short"])
+def test_a_run_that_cannot_write_ends_with_one_sentence_and_keeps_the_restart(kind, tmp_path):
     tally = files.files(1, tmp_path, kinds=(kind,), ranks=(1,))
     if kind in tally.skipped:
         pytest.skip(tally.skipped[kind])
