@@ -13,7 +13,7 @@ OBSERVATIONS ?=
 TESTS ?=
 # what `make bench` passes on: BENCH="--only step --repeats 9"
 BENCH ?=
-# what `make mutants` passes on: MUTANTS="--list", MUTANTS="--module swmodel/operators.py"
+# what `make mutants` passes on: MUTANTS="--list", MUTANTS="--module swmodel/fields/operators.py"
 MUTANTS ?= --sample 10
 # what `make faults` passes on: FAULTS="--only kills --count 10"
 FAULTS ?=

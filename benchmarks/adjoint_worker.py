@@ -36,8 +36,8 @@ def plain(problem):
     import jax.numpy as jnp
 
     import swmodel as sw
-    from swmodel.compilation import jit
-    from swmodel.pytrees import replace
+    from swmodel.fields.pytrees import replace
+    from swmodel.runtime.compilation import jit
 
     dynamics = problem.model.dynamics(problem.scheme, steps=problem.steps)
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "benchmarks"
 sys.path.insert(0, str(ROOT))
 
-from swmodel import launch  # noqa: E402
+from swmodel.runtime import launch  # noqa: E402
 
 OPTIMISED = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wall"]
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from worker import northwest_pacific, serve  # noqa: E402
 
-from swmodel import launch  # noqa: E402
+from swmodel.runtime import launch  # noqa: E402
 
 SIZE = 2e6  # of the gyre's basin [m]
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np  # noqa: E402
 from worker import northwest_pacific, serve  # noqa: E402
 
-from swmodel import launch  # noqa: E402
+from swmodel.runtime import launch  # noqa: E402
 
 BATCH = 4  # pairs in one compiled program, as a spectral model takes them
 
@@ -40,8 +40,8 @@ def fft(options):
     import jax
     from jax import lax
 
-    from swmodel.compilation import compiler_options
     from swmodel.parallel import fft, make_communicator
+    from swmodel.runtime.compilation import compiler_options
 
     shape, ranks = tuple(options["shape"]), launch.launched_ranks()
     communicator = make_communicator("auto", shape[:2], _layout(shape, ranks))
@@ -232,8 +232,8 @@ def pcg(options):
     import jax
 
     from swmodel import elliptic
-    from swmodel.compilation import jit
     from swmodel.parallel import make_communicator
+    from swmodel.runtime.compilation import jit
 
     grid, wet, c, limit = tohoku()
     communicator = make_communicator("auto", grid.shape)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from swmodel import launch  # noqa: E402
+from swmodel.runtime import launch  # noqa: E402
 
 PAUSE = 0.002  # [s] between looks at whether the root has news
 
@@ -22,7 +22,7 @@ PAUSE = 0.002  # [s] between looks at whether the root has news
 def northwest_pacific():
     """(grid, Bathymetry) of experiments/tohoku_2011."""
     import swmodel as sw
-    from swmodel.bathymetry import as_bathymetry
+    from swmodel.grids.bathymetry import as_bathymetry
 
     folder = Path(__file__).resolve().parent.parent / "experiments" / "tohoku_2011"
     grid = sw.SphericalGrid(720, 540, (120.0, 180.0), (15.0, 60.0))

@@ -10,15 +10,15 @@ noise of every cell is one reverse pass through all transforms. On a pencil mesh
 """
 import argparse
 
-from swmodel import launch
+from swmodel.runtime import launch
 
 launch.configure_process("float64")
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 
+from swmodel.models.random_fields import filtered, white_noise  # noqa: E402
 from swmodel.parallel import fft, make_communicator  # noqa: E402
-from swmodel.random_fields import filtered, white_noise  # noqa: E402
 
 
 def layout(text):

@@ -8,7 +8,7 @@ Golub & Varga 1961, doi:10.1007/BF01386013.
 """
 import dataclasses
 
-from swmodel import launch
+from swmodel.runtime import launch
 
 launch.configure_process("float64")
 

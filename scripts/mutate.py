@@ -1,7 +1,7 @@
 """Break the model on purpose, one small change at a time, and see whether the tests notice.
 
     python scripts/mutate.py --list                                  the modules, how many mutants each has, their tests
-    python scripts/mutate.py --module swmodel/operators.py           every mutant of a module
+    python scripts/mutate.py --module swmodel/fields/operators.py           every mutant of a module
     python scripts/mutate.py --sample 20 --seed 1 --timeout 120      20 mutants drawn from each module
 
 Each mutant is one changed place of one module: a sign, a constant, a comparison, a product made a quotient, x exchanged
@@ -34,10 +34,12 @@ SHORT = tuple(
 STEPPERS = "tests/unit/test_stage_times.py", "tests/unit/test_time_steppers.py", f"{_VERIFICATION}open_sides.py"
 # The tests that ought to kill any mutant of a module, the quickest first.
 TESTS = {
-    "swmodel/operators.py": ("tests/unit/test_operators.py", "tests/unit/test_linear.py"),
-    "swmodel/linear.py": ("tests/unit/test_linear.py",),
-    "swmodel/fields.py": ("tests/unit/test_fields.py", "tests/unit/test_operators.py", "tests/unit/test_netcdf.py"),
-    "swmodel/geometry.py": (
+    "swmodel/fields/operators.py": ("tests/unit/test_operators.py", "tests/unit/test_linear.py"),
+    "swmodel/fields/linear.py": ("tests/unit/test_linear.py",),
+    "swmodel/fields/field.py": (
+        "tests/unit/test_fields.py", "tests/unit/test_operators.py", "tests/unit/test_netcdf.py",
+    ),
+    "swmodel/grids/geometry.py": (
         "tests/unit/test_poles.py", *SHORT, f"{_VERIFICATION}sphere.py", f"{_VERIFICATION}open_sides.py",
         "tests/parallel/test_engines.py",
     ),
@@ -55,9 +57,9 @@ TESTS = {
     ),
     "swmodel/dynamics/terms.py": ("tests/unit/test_terms.py", "tests/unit/test_records.py"),
     "swmodel/dynamics/transport.py": (f"{_VERIFICATION}conservation.py", *SHORT),
-    "swmodel/time_steppers.py": STEPPERS,
-    "swmodel/semi_implicit.py": ("tests/unit/test_stage_times.py", "tests/unit/test_semi_implicit.py"),
-    "swmodel/integrating_factor.py": (
+    "swmodel/stepping/explicit.py": STEPPERS,
+    "swmodel/stepping/semi_implicit.py": ("tests/unit/test_stage_times.py", "tests/unit/test_semi_implicit.py"),
+    "swmodel/stepping/integrating_factor.py": (
         "tests/unit/test_stage_times.py", "tests/unit/test_pseudo_spectral.py", f"{_VERIFICATION}pseudo_spectral.py",
     ),
     "swmodel/parallel/halo.py": (
@@ -65,16 +67,16 @@ TESTS = {
         "tests/parallel/test_communicator.py", "tests/parallel/test_engines.py", "tests/unit/test_sharded.py",
     ),
     "swmodel/parallel/decomposition.py": ("tests/unit/test_decomposition.py", "tests/unit/test_sharded.py"),
-    "swmodel/adjoint/controls.py": (
+    "swmodel/adjoint/controls/controls.py": (
         "tests/adjoint/test_controls.py", "tests/adjoint/test_problem.py", "tests/parallel/test_adjoint.py",
     ),
-    "swmodel/adjoint/leaves.py": ("tests/adjoint/test_checkpointing.py",),
-    "swmodel/adjoint/transforms.py": ("tests/adjoint/test_transforms.py",),
-    "swmodel/adjoint/costs.py": ("tests/adjoint/test_costs.py",),
+    "swmodel/adjoint/core/leaves.py": ("tests/adjoint/test_checkpointing.py",),
+    "swmodel/adjoint/controls/transforms.py": ("tests/adjoint/test_transforms.py",),
+    "swmodel/adjoint/costs/costs.py": ("tests/adjoint/test_costs.py",),
     "swmodel/output/netcdf.py": ("tests/unit/test_netcdf.py",),
     "swmodel/output/metadata.py": ("tests/unit/test_output_metadata.py", "tests/unit/test_netcdf.py"),
     "swmodel/output/restart.py": ("tests/unit/test_restart_file.py",),
-    "swmodel/monitors.py": ("tests/unit/test_monitors.py",),
+    "swmodel/simulation/monitors.py": ("tests/unit/test_monitors.py",),
     "swmodel/elliptic/krylov.py": ("tests/unit/test_elliptic.py",),
     "swmodel/elliptic/multigrid.py": ("tests/unit/test_elliptic.py",),
     "swmodel/elliptic/operator.py": ("tests/unit/test_elliptic.py",),

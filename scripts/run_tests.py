@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from swmodel import launch  # noqa: E402
+from swmodel.runtime import launch  # noqa: E402
 
 PARALLEL = ROOT / "tests" / "parallel"
 # Ranks up to which all of tests/parallel runs; on more, where each compiles on a part of a core, what must be equal.

@@ -173,7 +173,8 @@ def install_mpi(environment, choice, cuda):
     environment.record(mpi4jax={**want, **{name: versions.get(name) for name in ("mpi4py", "mpi4jax")}})
 
 
-FORWARDED = "2,15,SIGUSR1,SIGUSR2,SIGTSTP,SIGCONT,SIGABRT,SIGALRM,SIGURG"  # as swmodel/launch.py has it, and why
+# The same as in swmodel/runtime/launch.py, which says why.
+FORWARDED = "2,15,SIGUSR1,SIGUSR2,SIGTSTP,SIGCONT,SIGABRT,SIGALRM,SIGURG"
 
 
 def forward_signals(environment):

@@ -1,6 +1,6 @@
 """`swmodel`, and `python -m swmodel`. Signals are caught before anything else is imported, which takes a while."""
 
-from .signals import PROCESS
+from .runtime.signals import PROCESS
 
 __all__ = ["main"]
 

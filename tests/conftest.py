@@ -17,7 +17,7 @@ import jax
 import numpy as np
 import pytest
 
-from swmodel import launch
+from swmodel.runtime import launch
 
 PATIENCE_FAILED = 60.0  # [s] that a rank which failed waits for the others before it stops them
 PATIENCE_PASSED = 580.0  # [s] that a rank which passed waits: less than pytest's faulthandler_timeout

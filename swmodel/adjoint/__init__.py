@@ -3,12 +3,12 @@
     problem = adjoint.Problem(model, stepper, state, steps, cost, controls=("initial.eta", "depth"))
     J, gradient = problem.value_and_gradient()
 """
-from .checkpointing import integrate
-from .controls import Control, Transformed, controls_of, names_of
-from .costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
+from .controls.controls import Control, Transformed, controls_of, names_of
+from .core.checkpointing import integrate
+from .core.schedules import Nested, Revolve, StoreAll, Tiered
+from .costs.costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
+from .costs.records import Record
 from .problem import Problem, dot
-from .records import Record
-from .schedules import Nested, Revolve, StoreAll, Tiered
 
 __all__ = [
     "BoxEnergy", "Control", "Cost", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "Nested", "Problem",

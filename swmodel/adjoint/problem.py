@@ -12,20 +12,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import budget
 from ..errors import ConfigError
-from ..integration import differentiable_march_of
-from ..parameters import Number, Part, check_arguments
-from ..pytrees import pytree, static
-from .checkpointing import Readings
-from .controls import Transformed, controls_of, masks_of
-from .costs import checked
-from .memory import Needs
-from .programs import Pair, Transform
-from .readers import everywhere
-from .runs import Run, Unit
-from .schedules import StoreAll
-from .tile_costs import TileCost, Weighted
+from ..fields.parameters import Number, Part, check_arguments
+from ..fields.pytrees import pytree, static
+from ..runtime import budget
+from ..stepping.loop import differentiable_march_of
+from .controls.controls import Transformed, controls_of, masks_of
+from .core.checkpointing import Readings
+from .core.memory import Needs
+from .core.programs import Pair, Transform
+from .core.runs import Run, Unit
+from .core.schedules import StoreAll
+from .costs.costs import checked
+from .costs.readers import everywhere
+from .costs.tile_costs import TileCost, Weighted
 
 __all__ = ["Problem", "dot"]
 

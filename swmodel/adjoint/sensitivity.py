@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from .problem import dot
-from .verification import units_of
+from .verification.verification import units_of
 
 __all__ = ["Check", "Sensitivity", "forward_check", "per", "sensitivities"]
 

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from .. import launch
-from ..devices import leave
 from ..errors import EXIT_CONFIG, EXIT_ERROR, EXIT_OK
-from ..paths import expanded
-from ..signals import PROCESS
-from ..version import VERSION
+from ..runtime import launch
+from ..runtime.devices import leave
+from ..runtime.paths import expanded
+from ..runtime.signals import PROCESS
+from ..runtime.version import VERSION
 from .streams import protect_streams
 
 __all__ = ["app", "main"]
@@ -391,7 +391,7 @@ def bench(
 @app.command(epilog=_examples("swmodel doctor"))
 def doctor():
     """Print versions, the MPI that each part uses, devices and binding, and make one exchange on 2 ranks."""
-    from .. import doctor as examination
+    from . import doctor as examination
 
     raise typer.Exit(examination.run())
 

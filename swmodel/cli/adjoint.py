@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..build_adjoint import (
+from ..config import Override, read
+from ..config.build.adjoint import (
     amplitudes_of,
     controls_of,
     cost_of,
@@ -17,12 +18,11 @@ from ..build_adjoint import (
     section_of,
     steps_of,
 )
-from ..build_studies import problem_on_tile
-from ..config import Override, read
+from ..config.build.studies import problem_on_tile
 from ..config.quantities import quantity
 from ..errors import ConfigError, SwmodelError
 from ..output.collisions import check_apart
-from ..progress import ProgressBar, duration
+from ..simulation.progress import ProgressBar, duration
 from . import facts, figures, logs
 from .starting import RECORD, begin, inputs_of, make_room, started_with_step, tiles_line
 
@@ -109,7 +109,7 @@ def _study(draft, section, options):
 
 def _length_and_start(experiment, section, model, state, dt, options):
     """(number of steps, State to start from) of the section, or as they are verified."""
-    from ..adjoint.examination import crossing_steps, in_motion
+    from ..adjoint.verification.examination import crossing_steps, in_motion
 
     steps = steps_of(section, experiment.run, dt)
     if options.verify:
@@ -190,7 +190,7 @@ def _tasks(study, options, number):
 def map_out(study, options):
     """Write the sensitivities, and try each map out in the nonlinear model."""
     from ..adjoint.sensitivity import forward_check, sensitivities
-    from ..adjoint.verification import default_amplitudes, units_of
+    from ..adjoint.verification.verification import default_amplitudes, units_of
 
     problem, path = study.problem, study.folder / study.section.file
     problem.communicator.from_root(lambda: _make_room(path, study.made.draft, options))
@@ -287,7 +287,7 @@ def verify(study, options):
     Raises:
         VerificationFailed: if a derivative is wrong.
     """
-    from ..adjoint import verification
+    from ..adjoint.verification import verification
 
     problem = study.problem
     units = {study.names[name]: unit for name, unit in verification.units_of(problem).items()}
@@ -327,7 +327,7 @@ def _verdict_table(study, verdicts):
 
 
 def _warn(study, verdicts, given):
-    from ..adjoint.verification import NONLINEARITY
+    from ..adjoint.verification.verification import NONLINEARITY
 
     for v in verdicts:
         name = study.names[v.control]
@@ -347,7 +347,7 @@ def _warn(study, verdicts, given):
 
 def _terms(study):
     """Where the dot product goes wrong; collective."""
-    from ..adjoint.examination import term_by_term
+    from ..adjoint.verification.examination import term_by_term
 
     problem = study.problem
     found = term_by_term(problem.model, problem.stepper, problem.state)

@@ -6,9 +6,9 @@ import statistics
 
 import numpy as np
 
-from .. import launch
 from ..errors import ConfigError
-from ..version import VERSION, git_commit
+from ..runtime import launch
+from ..runtime.version import VERSION, git_commit
 from . import facts
 from .profiles import profiled
 
@@ -83,8 +83,8 @@ class Experiment:
     """The experiment of a file, with its own physics, stepper and size."""
 
     def __init__(self, file, overrides, options):
-        from ..build import assemble, stepper_of
         from ..config import read
+        from ..config.build.experiment import assemble, stepper_of
 
         self.made = assemble(read(file, overrides), records=1)
         self.experiment = self.made.experiment()
@@ -105,8 +105,8 @@ class Experiment:
 
 def timed_case(made, experiment, communicator, subject=None):
     """(ShallowWater, State) of an experiment on a communicator; gives `subject` the stepper with its time step."""
-    from ..build import model_of, state_of, stepper_of, time_step
-    from ..stability import limits
+    from ..config.build.experiment import model_of, state_of, stepper_of, time_step
+    from ..stepping.stability import limits
 
     model = model_of(made, communicator)
     state = state_of(experiment.initial, model)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from .. import budget, launch
-from ..build import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstable
-from ..build_studies import adjoint_line, inversion_line
 from ..config import read
+from ..config.build.experiment import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstable
+from ..config.build.studies import adjoint_line, inversion_line
 from ..errors import ConfigError
+from ..runtime import budget, launch
 from . import facts, logs
 from .speed import speed_line
 from .starting import started
@@ -39,9 +39,9 @@ def check_experiment(file, overrides, ranks, speed=None):
 
 def _plan(made, experiment, model, state, ranks, speed):
     """((label, text) lines, warnings) of a run; raises ConfigError for what only the model tells."""
-    from ..simulation import Simulation
-    from ..spectral_diagnostics import check_model
-    from ..stability import largest_time_step, limits
+    from ..diagnostics.spectra import check_model
+    from ..simulation.simulation import Simulation
+    from ..stepping.stability import largest_time_step, limits
 
     stepper = stepper_of(experiment.stepper)
     halo, found = model.halo(stepper), limits(model, stepper, state)

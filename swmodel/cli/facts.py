@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..budget import size
-from ..progress import duration
+from ..runtime.budget import size
+from ..simulation.progress import duration
 
 __all__ = [
     "core_warnings", "engine_line", "grid_line", "members_line", "output_lines", "ranks_line", "sea_line", "size",

@@ -10,10 +10,10 @@ import sys
 import time as clock
 import traceback
 
-from .. import launch
 from ..errors import EXIT_ERROR, SwmodelError, printable
-from ..paths import refusal
-from ..signals import PROCESS
+from ..runtime import launch
+from ..runtime.paths import refusal
+from ..runtime.signals import PROCESS
 
 __all__ = ["fail", "sentences"]
 

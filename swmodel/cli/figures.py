@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..config.quantities import quantity
 from ..errors import SwmodelError
-from ..resources import postprocess
+from ..runtime.resources import postprocess
 
 __all__ = ["draw", "plot_files", "require"]
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..build import stepper_of
-from ..build_adjoint import length_line
-from ..build_inversion import check_withheld, observed, section_of, steps_of, transformed_of
 from ..config import read
+from ..config.build.adjoint import length_line
+from ..config.build.experiment import stepper_of
+from ..config.build.inversion import check_withheld, observed, section_of, steps_of, transformed_of
 from ..config.dump import dump
 from ..errors import ConfigError
 from ..output.collisions import check_apart
-from ..signals import PROCESS
+from ..runtime.signals import PROCESS
 from . import facts, logs
 from .inverted import conclude
 from .inverting import Inversion

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from ..progress import duration
+from ..simulation.progress import duration
 from . import facts, figures, logs
 from .starting import RECORD
 

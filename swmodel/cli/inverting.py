@@ -5,7 +5,7 @@ import time as clock
 
 import numpy as np
 
-from ..signals import PROCESS
+from ..runtime.signals import PROCESS
 from . import logs
 from .inverted import first_guess_line
 
@@ -47,7 +47,7 @@ class Inversion:
     """The steps of an inversion, all collective."""
 
     def __init__(self, study, options):
-        from ..adjoint.assimilation import Departures, FourDVar
+        from ..adjoint.assimilation.assimilation import Departures, FourDVar
 
         self.study, self.options, self.section, self.problem = study, options, study.section, study.problem
         self.variational = FourDVar(self.problem)
@@ -65,7 +65,7 @@ class Inversion:
         return f"{name} stopped the inversion. {self.restart} holds what was found; go on with: {command}"
 
     def run(self):
-        from ..adjoint.restarts import kept
+        from ..adjoint.assimilation.restarts import kept
 
         if self.options.resume:
             self.kept = kept(self.restart, self.problem.model, self.variational.background, self.study.about)
@@ -86,7 +86,7 @@ class Inversion:
 
     def _first_guess(self, readings):
         """The Consistency of the first guess, which is said, and the spread of the gauges there."""
-        from ..adjoint.predictive import Consistency
+        from ..adjoint.assimilation.predictive import Consistency
 
         self._linearised(self.departures)  # Green's functions come first: they give the spread without runs
         self._add_spread("background", self.variational.background)
@@ -103,7 +103,7 @@ class Inversion:
 
     def _add_spread(self, role, parameters, eigenpairs=((), ()), gauge=slice(None)):
         """The spread (steps, gauges) of gauges about their readings at `parameters`."""
-        from ..adjoint.predictive import members, spread
+        from ..adjoint.assimilation.predictive import members, spread
 
         count, space, problem = self.section.members, self.variational.space, self.problem
         if count == 0:
@@ -123,7 +123,7 @@ class Inversion:
 
     def _linearised(self, departures):
         """G for `incremental`: None is the exact tangent."""
-        from ..adjoint.responses import Green, tangent_columns
+        from ..adjoint.assimilation.responses import Green, tangent_columns
 
         if self.section.chosen == "green":
             if self.green is None:
@@ -132,7 +132,7 @@ class Inversion:
         return tangent_columns(self.problem, departures) if self.section.chosen == "linear" else None
 
     def _known_green(self):
-        from ..adjoint.responses import Green
+        from ..adjoint.assimilation.responses import Green
 
         columns = self.kept[1].get("green")
         return None if columns is None else Green.made(self.problem, columns)
@@ -150,7 +150,7 @@ class Inversion:
 
     def _loops(self, departures, progress=None):
         """(parameters, history, reason, readings, eigenpairs) of `incremental`."""
-        from ..adjoint.assimilation import Rules, incremental, resumed
+        from ..adjoint.assimilation.assimilation import Rules, incremental, resumed
 
         section, start = self.section, None
         if progress is not None and "parameters" in self.kept[0]:
@@ -183,7 +183,7 @@ class Inversion:
 
     def _descent(self):
         """The same by L-BFGS with the adjoint's gradient."""
-        from ..adjoint.minimise import Iteration, Minimum, Stop, minimise
+        from ..adjoint.assimilation.minimise import Iteration, Minimum, Stop, minimise
 
         variational, space = self.variational, self.variational.space
         start = variational.background
@@ -202,8 +202,8 @@ class Inversion:
 
     def _eigenpairs(self, parameters, products):
         """(eigenvalues, eigenvectors) of the exact Gauss-Newton Hessian."""
-        from ..adjoint.assimilation import Tangent
-        from ..adjoint.posterior import eigenpairs
+        from ..adjoint.assimilation.assimilation import Tangent
+        from ..adjoint.assimilation.posterior import eigenpairs
 
         tangent, progress = Tangent(self.problem, self.departures, parameters), self._counted("uncertainty, products")
         told = lambda done, residual: progress(done, products)  # noqa: E731
@@ -221,14 +221,14 @@ class Inversion:
         self._save(vectors, {"iterations": rows})
 
     def _save(self, vectors, arrays):
-        from ..adjoint.restarts import keep
+        from ..adjoint.assimilation.restarts import keep
 
         keep(self.restart, self.problem.model, vectors, arrays, self.study.about)
         self.has_kept = True
 
     def _withheld(self):
         """(steps, gauges): what each gauge reads in the inversion of all others."""
-        from ..adjoint.assimilation import Departures
+        from ..adjoint.assimilation.assimilation import Departures
 
         count, found = len(self.study.observed.records), []
         for k, name in enumerate(self.study.observed.records):
@@ -245,7 +245,7 @@ class Inversion:
         """({control: (position, units, {role: array})}, the initial state, degrees of freedom for signal)."""
         import jax.numpy as jnp
 
-        from ..adjoint.posterior import Posterior
+        from ..adjoint.assimilation.posterior import Posterior
 
         problem, communicator, transformed = self.problem, self.problem.communicator, self.study.transformed
         analysis = _expanded(transformed, parameters, communicator)
@@ -281,8 +281,8 @@ def _rows(history):
 
 def _expanded(transformed, parameters, communicator):
     """{control: value} of parameters."""
-    from ..adjoint.posterior import _entered
-    from ..compilation import jit
+    from ..adjoint.assimilation.posterior import _entered
+    from ..runtime.compilation import jit
 
     program = jit(communicator.spmd(lambda function, p: function(p)))
     return program(transformed.function, _entered(parameters, communicator))

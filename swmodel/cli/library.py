@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 from ..errors import ConfigError
-from ..paths import make_folder
-from ..resources import experiments
+from ..runtime.paths import make_folder
+from ..runtime.resources import experiments
 
 __all__ = ["library", "copy_experiment"]
 

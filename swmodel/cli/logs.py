@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from ..paths import make_folder
+from ..runtime.paths import make_folder
 
 __all__ = ["LOGGER", "start", "keep_in"]
 

@@ -4,7 +4,7 @@ import contextlib
 import time as clock
 from pathlib import Path
 
-from ..paths import make_folder
+from ..runtime.paths import make_folder
 
 __all__ = ["Profile", "profiled"]
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import launch
-from ..build import stepper_of, time_step
 from ..config import Override, read, understand
+from ..config.build.experiment import stepper_of, time_step
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart
-from ..paths import expanded, found
-from ..progress import ProgressBar, duration, rounded
-from ..signals import PROCESS
-from ..version import VERSION, git_commit, versions
+from ..runtime import launch
+from ..runtime.paths import expanded, found
+from ..runtime.signals import PROCESS
+from ..runtime.version import VERSION, git_commit, versions
+from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, figures, logs
 from .profiles import profiled
 from .starting import RECORD, begin, inputs_of, make_room, started
@@ -147,8 +147,8 @@ def _resume(simulation, restart, until, force):
 
 
 def _simulation(made, experiment, process, overwrite):
-    from ..simulation import Simulation
-    from ..stability import limits
+    from ..simulation.simulation import Simulation
+    from ..stepping.stability import limits
 
     model, state = started(made, experiment, process.communicator, experiment.run.layout, experiment.run.engine)
     found = limits(model, stepper_of(experiment.stepper))
@@ -202,7 +202,7 @@ def _announce(made, experiment, simulation, process):
     """What is about to run, on the root; warnings about cores are asked of all ranks."""
     import jax
 
-    from ..stability import largest_time_step, limits
+    from ..stepping.stability import largest_time_step, limits
 
     model = simulation.model
     found = limits(model, simulation.scheme, simulation.state)

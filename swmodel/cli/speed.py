@@ -6,10 +6,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .. import launch
 from ..errors import ConfigError, SwmodelError
-from ..progress import duration
-from ..signals import PROCESS
+from ..runtime import launch
+from ..runtime.signals import PROCESS
+from ..simulation.progress import duration
 from . import facts
 
 __all__ = ["Speed", "speed_line"]
@@ -76,7 +76,7 @@ def speed_line(asked, made, experiment, ranks, dt, decomposition):
 
 
 def _stepper(experiment, dt):
-    from ..build import stepper_of
+    from ..config.build.experiment import stepper_of
 
     return stepper_of(experiment.stepper, dt)
 

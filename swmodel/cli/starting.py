@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from .. import launch
-from ..build import assemble, model_of, state_of, stepper_of, time_step
-from ..build_ensemble import ensemble_of
-from ..devices import hosts_of
+from ..config.build.ensemble import ensemble_of
+from ..config.build.experiment import assemble, model_of, state_of, stepper_of, time_step
 from ..errors import ConfigError
-from ..paths import expanded, make_folder
+from ..runtime import launch
+from ..runtime.devices import hosts_of
+from ..runtime.paths import expanded, make_folder
 from . import facts, figures, logs
 
 __all__ = ["Begun", "RECORD", "begin", "inputs_of", "make_room", "started", "started_with_step", "tiles_line"]
@@ -67,7 +67,7 @@ def started(made, experiment, *where):
 
 def started_with_step(begun):
     """(model, State, time step [s]) of what studies differentiate; collective."""
-    from ..stability import limits
+    from ..stepping.stability import limits
 
     made, experiment, run = begun.made, begun.experiment, begun.experiment.run
     model, state = started(made, experiment, begun.process.communicator, run.layout, run.engine)

@@ -11,7 +11,7 @@ import os
 import select
 import sys
 
-from .. import launch
+from ..runtime import launch
 
 __all__ = ["protect_streams"]
 

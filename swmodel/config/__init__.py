@@ -3,7 +3,7 @@
     tohoku.toml:12: stepper.dtt: unknown key; did you mean 'dt'?
 
 The sections are in `physics`, `scenario` and `members`; what only holds between sections is in `consistency`;
-`swmodel.build` makes the model's objects of them. Nothing here imports jax.
+`swmodel.config.build.experiment` makes the model's objects of them. Nothing here imports jax.
 """
 
 from .experiment import Draft, Experiment, Override, load, member_drafts, read, understand

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError, create_model
 
 from ..errors import ConfigError, DataError
-from ..paths import expanded, found, refusal
+from ..runtime.paths import expanded, found, refusal
 from .adjoint import Adjoint
 from .consistency import mistakes_between
 from .dump import dump

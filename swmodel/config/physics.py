@@ -49,7 +49,7 @@ class SphericalGrid(Section):
 
     @model_validator(mode="after")
     def _on_the_sphere(self):
-        from ..grid import SphericalGrid as Built
+        from ..grids.grid import SphericalGrid as Built
 
         Built(**self.model_dump(exclude={"type"}))
         return self

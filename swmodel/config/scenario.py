@@ -115,7 +115,7 @@ OutputFile = Annotated[str, AfterValidator(_file_name)]
 
 
 def _known_variables(names):
-    from ..diagnostics import FIELDS
+    from ..diagnostics.derived import FIELDS
 
     for name in names:
         if name not in FIELDS:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
-from ..paths import expanded, found
+from ..runtime.paths import expanded, found
 from .expressions import Expression, ExpressionError
 from .quantities import Quantity, QuantityError, quantity
 

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..fields import Field
-from ..native import paste
+from ..fields.field import Field
+from ..fields.parameters import parameter
+from ..fields.pytrees import pytree, replace, static
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
-from ..parameters import parameter
-from ..pytrees import pytree, replace, static
+from ..stencils.native import paste
 from .dissipation import to_u, to_v
 from .terms import Term, value_at
 

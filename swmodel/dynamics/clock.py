@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..pytrees import pytree, replace, static
+from ..fields.pytrees import pytree, replace, static
 
 __all__ = ["Time", "as_time"]
 

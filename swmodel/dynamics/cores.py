@@ -13,9 +13,9 @@ import re
 import jax.numpy as jnp
 
 from ..errors import ConfigError
-from ..geometry import safe_inverse
-from ..operators import difference_x, difference_y
-from ..pytrees import pytree
+from ..fields.operators import difference_x, difference_y
+from ..fields.pytrees import pytree
+from ..grids.geometry import safe_inverse
 from .transport import divergence
 
 __all__ = ["Core", "FiniteDifferences", "named_after"]

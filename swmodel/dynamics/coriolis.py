@@ -4,7 +4,7 @@ import dataclasses
 import numpy as np
 
 from ..defaults import EARTH_ROTATION
-from ..parameters import check_fields, parameter
+from ..fields.parameters import check_fields, parameter
 
 __all__ = ["FPlane", "BetaPlane", "RotatingSphere", "EARTH_ROTATION"]
 

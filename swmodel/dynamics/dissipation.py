@@ -18,10 +18,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields import AbstractField
-from ..operators import difference_x, difference_y, mean_x, mean_xy, mean_y
-from ..parameters import parameter
-from ..pytrees import pytree, replace
+from ..fields.field import AbstractField
+from ..fields.operators import difference_x, difference_y, mean_x, mean_xy, mean_y
+from ..fields.parameters import parameter
+from ..fields.pytrees import pytree, replace
 from .terms import Term
 
 __all__ = ["LinearDrag", "QuadraticDrag", "ManningDrag", "Laplacian", "Biharmonic", "viscous_force"]

@@ -5,8 +5,8 @@
 from typing import Any
 
 from ..defaults import WATER_DENSITY
-from ..parameters import parameter
-from ..pytrees import pytree
+from ..fields.parameters import parameter
+from ..fields.pytrees import pytree
 from .terms import Term, value_at
 
 __all__ = ["WindStress"]

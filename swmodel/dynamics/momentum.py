@@ -14,7 +14,7 @@ doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
 """
 import dataclasses
 
-from ..operators import east, mean_x, mean_xy, mean_y, north, south, west
+from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west
 
 __all__ = ["EnergyConserving", "EnstrophyConserving", "ArakawaLamb"]
 

@@ -10,7 +10,7 @@ ranks.
 import jax
 import jax.numpy as jnp
 
-from ..pytrees import replace
+from ..fields.pytrees import replace
 
 __all__ = ["entered", "numbers_entered"]
 

@@ -18,11 +18,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..fields import AbstractField, Field
-from ..geometry import Geometry, TileGeometry, safe_inverse
-from ..operators import difference_x, difference_y, mean_x, mean_y, sum_xy
+from ..fields.field import AbstractField, Field
+from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
+from ..fields.pytrees import pytree, replace, static
+from ..grids.geometry import Geometry, TileGeometry, safe_inverse
 from ..parallel.halo import beyond_open_sides, exchange
-from ..pytrees import pytree, replace, static
 from .clock import as_time
 from .cores import FiniteDifferences
 from .replicated import entered

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..fields import AbstractField, Field
-from ..pytrees import pytree, replace
+from ..fields.field import AbstractField, Field
+from ..fields.pytrees import pytree, replace
 from .clock import as_time
 
 __all__ = ["Term", "Series", "Window", "Windows", "as_field", "holds_windows", "tile_array"]

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..compilation import jit
+from ..fields.parameters import Number, shown
+from ..fields.pytrees import pytree
 from ..parallel.halo import SIDES
-from ..parameters import Number, shown
-from ..pytrees import pytree
+from ..runtime.compilation import jit
 from .operator import EllipticError, Stencil, assemble
 
 __all__ = ["Plan", "Report", "Solver", "check", "check_solver", "solve"]

@@ -20,8 +20,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from ..geometry import safe_inverse
-from ..parameters import shown
+from ..fields.parameters import shown
+from ..grids.geometry import safe_inverse
 from .base import Report, Solver
 from .operator import Coefficients, EllipticError, assemble
 from .spectral import rectangle_inverse

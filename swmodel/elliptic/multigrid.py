@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..geometry import safe_inverse
+from ..fields.pytrees import pytree, replace, static
+from ..grids.geometry import safe_inverse
 from ..parallel.halo import Sides, exchange
-from ..pytrees import pytree, replace, static
 from .krylov import Preconditioner
 from .operator import fluxes, settled, widened
 

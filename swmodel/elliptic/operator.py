@@ -20,9 +20,9 @@ import numpy as np
 from jax import lax
 
 from ..errors import SwmodelError
-from ..geometry import TileGeometry, safe_inverse
+from ..fields.pytrees import pytree, replace, static
+from ..grids.geometry import TileGeometry, safe_inverse
 from ..parallel.halo import SIDES, Sides, exchange, refresh, without_padding
-from ..pytrees import pytree, replace, static
 
 __all__ = ["Coefficients", "Domain", "EllipticError", "Stencil", "assemble", "fluxes", "settled", "widened"]
 
@@ -66,7 +66,7 @@ class Domain:
     @staticmethod
     def without_tile(grid, communicator, wet):
         """The Domain of water where `wet`, (ny, nx), says so, whose `tile` is yet to be put in."""
-        from ..bathymetry import bodies
+        from ..grids.bathymetry import bodies
 
         number = np.ones(grid.shape, int) if wet.all() else bodies(wet, grid)
         parts, edges = communicator.decomposition(grid.shape), (number[:, 0], number[:, -1], number[0], number[-1])

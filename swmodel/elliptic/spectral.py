@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..fields.pytrees import pytree, static
 from ..parallel import fft
-from ..pytrees import pytree, static
 from .base import Report, Solver
 from .operator import EllipticError
 

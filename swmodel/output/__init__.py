@@ -23,7 +23,7 @@ import socket
 from pathlib import Path
 
 from ..errors import DataError, SwmodelError
-from ..signals import PROCESS
+from ..runtime.signals import PROCESS
 
 __all__ = ["Claim", "Footprint", "claim", "replacing", "reserve"]
 

@@ -16,8 +16,8 @@ import sys
 import netCDF4
 import numpy as np
 
-from ..fields import VARIABLES, Variable
-from ..version import VERSION, git_commit
+from ..fields.field import VARIABLES, Variable
+from ..runtime.version import VERSION, git_commit
 
 __all__ = ["DIMENSIONS", "continued_attributes", "define_field", "define_gauges", "define_grid", "define_moment",
            "define_members", "define_series", "define_time", "define_wet", "describe_grid", "fill_value",

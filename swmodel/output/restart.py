@@ -13,7 +13,7 @@ import netCDF4
 import numpy as np
 
 from ..errors import DataError
-from ..version import VERSION
+from ..runtime.version import VERSION
 from . import replacing
 from .metadata import describe_grid
 

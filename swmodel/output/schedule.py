@@ -6,13 +6,13 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from .. import diagnostics
-from ..compilation import jit
+from ..diagnostics import derived as diagnostics
 from ..dynamics.clock import Time
 from ..errors import ConfigError
-from ..fields import named_for
-from ..members import per_member
-from ..version import VERSION
+from ..fields.field import named_for
+from ..runtime.compilation import jit
+from ..runtime.version import VERSION
+from ..stepping.members import per_member
 from . import Footprint
 from .collisions import same_file
 from .fingerprint import describe, fingerprint

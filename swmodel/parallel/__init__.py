@@ -30,7 +30,7 @@ def make_communicator(kind, shape, layout=None, devices=None):
             asked for and not installed, or more devices than there are; if JAX was used before ranks got GPUs.
         TileError: if the layout does not fit the ranks or the grid.
     """
-    from ..launch import bind_rank, check_world, launched_ranks, load_mpi
+    from ..runtime.launch import bind_rank, check_world, launched_ranks, load_mpi
 
     if isinstance(kind, Communicator):
         return kind
@@ -67,7 +67,7 @@ def _pair(layout):
 
 
 def _sharded(shape, layout, devices):
-    from ..devices import check_devices
+    from ..runtime.devices import check_devices
     from .sharded import ShardedCommunicator
 
     if devices is None and layout is not None:

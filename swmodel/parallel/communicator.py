@@ -26,7 +26,7 @@ import weakref
 import jax
 import jax.numpy as jnp
 
-from ..linear import linear_pair, plain_primitive
+from ..fields.linear import linear_pair, plain_primitive
 from .decomposition import Decomposition
 
 __all__ = ["Communicator", "AXES", "rank_after_rank"]

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..native import paste
-from ..pytrees import pytree, replace, static
+from ..fields.pytrees import pytree, replace, static
+from ..stencils.native import paste
 
 __all__ = [
     "Sides", "exchange", "beyond_open_sides", "refresh", "without_padding", "WEST", "EAST", "SOUTH", "NORTH", "SIDES",

@@ -22,8 +22,8 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from .. import native
-from ..devices import leave
+from ..runtime.devices import leave
+from ..stencils import native
 from .communicator import Communicator, rank_after_rank
 from .decomposition import Decomposition, TileError
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from ..dynamics.coriolis import BetaPlane
 from ..dynamics.dissipation import Laplacian
-from ..grid import CartesianGrid
-from ..model import ShallowWater
+from ..grids.grid import CartesianGrid
+from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
-from ..time_steppers import AB2, AB3, RK4, SSPRK3, ForwardBackward
+from ..stepping.explicit import AB2, AB3, RK4, SSPRK3, ForwardBackward
 
 __all__ = ["SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "STEPPERS", "OneOfMany", "basin", "stepper_named"]
 

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..compilation import jit
 from ..errors import ConfigError
+from ..runtime.compilation import jit
 
 __all__ = ["Link", "fit_link", "last_cache", "measure_link", "processor", "triad_bandwidth"]
 

@@ -10,9 +10,9 @@ import time
 import jax
 import numpy as np
 
-from ..compilation import jit
-from ..integration import begin, march_of, reached, scan_steps
 from ..parallel.traffic import traffic
+from ..runtime.compilation import jit
+from ..stepping.loop import begin, march_of, reached, scan_steps
 
 __all__ = ["Program", "Memory", "batch_of"]
 

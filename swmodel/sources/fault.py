@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from swmodel.errors import ConfigError
-from swmodel.grid import EARTH_RADIUS
-from swmodel.pytrees import pytree, replace, static
+from swmodel.fields.pytrees import pytree, replace, static
+from swmodel.grids.grid import EARTH_RADIUS
 from swmodel.sources.okada import Rectangle, surface_displacement
 
 __all__ = [

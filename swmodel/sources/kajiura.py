@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from swmodel.errors import ConfigError
-from swmodel.pytrees import pytree, static
+from swmodel.fields.pytrees import pytree, static
 from swmodel.sources.fault import depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
 
 __all__ = ["KajiuraFilter", "SeaSurface", "region_around"]

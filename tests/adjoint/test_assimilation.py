@@ -7,14 +7,14 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import Misfit, Problem
-from swmodel.adjoint.assimilation import Departures, FourDVar, Rules, Tangent, incremental, resumed
-from swmodel.adjoint.diffusion import Smooth
-from swmodel.adjoint.minimise import Stop, minimise
-from swmodel.adjoint.posterior import Posterior, eigenpairs
-from swmodel.adjoint.records import Record
-from swmodel.adjoint.responses import Green, tangent_columns
-from swmodel.adjoint.restarts import keep, kept
-from swmodel.adjoint.transforms import Around, UnitSources, joined
+from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rules, Tangent, incremental, resumed
+from swmodel.adjoint.assimilation.diffusion import Smooth
+from swmodel.adjoint.assimilation.minimise import Stop, minimise
+from swmodel.adjoint.assimilation.posterior import Posterior, eigenpairs
+from swmodel.adjoint.assimilation.responses import Green, tangent_columns
+from swmodel.adjoint.assimilation.restarts import keep, kept
+from swmodel.adjoint.controls.transforms import Around, UnitSources, joined
+from swmodel.adjoint.costs.records import Record
 from swmodel.errors import ConfigError, DataError
 
 NX, NY, STEPS, DT = 9, 8, 24, 40.0

@@ -10,14 +10,14 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.checkpointing import Span, Tape, even_lengths
-from swmodel.adjoint.leaves import Rows
-from swmodel.adjoint.memory import Needs, fitting
-from swmodel.adjoint.storage import Slots
-from swmodel.compilation import jit
+from swmodel.adjoint.core.checkpointing import Span, Tape, even_lengths
+from swmodel.adjoint.core.leaves import Rows
+from swmodel.adjoint.core.memory import Needs, fitting
+from swmodel.adjoint.core.storage import Slots
 from swmodel.errors import ConfigError, DataError
-from swmodel.kernels import Slot
-from swmodel.pytrees import replace
+from swmodel.fields.pytrees import replace
+from swmodel.runtime.compilation import jit
+from swmodel.stencils import Slot
 
 from . import cases
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint import costs
-from swmodel.adjoint.records import Record, records_in
-from swmodel.compilation import jit
-from swmodel.diagnostics import energy
+from swmodel.adjoint.costs import costs
+from swmodel.adjoint.costs.records import Record, records_in
+from swmodel.diagnostics.derived import energy
 from swmodel.dynamics.shallow_water import State
 from swmodel.errors import ConfigError, DataError
-from swmodel.monitors import Maxima
 from swmodel.parallel import SerialCommunicator
+from swmodel.runtime.compilation import jit
+from swmodel.simulation.monitors import Maxima
 
 GRID = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4))
 LAND = np.zeros(GRID.shape, bool)

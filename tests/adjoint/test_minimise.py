@@ -4,8 +4,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from swmodel.adjoint.lanczos import lanczos
-from swmodel.adjoint.minimise import Space, Stop, minimise
+from swmodel.adjoint.assimilation.lanczos import lanczos
+from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
 from swmodel.parallel import SerialCommunicator
 
 SPACE = Space(SerialCommunicator())

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import build_inversion
-from swmodel.adjoint.observations import (
+from swmodel.adjoint.assimilation.observations import (
     Tracks,
     gauge_records,
     ground_tracks,
@@ -14,7 +13,8 @@ from swmodel.adjoint.observations import (
     track_records,
     write_gauge_folder,
 )
-from swmodel.adjoint.records import Record, read_columns, records_in
+from swmodel.adjoint.costs.records import Record, read_columns, records_in
+from swmodel.config.build import inversion as build_inversion
 from swmodel.errors import ConfigError, DataError
 
 GRID = sw.CartesianGrid(20, 10, (0.0, 2e6), (0.0, 1e6))

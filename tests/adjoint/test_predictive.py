@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from swmodel.adjoint.minimise import Space
-from swmodel.adjoint.predictive import Consistency, members, spread
+from swmodel.adjoint.assimilation.minimise import Space
+from swmodel.adjoint.assimilation.predictive import Consistency, members, spread
 from swmodel.parallel import SerialCommunicator
 
 MODEL, SPACE = SimpleNamespace(dtype=np.float64), Space(SerialCommunicator())

@@ -6,10 +6,10 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.tile_costs import TileCost
-from swmodel.compilation import jit
+from swmodel.adjoint.costs.tile_costs import TileCost
 from swmodel.errors import ConfigError
-from swmodel.pytrees import pytree, replace
+from swmodel.fields.pytrees import pytree, replace
+from swmodel.runtime.compilation import jit
 
 from . import cases
 

@@ -12,7 +12,7 @@ from swmodel.adjoint.sensitivity import Sensitivity, forward_check, pattern, per
 from swmodel.errors import ConfigError
 from swmodel.output.sensitivity import name_of, write_sensitivities
 from swmodel.parallel import SerialCommunicator
-from swmodel.resources import postprocess
+from swmodel.runtime.resources import postprocess
 
 from ..unit.test_netcdf import GRIDS, OF_SGRID, START, cf_findings, static_fields
 

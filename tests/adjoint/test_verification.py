@@ -9,13 +9,20 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint import examination, verification
-from swmodel.adjoint.verification import Directions, Taylor, best_rate, dot_products, nonlinearities, taylor_test
-from swmodel.compilation import jit
+from swmodel.adjoint.verification import examination, verification
+from swmodel.adjoint.verification.verification import (
+    Directions,
+    Taylor,
+    best_rate,
+    dot_products,
+    nonlinearities,
+    taylor_test,
+)
 from swmodel.dynamics.shallow_water import State
 from swmodel.errors import ConfigError
-from swmodel.linear import linear_pair
+from swmodel.fields.linear import linear_pair
 from swmodel.parallel import SerialCommunicator
+from swmodel.runtime.compilation import jit
 
 RANDOM = np.random.default_rng(0)
 MIX = {"a": RANDOM.standard_normal((6, 4)), "b": RANDOM.standard_normal(6)}

@@ -74,7 +74,7 @@ def _small(message):
 
 def steps_of(path, output):
     """What is unclear about a few steps of an accepted experiment; None if nothing is."""
-    from swmodel.simulation import Simulation
+    from swmodel.simulation.simulation import Simulation
 
     whole = Simulation.run
     text, before = io.StringIO(), os.getcwd()

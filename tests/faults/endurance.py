@@ -43,7 +43,7 @@ def resident():
 
 def child(folder, steps, cells):
     """Run the gyre here; return what `measure` describes, as far as a process can know it of itself."""
-    from swmodel import launch
+    from swmodel.runtime import launch
 
     launch.configure_process(precision="float64")
     run, samples = simulation(folder, steps, cells), []

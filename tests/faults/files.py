@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from swmodel import launch
+from swmodel.runtime import launch
 
 from .harness import Budget, Started, foreign, unreadable, write_case
 

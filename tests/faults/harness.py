@@ -16,9 +16,9 @@ from pathlib import Path
 import netCDF4
 import numpy as np
 
-from swmodel import launch
 from swmodel.errors import SwmodelError
 from swmodel.output.restart import read_restart
+from swmodel.runtime import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "SWMODEL_FAULTS"

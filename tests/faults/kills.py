@@ -10,9 +10,9 @@ import random
 import signal
 import time
 
-from swmodel import launch
 from swmodel.errors import SwmodelError
 from swmodel.output.restart import read_restart
+from swmodel.runtime import launch
 
 from .harness import Budget, Started, differences, foreign, straight, unreadable, write_case
 from .harness import contents as contents_of

@@ -12,7 +12,7 @@ import re
 import signal
 import time
 
-from swmodel import launch
+from swmodel.runtime import launch
 
 from .harness import Budget, Started, foreign, unreadable, write_case
 

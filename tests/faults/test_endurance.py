@@ -4,7 +4,7 @@ import tracemalloc
 import netCDF4
 import numpy as np
 
-from swmodel.grid import CartesianGrid
+from swmodel.grids.grid import CartesianGrid
 from swmodel.output.netcdf import FieldFile, GaugeFile
 
 from . import endurance

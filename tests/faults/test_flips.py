@@ -1,7 +1,7 @@
 """Damaged restarts: no flipped bit gets into a run, wherever it is, and none crashes the reader."""
 import pytest
 
-from swmodel.grid import CartesianGrid
+from swmodel.grids.grid import CartesianGrid
 from swmodel.output import restart
 from swmodel.output.restart import write_restart
 

@@ -28,7 +28,7 @@ def test_lost_and_changed_files_are_noticed(tmp_path, monkeypatch):
 
 
 def test_a_checkout_that_is_edited_meanwhile_is_noticed(monkeypatch):
-    states = iter([{"swmodel/model.py": (1, 2)}, {"swmodel/model.py": (3, 2)}])
+    states = iter([{"swmodel/models/shallow_water.py": (1, 2)}, {"swmodel/models/shallow_water.py": (3, 2)}])
     monkeypatch.setattr(harness, "sources", lambda: next(states))
     monkeypatch.setitem(run.PARTS, "kills", (lambda *arguments: ({"kills": 1}, []), 1, 1))
     figures, wrong = run.run_part("kills", 1, 60.0, 0)

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from swmodel import launch
 from swmodel.output.restart import read_restart
+from swmodel.runtime import launch
 
 from .harness import ROOT, Started, write_case
 

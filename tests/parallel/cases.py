@@ -3,9 +3,9 @@ import jax
 import numpy as np
 
 import swmodel as sw
-from swmodel.compilation import jit
-from swmodel.launch import launched_ranks
 from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.runtime.compilation import jit
+from swmodel.runtime.launch import launched_ranks
 
 NX, NY = 13, 11
 RANKS = launched_ranks()

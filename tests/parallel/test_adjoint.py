@@ -6,9 +6,9 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.assimilation import Departures, FourDVar, Rules, incremental
-from swmodel.adjoint.responses import Green
-from swmodel.adjoint.transforms import UnitSources, joined
+from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rules, incremental
+from swmodel.adjoint.assimilation.responses import Green
+from swmodel.adjoint.controls.transforms import UnitSources, joined
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.sharded import ShardedCommunicator
 

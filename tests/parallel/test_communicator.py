@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from swmodel.compilation import compiler_options
 from swmodel.errors import TileError
 from swmodel.parallel import make_communicator
 from swmodel.parallel.halo import Sides, exchange
 from swmodel.parallel.traffic import Count, traffic
+from swmodel.runtime.compilation import compiler_options
 
 from . import cases
 

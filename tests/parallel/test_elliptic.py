@@ -9,8 +9,8 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from swmodel import elliptic
-from swmodel.bathymetry import bodies
 from swmodel.elliptic import Coefficients, ConjugateGradients, Domain
+from swmodel.grids.bathymetry import bodies
 from swmodel.parallel import make_communicator
 
 from . import cases

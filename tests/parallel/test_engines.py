@@ -3,8 +3,8 @@ import jax
 import numpy as np
 import pytest
 
-from swmodel.pytrees import replace
-from swmodel.simulation import Simulation
+from swmodel.fields.pytrees import replace
+from swmodel.simulation.simulation import Simulation
 
 from . import cases
 

@@ -6,11 +6,11 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, DataError
-from swmodel.integration import begin
-from swmodel.monitors import Health
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import Count, traffic
-from swmodel.simulation import Simulation, advance
+from swmodel.simulation.monitors import Health
+from swmodel.simulation.simulation import Simulation, advance
+from swmodel.stepping.loop import begin
 from tests.parallel import cases
 
 SHAPE, GAUGES = (cases.NY, cases.NX), {"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}

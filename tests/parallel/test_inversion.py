@@ -7,14 +7,14 @@ import pytest
 import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint import Misfit, Problem
-from swmodel.adjoint.assimilation import Departures, FourDVar, Rules, incremental
-from swmodel.adjoint.diffusion import Smooth
-from swmodel.adjoint.minimise import Space, Stop, minimise
-from swmodel.adjoint.posterior import _entered, noise_like
-from swmodel.adjoint.records import Record
-from swmodel.adjoint.transforms import Around, Balanced, FaultSource, UnitSources, joined
-from swmodel.compilation import jit
+from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rules, incremental
+from swmodel.adjoint.assimilation.diffusion import Smooth
+from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
+from swmodel.adjoint.assimilation.posterior import _entered, noise_like
+from swmodel.adjoint.controls.transforms import Around, Balanced, FaultSource, UnitSources, joined
+from swmodel.adjoint.costs.records import Record
 from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.runtime.compilation import jit
 
 from .cases import LAYOUTS, NX, NY, RANKS, from_root, random, sea_floor
 

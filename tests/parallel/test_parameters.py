@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint.leaves import Floats
-from swmodel.compilation import jit
+from swmodel.adjoint.core.leaves import Floats
 from swmodel.dynamics import boundaries, dissipation, forcing
 from swmodel.dynamics.terms import Term
+from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator, make_communicator
-from swmodel.pytrees import replace
+from swmodel.runtime.compilation import jit
 
 from . import cases
 

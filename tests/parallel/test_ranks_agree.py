@@ -6,9 +6,9 @@ import pytest
 
 import swmodel as sw
 from swmodel import elliptic
-from swmodel.compilation import jit
+from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator, make_communicator
-from swmodel.pytrees import replace
+from swmodel.runtime.compilation import jit
 
 from . import cases
 

@@ -7,7 +7,7 @@ import xarray as xr
 from swmodel.errors import BlowUp, ConfigError, DataError, TileError
 from swmodel.output.fingerprint import fingerprint
 from swmodel.parallel import make_communicator
-from swmodel.simulation import Simulation
+from swmodel.simulation.simulation import Simulation
 
 from . import cases
 

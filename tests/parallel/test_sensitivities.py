@@ -3,11 +3,12 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint import Problem, costs
+from swmodel.adjoint import Problem
+from swmodel.adjoint.costs import costs
 from swmodel.adjoint.sensitivity import forward_check, sensitivities
-from swmodel.adjoint.verification import DOT_PRODUCT, Directions, Probe, dot_products
+from swmodel.adjoint.verification.verification import DOT_PRODUCT, Directions, Probe, dot_products
+from swmodel.fields.pytrees import pytree
 from swmodel.parallel import SerialCommunicator, make_communicator
-from swmodel.pytrees import pytree
 
 from . import cases
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
+from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.sharded import ShardedCommunicator
-from swmodel.pytrees import replace
+from swmodel.runtime.compilation import jit
 
 from . import cases
 

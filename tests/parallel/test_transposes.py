@@ -14,10 +14,10 @@ import pytest
 
 import swmodel as sw
 from swmodel import elliptic
-from swmodel.compilation import jit
 from swmodel.dynamics.shallow_water import State
+from swmodel.fields.pytrees import replace
 from swmodel.parallel import make_communicator
-from swmodel.pytrees import replace
+from swmodel.runtime.compilation import jit
 
 from . import cases
 

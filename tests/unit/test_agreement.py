@@ -12,10 +12,10 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 import swmodel as sw
 from swmodel.elliptic import Coefficients, ConjugateGradients, Domain, Multigrid
-from swmodel.integration import begin
-from swmodel.monitors import Gauges, Health, Maxima
 from swmodel.parallel import SerialCommunicator
-from swmodel.simulation import Carry, advance
+from swmodel.simulation.monitors import Gauges, Health, Maxima
+from swmodel.simulation.simulation import Carry, advance
+from swmodel.stepping.loop import begin
 
 SENDING = ("shift", "all_to_all_ranks", "sum_of_ranks", "broadcast_from_root", "gather_tiles", "scatter_tiles",
            "maximum_of_ranks")  # fmt: skip

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import adjoint, elliptic, parameters
+from swmodel import adjoint, elliptic
 from swmodel.errors import SwmodelError
+from swmodel.fields import parameters
+from swmodel.models.random_fields import GaussianCovariance, white_noise
 from swmodel.parallel import SerialCommunicator, fft
-from swmodel.random_fields import GaussianCovariance, white_noise
 from tests.faults.inputs import FOREIGN
 
 GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))

@@ -10,10 +10,12 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel import adjoint, bathymetry, budget, paths
+from swmodel import adjoint
 from swmodel.config import load, read
 from swmodel.config.expressions import FUNCTIONS, Expression, ExpressionError
 from swmodel.errors import ConfigError, DataError, printable
+from swmodel.grids import bathymetry
+from swmodel.runtime import budget, paths
 from tests.faults.inputs import FOREIGN
 from tests.faults.texts import GYRE, PLANE, RUN
 

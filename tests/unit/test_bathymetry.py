@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel.bathymetry import Bathymetry, as_bathymetry, from_depth, onto_grid, read_elevation
 from swmodel.errors import ConfigError, DataError
-from swmodel.grid import CartesianGrid, SphericalGrid
+from swmodel.grids.bathymetry import Bathymetry, as_bathymetry, from_depth, onto_grid, read_elevation
+from swmodel.grids.grid import CartesianGrid, SphericalGrid
 
 PLANE = CartesianGrid(8, 6, (0, 8e3), (0, 6e3))
 ETOPO5 = {
@@ -105,7 +105,7 @@ def test_blocks_of_rows_give_what_one_reading_gives(monkeypatch):
     for method in ("average", "interpolate"):
         monkeypatch.undo()
         whole = onto_grid(field, grid, method=method)
-        monkeypatch.setattr("swmodel.bathymetry.ROWS_AT_ONCE", 7 * 80)
+        monkeypatch.setattr("swmodel.grids.bathymetry.ROWS_AT_ONCE", 7 * 80)
         blocks = onto_grid(field, grid, method=method)
         np.testing.assert_allclose(blocks.depth, whole.depth, rtol=1e-12)
         np.testing.assert_array_equal(blocks.wet, whole.wet)

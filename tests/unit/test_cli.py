@@ -12,9 +12,9 @@ import netCDF4
 import numpy as np
 import pytest
 
-from swmodel import launch
 from swmodel.cli.library import library
-from swmodel.progress import ProgressBar, duration
+from swmodel.runtime import launch
+from swmodel.simulation.progress import ProgressBar, duration
 
 SMALL = """\
 [run]
@@ -106,7 +106,7 @@ def test_every_command_explains_itself_with_examples_and_exit_codes(command, nam
 
 
 def test_the_help_of_plot_names_all_kinds_of_figures(command):
-    from swmodel.resources import postprocess
+    from swmodel.runtime.resources import postprocess
 
     _, out, _ = command("plot", "--help")
     assert set(postprocess().KINDS) <= set(re.findall(r"\w+", out))

@@ -7,10 +7,10 @@ import types
 import pytest
 import xarray as xr
 
-from swmodel.adjoint import examination, verification
-from swmodel.adjoint.verification import Taylor, Verdict
-from swmodel.build_adjoint import controls_of, least_steps
+from swmodel.adjoint.verification import examination, verification
+from swmodel.adjoint.verification.verification import Taylor, Verdict
 from swmodel.config import load
+from swmodel.config.build.adjoint import controls_of, least_steps
 from swmodel.errors import ConfigError
 
 CASE = """\

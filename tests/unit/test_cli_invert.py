@@ -6,7 +6,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import sources
-from swmodel.adjoint.transforms import FaultSource
+from swmodel.adjoint.controls.transforms import FaultSource
 from swmodel.cli import inverted
 
 xr = pytest.importorskip("xarray")

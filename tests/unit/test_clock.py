@@ -9,11 +9,11 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.compilation import jit
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import Term
-from swmodel.pytrees import pytree, replace, static
-from swmodel.simulation import Simulation
+from swmodel.fields.pytrees import pytree, replace, static
+from swmodel.runtime.compilation import jit
+from swmodel.simulation.simulation import Simulation
 
 M2 = 12.4206012 * 3600.0  # [s]
 LATE = 300_000_000  # steps: ninety years of 10 s, of which float32 knows no second

@@ -8,11 +8,12 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 import swmodel as sw
-from swmodel import adjoint, bathymetry, regrid, sources
+from swmodel import adjoint, sources
 from swmodel.config import adjoint as adjoint_section
 from swmodel.config import cores, inversion, members, physics, scenario
 from swmodel.dynamics.momentum import EnergyConserving
-from swmodel.model import FreeSlip
+from swmodel.grids import bathymetry, regrid
+from swmodel.models.shallow_water import FreeSlip
 
 # Every section of a file with optional keys: what takes these keys in Python; None where there is no such thing.
 COUNTERPARTS = {

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel import devices, launch
-from swmodel.devices import Hosts, hosts_of
-from swmodel.simulation import Simulation
+from swmodel.runtime import devices, launch
+from swmodel.runtime.devices import Hosts, hosts_of
+from swmodel.simulation.simulation import Simulation
 from tests.parallel import cases
 from tests.unit.test_sharded import gradients
 

@@ -4,7 +4,8 @@ import io
 import pytest
 import rich.console
 
-from swmodel import doctor, launch, version
+from swmodel.cli import doctor
+from swmodel.runtime import launch, version
 
 OURS = ["Open MPI 5.0.11", "/venv/lib/libmpi.so.40"]
 THEIRS = ["MPICH 4.3.2", "/usr/lib/libmpi.so.12"]

@@ -15,11 +15,11 @@ import pytest
 import typer
 
 import swmodel as sw
-from swmodel import launch
 from swmodel.cli import app
 from swmodel.cli.library import library
-from swmodel.compilation import jit
-from swmodel.simulation import Simulation
+from swmodel.runtime import launch
+from swmodel.runtime.compilation import jit
+from swmodel.simulation.simulation import Simulation
 
 ROOT = Path(sw.__file__).parents[1]
 UsageError = typer.BadParameter.__base__  # of the click that typer has

@@ -7,8 +7,8 @@ import xarray as xr
 import swmodel as sw
 from swmodel.cli import main
 from swmodel.config import load, member_drafts, read
-from swmodel.ensemble import perturbation
 from swmodel.errors import ConfigError
+from swmodel.models.ensemble import perturbation
 
 HUMP = """\
 [run]

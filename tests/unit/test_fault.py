@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from swmodel.errors import ConfigError, DataError
-from swmodel.grid import CartesianGrid, SphericalGrid
-from swmodel.pytrees import replace
+from swmodel.fields.pytrees import replace
+from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.sources import (
     REFERENCES,
     AzimuthalEqualArea,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import scipy.fft
 
+from swmodel.models.random_fields import filtered
 from swmodel.parallel import SerialCommunicator, fft, make_communicator
-from swmodel.random_fields import filtered
 from tests.parallel import test_fft as on_ranks
 from tests.parallel.test_communicator import quick
 

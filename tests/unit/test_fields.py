@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from swmodel import diagnostics
-from swmodel.fields import VARIABLES, WHOLE, Field, FieldError, HaloError
+from swmodel.diagnostics import derived as diagnostics
+from swmodel.fields.field import VARIABLES, WHOLE, Field, FieldError, HaloError
 
 
 def field(position="h", halo=(2, 2, 2, 2), rows=8, columns=9):

@@ -6,12 +6,12 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.compilation import jit
 from swmodel.dynamics.shallow_water import Coverage
-from swmodel.integration import _alike
+from swmodel.fields.pytrees import replace
 from swmodel.parallel import make_communicator
-from swmodel.pytrees import replace
-from swmodel.simulation import Simulation
+from swmodel.runtime.compilation import jit
+from swmodel.simulation.simulation import Simulation
+from swmodel.stepping.loop import _alike
 
 NX, NY, STEPS = 8, 6, 47
 GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from swmodel.errors import ConfigError
-from swmodel.grid import CartesianGrid, SphericalGrid
-from swmodel.pytrees import replace
+from swmodel.fields.pytrees import replace
+from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.sources import Fault, KajiuraFilter, SeaSurface, Source, depth_gradient, records, region_around, uplift
 
 PERIODIC = CartesianGrid(32, 24, (0.0, 160e3), (0.0, 120e3), periodic="xy")

@@ -7,21 +7,20 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import native
-from swmodel.compilation import jit
-from swmodel.fields import Field, HaloError
-from swmodel.integration import begin
-from swmodel.kernels import Slot, evaluate, evaluate_storing
-from swmodel.kernels.expressions import Source, lift, stored
-from swmodel.kernels.graph import Unsupported, trace_graph
-from swmodel.kernels.schedule import schedule
-from swmodel.kernels.source import c_source
-from swmodel.kernels.stencil import Layout, run
-from swmodel.native import library
-from swmodel.operators import difference_x, mean_x, mean_xy, mean_y
+from swmodel.fields.field import Field, HaloError
+from swmodel.fields.operators import difference_x, mean_x, mean_xy, mean_y
+from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator
-from swmodel.pytrees import replace
-from swmodel.simulation import Health, Simulation, advance
+from swmodel.runtime.compilation import jit
+from swmodel.simulation.simulation import Health, Simulation, advance
+from swmodel.stencils import Slot, evaluate, evaluate_storing, native
+from swmodel.stencils.expressions import Source, lift, stored
+from swmodel.stencils.graph import Unsupported, trace_graph
+from swmodel.stencils.native import library
+from swmodel.stencils.schedule import schedule
+from swmodel.stencils.source import c_source
+from swmodel.stencils.stencil import Layout, run
+from swmodel.stepping.loop import begin
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
@@ -315,7 +314,7 @@ def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):
 
 def test_without_a_compiler_arrays_are_taken_and_asking_for_loops_is_an_error(monkeypatch):
     grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
-    monkeypatch.setattr("swmodel.model.why_not", lambda: "steps run on arrays: no compiler.")
+    monkeypatch.setattr("swmodel.models.shallow_water.why_not", lambda: "steps run on arrays: no compiler.")
     assert sw.ShallowWater(grid, 100.0).engine == "arrays"
     with pytest.raises(ValueError, match="every rank needs a C\\+\\+ compiler"):
         sw.ShallowWater(grid, 100.0, engine="fused")
@@ -324,7 +323,7 @@ def test_without_a_compiler_arrays_are_taken_and_asking_for_loops_is_an_error(mo
 
 
 def test_a_compiler_that_refuses_is_quoted(monkeypatch, tmp_path):
-    monkeypatch.setattr("swmodel.native.cache.folder", lambda: tmp_path)
+    monkeypatch.setattr("swmodel.stencils.native.cache.folder", lambda: tmp_path)
     with pytest.raises(library.CompileError, match="could not compile a fused loop .*error.*engine = 'arrays'"):
         library._compiled("this is not C++;", library.LOOP_OPTIONS)
     assert not list(tmp_path.iterdir())

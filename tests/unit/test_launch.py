@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from swmodel import cores as cores_module
-from swmodel import launch, libraries
-from swmodel.cores import physical_cores
 from swmodel.errors import ConfigError
+from swmodel.runtime import cores as cores_module
+from swmodel.runtime import launch, libraries
+from swmodel.runtime.cores import physical_cores
 
 OPEN_MPI = {
     "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_LOCAL_RANK": "1",

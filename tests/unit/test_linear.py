@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from swmodel import operators
-from swmodel.linear import linear_pair, plain_primitive
+from swmodel.fields import operators
+from swmodel.fields.linear import linear_pair, plain_primitive
 from swmodel.parallel import SerialCommunicator
 
 SHAPE = (3, 5, 6)

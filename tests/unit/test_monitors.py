@@ -7,8 +7,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import ConfigError
-from swmodel.monitors import Gauges, Health, Maxima
 from swmodel.parallel import Decomposition, SerialCommunicator
+from swmodel.simulation.monitors import Gauges, Health, Maxima
 
 PLANE = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 

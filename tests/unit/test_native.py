@@ -4,12 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from swmodel import native
-from swmodel.fields import Field
-from swmodel.kernels.expressions import Source, stored
-from swmodel.kernels.stencil import Layout, run
-from swmodel.native import after, cut, fetch, paste, store, vacant
-from swmodel.operators import mean_xy
+from swmodel.fields.field import Field
+from swmodel.fields.operators import mean_xy
+from swmodel.stencils import native
+from swmodel.stencils.expressions import Source, stored
+from swmodel.stencils.native import after, cut, fetch, paste, store, vacant
+from swmodel.stencils.stencil import Layout, run
 
 needs_compiler = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
@@ -29,7 +29,7 @@ def arrays_and_strips(count):
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("compiler", [True, False])
 def test_strips_go_where_they_belong_and_come_out_again(count, compiler, monkeypatch):
-    monkeypatch.setattr("swmodel.native.primitives.usable", lambda: compiler and native.usable())
+    monkeypatch.setattr("swmodel.stencils.native.primitives.usable", lambda: compiler and native.usable())
     arrays, strips = arrays_and_strips(count)
     pasted = jax.jit(lambda a, s: paste(a, s, PLACES))(arrays, strips)
     for k, (array, found) in enumerate(zip(arrays, pasted)):

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import swmodel as sw
-from swmodel import model as model_module
-from swmodel import native
-from swmodel.native import cache, library
+from swmodel.models import shallow_water as model_module
+from swmodel.stencils import native
+from swmodel.stencils.native import cache, library
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
@@ -96,7 +96,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(kept, mode, caplog, monke
 
 def test_a_folder_of_somebody_else_is_not_used(kept, monkeypatch):
     kept.mkdir(parents=True, mode=0o700)
-    monkeypatch.setattr("swmodel.native.cache.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("swmodel.stencils.native.cache.os.geteuid", lambda: os.getuid() + 1)
     assert cache._unfit(kept) == "belongs to another user"
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import operators as op
-from swmodel.fields import WHOLE, Field, FieldError, HaloError
+from swmodel.fields import operators as op
+from swmodel.fields.field import WHOLE, Field, FieldError, HaloError
 
 HALO = 2
 STEPS = {  # operator, from -> to, what is lost of (west, east, south, north)

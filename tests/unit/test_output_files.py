@@ -9,7 +9,7 @@ import swmodel as sw
 from swmodel.errors import ConfigError, Interrupted, SwmodelError
 from swmodel.output.collisions import check_apart
 from swmodel.output.restart import read_restart
-from swmodel.simulation import Simulation
+from swmodel.simulation.simulation import Simulation
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 MODEL, STEPPER = sw.ShallowWater(GRID, 500.0), sw.AB2(10.0)
@@ -244,7 +244,7 @@ def test_under_reduced_gravity_nothing_is_called_a_sea_surface(tmp_path):
 
 
 def test_every_variable_is_named_after_its_position_and_direction():
-    from swmodel.fields import OF_A_LAYER, UNDER_LID, VARIABLES
+    from swmodel.fields.field import OF_A_LAYER, UNDER_LID, VARIABLES
     from swmodel.output.metadata import variable_attributes
 
     words = {"u": ("x", "eastward"), "v": ("y", "northward")}

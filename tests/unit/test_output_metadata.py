@@ -2,8 +2,8 @@
 import numpy as np
 import pytest
 
-from swmodel.fields import VARIABLES
-from swmodel.grid import CartesianGrid, SphericalGrid
+from swmodel.fields.field import VARIABLES
+from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output.metadata import axes, reach_of_water, shape, topology, variable_attributes
 
 PLANE, SPHERE = CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4)), SphericalGrid(4, 3, (0.0, 8.0), (10.0, 16.0))

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import launch
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator
 from swmodel.performance import (
@@ -33,6 +32,7 @@ from swmodel.performance import (
 from swmodel.performance.cases import OneOfMany
 from swmodel.performance.fitting import measure_compute
 from swmodel.performance.timing import batch_of
+from swmodel.runtime import launch
 
 NX, NY = 48, 36
 needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="needs mpi4py and mpi4jax")

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
 from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.runtime.compilation import jit
 from tests.parallel import cases
 
 LAYOUTS = pytest.mark.parametrize("layout", (None, (1, 3), (2, 3), (1, 2)), ids=str)

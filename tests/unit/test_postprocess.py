@@ -15,14 +15,14 @@ import postprocess  # noqa: E402
 from postprocess import budgets, cgrid, files, gauges, maps, spectra, style, wavenumbers  # noqa: E402
 from postprocess.cli import main, plot  # noqa: E402
 from postprocess.errors import PlotError  # noqa: E402
-from swmodel import diagnostics  # noqa: E402
+from swmodel.diagnostics import derived as diagnostics  # noqa: E402
 from swmodel.dynamics.coriolis import RotatingSphere  # noqa: E402
-from swmodel.grid import CartesianGrid, SphericalGrid  # noqa: E402
-from swmodel.model import ShallowWater  # noqa: E402
+from swmodel.grids.grid import CartesianGrid, SphericalGrid  # noqa: E402
+from swmodel.models.shallow_water import ShallowWater  # noqa: E402
 from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields  # noqa: E402
 from swmodel.output.restart import write_restart  # noqa: E402
-from swmodel.simulation import Simulation  # noqa: E402
-from swmodel.time_steppers import AB2  # noqa: E402
+from swmodel.simulation.simulation import Simulation  # noqa: E402
+from swmodel.stepping.explicit import AB2  # noqa: E402
 
 RADIUS = 6.371e6
 START = "seconds since 2011-03-11 05:46:23"

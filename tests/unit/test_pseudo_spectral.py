@@ -7,13 +7,13 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification import verify
-from swmodel.build import assemble, model_of, state_of, stepper_of
-from swmodel.compilation import jit
+from swmodel.adjoint.verification.verification import verify
 from swmodel.config import load, read
+from swmodel.config.build.experiment import assemble, model_of, state_of, stepper_of
 from swmodel.errors import ConfigError
+from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator
-from swmodel.pytrees import replace
+from swmodel.runtime.compilation import jit
 
 L, NX, NY = 1.0e6, 12, 10
 F = 1.0e-4

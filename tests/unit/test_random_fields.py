@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.models.random_fields import GaussianCovariance, filtered, white_noise
 from swmodel.parallel import SerialCommunicator, fft, make_communicator
-from swmodel.random_fields import GaussianCovariance, filtered, white_noise
 
 
 def covariance(communicator, shape=(16, 13)):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
+from swmodel.runtime.compilation import jit
 
 GRID = sw.CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4), "xy")
 DT = 10.0

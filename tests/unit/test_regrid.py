@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel import regrid
 from swmodel.errors import ConfigError, DataError
-from swmodel.grid import CartesianGrid, SphericalGrid
-from swmodel.regrid import Records, read_field_onto, wind_stress
+from swmodel.grids import regrid
+from swmodel.grids.grid import CartesianGrid, SphericalGrid
+from swmodel.grids.regrid import Records, read_field_onto, wind_stress
 
 DAY = 86400.0
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from swmodel.errors import DataError, SwmodelError
-from swmodel.grid import CartesianGrid, SphericalGrid
+from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output import restart as module
 from swmodel.output.restart import read_restart, write_restart
 from swmodel.parallel.decomposition import Decomposition

@@ -11,7 +11,7 @@ from swmodel.errors import ConfigError, DataError
 from swmodel.output.fingerprint import describe, fingerprint, hash_of_cells
 from swmodel.output.restart import read_restart, write_restart
 from swmodel.parallel.decomposition import Decomposition
-from swmodel.simulation import Simulation
+from swmodel.simulation.simulation import Simulation
 
 NX, NY = 8, 6
 GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))

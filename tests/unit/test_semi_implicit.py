@@ -10,17 +10,18 @@ import xarray as xr
 
 import swmodel as sw
 from postprocess import budgets
-from swmodel import adjoint, elliptic, integration
-from swmodel.build import stepper_of, time_step
+from swmodel import adjoint, elliptic
 from swmodel.cli.speed import Speed, speed_line
-from swmodel.compilation import jit
 from swmodel.config import physics
+from swmodel.config.build.experiment import stepper_of, time_step
 from swmodel.dynamics.transport import divergence
 from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
-from swmodel.integration import march_of
-from swmodel.pytrees import replace
-from swmodel.semi_implicit import automatic
-from swmodel.stability import beside_waves, interval_beside_waves, limits
+from swmodel.fields.pytrees import replace
+from swmodel.runtime.compilation import jit
+from swmodel.stepping import loop as integration
+from swmodel.stepping.loop import march_of
+from swmodel.stepping.semi_implicit import automatic
+from swmodel.stepping.stability import beside_waves, interval_beside_waves, limits
 
 G = 9.81
 CHEAP = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)

@@ -9,17 +9,18 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel import diagnostics, native
-from swmodel.compilation import jit
+from swmodel.diagnostics import derived as diagnostics
 from swmodel.errors import BlowUp, TileError
-from swmodel.integration import begin
-from swmodel.launch import LaunchError
-from swmodel.monitors import Health
+from swmodel.fields.pytrees import replace
 from swmodel.parallel import Decomposition, make_communicator
 from swmodel.parallel.halo import Sides, exchange, without_padding
 from swmodel.parallel.sharded import ShardedCommunicator
-from swmodel.pytrees import replace
-from swmodel.simulation import Simulation, advance
+from swmodel.runtime.compilation import jit
+from swmodel.runtime.launch import LaunchError
+from swmodel.simulation.monitors import Health
+from swmodel.simulation.simulation import Simulation, advance
+from swmodel.stencils import native
+from swmodel.stepping.loop import begin
 from tests.parallel import cases
 from tests.parallel.test_ranks_agree import cost
 

@@ -10,9 +10,9 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, Interrupted
+from swmodel.fields.pytrees import replace
 from swmodel.output.restart import read_restart
-from swmodel.pytrees import replace
-from swmodel.simulation import Simulation
+from swmodel.simulation.simulation import Simulation
 
 NX, NY = 8, 6
 GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))

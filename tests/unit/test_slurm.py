@@ -12,8 +12,8 @@ import netCDF4
 import numpy as np
 import pytest
 
-from swmodel import launch
 from swmodel.output.restart import read_restart
+from swmodel.runtime import launch
 
 SLURM = Path(__file__).resolve().parents[2] / "scripts" / "slurm"
 SCRIPTS = sorted([*SLURM.glob("*.sh"), *SLURM.glob("*.sbatch"), *SLURM.glob("machines/*.sh")])

@@ -7,10 +7,11 @@ import xarray as xr
 
 import swmodel as sw
 from postprocess.spectra import of_fields
-from swmodel import diagnostics, elliptic
-from swmodel.compilation import jit
+from swmodel import elliptic
+from swmodel.diagnostics import derived as diagnostics
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.runtime.compilation import jit
 
 NX, NY = 13, 10
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
-from swmodel.integration import one_step
-from swmodel.stability import amplification, stable_interval, wave_amplification
+from swmodel.runtime.compilation import jit
+from swmodel.stepping.loop import one_step
+from swmodel.stepping.stability import amplification, stable_interval, wave_amplification
 
 STEPPERS = (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0))
 EACH = pytest.mark.parametrize("stepper", STEPPERS, ids=lambda s: type(s).__name__)

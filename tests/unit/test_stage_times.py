@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.integration import one_step
+from swmodel.stepping.loop import one_step
 
 GRID = sw.CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4), "xy")
 DEPTH, LENGTH, RATE, END = 100.0, 1000.0, 2e-3, 0.5  # [m], [s], of the drag [s-1], acceleration at the end [m s-2]

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
 from swmodel.dynamics.boundaries import sponge_profile
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import Series, value_at
-from swmodel.integration import one_step
+from swmodel.runtime.compilation import jit
+from swmodel.stepping.loop import one_step
 
 NX, NY = 8, 6
 GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))

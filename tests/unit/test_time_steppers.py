@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
-from swmodel.integration import one_step
-from swmodel.time_steppers import Past
+from swmodel.runtime.compilation import jit
+from swmodel.stepping.explicit import Past
+from swmodel.stepping.loop import one_step
 
 GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4), "xy")
 MODEL = sw.ShallowWater(GRID, lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 6e4) + 0 * y, coriolis=sw.FPlane(2e-4))

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import swmodel as sw
-from swmodel.compilation import jit
-from swmodel.integration import one_step
+from swmodel.runtime.compilation import jit
+from swmodel.stepping.loop import one_step
 
 FORMS = (sw.EnergyConserving(), sw.EnstrophyConserving(), sw.ArakawaLamb())
 NAMED = dict(argnames="momentum", argvalues=FORMS, ids=lambda form: type(form).__name__)

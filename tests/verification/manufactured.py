@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import swmodel as sw
-from swmodel.compilation import jit
 from swmodel.dynamics.terms import Term
+from swmodel.fields.pytrees import pytree
 from swmodel.parallel import SerialCommunicator
-from swmodel.pytrees import pytree
+from swmodel.runtime.compilation import jit
 
 L, H, G = 1.0e6, 1000.0, 9.81
 DT, STEPS = 60.0, 10

@@ -4,7 +4,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from swmodel import launch  # noqa: E402
+from swmodel.runtime import launch  # noqa: E402
 
 NX, NY = 67, 50  # not one of 64 tiles alike in both directions
 STEPS = 100

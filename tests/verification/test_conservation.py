@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import diagnostics
-from swmodel.compilation import jit
+from swmodel.diagnostics import derived as diagnostics
+from swmodel.runtime.compilation import jit
 
 from .cases import band, globe, march, plane, random_state, rough
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
+from swmodel.runtime.compilation import jit
 
 from .cases import NAMED, march
 

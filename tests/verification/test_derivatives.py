@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
 from swmodel.dynamics.shallow_water import State
-from swmodel.pytrees import replace
+from swmodel.fields.pytrees import replace
+from swmodel.runtime.compilation import jit
 
 from .cases import FORMS, plane, random_state, rough, uniform
 

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
-from swmodel.operators import mean_x, mean_y
+from swmodel.fields.operators import mean_x, mean_y
+from swmodel.runtime.compilation import jit
 
 from .cases import band, globe, march, plane, random_state, rough
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.stability import amplification
+from swmodel.stepping.stability import amplification
 
 from .cases import march
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swmodel import launch
+from swmodel.runtime import launch
 
 from . import many_ranks
 

@@ -3,7 +3,7 @@ doi:10.1175/1520-0469(1950)007<0080:OTWDOC>2.0.CO;2."""
 import numpy as np
 
 import swmodel as sw
-from swmodel.simulation import Simulation
+from swmodel.simulation.simulation import Simulation
 from swmodel.units import Sv, day, km
 
 SIZE, STRESS, BETA, VISCOSITY, DENSITY = 2000 * km, 0.1, 2e-11, 1000.0, 1025.0

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.compilation import jit
 from swmodel.parallel.halo import SIDES
+from swmodel.runtime.compilation import jit
 
 from .cases import march, plane, random_state, rough
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import diagnostics
-from swmodel.compilation import jit
+from swmodel.diagnostics import derived as diagnostics
 from swmodel.parallel import SerialCommunicator
+from swmodel.runtime.compilation import jit
 
 from .manufactured import G, H, L, drift, run, smooth
 

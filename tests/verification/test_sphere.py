@@ -33,7 +33,7 @@ def test_steady_zonal_flow_converges_at_second_order():
 
 
 def test_potential_vorticity_has_one_value_at_a_pole_beside_land():
-    from swmodel.compilation import jit
+    from swmodel.runtime.compilation import jit
 
     from .cases import random_state, rough
 

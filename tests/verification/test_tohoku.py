@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel import resources
-from swmodel.launch import mpirun_environment
+from swmodel.runtime import resources
+from swmodel.runtime.launch import mpirun_environment
 
 # First time after 900 s above a fifth of the record's maximum before 7200 s [s], and that maximum [m], from the records
 # of NOAA's buoys with the tides removed.

@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from swmodel import resources
-from swmodel.launch import mpirun_environment
+from swmodel.runtime import resources
+from swmodel.runtime.launch import mpirun_environment
 
 xr = pytest.importorskip("xarray")
 

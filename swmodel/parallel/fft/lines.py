@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ...native import vacant
-from ...native.primitives import declare_linear
+from ...stencils.native import vacant
+from ...stencils.native.primitives import declare_linear
 from .packing import join, join_back
 
 __all__ = ["joined", "parted", "planes"]

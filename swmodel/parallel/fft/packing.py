@@ -12,8 +12,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from ...native.blocks import Block, movable, move
-from ...native.primitives import declare_linear
+from ...stencils.native.blocks import Block, movable, move
+from ...stencils.native.primitives import declare_linear
 
 __all__ = ["split", "split_back", "join", "join_back"]
 

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import SwmodelError
-from ...pytrees import pytree
+from ...fields.pytrees import pytree
 from ..communicator import Communicator
 from .kinds import Fourier, Kind, RealFourier
 from .lines import planes

@@ -1,0 +1,220 @@
+"""Smoothness: the square root of a covariance with a Gaussian correlation, by diffusion (Weaver & Courtier 2001).
+
+    B = U U*,   U = s N L^{m} W^{-1/2},   L = 1 + W^{-1} div(k grad),   x = U v,   <v v*> = 1,
+
+with W the areas around the points, s the standard deviation, N what makes the variance s^2, and L one explicit step of
+diffusion between points that are water; nothing flows through coasts and walls. W L is symmetric: B = s N L^{2m}
+W^{-1} N s, whose correlation is that of 2m steps, exp(-r^2 / 2 l^2) far from coasts. k is such that m steps spread by
+l^2 / 2 and no mode is overshot. doi:10.1002/qj.49712757518.
+
+Values are on tiles, with one halo exchange a step; the transpose of U is JAX's, piece by piece of operators and
+exchanges, which are declared with theirs.
+"""
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...errors import ConfigError
+from ...fields.field import Field
+from ...fields.operators import difference_x, difference_y
+from ...fields.pytrees import pytree, replace, static
+from ...parallel.halo import Sides, exchange, without_padding
+from ...runtime.compilation import jit
+
+__all__ = ["Smooth"]
+
+REACH = 5.0  # correlation lengths between two points that are probed at once: the correlation there is 4e-6
+MOST_PROBES = 1000
+ALONG_X = {"h": "u", "u": "h", "v": "q", "q": "v"}
+ALONG_Y = {"h": "v", "v": "h", "u": "q", "q": "u"}
+
+
+@pytree
+class Smooth:
+    """U of a model's grid, a function from tile arrays to tile arrays; make it with `Smooth.of`.
+
+    Attributes:
+        amplitude: s N at the points, 0 where there is no water.
+        deviation: s at the points.
+        root: W^{-1/2} [m-1].
+        across_x, across_y: k times the side between two points over their distance [m2], 0 across coasts.
+        per_area: W^{-1} [m-2].
+        sides: of the tile.
+        steps: m.
+        position: of the points on the C-grid.
+    """
+
+    amplitude: Any
+    deviation: Any
+    root: Any
+    across_x: Any
+    across_y: Any
+    per_area: Any
+    sides: Sides
+    steps: int = static()
+    position: str = static()
+    communicator: Any = static()
+
+    @staticmethod
+    def of(model, position, length, deviation=1.0, samples=None):
+        """The operator for points at `position` of a model's grid.
+
+        Args:
+            model: a ShallowWater.
+            position: "h", "u" or "v".
+            length: l, the correlation length [m].
+            deviation: s, a number or (ny, nx), in the units of x.
+            samples: find N from so many random fields, to sqrt(1 / (2 samples)), instead of by probing every point,
+                which is exact and takes (5 l / dx)^2 diffusions; by default it is probed where these are 1000 at most,
+                else 400 are taken.
+
+        Raises:
+            ConfigError: for a length that is not positive, or so short that the grid does not see it.
+        """
+        parts, steps = _coefficients(model, position, length)
+        sides = model.communicator.place(
+            lambda rank: Sides.of(model.grid, model.communicator, (), model.dtype, rank)
+        )
+        parts = {name: model.domain.cut(part) for name, part in parts.items()}
+        bare = Smooth(**parts, sides=sides, steps=steps, position=position, communicator=model.communicator)
+        variance = _variance(bare, model, length, samples)
+        deviation = model.domain.cut(_points(model, position) * np.broadcast_to(deviation, model.grid.shape))
+        return replace(bare, deviation=deviation, amplitude=_amplitude(deviation, variance))
+
+    @staticmethod
+    def check(model, position, length):
+        """Raise what `of` raises; little is computed."""
+        _coefficients(model, position, length)
+
+    def __call__(self, v):
+        """U v."""
+        return self.amplitude * self.diffused(self.root * v, self.steps)
+
+    def diffused(self, x, steps):
+        """L^steps x."""
+        across_x, across_y, per_area = self._with_halo()
+
+        def step(x, _):
+            (wide,) = exchange([x], 1, self.sides, self.communicator)
+            x = Field(wide, self.position, (1,) * 4)
+            flow = difference_x(across_x * difference_x(x)) + difference_y(across_y * difference_y(x))
+            return without_padding((x + per_area * flow).interior, self.sides), None
+
+        return jax.lax.scan(step, x, length=steps)[0]
+
+    def _with_halo(self):
+        arrays = exchange([self.across_x, self.across_y, self.per_area], 1, self.sides, self.communicator)
+        places = ALONG_X[self.position], ALONG_Y[self.position], self.position
+        return [Field(array, place, (1,) * 4) for array, place in zip(arrays, places)]
+
+
+def _points(model, position):
+    """(ny, nx) bool: where the control is."""
+    return model.wet if position == "h" else model.faces(position)
+
+
+def _coefficients(model, position, length):
+    """({field: (ny, nx)}, number of steps) of L."""
+    if position not in ("h", "u", "v"):
+        raise ConfigError(f"Smooth: position = {position!r} is none of a control; give 'h', 'u' or 'v'.")
+    if not length > 0:
+        raise ConfigError(f"Smooth: length = {length} m is not a correlation length; give a positive one.")
+    grid, wet = model.grid, _points(model, position)
+    metrics = grid.metrics(np.arange(grid.ny))
+    beyond = grid.metrics(np.arange(grid.ny) + (position == "v"))  # north of a v point is the next row's centre
+    column = lambda x: np.broadcast_to(x, (grid.ny, 1))  # noqa: E731
+    east, north = ALONG_X[position], ALONG_Y[position]
+    dx, dy = column(metrics[f"dx_{position}"]), column(metrics[f"dy_{position}"])
+    ratio_x = column(_over(metrics[f"dy_{east}"], metrics[f"dx_{east}"]))
+    ratio_y = column(_over(beyond[f"dx_{north}"], beyond[f"dy_{north}"]))
+    next_x = _both(wet, 1, grid.periodic_x) * ratio_x
+    next_y = _both(wet, 0, grid.periodic_y) * ratio_y
+    area = dx * dy
+    fastest = 2.0 * float(np.max(_over(2 * ratio_x + ratio_y + np.roll(ratio_y, 1, 0), area)))  # [m-2], Gershgorin
+    # Half of the covariance's spread, l^2 / 4 along each direction, in steps that damp every mode without overshooting.
+    steps = max(math.ceil(0.25 * length**2 * fastest), 1)
+    if length < 0.5 * float(np.sqrt(area.max())):
+        raise ConfigError(
+            f"Smooth: length = {length:g} m is less than half a cell of {np.sqrt(area.max()):g} m, which correlates "
+            "nothing; give a longer one, or leave the smoothing out."
+        )
+    spread = 0.25 * length**2 / steps
+    parts = {
+        "amplitude": 1.0 * wet, "deviation": 1.0 * wet, "root": np.sqrt(_over(wet, area)), "per_area": _over(wet, area),
+        "across_x": spread * _numbered(next_x, 1, position == "u"),
+        "across_y": spread * _numbered(next_y, 0, position == "v"),
+    }  # fmt: skip
+    return parts, steps
+
+
+def _both(wet, axis, periodic):
+    """1 where a point and the next one along an axis are both water."""
+    after = np.roll(wet, -1, axis).astype(float)
+    if not periodic:
+        after[(slice(None), -1) if axis == 1 else -1] = 0.0
+    return wet * after
+
+
+def _numbered(between, axis, faces):
+    """What lies between points n and n + 1 as the C-grid counts it: face n for centres, centre n + 1 for `faces`."""
+    return np.roll(between, 1, axis) if faces else between
+
+
+def _over(a, b):
+    """a / b, and 0 where b is 0: sides at poles."""
+    return np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b))), where=np.asarray(b) != 0)
+
+
+def _variance(bare, model, length, samples):
+    """The diagonal of L^2m W^-1 at the points of the tiles."""
+    sides = [model.grid.metrics(np.arange(model.grid.ny))[f"d{axis}_h"] for axis in "yx"]
+    apart = [max(math.ceil(REACH * length / float(np.min(side))), 1) for side in sides]
+    closed = (not model.grid.periodic_y, not model.grid.periodic_x)
+    apart = [min(n, cells) if c else _dividing(n, cells) for n, cells, c in zip(apart, model.grid.shape, closed)]
+    if samples is None and apart[0] * apart[1] > MOST_PROBES:
+        samples = 400
+    return _probed(bare, model, *apart) if samples is None else _sampled(bare, model, samples)
+
+
+def _dividing(n, cells):
+    """The least number of cells from n on that divides `cells`, so that a comb closes on itself."""
+    return next((k for k in range(n, cells) if cells % k == 0), cells)
+
+
+def _probed(bare, model, rows, columns):
+    """Point by point of combs of every `rows`-th row and `columns`-th column."""
+    ny, nx = model.grid.shape
+    row, column = (model.domain.cut(np.broadcast_to(x, (ny, nx))) for x in
+                   (1.0 + np.arange(ny)[:, None] % rows, 1.0 + np.arange(nx)[None] % columns))  # fmt: skip
+
+    def diagonal(smooth, row, column):
+        def add(total, k):
+            at_row, at_column = ((1 + part).astype(row.dtype) for part in (k // columns, k % columns))
+            comb = ((row == at_row) & (column == at_column)).astype(row.dtype)
+            return total + comb * smooth.diffused(comb * smooth.per_area, 2 * smooth.steps), None
+
+        return jax.lax.scan(add, jnp.zeros_like(row), jnp.arange(rows * columns))[0]
+
+    return jit(model.communicator.spmd(diagonal))(bare, row, column)
+
+
+def _sampled(bare, model, samples):
+    """The mean square of L^m W^-1/2 on white noise, the same noise on any number of ranks."""
+    noise = np.random.default_rng(0)
+
+    def square(smooth, v):
+        return smooth.diffused(smooth.root * v, smooth.steps) ** 2
+
+    square = jit(model.communicator.spmd(square))
+    total = model.domain.cut(np.zeros(model.grid.shape))
+    for _ in range(samples):
+        total = total + square(bare, model.domain.cut(noise.standard_normal(model.grid.shape)))
+    return total / samples
+
+
+@jax.jit
+def _amplitude(deviation, variance):
+    return deviation * jnp.where(variance > 0, 1.0 / jnp.sqrt(jnp.where(variance > 0, variance, 1.0)), 0.0)

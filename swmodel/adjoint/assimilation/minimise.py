@@ -1,0 +1,241 @@
+"""Minimisation over controls that are spread over ranks: L-BFGS with a global inner product.
+
+    p_k = - H_k g_k,   x_{k+1} = x_k + a_k p_k,
+
+H_k from the last `memory` pairs s = x_{k+1} - x_k, y = g_{k+1} - g_k by the two-loop recursion (Nocedal & Wright 2006,
+algorithm 7.4), a_k by scipy's search for the strong Wolfe conditions, which sees the numbers J(x_k + a p_k) and
+g(x_k + a p_k).p_k alone. All that decides is a number that the root hands to every rank: all ranks take one path.
+
+Controls are dicts {name: value}: tile arrays, (..., ny, nx), which are distributed; numbers and vectors, which every
+rank holds; or {record: value} for records in time.
+"""
+
+import dataclasses
+import math
+import time as clock
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import line_search
+
+__all__ = ["Space", "Stop", "Iteration", "Minimum", "minimise"]
+
+
+class Space:
+    """The inner product and linear combinations of control dicts, the same on every rank.
+
+    Args:
+        communicator: of the model.
+        dot: `dot(a, b, communicator)`; adjoint.dot unless given.
+    """
+
+    def __init__(self, communicator, dot=None):
+        if dot is None:
+            from ..problem import dot
+        self.communicator, self._dot = communicator, dot
+
+    def dot(self, a, b):
+        """<a, b>, a float: the root's, where ranks should differ by a rounding error."""
+        return self.communicator.host_broadcast(float(self._dot(a, b, self.communicator)))
+
+    def norm(self, a):
+        return math.sqrt(max(self.dot(a, a), 0.0))
+
+    def combine(self, weights, vectors):
+        """The sum of weights[k] vectors[k]."""
+        total = _scaled(float(weights[0]), vectors[0])
+        for weight, vector in zip(weights[1:], vectors[1:]):
+            total = self.add(total, weight, vector)
+        return total
+
+    def add(self, a, weight, b):
+        """a + weight b."""
+        return _added(a, float(weight), b)
+
+    def scale(self, factor, a):
+        return _scaled(float(factor), a)
+
+
+@jax.jit
+def _scaled(factor, a):
+    return jax.tree.map(lambda x: jnp.asarray(factor, x.dtype) * x, a)
+
+
+@jax.jit
+def _added(a, weight, b):
+    return jax.tree.map(lambda x, y: x + jnp.asarray(weight, y.dtype) * y, a, b)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stop:
+    """When a minimisation ends; the first that holds.
+
+    Args:
+        iterations: at most.
+        gradient: when |g| has come down to this share of the first one.
+        decrease: when an iteration lowers J by less than this share of it.
+        value: when J has come down to it, as to the noise of the observations.
+        seconds: of wall time; the iteration under way is completed.
+    """
+
+    iterations: int = 100
+    gradient: float = 1e-6
+    decrease: float = 1e-10
+    value: float | None = None
+    seconds: float | None = None
+
+    def reason(self, history, began):
+        """Why to stop after the Iterations `history`, or None."""
+        first, last = history[0], history[-1]
+        if last.gradient <= self.gradient * first.gradient:
+            return f"the gradient has come down to {self.gradient:g} of the first one"
+        if self.value is not None and last.value <= self.value:
+            return f"J has come down to {self.value:g}"
+        if len(history) > 1 and history[-2].value - last.value <= self.decrease * abs(last.value):
+            return f"the last iteration lowered J by less than {self.decrease:g} of it"
+        if last.number >= self.iterations:
+            return f"{self.iterations} iterations were made"
+        if self.seconds is not None and clock.monotonic() - began >= self.seconds:
+            return f"{self.seconds:g} s have passed"
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Iteration:
+    """A line of the history: J, |g|, how many times J was computed so far, and the step's length |x_k - x_{k-1}|."""
+
+    number: int
+    value: float
+    gradient: float
+    evaluations: int
+    step: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Minimum:
+    """Where a minimisation ended.
+
+    Attributes:
+        values: the controls.
+        value: J there.
+        gradient: dJ there.
+        pairs: the (s, y) of L-BFGS, newest last.
+        history: an Iteration for each.
+        reason: why it ended; None while it goes on.
+    """
+
+    values: dict
+    value: float
+    gradient: dict
+    pairs: tuple = ()
+    history: tuple = ()
+    reason: str | None = None
+
+
+def minimise(function, start, space, stop=Stop(), memory=10, progress=None):
+    """The minimum of `function` by L-BFGS.
+
+    Args:
+        function: of a control dict to (J, gradient): Problem.value_and_gradient, or FourDVar's. J may be infinite or
+            not a number where the model blows up; the search then takes a shorter step.
+        start: a control dict, or a Minimum to go on from, with its pairs and history.
+        space: a Space.
+        stop: a Stop.
+        memory: how many pairs to keep.
+        progress: called after every iteration with a Minimum: it may print, or write a restart.
+
+    Returns:
+        Minimum.
+
+    Raises:
+        ValueError: if J is not finite at the start.
+    """
+    began = clock.monotonic()
+    now = start if isinstance(start, Minimum) else _first(function, start, space)
+    while True:
+        reason = stop.reason(now.history, began)
+        reason = space.communicator.host_broadcast(reason)  # clocks of ranks differ
+        now = dataclasses.replace(now, reason=reason)
+        if progress is not None:
+            progress(now)
+        if reason is not None:
+            return now
+        found = _iteration(function, now, space, memory)
+        if found is None and now.pairs:  # what was learnt misleads: start again from the gradient
+            found = _iteration(function, dataclasses.replace(now, pairs=()), space, memory)
+        if found is None:
+            why = "no lower J was found along the gradient: rounding errors of J, or a gradient that is not J's"
+            return dataclasses.replace(now, reason=why)
+        now = found
+
+
+def _first(function, start, space):
+    value, gradient = function(start)
+    value = space.communicator.host_broadcast(float(value))
+    if not math.isfinite(value):
+        raise ValueError(
+            f"minimise: J is {value} at the start; begin from controls with which the model runs to its end."
+        )
+    return Minimum(start, value, gradient, history=(Iteration(0, value, space.norm(gradient), 1),))
+
+
+class _Line:
+    """J and its slope at x + a p, for a search that asks for both at one a after the other."""
+
+    def __init__(self, function, now, direction, space):
+        self.function, self.now, self.direction, self.space = function, now, direction, space
+        self.length, self.found, self.evaluations = None, None, 0
+
+    def at(self, length):
+        """(values, J, gradient, slope); J is infinite where it is not finite."""
+        length = float(np.ravel(length)[0])
+        if length != self.length:
+            values = self.space.add(self.now.values, length, self.direction)
+            value, gradient = self.function(values)
+            value = self.space.communicator.host_broadcast(float(value))
+            slope = self.space.dot(gradient, self.direction) if math.isfinite(value) else math.inf
+            self.found = values, value if math.isfinite(value) else math.inf, gradient, slope
+            self.length, self.evaluations = length, self.evaluations + 1
+        return self.found
+
+
+def _iteration(function, now, space, memory):
+    """The Minimum one step on, or None if no step along the direction lowers J enough."""
+    direction = _direction(now.gradient, now.pairs, space)
+    slope = space.dot(now.gradient, direction)
+    if not slope < 0.0:
+        return None
+    line = _Line(function, now, direction, space)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # that it found nothing is told by its result, too
+        length, *_ = line_search(
+            lambda a: line.at(a)[1], lambda a: np.array([line.at(a)[3]]), np.zeros(1), np.ones(1), np.array([slope]),
+            now.value, maxiter=20,
+        )  # fmt: skip
+    if length is None:
+        return None
+    values, value, gradient, _ = line.at(length)
+    s, y = space.add(values, -1.0, now.values), space.add(gradient, -1.0, now.gradient)
+    pairs = (*now.pairs, (s, y))[-memory:] if space.dot(s, y) > 0 else now.pairs
+    last = now.history[-1]
+    told = Iteration(last.number + 1, value, space.norm(gradient), last.evaluations + line.evaluations, space.norm(s))
+    return Minimum(values, value, gradient, pairs, (*now.history, told))
+
+
+def _direction(gradient, pairs, space):
+    """-H g by the two-loop recursion; without pairs a step of length 1 against the gradient."""
+    if not pairs:
+        return space.scale(-1.0 / space.norm(gradient), gradient)
+    q, shares = gradient, []
+    for s, y in reversed(pairs):
+        rho = 1.0 / space.dot(s, y)
+        share = rho * space.dot(s, q)
+        q = space.add(q, -share, y)
+        shares.append((rho, share))
+    s, y = pairs[-1]
+    q = space.scale(space.dot(s, y) / space.dot(y, y), q)
+    for (s, y), (rho, share) in zip(pairs, reversed(shares)):
+        q = space.add(q, share - rho * space.dot(y, q), s)
+    return space.scale(-1.0, q)

@@ -1,0 +1,205 @@
+"""Observations of the surface: records of gauges, and points along the tracks of an altimeter.
+
+    gauges    a folder of NAME.csv, one a gauge, with the columns time_s (since the start) and elevation_m (records.py)
+    tracks    a CSV file with the columns x, y (or longitude, latitude), time_s, elevation_m and, if errors differ,
+              deviation_m
+
+Both become {name: Record}, which Misfit takes. Model values are linear between steps and bilinear between wet cells.
+
+The error of a gauge, of the instrument and of what the model's grid cannot show, is sigma [m], and may have a part that
+grows with the waves: a share e of the gauge's own standard deviation. Errors last for minutes, so that observations
+closer together in time than tau do not count as independent: with n of them every dt < tau,
+
+    s_g = (sigma^2 + e^2 var(y_g))^(1/2) (tau / dt)^(1/2),   sum_i [(eta - y_i) / s_g]^2 = n dt / tau,  expected.
+"""
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import ConfigError, DataError
+from ..costs.records import ELEVATION, TIME, Record, header, read_columns
+
+__all__ = [
+    "Tracks", "gauge_records", "ground_tracks", "read_tracks", "track_records", "window_of", "write_gauge_folder",
+]  # fmt: skip
+
+DEVIATION = "deviation_m"
+GAUGE_ERROR = 0.05  # [m], where nothing is said: a few centimetres, of tides taken out and of coarse grids
+
+
+def write_gauge_folder(folder, series):
+    """Write {name: (time [s], elevation [m])} as `records_in` reads them."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (time, value) in series.items():
+        table = np.column_stack([time, value])
+        np.savetxt(folder / f"{name}.csv", table, "%.3f,%.6f", header=f"{TIME},{ELEVATION}", comments="")
+
+
+def gauge_records(
+    records: dict, window: tuple | dict, error: float | None = None, independent: float = 120.0,
+    deviation: float | None = None,
+) -> dict:  # fmt: skip
+    """{name: Record} with the errors of gauges.
+
+    Args:
+        records: {name: Record}, as `records_in` reads them.
+        window: (first, last) [s]; what lies outside does not count. Or {name: (first, last)}.
+        error: e, a share of each gauge's own standard deviation in the window; none unless given.
+        independent: tau [s].
+        deviation: sigma [m]; GAUGE_ERROR unless this or `error` is given.
+
+    Raises:
+        ConfigError: for gauges that have no window, or do not vary in it; all of them at once.
+    """
+    scaled, mistakes = {}, []
+    sigma = deviation or (GAUGE_ERROR if error is None else 0.0)
+    for name, record in records.items():
+        if isinstance(window, dict) and name not in window:
+            mistakes.append(_NO_WINDOW.format(name))
+            continue
+        span = window_of(window, name)
+        record = dataclasses.replace(record, window=span, deviation=1.0)
+        time, value, _ = record.counted()
+        if not time.size or (sigma == 0.0 and np.std(value) == 0):
+            mistakes.append(
+                f"the record of {name} has {time.size} observations from {span[0]:g} to {span[1]:g} s"
+                f"{' that all are the same, of which no share is an error' if time.size else ''}; widen the window, "
+                f"{'give deviation in m, ' if time.size else ''}or leave the gauge out."
+            )
+            continue
+        apart = float(np.median(np.diff(np.unique(time)))) if np.ptp(time) > 0 else independent
+        alike = max(independent / apart if apart else 1.0, 1.0)
+        own = float(np.hypot(sigma, (error or 0.0) * np.std(value)))
+        scaled[name] = dataclasses.replace(record, deviation=own * np.sqrt(alike), alike=alike)
+    if mistakes:
+        raise ConfigError(mistakes)
+    return scaled
+
+
+_NO_WINDOW = "gauge {!r} has no window; give it one, or leave that gauge out."
+
+
+def window_of(window, name):
+    """(first, last) [s] of a gauge, of one window for all or {name: window}."""
+    if not isinstance(window, dict):
+        return window
+    if name not in window:
+        raise ConfigError(_NO_WINDOW.format(name))
+    return window[name]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tracks:
+    """Points of an altimeter in space and time, (n,) each: x, y in the grid's coordinates, time [s], value [m]."""
+
+    x: np.ndarray
+    y: np.ndarray
+    time: np.ndarray
+    value: np.ndarray
+    deviation: np.ndarray
+
+
+def read_tracks(path, deviation=None):
+    """Tracks from a CSV file.
+
+    Args:
+        path: of the file.
+        deviation: of the errors [m], where the file has no column of its own for it.
+
+    Raises:
+        DataError: for a file that cannot be read, lacks a column, or does not tell the errors.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"there is no file {path} with tracks; give a CSV file with x, y, {TIME} and {ELEVATION}.")
+    head = header(path)
+    across = ("longitude", "latitude") if "longitude" in head else ("x", "y")
+    own = DEVIATION in head
+    if not own and deviation is None:
+        raise DataError(f"{path} has no column {DEVIATION}; add it, or tell the deviation of all errors.")
+    columns = read_columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])))
+    if not columns[TIME].size:
+        raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
+    error = columns[DEVIATION] if own else np.full(len(columns[TIME]), float(deviation))
+    return Tracks(columns[across[0]], columns[across[1]], columns[TIME], columns[ELEVATION], error)
+
+
+def ground_tracks(grid, every, until, apart, between, tilt=0.35, deviation=0.02):
+    """Tracks of an altimeter-like satellite, without values: straight passes across the domain, up and down in turn.
+
+    Args:
+        grid: the Grid; distances are in its coordinates.
+        every: time from pass to pass [s]; a pass takes none.
+        until: end of the run [s]; the first pass is half of `every` after its start.
+        apart: distance between points along y.
+        between: by how much each pass lies east of the last one of its direction, around the domain.
+        tilt: dx / dy of a pass, of its sign in turn.
+        deviation: of the errors [m].
+
+    Raises:
+        ConfigError: where there would be no point.
+    """
+    if every / 2 >= until or not apart < 2 * np.ptp(grid.y_edges):
+        raise ConfigError(
+            f"ground_tracks: passes every {every:g} s, with points {apart:g} apart, leave none in a run of {until:g} s "
+            "on this grid; give less of both."
+        )
+    (x0, x1), (y0, y1) = (grid.x_edges[[0, -1]], grid.y_edges[[0, -1]])
+    y = np.arange(y0 + apart / 2, y1, apart)
+    parts = []
+    for number, time in enumerate(np.arange(every / 2, until, every)):
+        lean = tilt if number % 2 == 0 else -tilt
+        start = x0 + (number // 2 * between + (number % 2) * between / 2) % (x1 - x0)
+        x = x0 + (start - x0 + lean * (y - y0)) % (x1 - x0)
+        parts.append((x, y, np.full(y.size, time)))
+    x, y, time = (np.concatenate(part) for part in zip(*parts))
+    return Tracks(x, y, time, np.full(x.size, np.nan), np.full(x.size, float(deviation)))
+
+
+def track_records(tracks, model, until):
+    """{name: Record} of the points of tracks that lie in water, those at one place together.
+
+    Raises:
+        ConfigError: for points outside the grid or the run, or errors that are not positive; each in one sentence.
+    """
+    grid = model.grid
+    x = np.asarray(tracks.x, float)
+    if grid.spherical:
+        x = grid.x_edges[0] + (x - grid.x_edges[0]) % 360.0
+    outside = _beyond(x, grid.x_edges) | _beyond(tracks.y, grid.y_edges)
+    late = (tracks.time < 0) | (tracks.time > until)
+    limits = [f"{edges[0]:g} to {edges[-1]:g}" for edges in (grid.x_edges, grid.y_edges)]
+    mistakes = [
+        f"{np.sum(wrong)} of {wrong.size} points of the tracks {what}, such as "
+        f"({tracks.x[np.argmax(wrong)]:g}, {tracks.y[np.argmax(wrong)]:g}) at {tracks.time[np.argmax(wrong)]:g} s; "
+        f"{remedy}."
+        for wrong, what, remedy in (
+            (outside, f"lie outside the grid, which spans {limits[0]} and {limits[1]}", "leave them out"),
+            (late, f"lie outside the run from 0 to {until:g} s", "leave them out, or make the run longer"),
+            (~(tracks.deviation > 0), "have errors that are not positive", "give the standard deviation"),
+        )
+        if wrong.any()
+    ]
+    if mistakes:
+        raise ConfigError(mistakes)
+    afloat = model.wet[_cell(grid.y_edges, tracks.y), _cell(grid.x_edges, x)] & np.isfinite(tracks.value)
+    if not afloat.any():
+        raise ConfigError("none of the points of the tracks has a value in water; give other tracks.")
+    places = np.column_stack([tracks.x, tracks.y])[afloat]
+    places, which = np.unique(places, axis=0, return_inverse=True)
+    records = {}
+    for k, place in enumerate(places):
+        mine = np.flatnonzero(afloat)[which.ravel() == k]
+        mine = mine[np.argsort(tracks.time[mine])]
+        records[f"point {k}"] = Record(tuple(place), tracks.time[mine], tracks.value[mine], tracks.deviation[mine])
+    return records
+
+
+def _cell(edges, x):
+    return np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
+
+
+def _beyond(x, edges):
+    return (x < edges[0]) | (x > edges[-1])

@@ -1,0 +1,250 @@
+"""Linear responses: what the gauges see of a change of the initial state, by runs of the linear model.
+
+Waves on the deep sea are linear to a few parts in a thousand. So the derivative of what the gauges see, in parameters
+that are few, is found one column a run, as fast as any run, and the inner problem of 4D-Var is solved directly. The
+outer loop keeps the nonlinear model: Courtier et al. (1994) call it a simplified linear model in the inner loop. Of a
+patch of unit sources the columns are Green's functions, which do not change from loop to loop, nor with gauges, errors
+or background.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...dynamics.clock import Time
+from ...dynamics.shallow_water import State
+from ...errors import ConfigError
+from ...fields.pytrees import replace
+from ...runtime.compilation import jit
+from ...stepping.loop import each_interval, march, march_of
+from ..controls.controls import masks_of
+
+__all__ = ["Dense", "Green", "LinearModel", "Matrix", "tangent_columns"]
+
+OF_STATE = {"initial.u": "u", "initial.v": "v", "initial.eta": "h"}
+
+
+class LinearModel:
+    """Readings of runs of a problem's model without its nonlinear terms, about the sea at rest.
+
+    Args:
+        problem: a Problem whose cost is a Misfit.
+    """
+
+    def __init__(self, problem):
+        self.problem, self.model, self.communicator = problem, problem.model, problem.communicator
+        dynamics = self.model.dynamics(problem.scheme, problem.first_step, problem.steps)
+        terms = tuple(term for term in dynamics.terms if not getattr(term, "nonlinear", False))
+        self._arguments = (
+            replace(dynamics, linear=True, terms=terms),
+            problem.stepper,
+            problem.cost,
+            masks_of(self.model),
+        )
+        self._program = jit(self.communicator.spmd(self._run))
+        self.at_rest = self._readings({})
+
+    def readings(self, fields):
+        """(steps, gauges) from {"initial.eta": tile array, ...}, less what forcing and boundaries do by themselves."""
+        other = [name for name in fields if name not in OF_STATE]
+        if other:
+            raise ConfigError(
+                f"linear responses are those to the initial state, and {', '.join(other)} is none of it; use the "
+                "method 'incremental'."
+            )
+        return self._readings(fields) - self.at_rest
+
+    def _readings(self, fields):
+        found = self._program(*self._arguments, fields)
+        return np.asarray(next(iter(self.communicator.tiles(found).values())), float)
+
+    def _run(self, dynamics, stepper, cost, masks, fields):
+        zero = jnp.zeros_like(masks["h"])
+        state = State(*(fields.get(name, zero) * masks[at] for name, at in OF_STATE.items()))
+
+        def run(here, both, count):
+            way = march_of(here, stepper)
+
+            def watch(k, see, series):
+                reading = cost.read(see(), way.arrays, Time(k + 1))
+                return jax.lax.dynamic_update_index_in_dim(series, reading, k - dynamics.first, 0)
+
+            return march(way, both[0], count, watch, both[1], here.first)
+
+        carry = march_of(dynamics.interval(0), stepper, prepared=False).start(state, stepper.history(state))
+        series = jnp.zeros((self.problem.steps, cost.share.shape[-1]), state.eta.dtype)
+        return self.communicator.sum(each_interval(dynamics, self.problem.steps, (carry, series), run)[1])
+
+
+@dataclasses.dataclass(frozen=True)
+class Green:
+    """Green's functions of a patch of UnitSources.
+
+    Attributes:
+        columns: (k, steps, gauges): readings of 1 m of each.
+        sources: the UnitSources.
+        name: of their parameters.
+    """
+
+    columns: np.ndarray
+    sources: object
+    name: str
+
+    @staticmethod
+    def of(problem, progress=None):
+        """By a run of the linear model for each source; `progress(done, all)` is called after each.
+
+        Raises:
+            ConfigError: if the problem's controls are not those of one patch of unit sources.
+        """
+        name, sources, target = _only_patch(problem)
+        linear, columns, count = LinearModel(problem), [], len(sources.cells)
+        field = jit(problem.communicator.spmd(lambda sources, a: sources.field(a)))
+        for k in range(count):
+            unit = np.zeros(count, problem.model.dtype)
+            unit[k] = 1.0
+            columns.append(linear.readings({target: field(sources, _everywhere(unit, problem.communicator))}))
+            if progress is not None:
+                progress(k + 1, count)
+        return Green(np.stack(columns), sources, name)
+
+    @staticmethod
+    def made(problem, columns):
+        """Those of an earlier run, kept in a file."""
+        name, sources, _ = _only_patch(problem)
+        return Green(np.asarray(columns), sources, name)
+
+    def readings(self, communicator):
+        """F of the linear model, without runs of it: a function of parameters to (steps, gauges)."""
+        program = jit(communicator.spmd(lambda p, sources: sources.amplitudes(p)))
+
+        def of(parameters):
+            found = program(_everywhere(parameters[self.name], communicator), self.sources)
+            return np.tensordot(np.asarray(next(iter(communicator.tiles(found).values())), float), self.columns, 1)
+
+        return of
+
+    def linearised(self, problem, departures):
+        """G at parameters, as `incremental` takes it: a function of parameters."""
+        counted = departures.per_deviation > 0
+        matrix = np.stack([departures.linear(column)[counted] for column in self.columns], axis=1)
+        slope = jit(problem.communicator.spmd(jax.jacfwd(lambda p, sources: sources.amplitudes(p))))
+
+        def at(parameters):
+            found = slope(_everywhere(parameters[self.name], problem.communicator), self.sources)
+            found = np.asarray(next(iter(problem.communicator.tiles(found).values())), float)
+            return Matrix(matrix @ found, counted, parameters)
+
+        return at
+
+
+def tangent_columns(problem, departures, progress=None):
+    """G at parameters, as `incremental` takes it: a run of the linear model for each of them, at each outer loop.
+
+    Raises:
+        ConfigError: for parameters that are fields.
+    """
+    fields = [name for name, value in problem.values.items() if np.ndim(value) > 1]
+    if fields or len(problem.transforms) != 1:
+        raise ConfigError(
+            f"linear responses are runs for every number of the parameters, and {', '.join(fields) or 'there'} "
+            f"{'is a field' if len(fields) == 1 else 'are fields' if fields else 'is none'}; use the method "
+            "'incremental'."
+        )
+    linear, counted = LinearModel(problem), departures.per_deviation > 0
+    program = jit(problem.communicator.spmd(lambda f, p, dp: jax.jvp(f, (p,), (dp,))[1]))
+
+    def at(parameters):
+        columns, units = [], list(_units(parameters))
+        here = {name: _everywhere(value, problem.communicator) for name, value in parameters.items()}
+        for k, unit in enumerate(units):
+            unit = {name: _everywhere(value, problem.communicator) for name, value in unit.items()}
+            change = program(problem.transforms[0].function, here, unit)
+            columns.append(departures.linear(linear.readings(change))[counted])
+            if progress is not None:
+                progress(k + 1, len(units))
+        return Matrix(np.stack(columns, axis=1), counted, parameters)
+
+    return at
+
+
+class Matrix:
+    """G as a matrix (observations that count, all numbers of the parameters in the order of the dict)."""
+
+    def __init__(self, matrix, counted, like):
+        self.matrix, self.counted, self.like = matrix, counted, like
+
+    def transposed(self, d):
+        return self._parameters(self.matrix.T @ d[self.counted])
+
+    def product(self, direction):
+        return self._parameters(self.matrix.T @ (self.matrix @ _vector(direction, self.like)))
+
+    def solve(self, downhill, space, products, residual, progress=None):
+        """The solution of the inner problem, with all eigenpairs."""
+        values, vectors = np.linalg.eigh(self.matrix.T @ self.matrix)
+        return Dense(np.maximum(values, 0.0), vectors, _vector(downhill, self.like), self)
+
+    def _parameters(self, vector):
+        ends = np.cumsum([np.size(value) for value in self.like.values()])[:-1]
+        return {
+            name: np.asarray(part.reshape(np.shape(value)), np.asarray(value).dtype)
+            for (name, value), part in zip(self.like.items(), np.split(vector, ends))
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Dense:
+    """What `lanczos` gives, found directly.
+
+    Attributes:
+        values, vectors: all eigenpairs of G* G, ascending.
+        downhill: b.
+        matrix: the Matrix.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    downhill: np.ndarray
+    matrix: Matrix
+    products = 0
+    residual = 0.0
+
+    def solution(self):
+        return self.matrix._parameters(self.vectors @ ((self.vectors.T @ self.downhill) / (1.0 + self.values)))
+
+    def eigenpairs(self, tolerance=None):
+        """(eigenvalues, eigenvectors), largest first."""
+        return self.values[::-1], [self.matrix._parameters(vector) for vector in self.vectors.T[::-1]]
+
+
+def _only_patch(problem):
+    """(parameter, UnitSources, control) of a problem that has these and nothing else."""
+    parts = problem.transforms[0].function.parts if len(problem.transforms) == 1 else {}
+    if len(parts) != 1 or not hasattr(next(iter(parts.values()), None), "amplitudes"):
+        raise ConfigError(
+            "Green's functions are those of one patch of unit sources, and the controls are others; "
+            "use the method 'linear' or 'incremental'."
+        )
+    (name, sources), (target,) = *parts.items(), problem.transforms[0].function.targets
+    return name, sources, target
+
+
+def _everywhere(value, communicator):
+    """Numbers that every rank holds, as programs take them."""
+    return communicator.place(lambda rank: np.asarray(value))
+
+
+def _vector(parameters, like):
+    return np.concatenate([np.ravel(np.asarray(parameters[name], float)) for name in like])
+
+
+def _units(parameters):
+    """A dict like `parameters` for each of its numbers, 1 there and else 0."""
+    for name, value in parameters.items():
+        for k in range(np.size(value)):
+            unit = {n: np.zeros_like(np.asarray(v)) for n, v in parameters.items()}
+            unit[name].reshape(-1)[k] = 1.0
+            yield unit

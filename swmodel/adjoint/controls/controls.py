@@ -1,0 +1,194 @@
+"""Controls: what a cost is differentiated in, by name, and where it sits in a model.
+
+    initial.u, initial.v, initial.eta   the state to start from; zero on land and at coasts whatever comes
+    depth, gravity                      H at rest [m], after clipping: it moves no coast; g [m s-2]
+    forcing.0.x                         a field of the first forcing: a number, an array, or time records
+    dissipation.0.viscosity             of the first dissipation term
+    boundary.0.elevation                of the first boundary: Flather conditions are counted first, sponges after them
+    uplift                              of the sea floor: its time records, without the first, from which it rises
+
+A value is a number that every rank holds, a tile's array, or {record: one of these} for time records. `Transformed`
+puts any differentiable function from parameters to such values in front.
+"""
+import dataclasses
+import difflib
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...dynamics.boundaries import Sponge
+from ...dynamics.forcing import WindStress
+from ...dynamics.terms import Series
+from ...errors import ConfigError
+from ...fields.pytrees import replace
+from ...parallel.halo import without_padding
+
+__all__ = ["Control", "Transformed", "controls_of", "names_of"]
+
+STATE_UNITS = {"u": "m s-1", "v": "m s-1", "eta": "m"}
+STATE_POSITIONS = {"u": "u", "v": "v", "eta": "h"}
+FIELD_UNITS = {
+    "WindStress": {"x": "N m-2", "y": "N m-2", "density": "kg m-3"},
+    "LinearDrag": {"rate": "s-1"},
+    "QuadraticDrag": {"coefficient": "1"},
+    "ManningDrag": {"roughness": "s m-1/3"},
+    "Laplacian": {"viscosity": "m2 s-1"},
+    "Biharmonic": {"viscosity": "m4 s-1"},
+    "Flather": {"elevation": "m", "velocity": "m s-1"},
+    "Sponge": {"rate": "s-1", "elevation": "m"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Control:
+    """One array, number or series of records of a model or of its first state.
+
+    Attributes:
+        name: as users write it.
+        position: "h", "u", "v", or "scalar" for what every rank holds.
+        units: of the control [text].
+        place: where it is: ("state", field), ("dynamics", field), ("terms", k, field) or ("opens", k, field).
+        series: the model's Series, where it has time records.
+        records: the numbers of those that are controls; () without.
+    """
+
+    name: str
+    position: str
+    units: str
+    place: tuple
+    series: Any = None
+    records: tuple = ()
+
+    @property
+    def of_state(self):
+        return self.place[0] == "state"
+
+    @property
+    def distributed(self):
+        return self.position != "scalar"
+
+    def get(self, dynamics, state):
+        """What it is in a Dynamics and a State; a Window where it has time records."""
+        kind, *where = self.place
+        if kind in ("state", "dynamics"):
+            return getattr(state if kind == "state" else dynamics, where[0])
+        return getattr(getattr(dynamics, kind)[where[0]], where[1])
+
+    def put(self, dynamics, state, value):
+        """(dynamics, state) with `value` in its place; of time records (first, second) of the window."""
+        kind, *where = self.place
+        if kind == "state":
+            return dynamics, replace(state, **{where[0]: value})
+        value = self._as_held(self.get(dynamics, state), value)
+        if kind == "dynamics":
+            return replace(dynamics, **{where[0]: value}), state
+        terms = list(getattr(dynamics, kind))
+        terms[where[0]] = replace(terms[where[0]], **{where[1]: value})
+        return replace(dynamics, **{kind: tuple(terms)}), state
+
+    def _as_held(self, held, value):
+        return replace(held, first=value[0], second=value[1]) if self.records else value
+
+    def window_records(self, step, dt):
+        """(first, second): the numbers of the records that bracket `step`."""
+        return tuple(int(record) for record in self.series.bracket(step, dt)[:2])
+
+    def of_record(self, number, dtype):
+        """A record as the model holds it, tile by tile."""
+        return self.series.record(number, dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Transformed:
+    """Parameters of one's own in front of controls.
+
+    `function` is called inside `communicator.spmd`, with this tile's part of distributed parameters, and with numbers
+    and vectors of which every rank holds the whole (they have gone through `communicator.replicated` already, so that
+    they may meet tile arrays; what the function itself gets from `communicator.sum` must go through it too). Arrays
+    that it needs come in as its own leaves, where it is a pytree (a frozen dataclass made by `pytrees.pytree`, with
+    `__call__`, or jax.tree_util.Partial), not as captured constants.
+
+    Args:
+        parameters: {name: value}: numbers and vectors are replicated, arrays of two dimensions are tiles
+            (model.scatter).
+        function: `function(parameters) -> {control name: value}`, differentiable; values of time records are
+            {record: value}.
+        units: {name: text} of the parameters.
+    """
+
+    parameters: dict
+    function: Any
+    units: dict = dataclasses.field(default_factory=dict)
+
+
+def names_of(model):
+    """The names of all controls that a model has."""
+    return list(_catalogue(model))
+
+
+def controls_of(model, names):
+    """The Controls of these names.
+
+    Raises:
+        ConfigError: for names that the model does not have, all of them at once, each with the nearest one.
+    """
+    known = _catalogue(model)
+    mistakes = []
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.0)
+            why = " without a source (give it source=BottomMotion(...), of zeros if need be)" * (name == "uplift")
+            mistakes.append(
+                f"control {name!r} does not exist in this model{why}; did you mean {near[0]!r}? "
+                f"It has {', '.join(known)}."
+            )
+    if mistakes:
+        raise ConfigError(mistakes)
+    return [known[name] for name in names]
+
+
+def _catalogue(model):
+    """{name: Control} of all that a model has."""
+    found = [Control(f"initial.{k}", STATE_POSITIONS[k], STATE_UNITS[k], ("state", k)) for k in ("u", "v", "eta")]
+    found.append(Control("depth", "h", "m", ("dynamics", "depth")))
+    found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
+    counts = {"forcing": 0, "dissipation": 0, "boundary": 0}
+    for k, condition in enumerate(model.opens):
+        found += _fields(condition, f"boundary.{k}", ("opens", k))
+    counts["boundary"] = len(model.opens)
+    for k, term in enumerate(model.terms):
+        group = "forcing" if isinstance(term, WindStress) else "boundary" if isinstance(term, Sponge) else "dissipation"
+        found += _fields(term, f"{group}.{counts[group]}", ("terms", k))
+        counts[group] += 1
+    if model.uplift is not None:
+        records = tuple(range(1, len(model.uplift.times)))
+        found.append(Control("uplift", "h", "m", ("dynamics", "uplift"), model.uplift, records))
+    return {control.name: control for control in found}
+
+
+def _fields(term, name, place):
+    """The Controls of a term's array fields."""
+    units = FIELD_UNITS.get(type(term).__name__, {})
+    for field in dataclasses.fields(term):
+        value = getattr(term, field.name)
+        if field.metadata.get("static"):
+            continue
+        series, records = (value, tuple(range(len(value.times)))) if isinstance(value, Series) else (None, ())
+        if series is not None:  # of each tile, or, made without a communicator, of the whole
+            value = (next(iter(series.values.values())) if isinstance(series.values, dict) else series.values)[0]
+        if len(jax.tree.leaves(value)) == 1 and np.ndim(value) in (0, 2):
+            position = term.positions.get(field.name, "scalar") if np.ndim(value) == 2 else "scalar"
+            unit, where = units.get(field.name, ""), (*place, field.name)
+            yield Control(f"{name}.{field.name}", position, unit, where, series, records)
+
+
+def masks_of(model):
+    """{position: tile array}, 1 where a state may differ from zero."""
+    masks = {"u": model.faces("u"), "v": model.faces("v"), "h": model.wet}
+    return {position: model.domain.cut(mask) for position, mask in masks.items()}
+
+
+def tidy(control, value, sides):
+    """A tile's value without what lies in its padding, so that its gradient is zero there."""
+    return without_padding(value, sides) if control.distributed else value

@@ -1,0 +1,382 @@
+"""From parameters to controls: what an inversion looks for, in units of what is expected of it.
+
+Each is a function x(p) of standard parameters p, whose background is 0 and whose background error is 1:
+
+    Around        x = b + s p                  a field or number with errors that are not correlated
+    Around(b, U)  x = b + U p                  with a Smooth field of errors (diffusion.py)
+    Positive      x = b exp(U p)               positive, its logarithm being what is uncertain
+    Between       x = low + (high - low) / (1 + exp(-p0 - U p)),  b at p = 0
+    UnitSources   x = sum_k a_k phi_k          displacement on a patch of unit sources phi_k; a = R p, R R^T their
+                                               covariance, or a = w log(1 + exp(R p / w)): uplift alone
+    FaultSource   x = surface(faults(p))       the sea surface above faults (Okada 1985)
+    Balanced      eta = b + U p, and u, v in geostrophic balance with the change of eta
+
+`joined({name: (control, transform)}, model)` is the Transformed that a Problem takes: p[name] becomes the control.
+Transforms are pytrees: their arrays are this tile's and come in as arguments; numbers that every rank holds are
+replicated when they arrive (controls.py).
+"""
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...errors import ConfigError
+from ...fields.field import Field
+from ...fields.operators import difference_x, difference_y, mean_xy
+from ...fields.pytrees import pytree, replace, static
+from ...parallel.halo import exchange, without_padding
+from .controls import Transformed
+
+__all__ = ["Around", "Balanced", "Between", "FaultSource", "Joined", "Positive", "Repeated", "UnitSources", "joined"]
+
+
+@pytree
+class Joined:
+    """{control: value} of {parameter: value}: each parameter through a transform of its own.
+
+    Attributes:
+        parts: {name of the parameter: transform}.
+        targets: the name of the control that each transform gives, in the order of the sorted names; None for those
+            that give a dict of several.
+    """
+
+    parts: dict
+    targets: tuple = static()
+
+    def __call__(self, parameters):
+        found = {}
+        for (name, part), target in zip(sorted(self.parts.items()), self.targets):
+            value = part(parameters[name])
+            found |= value if target is None else {target: value}
+        return found
+
+    def variance(self, parameters):
+        """{control: that of its background error}, for small changes about `parameters`, of parts that know it."""
+        found = {}
+        for (name, part), target in zip(sorted(self.parts.items()), self.targets):
+            if hasattr(part, "variance"):
+                value = part.variance(parameters[name])
+                found |= value if target is None else {target: value}
+        return found
+
+
+def _deviation(spread):
+    """Of U p at every point, for p with errors of 1."""
+    return spread.deviation if callable(spread) else spread
+
+
+def joined(transforms, model):
+    """The Transformed of {parameter: (control or None, transform)}, at the background: all parameters zero.
+
+    Each transform tells by `zero(model)` which parameters it takes.
+    """
+    parts = {name: transform for name, (_, transform) in transforms.items()}
+    targets = tuple(transforms[name][0] for name in sorted(parts))
+    zeros = {name: part.zero(model) for name, part in parts.items()}
+    return Transformed(zeros, Joined(parts, targets), dict.fromkeys(parts, "1"))
+
+
+class _OfOne:
+    """A transform of one number or field, whose errors U p are `spread`: a number or array s, or a function."""
+
+    def deviation_of(self, p):
+        return self.spread(p) if callable(self.spread) else self.spread * p
+
+    def zero(self, model):
+        """p of the background, as a Problem takes it."""
+        field = callable(self.spread) or jnp.ndim(self.background) == 2 or jnp.ndim(self.spread) == 2
+        return model.domain.cut(np.zeros(model.grid.shape)) if field else np.zeros((), model.dtype)
+
+
+@pytree
+class Around(_OfOne):
+    """background + U p."""
+
+    background: Any
+    spread: Any
+
+    def __call__(self, p):
+        return self.background + self.deviation_of(p)
+
+    def variance(self, p):
+        return jnp.zeros_like(self.background) + _deviation(self.spread) ** 2
+
+
+@pytree
+class Positive(_OfOne):
+    """background exp(U p): `spread` is the relative error, and stays small where the background is sure."""
+
+    background: Any
+    spread: Any
+
+    def __call__(self, p):
+        return self.background * jnp.exp(self.deviation_of(p))
+
+    def variance(self, p):
+        return (self(p) * _deviation(self.spread)) ** 2
+
+
+@pytree
+class Between(_OfOne):
+    """Between `low` and `high`, the background at p = 0; `spread` is the error in the background's units."""
+
+    background: Any
+    spread: Any
+    low: Any
+    high: Any
+
+    def __call__(self, p):
+        share = (self.background - self.low) / (self.high - self.low)
+        at = jnp.log(share / (1.0 - share)) + self.deviation_of(p) / self._slope(self.background)
+        return self.low + (self.high - self.low) * jax.nn.sigmoid(at)
+
+    def _slope(self, x):
+        """dx / d(argument of the logistic function)."""
+        return (x - self.low) * (self.high - x) / (self.high - self.low)
+
+    def variance(self, p):
+        return (self._slope(self(p)) / self._slope(self.background) * _deviation(self.spread)) ** 2
+
+
+@pytree
+class Repeated:
+    """The same change in every record of a series: {record: background + U p}."""
+
+    backgrounds: dict
+    spread: Any
+
+    def __call__(self, p):
+        change = self.spread(p) if callable(self.spread) else self.spread * p
+        return {record: background + change for record, background in self.backgrounds.items()}
+
+    def variance(self, p):
+        return {k: jnp.zeros_like(b) + _deviation(self.spread) ** 2 for k, b in self.backgrounds.items()}
+
+    def zero(self, model):
+        field = callable(self.spread) or any(jnp.ndim(b) == 2 for b in self.backgrounds.values())
+        return model.domain.cut(np.zeros(model.grid.shape)) if field else np.zeros((), model.dtype)
+
+
+@pytree
+class Balanced:
+    """eta = b + U p, and velocities that turn with its change: f u = - g d(eta)/dy, f v = + g d(eta)/dx.
+
+    A gradient along a face is the mean of those at the four faces of the other direction around it, none across coasts.
+
+    Attributes:
+        eta, u, v: the background.
+        spread: U, a Smooth at "h".
+        turn_u, turn_v: g / (f d) at faces that move, d being the distance along which eta differs, 0 at coasts [s-1].
+        wet_u, wet_v: 1 on such faces.
+    """
+
+    eta: Any
+    u: Any
+    v: Any
+    spread: Any
+    turn_u: Any
+    turn_v: Any
+    wet_u: Any
+    wet_v: Any
+
+    @staticmethod
+    def of(model, state, spread):
+        """Around a State, with errors `spread` of the elevation [m].
+
+        Raises:
+            ConfigError: on a grid whose Coriolis parameter is zero somewhere.
+        """
+        grid = model.grid
+        rows = np.arange(grid.ny)
+        at_v, below = (np.zeros(1) if model.coriolis is None else model.coriolis.at(grid, k) for k in (rows, rows - 1))
+        at_u = 0.5 * (at_v + below)  # f is known at corners, which lie in the rows of v
+        if min(np.min(np.abs(at_u)), np.min(np.abs(at_v))) < 1e-6:
+            raise ConfigError(
+                "Balanced: the Coriolis parameter vanishes on this grid, and no flow can balance the elevation there; "
+                "give initial.eta, initial.u and initial.v controls of their own."
+            )
+        metrics = grid.metrics(rows)
+        faces = {p: model.faces(p).astype(float) for p in "uv"}
+        cut = model.domain.cut
+        return Balanced(
+            state.eta, state.u, state.v, spread,
+            cut(faces["u"] * model.gravity / (at_u * metrics["dy_u"])),
+            cut(faces["v"] * model.gravity / (at_v * metrics["dx_v"])), cut(faces["u"]), cut(faces["v"]),
+        )  # fmt: skip
+
+    def __call__(self, p):
+        change = self.spread(p)
+        sides, communicator = self.spread.sides, self.spread.communicator
+        arrays = exchange([change, self.wet_u, self.wet_v], 1, sides, communicator)
+        eta, wet_u, wet_v = (Field(a, at, (1,) * 4) for a, at in zip(arrays, "huv"))
+        u = -mean_xy(wet_v * difference_y(eta)).interior * self.turn_u
+        v = mean_xy(wet_u * difference_x(eta)).interior * self.turn_v
+        u, v = (without_padding(x, sides) for x in (u, v))
+        return {"initial.eta": self.eta + change, "initial.u": self.u + u, "initial.v": self.v + v}
+
+    def variance(self, p):
+        return {"initial.eta": self.spread.deviation**2}
+
+    def zero(self, model):
+        return model.domain.cut(np.zeros(model.grid.shape))
+
+
+@pytree
+class UnitSources:
+    """Elevation by unit sources: phi_k = c((x - x_k) / d) c((y - y_k) / d), c(s) = cos^2(pi s / 2) for |s| < 1.
+
+    They add up to 1 between their centres, which lie d apart; only those with most of their volume in water are there.
+    Make it with `UnitSources.on`.
+
+    Attributes:
+        along_x, along_y: c at the tile's columns (sources along x, nx) and rows (ny, sources along y).
+        wet: 1 in water (ny, nx).
+        root: R (k, k) [m], as every rank holds it.
+        bend: w [m], where a is positive; None where it has both signs.
+        cells: (row, column) in the patch of each source.
+        centres: (x, y) of each.
+    """
+
+    along_x: Any
+    along_y: Any
+    wet: Any
+    root: Any
+    bend: Any
+    cells: tuple = static()
+    centres: tuple = static()
+
+    @staticmethod
+    def on(model, x, y, spacing, deviation=1.0, length=0.0, bend=None):
+        """Unit sources with centres in the patch x = (low, high), y = (low, high) of the grid's coordinates.
+
+        Args:
+            spacing: d, in the grid's coordinates: degrees on the sphere, m on a plane.
+            deviation: of each coefficient's background error [m].
+            length: over which these are correlated, exp(-r^2 / 2 length^2) [m]; 0: they are not.
+            bend: w [m]: coefficients are positive, and follow R p from about w on. None: they have both signs.
+
+        Raises:
+            ConfigError: for a patch without water, or a spacing under two cells, which the grid cannot tell apart.
+        """
+        grid = model.grid
+        steps = [np.diff(edges).max() for edges in (grid.x_edges, grid.y_edges)]
+        if spacing < 2 * max(steps) * (1 - 1e-9):
+            raise ConfigError(
+                f"UnitSources: sources {spacing:g} apart cannot be told apart on cells of {max(steps):g}; "
+                "give two cells or more, or a finer grid."
+            )
+        nodes = [low + spacing * np.arange(int((high - low) / spacing + 1e-6) + 1) for low, high in (x, y)]
+        hats = [_hat((c[None] - n[:, None]) / spacing) for c, n in zip((grid.x_centres, grid.y_centres), nodes)]
+        volume, whole = (hats[1] @ w @ hats[0].T for w in (model.wet * grid.area_h, grid.area_h * np.ones(grid.shape)))
+        cells = [(int(j), int(i)) for j, i in np.argwhere((volume > 0.5 * whole) & (whole > 0))]
+        if not cells:
+            raise ConfigError(
+                f"UnitSources: the patch x = {tuple(x)}, y = {tuple(y)} holds no water of the grid, which spans "
+                f"{grid.x_edges[0]:g} to {grid.x_edges[-1]:g} and {grid.y_edges[0]:g} to {grid.y_edges[-1]:g}; "
+                "move it to sea."
+            )
+        centres = tuple((float(nodes[0][i]), float(nodes[1][j])) for j, i in cells)
+        root = deviation * _root(_distances(centres, grid), length)
+        place = model.communicator.place
+
+        def cut(rank):
+            box = model.decomposition.box(rank)
+            along = hats[0][:, box.i0 : box.i1], hats[1][:, box.j0 : box.j1].T
+            return [np.asarray(part, model.dtype) for part in along]
+
+        along_x, along_y = place(cut)
+        root = place(lambda rank: np.asarray(root, model.dtype))
+        bend = None if bend is None else place(lambda rank: np.asarray(bend, model.dtype))
+        return UnitSources(along_x, along_y, model.domain.cut(1.0 * model.wet), root, bend, tuple(cells), centres)
+
+    def __call__(self, p):
+        return self.field(self.amplitudes(p))
+
+    def amplitudes(self, p):
+        """a (k,) [m]."""
+        a = self.root @ p
+        return a if self.bend is None else self.bend * jax.nn.softplus(a / self.bend)
+
+    def field(self, a):
+        """sum_k a_k phi_k on this tile [m]."""
+        rows, columns = (np.array(k) for k in zip(*self.cells))
+        matrix = jnp.zeros((self.along_y.shape[1], self.along_x.shape[0]), a.dtype).at[rows, columns].set(a)
+        return self.wet * (self.along_y @ matrix @ self.along_x)
+
+    def zero(self, model):
+        return np.zeros(len(self.cells), model.dtype)
+
+
+def _hat(s):
+    return np.where(np.abs(s) < 1, np.cos(0.5 * np.pi * np.clip(s, -1, 1)) ** 2, 0.0)
+
+
+def _distances(places, grid):
+    """[m] between all pairs of (x, y)."""
+    x, y = np.array(places).T
+    if not grid.spherical:
+        return np.hypot(x[:, None] - x, y[:, None] - y)
+    x, y = np.deg2rad(x), np.deg2rad(y)
+    half = np.sin((y[:, None] - y) / 2) ** 2 + np.cos(y[:, None]) * np.cos(y) * np.sin((x[:, None] - x) / 2) ** 2
+    return 2 * grid.radius * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
+
+
+def _root(distances, length):
+    """The symmetric square root of exp(-r^2 / 2 length^2)."""
+    if length == 0:
+        return np.eye(len(distances))
+    values, vectors = np.linalg.eigh(np.exp(-0.5 * (distances / length) ** 2))
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+LOGARITHMIC = ("slip", "length", "width", "depth")
+
+
+@pytree
+class FaultSource:
+    """The sea surface above faults that slip at once, from what is uncertain of them.
+
+    Slip, length, width and depth are b exp(s p), which keeps them positive; the others b + s p.
+
+    Attributes:
+        surface: a sources.SeaSurface of the whole grid.
+        source: a sources.Source, the background.
+        spreads: {name: s}: of a field of Fault, in its units, or relative where it is logarithmic.
+    """
+
+    surface: Any
+    source: Any
+    spreads: dict
+    communicator: Any = static()
+
+    @staticmethod
+    def of(model, surface, source, spreads):
+        """Faults with background errors `spreads` {name of a field of Fault: number}.
+
+        Raises:
+            ConfigError: for a name that a Fault does not have, or one that moves nothing at once.
+        """
+        free = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
+        wrong = [name for name in spreads if name not in free]
+        if wrong or not spreads:
+            what = ", ".join(wrong) or "nothing"
+            raise ConfigError(f"FaultSource: {what} is to be found; give some of {', '.join(free)}.")
+        place = model.communicator.place
+        as_numbers = lambda tree: place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), tree))  # noqa: E731
+        return FaultSource(as_numbers(surface), as_numbers(source), as_numbers(dict(spreads)), model.communicator)
+
+    def __call__(self, p):
+        return self.communicator.scatter(self.surface.elevation(self.faults(p)))
+
+    def faults(self, p):
+        """The Source of parameters (fields x faults,), the fields in the order of their names."""
+        faults, changes = self.source.faults, {}
+        for (name, spread), share in zip(sorted(self.spreads.items()), p.reshape(len(self.spreads), -1)):
+            background = getattr(faults, name)
+            change = spread * (share[:, None] if background.ndim == 2 else share)
+            changes[name] = background * jnp.exp(change) if name in LOGARITHMIC else background + change
+        return replace(self.source, faults=replace(faults, **changes))
+
+    def zero(self, model):
+        return np.zeros(len(self.spreads) * len(self.source.faults.depth), model.dtype)

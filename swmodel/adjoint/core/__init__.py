@@ -1,0 +1,1 @@
+"""The forward run and its adjoint: checkpoint schedules, where checkpoints are kept, and compiled programs."""

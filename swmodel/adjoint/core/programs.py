@@ -1,0 +1,215 @@
+"""The compiled programs of which a host makes values, gradients, tangents and Hessian products.
+
+A body is a function `body(fixed, *moving)` of one tile: `fixed` is what nothing is differentiated in, `moving` the
+pytrees that have tangents; it returns a tuple of such pytrees. Each becomes a program in two ways: `direct` as it is,
+and `dual`, along with its tangents: a Hessian product is the tangent of the programs of a gradient.
+
+    start     values of the state's controls -> carry, acc
+    forward   params, carry, acc -> the same after a Span
+    record    likewise, and what `pull` needs
+    pull      params, what `record` gave, cotangents after -> cotangents before
+    finish    params, carry, acc -> J, and the first cotangents
+    to_start  cotangents of the carry -> of the state's controls
+    own       carry, acc -> copies of them
+
+`forward`, `record` and `pull` write over the arrays of the carry, acc and cotangents that they are given. `params` are
+{name: value} of the controls of the dynamics, of time records the window's (first, second).
+"""
+import jax
+import jax.numpy as jnp
+
+from ...dynamics.clock import Time
+from ...errors import ConfigError
+from ...fields.pytrees import pytree
+from ...runtime.compilation import jit
+from ...stepping.loop import differentiable_march_of, march_of
+from ..controls.controls import tidy
+from .checkpointing import Readings, Swift, Tape, advance
+from .leaves import Floats
+
+__all__ = ["Pair", "Programs", "Transform"]
+
+ROWS = 64  # readings of so many steps are summed up at once, where nothing is recorded
+
+
+@pytree
+class Pair:
+    """A pytree and the tangents of its real leaves, in order."""
+
+    value: object
+    slope: list
+
+    @property
+    def slopes(self):
+        """The tangents in the structure of the value, all of whose leaves are real."""
+        return jax.tree.unflatten(jax.tree.structure(self.value), self.slope)
+
+
+def direct(communicator, body, over=()):
+    """The program of `body(fixed, *moving)`, which writes over the arrays of the arguments with numbers in `over`."""
+    return jit(communicator.spmd(body), donate_argnums=over)
+
+
+def dual(communicator, body, over=()):
+    """The program of Pairs for `body(fixed, *moving)`: its values, and their tangents."""
+
+    def both(fixed, *pairs):
+        values = [pair.value for pair in pairs]
+        shapes, leaves, found = Floats(values), jax.tree.leaves(values), []
+
+        def of_floats(floats):
+            results = body(fixed, *shapes.tree(shapes.merged(leaves, floats)))
+            found[:] = [Floats(result) for result in results]
+            ends = [jax.tree.leaves(result) for result in results]
+            return [f.floats(end) for f, end in zip(found, ends)], ends
+
+        slopes = [x for pair in pairs for x in pair.slope]
+        values, slopes, ends = jax.jvp(of_floats, (shapes.floats(leaves),), (slopes,), has_aux=True)
+        return tuple(Pair(f.tree(f.merged(end, v)), s) for f, end, v, s in zip(found, ends, values, slopes))
+
+    return jit(communicator.spmd(both), donate_argnums=over)
+
+
+OVERWRITTEN = {"forward": (2, 3), "record": (2, 3), "pull": (3, 4)}  # arguments of programs, by number
+
+
+class Programs:
+    """The programs of one problem.
+
+    Args:
+        communicator: the model's.
+        controls: all Controls.
+        lengths: of Tape.
+        pairs: whether they are those of Pairs.
+    """
+
+    def __init__(self, communicator, controls, lengths, pairs=False):
+        self.communicator, self.lengths = communicator, lengths
+        self.of_state = [c for c in controls if c.of_state]
+        self.of_dynamics = [c for c in controls if not c.of_state]
+        self.fast = differentiable_march_of if pairs else march_of
+        for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
+            made = (dual if pairs else direct)(communicator, getattr(self, f"_{name}"), OVERWRITTEN.get(name, ()))
+            setattr(self, name, made)
+        self.own = direct(communicator, lambda *point: jax.tree.map(jnp.copy, point))
+
+    # -- bodies -------------------------------------------------------------------------------------------------------
+
+    def _start(self, fixed, values):
+        state, sides = fixed["state"], fixed["dynamics"].tile.sides
+        for control in self.of_state:
+            value = tidy(control, values[control.name], sides) * fixed["masks"][control.position]
+            _, state = control.put(None, state, value)
+        acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
+        way = differentiable_march_of(fixed["dynamics"], fixed["stepper"])
+        carry = way.start(state, fixed["stepper"].history(state))
+        return jax.tree.map(jnp.copy, (carry, acc))  # arrays that are the run's own
+
+    def _made(self, fixed):
+        """`make(params) -> (dynamics, stepper)`."""
+
+        def put_in(value, control):
+            sides = fixed["dynamics"].tile.sides
+            return tidy(control, value, sides)  # numbers enter when the Dynamics are prepared
+
+        def make(params):
+            dynamics = fixed["dynamics"]
+            for control in self.of_dynamics:
+                value = jax.tree.map(lambda x: put_in(x, control), params[control.name])  # noqa: B023
+                dynamics, _ = control.put(dynamics, None, value)
+            return dynamics, fixed["stepper"]
+
+        return make
+
+    def _forward(self, fixed, params, carry, acc):
+        made = self._made(fixed)(params)
+        way = differentiable_march_of(*made)
+        state, way = way.state(carry), Swift(self.fast(*made), way)
+        readings = Readings(fixed["cost"], way, state)
+        carry, acc = advance(way, readings, way.into(carry), acc, fixed["span"], ROWS)
+        return way.out(carry), acc
+
+    def _record(self, fixed, params, carry, acc):
+        return self._tape(fixed, params, carry).record(carry, acc, fixed["span"])
+
+    def _tape(self, fixed, params, carry):
+        return Tape(self._made(fixed), params, fixed["cost"], carry, self.lengths, self.fast)
+
+    def _pull(self, fixed, params, stored, bars, total):
+        """Bars are cotangents of (float leaves of the carry, acc), `total` those of lasting params so far."""
+        tape = self._tape(fixed, params, fixed["carry"])
+        params_bar, *bars = tape.sweep(stored, fixed["span"], bars)
+        lasting, passing = self._parted(params_bar)
+        return tuple(bars), {name: total[name] + bar for name, bar in lasting.items()}, passing
+
+    def _finish(self, fixed, params, carry, acc):
+        shapes = Floats(carry)
+        leaves = jax.tree.leaves(carry)
+
+        def cost(params, floats, acc):
+            return self._evaluate(fixed, params, shapes.tree(shapes.merged(leaves, floats)), acc)[0]
+
+        J, back = jax.vjp(cost, params, shapes.floats(leaves), acc)
+        params_bar, carry_bar, acc_bar = back(jnp.ones_like(J))
+        return J, (carry_bar, acc_bar), *self._parted(params_bar)
+
+    def _evaluate(self, fixed, params, carry, acc):
+        dynamics, stepper = self._made(fixed)(params)
+        cost, way = fixed["cost"], differentiable_march_of(dynamics, stepper)
+        state, final = way.state(carry), None
+        if cost.final is not None:
+            final = self.communicator.sum(cost.final(state, way.arrays, Time(fixed["span"].first)))
+        J = cost.value(acc, final)
+        if jnp.shape(J) != ():
+            raise ConfigError(f"the cost gives an array of shape {jnp.shape(J)}, and a cost is one number; sum it up.")
+        return (J,)
+
+    def _to_start(self, fixed, bars):
+        shapes = Floats(fixed["carry"])
+
+        def floats(values):
+            return shapes.floats(jax.tree.leaves(self._start(fixed, values)[0]))
+
+        held = {c.name: c.get(None, fixed["state"]) for c in self.of_state}
+        return (jax.vjp(floats, held)[1](bars[0])[0],)
+
+    def _parted(self, params):
+        """(those that last, those of a window's records)."""
+        records = {c.name for c in self.of_dynamics if c.records}
+        return tuple({k: x for k, x in params.items() if (k in records) == passing} for passing in (False, True))
+
+
+class Transform:
+    """The programs of a Transformed.
+
+    Attributes:
+        function: a pytree that is called.
+        names: of the controls that it makes.
+    """
+
+    def __init__(self, communicator, transformed, parameters):
+        function = transformed.function
+        self.function = function if jax.tree.leaves(function) != [function] else jax.tree_util.Partial(function)
+        self.parameters = transformed.parameters
+        self.communicator = communicator
+        self.expand, self.contract = (_Both(communicator, body) for body in (self._expand, self._contract))
+        self.names = tuple(jax.eval_shape(communicator.spmd(self._expand), self.function, parameters)[0])
+
+    def chosen(self, values):
+        return {name: values[name] for name in self.parameters}
+
+    def _expand(self, function, parameters):
+        return (function(jax.tree.map(self._entered, parameters)),)
+
+    def _entered(self, x):
+        return x if jnp.ndim(x) >= 2 else self.communicator.replicated(x)
+
+    def _contract(self, function, parameters, bars):
+        # Cotangents of numbers are whole on every rank: each takes its share, and `replicated` sums them up again.
+        shares = jax.tree.map(lambda x: x if jnp.ndim(x) >= 2 else x / self.communicator.size, bars)
+        return (jax.vjp(lambda p: self._expand(function, p)[0], parameters)[1](shares)[0],)
+
+
+class _Both:
+    def __init__(self, communicator, body):
+        self.direct, self.dual = direct(communicator, body), dual(communicator, body)

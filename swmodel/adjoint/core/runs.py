@@ -1,0 +1,221 @@
+"""One pass through a run, forwards and back, unit by unit: what checkpoints arrange.
+
+A unit is a number of steps within one interval between forcing records, and one call of a program. A point is
+(carry, acc) between two of them, the carry as integration.differentiable_march_of has it, or Pairs of these; `forward`
+and `record` write over the arrays of the one they are given.
+"""
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...errors import SwmodelError
+from .checkpointing import Span
+from .programs import Pair, Programs
+
+__all__ = ["Run", "Unit", "intervals", "units"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """`count` steps from number `first` on, whose forcing's window begins with step `window`."""
+
+    first: int
+    count: int
+    window: int
+
+
+def intervals(model, first_step, steps, dt):
+    """[(first step, number of steps)] between forcing records."""
+    found, step, last = [], first_step, first_step + steps
+    while step < last:
+        record = model.next_record(step, dt)
+        stop = last if record is None else min(record, last)
+        found.append((step, stop - step))
+        step = stop
+    return found
+
+
+def units(parts, most):
+    """The Units of intervals, of `most` steps or fewer each, as equal as can be."""
+    found = []
+    for first, count in parts:
+        number = -(-count // most)
+        edges = [first + count * k // number for k in range(number + 1)]
+        found += [Unit(a, b - a, first) for a, b in zip(edges, edges[1:])]
+    return found
+
+
+class Run:
+    """Forwards and back with given values of the controls.
+
+    Args:
+        problem: a Problem.
+        values: {name: value} of its controls.
+        slopes: of the same structure: their tangents; None to go without.
+        cost: a TileCost.
+        plan: (units, lengths of Tape, how many points the host holds); the problem's unless given.
+
+    Attributes:
+        units: of the run.
+        J: the cost, once `finish` has been called.
+    """
+
+    def __init__(self, problem, values, slopes, cost, plan=None):
+        self.problem, self.values, self.slopes, self.cost = problem, values, slopes, cost
+        self.units, lengths, self.points = plan or problem.plan
+        self.programs = programs_of(problem, lengths, slopes is not None)
+        self.J = self._carry = None
+        self._gradient = [{} for _ in range(1 if slopes is None else 2)]
+
+    # -- what checkpoints call ----------------------------------------------------------------------------------------
+
+    def start(self):
+        """The first point."""
+        return self.programs.start(self._fixed_at_start(), self._both(self._of_state))
+
+    def shapes_at_start(self):
+        """What `start` gives, in shapes alone."""
+        return jax.eval_shape(self.programs.start, self._fixed_at_start(), self._both(self._of_state))
+
+    def own(self, point):
+        """A copy of a point, to go on from and keep the other."""
+        return self.programs.own(*point)
+
+    def forward(self, first, last, point):
+        """The point after units first, ..., last - 1, from that before them; those of one window in one call."""
+        while first < last:
+            parts = [unit for unit in self.units[first:last] if unit.window == self.units[first].window]
+            steps = sum(part.count for part in parts)
+            point = self.programs.forward(self.fixed(first, steps), self.params(first), *point)
+            first += len(parts)
+        return point
+
+    def to_end(self):
+        """The last point."""
+        point = self.forward(0, len(self.units), self.start())
+        self.check_solves(point)
+        return point
+
+    def record(self, unit, point):
+        """(the point after a unit, what `pull` needs)."""
+        *point, stored = self.programs.record(self.fixed(unit), self.params(unit), *point)
+        return tuple(point), stored
+
+    def finish(self, point):
+        """Find J, and cotangents after the last unit."""
+        self.check_solves(point)
+        last = len(self.units) - 1
+        self._carry = point[0] if self.slopes is None else point[0].value
+        found = self.programs.finish(self.fixed(last, at_end=True), self.params(last), *point)
+        self.J, self._bars, self._lasting, passing = found
+        self._collect(last, passing)
+
+    def pull(self, unit, stored):
+        """Find cotangents before a unit from those after it."""
+        fixed = self.fixed(unit) | {"carry": self._carry}
+        found = self.programs.pull(fixed, self.params(unit), stored, self._bars, self._lasting)
+        self._bars, self._lasting, passing = found
+        self._collect(unit, passing)
+
+    def wait(self):
+        """Until what was asked for is done, and what it needed is given back."""
+        jax.block_until_ready(self._bars)
+
+    def check_solves(self, point):
+        """Raise SwmodelError if an equation on the way to a point was not solved, of steppers that solve some."""
+        problem = self.problem
+        if not problem.stepper.solves:
+            return
+        _, history = point[0].value if isinstance(point[0], Pair) else point[0]
+        if told := problem.scheme.complaint(history, problem.communicator):
+            raise SwmodelError(f"Problem: in the run to step {problem.first_step + problem.steps} {told}.")
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, point):
+        """J of the last point."""
+        last = len(self.units) - 1
+        return self.programs.evaluate(self.fixed(last, at_end=True), self.params(last), *point)[0]
+
+    def gradient(self):
+        """The cotangents of all controls, and the tangents of these where there are any."""
+        fixed = self._fixed_at_start() | {"carry": self._carry}
+        (of_state,) = self.programs.to_start(fixed, self._bars)
+        for total, *more in zip(self._gradient, self._parts(of_state), self._parts(self._lasting)):
+            for part in more:
+                total |= part
+            self._fill_up(total)
+        return self._gradient
+
+    def _fill_up(self, total):
+        """Zeros for time records that the run does not see."""
+        for control in self.programs.of_dynamics:
+            if control.records:
+                seen = total.setdefault(control.name, {})
+                given = self.values[control.name]
+                total[control.name] = {k: seen.get(k, jnp.zeros_like(x)) for k, x in given.items()}
+
+    # -- arguments of programs ----------------------------------------------------------------------------------------
+
+    def _both(self, choose):
+        """`choose` of the values, paired with that of their tangents."""
+        if self.slopes is None:
+            return choose(self.values)
+        return Pair(choose(self.values), jax.tree.leaves(choose(self.slopes, of_slopes=True)))
+
+    @staticmethod
+    def _parts(x):
+        return [x.value, x.slopes] if isinstance(x, Pair) else [x]
+
+    def _of_state(self, values, of_slopes=False):
+        return {c.name: values[c.name] for c in self.programs.of_state}
+
+    def params(self, unit):
+        def choose(values, of_slopes=False):
+            return {c.name: self._value(c, values, unit, of_slopes) for c in self.programs.of_dynamics}
+
+        return self._both(choose)
+
+    def _value(self, control, values, unit, of_slopes):
+        """A control's value, or (first, second) of a window's records; those that are no controls are the model's."""
+        value = values[control.name]
+        if not control.records:
+            return value
+        numbers = self._window(control, unit)
+        others = (k for k in numbers if k not in value)
+        others = {k: control.of_record(k, self.problem.model.dtype) for k in others}
+        return tuple(value[k] if k in value else others[k] * (0 if of_slopes else 1) for k in numbers)
+
+    def _window(self, control, unit):
+        return control.window_records(self.units[unit].window, self.problem.dt)
+
+    def _collect(self, unit, passing):
+        """Add cotangents of a window's two records to those of their records."""
+        for total, bars in zip(self._gradient, self._parts(passing)):
+            for control in self.programs.of_dynamics:
+                if control.records:
+                    sums = total.setdefault(control.name, {})
+                    for number, bar in zip(self._window(control, unit), bars[control.name]):
+                        sums[number] = sums[number] + bar if number in sums else bar
+
+    def fixed(self, unit, steps=None, at_end=False):
+        """What nothing is differentiated in, for `steps` steps, those of a unit unless told, or after them."""
+        problem, here = self.problem, self.units[unit]
+        count = here.count if steps is None else steps
+        span = Span(np.int32(here.first + (count if at_end else 0)), np.int32(count))
+        return {
+            "dynamics": problem.dynamics(here.window), "stepper": problem.stepper, "cost": self.cost, "span": span,
+        }  # fmt: skip
+
+    def _fixed_at_start(self):
+        return self.fixed(0) | {"state": self.problem.state, "masks": self.problem.masks}
+
+
+def programs_of(problem, lengths, pairs):
+    """The Programs of a problem, made once."""
+    key = tuple(lengths), pairs
+    if key not in problem.programs:
+        problem.programs[key] = Programs(problem.communicator, problem.controls, lengths, pairs)
+    return problem.programs[key]

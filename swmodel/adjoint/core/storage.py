@@ -1,0 +1,98 @@
+"""Where points of a run are kept: on the device, in the host's memory, in a file without a name.
+
+The system removes such a file as soon as nobody has it open: a run that is interrupted, or killed, leaves nothing.
+"""
+import tempfile
+
+import jax
+import numpy as np
+
+from ...errors import DataError
+
+__all__ = ["Tiers"]
+
+
+class Tiers:
+    """Points by number, kept as copies; the arrays of those that are given back may be written over.
+
+    Args:
+        communicator: the model's.
+        own: `own(point)`, a copy of one.
+        on_device: how many of those in memory stay on the device; the others go to the host.
+        folder: of the file; the system's folder of temporary ones unless given.
+    """
+
+    def __init__(self, communicator, own, on_device, folder=None):
+        self.communicator, self.own, self.on_device, self.folder = communicator, own, on_device, folder
+        self.device, self.host, self.file = {}, {}, None
+
+    def keep(self, number, point, on_disk=False):
+        if on_disk:
+            self.file = self.file or Slots(self.folder)
+            self.file.write(number, self._to_host(point))
+        elif len(self.device) < self.on_device:
+            self.device[number] = self.own(point)
+        else:
+            self.host[number] = jax.tree.map(np.array, self._to_host(point))
+
+    def get(self, number, last=False):
+        """The point; `last` forgets it."""
+        if number in self.device:
+            return self.device.pop(number) if last else self.own(self.device[number])
+        if number in self.host:
+            return self._to_device(self.host.pop(number) if last else self.host[number])
+        return self._to_device(self.file.read(number, last))
+
+    def close(self):
+        self.device, self.host = {}, {}
+        if self.file is not None:
+            self.file.close()
+
+    def _to_host(self, point):
+        return {rank: jax.tree.map(np.asarray, tile) for rank, tile in self.communicator.tiles(point).items()}
+
+    def _to_device(self, tiles):
+        return self.own(self.communicator.place(lambda rank: tiles[rank]))  # a device may use the host's memory
+
+
+class Slots:
+    """A nameless file with a slot for each of the pytrees in it, all of one structure."""
+
+    def __init__(self, folder=None):
+        try:
+            self.file = tempfile.TemporaryFile(dir=folder, prefix="swmodel-")
+        except OSError as error:
+            raise DataError(
+                f"checkpoints cannot be written to {folder or tempfile.gettempdir()} ({error.strerror}); "
+                "name another folder."
+            ) from error
+        self.slots, self.free, self.structure, self.shapes = {}, [], None, None
+
+    def write(self, number, tree):
+        leaves, self.structure = jax.tree.flatten(tree)
+        self.shapes = [(x.shape, x.dtype) for x in leaves]
+        slot = self.free.pop() if self.free else len(self.slots)
+        try:
+            self.file.seek(slot * sum(x.nbytes for x in leaves))
+            for x in leaves:
+                self.file.write(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
+            self.file.flush()
+        except OSError as error:
+            raise DataError(
+                f"checkpoint {len(self.slots) + 1} could not be written ({error.strerror}); keep fewer on disk, "
+                "or name a folder with more room."
+            ) from error
+        self.slots[number] = slot
+
+    def read(self, number, last):
+        slot = self.slots.pop(number) if last else self.slots[number]
+        arrays = [np.empty(shape, dtype) for shape, dtype in self.shapes]
+        self.file.seek(slot * sum(x.nbytes for x in arrays))
+        for x in arrays:
+            self.file.readinto(x.reshape(-1).view(np.uint8).data)
+        if last:
+            self.free.append(slot)
+        return jax.tree.unflatten(self.structure, arrays)
+
+    def close(self):
+        self.file.close()

@@ -1,0 +1,179 @@
+"""What costs read of a state, and when: places and times of users become arrays of tiles and tables of steps.
+
+A reader is a pytree with `read(state, equations, time)`, this tile's share of a few numbers (n,).
+"""
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...errors import ConfigError
+from ...fields.pytrees import pytree
+from ...simulation.monitors import Gauges
+
+__all__ = ["BoxReader", "GaugeReader", "SectionReader", "everywhere", "time_weights"]
+
+
+def everywhere(model, table):
+    """A table or number that every tile holds, as programs take it."""
+    return model.communicator.place(lambda rank: np.asarray(table, model.dtype))
+
+
+# -- places ------------------------------------------------------------------------------------------------------------
+
+
+@pytree
+class GaugeReader:
+    """Elevation at points [m]."""
+
+    gauges: Gauges
+
+    @staticmethod
+    def at(places, model):
+        """At `places` {name: (x, y)}; raises ConfigError for those without water."""
+        if not places:
+            raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
+        return GaugeReader(Gauges.at(dict(places), model))
+
+    def read(self, state, equations, time):
+        return self.gauges.read(state.eta)
+
+
+@pytree
+class SectionReader:
+    """Volume transport through faces [m3 s-1]: `along_u`, `along_v` (ny, nx) are 1 on faces that count."""
+
+    along_u: jax.Array
+    along_v: jax.Array
+
+    @staticmethod
+    def between(start, end, model):
+        """Through the line between cells from `start` to `end` (x, y), which are moved to the nearest corners of cells.
+
+        Raises:
+            ConfigError: for a line that leaves the grid, follows none of its lines, is a wall, or crosses no water.
+        """
+        grid, name = model.grid, f"the section from {_point(start)} to {_point(end)}"
+        (i0, j0), (i1, j1) = (_corner(grid, place, name) for place in (start, end))
+        faces = {"u": np.zeros(grid.shape), "v": np.zeros(grid.shape)}
+        if (i0 == i1) == (j0 == j1):
+            what = "is one point of it" if i0 == i1 else "follows none of its lines"
+            raise ConfigError(f"{name} {what} on this grid; give two points with the same x, or with the same y.")
+        position, line, last, ends = ("u", i0, grid.nx, (j0, j1)) if i0 == i1 else ("v", j0, grid.ny, (i0, i1))
+        closed = not (grid.periodic_x if position == "u" else grid.periodic_y)
+        if closed and line in (0, last):
+            raise ConfigError(f"{name} lies on the edge of the domain; move it one cell or more inside.")
+        along = slice(min(ends), max(ends))
+        faces[position][(along, (line - 1) % last) if position == "u" else ((line - 1) % last, along)] = 1.0
+        faces = {at: mask * model.faces(at) for at, mask in faces.items()}
+        if not any(mask.any() for mask in faces.values()):
+            raise ConfigError(f"{name} crosses no water on this grid; move it to sea.")
+        return SectionReader(model.scatter(faces["u"]), model.scatter(faces["v"]))
+
+    def read(self, state, equations, time):
+        flow = equations.flow(state.u, state.v, state.eta, time)
+        through_u, through_v = flow.U * flow.geometry.dy["u"], flow.V * flow.geometry.dx["v"]
+        return jnp.sum(self.along_u * through_u.interior + self.along_v * through_v.interior)[None]
+
+
+def _point(place):
+    return f"({place[0]:g}, {place[1]:g})"
+
+
+def _corner(grid, place, name):
+    """(i, j) of the edges nearest to a point."""
+    found = []
+    for k, edges in enumerate((grid.x_edges, grid.y_edges)):
+        x = float(place[k])
+        if grid.spherical and k == 0:
+            x = edges[0] + (x - edges[0]) % 360.0 if not edges[0] <= x <= edges[-1] else x
+        if not edges[0] <= x <= edges[-1]:
+            raise ConfigError(
+                f"{name} leaves the grid, which spans {edges[0]:g} to {edges[-1]:g} along {'xy'[k]}; keep it inside."
+            )
+        found.append(int(np.rint((x - edges[0]) / (edges[-1] - edges[0]) * (len(edges) - 1))))
+    return found
+
+
+@pytree
+class BoxReader:
+    """Energy in a box [J]: `inside` (ny, nx) is the density [kg m-3] in its cells, 0 outside."""
+
+    inside: jax.Array
+
+    @staticmethod
+    def over(x, y, density, model):
+        """Of the cells with centres in the ranges `x` and `y`, None for all.
+
+        Raises:
+            ConfigError: where no wet cell is.
+        """
+        grid = model.grid
+        inside = np.outer(_within(grid.y_centres, y, False), _within(grid.x_centres, x, grid.spherical)) & model.wet
+        if not inside.any():
+            raise ConfigError(
+                f"the box with x from {_range(x)} and y from {_range(y)} holds no wet cell of the grid, which spans "
+                f"{_range(grid.x_edges)} and {_range(grid.y_edges)}; move it to sea, or make it larger."
+            )
+        return BoxReader(model.scatter(inside * float(density)))
+
+    def read(self, state, equations, time):
+        flow = equations.flow(state.u, state.v, state.eta, time)
+        specific = flow.h * flow.kinetic_energy + 0.5 * flow.gravity * (flow.eta * flow.eta)
+        return jnp.sum(self.inside * (specific * flow.geometry.area_h).interior)[None]
+
+
+def _within(centres, limits, angle):
+    if limits is None:
+        return np.ones(centres.size, bool)
+    low, high = limits
+    if angle:
+        return (centres - low) % 360.0 <= (high - low if high - low >= 360.0 else (high - low) % 360.0)
+    return (centres >= low) & (centres <= high)
+
+
+def _range(limits):
+    return "end to end" if limits is None else f"{limits[0]:g} to {limits[-1]:g}"
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+def time_weights(name, time, window, dt, first_step, steps):
+    """(steps,) weights of the states after each step, whose sum is 1.
+
+    Args:
+        name: of the cost, for messages.
+        time: [s]; between two steps both count.
+        window: (first, last) [s], all steps in which count alike; one of the two is given.
+
+    Raises:
+        ConfigError: for a time outside the run.
+    """
+    first, last = dt * (first_step + 1), dt * (first_step + steps)
+    if time is not None and window is not None:
+        raise ConfigError(f"{name}: time and window exclude one another; give one of them.")
+    weights, slack = np.zeros(steps), 1e-6 * dt
+    if window is not None:
+        _inside_run(name, window, first, last, slack)
+        k = np.arange(1, steps + 1) + first_step
+        inside = (k * dt >= window[0] - slack) & (k * dt <= window[1] + slack)
+        if not inside.any():
+            raise ConfigError(
+                f"{name}: no step of {dt:g} s ends in the window from {window[0]:g} to {window[1]:g} s; widen it."
+            )
+        return inside / inside.sum()
+    _inside_run(name, (time, time), first, last, slack)
+    place = min(max(time / dt - first_step - 1, 0.0), steps - 1.0)
+    low = int(place)
+    weights[low] = 1.0 - (place - low)
+    weights[min(low + 1, steps - 1)] += place - low
+    return weights
+
+
+def _inside_run(name, span, first, last, slack):
+    if not (first - slack <= span[0] <= span[1] <= last + slack):
+        told = f"{span[0]:g} s" if span[0] == span[1] else f"the window from {span[0]:g} to {span[1]:g} s"
+        raise ConfigError(
+            f"{name}: {told} is not in the run, whose steps end from {first:g} to {last:g} s; change it, or make the "
+            "run longer."
+        )

@@ -1,0 +1,181 @@
+"""Observed records: series at places, from the files that post-processing reads too; between which steps they fall."""
+import contextlib
+import csv
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import ConfigError, DataError
+
+__all__ = ["ELEVATION", "TIME", "Record", "header", "read_columns", "records_in", "slots"]
+
+TIME, ELEVATION = "time_s", "elevation_m"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Record:
+    """What was observed at a place.
+
+    Attributes:
+        place: (x, y) in the grid's coordinates.
+        time: since the start of the run [s], (n,).
+        value: eta [m], (n,); NaN is a gap.
+        deviation: standard deviation of an observation's error [m]: a number, or (n,).
+        window: (first, last) [s]; what lies outside does not count. None: all counts.
+        alike: how many observations count as one, because their errors are correlated; `deviation` is then that of
+            uncorrelated errors with as much information: `error` times the root of `alike`.
+    """
+
+    place: tuple
+    time: np.ndarray
+    value: np.ndarray
+    deviation: float | np.ndarray = 1.0
+    window: tuple | None = None
+    alike: float = 1.0
+
+    @property
+    def error(self) -> np.ndarray:
+        """Standard deviation of the error of each observation that counts [m], (m,)."""
+        return self.counted()[2] / np.sqrt(self.alike)
+
+    @property
+    def independent(self) -> float:
+        """As how many independent observations those that count do."""
+        return self.counted()[0].size / self.alike
+
+    def counted(self):
+        """(time, value, deviation) of the observations that count, (m,) each."""
+        time, value = np.asarray(self.time, float), np.asarray(self.value, float)
+        deviation = np.broadcast_to(np.asarray(self.deviation, float), time.shape)
+        first, last = (-np.inf, np.inf) if self.window is None else self.window
+        used = np.isfinite(value) & (time >= first) & (time <= last)
+        return time[used], value[used], deviation[used]
+
+
+def slots(records, dt, first_step, steps):
+    """(share, observed, per_deviation), (steps, M, records) each: the observations between steps, as Squares has them.
+
+    Args:
+        records: {name: Record}.
+
+    Raises:
+        ConfigError: for records without observations, or with some outside the run; all of them at once.
+    """
+    found, mistakes = [], []
+    for name, record in records.items():
+        time, value, deviation = record.counted()
+        mistakes += _mistakes_of(name, record, time, deviation, dt, first_step, steps)
+        place = np.clip(time / dt - first_step - 1, 0.0, steps - 1)
+        row = np.ceil(place - 1e-9).astype(int)  # the step that ends the interval which holds it
+        share = np.where(row > 0, 1.0 - (row - place), 1.0)
+        found.append((row, share, value, deviation))
+    if mistakes or not found:
+        raise ConfigError(mistakes or "Misfit: there are no records; give one or several, {name: Record}.")
+    depth = max(np.bincount(row).max() for row, *_ in found)
+    tables = np.zeros((3, steps, depth, len(found)))
+    for k, (row, share, value, deviation) in enumerate(found):
+        order = np.argsort(row, kind="stable")
+        row = row[order]
+        slot = np.arange(row.size) - np.searchsorted(row, row)
+        tables[:, row, slot, k] = share[order], value[order], 1.0 / deviation[order]
+    return tables
+
+
+def _mistakes_of(name, record, time, deviation, dt, first_step, steps):
+    first, last, slack = dt * (first_step + 1), dt * (first_step + steps), 1e-6 * dt
+    if not time.size:
+        when = "" if record.window is None else f" from {record.window[0]:g} to {record.window[1]:g} s"
+        yield f"Misfit: the record of {name} has no observation{when}; widen its window, or leave it out."
+        return
+    if not (deviation > 0).all():
+        yield f"Misfit: the record of {name} has a standard deviation of {deviation.min():g} m; give a positive one."
+    if time.min() < first - slack or time.max() > last + slack:
+        yield (
+            f"Misfit: the record of {name} has observations from {time.min():g} to {time.max():g} s, and the run's "
+            f"steps end from {first:g} to {last:g} s; give it a window in there, or make the run longer."
+        )
+
+
+def records_in(folder, places, named=()):
+    """{name: Record} of the gauges `places` {name: (x, y)} that have a file in `folder`.
+
+    Files are NAME.csv with a header line and the columns time_s and elevation_m; a gauge's file is named as the gauge,
+    or a word of its name.
+
+    Args:
+        named: gauges that must have one.
+
+    Raises:
+        DataError: if a file lacks a column, or there is none for any gauge.
+        ConfigError: if one of `named` has none.
+    """
+    folder = Path(folder)
+    files = {path.stem.lower(): path for path in sorted(folder.glob("*.csv"))}
+    found = {}
+    for name, place in places.items():
+        words = (name.lower(), *name.lower().replace("_", " ").replace("-", " ").split())
+        path = next((files[word] for word in words if word in files), None)
+        if path is not None:
+            found[name] = Record(place, *_series(path))
+    if not found:
+        raise DataError(
+            f"no CSV file in {folder} is named after one of the gauges {', '.join(places)}; name each after its gauge."
+        )
+    missing = [name for name in named or () if name not in found]
+    if missing:
+        raise ConfigError(f"{folder} has no record of {', '.join(missing)}; add one, or leave that gauge out.")
+    return found
+
+
+def _series(path):
+    """(time, value) of a file, sorted."""
+    columns = read_columns(path, (TIME, ELEVATION))
+    order = np.argsort(columns[TIME], kind="stable")
+    return columns[TIME][order], columns[ELEVATION][order]
+
+
+def header(path):
+    """The names in the first line of a CSV file."""
+    with _text(path) as file:
+        return [name.strip() for name in next(csv.reader(file), [])]
+
+
+@contextlib.contextmanager
+def _text(path):
+    """The opened file; raises DataError where it is no text."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            yield file
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is no text file that can be read ({error}); save it as CSV in UTF-8.") from error
+
+
+def read_columns(path, names):
+    """{name: (n,) numbers} of a CSV file with a header; NaN where there is none, rows without a time left out.
+
+    Raises:
+        DataError: if it lacks one of these columns, is no text, or has text where a number belongs.
+    """
+    missing = [name for name in names if name not in header(path)]
+    if missing:
+        what = f"column{'s' * (len(missing) > 1)} {' and '.join(missing)}"
+        raise DataError(f"{path} lacks the {what} in its first line; add {'them' if len(missing) > 1 else 'it'}.")
+    with _text(path) as file:
+        rows = list(csv.DictReader(file, skipinitialspace=True))
+    columns = {
+        name: np.array([_number(row[name], name, k, path) for k, row in enumerate(rows, 2)], float) for name in names
+    }
+    timed = np.isfinite(columns[TIME])
+    return {name: values[timed] for name, values in columns.items()}
+
+
+def _number(text, column, row, path):
+    """Of a field; NaN where it is empty."""
+    text = (text or "").strip()
+    try:
+        return float(text) if text else np.nan
+    except ValueError:
+        raise DataError(
+            f"{path} has {text!r} in {column} of row {row}, which is no number; mend it, or leave it empty for a gap."
+        ) from None

@@ -1,0 +1,201 @@
+"""TileCosts: how programs make the number J of a run, from what is read of each state and from the last one.
+
+Of N steps from step 0 on
+
+    J = value(acc, S),   acc = update(acc, r, n) for segment after segment,   r_k = sum over tiles of read(x_n+k),
+    S = sum over tiles of final(x_N)
+
+so that of all readings only those of one segment are ever held. A TileCost is a pytree, an argument of programs.
+"""
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ...errors import ConfigError
+from ...fields.pytrees import pytree, static
+
+__all__ = ["AtEnd", "Cost", "OfLastState", "PowerMean", "Squares", "TileCost", "Weighted"]
+
+
+class Cost(abc.ABC):
+    """What a user asks for.
+
+    Attributes:
+        units: of J.
+    """
+
+    units = "1"
+
+    @abc.abstractmethod
+    def on_tile(self, model, dt, first_step, steps):
+        """The TileCost of a run of `steps` steps of `dt` [s] from step number `first_step` on.
+
+        Raises:
+            ConfigError: for a place outside the water, or a time outside the run.
+        """
+
+
+class TileCost(Cost):
+    """A cost as programs take it. Its leaves are this tile's, and numbers and tables that every rank holds."""
+
+    read = None  # nothing is read along the way; else:
+    #   read(state, equations, time) -> (count,)   this tile's share of what is read of a State
+    final = None  # nothing is read of the last state; else:
+    #   final(state, equations, time) -> share     this tile's share of a number
+    # `equations` are the prepared Equations, `time` is the Time of the state, as terms get it.
+
+    def on_tile(self, model, dt, first_step, steps):
+        return self
+
+    def start(self):
+        """What `update` accumulates, before the first step; every rank holds it."""
+        return ()
+
+    def update(self, acc, readings, first_step):
+        """`acc` after some more steps.
+
+        Args:
+            acc: what `start` or `update` gave.
+            readings: (steps, count), summed over tiles.
+            first_step: number of the state that row 0 was read of, on the model's clock; may be traced.
+        """
+        return acc
+
+    def value(self, acc, final):
+        """J of what was accumulated, and of the sum over tiles of `final`, or None."""
+        return final
+
+
+@pytree
+class AtEnd(TileCost):
+    """J = sum of what a reader reads of the last state."""
+
+    reader: Any
+
+    def final(self, state, equations, time):
+        return jnp.sum(self.reader.read(state, equations, time))
+
+
+@pytree
+class Weighted(TileCost):
+    """J = sum_nk w_nk r_nk; `weights` (N, count) of the states from number `first` on."""
+
+    reader: Any
+    weights: jax.Array
+    first: int = static()
+
+    def read(self, state, equations, time):
+        return self.reader.read(state, equations, time)
+
+    def start(self):
+        return jnp.zeros((), self.weights.dtype)
+
+    def update(self, acc, readings, first_step):
+        return acc + jnp.sum(rows(self.weights, first_step - self.first, len(readings)) * readings)
+
+    def value(self, acc, final):
+        return acc
+
+
+@pytree
+class PowerMean(TileCost):
+    """J = sum_k (sum_n w_nk max(r_nk, 0)^p)^(1/p); the sums of powers are relative to the largest reading so far.
+
+    That reading is only a unit: J does not depend on it, and neither do its derivatives.
+    """
+
+    reader: Any
+    weights: jax.Array
+    power: jax.Array
+    first: int = static()
+
+    def read(self, state, equations, time):
+        return self.reader.read(state, equations, time)
+
+    def start(self):
+        """(largest reading so far, sum of powers relative to it), (count,) each."""
+        nothing = jnp.zeros(self.weights.shape[1], self.weights.dtype)
+        return nothing, nothing
+
+    def update(self, acc, readings, first_step):
+        unit, total = acc
+        weights = rows(self.weights, first_step - self.first, len(readings))
+        heights = jnp.where(weights > 0, jnp.maximum(readings, 0.0), 0.0)
+        largest = jax.lax.stop_gradient(jnp.maximum(unit, jnp.max(heights, axis=0)))
+        per_unit = jnp.where(largest > 0, 1.0 / jnp.where(largest > 0, largest, 1.0), 0.0)
+        more = jnp.sum(weights * self._power(heights * per_unit[None]), axis=0)
+        return largest, total * self._power(unit * per_unit) + more
+
+    def _power(self, x):
+        """x^p, with finite derivatives at 0."""
+        return jnp.where(x > 0, jnp.where(x > 0, x, 1.0) ** self.power, 0.0)
+
+    def value(self, acc, final):
+        unit, total = acc
+        root = jnp.where(total > 0, jnp.where(total > 0, total, 1.0) ** (1.0 / self.power), 0.0)
+        return jnp.sum(jax.lax.stop_gradient(unit) * root)
+
+
+@pytree
+class Squares(TileCost):
+    """J = 1/2 sum_nmk [((1 - a) r_{n-1,k} + a r_nk - y) / s]^2 over observations m between steps n - 1 and n.
+
+    Attributes:
+        share: a, (N, M, count): how far from one step to the next.
+        observed: y; per_deviation: 1 / s, and 0 where there is no observation.
+    """
+
+    reader: Any
+    share: jax.Array
+    observed: jax.Array
+    per_deviation: jax.Array
+    first: int = static()
+
+    def read(self, state, equations, time):
+        return self.reader.read(state, equations, time)
+
+    def start(self):
+        """(J so far, the last readings)."""
+        return jnp.zeros((), self.share.dtype), jnp.zeros(self.share.shape[2], self.share.dtype)
+
+    def update(self, acc, readings, first_step):
+        total, last = acc
+        before = jnp.concatenate([last[None], readings[:-1]])[:, None]
+        share, observed, per_deviation = (
+            rows(x, first_step - self.first, len(readings)) for x in (self.share, self.observed, self.per_deviation)
+        )
+        modelled = before + share * (readings[:, None] - before)
+        return total + 0.5 * jnp.sum(((modelled - observed) * per_deviation) ** 2), readings[-1]
+
+    def value(self, acc, final):
+        return acc[0]
+
+
+@pytree
+class OfLastState(TileCost):
+    """FinalState, on a tile."""
+
+    arguments: tuple
+    function: Any = static()
+
+    def final(self, state, equations, time):
+        """The function's value.
+
+        Raises:
+            ConfigError: where it is no number, or one without a derivative.
+        """
+        found = self.function(state, equations, *self.arguments)
+        kind = getattr(found, "dtype", type(found).__name__)
+        if not isinstance(found, (jax.Array, float)) or jnp.shape(found) != ():
+            what = f"an array of shape {jnp.shape(found)}" if hasattr(found, "dtype") else f"a {kind}"
+            raise ConfigError(f"the cost's function gives {what}, and a cost is one number; sum it up.")
+        if not jnp.issubdtype(jnp.result_type(found), jnp.floating):
+            raise ConfigError(f"the cost's function gives a {kind}, which has no derivative; give a real number.")
+        return jnp.asarray(found, state.eta.dtype)
+
+
+def rows(table, first, count):
+    """Rows first, first + 1, ... of a table; zeros behind its end."""
+    return jnp.take(table, first + jnp.arange(count, dtype=jnp.int32), axis=0, mode="fill", fill_value=0)

@@ -1,0 +1,30 @@
+"""Dot-product and Taylor tests of a user's own problem."""
+from .verification import (
+    DOT_PRODUCT,
+    NONLINEARITY,
+    RATE,
+    RATE_SECOND,
+    Probe,
+    Taylor,
+    Verdict,
+    default_amplitudes,
+    runs_of,
+    taylor_test,
+    units_of,
+    verify,
+)
+
+__all__ = [
+    "DOT_PRODUCT",
+    "NONLINEARITY",
+    "RATE",
+    "RATE_SECOND",
+    "Probe",
+    "Taylor",
+    "Verdict",
+    "default_amplitudes",
+    "runs_of",
+    "taylor_test",
+    "units_of",
+    "verify",
+]

@@ -1,0 +1,111 @@
+"""What to verify an adjoint in, and where it is wrong: a run that moves, long enough, and its terms one by one."""
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...dynamics.clock import Time
+from ...dynamics.shallow_water import State
+from ...fields.operators import difference_x, difference_y
+from ...fields.pytrees import replace
+from ...models.ensemble import perturbation
+from ...runtime.compilation import jit
+from ...stepping.arrays import one_step
+
+__all__ = ["crossing_steps", "in_motion", "term_by_term"]
+
+LEAST_STEPS = 200
+ELEVATION = 1e-4  # of the mean depth: the perturbation's
+
+
+def crossing_steps(model, dt):
+    """So many steps of `dt` [s] that a gravity wave crosses the domain's longer side, 200 or more."""
+    speed = math.sqrt(model.gravity * model.depth[model.wet].mean())
+    return max(LEAST_STEPS, math.ceil(longer_side(model.grid) / speed / dt))
+
+
+def longer_side(grid):
+    """[m]"""
+    sides = grid.metrics(np.arange(grid.ny))
+    return max(float(np.max(sides["dx_h"])) * grid.nx, float(np.max(sides["dy_h"])) * grid.ny)
+
+
+def in_motion(model, state, seed=0):
+    """`state`, if anything moves in it; else a random one in geostrophic balance, the same on any number of ranks.
+
+    Its streamfunction is smooth over a tenth of the domain. Without rotation eta is random by itself.
+    """
+    tiles = jax.tree.leaves(list(model.communicator.tiles(state).values()))
+    if model.communicator.agree(any(np.any(x) for x in tiles)):
+        return state
+    grid, depth = model.grid, model.depth[model.wet].mean()
+    height, radius = ELEVATION * depth, 0.1 * longer_side(grid)
+    psi = perturbation(grid, 1.0, radius, seed, 1)
+    dy, dx = (np.maximum(grid.metrics(np.arange(grid.ny))[side], 1.0) for side in ("dy_u", "dx_v"))
+    u, v = -(psi - np.roll(psi, 1, 0)) / dy, (psi - np.roll(psi, 1, 1)) / dx
+    u, v = u * model.faces("u"), v * model.faces("v")
+    scale = height * math.sqrt(model.gravity / depth) / math.sqrt(np.mean(u**2 + v**2))
+    if model.coriolis is None:
+        eta = height * perturbation(grid, 1.0, radius, seed, 2)
+    else:
+        eta = np.asarray(model.coriolis.at(grid, np.arange(grid.ny))) * psi * scale / model.gravity
+    return model.state(scale * u, scale * v, eta)
+
+
+# -- terms -------------------------------------------------------------------------------------------------------------
+
+
+def term_by_term(model, stepper, state):
+    """{name: |<L x, y> - <x, L* y>| / (|L x| |y|)} of every linearised term of the equations at `state`, and of a step.
+
+    x is a random perturbation of the state and the depth, y one of what the term gives; of all ranks.
+    """
+    dynamics = model.dynamics(stepper)
+    random = np.random.default_rng(0)
+    size = max(ELEVATION * model.depth[model.wet].mean(), 1e-3)
+    masks = {"u": model.faces("u"), "v": model.faces("v"), "eta": model.wet, "depth": model.wet}
+    x = {k: model.scatter(size * random.standard_normal(model.grid.shape) * mask) for k, mask in masks.items()}
+    found = {}
+    for name in pieces(dynamics, stepper):
+        test = jit(model.communicator.spmd(lambda *a, name=name: _product(name, *a)))
+        numbers = next(iter(model.communicator.tiles(test(dynamics, stepper, state, x)).values()))
+        forward, back, image, test_size = (float(n) for n in numbers)
+        bound = math.sqrt(image * test_size)
+        found[name] = abs(forward - back) / bound if bound > 0 else abs(forward - back)
+    return found
+
+
+def pieces(dynamics, stepper):
+    """{name: function of (equations, State) to arrays}."""
+    along = lambda u, v: (u.interior, v.interior)  # noqa: E731
+    found = {
+        "halos and open sides": lambda e, s, flow: (flow.u.data, flow.v.data, flow.eta.data),
+        "divergence of the transports": lambda e, s, flow: e.continuity(flow, flow.time).interior,
+        "pressure": lambda e, s, flow: along(difference_x(e.gravity * flow.eta), difference_y(e.gravity * flow.eta)),
+        "kinetic energy": lambda e, s, flow: flow.kinetic_energy.interior,
+        "vorticity flux": lambda e, s, flow: along(*e.momentum.vorticity_flux(flow.q, flow.U, flow.V)),
+    }
+    for k, term in enumerate(dynamics.terms):
+        found[f"{type(term).__name__} (term {k})"] = lambda e, s, flow, k=k: along(*e.terms[k](flow, flow.time))
+    found[f"a step of {type(stepper).__name__}"] = lambda e, s, flow: jax.tree.leaves(
+        one_step(e, stepper, s, stepper.history(s), 0)[0]
+    )
+    return found
+
+
+def _product(name, dynamics, stepper, state, x):
+    """(<L x, y>, <x, L* y>, <L x, L x>, <y, y>) of a piece, over all ranks."""
+
+    def piece(state, depth):
+        equations = replace(dynamics, depth=depth).prepare()
+        flow = equations.flow(state.u, state.v, state.eta, Time(0, dt=stepper.dt, exact_dt=equations.dt))
+        return pieces(dynamics, stepper)[name](equations, state, flow)
+
+    given = State(x["u"], x["v"], x["eta"]), x["depth"]
+    values, image = jax.jvp(piece, (state, dynamics.depth), given)
+    y = jax.tree.map(lambda a: jnp.sin(1.0 + 12.9898 * jnp.arange(a.size, dtype=a.dtype)).reshape(a.shape), values)
+    back = jax.vjp(piece, state, dynamics.depth)[1](y)
+    inner = lambda a, b: sum(jnp.sum(p * q) for p, q in zip(jax.tree.leaves(a), jax.tree.leaves(b)))  # noqa: E731
+    numbers = (inner(image, y), inner(given, back), inner(image, image), inner(y, y))
+    return tuple(dynamics.communicator.sum(number) for number in numbers)

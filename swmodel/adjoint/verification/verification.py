@@ -1,0 +1,356 @@
+"""Are the derivatives right? Tests that anyone can run on a problem of one's own, in float64.
+
+    dot product    M is the tangent-linear model from a control x to what a Probe reads of every state, M* its adjoint:
+                       |<M x, y> - <x, M* y>| / (|M x| |y|)         rounding alone: DOT_PRODUCT at most
+    first order    r(h) = |J(x + h d) - J(x) - h <g, d>|            falls with h^2 if the gradient g is right
+    second order   s(h) = |J(x + h d) - J(x) - h <g, d> - h^2/2 <d, H d>|    with h^3 if the Hessian product is
+    nonlinearity   |F(x + a d) - F(x) - a M d| / |a M d|, of what the Probe reads: how far the tangent-linear model
+                   holds for perturbations of the amplitude a
+
+A rate is log2 of r(h) / r(h/2). Of eight halvings those with the smallest residuals above rounding tell: before, the
+next order of r hides what is wrong with this one. The best pair of them counts, as one may be good by chance, where two
+terms of r cancel.
+"""
+import copy
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...dynamics.shallow_water import State
+from ...errors import ConfigError
+from ...fields.pytrees import pytree
+from ...models.ensemble import perturbation
+from ..costs.tile_costs import TileCost
+from ..problem import dot
+from .examination import longer_side
+
+__all__ = [
+    "DOT_PRODUCT", "NONLINEARITY", "RATE", "RATE_SECOND", "Probe", "Taylor", "Verdict", "default_amplitudes", "runs_of",
+    "taylor_test", "units_of", "verify",
+]  # fmt: skip
+
+DOT_PRODUCT, RATE, RATE_SECOND, NONLINEARITY = 1e-12, 1.95, 2.95, 0.3
+HALVINGS = 8
+VISIBLE = 2.0**16  # times rounding: where a Taylor test may begin, so that five halvings of third order stay above
+SMALL = 1e-3  # share of the linear change at which a residual may end: larger errors of a gradient do not hide in it
+TAIL = 5  # residuals, the smallest above rounding, of whose rates the best counts
+EPSILON = np.finfo(float).eps
+OF_COSTS, OF_DERIVATIVES = 16 * EPSILON, 128 * EPSILON  # relative errors by rounding that a Taylor test allows for
+INVISIBLE = 2.0**-20  # a step at which a cost shows its rounding alone
+NOISE = 4.0  # times that rounding may be elsewhere
+STEEPER = 8.0  # factor by which a step of a Taylor test grows where rounding hides the residual
+PROBES = 2  # numbers that are read of every state
+SMOOTH = 0.1  # of the domain's longer side: the radius of perturbations
+
+
+@pytree
+class Probe(TileCost):
+    """Reads a few random sums over the whole of each state, without dimensions; J is the sum of them all.
+
+    Attributes:
+        weights: a State of (n, ny, nx) weights.
+    """
+
+    weights: State
+
+    @staticmethod
+    def of(model, seed=0, number=PROBES):
+        """A Probe of `number` sums, the same on any number of ranks; velocities count as those of a wave of 1 m."""
+        random = np.random.default_rng(seed)
+        cells = math.sqrt(model.wet.sum())
+        speed = math.sqrt(model.gravity / model.depth[model.wet].mean())  # of the water per metre of elevation [s-1]
+        masks = {"u": model.faces("u") / speed, "v": model.faces("v") / speed, "eta": model.wet}
+        shape = (number, *model.grid.shape)
+        return Probe(State(*(model.scatter(random.standard_normal(shape) * mask / cells) for mask in masks.values())))
+
+    def read(self, state, equations, time):
+        return sum(
+            jnp.sum(w * x[None], axis=(1, 2))
+            for w, x in ((self.weights.u, state.u), (self.weights.v, state.v), (self.weights.eta, state.eta))
+        )
+
+    def start(self):
+        return jnp.zeros((), self.weights.eta.dtype)
+
+    def update(self, acc, readings, first_step):
+        return acc + jnp.sum(readings)
+
+    def value(self, acc, final):
+        return acc
+
+
+@dataclasses.dataclass(frozen=True)
+class Taylor:
+    """What a Taylor test found, (9,) each.
+
+    Attributes:
+        steps: h, in amplitudes.
+        first, second: residuals r(h) and s(h), in the cost's units; `second` is None without a Hessian product.
+        rounding: below which they mean nothing.
+    """
+
+    steps: tuple
+    first: tuple
+    second: tuple | None
+    rounding: tuple
+
+    @property
+    def rate(self):
+        """Of the residuals of first order; infinite where they are rounding alone, as for what is linear."""
+        return best_rate(self.first, self.rounding)
+
+    @property
+    def rate_second(self):
+        return math.nan if self.second is None else best_rate(self.second, self.rounding)
+
+    @property
+    def converged(self):
+        """Whether the residuals fall as they must."""
+        return self.rate >= RATE and (self.second is None or self.rate_second >= RATE_SECOND)
+
+
+def best_rate(residuals, rounding):
+    """The best rate of a sequence of halvings, as the module says; infinite if none is above rounding."""
+    if any(map(math.isnan, residuals)):
+        return math.nan
+    above = [r > floor for r, floor in zip(residuals, rounding)]
+    if not any(above):
+        return math.inf
+    last = len(above) - above[::-1].index(True)
+    known = residuals[max(last - TAIL, 0) : last]
+    rates = [math.log2(a / b) if a > 0 else -math.inf for a, b in zip(known, known[1:])]
+    return max([min(pair) for pair in zip(rates, rates[1:])] or rates or [0.0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What was found for one control; `amplitude` is in its `units`."""
+
+    control: str
+    units: str
+    amplitude: float
+    dot_product: float
+    taylor: Taylor
+    nonlinearity: float
+
+    @property
+    def passed(self):
+        return self.dot_product <= DOT_PRODUCT and self.taylor.converged
+
+
+class Directions:
+    """Random directions in the controls of a problem, of `amplitudes` {name: a}; the same on any number of ranks."""
+
+    def __init__(self, problem, amplitudes, seed=0):
+        self.problem, self.model, self.amplitudes, self.seed = problem, problem.model, amplitudes, seed
+        self.values = problem.values
+        self.names = list(self.values)
+
+    def along(self, name, smooth):
+        """{name: a random direction} of one control."""
+        number = self.names.index(name)
+        return {name: self._each(self.values[name], lambda x, k: self._random(x, (number, k), name, smooth))}
+
+    @staticmethod
+    def _each(value, make):
+        """`make(x, k)` of a value, or of each of its time records."""
+        if isinstance(value, dict):
+            return {record: make(x, k) for k, (record, x) in enumerate(value.items())}
+        return make(value, 0)
+
+    def _random(self, x, where, name, smooth):
+        amplitude = self.amplitudes[name]
+        random = np.random.default_rng((self.seed, *where))
+        if np.ndim(x) < 2:
+            noise = random.standard_normal(np.shape(x)) if np.ndim(x) else random.choice([-1.0, 1.0])
+            return amplitude * np.asarray(noise)
+        grid = self.model.grid
+        if smooth:
+            noise = perturbation(grid, 1.0, SMOOTH * longer_side(grid), self.seed, 1000 * where[0] + where[1])
+        else:
+            noise = random.standard_normal(grid.shape)
+        return self.model.scatter(amplitude * noise * self.model.wet)
+
+    def moved(self, direction, step):
+        """The values, `step` times `direction` away."""
+        return self.values | jax.tree.map(lambda x, d: x + step * d, {k: self.values[k] for k in direction}, direction)
+
+
+def check_precision(model):
+    """Raise ConfigError unless the model computes in float64."""
+    if model.dtype != np.float64:
+        raise ConfigError(
+            f"verification needs float64, and the model computes in {model.dtype}; make it with dtype='float64' after "
+            "jax.config.update('jax_enable_x64', True)."
+        )
+
+
+def dot_products(probe, directions, seed=0, report=lambda what: None):
+    """{control: |<M x, y> - <x, M* y>| / (|M x| |y|)} of a problem whose cost is a Probe."""
+    values = directions.values
+    report("adjoint of the probe")
+    y = np.random.default_rng(seed).standard_normal((probe.steps, PROBES))
+    back = probe.observed_adjoint(values, y)
+    found = {}
+    for name in directions.names:
+        report(f"dot product of {name}")
+        x = directions.along(name, smooth=False)
+        _, forward = probe.observed_tangent(values, x)
+        size = np.linalg.norm(forward) * np.linalg.norm(y)
+        difference = abs(float(np.sum(forward * y)) - dot(x, back, probe.communicator))
+        found[name] = difference / size if size > 0 else difference
+    return found
+
+
+def taylor_test(problem, directions, name, base=None, second=True, report=lambda what: None):
+    """The Taylor test of a problem's cost along a smooth random direction in one control.
+
+    Args:
+        base: (J, gradient) at the values, where they are known.
+        second: whether to test the Hessian product too.
+
+    Raises:
+        ConfigError: if no step gives a finite cost.
+    """
+    direction = directions.along(name, smooth=True)
+    J, gradient = problem.value_and_gradient(directions.values) if base is None else base
+    slope, curvature = dot(direction, gradient, problem.communicator), 0.0
+    if second:
+        report(f"Hessian product of {name}")
+        product = problem.hessian_product(directions.values, direction)
+        curvature = dot(direction, product, problem.communicator)
+
+    if not math.isfinite(slope + curvature):
+        nothing = (math.nan,) * (HALVINGS + 1)
+        return Taylor(nothing, nothing, nothing, nothing)
+
+    def change(h):
+        report(f"Taylor test of {name}")
+        return problem.value(directions.moved(direction, h)) - J
+
+    # Their second differences hold no error of the slope, and next to none of the curvature.
+    unseen = [change(k * INVISIBLE) - 0.5 * (k * INVISIBLE) ** 2 * curvature for k in (1, 2, 3)]
+    noise = NOISE * float(np.abs(np.diff([0.0, *unseen], 2)).max())
+
+    @functools.cache
+    def at(h):
+        """(r, s, rounding) of the step h; infinite where the run is."""
+        linear, square, found = h * slope, 0.5 * h * h * curvature, change(h)
+        if not math.isfinite(found):
+            return (math.inf,) * 3
+        rounding = OF_COSTS * (abs(found) + 2.0 * abs(J)) + OF_DERIVATIVES * (abs(linear) + abs(square))
+        return abs(found - linear), abs(found - linear - square), max(rounding, noise)
+
+    start = _start(at, slope, second)
+    while True:
+        steps = tuple(start / 2**k for k in range(HALVINGS + 1))
+        first, again, rounding = (tuple(column) for column in zip(*map(at, steps)))
+        found = Taylor(steps, first, again if second else None, rounding)
+        small = first[-1] < SMALL * abs(steps[-1] * slope)
+        if (found.converged and small) or (again[-1] if second else first[-1]) <= VISIBLE * rounding[-1]:
+            return found
+        start = steps[-1]  # residuals are far above rounding still: orders show where h is small enough
+
+
+def _start(at, slope, second):
+    """The step to halve from: the amplitude, less where the run blows up, more where rounding hides the residual."""
+    h = 1.0
+    while not math.isfinite(at(h)[0]):
+        h /= STEEPER
+        if h < 1e-9:
+            raise ConfigError("verify: the run does not stay finite; use a shorter time step, or a smaller amplitude.")
+    for _ in range(6):
+        first, again, rounding = at(h)
+        enough = (again if second else first) > VISIBLE * rounding
+        if enough or first > NONLINEARITY * abs(h * slope) or not math.isfinite(at(STEEPER * h)[0]):
+            break
+        h *= STEEPER
+    return h
+
+
+def nonlinearities(probe, directions, report=lambda what: None):
+    """{control: |F(x + a d) - F(x) - a M d| / |a M d|} of what a Probe reads, d smooth and random.
+
+    Infinite where nothing changes, and not a number where the nonlinear model does not stay finite.
+    """
+    values, found = directions.values, {}
+    for name in directions.names:
+        report(f"tangent of {name}")
+        direction = directions.along(name, smooth=True)
+        before, tangent = probe.observed_tangent(values, direction)
+        report(f"perturbed run of {name}")
+        change = probe.observed(directions.moved(direction, 1.0)) - before
+        size = np.linalg.norm(tangent)
+        found[name] = float(np.linalg.norm(change - tangent) / size) if size > 0 else math.inf
+    return found
+
+
+def verify(problem, amplitudes=None, seed=0, second=True, report=lambda what: None):
+    """A Verdict for every control of a problem.
+
+    Args:
+        problem: a Problem in float64, in motion (see `in_motion`).
+        amplitudes: {control: how much it may be wrong}; one hundredth of its largest value unless given.
+        seed: of the random directions.
+        second: whether to test Hessian products too.
+        report: called with a few words before each run of the model.
+
+    Raises:
+        ConfigError: for a model in float32, or one that does not stay finite.
+    """
+    check_precision(problem.model)
+    amplitudes = default_amplitudes(problem) | (amplitudes or {})
+    directions = Directions(problem, amplitudes, seed)
+    probe = with_cost(problem, Probe.of(problem.model, seed))
+    products = dot_products(probe, directions, seed, report)
+    departures = nonlinearities(probe, directions, report)
+    report("gradient of the cost")
+    base = problem.value_and_gradient(directions.values)
+    units = units_of(problem)
+    return [
+        Verdict(
+            name, units[name], amplitudes[name], products[name],
+            taylor_test(problem, directions, name, base, second, report), departures[name],
+        )
+        for name in directions.names
+    ]  # fmt: skip
+
+
+def runs_of(controls, second=True):
+    """About how many runs of the model `verify` makes: how often it calls `report`."""
+    return 3 + controls * (second + HALVINGS + 8)
+
+
+def with_cost(problem, cost):
+    """The same Problem with another cost."""
+    other = copy.copy(problem)
+    other.__dict__.pop("_count", None)  # of the other cost's readings
+    other.cost = cost.on_tile(problem.model, problem.dt, problem.first_step, problem.steps)
+    return other
+
+
+def units_of(problem):
+    """{control: units}; of the parameters of a Transformed "1", unless it tells others."""
+    found = {control.name: control.units for control in problem.controls}
+    return {name: found.get(name, problem.units.get(name, "1")) for name in problem.values}
+
+
+def default_amplitudes(problem):
+    """{control: a hundredth of its largest value}, or of the water's own scales where it is zero.
+
+    Of the depth it is a tenth of the least there is, if that is less: it must stay positive.
+    """
+    model, units, found = problem.model, units_of(problem), {}
+    depths = model.depth[model.wet]
+    scales = {"m": 1e-4 * depths.mean(), "m s-1": 1e-4 * math.sqrt(model.gravity * depths.mean()), "N m-2": 0.01}
+    for name, value in problem.values.items():
+        tiles = [tile for leaf in jax.tree.leaves(value) for tile in problem.communicator.tiles(leaf).values()]
+        largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
+        found[name] = 0.01 * largest if largest > 0 else scales.get(units[name], 0.01)
+        if name == "depth":
+            found[name] = min(found[name], 0.1 * float(depths.min()))
+    return found

@@ -1,0 +1,1 @@
+"""From a validated experiment file to the model's objects."""

@@ -1,0 +1,64 @@
+"""From an experiment file with [ensemble] to an Ensemble: a model and a state for each member."""
+
+import dataclasses
+
+from ...errors import ConfigError, SwmodelError
+from ...fields.pytrees import replace
+from ...models.ensemble import Ensemble, perturbation
+from .. import member_drafts
+from ..members import value_at
+from ..mistakes import dotted
+from .experiment import assemble, model_of, state_of
+
+__all__ = ["ensemble_of"]
+
+# What a model takes from these sections is made with it; from others (sea floor, wind, source) it is assembled before.
+WITH_THE_MODEL = ("initial", "model", "coriolis", "dissipation", "boundary")
+
+
+def ensemble_of(made, *where):
+    """The Ensemble of an Assembly without mistakes; collective.
+
+    Args:
+        made: the Assembly of the file.
+        where: communicator, layout and engine, as `model_of` takes them.
+
+    Raises:
+        ConfigError: naming the member that cannot be made, or that one program cannot step with the others.
+    """
+    section = made.experiment().ensemble
+    drafts, varied = member_drafts(made.draft), section.varied
+    models, states, known = [], [], {}
+    for k, draft in enumerate(drafts):
+        key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
+        try:
+            if key not in known:
+                known[key] = model_of(_assembly(made, draft, varied), *where)
+            state = state_of(draft.sections["initial"], known[key])
+        except (SwmodelError, ValueError, OSError) as error:
+            texts = getattr(error, "mistakes", None) or [str(error)]
+            raise ConfigError([f"of member {k}: {text}" for text in texts]) from error
+        models.append(known[key])
+        states.append(_perturbed(state, section, known[key], k))
+    return Ensemble(
+        models, states, {name: [value_at(d.sections, v.path) for d in drafts] for name, v in varied.items()}
+    )
+
+
+def _assembly(made, draft, varied):
+    """The Assembly of a member; what its own keys do not change is that of all."""
+    if all(v.path[0] in WITH_THE_MODEL for v in varied.values()):
+        return dataclasses.replace(made, draft=draft, mistakes=[])
+    any_layout = draft.sections["run"].model_copy(update={"layout": None})  # it was checked for the ranks before
+    own = assemble(dataclasses.replace(draft, sections={**draft.sections, "run": any_layout}))
+    if own.mistakes:
+        raise ConfigError([f"{dotted(m.path)}: {m.text}" for m in own.mistakes])
+    return own
+
+
+def _perturbed(state, section, model, k):
+    """The State with member k's noise; member 0 has none and shows what the others would be without."""
+    if section.perturbation is None or k == 0:
+        return state
+    noise = perturbation(model.grid, section.perturbation, section.radius, section.seed, k)
+    return replace(state, eta=state.eta + model.scatter(noise * model.wet))

@@ -1,0 +1,374 @@
+"""From an experiment file with [inversion] to controls in standard parameters, and to observations, or a twin's."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...errors import ConfigError
+from .. import Override, understand
+from .adjoint import controls_of
+from .experiment import assemble, model_of, state_of
+
+__all__ = [
+    "EXAMPLE", "Observed", "Truth", "background_of", "check_withheld", "controls_checked", "observed", "placed",
+    "section_of", "steps_of", "transformed_of", "truth_of",
+]  # fmt: skip
+
+EXAMPLE = """\
+    [inversion.observations]
+    type = "gauges"
+    window = ["15 minute", "2 hour"]
+    [[inversion.controls]]
+    type = "unit_sources"         # or faults, field, number, balanced
+    x = [141, 145.5]
+    y = [35, 41]
+    spacing = 0.5
+    deviation = "2 m\""""
+
+
+@dataclasses.dataclass
+class Truth:
+    """What a twin's observations come from."""
+
+    model: Any
+    state: Any
+
+    def of(self, control, dt):
+        """The value of a control there: of an uplift at once, too."""
+        values = background_of(self.model, self.state, control, dt)
+        if control == "initial.eta" and self.model.uplift is not None:
+            values = values + self.model.uplift.record(-1, self.model.dtype)
+        return values
+
+
+@dataclasses.dataclass
+class Observed:
+    """The observations of an inversion.
+
+    Attributes:
+        records: {name: Record}, of all gauges or places.
+        truth: the Truth of a twin, or None.
+        state: to start from: the file's, or that of the twin's spin-up.
+        source: where the observations come from, in words.
+        withheld: names of records that are compared with the analysis, and not used for it.
+    """
+
+    records: dict
+    truth: Any
+    state: Any
+    source: str
+    withheld: tuple = ()
+
+    @property
+    def weighed(self) -> dict:
+        """The records as the cost takes them: those that are withheld have no weight."""
+        return {
+            name: dataclasses.replace(record, deviation=np.inf) if name in self.withheld else record
+            for name, record in self.records.items()
+        }
+
+    @property
+    def used(self) -> dict:
+        """The records that the inversion uses."""
+        return {name: record for name, record in self.records.items() if name not in self.withheld}
+
+
+def section_of(draft):
+    """The section [inversion]; raises ConfigError with an example if it is missing."""
+    section = draft.sections.get("inversion")
+    if section is None:
+        raise ConfigError(f"{draft.file}: the section [inversion] is missing; add one, such as\n{EXAMPLE}")
+    return section
+
+
+def steps_of(section, run, dt):
+    """How many steps of `dt` [s] are compared with observations."""
+    return max(math.ceil((section.until or run.until) / dt - 1e-6), 1)
+
+
+def check_withheld(section, records):
+    """Raise ConfigError where gauges are to be withheld, and cannot."""
+    if not section.withhold:
+        return
+    if not isinstance(section.withhold, bool):
+        missing = [name for name in section.withhold if name not in records]
+        if missing:
+            raise ConfigError(f"there is no record of {', '.join(missing)}, to be withheld; add it, or leave it out.")
+        if len(records) == len(section.withhold):
+            raise ConfigError("all gauges that have a record are withheld, and none is left to use; leave one out.")
+        return
+    if section.observations.type != "gauges" or len(records) < 2:
+        raise ConfigError("withhold is for two gauges or more, whose records foretell one another; leave it out.")
+    if section.chosen == "descent":
+        raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
+
+
+# -- controls ----------------------------------------------------------------------------------------------------------
+
+
+def background_of(model, state, name, dt):
+    """The value of a model's control: tile array or number, of time records {record: such}."""
+    from ...adjoint.controls.controls import controls_of as find
+
+    (control,) = find(model, [name])
+    if control.records:
+        return {k: control.of_record(k, model.dtype) for k in control.records}
+    return control.get(None if control.of_state else model.interval(1, 0, dt), state)
+
+
+def transformed_of(section, made, model, state, dt):
+    """The Transformed of all controls of [inversion]; collective.
+
+    Raises:
+        ConfigError: with the number of the control.
+    """
+    from ...adjoint.controls.transforms import joined
+
+    parts = {}
+    for k, control in enumerate(section.controls):
+        named = getattr(control, "name", control.type)
+        found = made.attempt(("inversion", "controls", k), _transform, control, made, model, state, dt)
+        parts[named] = found or (None, None)
+    made.experiment()
+    return joined(parts, model)
+
+
+def controls_checked(section, made, model, state, dt):
+    """How many unknowns the controls of [inversion] have, where none of them has a mistake; these are noted.
+
+    Nothing that takes long is made: no correlation is measured, and no sea surface above faults.
+    """
+    numbers = []
+    for k, control in enumerate(section.controls):
+        make = _fault_numbers if control.type == "faults" else _numbers
+        numbers.append(made.attempt(("inversion", "controls", k), make, control, made, model, state, dt))
+    return None if None in numbers else sum(numbers)
+
+
+def _numbers(control, made, model, state, dt):
+    from ...adjoint.assimilation.diffusion import Smooth
+
+    def checked(model, position, length, deviation):
+        Smooth.check(model, position, length)
+        return np.asarray(deviation, model.dtype)
+
+    return np.size(_transform(control, made, model, state, dt, checked)[1].zero(model))
+
+
+def _fault_numbers(control, made, model, state, dt):
+    return len(control.spreads) * len(_fault_source(control, made.grid).faults.depth)
+
+
+def _transform(control, made, model, state, dt, smooth=None):
+    """(name of the model's control or None, transform); `smooth` makes the errors of fields, as Smooth.of does."""
+    from ...adjoint.assimilation.diffusion import Smooth
+    from ...adjoint.controls.transforms import Balanced, UnitSources
+
+    smooth = smooth or Smooth.of
+    if control.type == "unit_sources":
+        patch = tuple(map(float, control.x)), tuple(map(float, control.y)), float(control.spacing)
+        expected = control.deviation, control.length, control.uplift_only or None
+        return "initial.eta", UnitSources.on(model, *patch, *expected)
+    if control.type == "faults":
+        return "initial.eta", _faults(control, made, model)
+    if control.type == "balanced":
+        return None, Balanced.of(model, state, smooth(model, "h", control.length, control.deviation))
+    return _of_model(control, made.experiment().boundary, model, state, dt, smooth)
+
+
+def _of_model(control, boundaries, model, state, dt, smooth):
+    """(name, transform) of a field or number of the model."""
+    from ...adjoint.controls.controls import controls_of as find
+    from ...adjoint.controls.transforms import Around, Positive, Repeated
+
+    name = controls_of(SimpleNamespace(controls=[control.name]), boundaries)[control.name]
+    (found,) = find(model, [name])
+    background = background_of(model, state, name, dt)
+    is_field = found.position != "scalar"
+    if control.type == "field" and not is_field:
+        raise ConfigError(
+            f"{control.name} is a number in this model; use type = 'number', or give the model a field (a formula)"
+        )
+    if control.type == "number" and is_field:
+        raise ConfigError(f"{control.name} is a field in this model; use type = 'field', or give the model a number")
+    spread = np.asarray(control.deviation, model.dtype)
+    if is_field:
+        spread = smooth(model, found.position, control.length, control.deviation)
+    if found.records:
+        if control.positive:
+            raise ConfigError(
+                f"{control.name} has time records, whose change is the same in all; positive is not for these"
+            )
+        return name, Repeated(background, spread)
+    return name, (Positive if control.positive else Around)(background, spread)
+
+
+def _faults(control, made, model):
+    from ... import sources
+    from ...adjoint.controls.transforms import FaultSource
+
+    grid = made.grid
+    source = _fault_source(control, grid)
+    region = sources.region_around(source, grid)
+    surface = sources.SeaSurface.of(
+        grid, made.bathymetry.depth, region, horizontal=control.horizontal, kajiura=control.kajiura
+    )
+    return FaultSource.of(model, surface, source, control.spreads)
+
+
+def _fault_source(control, grid):
+    """The Source of a file, or of the faults in the control."""
+    from ... import sources
+
+    projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
+    if control.file is not None:
+        return sources.read_source(control.file, projection=projection)
+    return sources.Source([sources.Fault(**fault.model_dump()) for fault in control.faults], projection=projection)
+
+
+# -- observations ------------------------------------------------------------------------------------------------------
+
+
+def observed(section, made, process, model, state, stepper, steps):
+    """The Observed of [inversion]; collective."""
+    until, output = steps * float(stepper.dt), made.experiment().output
+    records, source = _recorded(section, output, model, until)
+    withheld = () if isinstance(section.withhold, bool) else section.withhold
+    if records is not None:
+        return Observed(records, None, state, source, withheld)
+    truth, state = _twin(section, made, process, model, state, stepper)
+    records = _of_twin(section, output, truth, stepper, steps)
+    return Observed(records, truth, state, source, withheld)
+
+
+def placed(section, output, model, dt, until):
+    """({name: Record}, where they come from in words, whether it is a twin); its values are zero, as nothing is run."""
+    records, source = _recorded(section, output, model, until)
+    twin = records is None
+    return _without_values(section, output, model, dt, until) if twin else records, source, twin
+
+
+def _recorded(section, output, model, until):
+    """({name: Record} or None of a twin, where they come from in words)."""
+    observations = section.observations
+    if observations.type == "tracks" and observations.file is not None:
+        from ...adjoint.assimilation.observations import read_tracks, track_records
+
+        tracks = read_tracks(observations.file, observations.deviation)
+        return track_records(tracks, model, until), str(observations.file)
+    folder = _folder(observations, output)
+    if folder is None:
+        return None, f"a twin (seed {section.twin.seed})"
+    from ...adjoint.costs.records import records_in
+
+    records = records_in(folder, _places(observations, output), observations.gauges)
+    return _weighed(observations, records), str(folder)
+
+
+def _folder(observations, output):
+    if observations.type != "gauges":
+        return None
+    if observations.folder is not None:
+        return observations.folder
+    return None if output.gauges is None else output.gauges.observations
+
+
+def _places(observations, output):
+    """{name: (x, y)} of the gauges that may have a record."""
+    known = {**({} if output.gauges is None else output.gauges.positions), **observations.positions}
+    return {name: tuple(map(float, known[name])) for name in observations.gauges or known}
+
+
+def _weighed(observations, records):
+    from ...adjoint.assimilation.observations import gauge_records
+
+    given = observations.error, observations.independent, observations.deviation
+    return gauge_records(records, observations.window, *given)
+
+
+def _twin(section, made, process, model, state, stepper):
+    """(Truth, the State to start the inversion from), each after a spin-up of its own."""
+    from ...simulation.simulation import Simulation
+
+    other, twin = made.attempt(("inversion", "twin", "truth"), truth_of, section, made, process.tiles), section.twin
+    made.experiment()
+    experiment = other.experiment()
+    true_model = model_of(other, process.communicator, experiment.run.layout, experiment.run.engine)
+    truth = state_of(experiment.initial, true_model)
+    if twin.spin_up:
+        state = Simulation(model, state, stepper).run(until=twin.spin_up)
+        truth = Simulation(true_model, truth, stepper).run(until=twin.spin_up)
+    return Truth(true_model, truth), state
+
+
+def truth_of(section, made, ranks=1, **options):
+    """The Assembly of what is there in the twin's truth; raises ConfigError with every mistake of it."""
+    draft, truth = made.draft, section.twin.truth
+    overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in truth.items()]
+    other = understand(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides])
+    other = assemble(other, ranks, **options)
+    other.experiment()
+    return other
+
+
+def _path(key):
+    return tuple(int(part) if part.isdigit() else part for part in key.split("."))
+
+
+def _of_twin(section, output, truth, stepper, steps):
+    """{name: Record} of what the truth's gauges or tracks see, with errors."""
+    noise, dt = np.random.default_rng(section.twin.seed), float(stepper.dt)
+    seen = _seen(_without_values(section, output, truth.model, dt, steps * dt), truth, stepper, steps)
+    if section.observations.type == "gauges":
+        seen = _weighed(section.observations, seen)
+    return {name: _with_noise(record, noise) for name, record in seen.items()}
+
+
+def _without_values(section, output, model, dt, until):
+    """{name: Record} of a twin, whose values are zero."""
+    from ...adjoint.assimilation.observations import ground_tracks, track_records, window_of
+    from ...adjoint.costs.records import Record
+
+    observations = section.observations
+    if observations.type == "tracks":
+        given = observations.apart, observations.between, observations.tilt, observations.deviation
+        tracks = ground_tracks(model.grid, observations.every, until, *given)
+        return track_records(dataclasses.replace(tracks, value=np.zeros(tracks.x.size)), model, until)
+    every, records = max(observations.every, dt), {}
+    for name, place in _places(observations, output).items():
+        first, last = window_of(observations.window, name)
+        time = np.arange(max(first, dt), min(last, until) + 1e-6, every)
+        records[name] = Record(place, time, np.zeros(time.size), window=(first, last))
+    return records
+
+
+def _seen(records, truth, stepper, steps):
+    """The records with the truth's values."""
+    from ...adjoint import Misfit, Problem
+
+    problem = Problem(truth.model, stepper, truth.state, steps, Misfit(records), ["initial.eta"])
+    readings, dt = np.asarray(problem.observed(), float), float(stepper.dt)
+    if not np.isfinite(readings).all():
+        raise ConfigError("the twin's truth does not stay finite; make what is otherwise there less extreme.")
+    at = dt * np.arange(1, steps + 1)
+    return {
+        name: dataclasses.replace(record, value=np.interp(record.time, at, readings[:, k]))
+        for k, (name, record) in enumerate(records.items())
+    }
+
+
+def _with_noise(record, noise):
+    """The record with errors of its own: correlated, where several observations count as one.
+
+    Each follows from the one before by e_i = c e_{i-1} + (1 - c^2)^1/2 z, whose mean over many has the variance of one
+    in `alike` independent errors with (1 + c) / (1 - c) = alike.
+    """
+    correlation = (record.alike - 1.0) / (record.alike + 1.0)
+    errors = noise.standard_normal(record.value.size)
+    for k in range(1, errors.size):
+        errors[k] = correlation * errors[k - 1] + np.sqrt(1.0 - correlation**2) * errors[k]
+    own = np.asarray(record.deviation) / np.sqrt(record.alike)
+    return dataclasses.replace(record, value=record.value + own * errors)

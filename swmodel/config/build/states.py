@@ -1,0 +1,85 @@
+"""Initial states from experiment files: formulas, bumps, and files of earlier runs."""
+
+import numpy as np
+
+from ...errors import ConfigError, DataError
+from ..expressions import Expression
+from ..mistakes import nearest
+
+__all__ = ["on_grid", "state_of"]
+
+
+def on_grid(value, grid, position, name):
+    """A number as it is; a formula as its values at `position`, an array (ny, nx), all of them finite."""
+    if not isinstance(value, Expression):
+        return value
+    with np.errstate(all="ignore"):
+        values = np.broadcast_to(np.asarray(value(*grid.coordinates(position)), float), grid.shape)
+    if not np.isfinite(values).all():
+        raise ConfigError(f"{name}: the formula {value.text!r} is not finite everywhere on the grid")
+    return values
+
+
+def state_of(section, model):
+    """This tile's initial State of an [initial] section; collective."""
+    if section.type == "formula":
+        places = (("u", "u"), ("v", "v"), ("eta", "h"))
+        return model.state(**{name: on_grid(getattr(section, name), model.grid, at, name) for name, at in places})
+    if section.type == "gaussian":
+        return model.state(eta=_gaussian(section, model.grid))
+    if section.type == "random_vortices":
+        from ...models.vortices import random_vortices
+
+        return random_vortices(model, section.speed, section.length, section.seed)
+    if section.type == "file":
+        return model.state(**_from_file(section, model.grid))
+    return model.at_rest()
+
+
+def _gaussian(section, grid):
+    x0, y0 = section.centre
+
+    def bump(x, y):
+        if not grid.spherical:
+            return section.amplitude * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / section.radius**2)
+        x, y, lon, lat = map(np.deg2rad, (x, y, x0, y0))
+        haversine = np.sin((y - lat) / 2) ** 2 + np.cos(y) * np.cos(lat) * np.sin((x - lon) / 2) ** 2
+        distance = 2.0 * grid.radius * np.arcsin(np.sqrt(np.minimum(haversine, 1.0)))
+        return section.amplitude * np.exp(-((distance / section.radius) ** 2))
+
+    return bump
+
+
+def _from_file(section, grid):
+    """eta, u, v (ny, nx) of a record of a file on the same grid; faces on the west and south edge are dropped."""
+    import netCDF4
+
+    try:
+        with netCDF4.Dataset(section.file) as dataset:
+            return {
+                name: _record(dataset, name, section, grid.shape, faces)
+                for name, faces in (("eta", (0, 0)), ("u", (0, 1)), ("v", (1, 0)))
+            }
+    except OSError as error:
+        raise DataError(
+            f"{section.file} is no netCDF file ({error.strerror}); give one that a run has written"
+        ) from error
+
+
+def _record(dataset, name, section, shape, faces):
+    """One record (ny, nx) of a variable, with 0 where it is missing."""
+    found = next((n for n in (name, f"state_{name}") if n in dataset.variables), None)
+    if found is None:
+        raise DataError(f"{section.file} has no variable {name!r}; {nearest(name, dataset.variables)}")
+    values = dataset[found]
+    if values.ndim > 2:
+        if not -len(values) <= section.record < len(values):
+            raise DataError(f"{section.file} has {len(values)} records; {section.record} is not among them")
+        values = values[section.record]
+    values = np.ma.filled(np.ma.masked_invalid(values[...]).astype(float), 0.0)
+    if values.shape not in (shape, tuple(n + more for n, more in zip(shape, faces))):
+        raise DataError(
+            f"{name} in {section.file} has shape {values.shape} and the grid needs {shape}; "
+            "start from a file of the same grid"
+        )
+    return values[-shape[0] :, -shape[1] :]

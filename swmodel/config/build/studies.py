@@ -1,0 +1,63 @@
+"""What [adjoint] and [inversion] ask of a model, bound to its grid and run without a step of it: for `swmodel check`.
+
+Costs, controls and observations are made by what makes them for a study. What takes a run of the model, or long, is
+left out of an inversion: the twin's values, correlations, and the sea surface above faults.
+"""
+
+from . import inversion as build_inversion
+from .adjoint import amplitudes_of, controls_of, cost_of, described, length_line, problem_of, steps_of
+from .experiment import stepper_of
+
+__all__ = ["adjoint_line", "inversion_line", "problem_on_tile"]
+
+
+def problem_on_tile(made, section, experiment, cost, model, state, dt, steps):
+    """The adjoint.Problem of a cost; None where there are mistakes, which are noted in the Assembly `made`."""
+    on_tile = made.attempt(("adjoint", "cost"), cost.on_tile, model, dt, 0, steps)
+    if on_tile is None:
+        return None
+    given = section, experiment.boundary, on_tile, model, state, stepper_of(experiment.stepper, dt), steps
+    return made.attempt(("adjoint",), problem_of, *given)
+
+
+def adjoint_line(made, model, state, dt):
+    """What [adjoint] differentiates, in words; None where it has mistakes, which are noted in the Assembly `made`."""
+    from ...adjoint.verification.verification import units_of
+
+    experiment, section = made.experiment(), made.section("adjoint")
+    steps = steps_of(section, experiment.run, dt)
+    cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
+    if cost is None:
+        return None
+    problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
+    if problem is None:
+        return None
+    named = controls_of(section, experiment.boundary)
+    units = {name: units_of(problem)[own] for name, own in named.items()}
+    if made.attempt(("adjoint", "amplitude"), amplitudes_of, section, units) is None:
+        return None
+    what = f"{described(section, experiment.output).name} [{cost.units}]"
+    return f"{what}\nby {', '.join(named)}, over {length_line(steps, dt)}"
+
+
+def inversion_line(made, model, state, dt):
+    """What [inversion] looks for, in words; None where it has mistakes, which are noted in the Assembly `made`."""
+    from ...adjoint import Misfit
+
+    experiment, section = made.experiment(), made.section("inversion")
+    steps, before = build_inversion.steps_of(section, experiment.run, dt), len(made.mistakes)
+    unknowns = build_inversion.controls_checked(section, made, model, state, dt)
+    path = ("inversion", "observations")
+    placed = made.attempt(path, build_inversion.placed, section, experiment.output, model, dt, steps * dt)
+    if placed is not None:
+        records, source, twin = placed
+        made.attempt(path, Misfit(records).on_tile, model, dt, 0, steps)
+        made.attempt(("inversion", "withhold"), build_inversion.check_withheld, section, records)
+        if twin:
+            truth = ("inversion", "twin", "truth")
+            made.attempt(truth, lambda: build_inversion.truth_of(section, made, records=1))
+    if len(made.mistakes) > before:
+        return None
+    count = sum(record.counted()[0].size for record in records.values())
+    seen = f"{count:,} observations at {len(records):,} places, of {source}"
+    return f"{unknowns:,} unknowns by '{section.chosen}' from {seen}\nover {length_line(steps, dt)}"

@@ -1,0 +1,1 @@
+"""Fields, invariants and spectra that are derived from a state."""

@@ -1,0 +1,56 @@
+"""Fields and numbers derived from a state: what files hold beside it, and the invariants of the equations.
+
+Fields are functions of a Flow (halos filled) and give a Field at the position that fields.VARIABLES states. Numbers are
+sums over all ranks: volume, energy, potential enstrophy. All are differentiable.
+"""
+import jax.numpy as jnp
+
+from ..dynamics.transport import divergence
+from ..fields.operators import mean_x, mean_y
+from ..parallel.halo import without_padding
+
+__all__ = ["FIELDS", "volume", "energy", "potential_enstrophy", "total"]
+
+
+def _speed(flow):
+    squared = mean_x(flow.u * flow.u) + mean_y(flow.v * flow.v)
+    return squared.map(lambda s: jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0))  # no NaN in its derivative
+
+
+FIELDS = {
+    "eta": lambda flow: flow.eta,
+    "u": lambda flow: flow.u,
+    "v": lambda flow: flow.v,
+    "thickness": lambda flow: flow.h,
+    "vorticity": lambda flow: flow.vorticity,
+    "potential_vorticity": lambda flow: flow.q,
+    "divergence": lambda flow: divergence(flow.u, flow.v, flow.geometry),
+    "speed": _speed,
+    "kinetic_energy": lambda flow: flow.kinetic_energy,
+    "transport_x": lambda flow: flow.U,
+    "transport_y": lambda flow: flow.V,
+    "depth": lambda flow: flow.equations.depth_at(flow.time),
+}
+
+
+def total(field, flow, ordered=False):
+    """The sum of a Field of a Flow over the cells of all tiles."""
+    own = without_padding(field.interior, flow.geometry.tile.sides)
+    return flow.equations.communicator.sum(jnp.sum(own), ordered=ordered)
+
+
+def volume(flow):
+    """The water above rest, sum of area eta [m3]: constant in a closed domain."""
+    return total(flow.geometry.wet_area * flow.eta, flow)
+
+
+def energy(flow):
+    """Kinetic and potential energy over density, sum of area (h K + g eta^2 / 2) [m5 s-2]."""
+    kinetic = flow.h * flow.kinetic_energy
+    potential = 0.5 * flow.gravity * (flow.eta * flow.eta)
+    return total(flow.geometry.wet_area * (kinetic + potential), flow)
+
+
+def potential_enstrophy(flow):
+    """Sum of area h_q q^2 / 2 over corners [m s-2]."""
+    return total(0.5 * flow.geometry.area_q * (flow.h_q * (flow.q * flow.q)), flow)

@@ -1,0 +1,359 @@
+"""A pseudo-spectral core: derivatives of series, products at points.
+
+    du/dt   = + (f + zeta) v - ddx(g eta + K) - D u + F_u      K = (u^2 + v^2) / 2,   zeta = ddx v - ddy u
+    dv/dt   = - (f + zeta) u - ddy(g eta + K) - D v + F_v
+    deta/dt = - ddx(h u) - ddy(h v) - D eta                    h = H + eta,   D = nu (-laplacian)^p
+
+in which q V is (f + zeta) v: quadratic, where potential vorticity times transport would be cubic and divided by h. With
+a third of the wavenumbers left out (2/3 rule: Orszag 1971, doi:10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2)
+products of two are exact, so that the equations are Galerkin's; f(x, y) and H(x, y) are products, too, of their values
+at points. Mass is kept to rounding. Energy is kept as far as the flow is resolved: h u, cut, meets (f + zeta) u, cut,
+at an angle; in the linear mode over a flat bottom, to rounding.
+
+A tendency takes 15 real 2-D transforms in four batches: u, v, eta to modes (3); u, v, zeta, eta to centres (4), where
+five products are made, and back (5); their tendencies to the C-grid's points (3). Forcing and drag are the terms of the
+other core, on its points, with its means and differences, of second order: two transforms more. Between walls u and eta
+are series of cosines and v is one of sines. With rotation eta has a slope at walls, which cosines have not: there the
+series converge slowly.
+
+D acts on all three alike, so that a balanced flow stays balanced and waves keep their direction. The exponential filter
+multiplies modes by exp(-strength [(k_x / k_x,max)^order + (k_y / k_y,max)^order]) once a step, after Hou & Li (2007),
+doi:10.1016/j.jcp.2007.04.014.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
+from ...errors import ConfigError
+from ...fields.field import AbstractField
+from ...fields.operators import mean_y
+from ...fields.parameters import Flag, Part, declared, parameter
+from ...fields.pytrees import pytree, replace, static
+from ...parallel.halo import without_padding
+from ..cores import Core, rates_of_terms, summed
+from ..coriolis import FPlane
+from ..shallow_water import State
+from .flow import SpectralFlow, flux, kinetic, turned
+from .series import Series, scaled
+
+__all__ = ["PseudoSpectral", "HyperViscosity", "ExponentialFilter"]
+
+FIELDS = ("u", "v", "h")  # of u, v, eta
+
+
+@pytree
+class HyperViscosity:
+    """- rate (|k| / k_max)^(2 order) of u, v and eta: nu = rate / k_max^(2 order).
+
+    k_max is the largest wavenumber kept along the coarser direction.
+
+    Args:
+        rate: at which waves of k_max are damped [s-1].
+        order: p; 1 is the common viscosity, 2 the biharmonic one.
+    """
+
+    rate: Any = parameter(None, "s-1")
+    order: int = static(default=HYPERVISCOSITY_ORDER)
+
+    def of(self, relative):
+        """The rate [s-1] for modes with |k|^2 / k_max^2 = `relative`."""
+        return self.rate * relative**self.order
+
+    def check(self):
+        if type(self.order) is not int or self.order < 1:
+            raise ConfigError(f"HyperViscosity: order = {self.order!r} is no power of the Laplacian; give 1, 2, 3, ...")
+        if not float(self.rate) >= 0:
+            raise ConfigError(f"HyperViscosity: rate = {self.rate!r} s-1 would feed what is small; give 0 or more.")
+
+
+@pytree
+class ExponentialFilter:
+    """What multiplies modes at the end of each time step; the largest wavenumber kept keeps exp(-strength).
+
+    Args:
+        strength: 36 leaves rounding of what is largest.
+        order: an even number: the higher, the more of the spectrum is left alone.
+    """
+
+    strength: Any = parameter(default=FILTER_STRENGTH)
+    order: int = static(default=FILTER_ORDER)
+
+    def check(self):
+        if type(self.order) is not int or self.order < 2 or self.order % 2:
+            raise ConfigError(f"ExponentialFilter: order = {self.order!r} is not an even number; give 2, 4, ... 36.")
+        if not float(self.strength) >= 0:
+            raise ConfigError(f"ExponentialFilter: strength = {self.strength!r} would let modes grow; give 0 or more.")
+
+
+@pytree
+class PseudoSpectral(Core):
+    """Series of waves over a plane without land, periodic or between free-slip walls.
+
+    Args:
+        hyperviscosity: a HyperViscosity, or None.
+        filter: an ExponentialFilter, or None.
+        dealias: leave out the third of the wavenumbers that quadratic products would fall back into.
+    """
+
+    hyperviscosity: Any = declared(Part(("of",), "HyperViscosity(rate=1e-5)", optional=True), default=None)
+    filter: Any = declared(Part(("strength",), "ExponentialFilter()", optional=True), default=None)
+    dealias: bool = declared(Flag(), default=True, static=True)
+    series: Any = static(default=None)
+    held: Any = None  # Modes, once prepared
+    at_rest: Any = None  # (f at centres, its mean where modes can carry it, mean depth), once prepared
+
+    halos = False
+    references = (
+        "Orszag (1971), doi:10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2; "
+        "Hou and Li (2007), doi:10.1016/j.jcp.2007.04.014"
+    )
+
+    @property
+    def waves(self):
+        return np.pi * self._kept
+
+    advection = waves
+
+    @property
+    def _kept(self):
+        return 2 / 3 if self.dealias else 1.0
+
+    def on_tile(self, model):
+        _check(model)
+        if not isinstance(self.dealias, bool):
+            raise ConfigError(f"PseudoSpectral: dealias = {self.dealias!r} is neither True nor False; give one.")
+        for name, kind in (("hyperviscosity", HyperViscosity), ("filter", ExponentialFilter)):
+            part = getattr(self, name)
+            if not isinstance(part, (kind, type(None))):
+                raise ConfigError(f"PseudoSpectral: {name} = {part!r} is no {kind.__name__}; give one, or None.")
+            if part is not None:
+                part.check()
+        series = Series.on(model.grid, model.communicator, self._kept)
+        placed = jax.tree.map(model.domain.cut, (self.hyperviscosity, self.filter))
+        return replace(self, hyperviscosity=placed[0], filter=placed[1], series=series)
+
+    def prepare(self, equations):
+        held = self.series.modes(equations.depth.dtype)
+        f = equations.geometry.f
+        centred = mean_y(f).interior if isinstance(f, AbstractField) else f
+        carried = 0.0 if isinstance(f, AbstractField) or self.series.periodic != "xy" else f
+        communicator, sides = equations.communicator, equations.geometry.tile.sides
+        total = communicator.sum(jnp.sum(without_padding(equations.depth.interior, sides)))
+        depth = communicator.replicated(total) / np.prod(self.series.shape).item()
+        return replace(self, held=held, at_rest=(centred, carried, depth))
+
+    # -- between tiles and modes --------------------------------------------------------------------------------------
+
+    def modes(self):
+        return self
+
+    def to_modes(self, state):
+        """(u, v, eta), modes of a State's arrays that are computed with."""
+        return self.held.of(*((x, field, False) for x, field in zip((state.u, state.v, state.eta), FIELDS)))
+
+    def to_tile(self, modes):
+        """A State of arrays of the tile."""
+        return State(*self._points(modes))
+
+    def _points(self, modes):
+        return tuple(self.held.points(*((x, field, False) for x, field in zip(modes, FIELDS))))
+
+    def resolved(self, state):
+        return _resolved(self, state)
+
+    def finished(self, equations, state):
+        if self.filter is None:
+            return state
+        return self.to_tile([scaled(self._response(), x) for x in self.to_modes(state)])
+
+    def _response(self):
+        powers = sum(k**self.filter.order for k in self.held.along)
+        return jnp.exp(-self.filter.strength * powers)
+
+    # -- tendencies ---------------------------------------------------------------------------------------------------
+
+    def tendency(self, equations, state, time):
+        return self.to_tile(self.rates(equations, self.to_modes(state), time, state))
+
+    def rates(self, equations, modes, time, state=None, waves=True):
+        """d/dt of (u, v, eta), modes.
+
+        Args:
+            equations: the Equations.
+            modes: of u, v, eta.
+            time: a Time.
+            state: the State of these modes, for the terms; made where there are terms and it is not at hand.
+            waves: without, what a `propagator` holds is left out.
+        """
+        u, v, eta = modes
+        held, (_, f, depth) = self.held, self.at_rest
+        f, depth = (0.0, 0.0) if waves else (f, depth)
+        products = self._products(equations, modes, time, f, depth)
+        sums = held.of(*products, *self._terms(equations, modes, time, state))
+        along_x, along_y, flux_x, flux_y, *more = sums
+        head = scaled(equations.gravity, eta) if waves else jnp.zeros_like(eta)
+        if not equations.linear:
+            head, *more = head + more[0], *more[1:]
+        new = [along_x - held.ddx(head, "h"), along_y - held.ddy(head, "h"),
+               -held.ddx(flux_x, "u") - held.ddy(flux_y, "v")]  # fmt: skip
+        new = [x + more[k] if k < len(more) else x for k, x in enumerate(new)]
+        if waves and self.hyperviscosity is not None:
+            rate = self.hyperviscosity.of(held.relative)
+            new = [x - scaled(rate, old) for x, old in zip(new, modes)]
+        return new
+
+    def at_centres(self, equations, modes):
+        """u, v and, but in the linear mode, zeta and eta, where products are made."""
+        u, v, eta = modes
+        held, both = self.held, ((u, "u", True), (v, "v", True))
+        if equations.linear:
+            return *held.points(*both), 0.0, 0.0
+        zeta = held.ddx(v, "v") - held.ddy(u, "u")
+        return held.points(*both, (zeta, "q", True), (eta, "h", True))
+
+    def _products(self, equations, modes, time, f, depth):
+        """What is multiplied at centres: (f + zeta) v, - (f + zeta) u, h u, h v, and K; f and H above these."""
+        u, v, zeta, eta = self.at_centres(equations, modes)
+        turning = self.at_rest[0] - f + zeta
+        thickness = equations.depth_at(time).interior - depth + eta
+        found = [*turned(turning, u, v), *flux(thickness, u, v)]
+        return found if equations.linear else [*found, kinetic(u, v)]
+
+    def _terms(self, equations, modes, time, state):
+        """What forcing and drag do to u, v and, where one does, to eta; at their own points."""
+        if not equations.terms:
+            return []
+        state = self.to_tile(modes) if state is None else state
+        flow = equations.flow(state.u, state.v, state.eta, time)
+        totals = [sum(rates) for rates in zip(*summed(equations, flow, rates_of_terms(equations, flow)).values())]
+        last = 3 if any(hasattr(term, "continuity") for term in equations.terms) else 2
+        return [(total, field, False) for total, field in zip(totals[:last], FIELDS)]
+
+    # -- and in parts, for budgets ------------------------------------------------------------------------------------
+
+    @property
+    def dissipation(self):
+        return () if self.hyperviscosity is None else ("hyperviscosity",)
+
+    def parts(self, equations, flow):
+        held, zero = self.held, jnp.zeros_like(self.held.kept)
+        u, v, zeta, _ = flow.centred
+        products = turned(self.at_rest[0], u, v)
+        if not equations.linear:
+            products += *turned(zeta, u, v), kinetic(u, v)
+        (turn_u, turn_v, *more), (flux_x, flux_y) = held.of(*products), flow.fluxes
+
+        def falling(head):
+            return -held.ddx(head, "h"), -held.ddy(head, "h"), zero
+
+        found = {"coriolis": (turn_u, turn_v, zero), "pressure": falling(scaled(equations.gravity, flow.modes[2])),
+                 "continuity": (zero, zero, -held.ddx(flux_x, "u") - held.ddy(flux_y, "v"))}  # fmt: skip
+        if not equations.linear:
+            down_u, down_v, _ = falling(more[2])
+            found["advection"] = more[0] + down_u, more[1] + down_v, zero
+        if self.hyperviscosity is not None:
+            found["hyperviscosity"] = tuple(scaled(-self.hyperviscosity.of(held.relative), x) for x in flow.modes)
+        for name, rates in summed(equations, flow, rates_of_terms(equations, flow)).items():
+            found[name] = self.to_modes(State(*rates))
+        return {name: self._points(rates) for name, rates in found.items()}
+
+    # -- linear waves, exactly ----------------------------------------------------------------------------------------
+
+    def propagator(self, equations, seconds):
+        """What `carried` multiplies with: linear waves of a flat bottom of the mean depth, and hyperviscosity, exactly.
+
+        With L U = (f v - g ddx eta, - f u - g ddy eta, - H (ddx u + ddy v)), L^3 = - w^2 L and w^2 = f^2 + g H k^2:
+        exp(L t) = 1 + sin(w t) / w L + (1 - cos(w t)) / w^2 L^2. Between walls f is left to `rates`.
+        """
+        _, f, depth = self.at_rest
+        squared = f * f + equations.gravity * depth * self.held.squared
+        still = squared == 0
+        w = jnp.sqrt(jnp.where(still, 1.0, squared))
+        first = jnp.where(still, seconds, jnp.sin(w * seconds) / w)
+        second = jnp.where(still, 0.5 * seconds**2, 2 * (jnp.sin(0.5 * w * seconds) / w) ** 2)
+        damped = jnp.ones_like(first)
+        if self.hyperviscosity is not None:
+            damped = jnp.exp(-self.hyperviscosity.of(self.held.relative) * seconds)
+        return damped, damped * first, damped * second
+
+    def carried(self, equations, modes, propagator):
+        """Modes of u, v and eta after the time of a `propagator`."""
+        _, f, depth = self.at_rest
+        once = self._waves(equations, modes, f, depth)
+        twice = self._waves(equations, once, f, depth)
+        now, first, second = propagator
+        triples = zip(modes, once, twice)
+        return [scaled(now, x) + scaled(first, l) + scaled(second, ll) for x, l, ll in triples]
+
+    def _waves(self, equations, modes, f, depth):
+        u, v, eta = modes
+        held, head = self.held, scaled(equations.gravity, eta)
+        wide = -scaled(depth, held.ddx(u, "u") + held.ddy(v, "v"))
+        if isinstance(f, float):  # none that modes could carry
+            return [-held.ddx(head, "h"), -held.ddy(head, "h"), wide]
+        return [scaled(f, v) - held.ddx(head, "h"), -scaled(f, u) - held.ddy(head, "h"), wide]
+
+    # -- what others ask ----------------------------------------------------------------------------------------------
+
+    def flow(self, flow):
+        return SpectralFlow(flow.equations, flow.u, flow.v, flow.eta, flow.time, flow.more)
+
+    def describe(self):
+        ny, nx = self.series.resolves()
+        rule = "the 2/3 rule" if self.dealias else "aliased products"
+        return f"pseudo-spectral, wavenumbers up to {nx} along x and {ny} along y, {rule}"
+
+    def carries(self, coriolis):
+        return self.series.periodic == "xy" and isinstance(coriolis, FPlane)
+
+    def damping(self, site):
+        if self.hyperviscosity is None:
+            return 0.0
+        corner = (site.per_dx2 + site.per_dy2) * max(self.series.spacing) ** 2
+        return self.hyperviscosity.of(corner)
+
+    def check_parts(self):
+        raise ConfigError(
+            "PseudoSpectral gives tendencies as a whole, and their parts were asked for; "
+            "use IntegratingFactorRK4, RK4, SSPRK3, AB3 or AB2, or core=FiniteDifferences()."
+        )
+
+
+@jax.jit
+def _resolved(core, state):
+    def cut(core, state):
+        core = replace(core, held=core.series.modes(state.eta.dtype))
+        return core.to_tile(core.to_modes(state))
+
+    return core.series.communicator.spmd(cut)(core, state)
+
+
+def _check(model):
+    """Raise ConfigError for what series of waves cannot do, with one sentence each."""
+    grid, wrong = model.grid, []
+    elsewhere = "use core=FiniteDifferences() for that"
+    walls = [axis for axis in "xy" if axis not in grid.periodic]
+    if grid.spherical:
+        wrong.append(f"PseudoSpectral needs a plane, and the grid is a SphericalGrid; {elsewhere}.")
+    if not model.wet.all():
+        cells = int((~model.wet).sum())
+        wrong.append(f"PseudoSpectral has no coasts, and {cells} cells are land (depth of 0 or less); {elsewhere}.")
+    if model.open_sides:
+        sides = ", ".join(model.open_sides)
+        wrong.append(f"PseudoSpectral has no open sides, and Flather opens {sides}; use Sponge, or {elsewhere}.")
+    if walls and model.side.factor:
+        wrong.append(f"PseudoSpectral has free-slip walls only, and NoSlip was asked for; {elsewhere}.")
+    if type(model.momentum).__name__ != "EnergyConserving":
+        wrong.append(
+            f"PseudoSpectral has a form of its own for q V, and {type(model.momentum).__name__} is one of differences; "
+            "leave momentum out."
+        )
+    for axis, cells in (("x", grid.nx), ("y", grid.ny)):
+        if axis in walls and cells < 4:
+            wrong.append(f"PseudoSpectral: {cells} cells between walls along {axis} hold no series; give 4 or more.")
+    if wrong:
+        raise ConfigError(wrong)

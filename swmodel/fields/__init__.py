@@ -1,0 +1,1 @@
+"""Arrays with a C-grid position, operators between positions, and linear functions with their transposes."""

@@ -1,0 +1,344 @@
+"""What arguments may be, declared once for each (kind, unit, limits, position on the grid), checked where they come in.
+
+    @pytree
+    class LinearDrag(Term):
+        rate: Any = parameter("h", "s-1", minimum=0.0)
+
+    LinearDrag("fast")      ConfigError: LinearDrag: rate = 'fast' is not a number; give one in s-1, 0 or more, ...
+
+Rules refuse what is certainly wrong. Tracers, tile arrays, Fields and whatever else a program puts in the place of a
+number are let through, and JAX rebuilds pytrees without asking again (pytrees.py).
+"""
+import collections.abc
+import dataclasses
+import datetime
+import inspect
+import math
+import numbers
+import os
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..runtime.paths import expanded
+
+__all__ = [
+    "Choice", "FileName", "Flag", "MOST", "Moment", "Names", "Number", "Pair", "Part", "Places", "Precision", "Stages",
+    "Text", "array_of", "check_arguments", "check_fields", "declared", "has_rules", "parameter", "refuse", "shown",
+]  # fmt: skip
+
+SMALLEST, LARGEST = 1e-30, 1e30  # what single precision holds, with a margin for products
+MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
+NOT_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, type, dict, set, frozenset)
+
+
+RECORDS = ", an (ny, nx) array or time records"
+
+
+def refuse(who: str, name: str, value: Any, why: str, remedy: str) -> None:
+    """Raise ConfigError for an argument: one sentence."""
+    raise ConfigError(f"{who}: {name} = {shown(value)} {why}; give {remedy}.")
+
+
+def shown(value: Any) -> str:
+    """A value as it is shown in a message: classes by their name, arrays by their shape, what is long cut short."""
+    if isinstance(value, type):
+        return value.__name__
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"an array of shape {value.shape} of {value.dtype}"
+    if callable(value) and hasattr(value, "__name__"):
+        return value.__name__
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        text = "a number of too many digits"
+    if "\n" in text:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:60]} [...] {text[-10:]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A real number; of a C-grid `position` also a function of (x, y), an array or time records.
+
+    Args:
+        position: "h", "u", "v" or "q" of a parameter that may vary in space; None for plain numbers.
+        units: SI, "1" where there are none.
+        minimum, above, maximum, below: limits; `above` and `below` are not reached themselves.
+        whole: whether it must be a whole number.
+        optional: whether None may stand for it.
+        steady: whether time records make no sense.
+        hint: what else to say, after the remedy.
+    """
+
+    position: str | None = None
+    units: str = "1"
+    minimum: float | None = None
+    above: float | None = None
+    maximum: float | None = None
+    below: float | None = None
+    whole: bool = False
+    optional: bool = False
+    steady: bool = False
+    hint: str = ""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if value is None and self.optional:
+            return
+        if isinstance(value, (list, tuple)) and self.position is not None:
+            found = array_of(value)
+            value = value if found is None else found
+        if value is None or isinstance(value, (*NOT_NUMBERS, list, tuple)) or inspect.ismodule(value):
+            refuse(who, name, value, "is not a number", self.wanted())
+        if self.position is None and callable(value):
+            refuse(who, name, value, "is a function", self.wanted())
+        if isinstance(value, np.ndarray):
+            self._check_array(who, name, value)
+        elif isinstance(value, numbers.Real):
+            self._check_number(who, name, value)
+
+    def _check_array(self, who, name, value):
+        if value.dtype.kind not in "fiu":
+            refuse(who, name, value, "holds no real numbers", self.wanted())
+        if self.position is None and value.ndim:
+            refuse(who, name, value, "is not one number", self.wanted())
+        known = value[np.isfinite(value)]
+        for extreme in (known.min(), known.max()) if known.size else ():
+            if why := self._outside(extreme):
+                refuse(who, f"{name}, somewhere,", extreme.item(), why, self.wanted())
+
+    def _check_number(self, who, name, value):
+        if self.whole and abs(value) > MOST:
+            refuse(who, name, value, f"is over {MOST:,}", self.wanted())
+        if self.whole and not (math.isfinite(value) and int(value) == value):
+            refuse(who, name, value, "is not a whole number", self.wanted())
+        if not self.whole and not (abs(value) < math.inf):
+            refuse(who, name, value, "is not a finite number", self.wanted())
+        if not self.whole and abs(value) > LARGEST:
+            refuse(who, name, value, "is larger than single precision holds", self.wanted())
+        if not self.whole and 0 < abs(value) < SMALLEST:
+            refuse(who, name, value, "is smaller than single precision holds", self.wanted())
+        if why := self._outside(value):
+            refuse(who, name, value, why, self.wanted())
+
+    def _outside(self, value):
+        """Why a number is beyond the limits, or None."""
+        if self.minimum is not None and value < self.minimum:
+            return "is negative" if self.minimum == 0 else f"is less than {self.minimum:g}"
+        if self.above is not None and value <= self.above:
+            return "is not positive" if self.above == 0 else f"is not greater than {self.above:g}"
+        if self.maximum is not None and value > self.maximum:
+            return f"is greater than {self.maximum:g}"
+        if self.below is not None and value >= self.below:
+            return f"is not less than {self.below:g}"
+        return None
+
+    def wanted(self) -> str:
+        """What to give instead."""
+        limits = [f"{self.minimum:g} or more" if self.minimum is not None else "",
+                  f"greater than {self.above:g}" if self.above is not None else "",
+                  f"at most {self.maximum:g}" if self.maximum is not None else "",
+                  f"less than {self.below:g}" if self.below is not None else ""]  # fmt: skip
+        kind = "a whole number" if self.whole else "a number"
+        unit = "" if self.units in ("", "1") else f" in {self.units}"
+        found = ", ".join([kind + unit, *filter(None, limits)])
+        if self.position is not None:
+            found += ", or a function of (x, y)" + (" or an (ny, nx) array" if self.steady else RECORDS)
+            found += " of such numbers"
+        return found + ", or None" * self.optional + self.hint
+
+
+def array_of(value: Any) -> np.ndarray | None:
+    """`value` as an array of real numbers, or None where it is none, such as rows of different lengths."""
+    try:
+        found = np.asarray(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return found if found.dtype.kind in "fiu" else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """True or False, and nothing that Python takes for them."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if not isinstance(value, (bool, np.bool_)):
+            refuse(who, name, value, "is neither True nor False", "one of them")
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """One of some names."""
+
+    choices: tuple
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if not isinstance(value, (str, type(None))) or value not in self.choices:
+            known = ", ".join(map(repr, self.choices))
+            refuse(who, name, value, f"is not one of {known}", "one of these")
+
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    """float32 or float64, by name or as a type; None for JAX's own."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        try:
+            known = value is None or np.dtype(value) in (np.float32, np.float64)
+        except TypeError:
+            known = False
+        if not known:
+            refuse(who, name, value, "is no precision of the model", "'float32' or 'float64'")
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """Text."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if not isinstance(value, str):
+            refuse(who, name, value, "is not text", "some in quotes")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """(low, high), two numbers."""
+
+    units: str
+    names: str = "(low, high)"
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        remedy = f"{self.names} in {self.units}"
+        if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__len__") or len(value) != 2:
+            refuse(who, name, value, "is not two numbers", remedy)
+        for each in value:
+            if isinstance(each, NOT_NUMBERS) or not isinstance(each, numbers.Real) or not math.isfinite(each):
+                refuse(who, name, value, "is not two finite numbers", remedy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """An object with certain methods, such as a term of the equations; or a tuple of them.
+
+    Args:
+        methods: what it must have, as ("vorticity_flux",).
+        example: of one, as text.
+        optional: whether None may stand for it.
+        several: whether it may be a tuple of them.
+        alone: whether it may be a single one.
+    """
+
+    methods: tuple
+    example: str
+    optional: bool = False
+    several: bool = False
+    alone: bool = True
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if value is None and self.optional:
+            return
+        if not self.alone and not isinstance(value, (tuple, list)):
+            refuse(who, name, value, "is not a list", f"one of several objects, as [{self.example}]")
+        if self.several and isinstance(value, (tuple, list)):
+            for k, each in enumerate(value):
+                self._check_one(who, f"{name}[{k}]", each)
+        else:
+            self._check_one(who, name, value)
+
+    def _check_one(self, who, name, value):
+        remedy = f"an object, as {self.example}" + ", or None" * self.optional
+        if isinstance(value, type):
+            refuse(who, name, value, "is a class", f"an object of it, as {value.__name__}(...) makes")
+        if isinstance(value, str):
+            refuse(who, name, value, "is a name, as experiment files have it", remedy)
+        missing = [method for method in self.methods if not hasattr(value, method)]
+        if missing:
+            why = "is a number" if isinstance(value, numbers.Number) else f"does not fit, it has no {missing[0]!r}"
+            refuse(who, name, value, why, remedy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """A datetime, or None."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if value is not None and not isinstance(value, datetime.datetime):
+            refuse(who, name, value, "is not a date and time", "a datetime.datetime in UTC, or None")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stages:
+    """A number of stages per exchange, or "auto"."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if isinstance(value, str) and value == "auto":
+            return
+        Number(None, "stages", minimum=1, whole=True, hint=', or "auto"').check(who, name, value)
+
+
+@dataclasses.dataclass(frozen=True)
+class FileName:
+    """The name of a file, as text or a path."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if not isinstance(value, (str, os.PathLike)):
+            refuse(who, name, value, "is not the name of a file", "one, as 'output.nc'")
+        expanded(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """Some names."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if isinstance(value, str) or not isinstance(value, collections.abc.Iterable):
+            refuse(who, name, value, "is not a tuple of names", "one, as ('eta', 'u')")
+        for each in value:
+            if not isinstance(each, str):
+                refuse(who, name, value, f"holds {shown(each)}, which is not a name", "names, as ('eta', 'u')")
+
+
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """{name: (x, y)}."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if not isinstance(value, collections.abc.Mapping) or not value:
+            refuse(who, name, value, "is not a dict of places", "one, as {'Lisbon': (x, y)}")
+        for key, place in value.items():
+            Pair("the grid's coordinates", "(x, y)").check(who, f"{name}[{key!r}]", place)
+
+
+# -- where they are declared ------------------------------------------------------------------------------------------
+
+
+def parameter(
+    position: str | None = None, units: str = "1", *, default: Any = dataclasses.MISSING, static: bool = False, **limits
+):  # fmt: skip
+    """A field of a dataclass that holds a Number; see there for `limits`."""
+    return declared(Number(position, units, **limits), default=default, static=static)
+
+
+def declared(rule: Any, *, default: Any = dataclasses.MISSING, static: bool = False):
+    """A field of a dataclass with a rule: a Number, Flag, Choice, Text, Pair or Part."""
+    return dataclasses.field(default=default, metadata={"rule": rule, "static": static})
+
+
+def has_rules(cls: type) -> bool:
+    """Whether the body of a class, not yet a dataclass, declares fields with rules."""
+    return any(isinstance(x, dataclasses.Field) and "rule" in x.metadata for x in vars(cls).values())
+
+
+def check_fields(instance: Any) -> None:
+    """Raise ConfigError for a field of a dataclass that its rule refuses, naming class and field."""
+    for field in dataclasses.fields(instance):
+        if "rule" in field.metadata:
+            field.metadata["rule"].check(type(instance).__name__, field.name, getattr(instance, field.name))
+
+
+def check_arguments(who: str, rules: dict, values: dict) -> None:
+    """Raise ConfigError for an argument of the function `who` that its rule refuses; `values` may hold others too."""
+    for name, rule in rules.items():
+        if name in values:
+            rule.check(who, name, values[name])

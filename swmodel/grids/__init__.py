@@ -1,0 +1,1 @@
+"""Grids, a tile's geometry, bathymetry, and the regridding of files."""

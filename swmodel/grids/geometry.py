@@ -1,0 +1,205 @@
+"""A tile's geometry: metric factors, wet cells, Coriolis parameter, and what follows from them, as Fields with halo.
+
+`TileGeometry` holds the few arrays that define it and is an argument of the compiled step; `Geometry` adds what is
+derived from them once a run: which faces can move, and how the corners at a coast weigh their neighbours.
+"""
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..fields import operators as op
+from ..fields.field import WHOLE, AbstractField, Field
+from ..fields.pytrees import pytree, replace, static
+from ..parallel.halo import SIDES, Sides, without_padding
+
+__all__ = ["TileGeometry", "Geometry"]
+
+
+@pytree
+class TileGeometry:
+    """One tile's share of a grid, with `halo` ghost cells; built on the host by `TileGeometry.build`.
+
+    Attributes:
+        metrics: "dx_h" ... "dy_q" [m] and "area_h" [m2]: columns (ny + 2 halo, 1) or numbers.
+        wet: (ny + 2 halo, nx + 2 halo) bytes, 1 in water, 0 on land and behind walls; open sides repeat the edge.
+        coriolis: f at the corners [s-1], a column or a number.
+        moving_u, moving_v: bytes, 1 on faces between two wet cells with an unknown velocity, else 0 (coasts, walls,
+            poles, and open sides, where the boundary condition gives it); one column, or row, less than `wet`.
+        pole: (ny + 2 halo, 1), 1 on rows of corners that are a pole (None where the grid has none).
+    """
+
+    metrics: dict
+    wet: jax.Array
+    coriolis: Any
+    moving_u: jax.Array
+    moving_v: jax.Array
+    pole: Any
+    sides: Sides
+    shape: tuple = static()
+    halo: int = static()
+    columns: int = static()  # nx of the whole grid
+
+    @staticmethod
+    def build(grid, wet, coriolis, halo, opens, communicator, dtype):
+        """The geometry of the tiles of `grid` here, where `wet` (ny, nx) is the whole grid's mask."""
+
+        def make(rank):
+            return TileGeometry._of_rank(rank, grid, wet, coriolis, halo, opens, communicator, np.dtype(dtype))
+
+        return communicator.place(make)
+
+    @staticmethod
+    def _of_rank(rank, grid, wet, coriolis, halo, opens, communicator, dtype):
+        parts = communicator.decomposition(grid.shape)
+        tile = parts.box(rank)
+        rows, columns = np.arange(tile.j0 - halo, tile.j1 + halo), np.arange(tile.i0 - halo, tile.i1 + halo)
+        modes = {
+            side: "wrap" if periodic else "edge" if side in opens or at_pole else 0
+            for side, periodic, at_pole in zip(
+                SIDES, [grid.periodic_x] * 2 + [grid.periodic_y] * 2, (False, False, *grid.poles)
+            )
+        }
+        wet = tile.cut(np.asarray(wet, float), halo, (modes["south"], modes["north"]), (modes["west"], modes["east"]))
+        for axis, line in enumerate(parts.padding(rank)):
+            if line:  # what lies there after an exchange is a neighbour's, one cell off: land makes it harmless
+                wet[(slice(None),) * axis + (0,)] = 0.0
+        fixed_u = [edge for edge, side in ((-1, "west"), (grid.nx - 1, "east")) if side in opens]
+        fixed_v = [e for e, k, side in ((-1, 0, "south"), (grid.ny - 1, 1, "north")) if side in opens or grid.poles[k]]
+        at_pole = [e for e, pole in zip((-1, grid.ny - 1), grid.poles) if pole]
+        as_array = lambda x: np.asarray(x, dtype)  # noqa: E731
+        return TileGeometry(
+            metrics=jax.tree.map(as_array, grid.metrics(rows)),
+            wet=wet.astype(np.uint8),
+            coriolis=as_array(0.0 if coriolis is None else coriolis.at(grid, rows)),
+            moving_u=(wet[:, 1:] * wet[:, :-1] * ~np.isin(columns[:-1], fixed_u)).astype(np.uint8),
+            moving_v=(wet[1:] * wet[:-1] * ~np.isin(rows[:-1], fixed_v)[:, None]).astype(np.uint8),
+            pole=as_array(np.isin(rows, at_pole)[:, None]) if at_pole else None,
+            sides=Sides.of(grid, communicator, opens, dtype, rank),
+            shape=tile.shape,
+            halo=halo,
+            columns=grid.nx,
+        )
+
+
+@pytree
+class Geometry:
+    """Fields derived from a TileGeometry.
+
+    Attributes:
+        dx, dy: sides by position [m]; per_dx, per_dy: their inverses, 0 where a side has shrunk to a pole.
+        f: Coriolis parameter at the corners [s-1].
+        wet: 1 in wet cells [h].
+        moving_u, moving_v: 1 on faces whose velocity is an unknown.
+        area_h, area_q: areas [m2], with inverses per_area_h, per_area_q; area_u = dx_u dy_u and area_v = dx_v dy_v
+            are those of the energy.
+        wet_area: area of wet cells, 0 on land [h].
+        wet_area_q: the wet area round a corner, a sum of four cells, one value at a pole [q]; dry_q is 1 where it
+            vanishes.
+        slip: what multiplies a velocity difference across a corner: 1 at sea, 0 or 2 at a coast (free or no slip).
+    """
+
+    tile: TileGeometry
+    dx: dict
+    dy: dict
+    per_dx: dict
+    per_dy: dict
+    f: Any
+    wet: Field
+    moving_u: Field
+    moving_v: Field
+    area_h: Any
+    area_q: Any
+    per_area_h: Any
+    per_area_q: Any
+    wet_area: Field
+    wet_area_q: Field
+    dry_q: Field
+    slip: Field
+
+    @staticmethod
+    def derive(tile, slip_at_coast, communicator, lift=None, wet=None):
+        """Complete a TileGeometry; `slip_at_coast` is 0 for free slip, 2 for no slip.
+
+        `lift(field, dtype)` makes another kind of field, with values of this type, of each Field that the tile holds;
+        `wet` is one of these, where it is known otherwise.
+        """
+        lift = lift or (
+            lambda field, dtype: field.map(lambda x: x.astype(dtype)) if isinstance(field, Field) else field
+        )
+        dtype = tile.metrics["area_h"].dtype
+        column = lambda x, position: lift(_field(x, position, tile.halo), dtype)  # noqa: E731
+        dx = {p: column(tile.metrics[f"dx_{p}"], p) for p in "huvq"}
+        dy = {p: column(tile.metrics[f"dy_{p}"], p) for p in "huvq"}
+        area_h = column(tile.metrics["area_h"], "h")
+        # All such faces move, but for those of open sides and poles, which the tile's own masks know.
+        between_wet_cells = wet is not None and not tile.sides.opens and tile.pole is None
+        wet = wet if wet is not None else lift(Field(tile.wet, "h", (tile.halo,) * 4), dtype)
+        moving_u = Field(tile.moving_u, "u", (tile.halo, tile.halo - 1, tile.halo, tile.halo))
+        moving_v = Field(tile.moving_v, "v", (tile.halo, tile.halo, tile.halo, tile.halo - 1))
+        wet_area = wet * area_h
+        wet_area_q, four = op.sum_xy(wet_area), op.sum_xy(wet)
+        area_q = op.mean_xy(area_h) if isinstance(area_h, AbstractField) else area_h
+        at_sea = four.map(lambda n: (n > 3.5).astype(n.dtype))
+        geometry = Geometry(
+            tile=tile,
+            dx=dx,
+            dy=dy,
+            per_dx={p: safe_inverse(x) for p, x in dx.items()},
+            per_dy={p: safe_inverse(x) for p, x in dy.items()},
+            f=column(tile.coriolis, "q"),
+            wet=wet,
+            moving_u=op.west(wet) * op.east(wet) if between_wet_cells else lift(moving_u, dtype),
+            moving_v=op.south(wet) * op.north(wet) if between_wet_cells else lift(moving_v, dtype),
+            area_h=area_h,
+            area_q=area_q,
+            per_area_h=safe_inverse(area_h),
+            per_area_q=safe_inverse(area_q),
+            wet_area=wet_area,
+            wet_area_q=wet_area_q,
+            dry_q=wet_area_q,
+            slip=at_sea if slip_at_coast == 0.0 else at_sea + slip_at_coast * (1.0 - at_sea),
+        )
+        around = geometry.at_poles(wet_area_q, communicator)
+        return replace(geometry, wet_area_q=around, dry_q=around.map(lambda a: (a == 0).astype(a.dtype)))
+
+    @property
+    def area_u(self):
+        return self.dx["u"] * self.dy["u"]
+
+    @property
+    def area_v(self):
+        return self.dx["v"] * self.dy["v"]
+
+    def ddx(self, f):
+        """The derivative along x [per m] of f, half a cell away."""
+        slope = op.difference_x(f)
+        return slope * self.per_dx[slope.position]
+
+    def ddy(self, f):
+        slope = op.difference_y(f)
+        return slope * self.per_dy[slope.position]
+
+    def at_poles(self, field, communicator):
+        """A corner Field whose rows at a pole hold their zonal mean, one value across all tiles."""
+        if self.tile.pole is None:
+            return field
+        own = without_padding(field.crop((0, 0, *field.halo[2:])).data, self.tile.sides, "x")
+        total = communicator.sum(jnp.sum(own, axis=-1, keepdims=True), axis="x")
+        mean = communicator.replicated(total, axis="x") / self.tile.columns
+        pole = _field(self.tile.pole, "q", self.tile.halo).crop((WHOLE, WHOLE, *field.halo[2:])).data
+        return Field(field.data + pole * (mean - field.data), "q", field.halo)
+
+
+def safe_inverse(x):
+    """1 / x, and 0 where x is 0 (at poles, on land), with finite derivatives there."""
+    if isinstance(x, AbstractField):
+        return x.map(safe_inverse)
+    return jnp.where(x == 0, 0.0, 1.0 / jnp.where(x == 0, 1.0, x)).astype(x.dtype)
+
+
+def _field(x, position, halo):
+    """A number stays one; a column becomes a Field that has no end along x."""
+    return x if jnp.ndim(x) == 0 else Field(x, position, (WHOLE, WHOLE, halo, halo))
+

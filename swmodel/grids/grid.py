@@ -1,0 +1,203 @@
+"""Grids: where the cells are, how long their sides are, and how the directions close.
+
+Arakawa C-grid, arrays [y, x]: cell (j, i) holds eta at its centre ("h"), u on its east face, v on its north face and
+vorticity on its north-east corner ("q"). Metric factors are columns (rows, 1), or numbers where they do not vary, so
+that a Cartesian grid pays nothing for the sphere. All of this is host arithmetic in float64.
+"""
+import abc
+import dataclasses
+
+import numpy as np
+
+from ..defaults import EARTH_RADIUS
+from ..fields.parameters import Choice, Number, Pair, check_fields, declared
+
+__all__ = ["Grid", "CartesianGrid", "SphericalGrid", "EARTH_RADIUS", "POSITIONS"]
+
+POSITIONS = ("h", "u", "v", "q")
+CELLS = Number(None, "cells", minimum=1, whole=True)
+
+
+class Grid(abc.ABC):
+    """What every grid has: `nx`, `ny`, edges and centres, topology, and metrics for any range of rows."""
+
+    spherical = False
+
+    @property
+    def shape(self):
+        """(ny, nx), the shape of every array on the grid."""
+        return self.ny, self.nx
+
+    @property
+    def periodic_x(self):
+        return "x" in self.periodic
+
+    @property
+    def periodic_y(self):
+        return "y" in self.periodic
+
+    @property
+    @abc.abstractmethod
+    def _limits(self):
+        """((x0, x1), (y0, y1)) in the grid's own coordinates."""
+
+    @property
+    def x_edges(self):
+        """(nx + 1,) west and east ends of the cells [m, or degrees on the sphere]."""
+        return _edges(*self._limits[0], self.nx)
+
+    @property
+    def y_edges(self):
+        """(ny + 1,) south and north ends of the cells, likewise."""
+        return _edges(*self._limits[1], self.ny)
+
+    @property
+    def x_centres(self):
+        """(nx,)"""
+        return 0.5 * (self.x_edges[1:] + self.x_edges[:-1])
+
+    @property
+    def y_centres(self):
+        """(ny,)"""
+        return 0.5 * (self.y_edges[1:] + self.y_edges[:-1])
+
+    def coordinates(self, position):
+        """(x (1, nx), y (ny, 1)) of the points at `position`: metres, or degrees on the sphere."""
+        x = self.x_edges[1:] if position in "uq" else self.x_centres
+        y = self.y_edges[1:] if position in "vq" else self.y_centres
+        return x[None, :], y[:, None]
+
+    @abc.abstractmethod
+    def metrics(self, rows):
+        """Sides and areas of the cells in `rows` (global row numbers, also beyond the domain).
+
+        Returns:
+            dict: "dx_h", ..., "dy_q" [m] and "area_h" [m2], each a column (rows, 1) or a number.
+        """
+
+    @property
+    def area_h(self):
+        """Areas of the cells [m2], (ny, 1)."""
+        return np.broadcast_to(self.metrics(np.arange(self.ny))["area_h"], (self.ny, 1)).copy()
+
+    @property
+    def poles(self):
+        """(south, north): whether the first and last row of corners is a pole."""
+        return False, False
+
+    def _check(self, names):
+        for name, (low, high) in zip(names, self._limits):
+            if not (np.isfinite([low, high]).all() and low < high):
+                raise ValueError(
+                    f"{type(self).__name__}: {name} = ({low}, {high}) is not a range; the first value must be smaller."
+                )
+
+
+def _edges(low, high, n):
+    return low + (high - low) * (np.arange(n + 1) / n)
+
+
+@dataclasses.dataclass(frozen=True)
+class CartesianGrid(Grid):
+    """A plane of nx x ny equal rectangles.
+
+    Args:
+        nx, ny: cells along x and y.
+        x, y: the ends of the domain, (low, high) [m].
+        periodic: "", "x", "y" or "xy"; a direction that is not periodic ends at walls (or open sides, if the model
+            has them).
+
+    Raises:
+        ValueError: for no cells, an empty range, or an unknown direction.
+    """
+
+    nx: int = declared(CELLS)
+    ny: int = declared(CELLS)
+    x: tuple = declared(Pair("m"))
+    y: tuple = declared(Pair("m"))
+    periodic: str = declared(Choice(("", "x", "y", "xy")), default="")
+
+    def __post_init__(self):
+        check_fields(self)
+        object.__setattr__(self, "x", tuple(map(float, self.x)))
+        object.__setattr__(self, "y", tuple(map(float, self.y)))
+        self._check(("x", "y"))
+
+    @property
+    def _limits(self):
+        return self.x, self.y
+
+    def metrics(self, rows):
+        dx, dy = (self.x[1] - self.x[0]) / self.nx, (self.y[1] - self.y[0]) / self.ny
+        sides = {f"dx_{p}": dx for p in POSITIONS} | {f"dy_{p}": dy for p in POSITIONS}
+        return sides | {"area_h": dx * dy}
+
+
+@dataclasses.dataclass(frozen=True)
+class SphericalGrid(Grid):
+    """Longitude-latitude cells on a sphere; a side at +-90 degrees is a pole.
+
+    Areas are exact, a^2 dlambda (sin phi_n - sin phi_s); sides are a cos(phi) dlambda and a dphi.
+
+    Args:
+        nx, ny: cells along longitude and latitude.
+        longitude, latitude: (low, high) [degrees]; longitude may cross the date line, as (170, 190).
+        periodic: "" or "x"; "x" needs 360 degrees of longitude, which are periodic unless told otherwise.
+        radius: of the sphere [m].
+
+    Raises:
+        ValueError: for no cells, an empty range, latitudes beyond the poles, or an impossible topology.
+    """
+
+    nx: int = declared(CELLS)
+    ny: int = declared(CELLS)
+    longitude: tuple = declared(Pair("degrees"))
+    latitude: tuple = declared(Pair("degrees"))
+    periodic: str | None = declared(Choice(("", "x", "y", "xy", None)), default=None)
+    radius: float = declared(Number(None, "m", above=0.0), default=EARTH_RADIUS)
+
+    spherical = True
+
+    def __post_init__(self):
+        check_fields(self)
+        object.__setattr__(self, "longitude", tuple(map(float, self.longitude)))
+        object.__setattr__(self, "latitude", tuple(map(float, self.latitude)))
+        turn = np.isclose(self.longitude[1] - self.longitude[0], 360.0, rtol=1e-12)
+        if self.periodic is None:
+            object.__setattr__(self, "periodic", "x" if turn else "")
+        self._check(("longitude", "latitude"))
+        if self.longitude[1] - self.longitude[0] > 360.0 * (1 + 1e-12):
+            raise ValueError(f"SphericalGrid: longitude = {self.longitude} spans more than 360 degrees.")
+        if abs(self.latitude[0]) > 90 or abs(self.latitude[1]) > 90:
+            raise ValueError(f"SphericalGrid: latitude = {self.latitude} goes beyond a pole; stay within -90 to 90.")
+        if self.periodic_y:
+            raise ValueError("SphericalGrid: latitude cannot be periodic; use periodic='x' or ''.")
+        if self.periodic_x and not turn:
+            raise ValueError(
+                f"SphericalGrid: longitude = {self.longitude} spans less than 360 degrees and cannot be periodic; "
+                "leave periodic out."
+            )
+
+    @property
+    def _limits(self):
+        return self.longitude, self.latitude
+
+    @property
+    def poles(self):
+        return tuple(bool(np.isclose(abs(phi), 90.0, atol=1e-9)) for phi in self.latitude)
+
+    def metrics(self, rows):
+        rows = np.asarray(rows)[:, None]
+        step_x = np.deg2rad(self.longitude[1] - self.longitude[0]) / self.nx
+        step_y = np.deg2rad(self.latitude[1] - self.latitude[0]) / self.ny
+        south = np.deg2rad(self.latitude[0])
+
+        def phi(edge):
+            return np.clip(south + edge * step_y, -np.pi / 2, np.pi / 2)
+
+        across_centre = self.radius * np.cos(phi(rows + 0.5)) * step_x
+        across_edge = self.radius * np.maximum(np.cos(phi(rows + 1)), 0.0) * step_x
+        across_edge = np.where(across_edge < 1e-9 * self.radius * step_x, 0.0, across_edge)
+        sides = {f"dx_{p}": across_centre if p in "hu" else across_edge for p in POSITIONS}
+        sides |= {f"dy_{p}": self.radius * step_y for p in POSITIONS}
+        return sides | {"area_h": self.radius**2 * step_x * (np.sin(phi(rows + 1)) - np.sin(phi(rows)))}

@@ -1,0 +1,1 @@
+"""Shallow-water models, ensembles of them, and initial states."""

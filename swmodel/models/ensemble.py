@@ -1,0 +1,228 @@
+"""An ensemble: several runs of one program, whose initial states, parameters or depths differ.
+
+An Ensemble takes a model's place in a Simulation, which then steps all members at once and writes them to the same
+files, along a dimension `member`. Members share the grid, the coasts, the time stepper and the terms of the equations;
+what numbers and arrays hold may differ. members.py says how they are computed together.
+"""
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import ConfigError
+from ..fields.parameters import Part, check_arguments
+from ..runtime import budget
+from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
+
+__all__ = ["Ensemble", "perturbation"]
+
+MODELS = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)", several=True)
+STATES = Part(("u", "v", "eta"), "model.at_rest()", several=True, alone=False)
+REMEDY = "and one program steps all members; vary numbers and fields, or make runs of their own"
+
+
+class Ensemble:
+    """Members of one structure, in place of a model.
+
+    Args:
+        models: a ShallowWater for each member, or one for all.
+        states: the State of each member; a list.
+        varied: {name: values, one a member}: what tells the members apart, kept in files as coordinates.
+
+    Attributes:
+        members: how many there are.
+        initial: their States in one, to start a Simulation from.
+
+    Raises:
+        ConfigError: for members that one program cannot step, naming what differs.
+    """
+
+    def __init__(self, models, states, varied=None):
+        check_arguments("Ensemble", {"models": MODELS, "states": STATES}, locals())
+        self.members, self.varied = len(states), {name: list(values) for name, values in (varied or {}).items()}
+        self.models = list(models) if isinstance(models, (list, tuple)) else [models] * self.members
+        counts = {"models": len(self.models)}
+        counts |= {f"values of {name}": len(values) for name, values in self.varied.items()}
+        for what, count in counts.items():
+            if count != self.members or not count:
+                raise ConfigError(
+                    f"the ensemble has {self.members} states and {count} {what}; give one for each member."
+                )
+        self._kinds, self._stacked = {}, {}
+        for k, model in enumerate(self.models):
+            self._check_shared(k, model)
+        self._check_memory()
+        self.initial = stacked(self.communicator, list(states), (FIELD,) * 3)
+
+    def __getattr__(self, name):
+        """What members share: grid, coasts, communicator, decomposition, precision."""
+        if name in ("models", "members"):  # while it is copied or unpickled, there are none
+            raise AttributeError(name)
+        return getattr(self.models[0], name)
+
+    @property
+    def depth(self):
+        """(ny, nx), or (members, ny, nx) where it differs [m]."""
+        depths = [model.depth for model in self.models]
+        return depths[0] if all(np.array_equal(d, depths[0]) for d in depths) else np.stack(depths)
+
+    @property
+    def gravity(self):
+        """[m s-2], or None where it differs."""
+        return self.models[0].gravity if len({model.gravity for model in self.models}) == 1 else None
+
+    def name(self, k):
+        """What to call member k in a message."""
+        told = ", ".join(f"{name} = {values[k]}" for name, values in self.varied.items())
+        return f"member {k} ({told})" if told else f"member {k}"
+
+    def each(self, state=None):
+        """[(name, model, State or None)] of the members; `state` holds the States of all."""
+
+        def of(k):
+            return None if state is None else self.communicator.spmd(lambda s: jax.tree.map(lambda x: x[k], s))(state)
+
+        return [(self.name(k), model, of(k)) for k, model in enumerate(self.models)]
+
+    # -- what a Simulation asks of a model -----------------------------------------------------------------------------
+
+    def halo(self, stepper):
+        """The halo that a step needs; see ShallowWater.halo."""
+        for model in self.models:
+            model.ready_for(stepper)
+        return self.models[0].halo(stepper)
+
+    def dynamics(self, stepper, step=0, steps=None):
+        """Refused: `integrate` takes one model's Dynamics."""
+        raise ConfigError(
+            "Ensemble.dynamics: integrate runs one member at a time; take the Dynamics of one of `ensemble.models`, "
+            "or run the members by a Simulation."
+        )
+
+    def interval(self, halo, step, dt, stages=1):
+        """The Members for the steps of `dt` [s] from `step` on, up to the next record; see ShallowWater.interval."""
+        trees = [model.interval(halo, step, dt, stages) for model in self.models]
+        width = halo * stages
+        if width not in self._kinds:
+            self._kinds[width] = self._compared(trees)
+            self._share(trees, width)
+            trees = [model.interval(halo, step, dt, stages) for model in self.models]
+        ids = tuple(id(leaf) for tree in trees for leaf in jax.tree.leaves(tree))
+        if self._stacked.get(width, (None,))[0] != ids:  # a forcing's window has moved on
+            both = Members(stacked(self.communicator, trees, self._kinds[width]), self._kinds[width])
+            self._stacked[width] = ids, trees, both  # the trees are kept, so that ids stay theirs
+        return self._stacked[width][2]
+
+    def _share(self, trees, halo):
+        """Let members hold the first one's arrays where theirs are the same."""
+        leaves = [jax.tree.leaves(tree) for tree in trees]
+        for model, own in zip(self.models[1:], leaves[1:]):
+            triples = zip(own, leaves[0], self._kinds[halo])
+            model.hold(halo, {id(x): first for x, first, kind in triples if kind == SAME})
+
+    def next_record(self, step, dt):
+        """The next step at which a forcing's interval ends in any member, or None."""
+        ends = [model.next_record(step, dt) for model in set(self.models)]
+        return min((end for end in ends if end is not None), default=None)
+
+    # -- what members must share ---------------------------------------------------------------------------------------
+
+    def _check_shared(self, k, model):
+        first = self.models[0]
+        for what, shared, own in zip(SHARED, _shared(first), _shared(model)):
+            if shared != own:
+                raise ConfigError(f"{self.name(k)} has another {what} than {self.name(0)}, {REMEDY}.")
+        if not np.array_equal(model.wet, first.wet):
+            raise ConfigError(f"{self.name(k)} has other coasts than {self.name(0)}, {REMEDY}.")
+
+    def _check_memory(self):
+        """Raise ConfigError if the members' fields together need more memory than there is."""
+        tile = budget.on_host(math.prod(self.decomposition.tile(0).shape) * len(self.communicator.ranks))
+        needed = budget.of_model(self.members * tile, 0, self.dtype.itemsize)
+        budget.require(needed, f"an Ensemble of {self.members:,} members", "use fewer members or cells, or more ranks")
+
+    def _compared(self, trees):
+        """SAME, FIELD or NUMBER for every leaf of the members' Dynamics; alike on all ranks."""
+        flat = [jax.tree_util.tree_flatten_with_path(tree)[0] for tree in trees]
+        for k, tree in enumerate(trees):
+            alike = [_kind(first) == _kind(own) for (_, first), (_, own) in zip(flat[0], flat[k])]
+            if jax.tree.structure(tree) != jax.tree.structure(trees[0]) or not all(alike):
+                raise ConfigError(f"{self.name(k)} differs from {self.name(0)} in its equations or terms, {REMEDY}.")
+        moving = self._moving()
+        differ = [
+            _names(column[0][0])[:-1] in moving or not all(self._equal(column[0][1], leaf) for _, leaf in column[1:])
+            for column in zip(*flat)
+        ]
+        differ = self.communicator.host_maximum(np.array(differ, float)) > 0
+        return tuple(SAME if not d else FIELD if jnp.ndim(leaf) else NUMBER for d, (_, leaf) in zip(differ, flat[0]))
+
+    def _equal(self, a, b):
+        if a is b:
+            return True
+        a, b = (self.communicator.tiles([x]) for x in (a, b))
+        return all(np.array_equal(a[rank][0], b[rank][0], equal_nan=True) for rank in a)
+
+    def _moving(self):
+        """Where in Dynamics there are Windows whose records differ between members, in values or times."""
+        found = {("uplift",): [model.uplift for model in self.models]}
+        for group in ("terms", "opens"):
+            for i, term in enumerate(getattr(self.models[0], group)):
+                for name in term.series():
+                    found[group, str(i), name] = [getattr(getattr(m, group)[i], name) for m in self.models]
+        return {place for place, series in found.items() if not all(_same(series[0], other) for other in series)}
+
+
+def _same(one, other):
+    """Whether two Series hold the same records at the same times."""
+    if one is other:
+        return True
+    if one.cycle != other.cycle or not np.array_equal(one.times, other.times):
+        return False
+    return all(np.array_equal(values, other.values[rank]) for rank, values in one.values.items())
+
+
+SHARED = (
+    "grid", "precision", "communicator", "kind of Coriolis force", "momentum scheme", "mode (linear or not)",
+    "slip at walls", "core", "engine", "set of forcings, drags and viscosities", "set of open sides", "source",
+)  # fmt: skip
+
+
+def _shared(model):
+    """What a model must have in common with the other members, in the order of SHARED."""
+    terms, opens, core = (jax.tree.structure(part) for part in (model.terms, model.opens, model.core))
+    return (
+        model.grid, model.dtype, id(model.communicator), type(model.coriolis), model.momentum, model.linear,
+        model.side, core, model.engine, terms, opens, model.uplift is None,
+    )  # fmt: skip
+
+
+def _kind(leaf):
+    return jnp.shape(leaf), jnp.result_type(leaf)
+
+
+def _names(path):
+    return tuple(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
+
+
+def perturbation(grid, amplitude, radius, seed, member):
+    """A smooth random elevation [m] of the whole grid, (ny, nx), the same on any number of ranks.
+
+    White noise under a Gaussian exp(-(r / radius)^2 / 2), scaled to a standard deviation of `amplitude`.
+
+    Args:
+        grid: the Grid.
+        amplitude: [m].
+        radius: [m].
+        seed, member: whole numbers that choose it.
+    """
+    from scipy.ndimage import gaussian_filter1d
+
+    noise = np.random.default_rng((seed, member)).standard_normal(grid.shape)
+    sides = grid.metrics(np.arange(grid.ny))
+    dx, dy = (np.broadcast_to(sides[name], (grid.ny, 1))[:, 0] for name in ("dx_h", "dy_h"))
+    mode = ["wrap" if periodic else "reflect" for periodic in (grid.periodic_y, grid.periodic_x)]
+    noise = gaussian_filter1d(noise, min(radius / dy.mean(), grid.ny), axis=0, mode=mode[0])
+    rows = [gaussian_filter1d(row, min(radius / side, grid.nx), mode=mode[1]) for row, side in zip(noise, dx)]
+    smooth = np.stack(rows)
+    return amplitude * smooth / max(smooth.std(), 1e-300)

@@ -1,0 +1,460 @@
+"""ShallowWater: what the user asks for, put onto this rank's tile."""
+import dataclasses
+import functools
+import logging
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import elliptic
+from ..defaults import GRAVITY
+from ..dynamics.boundaries import Flather
+from ..dynamics.cores import FiniteDifferences
+from ..dynamics.momentum import EnergyConserving
+from ..dynamics.shallow_water import Coverage, Dynamics, State
+from ..dynamics.terms import Series, tile_array
+from ..fields import parameters
+from ..fields.field import HaloError
+from ..fields.parameters import Flag, Number, Part, Precision, check_arguments
+from ..fields.pytrees import replace
+from ..grids.geometry import TileGeometry
+from ..parallel import make_communicator
+from ..runtime import budget
+from ..stencils.native import why_not
+from ..stepping.arrays import one_step
+from ..stepping.explicit import TimeStepper, check_steps, known_dt
+
+__all__ = ["ShallowWater", "FreeSlip", "NoSlip", "BottomMotion"]
+
+
+@dataclasses.dataclass(frozen=True)
+class FreeSlip:
+    """No stress and no vorticity at coasts and walls."""
+
+    factor = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class NoSlip:
+    """The flow along coasts and walls vanishes at them."""
+
+    factor = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class BottomMotion:
+    """A sea floor that moves: cumulative uplift [m], (n, ny, nx), at `times` [s], linear in between.
+
+    It raises the surface and lowers H by the same amount, in water alone. Motion faster than a time step takes one; a
+    first record that is not zero is such a motion.
+
+    Args:
+        times: increasing, from 0 on [s], (n,).
+        uplift: since the start, at these times [m], (n, ny, nx).
+    """
+
+    times: Any
+    uplift: Any
+
+    def series(self, domain):
+        for name, ndim in (("times", 1), ("uplift", 3)):
+            numbers = parameters.array_of(getattr(self, name))
+            if numbers is None or numbers.ndim != ndim:
+                remedy = "(n,) numbers in s" if ndim == 1 else "an (n, ny, nx) array in m"
+                parameters.refuse("BottomMotion", name, getattr(self, name), "is not such an array", remedy)
+        uplift, times = np.asarray(self.uplift), np.asarray(self.times, float)
+        if uplift.shape[1:] != domain.grid.shape or len(uplift) != len(self.times):
+            raise ValueError(
+                f"BottomMotion: uplift has shape {uplift.shape} for {len(self.times)} times; "
+                f"it must be (times, ny, nx) = ({len(self.times)}, {domain.grid.ny}, {domain.grid.nx})."
+            )
+        if times[0] < 0 or (np.diff(times) <= 0).any():
+            raise ValueError(
+                f"BottomMotion: times = {times.tolist()} s do not increase from 0 on; count from the start."
+            )
+        if np.any(uplift[0]):
+            uplift, times = np.concatenate([np.zeros_like(uplift[:1]), uplift]), np.append(times[0], times)
+        return domain.series(times, uplift)
+
+
+@dataclasses.dataclass(frozen=True)
+class Domain:
+    """How the grid is shared out: what terms need to cut their fields to tiles."""
+
+    grid: Any
+    communicator: Any
+    dtype: Any
+
+    def cut(self, whole):
+        """Tile arrays, as programs hold them, of a (..., ny, nx) host array; a number as it is."""
+        return self.communicator.place(lambda rank: self._part(whole, rank))
+
+    def holds(self, x):
+        """Whether x is tile arrays, as programs hold them, that `cut` could not read as an array of the whole grid."""
+        if not isinstance(x, jax.Array) or x.shape != self.communicator.placed_shape(self.grid.shape):
+            return False
+        return x.shape != self.grid.shape or isinstance(x, jax.core.Tracer) or not x.is_fully_addressable
+
+    def series(self, times, values, cycle=None):
+        """A Series of tile records of (n, ny, nx) or (n,) host values."""
+        parts = {rank: self._part(values, rank) for rank in self.communicator.ranks}
+        return Series(times, parts, cycle, self.communicator.place)
+
+    def _part(self, whole, rank):
+        if np.ndim(whole) < 2:
+            return np.asarray(whole, self.dtype)
+        return np.asarray(self.communicator.decomposition(self.grid.shape).cut(whole, rank), self.dtype)
+
+
+_TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6)", several=True)
+_STATE_RULES = {
+    "u": Number("u", "m s-1", steady=True),
+    "v": Number("v", "m s-1", steady=True),
+    "eta": Number("h", "m", steady=True),
+}
+_RULES = {
+    "grid": Part(("coordinates", "shape"), "CartesianGrid(nx, ny, x, y)"),
+    "depth": Number("h", "m", steady=True),
+    "gravity": Number(None, "m s-2", minimum=0.0),
+    "coriolis": Part(("at",), "FPlane(f0=1e-4)", optional=True),
+    "momentum": Part(("vorticity_flux",), "EnergyConserving()"),
+    "forcing": _TERMS,
+    "dissipation": _TERMS,
+    "boundaries": Part(("on_tile",), "Flather()", several=True),
+    "source": Part(("series",), "BottomMotion(times, uplift)", optional=True),
+    "linear": Flag(),
+    "side": Part(("factor",), "NoSlip()"),
+    "core": Part(("on_tile", "tendency"), "PseudoSpectral()"),
+    "dtype": Precision(),
+}
+
+
+class ShallowWater:
+    """A shallow-water ocean on a grid, shared out among the ranks.
+
+    Args:
+        grid: a CartesianGrid or SphericalGrid.
+        depth: of the sea floor below the surface at rest, positive down [m]: a number, a function of (x, y), an
+            (ny, nx) array, or a Bathymetry. Zero or less is land.
+        gravity: [m s-2]; a reduced gravity makes it a layer above a deep one at rest.
+        coriolis: FPlane, BetaPlane, RotatingSphere, or None.
+        momentum: EnergyConserving, EnstrophyConserving or ArakawaLamb.
+        forcing, dissipation: tuples of terms; empty is none.
+        boundaries: tuple of Flather and Sponge; sides without Flather are walls.
+        source: a BottomMotion, or None.
+        linear: leave out advection and the elevation's share of the thickness.
+        side: FreeSlip() or NoSlip(), at coasts and walls.
+        communicator: "auto", "serial", "mpi", "sharded", or a Communicator.
+        layout: (py, px) tiles; chosen to cut the least unless given.
+        engine: "fused" runs each stage as one loop (compiled C++ on CPUs, Pallas on GPUs), "arrays" leaves fusion to
+            XLA; "auto" is fused on CPUs where every rank has a C++ compiler, else arrays. The same results to rounding.
+            A grid that ends at a pole, steppers that solve an equation, and operations that no loop has run as arrays:
+            `Simulation.engine` says what a run does, and why.
+        core: FiniteDifferences() or PseudoSpectral(...): how tendencies are computed.
+        dtype: float32 or float64; JAX's default float unless given.
+
+    Raises:
+        ValueError: for a field of another shape than the grid, no water, or terms that do not fit together.
+        TileError: if the grid cannot be cut for this number of ranks.
+    """
+
+    members = None  # an Ensemble has some
+
+    def __init__(
+        self, grid, depth, *, gravity=GRAVITY, coriolis=None, momentum=EnergyConserving(), forcing=(), dissipation=(),
+        boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None, engine="auto",
+        core=FiniteDifferences(), dtype=None,
+    ):  # fmt: skip
+        check_arguments("ShallowWater", _RULES, locals())
+        self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
+        self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
+        if self.dtype == np.float64 and not jax.config.jax_enable_x64:
+            raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
+        self.communicator = make_communicator(communicator, grid.shape, layout)
+        self.decomposition = self.communicator.decomposition(grid.shape)
+        _check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype)
+        self.engine = _choose_engine(engine, self.communicator, core)
+        self.engine = "arrays" if any(grid.poles) else self.engine
+        self.domain = Domain(grid, self.communicator, self.dtype)
+        self.depth, self.wet = _global_depth(depth, grid)
+        self.gravity = float(gravity)
+        named = _named("forcing", forcing) | _named("dissipation", dissipation) | _named("boundary", boundaries)
+        opens = {name: term for name, term in named.items() if isinstance(term, Flather)}
+        terms = {name: term for name, term in named.items() if name not in opens}
+        self.opens = tuple(condition.on_tile(self.domain) for condition in opens.values())
+        self.terms = tuple(term.on_tile(self.domain) for term in terms.values())
+        self.term_names, self.open_names = tuple(terms), tuple(opens)  # as an experiment file names them
+        self.uplift = None if source is None else source.series(self.domain)
+        self._check()
+        self.core = core.on_tile(self)
+        self._made, self._windows, self._water = {}, {}, None
+
+    def _check(self):
+        for term in self.terms:
+            if self.linear and getattr(term, "nonlinear", False):
+                raise ValueError(
+                    f"{type(term).__name__} is not linear, and linear=True was asked for; "
+                    "use LinearDrag, or linear=False."
+                )
+        for side in self.open_sides:
+            on_x, on_y = side in ("west", "east"), side in ("south", "north")
+            if (on_x and self.grid.periodic_x) or (on_y and self.grid.periodic_y):
+                raise ValueError(f"Flather: the {side} side cannot be open, the grid is periodic there; leave it out.")
+
+    @property
+    def open_sides(self):
+        return tuple(dict.fromkeys(side for condition in self.opens for side in condition.sides))
+
+    @property
+    def tile(self):
+        """The Tile of this process, where it holds one."""
+        if len(self.communicator.ranks) > 1:
+            raise AttributeError("this process holds many tiles: ask the model's decomposition.tile(rank) for each.")
+        return self.decomposition.tile(self.communicator.ranks[0])
+
+    def scatter(self, whole):
+        """Tile arrays, as compiled programs take them, of a host array (..., ny, nx) that every process has."""
+        return self.domain.cut(whole)
+
+    def gather(self, tile):
+        """The host array (..., ny, nx) of tile arrays, on the root; None elsewhere. Collective."""
+        return self.communicator.gather_to_root(tile, self.grid.shape)
+
+    # -- states -------------------------------------------------------------------------------------------------------
+
+    def at_rest(self):
+        """The State of this tile with u = v = eta = 0."""
+        return self.state()
+
+    def state(self, u=0.0, v=0.0, eta=0.0):
+        """A State of this tile from numbers, functions of (x, y), (ny, nx) arrays or tile arrays, such as random fields
+        (random_fields.py); zero on land and at coasts."""
+        check_arguments("ShallowWater.state", _STATE_RULES, locals())
+        mask = {"u": self.faces("u"), "v": self.faces("v"), "h": self.wet}
+        fields = {
+            name: tile_array(x, position, self.domain, f"ShallowWater.state: {name}")
+            * self.domain.cut(mask[position])
+            for name, position, x in (("u", "u", u), ("v", "v", v), ("eta", "h", eta))
+        }
+        return self.core.resolved(State(**fields))
+
+    def faces(self, position):
+        """(ny, nx) bool: faces (position "u" or "v") between two wet cells."""
+        axis, periodic = (1, self.grid.periodic_x) if position == "u" else (0, self.grid.periodic_y)
+        after = np.roll(self.wet, -1, axis=axis)
+        if not periodic:
+            after[(slice(None), -1) if axis == 1 else -1] = False
+        return self.wet & after
+
+    # -- what the compiled program gets -------------------------------------------------------------------------------
+
+    def dynamics(self, stepper: TimeStepper, step: int = 0, steps: int | None = None, stages: int = 1) -> Dynamics:
+        """The Dynamics of this tile for `swmodel.integrate` with this stepper.
+
+        Args:
+            stepper: the TimeStepper; what halo it needs and how long its steps are follow from it.
+            step: number of the first step.
+            steps: how many steps the records of forcing are needed for. Without it they are those of the interval that
+                holds `step`, which `integrate` refuses; a model without records needs none.
+            stages: how many stages one halo exchange shall do for; the halo is so many times as wide.
+
+        Raises:
+            TypeError: if `stepper` is not a TimeStepper, or a number of steps is not whole.
+            ValueError: if the time step is not positive, or is not known before the program runs.
+        """
+        dt = known_dt("dynamics", stepper)
+        check_steps("dynamics", "step", step, least=0)
+        check_steps("dynamics", "steps", steps, least=1)
+        if self._series() and steps is not None:
+            cuts = self._cuts(int(step), int(steps), dt)
+            covers = Coverage(tuple(b - a for a, b in zip(cuts, [*cuts[1:], step + steps])), dt)
+            here = self._bound(self.halo(stepper), stages, dt, lambda series: series.windows(cuts, dt, self.dtype))
+        else:
+            covers, here = None, self.interval(self.halo(stepper), step, dt, stages)
+        first = self.communicator.place(lambda rank: np.int32(step))
+        return replace(here, first=first, covers=covers)
+
+    def interval(self, halo: int, step: int, dt: float, stages: int = 1) -> Dynamics:
+        """The Dynamics of this tile from step number `step` to the next record, for loops that number their steps.
+
+        Args:
+            halo: cells that one stage needs; see `halo`.
+            step: number of the first step.
+            dt: [s].
+            stages: how many stages one halo exchange shall do for; the halo is so many times as wide.
+        """
+        return self._bound(halo, stages, float(dt), lambda series: self._window(series, step, float(dt)))
+
+    def _bound(self, halo, stages, dt, windows_of):
+        """Dynamics with `windows_of(series)` in the place of each Series."""
+        width = halo * (stages if self.core.halos else 1)
+        if width not in self._made:
+            self.decomposition.check_halo(width)
+            self._made[width] = self._dynamics(width)
+        return replace(
+            self._made[width],
+            reach=halo,
+            terms=tuple(term.bound(windows_of) for term in self.terms),
+            opens=tuple(condition.bound(windows_of) for condition in self.opens),
+            uplift=None if self.uplift is None else windows_of(self.uplift),
+            dt=dt if any(term.uses_time for term in (*self.terms, *self.opens)) else None,
+        )
+
+    def _window(self, series, step, dt):
+        """The Window of a Series at `step`; the same arrays as long as the interval is the same."""
+        interval = series.interval(step, dt)
+        held, window = self._windows.get(id(series), (None, None))
+        if held != interval:
+            window = series.window(step, dt, self.dtype)
+            self._windows[id(series)] = interval, window
+        return window
+
+    def _series(self):
+        """All that changes in time by records."""
+        found = [s for term in (*self.terms, *self.opens) for s in term.series().values()]
+        return found if self.uplift is None else [*found, self.uplift]
+
+    @property
+    def changes_in_time(self) -> bool:
+        """Whether the equations depend on the time: by records, or by terms that ask for it."""
+        return bool(self._series()) or any(term.uses_time for term in (*self.terms, *self.opens))
+
+    def _cuts(self, step, steps, dt):
+        """The first steps of the intervals between records from `step` on, for `steps` steps."""
+        cuts = [step]
+        while (record := self.next_record(cuts[-1], dt)) is not None and record < step + steps:
+            cuts.append(record)
+        return cuts
+
+    def hold(self, halo, arrays):
+        """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo:
+        other models have them too."""
+        held = jax.tree.map(lambda x: arrays.get(id(x), x), (self._made[halo], self.terms, self.opens))
+        self._made[halo], self.terms, self.opens = held
+
+    def _dynamics(self, halo):
+        depth = np.where(self.wet, self.depth, 0.0)
+        return Dynamics(
+            depth=self.domain.cut(depth),
+            gravity=self.domain.cut(self.gravity),
+            tile=TileGeometry.build(
+                self.grid, self.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
+            ),
+            terms=(),
+            opens=(),
+            uplift=None,
+            momentum=self.momentum,
+            linear=self.linear,
+            slip=self.side.factor,
+            communicator=self.communicator,
+            engine=self.engine,
+            core=self.core,
+            water=self._water,
+            flat=self._water is not None and np.ptp(self.depth[self.wet]) == 0,
+        )
+
+    def next_record(self, step, dt):
+        """The next step at which a forcing's interval ends, or None."""
+        return min((n for n in (s.next_step(step, dt) for s in self._series()) if n is not None), default=None)
+
+    def ready_for(self, stepper):
+        """From now on let the Dynamics hold the water bodies, if this scheme solves equations on them."""
+        if stepper.solves and self._water is None:
+            self._water = elliptic.Domain.without_tile(self.grid, self.communicator, self.wet)
+            self._made.clear()
+
+    def halo(self, stepper):
+        """The halo that a step needs, found by tracing it: the smallest for which no stencil reaches beyond.
+
+        Raises:
+            TileError: if a tile is thinner than that.
+        """
+        self.ready_for(stepper)
+        for width in range(1, 17):
+            self.decomposition.check_halo(width)
+            try:
+                self._trace(stepper, width)
+            except HaloError:
+                self._made.pop(width, None)
+                continue
+            return width
+        raise HaloError(f"{type(stepper).__name__} needs a halo of more than 16 cells.")
+
+    def _trace(self, stepper, width):
+        def step(dynamics, stepper, state):
+            return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0)
+
+        if width not in self._made:
+            self._made[width] = self._dynamics(width)
+        dynamics = self.interval(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
+        like = jax.ShapeDtypeStruct(dynamics.depth.shape, self.dtype)
+        jax.eval_shape(self.communicator.spmd(step), dynamics, stepper, State(like, like, like))
+
+
+def _choose_engine(engine, communicator, core):
+    """"fused" or "arrays", the same on every rank."""
+    if engine not in ("auto", "fused", "arrays"):
+        raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")
+    if engine == "fused" and not core.halos:
+        raise ValueError(
+            f"ShallowWater: engine = 'fused' makes loops of differences, and {type(core).__name__} has none; "
+            "use engine = 'auto'."
+        )
+    if engine == "arrays" or not core.halos:
+        return "arrays"
+    if jax.default_backend() != "cpu":
+        return "arrays" if engine == "auto" else engine
+    reasons = [reason for reason in communicator.host_gather(why_not()) if reason is not None]
+    if reasons and engine == "fused":
+        raise ValueError(
+            "ShallowWater: engine = 'fused' cannot be had, every rank needs a C++ compiler (g++, or the one that CXX "
+            f"names); install one, or use engine = 'auto' or 'arrays'. What was found: {reasons[0]}"
+        )
+    if reasons and communicator.is_root:
+        _warn_once(reasons[0])
+    return "arrays" if reasons else "fused"
+
+
+@functools.cache
+def _warn_once(sentence):
+    logging.getLogger("swmodel").warning("%s", sentence)
+
+
+def _check_memory(grid, decomposition, tiles, dtype):
+    """Raise ConfigError if the arrays of a model would need more memory than there is, from the sizes alone."""
+    tile = math.prod(decomposition.tile(0).shape) * tiles
+    needed = budget.of_model(budget.on_host(tile), grid.nx * grid.ny, dtype.itemsize)
+    budget.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
+
+
+def _named(group, terms):
+    """{"dissipation.0": term, ...} of the terms that were given for one argument."""
+    return {f"{group}.{k}": term for k, term in enumerate(_one_or_more(terms))}
+
+
+def _one_or_more(terms):
+    return tuple(terms) if isinstance(terms, (tuple, list)) else (terms,)
+
+
+def _global_depth(depth, grid):
+    """((ny, nx) depth, (ny, nx) wet mask) of the whole grid, in float64."""
+    wet = getattr(depth, "wet", None)
+    depth = getattr(depth, "depth", depth)
+    if callable(depth):
+        depth = depth(*grid.coordinates("h"))
+    depth = np.asarray(depth, float)
+    if depth.shape not in ((), grid.shape, (1, grid.nx), (grid.ny, 1)):
+        raise ValueError(
+            f"ShallowWater: depth has shape {depth.shape}, and the grid has {grid.shape} (ny, nx); "
+            "give one value a cell, a number, or a function of x and y."
+        )
+    depth = np.broadcast_to(depth, grid.shape).copy()
+    if not np.isfinite(depth).all():
+        raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")
+    wet = depth > 0 if wet is None else np.asarray(wet, bool) & (depth > 0)
+    if not wet.any():
+        raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
+    return depth, wet

@@ -1,0 +1,1 @@
+"""Processes and their launchers, devices, libraries, compilation, memory allocation, signals and the version."""

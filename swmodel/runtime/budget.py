@@ -1,0 +1,124 @@
+"""Memory: how much a model needs, from the sizes alone, and how much there is; asked before any array is made."""
+
+import math
+import os
+from pathlib import Path
+
+from ..errors import ConfigError
+from . import launch
+
+__all__ = ["available", "of_model", "of_spectra", "on_host", "require", "size"]
+
+BASE = 300e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
+UNLIMITED = 2**60  # [bytes]; version 1 of control groups writes a number of this order where there is no limit
+
+
+def of_model(tile, whole, itemsize, kept=1, records=0):
+    """Bytes that a rank needs: its share of the fields, and what the host has of the whole grid.
+
+    The numbers of arrays were measured on a CPU.
+
+    Args:
+        tile, whole: cells of the largest tile (of all members) and of the grid.
+        itemsize: bytes of a number.
+        kept: past tendencies that the stepper keeps.
+        records: of a source's motion.
+    """
+    arrays = 45 + 3 * kept  # geometry, terms, and the intermediate fields of a stage
+    summed = 4 * records * itemsize  # while the faults are added up
+    return BASE + arrays * itemsize * tile + (6 * 8 + summed) * whole
+
+
+def of_spectra(tile, itemsize, transfers=True):
+    """Bytes that spectra need beside the model on a rank: complex modes of the fields, and of each transfer's terms."""
+    return (24 if transfers else 8) * 2 * itemsize * tile
+
+
+def on_host(tile):
+    """`tile` cells if the fields are in the memory of the machine, 0 if they are in that of GPUs."""
+    import jax
+
+    return tile if jax.default_backend() == "cpu" else 0
+
+
+def available():
+    """Bytes that this process and its children may still use: of the machine, its control group, and `ulimit -v`."""
+    limits = [_of_machine(), *_of_groups(), _of_process()]
+    return min((limit for limit in limits if limit is not None), default=math.inf)
+
+
+def require(needed, what, remedy, ranks=None):
+    """Raise ConfigError if `needed` bytes on each of the ranks of this machine are more than there are.
+
+    Args:
+        needed: bytes on a rank; what a process has already counts as needed too.
+        what: needs them, the beginning of a sentence.
+        remedy: what to do about it.
+        ranks: of this machine that share its memory; those that the launcher has started unless given.
+    """
+    if ranks is None:
+        started = launch.launcher()
+        ranks = (started.local_size if started is not None else None) or 1
+    there = available()
+    if needed * ranks > there:
+        each = f" on each of the {ranks} ranks here" if ranks > 1 else ""
+        raise ConfigError(f"{what} needs about {size(needed)} of memory{each}, and there are {size(there)}; {remedy}.")
+
+
+def size(number):
+    """Bytes in the unit that people would use."""
+    power = min(int(math.log(max(number, 1), 1000)), 6)
+    return f"{number / 1000**power:.3g} {['B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB'][power]}"
+
+
+def _of_machine():
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _of_groups():
+    """What is left to each control group (versions 1 and 2) that this process is in, from its own upwards."""
+    for line in _lines("/proc/self/cgroup"):
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            root, most, used, cache = "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            root, most, used = "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cache = "total_inactive_file"
+        else:
+            continue
+        for folder in dict.fromkeys([f"{root}{group}", *(f"{root}{p}" for p in Path(group).parents), root]):
+            limit = _number(f"{folder}/{most}")
+            if limit is not None and limit < UNLIMITED:
+                freed = [int(x.split()[1]) for x in _lines(f"{folder}/memory.stat") if x.split()[0] == cache]
+                yield max(limit - (_number(f"{folder}/{used}") or 0) + sum(freed), 0)
+
+
+def _of_process():
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    except (ImportError, OSError):
+        return None
+    if limit == resource.RLIM_INFINITY:
+        return None
+    pages = _lines("/proc/self/statm")
+    return max(limit - (int(pages[0].split()[0]) * os.sysconf("SC_PAGE_SIZE") if pages else 0), 0)
+
+
+def _lines(file):
+    try:
+        return Path(file).read_text().splitlines()
+    except (OSError, ValueError):
+        return []
+
+
+def _number(file):
+    lines = _lines(file)
+    return int(lines[0]) if lines and lines[0].strip().isdigit() else None

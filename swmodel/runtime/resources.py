@@ -1,0 +1,40 @@
+"""The experiments and the post-processing, which come with the package.
+
+In a checkout they sit beside `swmodel/`, where people look; in an installed package inside it. Everything that needs
+them asks here, so that `swmodel new` and `swmodel plot` work in both places.
+"""
+import importlib.util
+import sys
+from pathlib import Path
+
+__all__ = ["experiments", "postprocess"]
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def experiments():
+    """The folder of experiments."""
+    return _folder("experiments")
+
+
+def postprocess():
+    """The package of post-processing scripts, imported as `swmodel.postprocess`."""
+    name = "swmodel.postprocess"
+    if name not in sys.modules:
+        folder = _folder("postprocess")
+        init = folder / "__init__.py"
+        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(folder)])
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def _folder(name):
+    for parent in (PACKAGE, PACKAGE.parent):
+        if (parent / name).is_dir():
+            return parent / name
+    raise FileNotFoundError(
+        f"swmodel.resources: the folder {name}/ is neither in {PACKAGE} nor beside it; the installation is incomplete: "
+        "install it again with `pip install --force-reinstall --no-deps .` in a checkout."
+    )

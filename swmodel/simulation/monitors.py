@@ -1,0 +1,167 @@
+"""What is watched at every step, inside the compiled loop and outside the differentiated state.
+
+    Maxima   the highest elevation so far, and the step at which |eta| first passed a threshold
+    Gauges   elevation at points, bilinear over the wet cells around them
+    Health   the first step at which the run was no longer one: not finite, a column under 1 m, or over the CFL limit
+
+Each has `start()` (its arrays), `update(carry, state, ...)` for one step, and is the same program on every rank: a
+gauge is a set of weights, zero on ranks that do not hold it.
+"""
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import ConfigError
+from ..fields.pytrees import pytree, static
+
+__all__ = ["Maxima", "Gauges", "Health", "HEALTH_INTERVAL"]
+
+HEALTH_INTERVAL = 10  # steps between two looks; a run that blows up is caught within these
+LEAST_THICKNESS = 1.0  # [m]
+
+
+@pytree
+class Maxima:
+    """Maximum elevation [m] and arrival step of every cell; `threshold` [m] of |eta| counts as arrival."""
+
+    threshold: Any
+
+    def start(self, state, step=0):
+        """The arrays, with the state at `step` as the first that counts."""
+        arrived = jnp.abs(state.eta) > self.threshold
+        return {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
+
+    def update(self, carry, state, step):
+        arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta) > self.threshold)
+        return {
+            "maximum": jnp.maximum(carry["maximum"], state.eta),
+            "arrival": jnp.where(arrived, step, carry["arrival"]),
+        }
+
+
+@pytree
+class Gauges:
+    """Elevation at points: `cells` (n, 4) flat indices into the tile and `weights` (n, 4),
+    zero where not this tile's."""
+
+    cells: jax.Array
+    weights: jax.Array
+    names: tuple = static()
+
+    @staticmethod
+    def at(points, model):
+        """Gauges at `points`, {name: (x, y)} in the grid's coordinates (longitudes in any convention).
+
+        Raises:
+            ConfigError: for points outside the grid, or with no wet cell around them; all of them at once.
+        """
+        found, mistakes = {}, []
+        for name, (x, y) in points.items():
+            try:
+                found[name] = _around(model.grid, model.wet, x, y)
+            except ValueError as error:
+                mistakes.append(f"gauge {name!r} at ({x:g}, {y:g}) {error}")
+        if mistakes:
+            raise ConfigError(mistakes)
+        rows, columns, shares = (np.array([place[k] for place in found.values()]).reshape(-1, 4) for k in range(3))
+
+        def make(rank):
+            tile, box = model.decomposition.tile(rank), model.decomposition.box(rank)
+            mine = (rows >= tile.j0) & (rows < tile.j1) & (columns >= tile.i0) & (columns < tile.i1)
+            cells = np.where(mine, (rows - box.j0) * box.shape[1] + columns - box.i0, 0)
+            weights = np.where(mine, shares, 0.0)
+            return Gauges(cells.astype(np.int32), weights.astype(model.dtype), tuple(points))
+
+        return model.communicator.place(make)
+
+    def start(self, capacity, dtype):
+        return jnp.zeros((capacity, len(self.names)), dtype)
+
+    def read(self, eta):
+        """This tile's share of each gauge's elevation, (..., n); the sum over tiles is the elevation."""
+        around = eta.reshape(*eta.shape[:-2], -1)[..., self.cells]
+        return jnp.sum(around * jnp.broadcast_to(self.weights, around.shape), axis=-1)
+
+    def update(self, series, state, k):
+        return jax.lax.dynamic_update_index_in_dim(series, self.read(state.eta), k, 0)
+
+
+def _around(grid, wet, x, y):
+    """(rows, columns, weights) of the four cells around a point, bilinear weights shared out among the wet ones."""
+    i, x_share = _between(grid.x_edges, x, grid.nx, grid.periodic_x, grid.spherical)
+    j, y_share = _between(grid.y_edges, y, grid.ny, grid.periodic_y, False)
+    rows, columns = np.repeat(j, 2), np.tile(i, 2)
+    shares = np.outer(y_share, x_share).ravel() * wet[rows, columns]
+    if shares.sum() <= 0:
+        raise ValueError("has no water around it on this grid; move it to sea, or use a finer grid.")
+    return rows, columns, shares / shares.sum()
+
+
+def _between(edges, x, n, periodic, angle):
+    """The two cells along one direction whose centres a coordinate lies between, and their weights."""
+    if angle:
+        x = edges[0] + (x - edges[0]) % 360.0
+    if not edges[0] <= x <= edges[-1]:
+        raise ValueError(f"is outside the grid, which spans {edges[0]:g} to {edges[-1]:g}; move it, or leave it out.")
+    place = (x - edges[0]) / (edges[-1] - edges[0]) * n - 0.5
+    low = int(np.floor(place))
+    share = place - low
+    cells = np.array([low, low + 1])
+    return (cells % n if periodic else np.clip(cells, 0, n - 1)), np.array([1.0 - share, share])
+
+
+@pytree
+class Health:
+    """Looks every HEALTH_INTERVAL steps and at the end of a chunk, before anything is written.
+
+    Attributes:
+        dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
+    """
+
+    dt_per_dx: jax.Array
+    dt_per_dy: jax.Array
+    linear: bool = static()
+
+    @staticmethod
+    def of(model, dt):
+        def make(rank):
+            box = model.decomposition.box(rank)
+            metrics = model.grid.metrics(np.arange(box.j0, box.j1))
+            per_side = [np.asarray(dt / np.maximum(metrics[side], 1e-30), model.dtype) for side in ("dx_u", "dy_v")]
+            return Health(*per_side, model.linear)
+
+        return model.communicator.place(make)
+
+    @staticmethod
+    def start():
+        """(first step at which it was unwell or -1, flat index of the cell, least h, largest CFL there), (1,) each."""
+        return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
+
+    def update(self, carry, see, depth, uplift, step):
+        """What `start` describes, after a look at the State `see()`
+        and the sea floor's rise `uplift()` if one is due."""
+        due = step % HEALTH_INTERVAL == 0
+        return jax.lax.cond(due, lambda: self.look(carry, see(), depth, uplift(), step), lambda: carry)
+
+    def look(self, carry, state, depth, uplift, step):
+        """What `start` describes, after a look at `state` over `depth`, H at rest and 0 on land [m];
+        the first one stays."""
+
+        def judged():
+            thickness = jnp.where(depth > 0, depth - (0.0 if uplift is None else uplift) + state.eta, jnp.inf)
+            courant = jnp.abs(state.u) * self.dt_per_dx + jnp.abs(state.v) * self.dt_per_dy
+            bad = ~jnp.isfinite(courant + state.eta)
+            if not self.linear:  # where amplitudes mean nothing
+                bad = bad | (thickness < LEAST_THICKNESS) | (courant > 1.0)
+            return bad, thickness, courant
+
+        def diagnosis():
+            bad, thickness, courant = judged()
+            place = jnp.argmax(bad.reshape(-1))[None].astype(jnp.int32)
+            values = (x.reshape(-1)[place].astype(old.dtype) for x, old in zip((thickness, courant), carry[2:]))
+            return jnp.full_like(carry[0], step), place, *values
+
+        # Whether, and only then where: to find the place takes ten times as long.
+        return jax.lax.cond(jnp.any(judged()[0]) & (carry[0][0] < 0), diagnosis, lambda: carry)

@@ -1,0 +1,118 @@
+"""Fields as recipes: the value at a cell, as scalar operations on loads of neighbouring cells.
+
+    (difference_x f)[j, i] = f[j, i + 1] - f[j, i]      from h to u and from v to q
+    (difference_x f)[j, i] = f[j, i] - f[j, i - 1]      from u to h and from q to v
+
+Nothing is computed when an Expression is made. `Trace` evaluates it at cell (0, 0) and whatever neighbours that needs,
+each (expression, offset) once, and records the loads.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+
+from ..fields.field import WHOLE, AbstractField, Field
+
+__all__ = ["Source", "Expression", "Trace", "lift", "stored", "load"]
+
+load = Primitive("load")
+load.def_abstract_eval(lambda *, source, row, column, is_column, dtype: jax.core.ShapedArray((), dtype))
+
+
+@dataclasses.dataclass(eq=False)
+class Source:
+    """An array that a loop reads.
+
+    Attributes:
+        array: (rows, columns); one column where values do not vary along x.
+        origin: (row, column) of the tile's cell (0, 0) in it.
+        halo: (west, east, south, north) cells around the tile that are valid. `array` and `halo` change when ghosts are
+            refreshed.
+        prognostic: whether ghosts can be refreshed: a stepped field, not a parameter.
+        dtype: of the value that a load gives; a mask stored in bytes is converted.
+    """
+
+    array: Any
+    origin: tuple
+    halo: tuple
+    dtype: Any
+    prognostic: bool = False
+
+    @property
+    def is_column(self):
+        return self.halo[0] == WHOLE
+
+
+class Expression(AbstractField):
+    """A value at every point of `position`: `value(trace, row, column)`, numbered like Fields.
+
+    Attributes:
+        sources: the prognostic Sources that it reads.
+        plain: the Source that it simply loads, or None.
+        dtype: of its values.
+    """
+
+    def __init__(self, position, value, dtype, sources=(), plain=None):
+        self.position, self.value, self.dtype, self.sources, self.plain = position, value, dtype, sources, plain
+
+    def map(self, function):
+        return self._made(lambda trace, j, i: function(trace.at(self, j, i)))
+
+    def along(self, pair, side, position):
+        (j0, i0), (j1, i1) = {0: ((0, -1), (0, 0)), 1: ((0, 0), (0, 1)), 2: ((-1, 0), (0, 0)), 3: ((0, 0), (1, 0))}[
+            side
+        ]
+
+        def value(trace, j, i):
+            return pair.values(trace.at(self, j + j0, i + i0), trace.at(self, j + j1, i + i1))
+
+        return self._made(value, position)
+
+    def _with(self, other, function):
+        if not isinstance(other, AbstractField):
+            return self._made(lambda trace, j, i: function(trace.at(self, j, i), other))
+        self.check_position(other)
+        both = tuple(dict.fromkeys(self.sources + other.sources))  # in the same order on every rank
+        return self._made(lambda trace, j, i: function(trace.at(self, j, i), trace.at(other, j, i)), sources=both)
+
+    def _made(self, value, position=None, sources=None):
+        return Expression(position or self.position, value, self.dtype, self.sources if sources is None else sources)
+
+
+class Trace:
+    """One evaluation, under jax.make_jaxpr: remembers what was evaluated, and numbers the Sources that were read."""
+
+    def __init__(self):
+        self.sources, self._values, self._kept = [], {}, []
+
+    def at(self, expression, row, column):
+        key = id(expression), row, column
+        if key not in self._values:
+            self._kept.append(expression)  # or its id could be given to another one
+            self._values[key] = expression.value(self, row, column)
+        return self._values[key]
+
+    def load(self, source, row, column):
+        if source not in self.sources:
+            self.sources.append(source)
+        column = 0 if source.is_column else column
+        number, dtype = self.sources.index(source), source.array.dtype
+        value = load.bind(source=number, row=row, column=column, is_column=source.is_column, dtype=dtype)
+        return value if value.dtype == source.dtype else value.astype(source.dtype)
+
+
+def stored(source, position):
+    """The Expression that loads a Source."""
+    known = (source,) if source.prognostic else ()
+    return Expression(position, lambda trace, j, i: trace.load(source, j, i), source.dtype, known, source)
+
+
+def lift(x, dtype=None):
+    """A Field as an Expression that loads it, with values of its own type or of `dtype`; numbers as they are."""
+    if not isinstance(x, Field) or x.data.ndim < 2:
+        return x
+    west, _, south, _ = x.halo
+    origin = south, 0 if west == WHOLE else west
+    return stored(Source(x.data, origin, x.halo, dtype or x.data.dtype), x.position)

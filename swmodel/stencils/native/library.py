@@ -1,0 +1,186 @@
+"""Compiling C++ with the machine's own compiler, once, and handing it to XLA: the runtime, and fused loops for it.
+
+What was compiled is kept (cache.py) under a name made of the text, our options and the processor, so that the next run
+starts at once and ranks on different processors do not meet. CXX names another compiler. What CXXFLAGS holds comes
+before the options of loops, which therefore win; what SWMODEL_CXXFLAGS holds comes after them.
+
+`why_not` says in one sentence why loops cannot be had here; steps then run on arrays.
+"""
+
+import ctypes
+import functools
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import jax
+import jaxlib
+
+from ...errors import SwmodelError
+from ...runtime.malloc import keep_memory
+from ...runtime.signals import PROCESS
+from . import cache
+
+__all__ = ["CompileError", "find_compiler", "loop_name", "register_shift", "usable", "why_not"]
+
+TARGET, STORE, FETCH, VACANT = "swmodel_fused_loop", "swmodel_store", "swmodel_fetch", "swmodel_vacant"
+PASTE, CUT, AFTER, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_after", "swmodel_move"
+SHIFT = "swmodel_shift"
+RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "messages.cpp")  # one text
+RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
+# Factors that do not vary along a row may be put together, and products and sums contracted; see source.py.
+ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
+# Where a processor has long vectors some compilers take half of them unless told, and loops are slower.
+WIDEST = ("-mtune=native", "-mprefer-vector-width=512") if platform.machine() in ("x86_64", "AMD64") else ()
+LOOP_OPTIONS = ("-std=c++17", "-O3", "-march=native", *WIDEST, *ALGEBRA, "-shared", "-fPIC", "-w")
+
+
+class CompileError(SwmodelError):
+    """The C++ compiler refused what it was given."""
+
+
+@functools.cache
+def find_compiler() -> tuple[str, ...] | None:
+    """The command of the C++ compiler: $CXX, else c++ or g++ on PATH; None where there is none."""
+    named = shlex.split(os.environ.get("CXX", ""))
+    for name, *options in [named] if named else [["c++"], ["g++"]]:
+        if path := shutil.which(name):
+            return path, *options
+    return None
+
+
+@functools.cache
+def why_not() -> str | None:
+    """One sentence on why fused loops cannot be compiled or loaded here, or None where they can.
+
+    To find out, the runtime and a small loop are compiled, or taken from where an earlier process has kept them.
+    """
+    try:
+        _load_loop(Path(__file__).with_name("probe.cpp").read_text())
+    except (CompileError, OSError) as error:
+        return f"steps run on arrays, several times slower than in fused loops: {error}"
+    return None
+
+
+def usable() -> bool:
+    """Whether fused loops can be compiled and loaded here."""
+    return why_not() is None
+
+
+@functools.cache
+def loop_name(source):
+    """Compile the C++ text of a loop, make it known to the runtime, and return the name by which it is called there."""
+    return _load_loop(source)
+
+
+def _load_loop(source):
+    flags = [shlex.split(os.environ.get(name, "")) for name in ("CXXFLAGS", "SWMODEL_CXXFLAGS")]
+    path = _compiled(source, LOOP_OPTIONS, *flags)
+    library = ctypes.CDLL(str(path))
+    functions = (ctypes.cast(function, ctypes.c_void_p) for function in (library.row, library.kept_bytes))
+    name = path.name.split(".")[0]
+    _runtime().swmodel_register(name.encode(), *functions)
+    return name
+
+
+@functools.cache
+def _runtime():
+    text = "".join(Path(__file__).with_name(name).read_text() for name in RUNTIME)
+    options = (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir())
+    library = ctypes.CDLL(str(_compiled(text, options, version=jaxlib.__version__)))
+    for target in (TARGET, STORE, FETCH, VACANT, PASTE, CUT, AFTER, MOVE):
+        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
+    keep_memory()
+    library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
+    return library
+
+
+@functools.cache
+def register_shift():
+    """Make SHIFT known, which keeps something at each place of a program; JAX takes such a one once it has devices."""
+    library, about = _runtime(), {}
+    for part in ("id", "info"):
+        tell = library[f"swmodel_office_{part}"]
+        tell.restype = ctypes.c_void_p
+        about[f"type_{part}"] = jax.ffi.pycapsule(tell())
+    jax.ffi.register_ffi_type("swmodel_office", about, platform="cpu")
+    stages = {"instantiate": library["swmodel_open_office"], "execute": library[SHIFT]}
+    stages = {stage: jax.ffi.pycapsule(function) for stage, function in stages.items()}
+    jax.ffi.register_ffi_target(SHIFT, stages, platform="cpu")
+
+
+def _compiled(text, options, before=(), behind=(), version=""):
+    """The shared library made of `text`; kept by an earlier process, or compiled now.
+
+    Where there is no compiler, what any compiler with any flags of the user's has made for this processor will do: it
+    was compiled on a login node, say.
+    """
+    # an include directory differs from environment to environment, and its content by `version` alone
+    ours = [option for option in options if not option.startswith("/")]
+    what = cache.digest(text, *ours, version, _instructions())
+    compiler = find_compiler()
+    if compiler is None:
+        found = cache.find(what, "*")
+        if found is None:
+            raise CompileError(_no_compiler())
+        return found
+    how = cache.digest(*compiler, _identity(compiler[0]), *before, *behind)[:8]
+    return cache.find(what, how) or cache.make(
+        what, how, lambda target: _compile(compiler, text, [*before, *options, *behind], target)
+    )
+
+
+def _no_compiler():
+    named = os.environ.get("CXX")
+    if named:
+        return f"CXX = {named} names no program; correct it, or unset it to use g++."
+    return "no C++ compiler was found; install g++, or name one in CXX."
+
+
+def _compile(compiler, text, options, target):
+    """Compile `text` to the file `target`."""
+    source = target.with_name("source.cpp")
+    source.write_text(text)
+    command = [*compiler, *options, "-o", str(target), str(source)]
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    except OSError as error:
+        raise CompileError(f"{compiler[0]} cannot be run ({error.strerror}); name another compiler in CXX.") from error
+    with PROCESS.undone(process.kill), process:
+        _, said = process.communicate()
+    if process.returncode == 0 and target.exists():
+        return
+    PROCESS.hold_if_ending()  # the compiler may have got the same signal
+    said = said.decode(errors="replace")
+    first = next((line for line in said.splitlines() if "error" in line), said.strip()[:200])
+    why = first or f"it ended with status {process.returncode}"
+    raise CompileError(
+        f"{compiler[0]} could not compile a fused loop ({why}); choose another compiler with CXX, or do without fused "
+        "loops: engine = 'arrays'."
+    )
+
+
+def _identity(program):
+    """What changes when another compiler is installed under this name; asking it for its version takes a process."""
+    found = os.stat(program)
+    return f"{os.path.realpath(program)} {found.st_size} {found.st_mtime_ns}"
+
+
+NUMERICAL = re.compile("sse|ssse|avx|fma|bmi|popcnt|abm|lzcnt|aes|pclmul|vaes|vpclmul|sha|gfni|movbe|f16c|adx|xop|amx")
+
+
+@functools.cache
+def _instructions():
+    """The instructions of this processor that compilers make use of; loops may not run on one that has others."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    flags = {name: text.split() for name, _, text in (line.partition(":") for line in lines[::-1])}
+    flags = {name.strip(): found for name, found in flags.items()}
+    chosen = [flag for flag in flags.get("flags", []) if NUMERICAL.match(flag)] or flags.get("Features", [])
+    return " ".join([platform.machine(), *sorted(chosen)])

@@ -1,0 +1,1 @@
+"""Time steppers, their stability limits, and the loops that make many steps."""

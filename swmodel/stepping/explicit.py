@@ -1,0 +1,283 @@
+"""Time steppers: each makes a state one step older from the equations' tendencies.
+
+    AB2              u + dt [(3/2 + eps) F_n - (1/2 + eps) F_{n-1}]
+    AB3              u + dt [23 F_n - 16 F_{n-1} + 5 F_{n-2}] / 12
+    SSPRK3           Shu & Osher (1988), doi:10.1016/0021-9991(88)90177-5
+    RK4              the classical one
+    ForwardBackward  generalised forward-backward, AB3-AM4: Shchepetkin & McWilliams (2005),
+                     doi:10.1016/j.ocemod.2004.08.002
+
+A multistep scheme carries its history, which starts inside the program (Euler, AB2, AB3) and is stored in restarts.
+`imaginary` and `real` are the schemes' limits |lambda| dt on the two axes, from which `stability` finds dt.
+"""
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..defaults import AB2_EPSILON
+from ..dynamics.shallow_water import State, like
+from ..fields.field import AbstractField
+from ..fields.parameters import parameter
+from ..fields.pytrees import pytree
+
+__all__ = [
+    "TimeStepper", "time_step", "AB2", "AB3", "SSPRK3", "RK4", "ForwardBackward", "check_steps", "known_dt",
+]  # fmt: skip
+
+
+def time_step():
+    """The field `dt` of a scheme [s]."""
+    hint = "; largest_time_step(limits(model, stepper)) is the longest stable one"
+    return parameter(None, "s", above=0.0, hint=hint)
+
+
+class TimeStepper(abc.ABC):
+    """A scheme with time step `dt` [s].
+
+    Attributes:
+        stages: evaluations of the tendency in a step.
+        order: of accuracy.
+        remembers: "tendencies" or "states": what the history holds.
+        rotation: after how many steps each array of state and history is again where it was, when the newest is written
+            over what is oldest.
+        solves: whether a step solves an equation of the whole domain.
+        lid: whether the surface does not move: eta is then the pressure on it, and no part of the thickness.
+        exact_waves: whether linear waves set no limit to its time step.
+        references: what files of a run cite for it, or None.
+    """
+
+    stages = 1
+    order = 1
+    remembers = "tendencies"
+    rotation = 1
+    solves = False
+    lid = False
+    exact_waves = False
+    references = None
+
+    def prepare(self, equations):
+        """This scheme with all that is the same in every step, made once a program; has `step`, too."""
+        return self
+
+    def history(self, state):
+        """What the scheme remembers, empty: a pytree of tile arrays and an integer count of steps taken."""
+        return ()
+
+    @abc.abstractmethod
+    def step(self, equations, state, history, time):
+        """(state, history) one dt later; `time` is the Time at which the step begins."""
+
+    def check(self):
+        """Raise ValueError for a `dt` that is none."""
+        if not self.dt > 0:
+            raise ValueError(f"{type(self).__name__}: dt = {self.dt} s is not a time step; give a positive number.")
+
+
+def known_dt(who: str, stepper: Any) -> float:
+    """The length of a step [s] in double precision, as the host knows it.
+
+    Raises:
+        TypeError: if `stepper` is not a TimeStepper.
+        ValueError: if its dt is not positive, or is traced.
+    """
+    if not isinstance(stepper, TimeStepper):
+        raise TypeError(
+            f"{who}: stepper = {stepper!r} is not a TimeStepper; give the one that the run will be made with, as "
+            "sw.AB2(dt=60.0)."
+        )
+    if isinstance(stepper.dt, jax.core.Tracer):
+        raise ValueError(
+            f"{who}: the dt of this {type(stepper).__name__} is not known before the program runs; make the "
+            "Dynamics outside jax.jit and jax.grad, of a stepper whose dt is a number."
+        )
+    stepper.check()
+    return float(stepper.dt)
+
+
+def check_steps(who: str, name: str, number: Any, least: int) -> None:
+    """Raise TypeError unless `number` is None or a whole number of at least `least`."""
+    if number is not None and not (isinstance(number, (int, np.integer)) and number >= least):
+        raise TypeError(f"{who}: {name} = {number!r} is not a number of steps; give a whole one, {least} or more.")
+
+
+@pytree
+class Past:
+    """Tendencies or states of earlier steps, newest first, and how many of them are real."""
+
+    count: jax.Array
+    values: tuple
+
+    @staticmethod
+    def empty(state, depth):
+        return Past(jnp.zeros((), jnp.int32), tuple(jax.tree.map(jnp.zeros_like, state) for _ in range(depth)))
+
+    def push(self, newest):
+        return Past(jnp.minimum(self.count + 1, len(self.values)), (newest, *self.values[:-1]))
+
+
+def _weighted(weights, arrays):
+    return sum(weight.astype(x.dtype) * x for weight, x in zip(weights, arrays))
+
+
+def _combine(state, dt, weights, tendencies):
+    def sum_of(x, *slopes):
+        return x + dt * sum(weight.astype(x.dtype) * slope for weight, slope in zip(weights, slopes))
+
+    return state.map(sum_of, *tendencies)
+
+
+def _stages(stage, start, table, engine):
+    """The stages of a Runge-Kutta step: start, a tuple of States,
+    becomes stage(*start, weights) for each row of a table.
+
+    Arrays go through a loop: written out, XLA would fuse each stage into the next and compute the earlier ones again
+    for every neighbour. Fields change their halos from stage to stage, so theirs are written out.
+    """
+    table = jnp.asarray(table, start[0].u.dtype)
+    if not isinstance(start[0].u, AbstractField):
+        return jax.lax.scan(lambda carry, weights: (stage(*carry, weights), None), start, table)[0]
+    *earlier, last = table
+    for weights in earlier:
+        start = engine.settle(stage(*start, weights))
+    return stage(*start, last)
+
+
+@pytree
+class AB2(TimeStepper):
+    """Adams-Bashforth of second order, damped by `epsilon`; the first step is Euler's.
+
+    Args:
+        dt: [s].
+        epsilon: 0.1 unless told otherwise. Waves are stable up to about 2 sqrt(epsilon); with 0 they always grow. What
+            turns at the rate w loses epsilon (w dt)^2 of its amplitude in a step.
+    """
+
+    dt: Any = time_step()
+    epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
+
+    order = 2
+
+    def history(self, state):
+        return Past.empty(state, 1)
+
+    def step(self, equations, state, history, time):
+        now = equations.tendency(state, time)
+        older = jnp.where(history.count > 0, 0.5 + self.epsilon, 0.0)
+        return _combine(state, self.dt, (1.0 + older, -older), (now, *history.values)), history.push(now)
+
+
+@pytree
+class AB3(TimeStepper):
+    """Adams-Bashforth of third order; it starts with a step of Euler, whose error of dt^2 stays, and one of AB2.
+
+    Args:
+        dt: [s].
+    """
+
+    dt: Any = time_step()
+
+    order = 3
+    rotation = 2
+
+    def history(self, state):
+        return Past.empty(state, 2)
+
+    def step(self, equations, state, history, time):
+        now = equations.tendency(state, time)
+        table = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [23 / 12, -16 / 12, 5 / 12]])
+        return _combine(state, self.dt, table[history.count], (now, *history.values)), history.push(now)
+
+
+@pytree
+class SSPRK3(TimeStepper):
+    """Strong-stability-preserving Runge-Kutta of third order, three stages.
+
+    Args:
+        dt: [s].
+    """
+
+    dt: Any = time_step()
+
+    references = "Shu and Osher (1988), doi:10.1016/0021-9991(88)90177-5"
+    stages = 3
+    order = 3
+
+    def step(self, equations, state, history, time):
+        def stage(now, weights):
+            kept, new, at = weights
+            return (kept * state + new * (now + self.dt * equations.tendency(now, time + at)),)
+
+        table = [[0.0, 1.0, 0.0], [0.75, 0.25, 1.0], [1.0 / 3.0, 2.0 / 3.0, 0.5]]
+        return _stages(stage, (state,), table, equations.engine)[0], history
+
+
+@pytree
+class RK4(TimeStepper):
+    """The classical Runge-Kutta scheme of fourth order, four stages.
+
+    Args:
+        dt: [s].
+    """
+
+    dt: Any = time_step()
+
+    stages = 4
+    order = 4
+
+    def step(self, equations, state, history, time):
+        def stage(now, total, weights):
+            at, share, reach = weights
+            slope = equations.tendency(now, time + at)
+            return state + (self.dt * reach) * slope, total + (self.dt * share) * slope
+
+        table = [[0.0, 1 / 6, 0.5], [0.5, 1 / 3, 0.5], [0.5, 1 / 3, 1.0], [1.0, 1 / 6, 0.0]]
+        return _stages(stage, (state, state), table, equations.engine)[1], history
+
+
+@pytree
+class ForwardBackward(TimeStepper):
+    """Generalised forward-backward (AB3-AM4): twice AB2's time step for the price of one exchange.
+
+    The continuity equation, Coriolis force and advection see the state extrapolated to the middle of the step,
+    (3/2 + b) x_n - (1/2 + 2 b) x_{n-1} + b x_{n-2}; the pressure gradient sees the new elevation,
+    d eta_{n+1} + (1 - d - c - e) eta_n + c eta_{n-1} + e eta_{n-2}. eta_{n+1} is computed one cell beyond the tile, so
+    that a step needs one exchange. Open sides see eta_n: half a cell inside and half a step ago is where an outgoing
+    wave was, and with the extrapolated one they would halve the stable time step. Weights of the paper's section 2.3:
+    b = 0.281105, c = 0.088, d = 0.614, e = 0.013.
+
+    Args:
+        dt: [s].
+    """
+
+    dt: Any = time_step()
+
+    references = "Shchepetkin and McWilliams (2005), doi:10.1016/j.ocemod.2004.08.002"
+    order = 2
+    remembers = "states"
+    rotation = 3
+
+    def history(self, state):
+        return Past.empty(state, 2)
+
+    def step(self, equations, state, history, time):
+        extrapolate, pressure = self._weights(history.count)
+        past = (state, *history.values)
+        middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values)
+        known = _weighted(pressure[1:], [s.eta for s in past])
+        flow = equations.flow(middle.u, middle.v, middle.eta, time + 0.5, state.eta, known)
+        eta, known = flow.more
+        eta = eta + self.dt * equations.continuity(flow, time + 0.5)
+        along_x, along_y = equations.acceleration(flow, pressure[0].astype(known.dtype) * eta + known, time + 0.5)
+        faster = like(state, State(self.dt * along_x, self.dt * along_y, eta))
+        return State(state.u + faster.u, state.v + faster.v, faster.eta), history.push(state)
+
+    @staticmethod
+    def _weights(count):
+        """(for the middle, for the pressure), chosen by how many earlier states there are."""
+        b, c, d, e = 0.281105, 0.088, 0.614, 0.013
+        middle = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [1.5 + b, -0.5 - 2 * b, b]])
+        pressure = jnp.array([[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [d, 1 - d - c - e, c, e]])
+        return middle[count], pressure[count]

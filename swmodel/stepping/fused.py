@@ -1,0 +1,190 @@
+"""Steps with fused loops: which arrays there are, when their ghosts are refreshed, and which are overwritten.
+
+The stepper and the physics are traced once a program with Expressions. A stage is one loop; between stages, and between
+steps, what was computed is settled into arrays with room for ghosts. They are overwritten where nothing needs them any
+more, so that the loop over steps copies nothing.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from ..dynamics.replicated import numbers_entered
+from ..dynamics.shallow_water import State
+from ..fields.field import Field
+from ..fields.pytrees import replace
+from ..grids.geometry import Geometry
+from ..parallel.halo import beyond_open_sides, refresh, without_padding
+from ..stencils.expressions import Expression, Source, lift, stored
+from ..stencils.graph import Unsupported
+from ..stencils.native import after
+from ..stencils.stencil import Layout, run
+from .arrays import each_state, fields_of, one_step, unwatched
+
+__all__ = ["FusedEngine", "POLE"]
+
+POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
+
+POSITIONS = State("u", "v", "h")
+
+
+class FusedEngine:
+    """Runs a stepper over Equations by fused loops; has the methods of marching.ArrayMarch, and those of ArrayEngine.
+
+    Args:
+        dynamics: a Dynamics.
+        stepper: a TimeStepper.
+        prepared: False leaves out what `steps` needs.
+    """
+
+    @staticmethod
+    def obstacle(dynamics, stepper):
+        """What these need and fused loops do not have, in words; None where there is nothing."""
+        if dynamics.tile.pole is not None:
+            return POLE
+
+        def one(dynamics, stepper):
+            engine = FusedEngine(dynamics, stepper)
+            state = State(*(jnp.zeros(dynamics.tile.shape, dynamics.depth.dtype) for _ in range(3)))
+            carry = engine.start(state, stepper.history(state))
+            return engine.steps(carry, 0, 1)[0]
+
+        try:
+            jax.eval_shape(one, dynamics, stepper)
+        except Unsupported as error:
+            return f"there is no loop for {error}"
+        return None
+
+    def __init__(self, dynamics, stepper, prepared=True):
+        self.stepper, self.tile, self.ghosts = stepper, dynamics.tile, dynamics.tile.halo
+        self.layout = Layout(tuple(self.tile.shape), self.ghosts)
+        self.sides, self.communicator = dynamics.tile.sides, dynamics.communicator
+        self.group = self.ghosts // ((dynamics.reach or self.ghosts) * stepper.stages) or 1
+        self.sharers = len(self.communicator.ranks)
+        self.interpret = dynamics.engine == "interpreted"
+        # else a step goes from one set of arrays to another
+        in_order = jax.default_backend() == "cpu" and not self.interpret
+        self.period = self.group * stepper.rotation * (1 if in_order else 2)
+        if prepared:
+            self.stepper = numbers_entered(stepper, dynamics.communicator)
+            self.arrays = dynamics.prepare()
+            self.equations = self._lifted(dynamics)
+
+    def _lifted(self, dynamics):
+        def lifted(tree):
+            return jax.tree.map(lift, tree, is_leaf=lambda x: isinstance(x, Field))
+
+        arrays, depth = self.arrays, self._aligned(self.arrays.depth)
+        wet = depth.map(lambda depth: (depth > 0).astype(depth.dtype))  # cheaper than reading another array
+        return replace(
+            arrays,
+            geometry=Geometry.derive(arrays.geometry.tile, dynamics.slip, self.communicator, lift, wet),
+            depth=depth,
+            terms=tuple(_each_field(term, lifted) for term in arrays.terms),
+            uplift=lifted(arrays.uplift),
+            opens=(),
+            engine=self,
+        )
+
+    def _aligned(self, field):
+        """A Field as what loads it, its rows laid out as those of results."""
+        data = self.layout.with_room(field.data, field.halo)
+        return stored(Source(data, self.layout.origin, field.halo, data.dtype), field.position)
+
+    # -- the march ----------------------------------------------------------------------------------------------------
+
+    def start(self, state, history):
+        """(state, history) with room for ghosts, which are filled."""
+        wide = jax.tree.map(lambda x: self.layout.with_room(x) if jnp.ndim(x) == 2 else x, (state, history))
+        state, history = self._sources(*wide)
+        self._refresh([e.plain for e in fields_of((state, history))])
+        return self._arrays(state, history)
+
+    def steps(self, carry, first, count, watch=unwatched, seen=()):
+        """`count` steps from number `first` of the model on,
+        and what `watch(step, see, seen)` made of `see()`, the State, each time."""
+        state, history = self._sources(*carry)
+        for k in range(count):
+            old = [e.plain for e in fields_of((state, history))]
+            if self.group > 1 and k % self.group == 0:
+                self._refresh(old)
+            state, history = one_step(self.equations, self.stepper, state, history, first + k)
+            state, history = self.settle((state, history), old)
+            now = self._arrays(state, None)
+            seen = watch(first + k, functools.partial(self.state, now), seen)
+            if watch is not unwatched:
+                plain = [e.plain for e in fields_of(state)]
+                for source, array in zip(plain, after([source.array for source in plain], seen)):
+                    source.array = array
+        return self._arrays(state, history), seen
+
+    def state(self, carry):
+        """The State of the tile's own cells. Open faces hold nothing: their velocity follows from the elevation."""
+        return carry[0].map(lambda x: without_padding(self.layout.own(x), self.sides))
+
+    def history(self, carry):
+        return jax.tree.map(lambda x: self.layout.own(x) if jnp.ndim(x) >= 2 else x, carry[1])
+
+    def _sources(self, state, history):
+        """Arrays as Expressions. Only earlier states of the history kept their ghosts since they were the newest."""
+        kept = self.ghosts if self.stepper.remembers == "states" and self.group == 1 else 0
+        return self._sourced(state, 0), each_state(lambda earlier: self._sourced(earlier, kept), history)
+
+    def _sourced(self, state, halo):
+        return state.map(lambda array, position: self._stored(array, position, halo), POSITIONS)
+
+    def _stored(self, array, position, halo):
+        source = Source(array, self.layout.origin, (halo,) * 4, array.dtype, prognostic=True)
+        return stored(source, position)
+
+    @staticmethod
+    def _arrays(state, history):
+        return jax.tree.map(lambda x: x.plain.array if isinstance(x, Expression) else x, (state, history))
+
+    # -- what Equations ask for ---------------------------------------------------------------------------------------
+
+    def fill(self, equations, fields, time):
+        """The fields, with ghosts enough for one evaluation of all terms; sides that are open, filled."""
+        sources = [source for field in fields for source in field.sources]
+        short = [s for s in dict.fromkeys(sources) if min(s.halo) < equations.reach]
+        if short:
+            self._refresh(short)
+        if not self.arrays.opens:
+            return fields
+        u, v, eta, *more = fields
+        seen = more[0] if more else eta
+        mixed = [f for f in (u, v, seen) if f.plain is None]
+        settled = iter(self.settle(mixed)) if mixed else None
+        u, v, seen = (next(settled) if f.plain is None else f for f in (u, v, seen))
+        if self.group > 1 or not short:  # what was computed in ghosts beyond open sides is not what belongs there
+            for f in (u, v, seen):
+                f.plain.array = beyond_open_sides(self._field(f), self.sides).data
+        for f, opened in zip((u, v), self.arrays.opened(*map(self._field, (u, v, seen)), time)):
+            f.plain.array = opened.data
+        return [u, v, eta, *more] if more else [u, v, seen]
+
+    def settle(self, tree, over=()):
+        """What was computed, in arrays, by one loop; `over`: Sources that may be overwritten unless `tree` has them."""
+        leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Expression))
+        new = [x for x in leaves if isinstance(x, Expression) and x.plain is None]
+        held = {id(x.plain) for x in leaves if isinstance(x, Expression) and x.plain is not None}
+        free = [source.array for source in over if id(source) not in held]
+        free += [None] * (len(new) - len(free))
+        arrays, margin = (
+            run(new, self.layout, free[: len(new)], self.interpret, self.sharers) if new else ([], 0)
+        )
+        made = {id(x): self._stored(a, x.position, margin) for x, a in zip(new, arrays)}
+        return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
+
+    def _refresh(self, sources):
+        arrays = refresh([s.array for s in sources], self.ghosts, self.sides, self.communicator, self.layout.room)
+        for source, array in zip(sources, arrays):
+            source.array, source.halo = array, (self.ghosts,) * 4
+
+    def _field(self, expression):
+        return Field(expression.plain.array, expression.position, self.layout.room)
+
+
+def _each_field(term, lifted):
+    return replace(term, **{name: lifted(getattr(term, name)) for name in term.positions})

@@ -1,0 +1,264 @@
+"""Many steps inside one compiled program. Knows nothing of outputs or adjoints.
+
+`march` runs a carry on; `integrate` is the function of a state that studies differentiate, in both modes: through fused
+loops, which have derivatives on CPUs, or through the same steps on arrays.
+"""
+import functools
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..dynamics.terms import holds_windows
+from ..fields.pytrees import replace
+from ..runtime.compilation import jit
+from ..stencils.native import usable
+from .arrays import ArrayMarch, one_step, unwatched
+from .fused import POLE, FusedEngine
+from .members import Members, first_member, per_member
+
+__all__ = [
+    "begin", "check_covered", "differentiable_march_of", "each_interval", "engine_of", "integrate", "march", "march_of",
+    "on_tiles", "one_step", "reached", "scan_steps",
+]  # fmt: skip
+
+
+def march_of(dynamics, stepper, prepared=True):
+    """The march that dynamics.engine asks for: "fused" loops, where they have all that the physics needs, or "arrays".
+
+    "interpreted" are the GPU's loops in Pallas's interpreter, to test them anywhere. Where not `prepared`, it has no
+    `steps`, and is made in less time.
+    """
+    return (FusedEngine if _fuses(dynamics, stepper) else ArrayMarch)(dynamics, stepper, prepared)
+
+
+def differentiable_march_of(dynamics, stepper, prepared=True):
+    """The march whose `steps` JAX differentiates, in both modes: fused loops on CPUs, arrays elsewhere."""
+    kind = march_of if _loops_have_derivatives(dynamics) else ArrayMarch
+    return kind(dynamics, stepper, prepared)
+
+
+def _loops_have_derivatives(dynamics):
+    return dynamics.engine == "fused" and jax.default_backend() == "cpu"
+
+
+_KNOWN = {}  # what was found out, by a trace of the step
+MOST_KNOWN = 64
+
+
+def _fuses(dynamics, stepper):
+    return obstacle(dynamics, stepper) is None
+
+
+def obstacle(dynamics, stepper):
+    """Why the steps of one member do not run in fused loops, in words; None where they do. Inside spmd."""
+    if dynamics.engine == "arrays":
+        return _why_arrays(dynamics)
+    if stepper.solves:
+        return f"{type(stepper).__name__} solves an equation at each step, for which there are no loops"
+    leaves, structure = jax.tree.flatten((dynamics, stepper))
+    key = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
+    if key not in _KNOWN:
+        while len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.pop(next(iter(_KNOWN)))
+        _KNOWN[key] = FusedEngine.obstacle(dynamics, stepper)
+    return _KNOWN[key]
+
+
+def _why_arrays(dynamics):
+    if not dynamics.core.halos:
+        return f"{type(dynamics.core).__name__} has no loops of differences"
+    if dynamics.tile.pole is not None:
+        return POLE
+    if jax.default_backend() != "cpu":
+        return "on this device XLA fuses operations"
+    return "engine = 'arrays' was chosen" if usable() else "no C++ compiler works here"
+
+
+def engine_of(dynamics, stepper) -> tuple[str, str | None]:
+    """What steps of these run as, "fused" or "arrays", and why not as fused loops; collective.
+
+    Args:
+        dynamics: a Dynamics, or the Members of an ensemble, as programs take them.
+        stepper: a TimeStepper, likewise.
+    """
+    one, found = getattr(dynamics, "dynamics", dynamics), []
+
+    def look(dynamics, stepper):
+        found.append(obstacle(dynamics, stepper))
+        return jnp.zeros((), jnp.int32)
+
+    if isinstance(dynamics, Members):  # their numbers have one more axis, which does not change what runs
+        one = first_member(dynamics)
+    jax.eval_shape(dynamics.communicator.spmd(look), one, stepper)
+    return ("fused" if found[0] is None else "arrays"), found[0]
+
+
+def on_tiles(function, **options):
+    """The program of a function of (dynamics, stepper, what all members have, ...), on every tile."""
+
+    def program(dynamics, *arguments):
+        return dynamics.communicator.spmd(per_member(function, at=1))(dynamics, *arguments)
+
+    return jit(program, **options)
+
+
+@on_tiles
+def begin(dynamics, stepper, both):
+    """(state, history) as a march keeps them, in arrays of their own: loops overwrite theirs."""
+    return march_of(dynamics, stepper, prepared=False).start(*jax.tree.map(jnp.copy, both))
+
+
+@on_tiles
+def reached(dynamics, stepper, marched):
+    """(state, history) of what a march has kept."""
+    way = march_of(dynamics, stepper, prepared=False)
+    return way.state(marched), way.history(marched)
+
+
+def march(way, carry, count, watch=unwatched, seen=(), first=0):
+    """`count` steps of a march `way`; any number of them, static or not.
+
+    Args:
+        way: an ArrayMarch or FusedEngine.
+        carry: its carry.
+        count: of steps.
+        watch: `watch(step, see, seen) -> seen` after each step, of that number; `see()` is the State: whoever looks now
+            and then only (under lax.cond) calls it there, so that it is not made for nothing.
+        seen: what it starts with.
+        first: number of the first step, counted from step 0 of the model.
+
+    Returns:
+        (carry, seen).
+    """
+
+    def some(start, length):
+        return lambda k, both: way.steps(both[0], start + k * length, length, watch, both[1])
+
+    count, first = jnp.asarray(count, jnp.int32), jnp.asarray(first, jnp.int32)
+    whole = count // way.period
+    both = jax.lax.fori_loop(0, whole, some(first, way.period), (carry, seen))
+    rest = whole * way.period
+    return both if way.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), both)
+
+
+def integrate(dynamics, stepper, state, steps: int, history=None):
+    """`steps` time steps: differentiable in `dynamics`, `stepper.dt` and `state`, in both modes.
+
+    The result is that of a Simulation: forcing follows its records through the whole run.
+
+    Args:
+        dynamics: of `model.dynamics(stepper, step, steps)`, for the same stepper; from `step` on.
+        stepper: a TimeStepper.
+        state: the State to start from.
+        steps: a number of steps, static.
+        history: the stepper's, to go on with; a fresh one by default.
+
+    Returns:
+        (state, history) after the last step.
+
+    Raises:
+        ValueError: where the records in `dynamics` end before the last step, or are cut for another time step.
+    """
+    check_covered("integrate", dynamics, stepper, steps)
+    history = stepper.history(state) if history is None else history
+    run = functools.partial(_scanned, differentiable_march_of, steps=steps)
+    if _loops_have_derivatives(dynamics) or not _fuses(dynamics.interval(0), stepper):
+        return run(dynamics, stepper, state, history)
+
+    values = jax.custom_jvp(functools.partial(_scanned, march_of, steps=steps))
+    values.defjvp(lambda primals, tangents: jax.jvp(run, primals, tangents))
+    return values(dynamics, stepper, state, history)
+
+
+def check_covered(who: str, dynamics, stepper, steps: int) -> None:
+    """Raise ValueError for Dynamics with which a run of `steps` steps cannot be right."""
+    covers = dynamics.covers
+    if dynamics.first is None or (covers is None and holds_windows((dynamics.terms, dynamics.opens, dynamics.uplift))):
+        raise ValueError(
+            f"{who}: these Dynamics hold records of one interval of the forcing, and a run of {steps} steps may need "
+            f"more; make them by model.dynamics(stepper, step=0, steps={steps})."
+        )
+    if covers is None:
+        return
+    if steps > covers.steps:
+        raise ValueError(
+            f"{who}: these Dynamics hold the records of {covers.steps} steps, and {steps} are asked for; make them by "
+            f"model.dynamics(stepper, step=0, steps={steps})."
+        )
+    dt = stepper.dt
+    if not isinstance(dt, jax.core.Tracer) and abs(float(dt) - covers.dt) > 1e-6 * covers.dt:
+        raise ValueError(
+            f"{who}: the records in these Dynamics are cut for steps of {covers.dt:g} s, and the stepper's dt is "
+            f"{float(dt):g} s; make both of one stepper: model.dynamics(stepper, step=0, steps={steps})."
+        )
+
+
+def each_interval(dynamics, steps: int, carry, run):
+    """`carry = run(dynamics, carry, count)` of one interval between forcing records after another, for `steps` steps.
+
+    The Dynamics that `run` gets are those of the interval, with the number of its first step. Runs of one length in a
+    row share one program, under lax.scan.
+    """
+    begin = 0
+    for count, intervals in _alike(dynamics.covers, steps):
+
+        def one(carry, place, count=count):
+            interval, start = place
+            here = replace(dynamics.interval(interval), first=dynamics.first + start)
+            return run(here, carry, count), None
+
+        starts = begin + count * np.arange(len(intervals), dtype=np.int32)
+        if len(intervals) == 1:
+            carry, _ = one(carry, (intervals[0], starts[0]))
+        else:
+            carry, _ = jax.lax.scan(one, carry, (jnp.asarray(intervals, jnp.int32), jnp.asarray(starts)))
+        begin += count * len(intervals)
+    return carry
+
+
+MOST_PROGRAMS = 8  # that one run is compiled as, one after another
+
+
+def _alike(covers, steps):
+    """[(count of steps, the intervals in which there are so many, in a row)] that make up `steps` steps.
+
+    Where lengths vary so much that there would be many, intervals are cut into parts of a common length.
+    """
+    parts, left = [], steps
+    for number, length in enumerate((steps,) if covers is None else covers.intervals):
+        parts.append((min(length, left), number))
+        left -= parts[-1][0]
+    parts = [part for part in parts if part[0]]
+    if len(_grouped(parts)) > MOST_PROGRAMS:
+        common = math.gcd(*(length for length, _ in parts))
+        parts = [(common, number) for length, number in parts for _ in range(length // common)]
+    return _grouped(parts)
+
+
+def _grouped(parts):
+    groups = itertools.groupby(parts, key=lambda part: part[0])
+    return [(length, [number for _, number in group]) for length, group in groups]
+
+
+def _scanned(way_of, dynamics, stepper, state, history, steps):
+    ends = way_of(dynamics.interval(0), stepper, prepared=False)
+
+    def run(here, carry, count):
+        return scan_steps(way_of(here, stepper), carry, count, here.first)
+
+    carry = each_interval(dynamics, steps, ends.start(state, history), run)
+    return ends.state(carry), ends.history(carry)
+
+
+def scan_steps(way, carry, steps, first=0):
+    """What `march` does, for a static number of `steps`, under lax.scan, which JAX can differentiate."""
+    groups, rest = divmod(steps, way.period)
+    first = jnp.asarray(first, jnp.int32)
+    starts = first + jnp.arange(groups, dtype=jnp.int32) * way.period
+    carry, _ = jax.lax.scan(lambda carry, start: way.steps(carry, start, way.period), carry, starts)
+    for step in range(steps - rest, steps):
+        carry, _ = way.steps(carry, first + step, 1)
+    return carry

@@ -1,0 +1,88 @@
+"""Many members in one program: what differs between them has one more axis, in front, over which JAX's vmap maps.
+
+A tile's arrays of shape (ny, nx) become (members, ny, nx), on top of any communicator: members travel together in the
+same messages. What is the same in all members is held, and computed, once.
+"""
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..fields.pytrees import pytree, static
+from ..runtime.compilation import jit
+
+__all__ = ["Members", "first_member", "per_member", "stacked"]
+
+SAME, FIELD, NUMBER = 0, 1, 2
+
+
+@pytree
+class Members:
+    """The Dynamics of all members.
+
+    Attributes:
+        dynamics: a Dynamics, in which leaves that differ have the members in front.
+        kinds: of its leaves: SAME in all members, a FIELD of each, or a NUMBER of each, in an array (members, 1).
+    """
+
+    dynamics: Any
+    kinds: tuple = static()
+
+    @property
+    def communicator(self):
+        return self.dynamics.communicator
+
+
+def stacked(communicator, trees, kinds):
+    """One pytree of many of the same structure: leaves of a kind other than SAME one behind the other.
+
+    Numbers become arrays (members, 1): an axis of members alone would be taken for one along the tiles.
+    """
+    leaves = [jax.tree.leaves(tree) for tree in trees]
+    differ = [k for k, kind in enumerate(kinds) if kind != SAME]
+    columns = [[jnp.asarray(member[k]) for member in leaves] for k in differ]
+    new = dict(zip(differ, _joined(communicator, tuple(kinds[k] for k in differ), columns)))
+    return jax.tree.unflatten(jax.tree.structure(trees[0]), [new.get(k, x) for k, x in enumerate(leaves[0])])
+
+
+@functools.partial(jit, static_argnums=(0, 1))
+def _joined(communicator, kinds, columns):
+    def join(columns):
+        whole = [jnp.stack(column) for column in columns]
+        return [x[:, None] if kind == NUMBER else x for kind, x in zip(kinds, whole)]
+
+    return communicator.spmd(join)(columns) if columns else []
+
+
+def first_member(members):
+    """Shapes of the Dynamics of one member, for traces that need no values."""
+    leaves, structure = jax.tree.flatten(members.dynamics)
+    drop = {SAME: lambda shape: shape, FIELD: lambda shape: shape[:-3] + shape[-2:], NUMBER: lambda shape: shape[:-2]}
+    like = [
+        jax.ShapeDtypeStruct(drop[kind](jnp.shape(x)), jnp.result_type(x)) for x, kind in zip(leaves, members.kinds)
+    ]
+    return jax.tree.unflatten(structure, like)
+
+
+def per_member(function, at):
+    """`function(dynamics, *arguments)`, which also takes Members for its dynamics.
+
+    Args:
+        function: of one Dynamics and arrays of one member.
+        at: which of its arguments after the dynamics holds all members: its arrays with the members in front, and
+            numbers, which are those of all. The results are so, too.
+    """
+
+    def of_all(dynamics, *arguments):
+        if not isinstance(dynamics, Members):
+            return function(dynamics, *arguments)
+        leaves, structure = jax.tree.flatten(dynamics.dynamics)
+        leaves = [x[:, 0] if kind == NUMBER else x for x, kind in zip(leaves, dynamics.kinds)]
+        axes = jax.tree.unflatten(structure, [None if kind == SAME else 0 for kind in dynamics.kinds])
+        held = [None] * len(arguments)
+        held[at] = jax.tree.map(lambda x: 0 if jnp.ndim(x) else None, arguments[at])
+        results = jax.vmap(function, in_axes=(axes, *held))(jax.tree.unflatten(structure, leaves), *arguments)
+        return jax.tree.map(lambda x: x[0] if x.ndim == 1 else x, results)
+
+    return of_all

@@ -1,0 +1,337 @@
+"""Steps beyond the limit of gravity waves: a free surface that is implicit, and a rigid lid.
+
+    SemiImplicit   the pressure of the surface and the divergence of the transport over the depth R at rest are taken at
+                   the new time with weight theta, at the old one with 1 - theta; all else, E, by AB2:
+
+        (u' - u) / dt     = E_u - g grad(theta eta' + (1 - theta) eta)
+        (eta' - eta) / dt = E_eta - div R (theta u' + (1 - theta) u),     E_eta = - div (h - R) u + sponges
+
+    RigidLid       the surface does not move: div H u' = 0, which the pressure on it, rho g eta', sees to
+
+        (u' - u) / dt = E_u - g grad eta'
+
+With u' put into the second equation, delta = eta' - eta solves a Helmholtz equation, under a lid Poisson's:
+
+    delta - div (g theta^2 dt^2 R grad delta) = dt E_eta - dt div R (theta u* + (1 - theta) u)
+    u' = u* - g theta dt grad delta,          u* = u + dt (E_u - g grad eta)
+
+and eta' is what the transports leave behind, as their divergence: no water is lost, whatever the solver leaves. Waves
+of the frequency w are stable for theta >= 1/2, however fast: of second order at 1/2, damped beyond, by
+(theta - 1/2) (w dt)^2 a step while that is small. Open sides take part: their outflow sqrt(g / R) delta is in the
+equation.
+
+Casulli & Cattani (1994), doi:10.1016/0898-1221(94)90059-0 (theta); Dukowicz & Smith (1994), doi:10.1029/93JC03455 (the
+pressure as the unknown, which islands do not trouble). `swmodel.elliptic` has the solvers.
+"""
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import elliptic
+from ..defaults import AB2_EPSILON, THETA
+from ..dynamics.shallow_water import State, as_tile_field, like
+from ..dynamics.transport import divergence
+from ..errors import ConfigError
+from ..fields.field import Field
+from ..fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
+from ..fields.parameters import parameter
+from ..fields.pytrees import pytree, replace, static
+from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
+from .explicit import Past, TimeStepper, time_step
+
+__all__ = ["SemiImplicit", "RigidLid", "Solved", "automatic"]
+
+TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by bytes of a number
+
+
+@pytree
+class Solved:
+    """The history of a scheme that solves an equation at each step.
+
+    Attributes:
+        past: the explicit part's tendencies.
+        residual: the largest that a solver left where it did not converge, over its right-hand side; 0 where all did.
+    """
+
+    past: Past
+    residual: jax.Array
+
+
+class Implicit(TimeStepper):
+    """What SemiImplicit and RigidLid share."""
+
+    order = 2
+    solves = True
+
+    def history(self, state):
+        return Solved(Past.empty(state, 1), jnp.zeros((), state.eta.dtype))
+
+    def check(self):
+        super().check()
+        if self.solver is not None:
+            elliptic.check_solver(self.solver, type(self).__name__)
+
+    def step(self, equations, state, history, time):
+        return self.prepare(equations).step(equations, state, history, time)
+
+    @abc.abstractmethod
+    def prepare(self, equations): ...
+
+    def complaint(self, history, communicator):
+        """None, or a sentence on a solver that did not converge on the way to a history; collective, on the host."""
+        left = max(float(np.max(x)) for x in communicator.tiles(history.residual).values())
+        residual = communicator.host_maximum(left)
+        if residual == 0:
+            return None
+        return (
+            f"the equation of the surface was not solved, {residual:.1e} of its right-hand side was left; allow its "
+            "solver more iterations, a larger tolerance or another preconditioner, or use a shorter time step"
+        )
+
+
+@pytree
+class SemiImplicit(Implicit):
+    """An implicit free surface: no limit from gravity waves, exact conservation of water.
+
+    Args:
+        dt: [s].
+        theta: weight of the new time, 1/2 to 1; at 1/2 nothing damps the waves that are not resolved.
+        epsilon: AB2's.
+        solver: an elliptic.Solver; None takes transforms where depth is constant and there are neither land nor open
+            sides, conjugate gradients with multigrid elsewhere.
+    """
+
+    dt: Any = time_step()
+    theta: Any = parameter(default=THETA)
+    epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
+    solver: Any = static(default=None)
+
+    references = "Casulli and Cattani (1994), doi:10.1016/0898-1221(94)90059-0"
+
+    def check(self):
+        super().check()
+        if not 0.5 <= self.theta <= 1.0:
+            raise ValueError(
+                f"SemiImplicit: theta = {self.theta} is not between 0.5 and 1, where waves of any length are stable; "
+                "use 0.5 for the least damping, without rotation, 0.6 for enough, 1 for the most."
+            )
+
+    def prepare(self, equations):
+        return FreeSurfaceStep(self.dt, self.theta, self.epsilon, Surface.of(equations, self))
+
+
+@pytree
+class RigidLid(Implicit):
+    """No gravity waves at all: the transport has no divergence, and eta is the pressure on the lid over density and g.
+
+    Args:
+        dt: [s].
+        epsilon: AB2's.
+        solver: as SemiImplicit's.
+    """
+
+    dt: Any = time_step()
+    epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
+    solver: Any = static(default=None)
+
+    references = "Dukowicz and Smith (1994), doi:10.1029/93JC03455"
+
+    lid = True
+
+    def prepare(self, equations):
+        moving = [type(term).__name__ for term in equations.terms if hasattr(term, "continuity")]
+        moving += ["Flather"] * bool(equations.opens) + ["a moving sea floor"] * (equations.uplift is not None)
+        if moving:
+            raise ConfigError(
+                f"RigidLid: {moving[0]} needs a surface that moves, and under a lid none does; leave it out, or use "
+                "SemiImplicit."
+            )
+        return RigidLidStep(self.dt, self.epsilon, Surface.of(equations, self))
+
+
+# -- the equation of the surface --------------------------------------------------------------------------------------
+
+
+def automatic(domain, constant, dtype):
+    """The solver for a domain whose coefficients are constant, or not."""
+    if constant:
+        return elliptic.FourierTridiagonal() if domain.grid.spherical else elliptic.Spectral()
+    preconditioner = elliptic.FastPoisson() if any(domain.grid.poles) else elliptic.Multigrid()
+    return elliptic.ConjugateGradients(preconditioner, tolerance=TOLERANCE[jnp.dtype(dtype).itemsize])
+
+
+@pytree
+class Surface:
+    """delta - div (g theta^2 dt^2 R grad delta) = rhs (or Poisson's equation, under a lid), planned.
+
+    Attributes:
+        rest: R, the depth at rest, a Field; where it is constant, one number.
+        plan: of the solver.
+    """
+
+    rest: Any
+    plan: elliptic.Plan
+    solver: Any = static()
+
+    @staticmethod
+    def of(equations, scheme):
+        if equations.water is None:
+            raise ConfigError(
+                f"{type(scheme).__name__}: these Dynamics hold no water bodies to solve on; make them by "
+                "model.dynamics(stepper)."
+            )
+        domain = replace(equations.water, tile=equations.geometry.tile)
+        lid, dtype = scheme.lid, equations.depth.dtype
+        constant = equations.flat and not domain.masked and not equations.opens
+        rest = _constant(equations) if constant else equations.depth
+        numbers = jnp.asarray(1.0, dtype) if lid else equations.gravity * (scheme.theta * scheme.dt) ** 2
+        c = numbers * (rest if constant else rest.interior)
+        screening = None if lid else _screening(equations, domain, scheme.theta * scheme.dt)
+        solver = scheme.solver or automatic(domain, constant, dtype)
+        return Surface(rest, solver.plan(domain, elliptic.Coefficients(c, screening)), solver)
+
+    def solve(self, rhs):
+        """(delta, what the solver left if it did not converge else 0)."""
+        delta, report = self.solver.solve_and_report(self.plan, -rhs)
+        # What is no number any more was blown up by something else.
+        left = jnp.where(report.converged | ~jnp.isfinite(report.residual), 0.0, report.residual)
+        return delta, jax.lax.stop_gradient(left).astype(rhs.dtype)
+
+    def pushed(self, equations, u, v, dt, eta):
+        """u and v after `dt` under the pressure of eta."""
+        e, g = equations, equations.geometry
+        along_x = difference_x(e.gravity * eta) * g.per_dx["u"] * g.moving_u
+        along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.moving_v
+        return u - dt * along_x, v - dt * along_y
+
+    def outflow(self, equations, u, v):
+        """div (R u) at h [m s-1]."""
+        if not isinstance(self.rest, Field):
+            return self.rest * divergence(u, v, equations.geometry)
+        return divergence(mean_x(self.rest) * u, mean_y(self.rest) * v, equations.geometry)
+
+
+def _constant(equations):
+    """The depth of a flat bottom, to the last bit; in derivatives the mean of all cells."""
+    communicator = equations.communicator
+    depth = equations.depth.interior
+    one = communicator.maximum(jax.lax.stop_gradient(jnp.max(depth)))
+    wet = equations.geometry.wet.interior
+    off, cells = jnp.sum((depth - one) * wet), jnp.sum(wet)
+    return one + communicator.replicated(communicator.sum(off)) / communicator.sum(cells)
+
+
+def _screening(equations, domain, weight):
+    """1, and what an outflow sqrt(g / R) delta through open sides takes within `weight` [s]."""
+    one = jnp.ones((), equations.depth.dtype)
+    if not equations.opens:
+        return one
+    g, sides = equations.geometry, equations.geometry.tile.sides
+    speed = (equations.gravity * equations.depth).map(lambda x: jnp.sqrt(jnp.where(x > 0, x, 0.0 * x + 1.0))) * g.wet
+    lengths = {WEST: (west, g.dy["u"]), EAST: (east, g.dy["u"]), SOUTH: (south, g.dx["v"]), NORTH: (north, g.dx["v"])}
+    total = jnp.zeros(domain.tile.shape, one.dtype)
+    for side, (beside, length) in lengths.items():
+        if SIDES[side] in sides.opens:
+            length = beside(length) if isinstance(length, Field) else length
+            rate = (speed * length * g.per_area_h).interior
+            total = total + sides.open[side] * _edge(side, total.shape).astype(one.dtype) * rate
+    return one + weight * total
+
+
+def _edge(side, shape):
+    """Which cells of a tile lie at its edge, (my, mx)."""
+    axis = 1 if side in (WEST, EAST) else 0
+    at = jax.lax.broadcasted_iota(jnp.int32, shape, axis)
+    return at == (0 if side in (WEST, SOUTH) else shape[axis] - 1)
+
+
+# -- steps ------------------------------------------------------------------------------------------------------------
+
+
+class PlannedStep(Implicit):
+    """A step with its equation planned: made once a program, for all steps."""
+
+    def prepare(self, equations):
+        return self
+
+    def explicit(self, equations, flow, more):
+        """E, a State of Fields, where the water is `more` deep than R: None under a lid, which makes E_eta 0."""
+        u, v = equations.acceleration(flow, 0.0 * flow.eta, flow.time)
+        if more is None:
+            return State(u, v, 0.0 * flow.eta)
+        eta = -divergence(mean_x(more) * flow.u, mean_y(more) * flow.v, equations.geometry)
+        for term in equations.terms:
+            if hasattr(term, "continuity"):
+                eta = eta + term.continuity(flow, flow.time)
+        return State(u, v, eta)
+
+    def extrapolated(self, now, past):
+        """AB2's mean of E now and a step ago, a State of Fields."""
+        older = jnp.where(past.count > 0, 0.5 + self.epsilon, 0.0)
+
+        def mean(new, old):
+            return new + older.astype(new.dtype) * (new - as_tile_field(old, new.position))
+
+        return now.map(mean, past.values[0])
+
+    def remembered(self, state, now, history, left):
+        return Solved(history.past.push(like(state, now)), jnp.maximum(history.residual, left))
+
+
+@pytree
+class FreeSurfaceStep(PlannedStep):
+    """SemiImplicit's, with its equation planned."""
+
+    dt: Any
+    theta: Any
+    epsilon: Any
+    surface: Surface
+
+    def step(self, equations, state, history, time):
+        e, dt, theta = equations, self.dt, self.theta
+        flow = e.flow(state.u, state.v, state.eta, time)
+        now = self.explicit(e, flow, flow.h - self.surface.rest)
+        slope = self.extrapolated(now, history.past)
+        u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, flow.eta)
+        u, v, eta = e.engine.fill(e, [u, v, flow.eta], time + 1.0)
+        known = dt * slope.eta - (dt * (1.0 - theta)) * self.surface.outflow(e, flow.u, flow.v)
+        rhs = known - (dt * theta) * self.surface.outflow(e, u, v)
+        delta, left = self.surface.solve(rhs.interior)
+        delta = _with_ghosts(e, delta)
+        u, v = self.surface.pushed(e, u, v, theta * dt, delta)
+        u, v = e.opened(u, v, eta + delta, time + 1.0)
+        eta = flow.eta + known - (dt * theta) * self.surface.outflow(e, u, v)
+        return like(state, State(u, v, eta)), self.remembered(state, now, history, left)
+
+
+@pytree
+class RigidLidStep(PlannedStep):
+    """RigidLid's, with its equation planned."""
+
+    dt: Any
+    epsilon: Any
+    surface: Surface
+
+    def step(self, equations, state, history, time):
+        e, dt = equations, self.dt
+        flow = e.flow(state.u, state.v, 0.0 * state.eta, time, state.eta)
+        (eta,) = flow.more
+        now = self.explicit(e, flow, None)
+        slope = self.extrapolated(now, history.past)
+        u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, eta)
+        u, v, eta = e.engine.fill(e, [u, v, eta], time + 1.0)
+        # g dt is in neither: the equation is div (R grad (g dt delta)) = div R u*
+        delta, left = self.surface.solve(-self.surface.outflow(e, u, v).interior)
+        delta = _with_ghosts(e, delta) / (e.gravity * dt)
+        u, v = self.surface.pushed(e, u, v, dt, delta)
+        return like(state, State(u, v, eta + delta)), self.remembered(state, now, history, left)
+
+
+def _with_ghosts(equations, x):
+    """A tile array of cells as a Field with a halo; communicates."""
+    tile = equations.geometry.tile
+    (wide,) = exchange([x], tile.halo, tile.sides, equations.communicator)
+    return Field(wide, "h", (tile.halo,) * 4)

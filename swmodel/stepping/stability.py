@@ -1,0 +1,281 @@
+"""How long a time step may be: each process's limit over the wet cells, and where it is reached.
+
+A scheme is stable while lambda dt lies in its region; each process has its lambda:
+
+    gravity waves  i c k,      c k = 2 sqrt(g h) sqrt(1/dx^2 + 1/dy^2) at most on a C-grid
+    Coriolis       i f
+    advection      i (|u|/dx + |v|/dy)
+                   a series' largest wavenumber over that of differences, 2/dx and 1/dx, multiplies both
+    viscosity      - 4 nu (1/dx^2 + 1/dy^2) over a flat bottom, more on a shallow face beside deep water; biharmonic
+                   its square
+    drag, sponge   - r
+    open sides     waves and the sponge's drag together, in the cells where both are; of a sponge alone, too
+
+Implicit waves set none; how far they let Coriolis force and advection go is found beside waves of any speed.
+The limits on both axes are found from the scheme's own amplification factor, not from a table.
+"""
+import dataclasses
+import functools
+
+import numpy as np
+
+from ..defaults import AB2_EPSILON, THETA
+from ..errors import ConfigError
+from ..fields.parameters import Part, check_arguments
+from .explicit import AB2, AB3, RK4, SSPRK3, ForwardBackward
+from .integrating_factor import IntegratingFactorRK4
+
+__all__ = ["Limit", "limits", "largest_time_step", "stable_interval"]
+
+OPEN_SIDES = 0.92  # of the limit without them: what a corner that radiates both ways bears with ForwardBackward
+NO_SLIP = 1.25  # what the stress at walls and capes adds at most
+SLOW = 5.0  # times slower than waves the flow is at least, for implicit ones to be stable
+MARGIN = 1e-9  # growth a step that counts as none
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """The largest stable dt [s] for one process, and the place (x, y) that sets it.
+
+    `alone`: it counts the other processes in already.
+    """
+
+    name: str
+    dt: float
+    place: tuple | None = None
+    alone: bool = False
+
+    def __str__(self):
+        where = "" if self.place is None else f" at ({self.place[0]:.6g}, {self.place[1]:.6g})"
+        return f"{self.name}: dt <= {self.dt:.4g} s{where}"
+
+
+def amplification(stepper, z):
+    """The largest |root| of the scheme for dx/dt = lambda x, at z = lambda dt; waves in pairs for ForwardBackward."""
+    z = complex(z)
+    if isinstance(stepper, AB2):
+        e = float(stepper.epsilon)
+        return _largest_root([1, -1 - (1.5 + e) * z, (0.5 + e) * z])
+    if isinstance(stepper, AB3):
+        return _largest_root([1, -1 - 23 / 12 * z, 16 / 12 * z, -5 / 12 * z])
+    if isinstance(stepper, SSPRK3):
+        return abs(1 + z + z**2 / 2 + z**3 / 6)
+    if isinstance(stepper, (RK4, IntegratingFactorRK4)):
+        return abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)
+    if isinstance(stepper, ForwardBackward):
+        b = 0.281105
+        return _largest_root([1, -1 - (1.5 + b) * z, (0.5 + 2 * b) * z, -b * z])
+    raise TypeError(f"{type(stepper).__name__}: its limits are not known.")
+
+
+def wave_amplification(stepper, angle):
+    """The same for a gravity wave of frequency angle / dt, whose pressure a forward-backward scheme takes new."""
+    if not isinstance(stepper, ForwardBackward):
+        return amplification(stepper, 1j * angle)
+    b, c, d, e = 0.281105, 0.088, 0.614, 0.013
+    # (G - 1) eta = -i a E u and (G - 1) u = -i a P eta, with E and P polynomials in 1/G; times G^6.
+    extrapolate = np.array([0, 1.5 + b, -0.5 - 2 * b, b])
+    pressure = np.array([d, 1 - d - c - e, c, e])
+    return _largest_root(np.array([1.0, -2.0, 1.0, 0, 0, 0, 0]) + angle**2 * np.convolve(extrapolate, pressure))
+
+
+def _largest_root(coefficients):
+    return float(np.abs(np.roots(coefficients)).max())
+
+
+@functools.cache
+def stable_interval(kind, epsilon, axis):
+    """The largest |lambda| dt on "imaginary" (waves: "wave", advection: "carried") or "real" axis for which
+    the scheme does not grow."""
+    stepper = kind(1.0, epsilon) if kind is AB2 else kind(1.0)
+    grows = {
+        "wave": lambda a: wave_amplification(stepper, a),
+        "imaginary": lambda a: amplification(stepper, 1j * a),
+        "carried": lambda a: amplification(stepper, 1j * a),
+        "real": lambda a: amplification(stepper, -a),
+    }[axis]
+    angles = np.linspace(0.0, 4.0, 4001)[1:]
+    unstable = [a for a in angles if grows(a) > 1 + MARGIN]
+    return float(unstable[0] - angles[0]) if unstable else 4.0
+
+
+def beside_waves(theta, epsilon, waves, turning=0.0, carried=0.0):
+    """The largest |root| of SemiImplicit for waves of c k dt = `waves` in water that turns by f dt and is carried by
+    u k dt, angles; arrays of one shape."""
+    angles = np.broadcast_arrays(waves, turning, carried)
+    waves, turning, carried = (x.astype(complex)[..., None, None] for x in angles)
+    one, rotation = np.eye(3), np.zeros((3, 3))
+    rotation[0, 1], rotation[1, 0] = 1.0, -1.0
+    explicit = turning * rotation - 1j * carried * one
+    gravity = -1j * waves * (np.abs(np.subtract.outer([0, 1, 2], [0, 1, 2])) == 2)
+    new = np.linalg.inv(one - theta * gravity)
+    now, before = one + (1 - theta) * gravity + (1.5 + epsilon) * explicit, -(0.5 + epsilon) * explicit
+    top = np.concatenate([new @ now, new @ before], axis=-1)
+    bottom = np.broadcast_to(np.concatenate([one, 0 * one], axis=-1), top.shape)
+    return np.abs(np.linalg.eigvals(np.concatenate([top, bottom], axis=-2))).max(axis=-1)
+
+
+@functools.cache
+def interval_beside_waves(theta, epsilon, lid, axis):
+    """`stable_interval` of the explicit part of an implicit scheme; under a lid there are no waves.
+
+    Flow that "carried" waves is SLOW times slower than they are: at their speed it would feed them.
+    """
+    if axis == "wave":
+        return np.inf
+    if lid or axis == "real":
+        return stable_interval(AB2, epsilon, axis)
+    angles, speeds = np.meshgrid(np.linspace(0.0, 1.0, 201)[1:], np.logspace(0, 4, 61), indexing="ij")
+    if axis == "carried":
+        grows = beside_waves(theta, epsilon, SLOW * speeds * angles, carried=angles)
+    else:
+        grows = beside_waves(theta, epsilon, 0.01 * speeds, turning=angles)
+    unstable = angles[grows.max(axis=1) > 1 + 10 * MARGIN, 0]
+    alone = stable_interval(AB2, epsilon, "imaginary")
+    return min(float(unstable[0] - angles[0, 0]), alone) if unstable.size else alone
+
+
+_RULES = {
+    "model": Part(("terms", "core", "communicator"), "ShallowWater(grid, depth)"),
+    "stepper": Part(("step", "exact_waves"), "RK4(dt=60.0)"),
+}
+
+
+def limits(model, stepper, state=None):
+    """The Limits of a run, tightest first, over the wet cells of all ranks; collective.
+
+    Args:
+        model: a ShallowWater.
+        stepper: a TimeStepper; its dt is not used.
+        state: a State of this tile, for advection and quadratic drag; at rest they set no limit.
+
+    Returns:
+        list of Limit; of an Ensemble those of the member whose are the tightest.
+    """
+    check_arguments("limits", _RULES, locals())
+    if model.members:
+        each = [(name, limits(one, stepper, its)) for name, one, its in model.each(state)]
+        name, found = min(each, key=lambda named: largest_time_step(named[1]) if named[1] else np.inf)
+        return [dataclasses.replace(limit, name=f"{limit.name} in {name}") for limit in found]
+    sites = [_Site(model, rank, *tile) for rank, tile in model.communicator.tiles((state, model.terms)).items()]
+    kind, epsilon = type(stepper), float(getattr(stepper, "epsilon", 0.0))
+    interval = functools.partial(stable_interval, kind, epsilon)
+    if stepper.solves:
+        theta = float(getattr(stepper, "theta", 1.0))
+        interval = functools.partial(interval_beside_waves, theta, epsilon, stepper.lid)
+    find = functools.partial(_tightest, sites)
+    exact = stepper.exact_waves
+    found = [
+        find("gravity waves", interval("wave"), lambda site: site.wave_rate(exact)),
+        find("Coriolis force", interval("imaginary"), lambda site: site.coriolis_rate(exact)),
+        find("advection", interval("carried"), lambda site: site.advection_rate()),
+    ]
+    if not exact:
+        found.append(find("hyperviscosity", interval("real"), model.core.damping))
+    for k, term in enumerate(model.terms):
+        find_rate = lambda site, k=k: np.asarray(site.terms[k].rates(site), float)  # noqa: E731
+        found.append(find(type(term).__name__, interval("real"), find_rate))
+    where = "open sides" if model.open_sides else "waves in the sponge"
+    open_sides = find(where, OPEN_SIDES, lambda site: site.open_rate(interval("wave"), interval("real")))
+    found.append(open_sides and dataclasses.replace(open_sides, alone=True))
+    found = sorted((limit for limit in found if limit is not None and limit.dt < np.inf), key=lambda limit: limit.dt)
+    if stepper.solves and found and found[0].dt <= 0:
+        raise ConfigError(
+            f"{kind.__name__}: theta = {theta:g} and epsilon = {epsilon:g} are stable at no time step beside the "
+            f"{found[0].name}; use theta = {THETA:g} and epsilon = {AB2_EPSILON:g}."
+        )
+    return found
+
+
+def largest_time_step(found):
+    """dt [s] for which all processes together stay stable: 1/dt is the sum of theirs, if they can add up."""
+    together = 1.0 / sum(1.0 / limit.dt for limit in found if not limit.alone)
+    return min([together, *(limit.dt for limit in found if limit.alone)])
+
+
+def _ratio(corners, one, other):
+    """Twice the mean thickness of a face's corners over twice its own, 0 where a side is land."""
+    return np.where((one > 0) & (other > 0), corners / np.maximum(one + other, 1e-3), 0.0)
+
+
+class _Site:
+    """One tile's rates [s-1] of every process, and what terms are asked with. Padding of the tile counts as land."""
+
+    def __init__(self, model, rank, state, terms):
+        self.model, self.rank, self.state, self.terms, self.gravity = model, rank, state, terms, model.gravity
+        self.box, self.wet = model.decomposition.box(rank), model.decomposition.cut(model.wet, rank)
+        metrics = model.grid.metrics(np.arange(self.box.j0, self.box.j1))
+        self.per_dx2 = np.broadcast_to(1.0 / np.asarray(metrics["dx_h"], float) ** 2, self.wet.shape)
+        self.per_dy2 = np.broadcast_to(1.0 / np.asarray(metrics["dy_h"], float) ** 2, self.wet.shape)
+        self.thickness = np.where(self.wet, model.depth[self.box.slices], 1.0)
+        if state is not None and not model.linear:
+            self.thickness = np.maximum(self.thickness + np.where(self.wet, np.asarray(state.eta, float), 0.0), 1e-3)
+
+    def speed(self, component=None):
+        """|u| beside each cell [m s-1]."""
+        if self.state is None:
+            return np.zeros(self.wet.shape)
+        u, v = np.abs(np.asarray(self.state.u, float)), np.abs(np.asarray(self.state.v, float))
+        return {"x": u, "y": v, None: np.hypot(u, v)}[component]
+
+    def wave_rate(self, exact=False):
+        """Of the shortest gravity waves; where those of the mean depth are `exact`, what another thickness adds."""
+        thickness = self.thickness
+        if exact:
+            mean = self.model.depth.mean()
+            thickness = (thickness - mean) ** 2 / mean
+        return self.model.core.waves * np.sqrt(self.gravity * thickness * (self.per_dx2 + self.per_dy2))
+
+    def open_rate(self, wave, real):
+        """What waves and sponges take of the intervals `wave` and `real` per second, in cells beside open sides."""
+        ny, nx = self.model.grid.shape
+        i, j = np.arange(self.box.i0, self.box.i1)[None, :], np.arange(self.box.j0, self.box.j1)[:, None]
+        at = {"west": i == 0, "east": i == nx - 1, "south": j == 0, "north": j == ny - 1}
+        damping = sum(np.asarray(t.rates(self), float) for t in self.terms if hasattr(t, "continuity"))
+        beside = sum([at[side] for side in self.model.open_sides], damping > 0)
+        return np.where(beside, self.wave_rate() / wave + damping / real, 0.0)
+
+    def coriolis_rate(self, exact=False):
+        if self.model.coriolis is None or exact and self.model.core.carries(self.model.coriolis):
+            return np.zeros(self.wet.shape)
+        rows = np.arange(self.box.j0, self.box.j1)
+        return np.broadcast_to(np.abs(self.model.coriolis.at(self.model.grid, rows)), self.wet.shape)
+
+    def advection_rate(self):
+        if self.model.linear:
+            return np.zeros(self.wet.shape)
+        speeds = self.speed("x") * np.sqrt(self.per_dx2) + self.speed("y") * np.sqrt(self.per_dy2)
+        return self.model.core.advection * speeds
+
+    def viscous_rate(self, viscosity):
+        """The fastest decay rate of the Laplacian term [s-1], at the faces of each cell.
+
+        The shear stress goes with the thickness h_q at the corners, the water that it moves with h_u on the face.
+        """
+        model = self.model
+        modes = ["wrap" if p else 0 for p in (model.grid.periodic_y, model.grid.periodic_x)]
+        h = self.box.cut(np.where(model.wet, model.depth, 0.0), 1, *modes)
+        corner = lambda x: x[1:, 1:] + x[1:, :-1] + x[:-1, 1:] + x[:-1, :-1]  # noqa: E731
+        h_q = corner(h) / np.maximum(corner((h > 0).astype(float)), 1.0)
+        if model.side.factor > 1:
+            h_q = NO_SLIP * h_q
+        shear_u = _ratio(h_q[1:] + h_q[:-1], h[1:-1, 1:], h[1:-1, :-1])
+        shear_v = _ratio(h_q[:, 1:] + h_q[:, :-1], h[1:, 1:-1], h[:-1, 1:-1])
+        u = self.per_dx2 + np.maximum(shear_u[:, 1:], shear_u[:, :-1]) * self.per_dy2
+        v = self.per_dy2 + np.maximum(shear_v[1:], shear_v[:-1]) * self.per_dx2
+        return 4.0 * np.asarray(viscosity, float) * np.maximum(u, v)
+
+    def fastest(self, rate):
+        """(the fastest rate of a wet cell, its rank, x, y)."""
+        rate = np.where(self.wet, np.broadcast_to(rate, self.wet.shape), 0.0)
+        row, column = np.unravel_index(np.argmax(rate), rate.shape)
+        x, y = self.model.grid.x_centres[self.box.i0 + column], self.model.grid.y_centres[self.box.j0 + row]
+        return float(rate[row, column]), self.rank, float(x), float(y)
+
+
+def _tightest(sites, name, interval, rates):
+    """The Limit that the fastest of `rates(site)` in a wet cell of any rank sets; None if it sets none. Collective."""
+    communicator = sites[0].model.communicator
+    mine = [site.fastest(rates(site)) for site in sites]
+    rate, _, *place = max(sum(communicator.host_gather(mine), []), key=lambda found: (found[0], -found[1]))
+    return Limit(name, interval / rate, tuple(place)) if rate > 0 else None
