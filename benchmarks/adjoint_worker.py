@@ -7,6 +7,7 @@
 
 `checkpoints` are [name, {arguments}] of swmodel.adjoint.
 """
+
 import json
 import sys
 import time

@@ -7,6 +7,7 @@ source, size and batch.
 
 mpi4jax: Hafner & Vicentini (2021), doi:10.21105/joss.03419.
 """
+
 import json
 import re
 import subprocess

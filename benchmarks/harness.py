@@ -4,6 +4,7 @@ A worker is a process that lives as long as its figure: it prints `ready {json}`
 answers `run N` by `took SECONDS` for N steps. While it waits it uses no core, so that the sides of a ratio can be timed
 in turn, minutes after they were compiled, under mpirun too. `{json}` holds `batch`, of which N must be a multiple.
 """
+
 import contextlib
 import dataclasses
 import json

@@ -6,6 +6,7 @@ Each file of benchmarks/figures/ gives some figures: NAMES, and measure(bench), 
 or by bench.missing(...) with the reason. A new file there is a new part of the bench. All times and versions go to
 bench.json; the figures come last, one `name=value` a line.
 """
+
 import argparse
 import importlib
 import json

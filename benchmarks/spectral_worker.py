@@ -1,11 +1,12 @@
 """The workers of the benchmarks of transforms and solvers. One argument, a JSON object, whose `kind` is
 
-    fft          times pairs of a forward and an inverse real transform of `shape`, on all ranks; a "step" is one pair
-    fftw         the same by FFTW (pyfftw, FFTW_MEASURE) on the same slabs or pencils, messages by mpi4py's Alltoallw
-    mpi4py-fft   the same by mpi4py-fft, where it is installed
-    poisson      times solutions of a Poisson equation on `shape` (ny, nx); a "step" is one
-    pcg          times solutions of the Tohoku basin's free-surface equation with `preconditioner`; a "step" is one
+fft          times pairs of a forward and an inverse real transform of `shape`, on all ranks; a "step" is one pair
+fftw         the same by FFTW (pyfftw, FFTW_MEASURE) on the same slabs or pencils, messages by mpi4py's Alltoallw
+mpi4py-fft   the same by mpi4py-fft, where it is installed
+poisson      times solutions of a Poisson equation on `shape` (ny, nx); a "step" is one
+pcg          times solutions of the Tohoku basin's free-surface equation with `preconditioner`; a "step" is one
 """
+
 import json
 import sys
 import time

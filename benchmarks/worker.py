@@ -7,6 +7,7 @@
 
 Beside `run N`, a step worker answers `state FILE` by writing its tile's u, v, eta to FILE.
 """
+
 import json
 import sys
 import time

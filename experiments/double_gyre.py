@@ -1,6 +1,6 @@
 """Wind-driven double gyre in a closed basin (after Munk 1950); the same as double_gyre.toml.
 
-    python double_gyre.py              or              mpirun -n 2 python double_gyre.py
+python double_gyre.py              or              mpirun -n 2 python double_gyre.py
 """
 
 import numpy as np

@@ -8,6 +8,7 @@ noise of every cell is one reverse pass through all transforms. On a pencil mesh
 
     mpirun -n 4 python experiments/gaussian_random_field.py 64 --layout 2x2
 """
+
 import argparse
 
 from swmodel.runtime import launch

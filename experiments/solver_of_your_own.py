@@ -6,6 +6,7 @@ an entry point of the group "swmodel.elliptic".
 
 Golub & Varga 1961, doi:10.1007/BF01386013.
 """
+
 import dataclasses
 
 from swmodel.runtime import launch

@@ -1,4 +1,5 @@
 """`python -m postprocess FILE...`"""
+
 import sys
 
 from .cli import main

@@ -1,4 +1,5 @@
 """Animations of a field: mp4 where ffmpeg is installed, else GIF."""
+
 import shutil
 import subprocess
 
@@ -16,7 +17,7 @@ DOTS_PER_INCH = 110
 
 
 def suffix():
-    """".mp4" where ffmpeg is installed, else ".gif"."""
+    """ ".mp4" where ffmpeg is installed, else ".gif"."""
     return ".mp4" if shutil.which("ffmpeg") else ".gif"
 
 
@@ -68,8 +69,9 @@ def _writer(path, frames_per_second):
     if shutil.which("ffmpeg") is None:
         raise PlotError(f"animate: {path} needs ffmpeg, which is not installed; name a .gif instead.")
     even = "pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white"  # H.264 halves both sides
-    return FFMpegWriter(fps=frames_per_second, codec="libx264",
-                        extra_args=["-vf", even, "-pix_fmt", "yuv420p", "-crf", "20"])
+    return FFMpegWriter(
+        fps=frames_per_second, codec="libx264", extra_args=["-vf", even, "-pix_fmt", "yuv420p", "-crf", "20"]
+    )
 
 
 def _sample(dataset, variable):

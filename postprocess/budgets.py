@@ -9,6 +9,7 @@ These are the sums that the energy- and enstrophy-conserving schemes keep (Sadou
 doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2). The streamfunction has U = -d psi/dy and V = d psi/dx, and is 0 at
 the first corner, in the south-west.
 """
+
 import numpy as np
 import xarray as xr
 from matplotlib.ticker import MaxNLocator
@@ -18,8 +19,16 @@ from .cgrid import corner_area, corner_sum, fluxes, kinetic_energy, thickness, u
 from .errors import PlotError
 from .files import mesh_of, nearest, scaled, seconds, snapshot, wet_cells
 
-__all__ = ["budgets", "figure", "gravity_of", "gyre_transport", "streamfunction",
-           "streamfunction_on_edges", "time_axis", "transport"]
+__all__ = [
+    "budgets",
+    "figure",
+    "gravity_of",
+    "gyre_transport",
+    "streamfunction",
+    "streamfunction_on_edges",
+    "time_axis",
+    "transport",
+]
 
 EARTH_ROTATION = 7.292115e-5  # [s-1]
 
@@ -48,10 +57,19 @@ def budgets(dataset, gravity=None, coriolis=None, density=1025.0):
     _need(dataset, ("eta", "u", "v"))
     gravity, coriolis = gravity_of(dataset, gravity), _coriolis(dataset, mesh, coriolis)
     rows = [_sums(dataset, mesh, wet, k, (gravity, coriolis, density)) for k in range(dataset.sizes["time"])]
-    units = {"volume": "m3", "mean_elevation": "m", "kinetic_energy": "J", "potential_energy": "J",
-             "enstrophy": "m2 s-2", "potential_enstrophy": "m s-2"}
-    out = {name: ("time", [row[name] for row in rows], {"units": unit, "long_name": name.replace("_", " ")})
-           for name, unit in units.items() if name in rows[0]}
+    units = {
+        "volume": "m3",
+        "mean_elevation": "m",
+        "kinetic_energy": "J",
+        "potential_energy": "J",
+        "enstrophy": "m2 s-2",
+        "potential_enstrophy": "m s-2",
+    }
+    out = {
+        name: ("time", [row[name] for row in rows], {"units": unit, "long_name": name.replace("_", " ")})
+        for name, unit in units.items()
+        if name in rows[0]
+    }
     return xr.Dataset(out, {"time": ("time", seconds(dataset), {"units": "s", "long_name": "time since the start"})})
 
 
@@ -82,9 +100,11 @@ def _sums(dataset, mesh, wet, record, constants):
     else:
         zeta = vorticity(u, v, mesh, wet, y_faces)
     wet_area = wet * mesh.area
-    sums = {"volume": (wet_area * h).sum(),
-            "kinetic_energy": density * (wet_area * h * kinetic_energy(u, v, mesh, y_faces)).sum(),
-            "enstrophy": 0.5 * (corner_area(mesh) * zeta**2).sum()}
+    sums = {
+        "volume": (wet_area * h).sum(),
+        "kinetic_energy": density * (wet_area * h * kinetic_energy(u, v, mesh, y_faces)).sum(),
+        "enstrophy": 0.5 * (corner_area(mesh) * zeta**2).sum(),
+    }
     if not under_lid(dataset):
         sums["mean_elevation"] = (wet_area * eta).sum() / wet_area.sum()
     if gravity is not None and not under_lid(dataset):
@@ -104,9 +124,13 @@ def streamfunction(dataset, record=None):
     """
     mesh = mesh_of(dataset)
     psi = streamfunction_on_edges(dataset, record)[mesh.periodic_y :, mesh.periodic_x :]
-    return xr.DataArray(psi, dims=("yq", "xq"), name="streamfunction",
-                        coords={"yq": dataset["yq"], "xq": dataset["xq"]},
-                        attrs={"units": "m3 s-1", "long_name": "transport streamfunction"})
+    return xr.DataArray(
+        psi,
+        dims=("yq", "xq"),
+        name="streamfunction",
+        coords={"yq": dataset["yq"], "xq": dataset["xq"]},
+        attrs={"units": "m3 s-1", "long_name": "transport streamfunction"},
+    )
 
 
 def streamfunction_on_edges(dataset, record=None):
@@ -136,8 +160,13 @@ def _integrate(along_x, along_y, mesh):
 def gyre_transport(dataset):
     """max |psi| [m3 s-1] of every record: the transport of the strongest western boundary current of closed gyres."""
     values = [float(np.abs(streamfunction_on_edges(dataset, k)).max()) for k in range(dataset.sizes["time"])]
-    return xr.DataArray(values, dims="time", name="gyre_transport", coords={"time": seconds(dataset)},
-                        attrs={"units": "m3 s-1", "long_name": "largest |streamfunction|"})
+    return xr.DataArray(
+        values,
+        dims="time",
+        name="gyre_transport",
+        coords={"time": seconds(dataset)},
+        attrs={"units": "m3 s-1", "long_name": "largest |streamfunction|"},
+    )
 
 
 def transport(dataset, start, end, times=None):
@@ -154,8 +183,13 @@ def transport(dataset, start, end, times=None):
     path = _staircase(_corner(dataset, mesh, start), _corner(dataset, mesh, end))
     records = range(dataset.sizes["time"]) if times is None else nearest(dataset, times)
     values = [_through(path, *fluxes(dataset, mesh, k), mesh) for k in records]
-    return xr.DataArray(values, dims="time", name="transport", coords={"time": seconds(dataset)[list(records)]},
-                        attrs={"units": "m3 s-1", "long_name": f"transport from {start} to {end}, to the right"})
+    return xr.DataArray(
+        values,
+        dims="time",
+        name="transport",
+        coords={"time": seconds(dataset)[list(records)]},
+        attrs={"units": "m3 s-1", "long_name": f"transport from {start} to {end}, to the right"},
+    )
 
 
 def _corner(dataset, mesh, point):
@@ -163,8 +197,10 @@ def _corner(dataset, mesh, point):
     x, y = point
     x = west + (x - west) % 360 if mesh.spherical and not west <= x <= east else x
     if not (west <= x <= east and south <= y <= north):
-        raise PlotError(f"transport: the point {tuple(point)} lies outside the domain, x {west:g} to {east:g} and "
-                        f"y {south:g} to {north:g}; move it inside.")
+        raise PlotError(
+            f"transport: the point {tuple(point)} lies outside the domain, x {west:g} to {east:g} and "
+            f"y {south:g} to {north:g}; move it inside."
+        )
     return int(np.abs(dataset["yq"].values - y).argmin()), int(np.abs(dataset["xq"].values - x).argmin())
 
 
@@ -200,7 +236,7 @@ def figure(dataset, gravity=None, coriolis=None):
     with style.applied():
         page = style.new_figure(9.0, 0.7 + 1.75 * -(-len(sums) // 2))
         axes = page.subplots(-(-len(sums) // 2), 2, squeeze=False)
-        for one in axes.flat[len(sums):]:
+        for one in axes.flat[len(sums) :]:
             one.set_axis_off()
         for one, (name, row) in zip(axes.flat, sums.items()):
             values = row.values

@@ -2,13 +2,23 @@
 
 Along a closed or open direction n centres have n + 1 faces; along a periodic one n faces, each after its centre.
 """
+
 import numpy as np
 
 from .errors import PlotError
 from .files import snapshot
 
-__all__ = ["around", "between", "corner_area", "corner_sum", "fluxes", "kinetic_energy", "thickness", "under_lid",
-           "vorticity"]
+__all__ = [
+    "around",
+    "between",
+    "corner_area",
+    "corner_sum",
+    "fluxes",
+    "kinetic_energy",
+    "thickness",
+    "under_lid",
+    "vorticity",
+]
 
 
 def around(faces, axis, periodic):

@@ -1,4 +1,5 @@
 """The figure of a basin's circulation: elevation, streamfunction, speed with arrows, and how they came about."""
+
 import numpy as np
 from matplotlib.colors import Normalize
 
@@ -141,8 +142,20 @@ def _arrows(axes, mesh, u, v, across=24):
     shrink = 1 / np.sqrt(np.maximum(speed, 1e-4 * fastest) * fastest)
     shown = speed > 0.003 * fastest
     u, v = (np.where(shown, a * shrink, np.nan) for a in (u, v))
-    axes.quiver(mesh.x[columns] * mesh.scale, mesh.y[rows] * mesh.scale, u, v, color=style.BLACK, alpha=0.85,
-                scale=0.75 * across, width=0.0035, headwidth=3.6, headlength=4.2, pivot="mid", zorder=1.6)
+    axes.quiver(
+        mesh.x[columns] * mesh.scale,
+        mesh.y[rows] * mesh.scale,
+        u,
+        v,
+        color=style.BLACK,
+        alpha=0.85,
+        scale=0.75 * across,
+        width=0.0035,
+        headwidth=3.6,
+        headlength=4.2,
+        pivot="mid",
+        zorder=1.6,
+    )
 
 
 def _history(page, dataset, record):
@@ -153,13 +166,18 @@ def _history(page, dataset, record):
     time, unit = time_axis(sums["time"].values)
     height = page.get_size_inches()[1]
     half = (WIDTH - 0.6 - 0.35 - 0.85) / 2
-    for n, (values, title, units) in enumerate(((sums["kinetic_energy"].values, "Kinetic energy", "J"),
-                                                (1e-6 * transport.values, "Largest |streamfunction|", "Sv"))):
+    for n, (values, title, units) in enumerate(
+        (
+            (sums["kinetic_energy"].values, "Kinetic energy", "J"),
+            (1e-6 * transport.values, "Largest |streamfunction|", "Sv"),
+        )
+    ):
         axes = page.add_axes(((0.7 + n * (half + 0.85)) / WIDTH, 0.55 / height, half / WIDTH, 1.45 / height))
         values, units = scaled(values, units)
         axes.plot(time, values, color=(style.BLUE, style.VERMILLION)[n], linewidth=1.6)
-        axes.plot(time[record], values[record], "o", color=(style.BLUE, style.VERMILLION)[n], markersize=5,
-                  clip_on=False)
+        axes.plot(
+            time[record], values[record], "o", color=(style.BLUE, style.VERMILLION)[n], markersize=5, clip_on=False
+        )
         axes.set_title(f"{title} [{units}]")
         axes.set_xlabel(f"Time [{unit}]")
         axes.set_xlim(time[0], time[-1])

@@ -1,4 +1,5 @@
 """From files to figures in one call: what `swmodel plot FILE...` and `python -m postprocess FILE...` do."""
+
 import argparse
 import contextlib
 import importlib.util
@@ -10,7 +11,16 @@ from .errors import PlotError
 __all__ = ["KINDS", "main", "plot"]
 
 KINDS = (
-    "auto", "tsunami", "maps", "maximum", "gauges", "circulation", "animation", "spectrum", "budgets", "sensitivity",
+    "auto",
+    "tsunami",
+    "maps",
+    "maximum",
+    "gauges",
+    "circulation",
+    "animation",
+    "spectrum",
+    "budgets",
+    "sensitivity",
     "inversion",
 )
 
@@ -188,8 +198,9 @@ def _observed(files, folder, kinds):
 
 def _file(files, wanted, kind):
     if wanted not in files:
-        raise PlotError(f"plot: a figure of kind {kind!r} needs a file of {wanted}; the ones given hold "
-                        f"{', '.join(files)}.")
+        raise PlotError(
+            f"plot: a figure of kind {kind!r} needs a file of {wanted}; the ones given hold {', '.join(files)}."
+        )
     return files[wanted]
 
 

@@ -1,4 +1,5 @@
 """The one-page figure of a tsunami: the wave at four times, how high it rose where, and what the gauges saw."""
+
 import numpy as np
 
 from . import style
@@ -90,8 +91,15 @@ def _heading(page, fields):
     style.heading(page, fields.attrs.get("title", ""), MARGIN, right=2.6)
     start = start_of(fields)
     if start is not None:
-        page.text(1 - 0.3 / WIDTH, 1 - 0.33 / height, f"T = {start:%Y-%m-%d %H:%M:%S} UTC", fontsize=9.5, ha="right",
-                  va="center", color=style.GREY)
+        page.text(
+            1 - 0.3 / WIDTH,
+            1 - 0.33 / height,
+            f"T = {start:%Y-%m-%d %H:%M:%S} UTC",
+            fontsize=9.5,
+            ha="right",
+            va="center",
+            color=style.GREY,
+        )
 
 
 def _draw_snapshots(page, fields, records, series, place):

@@ -3,6 +3,7 @@
 Files follow CF and SGRID: centres `yh, xh` with eta, faces `xq` of u and `yq` of v, corners `yq, xq`; n + 1 faces along
 a closed or open direction, n (the east and north ones) along a periodic one; NaN on land; time since the start.
 """
+
 import dataclasses
 import datetime
 import functools
@@ -14,8 +15,23 @@ import xarray as xr
 
 from .errors import PlotError
 
-__all__ = ["Mesh", "driven", "kind_of", "label", "mesh_of", "nearest", "open_output", "positions", "pretty", "scaled",
-           "seconds", "snapshot", "stamp", "start_of", "wet_cells"]
+__all__ = [
+    "Mesh",
+    "driven",
+    "kind_of",
+    "label",
+    "mesh_of",
+    "nearest",
+    "open_output",
+    "positions",
+    "pretty",
+    "scaled",
+    "seconds",
+    "snapshot",
+    "stamp",
+    "start_of",
+    "wet_cells",
+]
 
 EARTH_RADIUS = 6.371e6  # [m]
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -76,8 +92,10 @@ def kind_of(dataset):
         return "maxima"
     if any(positions(v) for v in dataset.data_vars.values()):
         return "fields"
-    raise PlotError(f"plot: {_source(dataset)} holds no field, maxima or gauges that can be drawn; give a file that "
-                    "`write`, `maxima` or `gauges` of a run has written.")
+    raise PlotError(
+        f"plot: {_source(dataset)} holds no field, maxima or gauges that can be drawn; give a file that "
+        "`write`, `maxima` or `gauges` of a run has written."
+    )
 
 
 def driven(dataset):
@@ -104,8 +122,10 @@ def seconds(dataset):
     unit = time.attrs.get("units", "seconds").split(" since ")[0].strip().lower().rstrip("s")
     unit = {"": "second", "sec": "second", "hr": "hour", "h": "hour", "min": "minute", "d": "day"}.get(unit, unit)
     if unit not in _UNITS:
-        raise PlotError(f"seconds: the unit of time in {_source(dataset)}, {time.attrs['units']!r}, is not known; "
-                        "write seconds, minutes, hours or days.")
+        raise PlotError(
+            f"seconds: the unit of time in {_source(dataset)}, {time.attrs['units']!r}, is not known; "
+            "write seconds, minutes, hours or days."
+        )
     return np.atleast_1d(time.values).astype(float) * _UNITS[unit]
 
 
@@ -152,8 +172,10 @@ def nearest(dataset, times):
     slack = 0.51 * np.diff(have).max() if have.size > 1 else 1.0
     for time in times:
         if not have[0] - slack <= time <= have[-1] + slack:
-            raise PlotError(f"nearest: time {time:g} s is not in {_source(dataset)}, which goes from {have[0]:g} to "
-                            f"{have[-1]:g} s; choose one in between.")
+            raise PlotError(
+                f"nearest: time {time:g} s is not in {_source(dataset)}, which goes from {have[0]:g} to "
+                f"{have[-1]:g} s; choose one in between."
+            )
     return sorted({int(np.abs(have - time).argmin()) for time in times})
 
 
@@ -182,7 +204,7 @@ def pretty(units):
     words = []
     for word in units.split():
         letters = word.rstrip("-0123456789")
-        words.append(letters + word[len(letters):].translate(_RAISED) if letters else word)
+        words.append(letters + word[len(letters) :].translate(_RAISED) if letters else word)
     return " ".join(words)
 
 
@@ -217,8 +239,12 @@ class Mesh:
     @property
     def extent(self):
         """(west, east, south, north)."""
-        return (self.x[0] - self.width / 2, self.x[-1] + self.width / 2,
-                self.y[0] - self.height / 2, self.y[-1] + self.height / 2)
+        return (
+            self.x[0] - self.width / 2,
+            self.x[-1] + self.width / 2,
+            self.y[0] - self.height / 2,
+            self.y[-1] + self.height / 2,
+        )
 
     @property
     def scale(self):

@@ -3,6 +3,7 @@
 Observed series are a folder of CSV files, one a gauge, with a header line and the columns `time_s` (seconds since the
 start) and `elevation_m`; a gauge belongs to the file whose name, without .csv, is its own name or a word of it.
 """
+
 import csv
 import json
 import pathlib
@@ -19,8 +20,24 @@ from .errors import PlotError
 from .files import seconds, start_of
 from .scores import Rules, Score, Series, arrival, peak, score, scores, table, time_unit, variance_explained
 
-__all__ = ["Rules", "Score", "Series", "arrival", "draw_legend", "draw_series", "figure", "peak", "read_gauges",
-           "read_observations", "rules_of", "score", "scores", "table", "time_unit", "variance_explained"]
+__all__ = [
+    "Rules",
+    "Score",
+    "Series",
+    "arrival",
+    "draw_legend",
+    "draw_series",
+    "figure",
+    "peak",
+    "read_gauges",
+    "read_observations",
+    "rules_of",
+    "score",
+    "scores",
+    "table",
+    "time_unit",
+    "variance_explained",
+]
 
 _OBSERVED = "#8c8c8c"
 
@@ -47,6 +64,7 @@ def rules_of(attributes, names):
 
     A run that was continued with other rules keeps both ("NAME_from_3600_s"); the latest ones count.
     """
+
     def latest(name, otherwise):
         after = {float(match[1]): key for key in attributes if (match := re.fullmatch(rf"{name}_from_(\d+)_s", key))}
         return attributes.get(after[max(after)] if after else name, otherwise)
@@ -81,8 +99,10 @@ def read_observations(folder, names):
         if path is not None:
             found[name] = _read_csv(path, name)
     if not found:
-        raise PlotError(f"read_observations: no CSV file in {folder} is named after one of the gauges "
-                        f"{', '.join(names)}; name each file after its gauge.")
+        raise PlotError(
+            f"read_observations: no CSV file in {folder} is named after one of the gauges "
+            f"{', '.join(names)}; name each file after its gauge."
+        )
     return found
 
 
@@ -90,8 +110,9 @@ def _read_csv(path, name):
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
     if not rows or not {"time_s", "elevation_m"} <= set(rows[0]):
-        raise PlotError(f"read_observations: {path} lacks the columns time_s and elevation_m in its first line; "
-                        "add that line.")
+        raise PlotError(
+            f"read_observations: {path} lacks the columns time_s and elevation_m in its first line; add that line."
+        )
     table = np.array([[_number(row["time_s"]), _number(row["elevation_m"])] for row in rows])
     table = table[np.isfinite(table[:, 0])]
     time, first = np.unique(table[:, 0], return_index=True)
@@ -115,18 +136,25 @@ def draw_series(axes, model, observed=None, span=None):
     _, _, length = time_unit(span[1])
     if observed is not None:
         axes.plot(observed.time / length, observed.value, color=_OBSERVED, linewidth=2.2, solid_capstyle="round")
-        axes.plot(row.observed_arrival / length, _at(observed, row.observed_arrival), "o", color="#6e6e6e",
-                  markersize=4.5)
+        axes.plot(
+            row.observed_arrival / length, _at(observed, row.observed_arrival), "o", color="#6e6e6e", markersize=4.5
+        )
     axes.plot(model.time / length, model.value, color=style.VERMILLION, linewidth=1.4)
-    axes.plot(row.arrival / length, _at(model, row.arrival), "o", color=style.VERMILLION, markersize=4.5,
-              markeredgecolor="white", markeredgewidth=0.6)
+    axes.plot(
+        row.arrival / length,
+        _at(model, row.arrival),
+        "o",
+        color=style.VERMILLION,
+        markersize=4.5,
+        markeredgecolor="white",
+        markeredgewidth=0.6,
+    )
     axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
     for first, last in ((span[0], model.rules.window[0]), (model.rules.window[1], span[1])):
         if np.isfinite([first, last]).all() and first < last:
             axes.axvspan(first / length, last / length, color="#f1f1f1", linewidth=0, zorder=-1)
     axes.set_title(model.name)
-    axes.text(1, 1.02, _summary(row), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.0,
-              color=style.GREY)
+    axes.text(1, 1.02, _summary(row), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.0, color=style.GREY)
     axes.set_ylim(*_height(model, observed))
     axes.set_xlim(*(np.array(span) / length))
     axes.grid(axis="x")
@@ -140,11 +168,28 @@ def draw_legend(axes, observed, fraction=Rules.fraction):
     lines = [Line2D([], [], color=style.VERMILLION, linewidth=1.4, label="model")]
     if observed:
         lines.append(Line2D([], [], color=_OBSERVED, linewidth=2.2, label="observed"))
-    lines.append(Line2D([], [], color=style.GREY, marker="o", linestyle="", markersize=4.5,
-                        label=f"arrival ({100 * fraction:g} % of max.)"))
+    lines.append(
+        Line2D(
+            [],
+            [],
+            color=style.GREY,
+            marker="o",
+            linestyle="",
+            markersize=4.5,
+            label=f"arrival ({100 * fraction:g} % of max.)",
+        )
+    )
     below = offset_copy(axes.transAxes, axes.figure, 0, -19, units="points")
-    axes.legend(handles=lines, loc="upper right", bbox_to_anchor=(1.0, 0.0), bbox_transform=below, ncols=3,
-                handlelength=1.4, columnspacing=1.2, borderaxespad=0.0)
+    axes.legend(
+        handles=lines,
+        loc="upper right",
+        bbox_to_anchor=(1.0, 0.0),
+        bbox_transform=below,
+        ncols=3,
+        handlelength=1.4,
+        columnspacing=1.2,
+        borderaxespad=0.0,
+    )
 
 
 def _at(series, time):
@@ -191,8 +236,10 @@ def figure(dataset, observations=None, variable=None):
         for one, gauge in zip(axes, gauges):
             row = draw_series(one, gauge, observations.get(gauge.name))
         draw_legend(axes[-1], bool(observations), row.fraction)
-        axes[-1].set_xlabel(f"{time_unit(gauges[0].time[-1])[1]} after "
-                            + (f"{start:%Y-%m-%d %H:%M:%S} UTC" if start else "the start"), loc="left")
+        axes[-1].set_xlabel(
+            f"{time_unit(gauges[0].time[-1])[1]} after " + (f"{start:%Y-%m-%d %H:%M:%S} UTC" if start else "the start"),
+            loc="left",
+        )
         drawing.supylabel("Pressure on the lid [m]" if under_lid(dataset) else "Elevation [m]", fontsize=9)
         height = drawing.get_size_inches()[1]
         drawing.subplots_adjust(0.1, 0.52 / height, 0.98, 1 - 0.35 / height, hspace=0.42)

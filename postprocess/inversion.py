@@ -1,4 +1,5 @@
 """Inversions: what was looked for before and after, how sure it is, and the observations beside the model."""
+
 import dataclasses
 import re
 
@@ -67,8 +68,9 @@ def series_of(dataset):
     columns = {c: dataset[f"observation_{c}"].values for c in ("x", "y", "time", "deviation")}
     roles = [role for role in ("observed", "background", "analysis", "withheld") if f"observation_{role}" in dataset]
     values = {role: dataset[f"observation_{role}"].values for role in roles}
-    spread = {role: dataset[f"observation_{role}_spread"].values for role in roles
-              if f"observation_{role}_spread" in dataset}
+    spread = {
+        role: dataset[f"observation_{role}_spread"].values for role in roles if f"observation_{role}_spread" in dataset
+    }
     used = dataset["observation_used"].values if "observation_used" in dataset else np.ones(names.size)
     found = []
     for name in dict.fromkeys(names):
@@ -90,8 +92,10 @@ def figure(dataset, variable=None):
     if variable is not None:
         wanted = variable.replace(".", "_")
         if wanted not in [control.name for control in controls]:
-            raise PlotError(f"inversion: there is no map of {variable!r}; the file has "
-                            f"{', '.join(control.name for control in controls) or 'none'}.")
+            raise PlotError(
+                f"inversion: there is no map of {variable!r}; the file has "
+                f"{', '.join(control.name for control in controls) or 'none'}."
+            )
         controls = [control for control in controls if control.name == wanted]
     mesh = mesh_of(dataset)
     height = min(WIDTH * mesh.shape, 3.6)
@@ -101,8 +105,15 @@ def figure(dataset, variable=None):
     with style.applied():
         wide = max(columns, 2) * (WIDTH + GAP) + LEFT - 0.2
         page = style.new_figure(wide, len(controls) * (height + 0.75) + lower + 0.55)
-        page.text(LEFT / wide, 1 - 0.25 / page.get_size_inches()[1], _heading(dataset), fontsize=11, fontweight="bold",
-                  ha="left", va="center")
+        page.text(
+            LEFT / wide,
+            1 - 0.25 / page.get_size_inches()[1],
+            _heading(dataset),
+            fontsize=11,
+            fontweight="bold",
+            ha="left",
+            va="center",
+        )
         for row, control in enumerate(controls):
             bottom = lower + 0.3 + (len(controls) - 1 - row) * (height + 0.75)
             _draw_control(page, dataset, mesh, control, gauges, bottom, height)
@@ -208,8 +219,16 @@ def _draw_series(page, gauges, lower):
         axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
         axes.set_xlim(span[0] / length, span[1] / length)
         axes.set_title(gauge.name + ("" if gauge.used else " (not used)"))
-        axes.text(1, 1.02, _explained(gauge), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5,
-                  color=style.GREY)
+        axes.text(
+            1,
+            1.02,
+            _explained(gauge),
+            transform=axes.transAxes,
+            ha="right",
+            va="bottom",
+            fontsize=7.5,
+            color=style.GREY,
+        )
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x")
         if column == 0:
@@ -230,8 +249,11 @@ def _explained(gauge):
     series = {role: Series(gauge.name, gauge.time, values) for role, values in gauge.values.items()}
     words = {word: role for role, word in WORDS.items() if role in series}
     found = {word: variance_explained(series[role], series["observed"]) for word, role in words.items()}
-    return ", ".join(f"{word}: {100 * share:.0f} % explained, bias {bias:+.2g} m"
-                     for word, (share, bias) in found.items() if np.isfinite(share))
+    return ", ".join(
+        f"{word}: {100 * share:.0f} % explained, bias {bias:+.2g} m"
+        for word, (share, bias) in found.items()
+        if np.isfinite(share)
+    )
 
 
 def _draw_departures(page, points, lower):

@@ -1,4 +1,5 @@
 """Maps: a field at several times, and the maximum elevation with its arrival-time isochrones."""
+
 import numpy as np
 from matplotlib import patheffects
 from matplotlib.colors import LogNorm, Normalize
@@ -7,12 +8,27 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, Multiple
 from . import style
 from .files import label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 
-__all__ = ["add_colorbar", "arrival_words", "colorbar_beside", "draw_arrivals", "draw_base", "draw_field",
-           "draw_gauges", "draw_maximum", "drawable", "field_norm", "keep_outer_labels", "map_axes", "maximum",
-           "panels", "sea_floor"]
+__all__ = [
+    "add_colorbar",
+    "arrival_words",
+    "colorbar_beside",
+    "draw_arrivals",
+    "draw_base",
+    "draw_field",
+    "draw_gauges",
+    "draw_maximum",
+    "drawable",
+    "field_norm",
+    "keep_outer_labels",
+    "map_axes",
+    "maximum",
+    "panels",
+    "sea_floor",
+]
 
 _SIGNED = dict.fromkeys(("eta", "u", "v", "uplift", "transport_x", "transport_y"), "balance") | dict.fromkeys(
-    ("vorticity", "potential_vorticity", "divergence"), "curl")
+    ("vorticity", "potential_vorticity", "divergence"), "curl"
+)
 ISOCHRONES = (60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0, 86400.0)  # [s]
 _CORNERS = ((4, 2), (-4, 2), (4, -2), (-4, -2))  # of a dot, for its name [points]
 _HALO = [patheffects.withStroke(linewidth=2.0, foreground="white")]
@@ -35,8 +51,16 @@ def draw_field(axes, mesh, values, norm, colormap):
     rows, columns = values.shape
     half_x = 0.5 * mesh.width * mesh.scale if columns > mesh.x.size else 0.0
     half_y = 0.5 * mesh.height * mesh.scale if rows > mesh.y.size else 0.0
-    return axes.imshow(values, norm=norm, cmap=colormap, origin="lower", interpolation="nearest", zorder=1,
-                       extent=(west - half_x, east + half_x, south - half_y, north + half_y), aspect=mesh.aspect)
+    return axes.imshow(
+        values,
+        norm=norm,
+        cmap=colormap,
+        origin="lower",
+        interpolation="nearest",
+        zorder=1,
+        extent=(west - half_x, east + half_x, south - half_y, north + half_y),
+        aspect=mesh.aspect,
+    )
 
 
 def draw_base(axes, mesh, wet, depth=None):
@@ -45,14 +69,29 @@ def draw_base(axes, mesh, wet, depth=None):
     if not wet.all():
         axes.imshow(_land(wet), origin="lower", extent=extent, aspect=mesh.aspect, interpolation="nearest", zorder=2)
         if wet.any() and min(wet.shape) > 1:
-            axes.contour(mesh.x * mesh.scale, mesh.y * mesh.scale, wet.astype(float), [0.5], colors="#3a3a3a",
-                         linewidths=0.55, zorder=3)
+            axes.contour(
+                mesh.x * mesh.scale,
+                mesh.y * mesh.scale,
+                wet.astype(float),
+                [0.5],
+                colors="#3a3a3a",
+                linewidths=0.55,
+                zorder=3,
+            )
     if depth is not None and np.isfinite(depth).any() and np.nanmax(depth) > 1.05 * np.nanmin(depth):
         # the shelf break, the ridges and the trenches: what bends and splits a long wave
         levels = [d for d in (200, 3000, 6500) if np.nanmin(depth) < d < np.nanmax(depth)]
         if levels:
-            axes.contour(mesh.x * mesh.scale, mesh.y * mesh.scale, depth, levels, colors=style.BLACK, alpha=0.16,
-                         linewidths=0.45, zorder=1.5)
+            axes.contour(
+                mesh.x * mesh.scale,
+                mesh.y * mesh.scale,
+                depth,
+                levels,
+                colors=style.BLACK,
+                alpha=0.16,
+                linewidths=0.45,
+                zorder=1.5,
+            )
     _label_axes(axes, mesh)
 
 
@@ -71,8 +110,9 @@ def _label_axes(axes, mesh):
     axes.set_ylim(south, north)
     for axis, span in ((axes.xaxis, east - west), (axes.yaxis, north - south)):
         globe = mesh.spherical and span > 120
-        axis.set_major_locator(MultipleLocator(90 if span > 240 else 30) if globe else
-                               MaxNLocator(5, steps=[1, 2, 3, 5, 10]))
+        axis.set_major_locator(
+            MultipleLocator(90 if span > 240 else 30) if globe else MaxNLocator(5, steps=[1, 2, 3, 5, 10])
+        )
     if mesh.spherical:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _longitude(value)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _latitude(value)))
@@ -99,8 +139,15 @@ def draw_gauges(axes, mesh, gauges, names=True):
         if west <= x <= east and south <= gauge.y <= north:
             placed.append((gauge.name, (x * mesh.scale, gauge.y * mesh.scale)))
     for _, point in placed:
-        axes.plot(*point, "o", markersize=4.6, markerfacecolor="white", markeredgecolor=style.BLACK,
-                  markeredgewidth=1.0, zorder=6)
+        axes.plot(
+            *point,
+            "o",
+            markersize=4.6,
+            markerfacecolor="white",
+            markeredgecolor=style.BLACK,
+            markeredgewidth=1.0,
+            zorder=6,
+        )
     if names:
         _draw_names(axes, placed)
 
@@ -118,8 +165,18 @@ def _draw_names(axes, placed, size=7.5):
         best = int(np.argmin(costs))
         taken.append(boxes[best])
         dx, dy = _CORNERS[best]
-        axes.annotate(name, point, xytext=(dx, dy), textcoords="offset points", ha="right" if dx < 0 else "left",
-                      va="top" if dy < 0 else "bottom", fontsize=size, fontweight="bold", zorder=7, path_effects=_HALO)
+        axes.annotate(
+            name,
+            point,
+            xytext=(dx, dy),
+            textcoords="offset points",
+            ha="right" if dx < 0 else "left",
+            va="top" if dy < 0 else "bottom",
+            fontsize=size,
+            fontweight="bold",
+            zorder=7,
+            path_effects=_HALO,
+        )
 
 
 def _overlap(a, b):
@@ -154,10 +211,19 @@ def draw_arrivals(axes, mesh, arrival, every=None):
     levels = levels[levels > np.nanmin(arrival)]
     if levels.size == 0:
         return
-    lines = axes.contour(mesh.x * mesh.scale, mesh.y * mesh.scale, np.ma.masked_invalid(arrival), levels,
-                         colors=style.BLACK, linewidths=0.8, alpha=0.85, zorder=4)
-    texts = axes.clabel(lines, fmt=lambda t: f"{int(t) // 3600}:{int(t) % 3600 // 60:02d}", fontsize=7.5,
-                        inline_spacing=3)
+    lines = axes.contour(
+        mesh.x * mesh.scale,
+        mesh.y * mesh.scale,
+        np.ma.masked_invalid(arrival),
+        levels,
+        colors=style.BLACK,
+        linewidths=0.8,
+        alpha=0.85,
+        zorder=4,
+    )
+    texts = axes.clabel(
+        lines, fmt=lambda t: f"{int(t) // 3600}:{int(t) % 3600 // 60:02d}", fontsize=7.5, inline_spacing=3
+    )
     for text in texts:
         if _is_at_sea(mesh, arrival, text.get_position()):
             text.set_path_effects(_HALO)
@@ -170,7 +236,7 @@ def _is_at_sea(mesh, arrival, point):
     column = int(np.abs(mesh.x * mesh.scale - point[0]).argmin())
     row = int(np.abs(mesh.y * mesh.scale - point[1]).argmin())
     reach = max(1, round(0.02 * max(arrival.shape)))
-    near = arrival[max(0, row - reach):row + reach + 1, max(0, column - reach):column + reach + 1]
+    near = arrival[max(0, row - reach) : row + reach + 1, max(0, column - reach) : column + reach + 1]
     return np.isfinite(near).mean() > 0.9
 
 
@@ -183,8 +249,7 @@ def draw_maximum(axes, dataset, gauges=(), every=None):
     # below the lower end all is the lightest colour, so that calm water does not shout
     high = style.limits(values[wet & (values > 0)], 99.9)[1]
     norm = LogNorm(high / 100, high)
-    image = draw_field(axes, mesh, np.where(wet, np.maximum(values, high / 1e4), np.nan), norm,
-                       style.colormap("amp"))
+    image = draw_field(axes, mesh, np.where(wet, np.maximum(values, high / 1e4), np.nan), norm, style.colormap("amp"))
     draw_base(axes, mesh, wet)
     if "arrival_time" in dataset:
         draw_arrivals(axes, mesh, snapshot(dataset, "arrival_time"), every)
@@ -215,8 +280,14 @@ def add_colorbar(figure, box, image, text, extend="both", ticks=None):
     w, h = figure.get_size_inches()
     axes = figure.add_axes((box[0] / w, box[1] / h, box[2] / w, box[3] / h))
     upright = box[3] > box[2]
-    bar = figure.colorbar(image, cax=axes, orientation="vertical" if upright else "horizontal", extend=extend,
-                          ticks=ticks, extendfrac=0.03)
+    bar = figure.colorbar(
+        image,
+        cax=axes,
+        orientation="vertical" if upright else "horizontal",
+        extend=extend,
+        ticks=ticks,
+        extendfrac=0.03,
+    )
     bar.outline.set_linewidth(0.5)
     if isinstance(image.norm, LogNorm):
         long = bar.ax.yaxis if upright else bar.ax.xaxis

@@ -11,6 +11,7 @@ in common. The window, the threshold and the fraction come from the gauge file (
 A figure that cannot be had is NaN, and a note says why: nothing was recorded in the window, the elevation stays below
 the threshold, it was above the level of the arrival when the window opened, or it was still rising when it ended.
 """
+
 import dataclasses
 
 import numpy as np
@@ -18,8 +19,12 @@ import numpy as np
 __all__ = ["Rules", "Score", "Series", "arrival", "peak", "score", "scores", "table", "time_unit", "variance_explained"]
 
 LEAST_TIMES = 3  # in common, for a variance
-TIME_UNITS = (("s", "Seconds", 1.0, 300.0), ("min", "Minutes", 60.0, 12 * 3600.0), ("h", "Hours", 3600.0, 4 * 86400.0),
-              ("days", "Days", 86400.0, np.inf))  # symbol, word, length [s], the longest span to be counted in it [s]
+TIME_UNITS = (
+    ("s", "Seconds", 1.0, 300.0),
+    ("min", "Minutes", 60.0, 12 * 3600.0),
+    ("h", "Hours", 3600.0, 4 * 86400.0),
+    ("days", "Days", 86400.0, np.inf),
+)  # symbol, word, length [s], the longest span to be counted in it [s]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,9 +119,11 @@ def _covered(series, window, whose):
     if first > last:
         return None, (f"{whose} spans {_from_to(ends)}, and the window is {_from_to(window)}",)
     apart = 2 * np.median(np.diff(series.time)) if series.time.size > 1 else 0.0
-    cut = [f"{verb} at {_said(end, max(map(abs, ends)))}" for verb, end, asked, sign in
-           (("begins", ends[0], window[0], 1), ("ends", ends[1], window[1], -1))
-           if np.isfinite(asked) and sign * (end - asked) > apart]
+    cut = [
+        f"{verb} at {_said(end, max(map(abs, ends)))}"
+        for verb, end, asked, sign in (("begins", ends[0], window[0], 1), ("ends", ends[1], window[1], -1))
+        if np.isfinite(asked) and sign * (end - asked) > apart
+    ]
     return (first, last), ((f"{whose} {' and '.join(cut)}, and the window is {_from_to(window)}",) if cut else ())
 
 
@@ -209,21 +216,32 @@ def table(rows):
     units = ("", when, when, when, "[m]", "[m]", "", "explained", "[m]", when)
     lines = [heads, units, *(_cells(row, length) for row in rows)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(heads))]
-    text = ["  ".join(cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in
-                      enumerate(zip(line, widths))).rstrip() for line in lines]
+    text = [
+        "  ".join(cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(line, widths))).rstrip()
+        for line in lines
+    ]
     notes = [f"  {row.name}: {'; '.join(row.notes)}." for row in rows if row.notes]
     shares = ", ".join(f"{100 * fraction:g} %" for fraction in sorted({row.fraction for row in rows}))
-    meaning = (f"Arrival: first above {shares} of the window's own maximum. "
-               "Variance explained: without the bias, which is the mean of model - observed.")
+    meaning = (
+        f"Arrival: first above {shares} of the window's own maximum. "
+        "Variance explained: without the bias, which is the mean of model - observed."
+    )
     return "\n".join([*text, *(["Notes:", *notes] if notes else []), meaning])
 
 
 def _cells(row, length):
-    return (row.name, _text(row.arrival / length, ".1f"), _text(row.observed_arrival / length, ".1f"),
-            _text((row.arrival - row.observed_arrival) / length, "+.1f"), _metres(row.maximum),
-            _metres(row.observed_maximum), _text(row.maximum / (row.observed_maximum or np.nan), ".2f"),
-            _text(row.variance_explained, ".2f"), _metres(row.bias, "+"),
-            "-" if np.isnan(row.window[0]) else f"{row.window[0] / length:.0f} to {row.window[1] / length:.0f}")
+    return (
+        row.name,
+        _text(row.arrival / length, ".1f"),
+        _text(row.observed_arrival / length, ".1f"),
+        _text((row.arrival - row.observed_arrival) / length, "+.1f"),
+        _metres(row.maximum),
+        _metres(row.observed_maximum),
+        _text(row.maximum / (row.observed_maximum or np.nan), ".2f"),
+        _text(row.variance_explained, ".2f"),
+        _metres(row.bias, "+"),
+        "-" if np.isnan(row.window[0]) else f"{row.window[0] / length:.0f} to {row.window[1] / length:.0f}",
+    )
 
 
 def _metres(value, sign=""):

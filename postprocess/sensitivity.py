@@ -1,4 +1,5 @@
 """Sensitivity maps: what a number of a run depends on, where, and by how much."""
+
 import json
 import types
 
@@ -84,7 +85,7 @@ def _where_it_matters(dataset, names):
     whole, shape = dataset, (mesh.y.size, mesh.x.size)
     seen = np.zeros(shape, bool)
     for name in names:
-        values = np.abs(snapshot(dataset, name))[-shape[0]:, -shape[1]:]
+        values = np.abs(snapshot(dataset, name))[-shape[0] :, -shape[1] :]
         seen |= np.nan_to_num(values) > FAINT * _high(values)
     for place in places_of(dataset):
         x = mesh.x[0] + (place.x - mesh.x[0]) % 360 if mesh.spherical else place.x

@@ -1,4 +1,5 @@
 """Figures of spectra: of energy over wavenumber and what moves it (wavenumbers.py), and frequency spectra of gauges."""
+
 import functools
 
 import numpy as np

@@ -1,4 +1,5 @@
 """What all figures share: type, line weights, and colours that every eye can tell apart."""
+
 import warnings
 
 import matplotlib as mpl
@@ -8,8 +9,21 @@ from matplotlib.figure import Figure
 
 from .errors import PlotError
 
-__all__ = ["BLACK", "BLUE", "GREEN", "GREY", "ORANGE", "PURPLE", "VERMILLION", "applied", "colormap", "heading",
-           "limits", "new_figure", "save"]
+__all__ = [
+    "BLACK",
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "ORANGE",
+    "PURPLE",
+    "VERMILLION",
+    "applied",
+    "colormap",
+    "heading",
+    "limits",
+    "new_figure",
+    "save",
+]
 
 # Okabe & Ito (2008), Color Universal Design
 ORANGE, GREEN, BLUE, VERMILLION, PURPLE = "#E69F00", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
@@ -49,8 +63,16 @@ _RC = {
 
 _DPI = 160
 
-_FALLBACK = {"balance": "RdBu_r", "curl": "PuOr_r", "delta": "BrBG", "amp": "Reds", "deep": "Blues", "speed": "YlGn",
-             "thermal": "inferno", "dense": "BuPu"}
+_FALLBACK = {
+    "balance": "RdBu_r",
+    "curl": "PuOr_r",
+    "delta": "BrBG",
+    "amp": "Reds",
+    "deep": "Blues",
+    "speed": "YlGn",
+    "thermal": "inferno",
+    "dense": "BuPu",
+}
 
 
 def applied():

@@ -14,6 +14,7 @@ transformed as it is, one between walls by the sines and cosines that fit them; 
 sides the mean is taken out and a Hann window laid over each direction, whose loss of variance is put back (Harris 1978,
 doi:10.1109/PROC.1978.10837). docs/spectra.md has more.
 """
+
 import re
 
 import numpy as np
@@ -122,7 +123,7 @@ class Sea:
         return self.mesh.y.size, self.mesh.x.size
 
     def _ways(self, shape):
-        """"periodic", "walls" or "window" along y and x."""
+        """ "periodic", "walls" or "window" along y and x."""
         whole = [n == cells for n, cells in zip(shape, self._cells)]
         found = []
         for k, (name, periodic) in enumerate((("v", self.mesh.periodic_y), ("u", self.mesh.periodic_x))):
@@ -252,8 +253,10 @@ def _cut(mesh, box):
     for (low, high), centres, name in zip(box, (mesh.x, mesh.y), "xy"):
         inside = np.flatnonzero((centres >= low) & (centres <= high))
         if inside.size < FEWEST:
-            raise PlotError(f"wavenumber_spectrum: the box holds {inside.size} cells along {name}, from {low:g} to "
-                            f"{high:g}; make it at least {FEWEST} wide.")
+            raise PlotError(
+                f"wavenumber_spectrum: the box holds {inside.size} cells along {name}, from {low:g} to "
+                f"{high:g}; make it at least {FEWEST} wide."
+            )
         chosen.append(slice(int(inside[0]), int(inside[-1]) + 1))
     return chosen[1], chosen[0]
 

@@ -12,6 +12,7 @@ of every survivor so far which test kills it now, or why none can.
 
 The exit status is 0 where the tests pass on the unchanged copy, whatever survives.
 """
+
 import argparse
 import ast
 import dataclasses
@@ -37,14 +38,21 @@ TESTS = {
     "swmodel/fields/operators.py": ("tests/unit/test_operators.py", "tests/unit/test_linear.py"),
     "swmodel/fields/linear.py": ("tests/unit/test_linear.py",),
     "swmodel/fields/field.py": (
-        "tests/unit/test_fields.py", "tests/unit/test_operators.py", "tests/unit/test_netcdf.py",
+        "tests/unit/test_fields.py",
+        "tests/unit/test_operators.py",
+        "tests/unit/test_netcdf.py",
     ),
     "swmodel/grids/geometry.py": (
-        "tests/unit/test_poles.py", *SHORT, f"{_VERIFICATION}sphere.py", f"{_VERIFICATION}open_sides.py",
+        "tests/unit/test_poles.py",
+        *SHORT,
+        f"{_VERIFICATION}sphere.py",
+        f"{_VERIFICATION}open_sides.py",
         "tests/parallel/test_engines.py",
     ),
     "swmodel/dynamics/boundaries.py": (
-        "tests/unit/test_terms.py", "tests/unit/test_records.py", f"{_VERIFICATION}open_sides.py",
+        "tests/unit/test_terms.py",
+        "tests/unit/test_records.py",
+        f"{_VERIFICATION}open_sides.py",
         "tests/parallel/test_engines.py",
     ),
     "swmodel/dynamics/coriolis.py": (f"{_VERIFICATION}inertial_oscillation.py", f"{_VERIFICATION}convergence.py"),
@@ -52,23 +60,32 @@ TESTS = {
     "swmodel/dynamics/forcing.py": ("tests/unit/test_terms.py", *SHORT),
     "swmodel/dynamics/momentum.py": (f"{_VERIFICATION}conservation.py", *SHORT),
     "swmodel/dynamics/shallow_water.py": (
-        "tests/unit/test_terms.py", "tests/unit/test_records.py", "tests/unit/test_poles.py",
-        "tests/unit/test_time_steppers.py", *SHORT,
+        "tests/unit/test_terms.py",
+        "tests/unit/test_records.py",
+        "tests/unit/test_poles.py",
+        "tests/unit/test_time_steppers.py",
+        *SHORT,
     ),
     "swmodel/dynamics/terms.py": ("tests/unit/test_terms.py", "tests/unit/test_records.py"),
     "swmodel/dynamics/transport.py": (f"{_VERIFICATION}conservation.py", *SHORT),
     "swmodel/stepping/explicit.py": STEPPERS,
     "swmodel/stepping/semi_implicit.py": ("tests/unit/test_stage_times.py", "tests/unit/test_semi_implicit.py"),
     "swmodel/stepping/integrating_factor.py": (
-        "tests/unit/test_stage_times.py", "tests/unit/test_pseudo_spectral.py", f"{_VERIFICATION}pseudo_spectral.py",
+        "tests/unit/test_stage_times.py",
+        "tests/unit/test_pseudo_spectral.py",
+        f"{_VERIFICATION}pseudo_spectral.py",
     ),
     "swmodel/parallel/halo.py": (
         "tests/unit/test_sharded.py::test_the_halo_lies_behind_the_padding_and_its_transpose_gives_back",
-        "tests/parallel/test_communicator.py", "tests/parallel/test_engines.py", "tests/unit/test_sharded.py",
+        "tests/parallel/test_communicator.py",
+        "tests/parallel/test_engines.py",
+        "tests/unit/test_sharded.py",
     ),
     "swmodel/parallel/decomposition.py": ("tests/unit/test_decomposition.py", "tests/unit/test_sharded.py"),
     "swmodel/adjoint/controls/controls.py": (
-        "tests/adjoint/test_controls.py", "tests/adjoint/test_problem.py", "tests/parallel/test_adjoint.py",
+        "tests/adjoint/test_controls.py",
+        "tests/adjoint/test_problem.py",
+        "tests/parallel/test_adjoint.py",
     ),
     "swmodel/adjoint/core/leaves.py": ("tests/adjoint/test_checkpointing.py",),
     "swmodel/adjoint/controls/transforms.py": ("tests/adjoint/test_transforms.py",),

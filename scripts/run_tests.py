@@ -7,6 +7,7 @@ transforms and solvers, and that steps and gradients equal those of one rank; on
 among them. The root's output is shown as it comes, another rank's where it ended without the root's having told why.
 The exit status is 0 if no test failed and none hung.
 """
+
 import argparse
 import json
 import os
@@ -110,8 +111,11 @@ def split(arguments):
     options = [argument for argument in arguments if argument not in paths]
     if not paths:
         return [*options, "tests"], [*options, str(PARALLEL.relative_to(ROOT))]
-    parallel = [path for path in paths if PARALLEL in (resolved := Path(ROOT, path.split("::")[0]).resolve()).parents
-                or resolved == PARALLEL]
+    parallel = [
+        path
+        for path in paths
+        if PARALLEL in (resolved := Path(ROOT, path.split("::")[0]).resolve()).parents or resolved == PARALLEL
+    ]
     return arguments, [*options, *parallel] if parallel else None
 
 

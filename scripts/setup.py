@@ -9,6 +9,7 @@ What is done already is not done again, and what was chosen stays: a stamp in th
 versions that mpi4jax was compiled for, since with another jax, Python or MPI it would crash. Needs the standard library
 only.
 """
+
 import argparse
 import glob
 import hashlib

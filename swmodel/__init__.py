@@ -8,6 +8,7 @@
 The same script runs on many ranks: `mpirun -n 4 python script.py`. Names are loaded when they are first used, so that
 `swmodel --help` does not wait for JAX.
 """
+
 import importlib
 import os
 

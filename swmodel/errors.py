@@ -1,8 +1,17 @@
 """What can go wrong, and the exit status that each kind ends the program with. Imports nothing, so that all can."""
 
 __all__ = [
-    "SwmodelError", "ConfigError", "TileError", "DataError", "BlowUp", "Interrupted",
-    "printable", "EXIT_OK", "EXIT_ERROR", "EXIT_CONFIG", "EXIT_BLOW_UP",
+    "SwmodelError",
+    "ConfigError",
+    "TileError",
+    "DataError",
+    "BlowUp",
+    "Interrupted",
+    "printable",
+    "EXIT_OK",
+    "EXIT_ERROR",
+    "EXIT_CONFIG",
+    "EXIT_BLOW_UP",
 ]
 
 EXIT_OK = 0

@@ -4,6 +4,7 @@ Under mpirun every rank runs every test. After each phase of a test the ranks ex
 communicator of their own, so that a test fails everywhere if it fails anywhere, with the failing rank's report in the
 root's output. A rank that fails while the others wait for its message stops all of them: none hangs.
 """
+
 import gc
 import os
 import sys

@@ -1,4 +1,5 @@
 """Gradients, tangents and checkpoints over the forward run, and the memory of 10,000 steps."""
+
 from harness import NotMeasured, ratio
 
 NAMES = (

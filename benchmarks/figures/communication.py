@@ -1,4 +1,5 @@
 """What a rank sends in a step, counted; and how long the full nonlinear step takes to compile."""
+
 import statistics
 
 NAMES = ("messages_per_step", "compile_seconds")

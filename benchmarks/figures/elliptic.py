@@ -1,4 +1,5 @@
 """Solvers: a Poisson equation against its two transforms, and preconditioners over the Tohoku basin."""
+
 import statistics
 
 from harness import ratio

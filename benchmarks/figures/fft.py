@@ -1,4 +1,5 @@
 """Distributed real transforms against FFTW, both on 2 ranks of one core each: forward and inverse, float64."""
+
 import importlib.util
 
 from harness import NotMeasured, ratio

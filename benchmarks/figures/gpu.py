@@ -1,4 +1,5 @@
 """The step on a GPU against the bandwidth of a copy there."""
+
 import statistics
 
 from harness import NotMeasured, ratio

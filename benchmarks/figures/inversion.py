@@ -1,4 +1,5 @@
 """The Tohoku source from the records of four gauges: how much it explains, where it lies, what it foretells."""
+
 import os
 import subprocess
 import sys

@@ -1,4 +1,5 @@
 """What `swmodel check --ranks N` foretells of a step's time, against runs of N ranks; on this machine."""
+
 import re
 import statistics
 import subprocess

@@ -1,4 +1,5 @@
 """Ranks against threads, and devices of one process against ranks, on the same cores: the worse of two sizes."""
+
 from harness import NotMeasured, ratio
 
 NAMES = ("ranks_2_vs_threads_2", "sharded_2_vs_mpi_2")

@@ -1,4 +1,5 @@
 """Seconds to day 30 of a double gyre over 5000 m of water: explicit, over semi-implicit; and over real bathymetry."""
+
 import statistics
 
 import numpy as np

@@ -1,4 +1,5 @@
 """The step against the peer's demo, against C by hand, and against the memory's bandwidth; in both precisions."""
+
 import statistics
 
 import demo

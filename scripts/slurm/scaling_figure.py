@@ -5,6 +5,7 @@
 Speed-up is cells a second over those of the fewest ranks that were run, efficiency that over how many times as many
 ranks; for strong scaling and weak alike. Of several runs of a point (a job that was queued again) the last one counts.
 """
+
 import argparse
 import re
 import sys

@@ -1,8 +1,9 @@
 """The adjoint mode: gradients, tangents and Hessian products of costs in controls, on any number of ranks.
 
-    problem = adjoint.Problem(model, stepper, state, steps, cost, controls=("initial.eta", "depth"))
-    J, gradient = problem.value_and_gradient()
+problem = adjoint.Problem(model, stepper, state, steps, cost, controls=("initial.eta", "depth"))
+J, gradient = problem.value_and_gradient()
 """
+
 from .controls.controls import Control, Transformed, controls_of, names_of
 from .core.checkpointing import integrate
 from .core.schedules import Nested, Revolve, StoreAll, Tiered

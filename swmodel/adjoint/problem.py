@@ -4,6 +4,7 @@ The host cuts a run into units, which end at forcing records, and runs compiled 
 order that the checkpoints ask for; between units it holds states, and cotangents. See tile_costs.TileCost for what a
 cost is to programs, and controls.py for what controls are.
 """
+
 import copy
 import functools
 import math

@@ -6,6 +6,7 @@
 A value of a map is the change of the cost per unit of the control in that cell alone. Divided by the cell's area it is
 a density, which does not depend on the grid.
 """
+
 import dataclasses
 
 import jax

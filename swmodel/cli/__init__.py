@@ -114,7 +114,9 @@ Observations = Annotated[
 ProfileFolder = Annotated[
     str | None,
     typer.Option(
-        "--profile", metavar="DIR", help="Trace the run and its memory into DIR, and say how to open it.",
+        "--profile",
+        metavar="DIR",
+        help="Trace the run and its memory into DIR, and say how to open it.",
         callback=_path,
     ),
 ]
@@ -270,7 +272,7 @@ def resume(
         "swmodel adjoint sensitivity.toml --plot",
         "mpirun -n 4 swmodel adjoint double_gyre.toml --verify",
         "swmodel adjoint sensitivity.toml --set adjoint.cost.gauges=21401 -o output/a",
-        "swmodel adjoint gyre.toml --verify --steps 200 --set 'adjoint.controls=[\"depth\", \"forcing.0.x\"]'",
+        'swmodel adjoint gyre.toml --verify --steps 200 --set \'adjoint.controls=["depth", "forcing.0.x"]\'',
     )
 )
 def adjoint(
@@ -359,9 +361,8 @@ def invert(
 )
 def bench(
     file: Annotated[
-        str | None, typer.Argument(
-            metavar="[FILE.toml]", help="An experiment to time; a closed basin without it.", callback=_path
-        ),
+        str | None,
+        typer.Argument(metavar="[FILE.toml]", help="An experiment to time; a closed basin without it.", callback=_path),
     ] = None,
     set: Set = None,
     size: Annotated[str, typer.Option(metavar="NXxNY", help="Cells of the basin.")] = "3600x1800",

@@ -3,6 +3,7 @@
 Everything is looked at in processes of its own, since MPI starts once in a process and JAX holds on to its devices.
 Under a launcher (`srun -n 4 swmodel doctor`) the ranks that it started make the exchange instead.
 """
+
 import dataclasses
 import importlib.util
 import json
@@ -168,7 +169,7 @@ def _mpirun_version(command):
 
 
 def mpirun_name(text):
-    """"Open MPI 5.0.11" of "mpirun (Open MPI) 5.0.11", "MPICH 4.3.2" of Hydra's details, else the first line."""
+    """ "Open MPI 5.0.11" of "mpirun (Open MPI) 5.0.11", "MPICH 4.3.2" of Hydra's details, else the first line."""
     open_mpi = re.search(r"\(Open MPI\)\s+(\S+)", text)
     hydra = re.search(r"HYDRA.*?Version:\s+(\S+)", text, re.DOTALL)
     if open_mpi:
@@ -273,7 +274,7 @@ def _add_exchange(report, answers):
 
 
 def ranges(numbers):
-    """"0-3,6" of (0, 1, 2, 3, 6)."""
+    """ "0-3,6" of (0, 1, 2, 3, 6)."""
     groups = []
     for number in sorted(numbers):
         if groups and number == groups[-1][1] + 1:

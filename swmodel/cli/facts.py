@@ -10,6 +10,7 @@ __all__ = [
     "step_line", "step_warnings", "table",
 ]  # fmt: skip
 
+
 def table(lines):
     """(label, text) pairs with the texts below each other."""
     width = max(len(label) for label, _ in lines) + 2

@@ -23,8 +23,18 @@ __all__ = ["Options", "invert_experiment"]
 
 FREE = {  # keys that may change between an inversion and its going on
     "run": ("title", "communicator", "layout", "devices", "engine", "stages_per_exchange"),
-    "inversion": ("loops", "products", "residual", "decrease", "uncertainty", "withhold", "members", "memory", "file",
-                  "restart"),
+    "inversion": (
+        "loops",
+        "products",
+        "residual",
+        "decrease",
+        "uncertainty",
+        "withhold",
+        "members",
+        "memory",
+        "file",
+        "restart",
+    ),
 }
 
 

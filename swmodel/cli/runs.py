@@ -24,6 +24,7 @@ __all__ = ["Options", "run_experiment", "resume_experiment"]
 
 RESUMED = "the restart that the run goes on from"
 
+
 @dataclasses.dataclass(frozen=True)
 class Options:
     """What the command line asks for beside the experiment; `folder` is where output goes, None for the file's own."""

@@ -1,13 +1,13 @@
 """The section [adjoint]: which number of the run is differentiated, with respect to what, and over how long a run.
 
-    [adjoint]
-    controls = ["initial.eta", "depth"]
-    until = "1 hour"
+[adjoint]
+controls = ["initial.eta", "depth"]
+until = "1 hour"
 
-    [adjoint.cost]
-    type = "gauge_elevation"
-    gauges = "21418"
-    time = "1 hour"
+[adjoint.cost]
+type = "gauge_elevation"
+gauges = "21418"
+time = "1 hour"
 """
 
 import re

@@ -3,6 +3,7 @@
 Fields are functions of a Flow (halos filled) and give a Field at the position that fields.VARIABLES states. Numbers are
 sums over all ranks: volume, energy, potential enstrophy. All are differentiable.
 """
+
 import jax.numpy as jnp
 
 from ..dynamics.transport import divergence

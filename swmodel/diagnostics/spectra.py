@@ -21,6 +21,7 @@ of a and b alike and drops out; means would lose the shortest waves. Between wal
 sines and cosines that vanish, or whose slopes vanish, there; vorticity on walls themselves is left out. The flux is
 Pi(k) = - sum of T(k') dk over k' <= k, by advection: what passes from below k to above it.
 """
+
 import math
 
 import jax

@@ -8,6 +8,7 @@
 
 Both together let out what either alone sends back.
 """
+
 from typing import Any
 
 import jax
@@ -177,5 +178,3 @@ def checked_sides(sides, name):
     if unknown or not sides:
         raise ValueError(f"{name}: sides = {sides} are not among {', '.join(SIDES)}; name one or more of these.")
     return sides
-
-

@@ -6,6 +6,7 @@ In single precision t itself would be off by 16 s after ten years. The number of
 of it here is exact to rounding of the result, not of t: the phase of a periodic force, the time since an event. It does
 not depend on where a compiled run of steps began, so that a run gives the same bits however it was cut into chunks.
 """
+
 import fractions
 from typing import Any
 

@@ -1,4 +1,5 @@
 """The Coriolis parameter f [s-1] at the corners of the cells."""
+
 import dataclasses
 
 import numpy as np
@@ -8,9 +9,10 @@ from ..fields.parameters import check_fields, parameter
 
 __all__ = ["FPlane", "BetaPlane", "RotatingSphere", "EARTH_ROTATION"]
 
+
 def _corner_y(grid, rows):
     low, high = grid._limits[1]
-    return (low + (np.asarray(rows)[:, None] + 1.0) * (high - low) / grid.ny)
+    return low + (np.asarray(rows)[:, None] + 1.0) * (high - low) / grid.ny
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ that turns rigidly with the sphere feels none of it. At a coast S is 0 (free sli
 (no slip). The biharmonic form applies it twice. After Smagorinsky (1993) and Griffies & Hallberg (2000),
 doi:10.1175/1520-0493(2000)128<2935:BFWASL>2.0.CO;2.
 """
+
 from typing import Any
 
 import jax.numpy as jnp
@@ -196,5 +197,3 @@ def to_u(x):
 
 def to_v(x):
     return mean_y(x) if isinstance(x, AbstractField) else x
-
-

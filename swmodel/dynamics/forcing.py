@@ -1,7 +1,8 @@
 """Forces at the surface.
 
-    du/dt = + tau_x / (rho h_u),   dv/dt = + tau_y / (rho h_v)
+du/dt = + tau_x / (rho h_u),   dv/dt = + tau_y / (rho h_v)
 """
+
 from typing import Any
 
 from ..defaults import WATER_DENSITY
@@ -10,6 +11,7 @@ from ..fields.pytrees import pytree
 from .terms import Term, value_at
 
 __all__ = ["WindStress"]
+
 
 @pytree
 class WindStress(Term):

@@ -12,6 +12,7 @@ on a C-grid, q at corners. Each scheme takes q and the transports through whole 
 References: Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; Arakawa & Lamb (1981),
 doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
 """
+
 import dataclasses
 
 from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west

@@ -7,6 +7,7 @@ are made of the Dynamics, and nowhere else. So Dynamics and steppers hold plain 
 entered, and the two types keep a number from entering twice, which would make its gradient too large by the number of
 ranks.
 """
+
 import jax
 import jax.numpy as jnp
 

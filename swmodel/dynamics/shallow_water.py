@@ -10,6 +10,7 @@ dissipation.py and boundaries.py (F). A sea floor that moves raises eta and lowe
 `Dynamics` is the argument of a compiled program: arrays of the tile and nothing derived. `Dynamics.prepare` runs once
 at its start and gives `Equations`, with halos filled, which steppers ask for tendencies.
 """
+
 import dataclasses
 import functools
 import operator
@@ -40,7 +41,6 @@ def as_tile_field(x, position):
 def like(state, new):
     """`new`, a State of Fields, as `state` holds them: arrays of the tile's own cells if those are arrays."""
     return new if isinstance(state.u, AbstractField) else new.map(lambda field: field.interior)
-
 
 
 @pytree
@@ -368,5 +368,3 @@ class Flow:
     def per_h_v(self):
         moving = self.geometry.moving_v
         return moving / (mean_y(self.h) + (1.0 - moving))
-
-

@@ -7,6 +7,7 @@ or time records; `on_tile` makes tile arrays of them once, `bound` picks the rec
 A term is called with the Flow and the Time (clock.py), which counts from step 0 of the model whatever the run of steps
 is. Numbers and vectors among its fields are the same on every rank; Dynamics.prepare makes their gradients so, too.
 """
+
 import abc
 import dataclasses
 from typing import Any

@@ -6,6 +6,7 @@
 With the vorticity flux of an energy-conserving scheme, d/dt sum area (h K + g eta^2 / 2) = 0 exactly (Sadourny 1975,
 doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; the mean of area_u u^2 is what keeps it on the sphere).
 """
+
 from ..fields.operators import difference_x, difference_y, mean_x, mean_y
 
 __all__ = ["transports", "divergence", "kinetic_energy"]

@@ -1,13 +1,14 @@
 """Solvers of (div c grad - lambda) phi = b on the C-grid, chosen by object; your own can be one of them.
 
-    Spectral, FourierTridiagonal              constant coefficients without land, at once
-    ConjugateGradients(preconditioner)        anything else; with Diagonal(), FastPoisson() or Multigrid()
-    Domain, Coefficients, solve               what is solved, and the way in from the host
-    Solver, Preconditioner                    what one of your own inherits; `register` gives it a name
+Spectral, FourierTridiagonal              constant coefficients without land, at once
+ConjugateGradients(preconditioner)        anything else; with Diagonal(), FastPoisson() or Multigrid()
+Domain, Coefficients, solve               what is solved, and the way in from the host
+Solver, Preconditioner                    what one of your own inherits; `register` gives it a name
 
-    domain = elliptic.Domain.of(grid, communicator, wet)
-    phi, report = elliptic.solve(elliptic.Spectral(), domain, elliptic.Coefficients(1.0), b)
+domain = elliptic.Domain.of(grid, communicator, wet)
+phi, report = elliptic.solve(elliptic.Spectral(), domain, elliptic.Coefficients(1.0), b)
 """
+
 import functools
 import inspect
 from importlib.metadata import entry_points

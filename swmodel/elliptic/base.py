@@ -10,6 +10,7 @@ A solver is planned once and used many times:
 Derivatives of any solver's solution are its own: in reverse one more solution with the same plan, as A is symmetric
 (operator.py), and so forward (the implicit function's; lax.custom_linear_solve).
 """
+
 import abc
 import functools
 from typing import Any
@@ -115,7 +116,7 @@ def check(domain, coefficients):
     for side in coefficients.dirichlet:
         if side not in SIDES:
             raise EllipticError(f"elliptic: dirichlet = {side!r} is no side; name some of {', '.join(SIDES)}.")
-        if (domain.grid.periodic_x if side in ("west", "east") else domain.grid.periodic_y):
+        if domain.grid.periodic_x if side in ("west", "east") else domain.grid.periodic_y:
             raise EllipticError(f"elliptic: the grid is periodic where {side!r} would be a Dirichlet side; omit it.")
         if side in ("south", "north") and domain.grid.poles[side == "north"]:
             raise EllipticError(f"elliptic: the {side} side is a pole, which has no length to hold phi; leave it out.")

@@ -12,6 +12,7 @@ preconditioner's doing, an object with two methods of its own:
     FastPoisson  the same equation with mean coefficients on the whole rectangle, by transforms, scaled to A's diagonal
     Multigrid    a V-cycle (multigrid.py)
 """
+
 import abc
 import dataclasses
 import numbers

@@ -11,6 +11,7 @@ way up. The coarsest grid is gathered and solved at once by its eigenvectors, wi
 Everything is in float32 unless told otherwise: the cycle need only be near to the inverse, and half the bytes move.
 Briggs, Henson & McCormick 2000, doi:10.1137/1.9780898719505; Tatebe 1993, NASA CP-3224 (as a preconditioner).
 """
+
 import dataclasses
 from typing import Any
 

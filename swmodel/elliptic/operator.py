@@ -12,6 +12,7 @@ of a solution is one more solution; derivatives in the coefficients follow from 
 Without lambda and Dirichlet sides the constant of each water body is free: b is taken without its mean over the area of
 the body, and phi has the mean 0 there (each projection is the other's transpose, so that this is self-adjoint too).
 """
+
 from typing import Any
 
 import jax

@@ -8,6 +8,7 @@ dx^2 rather than k^2: the discrete equation is solved to rounding. Which transfo
 ends, the cells' centres lying half a spacing inside: Fourier (periodic), cosine II (Neumann), sine II (Dirichlet),
 cosine and sine IV (Neumann and Dirichlet, Dirichlet and Neumann). Swarztrauber 1977, doi:10.1137/1019071.
 """
+
 import dataclasses
 from typing import Any
 

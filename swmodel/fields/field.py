@@ -5,14 +5,26 @@ sides to the halo they share; adding fields of different positions raises FieldE
 None of this exists at run time. `Field` holds an array; `kernels.Expression`, the other kind, holds a recipe from which
 one fused loop is made. Below them, `VARIABLES` is the one table of names, units and metadata.
 """
+
 import abc
 import dataclasses
 import operator
 
 import jax
 
-__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "OF_A_LAYER", "UNDER_LID", "VARIABLES", "Variable",
-           "WHOLE", "named_for", "variable"]
+__all__ = [
+    "AbstractField",
+    "Field",
+    "FieldError",
+    "HaloError",
+    "OF_A_LAYER",
+    "UNDER_LID",
+    "VARIABLES",
+    "Variable",
+    "WHOLE",
+    "named_for",
+    "variable",
+]
 
 WHOLE = 1 << 20  # the halo of a column along x: it never runs out
 
@@ -167,25 +179,57 @@ VARIABLES = {
     **variable("eta", "h", "m", "sea surface elevation", "sea_surface_height_above_geoid"),
     **variable("u", "u", "m s-1", "velocity along x", "sea_water_x_velocity"),
     **variable("v", "v", "m s-1", "velocity along y", "sea_water_y_velocity"),
-    **variable("thickness", "h", "m", "thickness of the water column", "sea_floor_depth_below_sea_surface",
-               colormap="deep"),
+    **variable(
+        "thickness", "h", "m", "thickness of the water column", "sea_floor_depth_below_sea_surface", colormap="deep"
+    ),
     **variable("vorticity", "q", "s-1", "relative vorticity", "ocean_relative_vorticity", colormap="curl"),
-    **variable("potential_vorticity", "q", "m-1 s-1", "potential vorticity (f + zeta) / h",
-               "potential_vorticity_of_ocean_layer", colormap="curl"),
+    **variable(
+        "potential_vorticity",
+        "q",
+        "m-1 s-1",
+        "potential vorticity (f + zeta) / h",
+        "potential_vorticity_of_ocean_layer",
+        colormap="curl",
+    ),
     **variable("divergence", "h", "s-1", "horizontal divergence of velocity"),
     **variable("speed", "h", "m s-1", "speed", "sea_water_speed", colormap="speed"),
-    **variable("kinetic_energy", "h", "m2 s-2", "specific kinetic energy", "specific_kinetic_energy_of_sea_water",
-               colormap="amp"),
+    **variable(
+        "kinetic_energy",
+        "h",
+        "m2 s-2",
+        "specific kinetic energy",
+        "specific_kinetic_energy_of_sea_water",
+        colormap="amp",
+    ),
     **variable("transport_x", "u", "m2 s-1", "volume transport along x per unit width"),
     **variable("transport_y", "v", "m2 s-1", "volume transport along y per unit width"),
-    **variable("depth", "h", "m", "depth of the sea floor below the undisturbed surface",
-               "sea_floor_depth_below_geoid", colormap="deep", cell_methods="area: mean"),
+    **variable(
+        "depth",
+        "h",
+        "m",
+        "depth of the sea floor below the undisturbed surface",
+        "sea_floor_depth_below_geoid",
+        colormap="deep",
+        cell_methods="area: mean",
+    ),
     **variable("uplift", "h", "m", "uplift of the sea floor since the start", colormap="balance"),
-    **variable("maximum_elevation", "h", "m", "maximum sea surface elevation, of every step",
-               "sea_surface_height_above_geoid", colormap="amp",
-               cell_methods="time: maximum"),
-    **variable("arrival_time", "h", "s", "time after the start at which |eta| first exceeded the threshold",
-               colormap="thermal", cell_methods="time: minimum"),
+    **variable(
+        "maximum_elevation",
+        "h",
+        "m",
+        "maximum sea surface elevation, of every step",
+        "sea_surface_height_above_geoid",
+        colormap="amp",
+        cell_methods="time: maximum",
+    ),
+    **variable(
+        "arrival_time",
+        "h",
+        "s",
+        "time after the start at which |eta| first exceeded the threshold",
+        colormap="thermal",
+        cell_methods="time: minimum",
+    ),
 }
 UNDER_LID = variable("eta", "h", "m", "pressure on the rigid lid over density and gravity")  # what eta is there
 

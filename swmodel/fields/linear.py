@@ -5,6 +5,7 @@ two functions JAX derives the tangent (the function itself), the adjoint (the ot
 derivatives. Writing the transpose by hand keeps it in gather form, where the one JAX would derive from slices
 scatters into padded copies; and it is the only way to differentiate a message.
 """
+
 import functools
 
 import jax

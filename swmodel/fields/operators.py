@@ -7,6 +7,7 @@
 They take h to u and v to q along x, h to v and u to q along y, and back. Each is declared with its transpose in gather
 form: the cotangent is padded by one zero on each side and the mirrored two-point stencil is applied.
 """
+
 import dataclasses
 import operator
 from collections.abc import Callable

@@ -9,6 +9,7 @@
 Rules refuse what is certainly wrong. Tracers, tile arrays, Fields and whatever else a program puts in the place of a
 number are let through, and JAX rebuilds pytrees without asking again (pytrees.py).
 """
+
 import collections.abc
 import dataclasses
 import datetime

@@ -1,4 +1,5 @@
 """Frozen dataclasses that JAX sees as pytrees: array fields are leaves, fields marked `static()` are structure."""
+
 import dataclasses
 
 import jax

@@ -10,6 +10,7 @@ a node of exactly 0. In ETOPO5 these (0.85 %) are shorelines, tidal flats, river
 and the floating ice shelves of Antarctica; none is a sounding: as water they would be a sea of no depth, which takes
 from the mean depth of its cell or is deepened to the minimum. Depth is clipped from below once, here.
 """
+
 import dataclasses
 import os
 
@@ -25,13 +26,24 @@ from . import regrid
 __all__ = ["Bathymetry", "read_elevation", "onto_grid", "from_depth", "as_bathymetry"]
 
 ELEVATION_STANDARD_NAMES = (
-    "height_above_mean_sea_level", "height_above_reference_ellipsoid", "height_above_geopotential_datum", "height",
-    "surface_altitude", "bedrock_altitude", "sea_floor_altitude", "altitude",
+    "height_above_mean_sea_level",
+    "height_above_reference_ellipsoid",
+    "height_above_geopotential_datum",
+    "height",
+    "surface_altitude",
+    "bedrock_altitude",
+    "sea_floor_altitude",
+    "altitude",
 )
 DEPTH_STANDARD_NAMES = (
-    "sea_floor_depth_below_mean_sea_level", "sea_floor_depth_below_geoid", "sea_floor_depth_below_sea_level",
-    "sea_floor_depth_below_sea_surface", "sea_floor_depth_below_geopotential_datum", "sea_floor_depth",
-    "model_sea_floor_depth_below_geoid", "depth",
+    "sea_floor_depth_below_mean_sea_level",
+    "sea_floor_depth_below_geoid",
+    "sea_floor_depth_below_sea_level",
+    "sea_floor_depth_below_sea_surface",
+    "sea_floor_depth_below_geopotential_datum",
+    "sea_floor_depth",
+    "model_sea_floor_depth_below_geoid",
+    "depth",
 )
 ELEVATION_NAMES = ("elevation", "z", "topo", "rose", "band1", "bath", "bathymetry", "altitude", "height", "elev")
 DEPTH_NAMES = ("depth", "deptho", "bathy_metry", "h")
@@ -127,8 +139,10 @@ def _is_depth(name, attrs):
 def _find_elevation(dataset, path):
     """The one variable that is an elevation or depth by standard_name, then by name, then by being the only field."""
     fields = [
-        name for name, v in dataset.data_vars.items()
-        if np.issubdtype(v.dtype, np.number) and len([n for n in v.shape if n > 1]) == 2
+        name
+        for name, v in dataset.data_vars.items()
+        if np.issubdtype(v.dtype, np.number)
+        and len([n for n in v.shape if n > 1]) == 2
         and regrid.find_axis(dataset, v.dims, "x") not in (None, name)
         and regrid.find_axis(dataset, v.dims, "y") not in (None, name)
     ]

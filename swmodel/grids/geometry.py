@@ -3,6 +3,7 @@
 `TileGeometry` holds the few arrays that define it and is an argument of the compiled step; `Geometry` adds what is
 derived from them once a run: which faces can move, and how the corners at a coast weigh their neighbours.
 """
+
 from typing import Any
 
 import jax
@@ -202,4 +203,3 @@ def safe_inverse(x):
 def _field(x, position, halo):
     """A number stays one; a column becomes a Field that has no end along x."""
     return x if jnp.ndim(x) == 0 else Field(x, position, (WHOLE, WHOLE, halo, halo))
-

@@ -4,6 +4,7 @@ Arakawa C-grid, arrays [y, x]: cell (j, i) holds eta at its centre ("h"), u on i
 vorticity on its north-east corner ("q"). Metric factors are columns (rows, 1), or numbers where they do not vary, so
 that a Cartesian grid pays nothing for the sphere. All of this is host arithmetic in float64.
 """
+
 import abc
 import dataclasses
 

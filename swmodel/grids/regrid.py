@@ -9,6 +9,7 @@ Every map here is separable, Z_model = W_y Z W_x^T with sparse W whose rows sum 
 A data cell reaches half-way to the next node. Longitudes may follow any convention, cross the date line or Greenwich.
 Everything is host arithmetic in float64, and only the box that is needed is read.
 """
+
 import dataclasses
 import datetime
 import pathlib
@@ -28,10 +29,14 @@ DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
 MONTH_DAYS = (31, 28.25, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
-_DEGREES = {"x": "degrees_east degree_east degrees_e degree_e degreese degreee".split(),
-            "y": "degrees_north degree_north degrees_n degree_n degreesn degreen".split()}
-_GEOGRAPHIC_NAMES = {"x": ("lon", "longitude", "nav_lon", "long", "lons", "longitudes"),
-                     "y": ("lat", "latitude", "nav_lat", "lats", "latitudes")}
+_DEGREES = {
+    "x": "degrees_east degree_east degrees_e degree_e degreese degreee".split(),
+    "y": "degrees_north degree_north degrees_n degree_n degreesn degreen".split(),
+}
+_GEOGRAPHIC_NAMES = {
+    "x": ("lon", "longitude", "nav_lon", "long", "lons", "longitudes"),
+    "y": ("lat", "latitude", "nav_lat", "lats", "latitudes"),
+}
 _GEOGRAPHIC = {"x": "longitude", "y": "latitude"}
 
 
@@ -77,7 +82,7 @@ def find_axis(dataset, dims, letter):
 
 
 def _axis_units(name, attrs, letter):
-    """"degrees", "m", or "" if the file does not say."""
+    """ "degrees", "m", or "" if the file does not say."""
     units = str(attrs.get("units", "")).lower()
     names = name.lower(), str(attrs.get("long_name", "")).lower(), attrs.get("standard_name")
     if units.startswith("degree") or names[0] in _GEOGRAPHIC_NAMES[letter] or _GEOGRAPHIC[letter] in names[1:]:

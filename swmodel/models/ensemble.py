@@ -4,6 +4,7 @@ An Ensemble takes a model's place in a Simulation, which then steps all members 
 files, along a dimension `member`. Members share the grid, the coasts, the time stepper and the terms of the equations;
 what numbers and arrays hold may differ. members.py says how they are computed together.
 """
+
 import math
 
 import jax

@@ -10,6 +10,7 @@ happens at the ends: fields are periodic, or even or odd about walls, with the c
 images added or taken off: the variance is sigma^2 everywhere on a torus, and in the mean between walls. Everything is
 linear in the noise.
 """
+
 import dataclasses
 import math
 import numbers

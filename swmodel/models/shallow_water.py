@@ -1,4 +1,5 @@
 """ShallowWater: what the user asks for, put onto this rank's tile."""
+
 import dataclasses
 import functools
 import logging
@@ -235,8 +236,7 @@ class ShallowWater:
         check_arguments("ShallowWater.state", _STATE_RULES, locals())
         mask = {"u": self.faces("u"), "v": self.faces("v"), "h": self.wet}
         fields = {
-            name: tile_array(x, position, self.domain, f"ShallowWater.state: {name}")
-            * self.domain.cut(mask[position])
+            name: tile_array(x, position, self.domain, f"ShallowWater.state: {name}") * self.domain.cut(mask[position])
             for name, position, x in (("u", "u", u), ("v", "v", v), ("eta", "h", eta))
         }
         return self.core.resolved(State(**fields))
@@ -395,7 +395,7 @@ class ShallowWater:
 
 
 def _choose_engine(engine, communicator, core):
-    """"fused" or "arrays", the same on every rank."""
+    """ "fused" or "arrays", the same on every rank."""
     if engine not in ("auto", "fused", "arrays"):
         raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")
     if engine == "fused" and not core.halos:

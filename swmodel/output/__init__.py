@@ -13,6 +13,7 @@ Here is what they share. `claim` keeps two runs off one file; `replacing` writes
 old content stays until the new one is complete; `reserve` finds a full disk before HDF5 does, which would leave the
 file unreadable.
 """
+
 import contextlib
 import dataclasses
 import errno

@@ -3,6 +3,7 @@
 Files are compared by device and inode where they exist, so that links are followed and hard links recognised, else by
 their real paths.
 """
+
 import os
 from collections.abc import Iterable
 from pathlib import Path

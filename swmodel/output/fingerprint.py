@@ -14,6 +14,7 @@ that changes in time, the two records are described that bracket the time of the
 
 Where the members of an ensemble differ, a value is {"members": [one value for each]}.
 """
+
 import dataclasses
 from typing import Any
 

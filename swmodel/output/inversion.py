@@ -1,4 +1,5 @@
 """netCDF files of inversions: controls before and after with their deviations, observations, the history of J."""
+
 import dataclasses
 import json
 import re

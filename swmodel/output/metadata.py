@@ -5,6 +5,7 @@ xgcm "outer"); a periodic one has n, the east and north ones (SGRID padding low,
 
 https://cfconventions.org/cf-conventions/cf-conventions.html, https://sgrid.github.io/sgrid/
 """
+
 import dataclasses
 import datetime
 import json
@@ -19,9 +20,25 @@ import numpy as np
 from ..fields.field import VARIABLES, Variable
 from ..runtime.version import VERSION, git_commit
 
-__all__ = ["DIMENSIONS", "continued_attributes", "define_field", "define_gauges", "define_grid", "define_moment",
-           "define_members", "define_series", "define_time", "define_wet", "describe_grid", "fill_value",
-           "reach_of_water", "references", "run_attributes", "shape", "variable_of"]
+__all__ = [
+    "DIMENSIONS",
+    "continued_attributes",
+    "define_field",
+    "define_gauges",
+    "define_grid",
+    "define_moment",
+    "define_members",
+    "define_series",
+    "define_time",
+    "define_wet",
+    "describe_grid",
+    "fill_value",
+    "reach_of_water",
+    "references",
+    "run_attributes",
+    "shape",
+    "variable_of",
+]
 
 CONVENTIONS, SGRID = "CF-1.11", "SGRID-0.3"
 DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq", "xq")}

@@ -6,6 +6,7 @@
 
 A record that `append` has written outlives the process, and files can be opened while the run goes on.
 """
+
 import math
 import os
 import time as clock

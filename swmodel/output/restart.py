@@ -3,6 +3,7 @@
 A netCDF file of global arrays in their own dtype, numbers and texts, the grid, and a checksum over all of it. It is
 complete or absent: written under another name, synced to disk, renamed.
 """
+
 import dataclasses
 import hashlib
 import json

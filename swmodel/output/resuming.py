@@ -4,6 +4,7 @@ Beside state, history, maxima and the number of steps a restart holds the finger
 the depth of the sea floor, 0 on land. A run goes on only if its own fingerprint is the same, or if what differs was
 named: `force` in Python, `--force` or `--set` on the command line.
 """
+
 import json
 import logging
 

@@ -1,4 +1,5 @@
 """The files of a run while it lasts: opened together, written in turn, closed whatever happens."""
+
 import contextlib
 import shlex
 

@@ -1,4 +1,5 @@
 """What a run writes and when: snapshots, gauges, maxima, restarts. The root writes; all ranks gather."""
+
 import json
 import math
 from pathlib import Path

@@ -1,4 +1,5 @@
 """netCDF files of sensitivities: a map for each control, numbers for those that have no place."""
+
 import json
 import re
 

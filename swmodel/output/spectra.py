@@ -1,4 +1,5 @@
 """netCDF files of spectra along a run: a record every so often, over wavenumber."""
+
 from pathlib import Path
 
 import numpy as np

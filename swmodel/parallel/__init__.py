@@ -1,4 +1,5 @@
 """Tiles, the verbs with which they talk, and the halo exchange built on them."""
+
 import operator
 
 from .communicator import Communicator

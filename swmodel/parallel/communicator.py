@@ -19,6 +19,7 @@ vmap adds come first, and travel in the same messages.
 Host-side verbs (gather_to_root, scatter_from_root, agree, ...) move numpy arrays for output and control; they are
 collective, and MPI gives them a communicator of their own.
 """
+
 import abc
 import functools
 import weakref

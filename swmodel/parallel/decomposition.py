@@ -6,6 +6,7 @@ Where all arrays must have one shape (devices of one process), smaller tiles are
 column, at their low side, where they overlap their neighbour. So the edges of the domain lie where they do in an even
 cut: a first tile is never padded, and a last one ends with the domain. Padding of what a model holds is zero.
 """
+
 import dataclasses
 
 import numpy as np

@@ -9,6 +9,7 @@ right before it: they cover the padding, which nobody reads, and the outermost l
 
 The transpose follows from the pieces: ghost cotangents go back to the cells they came from and are added there.
 """
+
 import jax
 import jax.numpy as jnp
 import numpy as np

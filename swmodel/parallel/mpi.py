@@ -2,6 +2,7 @@
 
 An exception that nothing caught ends all ranks: the others would wait for this one's messages for ever.
 """
+
 import math
 import sys
 import time
@@ -80,9 +81,7 @@ class MPICommunicator(Communicator):
 
     def _all_to_all(self, x, axis):
         ranks, blocks = self.along(axis), jnp.moveaxis(x, -2, 0)
-        came = self._in_pieces(
-            lambda p: mpi4jax.alltoall(p, comm=self._lines[axis]), blocks.reshape(ranks, -1), ranks
-        )
+        came = self._in_pieces(lambda p: mpi4jax.alltoall(p, comm=self._lines[axis]), blocks.reshape(ranks, -1), ranks)
         return jnp.moveaxis(came.reshape(blocks.shape), 0, -2)
 
     def _sum(self, x, axis, ordered):

@@ -1,4 +1,5 @@
 """One rank: every verb is the identity, and none is ever sent."""
+
 import sys
 
 import numpy as np

@@ -11,6 +11,7 @@ On CPUs neighbours exchange strips through memory (native/messages.cpp); all els
 Over several hosts each process holds the tiles of its own devices (`jax.distributed`, see devices.py). What their
 host-side verbs exchange goes over the devices too, as bytes: numbers arrive as they were sent, in any precision.
 """
+
 import contextlib
 import functools
 import pickle

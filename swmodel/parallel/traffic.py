@@ -11,6 +11,7 @@ transport splits as its pieces. Collectives count as the messages of their busie
 
 so that every rank counts the same.
 """
+
 import dataclasses
 import math
 

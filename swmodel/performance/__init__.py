@@ -1,11 +1,12 @@
 """How fast the model runs here, and how fast it would run on more ranks.
 
-    cases.py       the basin that is timed, and a communicator that stands in for many ranks
-    timing.py      a compiled run of steps: seconds a step, compilation, memory
-    machine.py     memory bandwidth, and latency and bandwidth between ranks, fitted to messages of growing length
-    prediction.py  seconds a step on any number of ranks, from these
-    fitting.py     what a prediction needs, measured here
+cases.py       the basin that is timed, and a communicator that stands in for many ranks
+timing.py      a compiled run of steps: seconds a step, compilation, memory
+machine.py     memory bandwidth, and latency and bandwidth between ranks, fitted to messages of growing length
+prediction.py  seconds a step on any number of ranks, from these
+fitting.py     what a prediction needs, measured here
 """
+
 from .cases import basin, stepper_named
 from .machine import Link, fit_link, measure_link, triad_bandwidth
 from .prediction import Compute, Machine, Prediction, fit_compute, machines_of, predict, signature

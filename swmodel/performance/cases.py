@@ -3,6 +3,7 @@
 The physics of the mpi4jax demo, but for its depth, which is one number there. Amplitudes are such that every term
 counts, and nothing is ever at rest: numbers too small to be normal would cost a hundred times as much.
 """
+
 import numpy as np
 
 from ..dynamics.coriolis import BetaPlane

@@ -1,4 +1,5 @@
 """Compute and Machine from timings made here: of the basin, or of an experiment's own physics."""
+
 import math
 
 import numpy as np

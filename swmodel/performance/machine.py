@@ -5,6 +5,7 @@
 
 The triad runs as a jitted program, so that it needs no compiler; an array is four times the last cache.
 """
+
 import dataclasses
 import glob
 import os

@@ -9,6 +9,7 @@ on them whether as threads or as ranks. Below `knee` cells the fields stay in th
 The overhead, what a step costs however few its cells, is every rank's own; ranks beyond the cores wait for each other.
 `exchange` takes the slowest link a message goes by: between machines where there are several.
 """
+
 import dataclasses
 import json
 import math

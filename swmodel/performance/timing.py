@@ -2,6 +2,7 @@
 
 Times are wall-clock, from a barrier of all ranks to the end of the last one, with the program compiled and warm.
 """
+
 import dataclasses
 import math
 import statistics

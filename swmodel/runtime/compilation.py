@@ -6,6 +6,7 @@ its gradient in two thirds of the time. Later releases have one way, and no such
 On a CPU with several devices JAX stops for good where more than 32 runs are under way on one: the threads that wait to
 begin others are those that the running ones need. So every few calls wait for their results.
 """
+
 import functools
 import itertools
 

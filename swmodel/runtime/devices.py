@@ -7,6 +7,7 @@
 
 Before JAX's backend starts: it looks at none of this again.
 """
+
 import dataclasses
 import os
 import sys

@@ -1,13 +1,14 @@
 """How this process was started, and what it may use. It and devices.py are the places that read the environment.
 
-    launcher()            who started how many ranks, and which one this is
-    configure_process()   GPU, cores, precision: before JAX's backend and MPI start
-    bind_rank()           GPU or cores alone, for scripts that do not call it
-    load_mpi()            mpi4py and mpi4jax, or one sentence on why not
-    check_world()         as many ranks in MPI's world as were started, or every process would run the whole domain
-    binding_warning()     ranks that share cores (cores.py)
-    mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
+launcher()            who started how many ranks, and which one this is
+configure_process()   GPU, cores, precision: before JAX's backend and MPI start
+bind_rank()           GPU or cores alone, for scripts that do not call it
+load_mpi()            mpi4py and mpi4jax, or one sentence on why not
+check_world()         as many ranks in MPI's world as were started, or every process would run the whole domain
+binding_warning()     ranks that share cores (cores.py)
+mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
 """
+
 import contextlib
 import dataclasses
 import glob

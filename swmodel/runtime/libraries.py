@@ -1,4 +1,5 @@
 """The libraries that this process has loaded: which MPI it is, and whether it takes pointers to a GPU's memory."""
+
 import ctypes
 import os
 import re
@@ -20,7 +21,7 @@ def loaded_mpi():
 
 
 def library_name(text):
-    """"Open MPI 5.0.11" of "Open MPI v5.0.11, package: ...", "MPICH 4.3.2" of "MPICH Version:      4.3.2 ..."."""
+    """ "Open MPI 5.0.11" of "Open MPI v5.0.11, package: ...", "MPICH 4.3.2" of "MPICH Version:      4.3.2 ..."."""
     named = re.match(r"(.*?)\s+Version\s*:\s*(\S+)", text)
     return " ".join(named.groups()) if named else text.strip("\x00 \n").splitlines()[0].split(",")[0].replace(" v", " ")
 

@@ -3,6 +3,7 @@
 The system clears each page that it hands out: for the arrays of a program that takes as long as several steps. What
 is given back is therefore kept for the next program, and all threads share the one heap that can keep it.
 """
+
 import contextlib
 import ctypes
 

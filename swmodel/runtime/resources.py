@@ -3,6 +3,7 @@
 In a checkout they sit beside `swmodel/`, where people look; in an installed package inside it. Everything that needs
 them asks here, so that `swmodel new` and `swmodel plot` work in both places.
 """
+
 import importlib.util
 import sys
 from pathlib import Path

@@ -1,4 +1,5 @@
 """The version of the model, of the source it runs from, and of the packages it stands on."""
+
 import importlib.metadata
 import platform
 import subprocess

@@ -7,6 +7,7 @@
 Each has `start()` (its arrays), `update(carry, state, ...)` for one step, and is the same program on every rank: a
 gauge is a set of weights, zero on ranks that do not hold it.
 """
+
 from typing import Any
 
 import jax

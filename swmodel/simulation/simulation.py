@@ -4,6 +4,7 @@ A chunk ends at the next step at which something is due (output, a forcing recor
 Whatever ranks must agree on (a signal, a blow-up, how long the next chunk is) is settled between chunks in one
 reduction on the host; within a chunk no rank leaves early.
 """
+
 import contextlib
 import dataclasses
 import functools
@@ -460,5 +461,3 @@ def _progress(progress, simulation):
 
         return ProgressBar()
     return progress
-
-

@@ -6,6 +6,7 @@ Columns are named as the arguments of `Fault`, with their unit: `longitude [degr
 `slip_1 [m]`, `slip_2 [m]`, ... in place of `slip [m]` are successive windows, each `rise_time` long, the first from
 `onset`. In CSV files, what follows a # is a comment.
 """
+
 import csv
 import difflib
 import os
@@ -33,9 +34,24 @@ from swmodel.sources.kajiura import KajiuraFilter, SeaSurface, region_around
 from swmodel.sources.okada import Rectangle, surface_displacement
 
 __all__ = [
-    "REFERENCES", "AzimuthalEqualArea", "Fault", "KajiuraFilter", "Plane", "Rectangle", "SeaSurface", "Source",
-    "Summary", "breakpoints", "depth_gradient", "displacement", "read_source", "records", "region_around", "summarise",
-    "surface_displacement", "uplift",
+    "REFERENCES",
+    "AzimuthalEqualArea",
+    "Fault",
+    "KajiuraFilter",
+    "Plane",
+    "Rectangle",
+    "SeaSurface",
+    "Source",
+    "Summary",
+    "breakpoints",
+    "depth_gradient",
+    "displacement",
+    "read_source",
+    "records",
+    "region_around",
+    "summarise",
+    "surface_displacement",
+    "uplift",
 ]
 
 _ANGLE = {"degrees": 1.0, "degree": 1.0, "deg": 1.0, "degrees_east": 1.0, "degrees_north": 1.0}
@@ -43,8 +59,17 @@ _LENGTH = {"m": 1.0, "km": 1.0e3, "cm": 1.0e-2}
 _TIME = {"s": 1.0, "min": 60.0}
 _PRESSURE = {"Pa": 1.0, "GPa": 1.0e9, "dyn cm-2": 0.1}
 _UNITS = {
-    "longitude": _ANGLE | _LENGTH, "latitude": _ANGLE | _LENGTH, "depth": _LENGTH, "length": _LENGTH, "width": _LENGTH,
-    "strike": _ANGLE, "dip": _ANGLE, "rake": _ANGLE, "slip": _LENGTH, "onset": _TIME, "rise_time": _TIME,
+    "longitude": _ANGLE | _LENGTH,
+    "latitude": _ANGLE | _LENGTH,
+    "depth": _LENGTH,
+    "length": _LENGTH,
+    "width": _LENGTH,
+    "strike": _ANGLE,
+    "dip": _ANGLE,
+    "rake": _ANGLE,
+    "slip": _LENGTH,
+    "onset": _TIME,
+    "rise_time": _TIME,
     "rigidity": _PRESSURE,
 }
 _REQUIRED = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
@@ -149,4 +174,4 @@ def _with_names(text, names):
     """Source's sentence, with the row in the file for the number of the fault."""
     text = text.removeprefix("Source: ")
     match = re.match(r"fault (\d+): ", text)
-    return f"{names[int(match[1]) - 1]}: {text[match.end():]}" if match else text
+    return f"{names[int(match[1]) - 1]}: {text[match.end() :]}" if match else text

@@ -19,6 +19,7 @@ Phi b is found for a few depths, and latitudes for the length of a degree, and F
 polynomials at Chebyshev-Lobatto nodes, as many as keep the damping's error under a tolerance. The least depth is a
 node, so that no flux enters land. Sides that are not periodic reflect.
 """
+
 import functools
 import operator
 
@@ -82,7 +83,7 @@ class KajiuraFilter:
         depth, taper = (
             _mirrored(field, closed) for field in (np.maximum(depth[rows, columns], 0), taper_y[:, None] * taper_x)
         )
-        edges = grid.y_edges[rows.start:rows.stop + 1]
+        edges = grid.y_edges[rows.start : rows.stop + 1]
         faces = np.concatenate([edges[1:], edges[-2::-1]]) if closed[0] else edges[1:]
         centres = _mirrored(grid.y_centres[rows][:, None], (closed[0], False))
         wet = [np.minimum(depth, np.roll(depth, -1, axis)) > 0 for axis in (1, 0)]
@@ -107,7 +108,7 @@ class KajiuraFilter:
             return jax.lax.map(self, field)
         own = jax.tree.map(lambda leaf: jnp.asarray(leaf, field.dtype), self)
         (j, i), (my, mx) = self.corner, self.shape
-        return field.at[j:j + my, i:i + mx].add(own._gain(field[j:j + my, i:i + mx]))
+        return field.at[j : j + my, i : i + mx].add(own._gain(field[j : j + my, i : i + mx]))
 
     def _gain(self, field):
         """div(F) on the patch."""
@@ -277,7 +278,7 @@ class SeaSurface:
         columns, taper_x = _patch(grid.x_centres, region and region[:2], "x", grid.periodic_x)
         rows, taper_y = _patch(grid.y_centres, region and region[2:], "y", grid.periodic_y)
         gradient = tuple(part[rows, columns] for part in depth_gradient(grid, depth)) if horizontal else None
-        x, y = grid.x_edges[columns.start:columns.stop + 1], grid.y_edges[rows.start:rows.stop + 1]
+        x, y = grid.x_edges[columns.start : columns.stop + 1], grid.y_edges[rows.start : rows.stop + 1]
         near = None if around is None else _near(around, grid, x, y)
         if near is not None and (near[0] >= taper_y.size or near[1] >= taper_x.size):
             near = None
@@ -360,8 +361,10 @@ def region_around(source, grid, reach=5.0e5):
         raise ConfigError("region_around: no cell of the grid is near the faults; check positions and domain.")
     columns, rows = np.flatnonzero(near.any(0)), np.flatnonzero(near.any(1))
     return (
-        float(grid.x_edges[columns[0]]), float(grid.x_edges[columns[-1] + 1]),
-        float(grid.y_edges[rows[0]]), float(grid.y_edges[rows[-1] + 1]),
+        float(grid.x_edges[columns[0]]),
+        float(grid.x_edges[columns[-1] + 1]),
+        float(grid.y_edges[rows[0]]),
+        float(grid.y_edges[rows[-1] + 1]),
     )
 
 

@@ -19,6 +19,7 @@ c = cos(dip), s = sin(dip), A = R + eta, B = R + d~, tau = q + eta c / (1 + s), 
 
 and ln(B / A) = 2 atanh(u), u = -c tau / (A + B), takes 1 / c out of I1 .. I4. For dip = 90 they are his eqs 29.
 """
+
 from typing import NamedTuple
 
 import jax
@@ -143,17 +144,10 @@ def _eq_28(k, c, s):
     atanh_1, atanh_3 = _atanh_series(u, (jnp.log(B) - log_A) / 2)
     D = (1 + s) * A - c * k.q
     atan_1, atan_3 = _atan_series(c * k.xi / D)
-    I3 = (
-        (k.eta / B - log_A) / (1 + s)
-        + s * tau**2 / (B * (A + B))
-        + 2 * s * tau**2 * u * atanh_3 / (A + B) ** 2
-    )
+    I3 = (k.eta / B - log_A) / (1 + s) + s * tau**2 / (B * (A + B)) + 2 * s * tau**2 * u * atanh_3 / (A + B) ** 2
     I4 = c * log_A / (1 + s) - 2 * tau * atanh_1 / (A + B)
     I5 = -2 * k.xi / D * atan_1
-    I1 = k.xi / D * (
-        (k.q * (1 - 2 * s) - c * (A + 2 * s * k.eta) / (1 + s)) / B
-        - 2 * s * c * (k.xi / D) ** 2 * atan_3
-    )
+    I1 = k.xi / D * ((k.q * (1 - 2 * s) - c * (A + 2 * s * k.eta) / (1 + s)) / B - 2 * s * c * (k.xi / D) ** 2 * atan_3)
     return I1, -log_A - I3, I3, I4, I5
 
 

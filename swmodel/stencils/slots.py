@@ -3,6 +3,7 @@
 XLA takes a copy out of its room for a call that wants an array; a compiled loop finds it there. And storing an array is
 one more pass over memory, but not for a loop that has its rows at hand.
 """
+
 import dataclasses
 from typing import Any
 

@@ -3,6 +3,7 @@
 A march has a carry (state and history, as it likes to keep them): `start` makes it, `steps` takes it some steps
 further, `state` and `history` look into it. `kernels.FusedEngine` is the other march.
 """
+
 import functools
 
 import jax

@@ -10,6 +10,7 @@
 A multistep scheme carries its history, which starts inside the program (Euler, AB2, AB3) and is stored in restarts.
 `imaginary` and `real` are the schemes' limits |lambda| dt on the two axes, from which `stability` finds dt.
 """
+
 import abc
 from typing import Any
 

@@ -171,9 +171,7 @@ class FusedEngine:
         held = {id(x.plain) for x in leaves if isinstance(x, Expression) and x.plain is not None}
         free = [source.array for source in over if id(source) not in held]
         free += [None] * (len(new) - len(free))
-        arrays, margin = (
-            run(new, self.layout, free[: len(new)], self.interpret, self.sharers) if new else ([], 0)
-        )
+        arrays, margin = run(new, self.layout, free[: len(new)], self.interpret, self.sharers) if new else ([], 0)
         made = {id(x): self._stored(a, x.position, margin) for x, a in zip(new, arrays)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 

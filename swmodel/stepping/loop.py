@@ -3,6 +3,7 @@
 `march` runs a carry on; `integrate` is the function of a state that studies differentiate, in both modes: through fused
 loops, which have derivatives on CPUs, or through the same steps on arrays.
 """
+
 import functools
 import itertools
 import math

@@ -3,6 +3,7 @@
 A tile's arrays of shape (ny, nx) become (members, ny, nx), on top of any communicator: members travel together in the
 same messages. What is the same in all members is held, and computed, once.
 """
+
 import functools
 from typing import Any
 

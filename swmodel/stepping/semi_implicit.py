@@ -23,6 +23,7 @@ equation.
 Casulli & Cattani (1994), doi:10.1016/0898-1221(94)90059-0 (theta); Dukowicz & Smith (1994), doi:10.1029/93JC03455 (the
 pressure as the unknown, which islands do not trouble). `swmodel.elliptic` has the solvers.
 """
+
 import abc
 from typing import Any
 

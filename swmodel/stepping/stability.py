@@ -14,6 +14,7 @@ A scheme is stable while lambda dt lies in its region; each process has its lamb
 Implicit waves set none; how far they let Coriolis force and advection go is found beside waves of any speed.
 The limits on both axes are found from the scheme's own amplification factor, not from a table.
 """
+
 import dataclasses
 import functools
 

@@ -1,4 +1,5 @@
 """A small model with everything that a control can be, and a problem of it; made once."""
+
 import functools
 
 import numpy as np

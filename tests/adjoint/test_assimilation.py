@@ -1,4 +1,5 @@
 """4D-Var: the minimum is the minimum, whichever way it is found; the posterior is the inverse of the Hessian."""
+
 import functools
 
 import jax

@@ -1,4 +1,5 @@
 """Whatever is stored and whatever is run again, the gradient is the same; what is stored is no more than is read."""
+
 import math
 import os
 import sys

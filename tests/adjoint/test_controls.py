@@ -1,4 +1,5 @@
 """Controls are found by name, hold what the model holds, and say what is wrong with a name."""
+
 import numpy as np
 import pytest
 

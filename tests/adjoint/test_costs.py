@@ -2,6 +2,7 @@
 
 Most tests take a trajectory of states that no model made: a cost knows nothing of how they came about.
 """
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """L-BFGS and Lanczos with a global inner product: minima, eigenpairs, stopping rules, going on, and what misleads."""
+
 import dataclasses
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Observations: errors in proportion to a gauge's variance, tracks in space and time, and what is refused."""
+
 import dataclasses
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Values, gradients, tangents and Hessian products are those of JAX's own differentiation of the plain run."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

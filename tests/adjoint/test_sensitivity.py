@@ -1,4 +1,5 @@
 """Maps hold the gradient, with units, in files and figures that anyone can read."""
+
 import importlib
 import types
 

@@ -1,4 +1,5 @@
 """Control transforms: covariances are what they claim, transposes are transposes, and parameters mean what they say."""
+
 import functools
 
 import jax
@@ -116,9 +117,10 @@ def test_coefficients_have_the_covariance_that_was_asked_for():
     patch = UnitSources.on(ocean("sphere"), (140.0, 145.0), (35.0, 39.0), 1.0, deviation=2.0, length=1.5e5)
     root, places = np.asarray(patch.root), np.deg2rad(patch.centres)
     i, j = 0, 7
-    half = np.sin((places[i, 1] - places[j, 1]) / 2) ** 2 + np.cos(places[i, 1]) * np.cos(places[j, 1]) * np.sin(
-        (places[i, 0] - places[j, 0]) / 2
-    ) ** 2
+    half = (
+        np.sin((places[i, 1] - places[j, 1]) / 2) ** 2
+        + np.cos(places[i, 1]) * np.cos(places[j, 1]) * np.sin((places[i, 0] - places[j, 0]) / 2) ** 2
+    )
     distance = 2 * 6.371e6 * np.arcsin(np.sqrt(half))
     assert (root @ root.T)[i, j] == pytest.approx(4.0 * np.exp(-0.5 * (distance / 1.5e5) ** 2), abs=1e-8)
 

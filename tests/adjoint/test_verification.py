@@ -1,4 +1,5 @@
 """The tests of derivatives pass what is right, and tell what is wrong, by how much and where."""
+
 import dataclasses
 import math
 import types

@@ -5,6 +5,7 @@
 goes through the seeds FIRST, FIRST + STRIDE, ..., COUNT of them, runs the first RUNS that are accepted, and prints a
 line of JSON for each file, before and after: whoever reads them knows which file a process died of.
 """
+
 import contextlib
 import dataclasses
 import io

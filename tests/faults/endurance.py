@@ -4,6 +4,7 @@
 
 runs it and prints one line of JSON; `measure` starts that and reads the line.
 """
+
 import json
 import os
 import subprocess

@@ -3,6 +3,7 @@
 Each run ends by itself, with a status other than 0 and one sentence that names the file; the newest good restart is
 kept, and no lock, half-written file or process is left.
 """
+
 import contextlib
 import dataclasses
 import os

@@ -4,6 +4,7 @@
 
 Each damaged copy is read in a process of its own: HDF5 may crash or loop on what it was not made for.
 """
+
 import json
 import os
 import random

@@ -2,6 +2,7 @@
 
 Every process of a run carries a mark in its environment, so that those which outlive their mpirun are found as well.
 """
+
 import contextlib
 import dataclasses
 import os

@@ -3,6 +3,7 @@
 A chain is one run that is killed a few times, each time resumed from its newest restart (begun anew where there was
 none yet), and then left to end. Its outputs must be those of a run that nobody disturbed: every bit of every variable.
 """
+
 import contextlib
 import dataclasses
 import os

@@ -5,6 +5,7 @@
 Progress and everything that went wrong are printed as they come, and at the end a line name=value for each figure. The
 exit status is 0 if nothing went wrong. A part whose share of the time is up ends early, with the number it came to.
 """
+
 import argparse
 import json
 import sys

@@ -4,6 +4,7 @@ INT and TERM end it within END_WITHIN seconds, with status 130 or 143 and one se
 no process, lock or half-written file is left, and the next trial goes on from what is. USR1 leaves a restart, and the
 run goes on.
 """
+
 import contextlib
 import dataclasses
 import os

@@ -1,4 +1,5 @@
 """The processes that take thousands of experiment files through `check`: what they count, and what they survive."""
+
 from . import checked
 
 

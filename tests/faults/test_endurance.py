@@ -1,4 +1,5 @@
 """Long runs: memory is taken once and does not grow with the number of records, and mass is kept."""
+
 import tracemalloc
 
 import netCDF4

@@ -1,4 +1,5 @@
 """Full disks, quotas, read-only folders, lost files: a run ends with one sentence and keeps its newest restart."""
+
 import re
 
 import pytest

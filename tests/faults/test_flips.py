@@ -1,4 +1,5 @@
 """Damaged restarts: no flipped bit gets into a run, wherever it is, and none crashes the reader."""
+
 import pytest
 
 from swmodel.grids.grid import CartesianGrid

@@ -1,4 +1,5 @@
 """A run that is killed and resumed ends with the same bits, and no kill loses a file."""
+
 import numpy as np
 
 from . import harness, kills, run

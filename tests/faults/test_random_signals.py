@@ -1,4 +1,5 @@
 """What the long test of signals looks for, and two of its trials."""
+
 import signal
 
 import pytest

@@ -1,4 +1,5 @@
 """Models that the parallel tests run on one rank and on all: small, uneven, with islands."""
+
 import jax
 import numpy as np
 

@@ -1,4 +1,5 @@
 """Gradients and inversions on any number of ranks, and of devices, are those of one: of gauges that lie on one rank."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

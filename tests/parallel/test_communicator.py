@@ -1,4 +1,5 @@
 """The verbs do what they say, and each transpose is one: <f(x), y> = <x, f'(y)> over all ranks."""
+
 import ctypes
 import re
 

@@ -1,4 +1,5 @@
 """Solutions are those of the discrete equation, the same on any ranks, and their derivatives are exact."""
+
 import functools
 
 import jax

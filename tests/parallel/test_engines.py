@@ -1,4 +1,5 @@
 """Fused loops and wide halos give what arrays and one exchange a stage give, on any number of ranks."""
+
 import jax
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
 """Members of an ensemble are the runs that they would be alone, on any communicator, in one set of files."""
+
 import jax
 import numpy as np
 import pytest
@@ -103,9 +104,7 @@ def test_members_travel_in_the_messages_of_one(ranks, ensemble):
         monitors = (None, None, Health.of(model, 10.0))
         dynamics = model.interval(run.halo, 0, 10.0)
         carry = run._carry(monitors, begin(dynamics, run.stepper, (run.state, run.history)))
-        programs = [
-            traffic(advance, dynamics, run.stepper, carry, monitors, np.int32(0), np.int32(n)) for n in (4, 5)
-        ]
+        programs = [traffic(advance, dynamics, run.stepper, carry, monitors, np.int32(0), np.int32(n)) for n in (4, 5)]
         return (programs[1] - programs[0]).total
 
     one, all_three = sent(ensemble.models[0], start(ensemble.models[0])), sent(ensemble, ensemble.initial)

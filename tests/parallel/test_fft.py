@@ -1,4 +1,5 @@
 """Distributed transforms are those of the whole field, with exact derivatives and wavenumbers that belong to them."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

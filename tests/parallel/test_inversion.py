@@ -1,4 +1,5 @@
 """Inversions on many ranks: one path of the minimisation, and the same transforms and analyses as on one."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

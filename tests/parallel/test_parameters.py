@@ -2,6 +2,7 @@
 
 The leaves of Dynamics and steppers are looked up, so that a new one is tested without being named here.
 """
+
 import functools
 import inspect
 

@@ -1,4 +1,5 @@
 """Any number of ranks gives the result of one: forwards, and in its gradient."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """Whole runs on many ranks: files, restarts on another number of ranks, and ends that all ranks share."""
+
 import jax
 import numpy as np
 import pytest
@@ -103,8 +104,6 @@ def test_a_gauge_on_land_or_outside_is_named(models):
     (model, stepper), _ = models
     with pytest.raises(ConfigError, match="outside the grid"):
         simulation(model, stepper).gauges("gauges.nc", {"far": (1e9, 0.0)})
-
-
 
 
 def test_the_fingerprint_of_a_restart_does_not_depend_on_the_ranks_and_all_of_them_refuse_another(models, tmp_path):

@@ -1,4 +1,5 @@
 """Costs and maps on many ranks: those of one rank, whichever tile a gauge, a section or a box lies in."""
+
 import numpy as np
 import pytest
 

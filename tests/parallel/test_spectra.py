@@ -1,4 +1,5 @@
 """Spectra and transfers on many ranks are those of one, to rounding; their files too."""
+
 import numpy as np
 import pytest
 

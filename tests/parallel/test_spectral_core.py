@@ -1,4 +1,5 @@
 """The pseudo-spectral core on any number of ranks, and of devices, is that of one: steps and gradients."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

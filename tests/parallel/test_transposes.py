@@ -5,6 +5,7 @@ Its product with x comes from JAX's forward mode and that of its transpose with 
 declared transposes of operators and messages. A wrong one breaks the identity; so that it cannot hold for nothing, each
 parameter must have a share in the result.
 """
+
 import functools
 
 import jax

@@ -258,12 +258,12 @@ def test_control_groups_limit_memory(monkeypatch):
     [
         ('type = "ab2"\nepsilon = 0.1', 'type = "ssprk3"', "fused loops"),
         ('type = "ab2"\nepsilon = 0.1', 'type = "semi_implicit"', "arrays (XLA fuses): SemiImplicit solves an"),
-        ('start = 2011', 'engine = "arrays"\nstart = 2011', "arrays (XLA fuses): engine = 'arrays' was chosen"),
+        ("start = 2011", 'engine = "arrays"\nstart = 2011', "arrays (XLA fuses): engine = 'arrays' was chosen"),
     ],
 )
 def test_check_and_run_say_what_steps_run_as_and_why(tmp_path, command, old, new, says):
     path = tmp_path / "case.toml"
-    path.write_text(GOOD.replace(old, new).replace("[output.spectra]\nevery = \"1 hour\"\n", ""))
+    path.write_text(GOOD.replace(old, new).replace('[output.spectra]\nevery = "1 hour"\n', ""))
     status, told, _ = command("check", path)
     assert status == 0 and says in re.search("engine +(.*)", told)[1]
     status, told, _ = command("run", path, "-o", tmp_path, "--until", "20 min", "--set", "run.communicator=serial")

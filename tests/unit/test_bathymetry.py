@@ -1,4 +1,5 @@
 """Depth and land mask: which cells are wet, how deep they are, and what is said about lakes and channels."""
+
 import pathlib
 import time
 
@@ -18,8 +19,10 @@ ETOPO5 = {
 
 
 def elevation_on(lon, lat, z, **attrs):
-    axes = {"lat": ("lat", np.asarray(lat, float), {"units": "degrees_north"}),
-            "lon": ("lon", np.asarray(lon, float), {"units": "degrees_east"})}
+    axes = {
+        "lat": ("lat", np.asarray(lat, float), {"units": "degrees_north"}),
+        "lon": ("lon", np.asarray(lon, float), {"units": "degrees_east"}),
+    }
     return xr.DataArray(z, dims=("lat", "lon"), coords=axes, name="elevation", attrs=attrs)
 
 
@@ -120,8 +123,13 @@ SEA_GRID = SphericalGrid(10, 6, (140, 150), (30, 36))
 
 @pytest.mark.parametrize("name", "elevation z topo ROSE Band1 bath bathymetry altitude".split())
 def test_the_usual_names_are_found_among_other_variables(tmp_path, name):
-    dataset = elevation_on(LON, LAT, SEA).rename(name).to_dataset().assign(
-        tid=(("lat", "lon"), np.zeros(SEA.shape, "i2")), crs=((), 1), lat_bnds=(("lat", "nv"), np.zeros((12, 2)))
+    dataset = (
+        elevation_on(LON, LAT, SEA)
+        .rename(name)
+        .to_dataset()
+        .assign(
+            tid=(("lat", "lon"), np.zeros(SEA.shape, "i2")), crs=((), 1), lat_bnds=(("lat", "nv"), np.zeros((12, 2)))
+        )
     )
     dataset.to_netcdf(tmp_path / "file.nc")
     result = read_elevation(tmp_path / "file.nc")
@@ -177,8 +185,10 @@ def test_grids_of_old_gmt_are_read(tmp_path, pixels):
     half = 0.25 * pixels
     xr.Dataset(
         {
-            "x_range": ("side", [LON[0] - half, LON[-1] + half]), "y_range": ("side", [LAT[0] - half, LAT[-1] + half]),
-            "spacing": ("side", [0.5, 0.5]), "dimension": ("side", np.array([20, 12], "i4")),
+            "x_range": ("side", [LON[0] - half, LON[-1] + half]),
+            "y_range": ("side", [LAT[0] - half, LAT[-1] + half]),
+            "spacing": ("side", [0.5, 0.5]),
+            "dimension": ("side", np.array([20, 12], "i4")),
             "z": ("xysize", SEA[::-1].ravel(), {"scale_factor": 1.0, "add_offset": 0.0, "node_offset": pixels}),
         }
     ).to_netcdf(tmp_path / "old.grd")

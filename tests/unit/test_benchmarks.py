@@ -1,4 +1,5 @@
 """The bench's own machinery: workers, the yardstick in C, the peer's script, records. Its figures are not tested."""
+
 import json
 import shutil
 import subprocess

@@ -1,4 +1,5 @@
 """`swmodel adjoint`: maps and their forward checks, verification with its exit codes, and what it says to mistakes."""
+
 import importlib.util
 import math
 import re
@@ -167,7 +168,12 @@ def test_a_file_without_the_section_is_verified_in_all_it_has_and_not_mapped(cas
     case.write_text(CASE.partition("[adjoint]")[0])
     assert command("adjoint", case, "--verify")[0] == 0
     assert set(asked.problem.values) == {
-        "initial.eta", "initial.u", "initial.v", "depth", "gravity", "dissipation.0.rate"
+        "initial.eta",
+        "initial.u",
+        "initial.v",
+        "depth",
+        "gravity",
+        "dissipation.0.rate",
     }
     status, _, err = command("adjoint", case)
     assert status == 2 and "the section [adjoint] is missing; add one, such as" in err
@@ -267,7 +273,9 @@ def test_names_and_lengths_in_a_file_are_those_of_the_model(case):
     sponge, flather = (types.SimpleNamespace(type=kind) for kind in ("sponge", "flather"))
     named = section.model_copy(update={"controls": ("boundary.0.rate", "boundary.1.elevation", "depth")})
     assert controls_of(named, (sponge, flather)) == {
-        "boundary.0.rate": "boundary.1.rate", "boundary.1.elevation": "boundary.0.elevation", "depth": "depth"
+        "boundary.0.rate": "boundary.1.rate",
+        "boundary.1.elevation": "boundary.0.elevation",
+        "depth": "depth",
     }
     assert least_steps(section, load(case).run, 40.0) == 45
     with pytest.raises(ConfigError, match="unknown key; did you mean 'memory'"):

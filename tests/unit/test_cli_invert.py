@@ -1,4 +1,5 @@
 """`swmodel invert`: a twin's source is found, files say so, an inversion goes on, and mistakes are told at once."""
+
 from types import SimpleNamespace
 
 import numpy as np
@@ -146,9 +147,10 @@ def test_a_run_starts_from_the_analysis(study, command, tmp_path):
     again.write_text(BASIN + f'[initial]\ntype = "file"\nfile = "{folder / "inversion.nc"}"\n')
     status, _, errors = command("run", again, "-o", tmp_path / "again")
     assert status == 0, errors
-    with xr.open_dataset(folder / "inversion.nc") as found, xr.open_dataset(
-        tmp_path / "again" / "gauges.nc", decode_times=False
-    ) as run:
+    with (
+        xr.open_dataset(folder / "inversion.nc") as found,
+        xr.open_dataset(tmp_path / "again" / "gauges.nc", decode_times=False) as run,
+    ):
         for k, name in enumerate(("near", "far", "north")):
             mine = found["observation_gauge"].values == name
             series = np.interp(found["observation_time"].values[mine].astype(float), run.time, run.eta[k])

@@ -1,4 +1,5 @@
 """Model time: exact however late it is, the same wherever a run was cut, and what a term of one's own gets."""
+
 import fractions
 from typing import Any
 

@@ -1,4 +1,5 @@
 """Tiles cover the grid once, differ by at most one cell, and are cut where the cut is shortest."""
+
 import itertools
 
 import numpy as np
@@ -61,9 +62,7 @@ def test_more_ranks_than_cells_are_refused_with_the_most_possible():
 def test_a_tile_thinner_than_the_halo_is_refused_with_the_most_ranks_possible():
     parts = Decomposition((8, 10), (4, 2))
     parts.check_halo(2)
-    sentence = (
-        r"tiles of 5 x 2 cells, thinner than the halo of 3; use at most 6 ranks \(no more than 2 along y and 3"
-    )
+    sentence = r"tiles of 5 x 2 cells, thinner than the halo of 3; use at most 6 ranks \(no more than 2 along y and 3"
     with pytest.raises(TileError, match=sentence):
         parts.check_halo(3)
 

@@ -1,4 +1,5 @@
 """Devices and processes of a sharded run: what is asked for, what cannot be, and two processes that make one run."""
+
 import os
 import socket
 import subprocess

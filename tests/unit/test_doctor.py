@@ -1,4 +1,5 @@
 """The doctor finds what is wrong, and finds nothing where all is well."""
+
 import io
 
 import pytest

@@ -3,6 +3,7 @@
 The blocks of a document are one script. `<!-- continues NAME.md -->` above a block says that it needs what the first
 block of another document has made.
 """
+
 import functools
 import re
 import shlex

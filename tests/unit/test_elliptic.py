@@ -1,4 +1,5 @@
 """Solvers on the devices of one process, what multigrid is made of, solvers of one's own, and what is refused."""
+
 import dataclasses
 
 import jax

@@ -1,4 +1,5 @@
 """Ensembles from experiment files and the command line: what varies, what is refused, and what they leave behind."""
+
 import jax
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
 """Faults: where they lie, what they lift and when, their derivatives, their tables, and the published ones."""
+
 from pathlib import Path
 
 import jax
@@ -26,7 +27,15 @@ from swmodel.sources import (
 
 TABLES = Path(__file__).parents[2] / "experiments" / "tohoku_2011"
 THRUST = dict(
-    longitude=143.0, latitude=38.0, depth=20e3, length=100e3, width=60e3, strike=195.0, dip=12.0, rake=85.0, slip=10.0,
+    longitude=143.0,
+    latitude=38.0,
+    depth=20e3,
+    length=100e3,
+    width=60e3,
+    strike=195.0,
+    dip=12.0,
+    rake=85.0,
+    slip=10.0,
 )
 LONGITUDE, LATITUDE = np.linspace(140, 146, 25)[None], np.linspace(35.5, 40.5, 21)[:, None]
 
@@ -234,9 +243,7 @@ def test_breakpoints_move_with_traced_onsets():
     reference = source(rise_time=20.0)
 
     def at_8_seconds(onset):
-        times, fields = records(
-            replace(reference, faults=replace(reference.faults, onset=onset)), LONGITUDE, LATITUDE
-        )
+        times, fields = records(replace(reference, faults=replace(reference.faults, onset=onset)), LONGITUDE, LATITUDE)
         return jnp.interp(8.0, times, fields[:, 10, 12])
 
     value, slope = jax.value_and_grad(at_8_seconds)(jnp.array([[3.0]]))
@@ -321,23 +328,30 @@ def test_a_table_is_read_with_its_units_and_windows(tmp_path, name, text):
     assert faults.reference == "centroid"
 
 
-@pytest.mark.parametrize("old, new, message", [
-    ("slip_1 [m]", "slipp [m]", "column 'slipp [m]' is unknown; the nearest valid name is 'slip'"),
-    ("depth [km]", "depth", "column 'depth' needs a unit out of m, km, cm"),
-    ("depth [km]", "depth [fathom]", "column 'depth [fathom]' needs a unit"),
-    ("slip_2 [cm]", "slip_1 [cm]", "column 'slip_1' is there twice"),
-    (", 85, 1, 200", ", 85, -1, 200", r"line 3 (a): slip = -1 is negative; reverse it by a rake 180 degrees away."),
-    ("195, 12, 85, 0", "195, 92, 85, 0", "line 5 (b): dip = 92 is not within 0 to 90 degrees"),
-    ("142, 38, 20,", "142, 38, 5,", "line 5 (b): depth = 5000 puts the upper edge above the sea floor"),
-    ("142, 38, 20, 100", "142, 38, 20, -100", "line 5 (b): length = -100000 is not positive"),
-    ("142, 38, 20", "142, north, 20", "line 5 (b): latitude [degrees] = 'north' is not a number"),
-    ("142, 38, 20", "142, nan, 20", "line 5 (b): latitude = nan is not a number"),
-    ("0.5, 30, 30, centroid", "0.5, 30, centroid", "line 3 has 14 cells and the header 15"),
-    ("0.5, 30, 30, centroid", "0.5, -30, 30, centroid", "line 3 (a): rise_time = -30 is negative; give 0 s or more."),
-    ("30, 40, centroid", "30, 40, middle", "the reference points differ (centroid, middle)"),
-    ("centroid", "middle", "reference = 'middle' is not one of centroid, top_centre"),
-    (", slip_1 [m], slip_2 [cm]", ", rake_1 [m], rake_2 [m]", "column 'rake_1 [m]' is unknown"),
-])
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("slip_1 [m]", "slipp [m]", "column 'slipp [m]' is unknown; the nearest valid name is 'slip'"),
+        ("depth [km]", "depth", "column 'depth' needs a unit out of m, km, cm"),
+        ("depth [km]", "depth [fathom]", "column 'depth [fathom]' needs a unit"),
+        ("slip_2 [cm]", "slip_1 [cm]", "column 'slip_1' is there twice"),
+        (", 85, 1, 200", ", 85, -1, 200", r"line 3 (a): slip = -1 is negative; reverse it by a rake 180 degrees away."),
+        ("195, 12, 85, 0", "195, 92, 85, 0", "line 5 (b): dip = 92 is not within 0 to 90 degrees"),
+        ("142, 38, 20,", "142, 38, 5,", "line 5 (b): depth = 5000 puts the upper edge above the sea floor"),
+        ("142, 38, 20, 100", "142, 38, 20, -100", "line 5 (b): length = -100000 is not positive"),
+        ("142, 38, 20", "142, north, 20", "line 5 (b): latitude [degrees] = 'north' is not a number"),
+        ("142, 38, 20", "142, nan, 20", "line 5 (b): latitude = nan is not a number"),
+        ("0.5, 30, 30, centroid", "0.5, 30, centroid", "line 3 has 14 cells and the header 15"),
+        (
+            "0.5, 30, 30, centroid",
+            "0.5, -30, 30, centroid",
+            "line 3 (a): rise_time = -30 is negative; give 0 s or more.",
+        ),
+        ("30, 40, centroid", "30, 40, middle", "the reference points differ (centroid, middle)"),
+        ("centroid", "middle", "reference = 'middle' is not one of centroid, top_centre"),
+        (", slip_1 [m], slip_2 [cm]", ", rake_1 [m], rake_2 [m]", "column 'rake_1 [m]' is unknown"),
+    ],
+)
 def test_every_mistake_in_a_table_gets_one_clear_sentence(tmp_path, old, new, message):
     assert old in CSV
     path = written(tmp_path, CSV.replace(old, new))
@@ -353,13 +367,16 @@ def test_all_mistakes_of_a_table_come_at_once(tmp_path):
     assert len(caught.value.mistakes) == 2
 
 
-@pytest.mark.parametrize("name, text, message", [
-    ("faults.csv", "# nothing\n", "holds no faults"),
-    ("faults.csv", HEADER + "\n", "holds no faults"),
-    ("faults.csv", "longitude [degrees]\n143\n", "the column 'latitude' is missing"),
-    ("faults.toml", "fault = [", "cannot be read"),
-    ("faults.toml", "title = 3\n[[fault]]\n", "column 'title' is unknown"),
-])
+@pytest.mark.parametrize(
+    "name, text, message",
+    [
+        ("faults.csv", "# nothing\n", "holds no faults"),
+        ("faults.csv", HEADER + "\n", "holds no faults"),
+        ("faults.csv", "longitude [degrees]\n143\n", "the column 'latitude' is missing"),
+        ("faults.toml", "fault = [", "cannot be read"),
+        ("faults.toml", "title = 3\n[[fault]]\n", "column 'title' is unknown"),
+    ],
+)
 def test_tables_that_are_none(tmp_path, name, text, message):
     with pytest.raises(DataError, match=message):
         read_source(written(tmp_path, text, name))

@@ -1,4 +1,5 @@
 """Cosine and sine transforms are scipy's; on the devices of one process transforms are those of the whole field."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """Fields refuse what makes no sense on a C-grid, and the table of variables is complete."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

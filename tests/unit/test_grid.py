@@ -1,4 +1,5 @@
 """Grids: coordinates, exact areas, sides, poles, and what is refused."""
+
 import numpy as np
 import pytest
 

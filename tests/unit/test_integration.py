@@ -1,4 +1,5 @@
 """`integrate` is a Simulation's run, over any number of forcing records, with derivatives, or it is refused."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """Kajiura's filter: modes, volumes, long waves, his Green function; and the sea surface over faults."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -150,10 +151,12 @@ def test_depths_of_another_grid_and_a_region_without_cells_are_refused():
 
 # -- the sea surface over faults --------------------------------------------------------------------------------------
 
-THRUST = Source([
-    Fault(143.0, 38.2, 2e3, 80e3, 40e3, 195.0, 10.0, 85.0, 6.0, rise_time=20.0, reference="top_corner"),
-    Fault(142.5, 38.0, 9e3, 80e3, 40e3, 195.0, 12.0, 85.0, 3.0, onset=15.0, rise_time=30.0, reference="top_corner"),
-])
+THRUST = Source(
+    [
+        Fault(143.0, 38.2, 2e3, 80e3, 40e3, 195.0, 10.0, 85.0, 6.0, rise_time=20.0, reference="top_corner"),
+        Fault(142.5, 38.0, 9e3, 80e3, 40e3, 195.0, 12.0, 85.0, 3.0, onset=15.0, rise_time=30.0, reference="top_corner"),
+    ]
+)
 
 
 def test_the_surface_is_the_mean_over_cells_of_the_uplift():

@@ -1,4 +1,5 @@
 """Fused loops: what they are made of, that they copy nothing, and what happens where they cannot be had."""
+
 import functools
 
 import jax
@@ -46,7 +47,7 @@ def fused(make, *fields, ghosts=2):
         lambda f: mean_y(difference_x(f)),
         lambda f: mean_xy(mean_xy(f)),
         lambda f: f.map(jnp.cbrt) + f.map(jnp.abs).map(jnp.sqrt),
-        lambda f: f.map(lambda x: jnp.where(x > 0.3, jnp.maximum(x, 0.5), -x**3)),
+        lambda f: f.map(lambda x: jnp.where(x > 0.3, jnp.maximum(x, 0.5), -(x**3))),
         lambda f: f.map(lambda x: jnp.exp(-x * x) + jnp.tanh(x)),
         lambda f: f.map(lambda x: (x > 0).astype(x.dtype)) * f,
     ],
@@ -167,7 +168,7 @@ def test_what_several_cells_need_is_kept_from_row_to_row_and_computed_once():
 
 def nonlinear(f, g, s):
     """Stencils within stencils, choices, roots, a number: what derivatives of loops must go through."""
-    bent = g.map(lambda x: jnp.where(x > 0.3, jnp.maximum(x, 0.5), -x**3))
+    bent = g.map(lambda x: jnp.where(x > 0.3, jnp.maximum(x, 0.5), -(x**3)))
     ratio = mean_xy(f) * mean_xy(f) / (3.0 + mean_xy(g) * mean_xy(g))
     root = g.map(lambda x: jnp.sqrt(x * x + s) + jnp.cbrt(x))
     return mean_xy(ratio) * s, difference_x(mean_x(f * root) * mean_x(f)) + s * bent, f * mean_y(mean_y(root))
@@ -333,7 +334,7 @@ def test_a_compiler_that_refuses_is_quoted(monkeypatch, tmp_path):
     "make",
     [
         lambda f: mean_y(difference_x(f)),
-        lambda f: f.map(lambda x: jnp.where(x > 0.3, jnp.maximum(x, 0.5), -x**3)) * mean_xy(mean_xy(f)),
+        lambda f: f.map(lambda x: jnp.where(x > 0.3, jnp.maximum(x, 0.5), -(x**3))) * mean_xy(mean_xy(f)),
         lambda f: f.map(jnp.cbrt) + f.map(jnp.abs).map(jnp.sqrt),
     ],
 )
@@ -350,9 +351,7 @@ def test_the_loop_of_a_gpu_gives_what_that_of_a_cpu_gives(make):
 def basin(cells=64, **options):
     grid = sw.CartesianGrid(cells, cells, (0.0, 5e3 * cells), (0.0, 5e3 * cells))
     depth = lambda x, y: np.where((x - 1e5) ** 2 + (y - 8e4) ** 2 < 4e8, 0.0, 3000.0 + 500.0 * np.sin(x / 5e4))  # noqa: E731
-    model = sw.ShallowWater(
-        grid, depth, coriolis=sw.BetaPlane(1e-4, 2e-11), dissipation=sw.Laplacian(100.0), **options
-    )
+    model = sw.ShallowWater(grid, depth, coriolis=sw.BetaPlane(1e-4, 2e-11), dissipation=sw.Laplacian(100.0), **options)
     return model, model.state(u=0.1, eta=lambda x, y: np.exp(-((x - 1e5) ** 2 + (y - 2e5) ** 2) / 1e9))
 
 

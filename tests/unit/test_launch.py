@@ -1,4 +1,5 @@
 """Who started this process, what it may use, and that n processes never take themselves for one."""
+
 import os
 import shutil
 import subprocess

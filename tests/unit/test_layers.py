@@ -1,4 +1,5 @@
 """Imports point downwards only: each folder may import those that stand before it in this list, and itself."""
+
 import ast
 import re
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_no_module_imports_itself_by_way_of_others():
     done, path = set(), []
 
     def visit(name):
-        assert name not in path, " -> ".join([*path[path.index(name):], name])
+        assert name not in path, " -> ".join([*path[path.index(name) :], name])
         if name not in done:
             path.append(name)
             for other in sorted(graph[name]):

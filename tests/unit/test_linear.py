@@ -1,4 +1,5 @@
 """Every linear piece and its declared transpose are each other's adjoint, however JAX takes them."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

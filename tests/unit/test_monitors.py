@@ -1,4 +1,5 @@
 """What is watched at every step: gauges, maxima and arrivals, and the health of the run."""
+
 import functools
 
 import jax.numpy as jnp

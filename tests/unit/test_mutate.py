@@ -1,4 +1,5 @@
 """The script that breaks the model on purpose: each mutant is one changed place, and every module has tests."""
+
 import importlib.util
 from pathlib import Path
 

@@ -1,4 +1,5 @@
 """What is done in place: strips of arrays, and rooms for the states of many steps."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

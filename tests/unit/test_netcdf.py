@@ -1,4 +1,5 @@
 """Claims about the netCDF files of a run: what xarray, xgcm and a CF checker find in them, and that they survive."""
+
 import datetime
 import os
 import signal

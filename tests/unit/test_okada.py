@@ -1,4 +1,5 @@
 """Okada (1985): his table 2, the integral of his point sources, and derivatives where his formulas divide by zero."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,24 +11,35 @@ from swmodel.sources.okada import Rectangle, surface_displacement
 # ux, uy, uz and their derivatives by x and y: uxx, uxy, uyx, uyy, uzx, uzy. Case 4 has dip = -90, which is the plane of
 # dip 90 whose lower edge lies 2 deeper, seen from the other side: strike-slip is reversed.
 TABLE_2 = {
-    2: ((2, 3, 4, 70, 3, 2), (
-        (-8.689e-3, -4.298e-3, -2.747e-3, -1.220e-3, 2.470e-4, -8.191e-3, -5.814e-4, -5.175e-3, 2.945e-4),
-        (-4.682e-3, -3.527e-2, -3.564e-2, -8.867e-3, -1.519e-4, 4.057e-3, -1.035e-2, 4.088e-3, 2.626e-3),
-        (-2.660e-4, 1.056e-2, 3.214e-3, -5.655e-4, 1.993e-3, -1.066e-3, 1.230e-2, -3.730e-4, 1.040e-2),
-    )),
-    3: ((0, 0, 4, 90, 3, 2), (
-        (0, 5.253e-3, 0, 0, -1.864e-2, -2.325e-3, 0, 0, 2.289e-2),
-        (0, 0, 0, 0, 2.748e-2, 0, 0, 0, -7.166e-2),
-        (1.223e-2, 0, -1.606e-2, -4.182e-3, 0, 0, -2.325e-3, -9.146e-3, 0),
-    )),
-    4: ((0, 0, 6, 90, 3, 2), (
-        (0, 1.303e-3, 0, 0, -2.726e-3, -7.345e-4, 0, 0, 4.422e-3),
-        (0, 0, 0, 0, 5.157e-3, 0, 0, 0, -1.901e-2),
-        (3.507e-3, 0, -7.740e-3, -1.770e-3, 0, 0, -7.345e-4, -1.843e-3, 0),
-    )),
+    2: (
+        (2, 3, 4, 70, 3, 2),
+        (
+            (-8.689e-3, -4.298e-3, -2.747e-3, -1.220e-3, 2.470e-4, -8.191e-3, -5.814e-4, -5.175e-3, 2.945e-4),
+            (-4.682e-3, -3.527e-2, -3.564e-2, -8.867e-3, -1.519e-4, 4.057e-3, -1.035e-2, 4.088e-3, 2.626e-3),
+            (-2.660e-4, 1.056e-2, 3.214e-3, -5.655e-4, 1.993e-3, -1.066e-3, 1.230e-2, -3.730e-4, 1.040e-2),
+        ),
+    ),
+    3: (
+        (0, 0, 4, 90, 3, 2),
+        (
+            (0, 5.253e-3, 0, 0, -1.864e-2, -2.325e-3, 0, 0, 2.289e-2),
+            (0, 0, 0, 0, 2.748e-2, 0, 0, 0, -7.166e-2),
+            (1.223e-2, 0, -1.606e-2, -4.182e-3, 0, 0, -2.325e-3, -9.146e-3, 0),
+        ),
+    ),
+    4: (
+        (0, 0, 6, 90, 3, 2),
+        (
+            (0, 1.303e-3, 0, 0, -2.726e-3, -7.345e-4, 0, 0, 4.422e-3),
+            (0, 0, 0, 0, 5.157e-3, 0, 0, 0, -1.901e-2),
+            (3.507e-3, 0, -7.740e-3, -1.770e-3, 0, 0, -7.345e-4, -1.843e-3, 0),
+        ),
+    ),
 }
 POINT_TABLE_2 = (  # case 1: x, y, d, dip = 2, 3, 4, 70
-    (-9.447e-4, -1.023e-3, -7.420e-4), (-1.172e-3, -2.082e-3, -2.532e-3), (-3.572e-4, 3.531e-4, -2.007e-4),
+    (-9.447e-4, -1.023e-3, -7.420e-4),
+    (-1.172e-3, -2.082e-3, -2.532e-3),
+    (-3.572e-4, 3.531e-4, -2.007e-4),
 )
 NAMES = ("x", "y", "length", "width", "top", "dip", "strike-slip", "dip-slip", "opening", "poisson")
 
@@ -36,9 +48,9 @@ NAMES = ("x", "y", "length", "width", "top", "dip", "strike-slip", "dip-slip", "
 def displacement(parameters):
     """(ux, uy, uz) of the ten parameters NAMES."""
     x, y, length, width, top, dip, strike_slip, dip_slip, opening, poisson = parameters
-    return jnp.stack(surface_displacement(
-        x, y, Rectangle(length, width, top, dip), (strike_slip, dip_slip, opening), poisson
-    ))
+    return jnp.stack(
+        surface_displacement(x, y, Rectangle(length, width, top, dip), (strike_slip, dip_slip, opening), poisson)
+    )
 
 
 forward = jax.jit(jax.jacfwd(displacement))
@@ -53,6 +65,7 @@ def differences(parameters, step=1e-4):
     """The same by central differences of fourth order."""
     columns = []
     for k in range(len(NAMES)):
+
         def at(n, k=k):
             moved = np.array(parameters, float)
             moved[k] += n * step * (10 if NAMES[k] == "dip" else 1)
@@ -107,9 +120,7 @@ def test_a_rectangle_is_the_integral_of_point_sources(dip, component):
     area = np.outer(weights, weights) * length * width
     slip = [float(component == k) for k in range(3)]
     for x, y in [*rng.uniform(-6, 8, (6, 2)), (0.0, 0.0), (3.0, 1.0), (1.5, -1.0)]:
-        whole = point_source(
-            x - along, y + down * np.cos(angle), top + down * np.sin(angle), angle, component
-        )
+        whole = point_source(x - along, y + down * np.cos(angle), top + down * np.sin(angle), angle, component)
         want = np.sum(area * whole, axis=(1, 2))
         got = displacement(jnp.array([x, y, length, width, top, dip, *slip, 0.25]))
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-10)
@@ -119,7 +130,13 @@ def test_every_derivative_agrees_with_finite_differences():
     rng = np.random.default_rng(5)
     for _ in range(12):
         parameters = [
-            *rng.uniform(-4, 6, 2), 3.0, 2.0, rng.uniform(0.3, 2), rng.uniform(5, 85), *rng.normal(size=3), 0.3,
+            *rng.uniform(-4, 6, 2),
+            3.0,
+            2.0,
+            rng.uniform(0.3, 2),
+            rng.uniform(5, 85),
+            *rng.normal(size=3),
+            0.3,
         ]
         np.testing.assert_allclose(derivative(parameters), differences(parameters), rtol=1e-7, atol=1e-9)
 

@@ -1,4 +1,5 @@
 """C-grid operators: where their results lie, how much halo they use, and what they are exact for."""
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

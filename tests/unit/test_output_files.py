@@ -1,4 +1,5 @@
 """An output is no input, is of this run alone, and is there at the end; else a run says so and ends."""
+
 import os
 
 import netCDF4

@@ -1,4 +1,5 @@
 """Names and attributes that CF and SGRID give to what is in files, row by row of the variable table."""
+
 import numpy as np
 import pytest
 

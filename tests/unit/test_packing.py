@@ -1,4 +1,5 @@
 """Packing for transforms: native passes do what slices, pads and transposes do, and are each other's transposes."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

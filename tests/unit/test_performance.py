@@ -1,4 +1,5 @@
 """What is timed and fitted, what is foretold of it, and what `swmodel bench` and `check` tell."""
+
 import dataclasses
 import json
 import math

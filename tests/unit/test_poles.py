@@ -1,4 +1,5 @@
 """Corners at a pole: one value round it, of all tiles along it, and Stokes' theorem for the cap."""
+
 import numpy as np
 import pytest
 

@@ -1,4 +1,5 @@
 """Figures and diagnostics of output files: the numbers are right, the figures are there, mistakes are explained."""
+
 import ast
 import datetime
 import pathlib
@@ -61,11 +62,14 @@ def gauge_output(times, series, units=START):
     n = len(series)
     return xr.Dataset(
         {"eta": (("time", "gauge"), np.array(list(series.values())).T, {"units": "m"})},
-        {"time": ("time", np.asarray(times, float), {"units": units}),
-         "gauge_name": ("gauge", list(series), {"cf_role": "timeseries_id"}),
-         "longitude": ("gauge", 144.0 + np.arange(n), {"standard_name": "longitude"}),
-         "latitude": ("gauge", 38.0 + np.arange(n), {"standard_name": "latitude"})},
-        {"featureType": "timeSeries"})
+        {
+            "time": ("time", np.asarray(times, float), {"units": units}),
+            "gauge_name": ("gauge", list(series), {"cf_role": "timeseries_id"}),
+            "longitude": ("gauge", 144.0 + np.arange(n), {"standard_name": "longitude"}),
+            "latitude": ("gauge", 38.0 + np.arange(n), {"standard_name": "latitude"}),
+        },
+        {"featureType": "timeSeries"},
+    )
 
 
 def island(x, y):
@@ -75,6 +79,7 @@ def island(x, y):
 @pytest.fixture
 def tsunami(tmp_path):
     """Paths of fields, maxima and gauges of three hours on the sphere, with an island."""
+
     def wave(t, x, y):
         r = np.hypot(x - 147, y - 38)
         return np.where(island(x, y), np.nan, 0.5 * np.cos(2 * (r - t / 1800)) * np.exp(-((r - t / 1800) ** 2)))
@@ -84,8 +89,11 @@ def tsunami(tmp_path):
     depth = lambda t, x, y: np.where(island(x, y), np.nan, 4000.0 + 100 * x)  # noqa: E731
     fields = output(times=times, eta=wave, depth=depth, **sphere).assign_attrs(title="A wave")
     distance = lambda x, y: np.where(island(x, y), np.nan, np.hypot(x - 147, y - 38))  # noqa: E731
-    maxima = output(maximum_elevation=lambda t, x, y: np.exp(-distance(x, y)),
-                    arrival_time=lambda t, x, y: 1800 * distance(x, y), **sphere)
+    maxima = output(
+        maximum_elevation=lambda t, x, y: np.exp(-distance(x, y)),
+        arrival_time=lambda t, x, y: 1800 * distance(x, y),
+        **sphere,
+    )
     t = np.arange(0, 10801, 20.0)
     points = gauge_output(t, {"DART 1": np.sin(t / 600), "KPG1": 0.3 * np.sin(t / 400)})
     paths = [tmp_path / f"{name}.nc" for name in ("run", "maxima", "gauges")]
@@ -97,15 +105,22 @@ def tsunami(tmp_path):
 @pytest.fixture
 def gyre(tmp_path):
     """A file of a slow flow on a plane: a month, u and v from one streamfunction."""
+
     def psi(x, y):
         return 2e4 * np.sin(np.pi * x / 1e6) * np.sin(2 * np.pi * y / 1e6)
 
     step = 1e6 / 20
     path = tmp_path / "gyre.nc"
-    output(nx=20, ny=20, times=np.arange(4) * 10 * 86400.0, units="seconds", depth=1000.0,
-           eta=lambda t, x, y: 1e-6 * t * np.sin(np.pi * x / 1e6) * np.sin(2 * np.pi * y / 1e6),
-           u=lambda t, x, y: -(t / 2.6e6) * (psi(x, y + step / 2) - psi(x, y - step / 2)) / step / 1000,
-           v=lambda t, x, y: (t / 2.6e6) * (psi(x + step / 2, y) - psi(x - step / 2, y)) / step / 1000).to_netcdf(path)
+    output(
+        nx=20,
+        ny=20,
+        times=np.arange(4) * 10 * 86400.0,
+        units="seconds",
+        depth=1000.0,
+        eta=lambda t, x, y: 1e-6 * t * np.sin(np.pi * x / 1e6) * np.sin(2 * np.pi * y / 1e6),
+        u=lambda t, x, y: -(t / 2.6e6) * (psi(x, y + step / 2) - psi(x, y - step / 2)) / step / 1000,
+        v=lambda t, x, y: (t / 2.6e6) * (psi(x + step / 2, y) - psi(x - step / 2, y)) / step / 1000,
+    ).to_netcdf(path)
     return path
 
 
@@ -144,13 +159,27 @@ def test_uniform_flow_has_its_exact_energy_on_a_periodic_plane():
 def test_energy_and_enstrophy_of_solid_body_rotation_converge_at_second_order():
     speed, depth, omega = 10.0, 4000.0, budgets.EARTH_ROTATION
     turn = lambda t, x, y: speed * np.cos(np.deg2rad(y)) + 0 * x  # noqa: E731
-    exact = {"kinetic_energy": 1025.0 * depth * speed**2 * 4 * np.pi * RADIUS**2 / 3,
-             "enstrophy": 8 * np.pi * speed**2 / 3,
-             "potential_enstrophy": 8 * np.pi * RADIUS**2 * (omega + speed / RADIUS) ** 2 / 3 / depth}
+    exact = {
+        "kinetic_energy": 1025.0 * depth * speed**2 * 4 * np.pi * RADIUS**2 / 3,
+        "enstrophy": 8 * np.pi * speed**2 / 3,
+        "potential_enstrophy": 8 * np.pi * RADIUS**2 * (omega + speed / RADIUS) ** 2 / 3 / depth,
+    }
     errors = []
     for n in (12, 24):
-        sums = budgets.budgets(output(x=(0, 360), y=(-90, 90), nx=2 * n, ny=n, periodic="x", spherical=True,
-                                      u=turn, v=0.0, eta=0.0, depth=depth))
+        sums = budgets.budgets(
+            output(
+                x=(0, 360),
+                y=(-90, 90),
+                nx=2 * n,
+                ny=n,
+                periodic="x",
+                spherical=True,
+                u=turn,
+                v=0.0,
+                eta=0.0,
+                depth=depth,
+            )
+        )
         errors.append([abs(float(sums[name][0]) / value - 1) for name, value in exact.items()])
     ratio = np.array(errors[0]) / np.array(errors[1])
     assert (np.array(errors[1]) < 0.02).all()
@@ -178,7 +207,7 @@ def test_energy_and_vorticity_of_a_file_are_those_of_the_model(tmp_path, periodi
     mesh = files.mesh_of(data)
     u, v = (np.nan_to_num(files.snapshot(data, name)) for name in "uv")
     zeta = cgrid.vorticity(u, v, mesh, files.wet_cells(data), data["yq"].values)
-    np.testing.assert_allclose(zeta[1:, 0 if periodic else 1:], flow.vorticity.interior, rtol=1e-11, atol=1e-18)
+    np.testing.assert_allclose(zeta[1:, 0 if periodic else 1 :], flow.vorticity.interior, rtol=1e-11, atol=1e-18)
 
 
 def test_land_holds_no_water_and_no_energy():
@@ -208,8 +237,15 @@ def test_streamfunction_is_recovered_from_its_own_transports(periodic):
     dx, dy = 1e6 / nx, 1e6 / ny
     down = psi - np.roll(psi, 1, 0) if "y" in periodic else np.diff(psi, axis=0)
     along = psi - np.roll(psi, 1, 1) if "x" in periodic else np.diff(psi, axis=1)
-    data = output(nx=nx, ny=ny, periodic=periodic, eta=0.0, depth=depth,
-                  u=lambda t, x, y: -down / dy / depth, v=lambda t, x, y: along / dx / depth)
+    data = output(
+        nx=nx,
+        ny=ny,
+        periodic=periodic,
+        eta=0.0,
+        depth=depth,
+        u=lambda t, x, y: -down / dy / depth,
+        v=lambda t, x, y: along / dx / depth,
+    )
     psi = psi - (psi.mean() if periodic == "xy" else psi[0, 0])
     found = budgets.streamfunction(data, 0)
     assert found.dims == ("yq", "xq")
@@ -398,8 +434,12 @@ def scored(t, value, observed=None, **rules):
 
 def test_a_perfect_model_explains_everything_and_the_mean_error_is_a_bias_beside_it():
     t = np.arange(0, 7200, 4.0)
-    for model, share, bias in ((pulse(t), 1.0, 0.0), (0 * t, 0.0, -pulse(t).mean()), (pulse(t) + 0.3, 1.0, 0.3),
-                               (-pulse(t), -3.0, -2 * pulse(t).mean())):
+    for model, share, bias in (
+        (pulse(t), 1.0, 0.0),
+        (0 * t, 0.0, -pulse(t).mean()),
+        (pulse(t) + 0.3, 1.0, 0.3),
+        (-pulse(t), -3.0, -2 * pulse(t).mean()),
+    ):
         row = scored(t, model, pulse(t))
         np.testing.assert_allclose((row.variance_explained, row.bias), (share, bias), atol=1e-12)
         assert row.window == (0.0, 7196.0)
@@ -473,8 +513,20 @@ def test_the_table_has_a_row_for_each_gauge_with_or_without_a_record():
     t = np.arange(0, 7201, 4.0)
     series = [gauges.Series(n, t, pulse(t, 0.9)) for n in ("seen", "unseen")]
     text = gauges.table(gauges.scores(series, {"seen": gauges.Series("seen", t, pulse(t))}))
-    assert text.splitlines()[2].split() == ["seen", "63.7", "63.7", "+0.0", "0.900", "1.000", "0.90", "0.99",
-                                            "-0.007", "0", "to", "120"]
+    assert text.splitlines()[2].split() == [
+        "seen",
+        "63.7",
+        "63.7",
+        "+0.0",
+        "0.900",
+        "1.000",
+        "0.90",
+        "0.99",
+        "-0.007",
+        "0",
+        "to",
+        "120",
+    ]
     assert text.splitlines()[3].split() == ["unseen", "63.7", "-", "-", "0.900", "-", "-", "-", "-", "0", "to", "120"]
     assert "Arrival: first above 20 %" in text and "Variance explained: without the bias" in text
 
@@ -597,8 +649,9 @@ def test_units_are_set_with_raised_exponents():
 
 
 def test_plot_makes_one_page_of_a_tsunami_from_its_three_files(tsunami, tmp_path, capsys):
-    (tmp_path / "kpg1.csv").write_text("time_s,elevation_m\n" + "".join(
-        f"{t},{0.3 * np.sin(t / 400)}\n" for t in range(1020, 6961, 60)))
+    (tmp_path / "kpg1.csv").write_text(
+        "time_s,elevation_m\n" + "".join(f"{t},{0.3 * np.sin(t / 400)}\n" for t in range(1020, 6961, 60))
+    )
     (drawn,) = plot(tsunami, observations=tmp_path)
     assert drawn == tmp_path / "run.tsunami.png"
     assert_drawn(drawn, 800)
@@ -606,8 +659,9 @@ def test_plot_makes_one_page_of_a_tsunami_from_its_three_files(tsunami, tmp_path
     assert row.split()[7:] == ["1.00", "+0.000", "17", "to", "116"]
 
 
-@pytest.mark.parametrize("chosen, kind", [([0], "maps"), ([1], "maximum"), ([2], "gauges"), ([0, 1], "tsunami"),
-                                          ([2, 0], "tsunami")])
+@pytest.mark.parametrize(
+    "chosen, kind", [([0], "maps"), ([1], "maximum"), ([2], "gauges"), ([0, 1], "tsunami"), ([2, 0], "tsunami")]
+)
 def test_plot_chooses_the_figure_by_what_the_files_hold(tsunami, chosen, kind):
     paths = [tsunami[n] for n in chosen]
     (drawn,) = plot(paths)

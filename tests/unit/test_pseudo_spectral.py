@@ -1,4 +1,5 @@
 """The pseudo-spectral core in the model: what it takes, what it refuses, and what works with it as with the other."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

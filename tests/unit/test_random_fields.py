@@ -1,4 +1,5 @@
 """Random fields are the same whoever holds them, and have the covariance that was asked for."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """Winds in records that repeat: where a cycle begins, how long it is in steps, and that terms add up."""
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
 """Gridded fields onto the model's grid: integrals kept, linear fields exact, every convention the same."""
+
 import datetime
 
 import numpy as np
@@ -119,8 +120,13 @@ CONVENTIONS = {
     "east to west": np.arange(358.5, 0, -3),
 }
 DOMAINS = {
-    "date line": (120.0, 200.0), "date line, western": (-190.0, -120.0), "date line, from -170": (-170.0, -120.0),
-    "Greenwich": (-30.0, 25.0), "Greenwich, eastern": (330.0, 385.0), "all": (-180.0, 180.0), "from 20": (20.0, 380.0),
+    "date line": (120.0, 200.0),
+    "date line, western": (-190.0, -120.0),
+    "date line, from -170": (-170.0, -120.0),
+    "Greenwich": (-30.0, 25.0),
+    "Greenwich, eastern": (330.0, 385.0),
+    "all": (-180.0, 180.0),
+    "from 20": (20.0, 380.0),
 }
 
 
@@ -201,9 +207,7 @@ def test_axes_are_known_by_their_attributes_or_names(names, attributes):
 def test_two_dimensional_axes_are_read_if_the_grid_is_not_rotated():
     field = field_on(np.arange(0, 30, 1.0), np.arange(0, 20, 1.0))
     lon, lat = np.meshgrid(field.lon, field.lat)
-    twisted = xr.Dataset(
-        {"z": (("j", "i"), field.values), "nav_lon": (("j", "i"), lon), "nav_lat": (("j", "i"), lat)}
-    )
+    twisted = xr.Dataset({"z": (("j", "i"), field.values), "nav_lon": (("j", "i"), lon), "nav_lat": (("j", "i"), lat)})
     np.testing.assert_array_equal(regrid.rectilinear(twisted, "z").values, field.values)
     twisted["nav_lon"] = (("j", "i"), lon + 0.1 * lat)
     with pytest.raises(DataError, match="rotated or curvilinear"):
@@ -213,8 +217,14 @@ def test_two_dimensional_axes_are_read_if_the_grid_is_not_rotated():
 def test_axes_of_indices_do_not_pass_for_positions():
     lon, lat = np.meshgrid(np.arange(100.0, 130), np.arange(0.0, 20))
     axes = {"y": ("y", np.arange(20.0), {"axis": "Y"}), "x": ("x", np.arange(30.0), {"axis": "X"})}
-    dataset = xr.Dataset({"z": (("y", "x"), lon), "lon": (("y", "x"), lon, {"units": "degrees_east"}),
-                          "lat": (("y", "x"), lat, {"units": "degrees_north"})}, coords=axes)
+    dataset = xr.Dataset(
+        {
+            "z": (("y", "x"), lon),
+            "lon": (("y", "x"), lon, {"units": "degrees_east"}),
+            "lat": (("y", "x"), lat, {"units": "degrees_north"}),
+        },
+        coords=axes,
+    )
     assert regrid.rectilinear(dataset, "z").lon.values[0] == 100.0
     for name in "xy":
         dataset[name].attrs = {"standard_name": f"projection_{name}_coordinate", "units": "m"}
@@ -277,8 +287,11 @@ def test_a_variable_without_axes_or_an_unknown_method_or_position_is_named():
 
 def monthly(values):
     lon, lat = np.arange(20, 380, 10.0), np.arange(-90, 91, 10.0)
-    axes = {"month": np.arange(1, 13), "lat": ("lat", lat, {"units": "degrees_north"}),
-            "lon": ("lon", lon, {"units": "degrees_east"})}
+    axes = {
+        "month": np.arange(1, 13),
+        "lat": ("lat", lat, {"units": "degrees_north"}),
+        "lon": ("lon", lon, {"units": "degrees_east"}),
+    }
     z = values(np.arange(12)[:, None, None], lon[None, None, :], lat[None, :, None]) + 0 * lon + 0 * lat[:, None]
     return xr.DataArray(z, dims=("month", "lat", "lon"), coords=axes, name="u")
 

@@ -1,4 +1,5 @@
 """Claims about restart files: they give back every bit, are whole or absent, and say what is wrong with them."""
+
 import os
 import resource
 import subprocess

@@ -1,4 +1,5 @@
 """A run goes on from a restart only where it is the same experiment, or where what differs was named."""
+
 import json
 
 import jax

@@ -1,4 +1,5 @@
 """Tiles on the devices of one process: verbs, halos, steps, gradients and runs are those of one rank."""
+
 import functools
 import math
 

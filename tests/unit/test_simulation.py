@@ -1,4 +1,5 @@
 """A run: whole whatever it is cut into, stopped in time and with a reason, and gone on with bit for bit."""
+
 import os
 import signal
 

@@ -1,4 +1,5 @@
 """The scripts for SLURM, under one that is made of four small programs on PATH."""
+
 import importlib.util
 import os
 import re

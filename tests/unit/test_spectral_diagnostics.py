@@ -1,4 +1,5 @@
 """Spectra hold all of the energy and enstrophy, and their transfers are what the equations do to them."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """Limits of the time step: those of the literature, where they are set, and that runs live below and die above them."""
+
 import dataclasses
 
 import jax

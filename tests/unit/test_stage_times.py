@@ -4,6 +4,7 @@ A body of water without gradients obeys du/dt = a t - r u under a wind that grow
 surface the same equation under a sponge whose level rises. Both have solutions in closed form, and a stage that sees
 the force of another time costs a scheme its order.
 """
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,9 +49,7 @@ def blown(drag, **options):
     """Water under a wind that grows to END, along x and against y, with a linear drag."""
     stress = END * DEPTH * 1000.0
     wind = sw.WindStress(x=Growing(stress), y=Growing(-stress), density=1000.0)
-    return sw.ShallowWater(
-        GRID, DEPTH, forcing=(wind,), dissipation=(sw.LinearDrag(drag),), engine="arrays", **options
-    )
+    return sw.ShallowWater(GRID, DEPTH, forcing=(wind,), dissipation=(sw.LinearDrag(drag),), engine="arrays", **options)
 
 
 def lifted():

@@ -1,4 +1,5 @@
 """Terms: what changes in time, what a sea floor does that moves, and how each term reads what the user wrote."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """Time steppers: their orders, their first steps, and their formulas, on one small nonlinear flow."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """What a program sends is counted in its jaxpr: loops by their length, branches by the busiest, messages in pieces."""
+
 import jax
 import jax.numpy as jnp
 import pytest

@@ -1,5 +1,6 @@
 """What the verification tests share: small grids, rough bottoms, random states,
 and programs compiled once a structure."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

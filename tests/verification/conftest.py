@@ -1,4 +1,5 @@
 """Published cases are computed by programs as users run them, with all of XLA's optimisations."""
+
 import jax
 import pytest
 

@@ -1,7 +1,8 @@
 """A smooth manufactured solution of the nonlinear equations over a rough bottom, held in place by its sources.
 
-    python -m tests.verification.manufactured     prints how far both cores carry it away (docs/pseudo_spectral.md)
+python -m tests.verification.manufactured     prints how far both cores carry it away (docs/pseudo_spectral.md)
 """
+
 import jax
 import jax.numpy as jnp
 import numpy as np

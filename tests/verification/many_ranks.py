@@ -1,4 +1,5 @@
 """One rank of a run on many: `python many_ranks.py FILE` steps the case, and the root writes the state to FILE."""
+
 import sys
 from pathlib import Path
 

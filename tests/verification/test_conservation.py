@@ -3,6 +3,7 @@
 In space each is an identity: its rate along the tendency vanishes, to rounding, on any state. In time the drift falls
 with the stepper's order.
 """
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -4,6 +4,7 @@ Smooth flow, surface and bottom that meet the walls as the model has it (no norm
 grids. Each discrete term is compared with the continuous one, which JAX differentiates in coordinates (a, b) with scale
 factors (m, n): d/dx = (1/m) d/da, d/dy = (1/n) d/db.
 """
+
 import dataclasses
 import functools
 

@@ -3,6 +3,7 @@
 |u| u has no derivative formula at 0, 1 / h none on land. The loss sees the state after a few steps; it is
 differentiated in the state, the depth, gravity and every parameter of every term.
 """
+
 import jax
 import jax.numpy as jnp
 import numpy as np

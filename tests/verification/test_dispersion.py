@@ -1,7 +1,8 @@
 """Poincare waves on the C-grid have their exact discrete frequency, whatever the form of the vorticity flux.
 
-    omega^2 = f^2 cos^2(k dx / 2) cos^2(l dy / 2) + g H (4 / dx^2 sin^2(k dx / 2) + 4 / dy^2 sin^2(l dy / 2))
+omega^2 = f^2 cos^2(k dx / 2) cos^2(l dy / 2) + g H (4 / dx^2 sin^2(k dx / 2) + 4 / dy^2 sin^2(l dy / 2))
 """
+
 import numpy as np
 import pytest
 

@@ -1,4 +1,5 @@
 """Drag and viscosity take energy and nothing else, and leave alone a body that turns with the sphere."""
+
 import numpy as np
 import pytest
 

@@ -1,4 +1,5 @@
 """An inertial oscillation goes on for a hundred days: the Coriolis force neither feeds nor eats it."""
+
 import numpy as np
 import pytest
 

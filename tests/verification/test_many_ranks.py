@@ -1,4 +1,5 @@
 """As many ranks as tiles of a few cells, many more than cores, give what one rank gives."""
+
 import os
 import subprocess
 import sys

@@ -1,5 +1,6 @@
 """The linear double gyre comes to the western boundary current of Munk (1950),
 doi:10.1175/1520-0469(1950)007<0080:OTWDOC>2.0.CO;2."""
+
 import numpy as np
 
 import swmodel as sw

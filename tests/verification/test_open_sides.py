@@ -1,4 +1,5 @@
 """Waves leave through open sides, and what lies outside comes in."""
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
 """The pseudo-spectral core against what is known: manufactured and exact solutions, invariants, and the other core."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """What is in balance stays: a lake at rest over any bottom, and geostrophic flow."""
+
 import numpy as np
 import pytest
 

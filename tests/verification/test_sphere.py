@@ -2,6 +2,7 @@
 
 doi:10.1016/S0021-9991(05)80016-6: u = u0 cos(phi), g h = g h0 - (a Omega u0 + u0^2 / 2) sin^2(phi), along the grid.
 """
+
 import numpy as np
 
 import swmodel as sw

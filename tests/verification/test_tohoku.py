@@ -1,4 +1,5 @@
 """The 2011 Tohoku tsunami, run as a user runs it, reaches the DART buoys when it did."""
+
 import subprocess
 import sys
 

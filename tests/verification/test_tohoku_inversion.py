@@ -1,4 +1,5 @@
 """The Tohoku source from the records of four gauges: `make verify OBSERVATIONS=folder`, skipped without them."""
+
 import faulthandler
 import os
 import subprocess

@@ -1,4 +1,5 @@
 """The stress of walls and coasts on a flow along them: Poiseuille's channel, whose discrete solution is known."""
+
 import numpy as np
 import pytest
 

@@ -1,4 +1,5 @@
 """A coast is a wall, wherever it lies; a seam is no place at all."""
+
 import jax
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
 """Strong-constraint 4D-Var: observations, background errors, minimisation and posterior variance."""
+
 from .assimilation import (
     Analysis,
     Departures,

@@ -11,6 +11,7 @@ quadratic problems of Courtier et al. (1994), doi:10.1002/qj.49712051912: outer 
 with G the linearisation of d: the exact tangent and adjoint (`Tangent`), or, where parameters are few, a matrix whose
 columns are runs of the linear model (responses.py). a is 1, or halved until J falls.
 """
+
 import dataclasses
 import math
 

@@ -10,6 +10,7 @@ l^2 / 2 and no mode is overshot. doi:10.1002/qj.49712757518.
 Values are on tiles, with one halo exchange a step; the transpose of U is JAX's, piece by piece of operators and
 exchanges, which are declared with theirs.
 """
+
 import math
 from typing import Any
 
@@ -75,9 +76,7 @@ class Smooth:
             ConfigError: for a length that is not positive, or so short that the grid does not see it.
         """
         parts, steps = _coefficients(model, position, length)
-        sides = model.communicator.place(
-            lambda rank: Sides.of(model.grid, model.communicator, (), model.dtype, rank)
-        )
+        sides = model.communicator.place(lambda rank: Sides.of(model.grid, model.communicator, (), model.dtype, rank))
         parts = {name: model.domain.cut(part) for name, part in parts.items()}
         bare = Smooth(**parts, sides=sides, steps=steps, position=position, communicator=model.communicator)
         variance = _variance(bare, model, length, samples)

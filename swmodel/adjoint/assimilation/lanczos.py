@@ -10,6 +10,7 @@ the iterates of conjugate gradients, with the residual |b - (1 + A) x_k| = beta_
 made orthogonal to all earlier ones, twice, or rounding would show eigenvalues several times (Golub & Van Loan 2013,
 section 10.3).
 """
+
 import dataclasses
 import math
 

@@ -12,6 +12,7 @@ closer together in time than tau do not count as independent: with n of them eve
 
     s_g = (sigma^2 + e^2 var(y_g))^(1/2) (tau / dt)^(1/2),   sum_i [(eta - y_i) / s_g]^2 = n dt / tau,  expected.
 """
+
 import dataclasses
 from pathlib import Path
 

@@ -3,6 +3,7 @@
 Parameters and the pairs of L-BFGS are kept as global arrays and numbers, beside the history and what else was
 computed at length (Green's functions). The file is complete or absent, as all restarts are (output/restart.py).
 """
+
 import numpy as np
 
 from ...errors import DataError

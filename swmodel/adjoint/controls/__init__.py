@@ -1,4 +1,5 @@
 """Controls: the leaves of a model that a cost is differentiated in, and transforms of them."""
+
 from .controls import (
     Control,
     Transformed,

@@ -10,6 +10,7 @@
 A value is a number that every rank holds, a tile's array, or {record: one of these} for time records. `Transformed`
 puts any differentiable function from parameters to such values in front.
 """
+
 import dataclasses
 import difflib
 from typing import Any

@@ -15,6 +15,7 @@ Each is a function x(p) of standard parameters p, whose background is 0 and whos
 Transforms are pytrees: their arrays are this tile's and come in as arguments; numbers that every rank holds are
 replicated when they arrive (controls.py).
 """
+
 from typing import Any
 
 import jax

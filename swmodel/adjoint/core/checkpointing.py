@@ -13,6 +13,7 @@ and run a segment again before they pull it back: with levels of l_0, l_1, ... p
 Equations are made once, before the first and before the last step, never within; the loops take any number of steps up
 to their capacity, so that intervals of all lengths share one program.
 """
+
 import functools
 import math
 

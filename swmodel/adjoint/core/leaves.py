@@ -1,4 +1,5 @@
 """Leaves of pytrees: which are real numbers, which are differentiated, which are read; and rooms for many of them."""
+
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal

@@ -8,6 +8,7 @@ K are the bytes that are stored of a step, P those of a point, and base the mode
 stored of the stepper's history before the first step, and the temporaries of the compiled program that pulls back, as
 the compiler counts them for a small Tape. Of a Hessian product everything comes with its tangent.
 """
+
 import dataclasses
 import math
 

@@ -15,6 +15,7 @@ and `dual`, along with its tangents: a Hessian product is the tangent of the pro
 `forward`, `record` and `pull` write over the arrays of the carry, acc and cotangents that they are given. `params` are
 {name: value} of the controls of the dynamics, of time records the window's (first, second).
 """
+
 import jax
 import jax.numpy as jnp
 

@@ -4,6 +4,7 @@ A unit is a number of steps within one interval between forcing records, and one
 (carry, acc) between two of them, the carry as integration.differentiable_march_of has it, or Pairs of these; `forward`
 and `record` write over the arrays of the one they are given.
 """
+
 import dataclasses
 
 import jax

@@ -8,6 +8,7 @@
 
 Each cuts a run into units (runs.py), and differentiates it unit by unit.
 """
+
 import abc
 import contextlib
 import dataclasses

@@ -2,6 +2,7 @@
 
 The system removes such a file as soon as nobody has it open: a run that is interrupted, or killed, leaves nothing.
 """
+
 import tempfile
 
 import jax

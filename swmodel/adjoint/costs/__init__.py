@@ -1,4 +1,5 @@
 """Costs: what is read of a run, and the number J that is made of it."""
+
 from .costs import (
     BoxEnergy,
     Cost,

@@ -9,6 +9,7 @@
 
 A user writes places and times; `on_tile` makes a TileCost (tile_costs.py) of it once, for the steps of a run.
 """
+
 import dataclasses
 from typing import Any
 

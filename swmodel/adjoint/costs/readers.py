@@ -2,6 +2,7 @@
 
 A reader is a pytree with `read(state, equations, time)`, this tile's share of a few numbers (n,).
 """
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """Observed records: series at places, from the files that post-processing reads too; between which steps they fall."""
+
 import contextlib
 import csv
 import dataclasses

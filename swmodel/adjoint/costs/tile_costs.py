@@ -7,6 +7,7 @@ Of N steps from step 0 on
 
 so that of all readings only those of one segment are ever held. A TileCost is a pytree, an argument of programs.
 """
+
 import abc
 from typing import Any
 

@@ -1,4 +1,5 @@
 """Dot-product and Taylor tests of a user's own problem."""
+
 from .verification import (
     DOT_PRODUCT,
     NONLINEARITY,

@@ -1,4 +1,5 @@
 """What to verify an adjoint in, and where it is wrong: a run that moves, long enough, and its terms one by one."""
+
 import math
 
 import jax

@@ -11,6 +11,7 @@ A rate is log2 of r(h) / r(h/2). Of eight halvings those with the smallest resid
 next order of r hides what is wrong with this one. The best pair of them counts, as one may be good by chance, where two
 terms of r cancel.
 """
+
 import copy
 import dataclasses
 import functools

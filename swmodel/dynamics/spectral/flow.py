@@ -2,6 +2,7 @@
 
 Products are (values, what they become, whether they lie at centres), as Series' modes take them.
 """
+
 import functools
 
 from ...fields.field import Field

@@ -4,6 +4,7 @@ A kind is hashable, and works along the last axis of what it is given. Its modes
 `phase(i, n)` radians from one point to the next: its wavenumber is the phase over the spacing, and the second
 difference of neighbours has the eigenvalue 2 cos(phase) - 2.
 """
+
 import abc
 import dataclasses
 

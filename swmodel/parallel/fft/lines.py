@@ -6,6 +6,7 @@
 
 Each is one expression in JAX, and its own derivatives are; on CPUs it is a loop, whose pieces a core's cache holds.
 """
+
 import math
 
 import jax

@@ -7,6 +7,7 @@ with `across`, x is (..., m, l, w) and rows are its axis -3: (..., m, l, w) to (
 `join_back` undo them, and are their transposes. On CPUs with a compiler each is one pass over memory, of tiles
 (native/blocks.py).
 """
+
 import math
 
 import jax.numpy as jnp

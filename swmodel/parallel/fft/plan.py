@@ -20,6 +20,7 @@ in their order.
 
 Everything is linear and carries its transpose: tangents, adjoints, Hessian products and vmap go through.
 """
+
 import dataclasses
 import math
 import operator

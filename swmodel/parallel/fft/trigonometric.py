@@ -13,6 +13,7 @@ as in scipy.fft without normalisation; idct and idst undo them. Types 2 and 3 ta
 the period of its even or odd continuation, 2 (n - 1) or 2 (n + 1): shorter ones lose digits as n grows. The sine
 transforms 2 to 4 are the cosine ones of signs turned and order reversed. Complex numbers are transformed by parts.
 """
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax

@@ -6,6 +6,7 @@ one that has become whole is the last, along which transforms run; `turn_back` i
 are equal: columns are padded at the end, and rows at the start of each block that is smaller, as
 tiles are (decomposition.py).
 """
+
 import jax.numpy as jnp
 
 from .kinds import Unchanged

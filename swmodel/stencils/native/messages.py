@@ -1,4 +1,5 @@
 """Messages between the devices of one process: without XLA's collectives, whose threads sleep and wake up slowly."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
