@@ -60,7 +60,7 @@ mutants: setup  ## break the model on purpose, place by place, and list what no 
 
 lint:  ## style, by ruff (pip install ruff)
 	@command -v ruff >/dev/null || { echo "lint: ruff is not on PATH; pip install ruff"; exit 1; }
-	@ruff check .
+	@ruff check . && ruff format --check .
 
 clean:  ## remove the environment and build leftovers; output/ stays
 	rm -rf "$(VENV)" build dist .pytest_cache .ruff_cache
