@@ -76,7 +76,7 @@ def dot(a, b):
 def test_gradients_and_hessian_products_are_finite_from_exact_rest_with_islands(model):
     stepper = sw.AB2(jnp.asarray(20.0), jnp.asarray(0.1))
     _, first, slope, second, along = values_and_derivatives(
-        model.dynamics(stepper), stepper, model.at_rest(), random_state(model, 5)
+        model.dynamics(stepper, steps=STEPS), stepper, model.at_rest(), random_state(model, 5)
     )
     for x in jax.tree.leaves((first, second)):
         assert np.isfinite(x).all()
@@ -90,7 +90,7 @@ def test_gradients_and_hessian_products_are_finite_from_exact_rest_with_islands(
 def test_gradients_and_hessian_products_are_those_of_differences(model):
     """In motion, where the loss is smooth: central differences of loss and gradient along a direction."""
     stepper = sw.AB2(jnp.asarray(20.0), jnp.asarray(0.1))
-    dynamics = model.dynamics(stepper)
+    dynamics = model.dynamics(stepper, steps=STEPS)
     state, step = random_state(model, 6), 1e-4
     _, _, slope, second, along = values_and_derivatives(dynamics, stepper, state, random_state(model, 5))
 
