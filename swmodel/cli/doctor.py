@@ -245,7 +245,7 @@ def _exchange():
 
 def _exchange_with_mpirun(report, ranks, timeout):
     """Whether it worked; adds its rows and problems."""
-    code = "from swmodel.doctor import _exchange, launch\nanswers = _exchange()\n"
+    code = "from swmodel.cli.doctor import _exchange, launch\nanswers = _exchange()\n"
     code += "launch.launcher().rank or answer(answers)"
     try:
         answers = _probe(code, timeout, launch.mpirun(ranks))
@@ -294,7 +294,7 @@ class ProbeError(Exception):
 def _probe(code, timeout, starter=()):
     """What `answer(...)` was given in a fresh process that ran `code`."""
     prelude = (
-        "import json\nfrom swmodel.libraries import library_name, loaded_library\n"
+        "import json\nfrom swmodel.runtime.libraries import library_name, loaded_library\n"
         f"def answer(value): print('{MARK}' + json.dumps(value), flush=True)\n"
     )
     command = [*starter, sys.executable, "-c", prelude + code]

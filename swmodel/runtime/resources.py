@@ -36,6 +36,6 @@ def _folder(name):
         if (parent / name).is_dir():
             return parent / name
     raise FileNotFoundError(
-        f"swmodel.resources: the folder {name}/ is neither in {PACKAGE} nor beside it; the installation is incomplete: "
+        f"The folder {name}/ is neither in {PACKAGE} nor beside it; the installation is incomplete: "
         "install it again with `pip install --force-reinstall --no-deps .` in a checkout."
     )

@@ -107,7 +107,7 @@ def test_mpirun_is_ended_while_its_ranks_are_being_set_up(tmp_path):
 
 STUCK = """
 import ctypes, time
-from swmodel.signals import PROCESS
+from swmodel.runtime.signals import PROCESS
 PROCESS.start()
 libc, end = ctypes.CDLL(None), time.monotonic() + 30
 with PROCESS.kept(lambda name: f"{name} stopped it; see b."), PROCESS.undone(lambda: print("tidied", flush=True)):
@@ -144,7 +144,7 @@ def test_standard_output_that_takes_nothing_ends_no_command(redirection):
 
 PRINTING = """
 import sys, time
-from swmodel import launch
+from swmodel.runtime import launch
 from swmodel.cli.streams import protect_streams
 protect_streams()
 for line in range(30):

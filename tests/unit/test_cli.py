@@ -370,7 +370,7 @@ def test_two_ranks_fail_together_with_one_sentence(case, tmp_path, arguments, sa
 @needs_mpi
 def test_a_rank_that_fails_alone_is_heard_and_takes_the_others_down(case, tmp_path):
     code = (
-        "import swmodel.cli.starting as starting, swmodel.launch as launch\n"
+        "import swmodel.cli.starting as starting, swmodel.runtime.launch as launch\n"
         "from swmodel.cli import main\n"
         "def broken(*a):\n"
         "    raise ValueError('only this rank')\n"

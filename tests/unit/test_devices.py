@@ -189,11 +189,11 @@ def test_two_processes_that_fail_alike_end_with_the_same_status(experiment):
 STUDY = """
 import sys, numpy as np
 import swmodel as sw
-from swmodel import launch
-from swmodel.devices import hosts_of
+from swmodel.runtime import launch
+from swmodel.runtime.devices import hosts_of
 launch.configure_process("float64", "sharded", devices=3, hosts=hosts_of())
 import jax
-from swmodel.simulation import Simulation
+from swmodel.simulation.simulation import Simulation
 from swmodel.parallel import make_communicator
 from tests.parallel import cases
 from tests.unit.test_sharded import SHAPE, GAUGES, gradients, run
@@ -219,8 +219,8 @@ mesh.barrier()
 
 FAILS_ALONE = """
 import sys
-from swmodel import launch
-from swmodel.devices import hosts_of
+from swmodel.runtime import launch
+from swmodel.runtime.devices import hosts_of
 launch.configure_process("float64", "sharded", devices=1, hosts=hosts_of())
 from swmodel.parallel import make_communicator
 mesh = make_communicator("sharded", (4, 4))

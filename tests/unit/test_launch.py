@@ -366,7 +366,7 @@ def test_two_mpis_in_one_process_must_both_say_so(library):
 
 
 STAGING = (
-    "import os\nfrom swmodel import launch, libraries\n"
+    "import os\nfrom swmodel.runtime import launch; from swmodel.runtime import libraries\n"
     "launch.configure_process()\nlaunch.load_mpi()\n"
     "print('answer', os.environ['MPI4JAX_USE_CUDA_MPI'], int(libraries.cuda_aware(os.environ)))\n"
 )
@@ -409,7 +409,7 @@ def test_what_a_launcher_set_does_not_reach_the_next_one(started):
 
 
 WORLD = (
-    "from swmodel import launch\n"
+    "from swmodel.runtime import launch\n"
     "process = launch.configure_process()\n"
     "world = launch.load_mpi().COMM_WORLD\n"
     "launch.check_world(world.size)\n"

@@ -254,7 +254,7 @@ def test_a_cf_checker_finds_nothing_in_gauges(tmp_path, name):
 WRITER = """
     import sys
     import numpy as np
-    from swmodel.grid import CartesianGrid
+    from swmodel.grids.grid import CartesianGrid
     from swmodel.output.netcdf import FieldFile
     grid = CartesianGrid(40, 30, (0.0, 1.0), (0.0, 1.0))
     file = FieldFile(sys.argv[1], grid, ("eta",), compression=0)
@@ -284,7 +284,7 @@ def test_a_file_can_be_read_while_the_run_writes_it(tmp_path):
     code = """
         import sys, subprocess, os
         import numpy as np
-        from swmodel.grid import CartesianGrid
+        from swmodel.grids.grid import CartesianGrid
         from swmodel.output.netcdf import FieldFile
         file = FieldFile(sys.argv[1], CartesianGrid(7, 5, (0.0, 1.0), (0.0, 1.0)), ("eta",))
         plain = {name: value for name, value in os.environ.items() if name != "HDF5_USE_FILE_LOCKING"}
@@ -301,7 +301,7 @@ FULL_DISK = """
     import resource, sys
     import numpy as np
     from swmodel.errors import SwmodelError
-    from swmodel.grid import CartesianGrid
+    from swmodel.grids.grid import CartesianGrid
     from swmodel.output.netcdf import FieldFile
     grid = CartesianGrid(200, 200, (0.0, 1.0), (0.0, 1.0))
     file = FieldFile(sys.argv[1], grid, ("eta",), compression=int(sys.argv[3]))
@@ -464,7 +464,7 @@ def test_of_many_runs_that_start_at_once_one_writes(tmp_path):
     code = """
         import sys
         from swmodel.errors import SwmodelError
-        from swmodel.grid import CartesianGrid
+        from swmodel.grids.grid import CartesianGrid
         from swmodel.output.netcdf import FieldFile
         print("ready", flush=True)
         sys.stdin.readline()

@@ -187,7 +187,7 @@ def test_a_run_killed_at_any_moment_leaves_a_whole_restart(tmp_path):
     code = """
         import sys
         import numpy as np
-        from swmodel.grid import CartesianGrid
+        from swmodel.grids.grid import CartesianGrid
         from swmodel.output.restart import write_restart
         grid = CartesianGrid(300, 300, (0.0, 1.0), (0.0, 1.0))
         for step in range(100000):
