@@ -392,9 +392,9 @@ def bench(
 @app.command(epilog=_examples("swmodel doctor"))
 def doctor():
     """Print versions, the MPI that each part uses, devices and binding, and make one exchange on 2 ranks."""
-    from . import doctor as examination
+    from . import installation
 
-    raise typer.Exit(examination.run())
+    raise typer.Exit(installation.run())
 
 
 @app.command(

@@ -5,7 +5,7 @@ import io
 import pytest
 import rich.console
 
-from swmodel.cli import doctor
+from swmodel.cli import installation as doctor
 from swmodel.runtime import launch, version
 
 OURS = ["Open MPI 5.0.11", "/venv/lib/libmpi.so.40"]

@@ -245,7 +245,7 @@ def _exchange():
 
 def _exchange_with_mpirun(report, ranks, timeout):
     """Whether it worked; adds its rows and problems."""
-    code = "from swmodel.cli.doctor import _exchange, launch\nanswers = _exchange()\n"
+    code = "from swmodel.cli.installation import _exchange, launch\nanswers = _exchange()\n"
     code += "launch.launcher().rank or answer(answers)"
     try:
         answers = _probe(code, timeout, launch.mpirun(ranks))
