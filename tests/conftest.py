@@ -6,6 +6,7 @@ root's output. A rank that fails while the others wait for its message stops all
 """
 
 import gc
+import logging
 import os
 import sys
 import time
@@ -38,6 +39,19 @@ def pytest_configure(config):
         world = launch.load_mpi().COMM_WORLD
         launch.check_world(world.size)
         config.pluginmanager.register(RankAgreement(config, world.Dup()), "rank-agreement")
+
+
+@pytest.fixture(autouse=True)
+def _logger_as_imported():
+    """Each test finds the package's logger as an import leaves it.
+
+    A command that an earlier test ran in this process stops its propagation for good. pytest then attaches its own
+    handler to it as well as to the root logger, and a test that lets it propagate again would get each message twice.
+    """
+    logger = logging.getLogger("swmodel")
+    logger.handlers.clear()
+    logger.propagate = True
+    logger.setLevel(logging.NOTSET)
 
 
 @pytest.fixture
