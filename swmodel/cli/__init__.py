@@ -331,6 +331,14 @@ def invert(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the inversion's restart file.")] = False,
+    force: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="What may differ from the inversion that wrote the restart: all, or some "
+            "of the names in the message, with commas between. What --set changes may differ anyway.",
+        ),
+    ] = "",
     communicator: CommunicatorKind = None,
     layout: LayoutOption = None,
     devices: Devices = None,
@@ -348,7 +356,7 @@ def invert(
 
     overrides = _overrides(set, communicator=communicator, layout=layout, devices=devices, observations=observations)
     hosts = coordinator, num_processes, process_id
-    invert_experiment(file, overrides, Options(output, overwrite, resume, withhold, plot, debug, quiet, hosts))
+    invert_experiment(file, overrides, Options(output, overwrite, resume, force, withhold, plot, debug, quiet, hosts))
 
 
 @app.command(

@@ -24,7 +24,7 @@ from ..errors import ConfigError, SwmodelError
 from ..output.collisions import check_apart
 from ..simulation.progress import ProgressBar, duration
 from . import facts, figures, logs
-from .starting import RECORD, begin, inputs_of, make_room, started_with_step, tiles_line
+from .starting import RECORD, begin, files_of_studies, inputs_of, make_room, started_with_step, tiles_line
 
 __all__ = ["Options", "adjoint_experiment"]
 
@@ -193,7 +193,7 @@ def map_out(study, options):
     from ..adjoint.verification.verification import default_amplitudes, units_of
 
     problem, path = study.problem, study.folder / study.section.file
-    problem.communicator.from_root(lambda: _make_room(path, study.made.draft, options))
+    problem.communicator.from_root(lambda: _make_room(study, path, options))
     units = {study.names[name]: unit for name, unit in units_of(problem).items()}
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()
@@ -219,9 +219,9 @@ def map_out(study, options):
         _conclude(path, options)
 
 
-def _make_room(path, draft, options):
+def _make_room(study, path, options):
     """The file of an earlier study goes at once: what stands there after this command is of this one."""
-    check_apart([("adjoint.file", path)], inputs_of(draft))
+    check_apart(files_of_studies(study.section, None, study.folder), inputs_of(study.made.draft))
     make_room([path], options.overwrite)
     path.unlink(missing_ok=True)
 

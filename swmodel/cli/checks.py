@@ -6,10 +6,12 @@ from ..config import read
 from ..config.build.experiment import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstable
 from ..config.build.studies import adjoint_line, inversion_line
 from ..errors import ConfigError
+from ..output.collisions import check_apart
 from ..runtime import budget, launch
+from ..runtime.paths import expanded
 from . import facts, logs
 from .speed import speed_line
-from .starting import started
+from .starting import files_of_run, files_of_studies, inputs_of, named_files, started
 
 __all__ = ["check_experiment"]
 
@@ -49,6 +51,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     if experiment.output.spectra is not None:
         made.attempt(("output", "spectra"), check_model, model)
+    made.attempt((), _check_files, made, experiment)
     made.experiment()
     longest = largest_time_step(found) if found else np.inf
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
@@ -78,6 +81,13 @@ def _plan(made, experiment, model, state, ranks, speed):
     outputs = facts.output_lines(experiment, whole, dt, members)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     return lines, _warnings(made, experiment, dt, longest, ranks)
+
+
+def _check_files(made, experiment):
+    """Refuse files of a run, of [adjoint] and of [inversion] that are inputs or one another, as each command would."""
+    folder = expanded(experiment.output.folder)
+    studies = files_of_studies(made.section("adjoint"), made.section("inversion"), folder)
+    check_apart([*named_files(files_of_run(experiment.output, folder)), *studies], inputs_of(made.draft))
 
 
 def _studies(made, model, state, dt):

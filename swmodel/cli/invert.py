@@ -1,6 +1,8 @@
 """`swmodel invert`: the controls with which the model comes closest to observations, and how sure they are."""
 
 import dataclasses
+import hashlib
+import json
 import time as clock
 from pathlib import Path
 
@@ -10,32 +12,18 @@ from ..config import read
 from ..config.build.adjoint import length_line
 from ..config.build.experiment import stepper_of
 from ..config.build.inversion import check_withheld, observed, section_of, steps_of, transformed_of
-from ..config.dump import dump
 from ..errors import ConfigError
 from ..output.collisions import check_apart
+from ..output.fingerprint import describe, fingerprint
+from ..output.resuming import allowed_names
 from ..runtime.signals import PROCESS
 from . import facts, logs
 from .inverted import conclude
 from .inverting import Inversion
-from .starting import begin, inputs_of, make_room, started_with_step, tiles_line
+from .runs import explained_by
+from .starting import begin, files_of_studies, inputs_of, make_room, started_with_step, tiles_line
 
 __all__ = ["Options", "invert_experiment"]
-
-FREE = {  # keys that may change between an inversion and its going on
-    "run": ("title", "communicator", "layout", "devices", "engine", "stages_per_exchange"),
-    "inversion": (
-        "loops",
-        "products",
-        "residual",
-        "decrease",
-        "uncertainty",
-        "withhold",
-        "members",
-        "memory",
-        "file",
-        "restart",
-    ),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +33,7 @@ class Options:
     folder: str | None = None
     overwrite: bool = False
     resume: bool = False
+    force: str = ""  # what may differ from the inversion that wrote the restart
     withhold: bool | None = None
     plot: bool = False
     debug: bool = False
@@ -62,18 +51,12 @@ class Study:
     problem: object
     transformed: object
     folder: Path
+    identity: object = None  # an Identity of restarts.py
+    force: tuple = ()
 
     @property
     def communicator(self):
         return self.problem.communicator
-
-    @property
-    def about(self):
-        """What must be the same for a restart to be this inversion's: not how long it goes on, or where."""
-        raw = {name: section for name, section in self.made.draft.raw.items() if name != "output"}
-        for name, keys in FREE.items():
-            raw[name] = {key: value for key, value in raw[name].items() if key not in keys}
-        return dump(raw)
 
     @property
     def targets(self):
@@ -93,7 +76,7 @@ def invert_experiment(file, overrides, options):
     begun = clock.perf_counter()
     study = _study(draft, section, options)
     path, restart = study.folder / section.file, study.folder / section.restart
-    study.communicator.from_root(lambda: _make_room(path, restart, study.made.draft, options))
+    study.communicator.from_root(lambda: _make_room(study, path, restart, options))
     _announce(study)
     inversion = Inversion(study, options)
     with PROCESS.kept(inversion.after_signal):
@@ -103,9 +86,9 @@ def invert_experiment(file, overrides, options):
             conclude(study, result, path, clock.perf_counter() - begun, options)
 
 
-def _make_room(path, restart, draft, options):
+def _make_room(study, path, restart, options):
     """Files of an earlier inversion go at once, unless it is resumed: what stands there afterwards is of this one."""
-    check_apart([("inversion.file", path), ("inversion.restart", restart)], inputs_of(draft))
+    check_apart(files_of_studies(None, study.section, study.folder), inputs_of(study.made.draft))
     if options.resume and not restart.exists():
         raise ConfigError(f"there is no {restart} from which to resume an inversion; start it without --resume.")
     there = next((file for file in (path, restart) if file.exists()), None)
@@ -138,7 +121,49 @@ def _study(draft, section, options):
         0, checkpoints,
     )  # fmt: skip
     made.experiment()
-    return Study(made, section, told, problem, transformed, begun.folder)
+    identity = identity_of(section, made, told, problem)
+    force = (*allowed_names(options.force), *explained_by(made.draft.overrides), *named_by(made.draft.overrides))
+    return Study(made, section, told, problem, transformed, begun.folder, identity, force)
+
+
+def identity_of(section, made, told, problem):
+    """The Identity of an inversion, from its section, the Assembly, the Observed and the Problem; collective."""
+    from ..adjoint.assimilation.restarts import Identity
+
+    entries = fingerprint(problem.model, 0, problem.dt, steps=problem.steps)
+    entries |= {"stepper": describe(problem.stepper), "length": problem.dt * problem.steps, "method": section.chosen}
+    entries |= described("initial", made.experiment().initial)
+    if told.truth is not None and section.twin.spin_up:
+        entries["initial.spin_up"] = section.twin.spin_up
+    for k, control in enumerate(section.controls):
+        entries |= described(f"controls.{k}", control)
+    return Identity(entries, told.records, tuple(told.withheld))
+
+
+def described(name, section):
+    """{name of a key: its value} of a section of the experiment, for a fingerprint; of a file the hash of its bytes."""
+    found = {}
+    for key, value in section or ():
+        if isinstance(value, Path):
+            value = {"file": hashlib.sha256(value.read_bytes()).hexdigest()}
+        elif not isinstance(value, bool | int | float | str | None):
+            value = json.dumps(value, default=lambda part: part.model_dump(mode="json"))
+        if value is not None:
+            found[f"{name}.{key}"] = value
+    return found
+
+
+def named_by(overrides):
+    """What `--set` says may differ from the inversion that wrote a restart, beyond `explained_by`."""
+    sections = {"initial": "initial", "stepper": "stepper", "run": "length", "output": "observations"}
+    keys = {"controls": "controls", "until": "length", "method": "method"}
+    names = []
+    for section, *rest in (o.path for o in overrides if o.option.startswith("--set ")):
+        if section == "inversion":
+            names.append(keys.get(rest[0] if rest else "", "observations"))
+        elif section in sections:
+            names.append(sections[section])
+    return names
 
 
 def _announce(study):

@@ -65,10 +65,8 @@ class Inversion:
         return f"{name} stopped the inversion. {self.restart} holds what was found; go on with: {command}"
 
     def run(self):
-        from ..adjoint.assimilation.restarts import kept
-
         if self.options.resume:
-            self.kept = kept(self.restart, self.problem.model, self.variational.background, self.study.about)
+            self.kept = self._read()
         first = np.asarray(self.problem.observed(self.variational.background), float)
         consistency = self._first_guess(first)
         parameters, history, reason, readings, eigenpairs = (
@@ -83,6 +81,20 @@ class Inversion:
             readings["withheld"] = self._withheld()
         controls, initial, signal = self._fields(parameters, eigenpairs)
         return Result(parameters, history, reason, readings, self.spread, consistency, controls, initial, signal)
+
+    def _read(self):
+        """(vectors, arrays) of the restart; of one of another inversion that was asked for, the parameters alone."""
+        from ..adjoint.assimilation.restarts import kept
+
+        given = self.problem.model, self.variational.background, self.study.identity, self.study.force
+        vectors, arrays, found = kept(self.restart, *given)
+        if not found:
+            return vectors, arrays
+        what = "; ".join(difference.text for difference in found)
+        self.say(
+            "As asked for, the inversion starts from the parameters in %s, and J anew, although %s.", self.restart, what
+        )
+        return {"start": next(vectors[name] for name in ("parameters", "values", "start") if name in vectors)}, {}
 
     def _first_guess(self, readings):
         """The Consistency of the first guess, which is said, and the spread of the gauges there."""
@@ -156,6 +168,8 @@ class Inversion:
         if progress is not None and "parameters" in self.kept[0]:
             start = resumed(self.variational, departures, self.kept[0]["parameters"], self.kept[1]["history"])
             self.say("resumed after %d outer loops", start.history[-1].number)
+        elif progress is not None:
+            start = self.kept[0].get("start")
         linearised = self._linearised(departures)
         rules = Rules(section.loops, section.products, section.residual, section.decrease)
         inner = self._counted_products() if section.chosen == "incremental" else None
@@ -186,7 +200,7 @@ class Inversion:
         from ..adjoint.assimilation.minimise import Iteration, Minimum, Stop, minimise
 
         variational, space = self.variational, self.variational.space
-        start = variational.background
+        start = self.kept[0].get("start", variational.background)
         if "values" in self.kept[0]:
             vectors, arrays = self.kept
             pairs = tuple((vectors[f"s{k}"], vectors[f"y{k}"]) for k in range(sum(name[0] == "s" for name in vectors)))
@@ -223,7 +237,7 @@ class Inversion:
     def _save(self, vectors, arrays):
         from ..adjoint.assimilation.restarts import keep
 
-        keep(self.restart, self.problem.model, vectors, arrays, self.study.about)
+        keep(self.restart, self.problem.model, vectors, arrays, self.study.identity)
         self.has_kept = True
 
     def _withheld(self):

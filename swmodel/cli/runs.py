@@ -18,7 +18,7 @@ from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, figures, logs
 from .profiles import profiled
-from .starting import RECORD, begin, inputs_of, make_room, started
+from .starting import RECORD, begin, files_of_run, inputs_of, make_room, named_files, started
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
 
@@ -169,7 +169,7 @@ def _simulation(made, experiment, process, overwrite):
 
 def _check_files(files, inputs):
     """Refuse outputs that are inputs or one another; the restart that a run goes on from may be written again."""
-    named = [(f"output.{kind}", path) for kind, paths in files.items() for path in paths]
+    named = named_files(files)
     check_apart(named)
     for what, path in named:
         check_apart([(what, path)], [known for known in inputs if what != "output.restart" or known[0] != RESUMED])
@@ -177,11 +177,7 @@ def _check_files(files, inputs):
 
 def _outputs(simulation, experiment, folder, overwrite, inputs):
     """Ask the simulation for the experiment's files in `folder`; returns {kind: paths}."""
-    output = experiment.output
-    files = {"fields": [folder / fields.file for fields in output.fields]}
-    for kind in ("gauges", "maxima", "spectra", "restart"):
-        section = getattr(output, kind)
-        files[kind] = [] if section is None else [folder / section.file]
+    output, files = experiment.output, files_of_run(experiment.output, folder)
     simulation.communicator.from_root(lambda: _check_files(files, inputs))
     simulation.communicator.from_root(lambda: make_room(sum(files.values(), []), overwrite))
     for path, fields in zip(files["fields"], output.fields):

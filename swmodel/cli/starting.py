@@ -13,7 +13,19 @@ from ..runtime.devices import hosts_of
 from ..runtime.paths import expanded, make_folder
 from . import facts, figures, logs
 
-__all__ = ["Begun", "RECORD", "begin", "inputs_of", "make_room", "started", "started_with_step", "tiles_line"]
+__all__ = [
+    "Begun",
+    "RECORD",
+    "begin",
+    "files_of_run",
+    "files_of_studies",
+    "inputs_of",
+    "make_room",
+    "named_files",
+    "started",
+    "started_with_step",
+    "tiles_line",
+]
 
 RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
 
@@ -96,6 +108,28 @@ def inputs_of(draft):
 
     for name, section in draft.sections.items():
         look(name, section)
+    return found
+
+
+def files_of_run(output, folder) -> dict[str, list[Path]]:
+    """{kind: paths} of the files that a run writes into `folder`, from its section [output]."""
+    files = {"fields": [folder / fields.file for fields in output.fields]}
+    for kind in ("gauges", "maxima", "spectra", "restart"):
+        section = getattr(output, kind)
+        files[kind] = [] if section is None else [folder / section.file]
+    return files
+
+
+def named_files(files: dict[str, list[Path]]) -> list[tuple[str, Path]]:
+    """[(key of the experiment, path)] of what `files_of_run` returns."""
+    return [(f"output.{kind}", path) for kind, paths in files.items() for path in paths]
+
+
+def files_of_studies(adjoint, inversion, folder) -> list[tuple[str, Path]]:
+    """[(key of the experiment, path)] of the files that the sections [adjoint] and [inversion] write; or None."""
+    found = [] if adjoint is None else [("adjoint.file", folder / adjoint.file)]
+    if inversion is not None:
+        found += [("inversion.file", folder / inversion.file), ("inversion.restart", folder / inversion.restart)]
     return found
 
 

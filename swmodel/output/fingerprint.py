@@ -75,7 +75,9 @@ class _Tiles:
     parts: dict
 
 
-def fingerprint(model: Any, step: int, dt: float, like: dict | None = None, known: dict | None = None) -> dict:
+def fingerprint(
+    model: Any, step: int, dt: float, like: dict | None = None, known: dict | None = None, steps: int = 0
+) -> dict:
     """The fingerprint of a ShallowWater or an Ensemble; collective.
 
     Args:
@@ -83,9 +85,12 @@ def fingerprint(model: Any, step: int, dt: float, like: dict | None = None, know
         step, dt: the number of steps so far and their length [s]: the moment whose records are described.
         like: another fingerprint: describe the records that it describes, as far as they are there.
         known: the fingerprint of this model at another moment, whose fields are not hashed again.
+        steps: describe all records of that many steps more, for what depends on a whole run.
     """
     members = getattr(model, "models", [model])
-    found = {id(one): _entries(one, step, dt, _of_member(like or {}, k)) for k, one in enumerate(members)}
+    found = {
+        id(one): _entries(one, (step, step + steps), dt, _of_member(like or {}, k)) for k, one in enumerate(members)
+    }
     if known is None:
         known = {}
     else:
@@ -108,7 +113,7 @@ def _together(values):
     return values[0] if all(value == values[0] for value in values) else {"members": values}
 
 
-def _entries(model, step, dt, like):
+def _entries(model, span, dt, like):
     """{name: value}, where fields are still _Tiles."""
     found = {
         "precision": str(model.dtype), "gravity": model.gravity, "linear": bool(model.linear),
@@ -123,7 +128,7 @@ def _entries(model, step, dt, like):
     def records(name, series):
         known = like.get(name, {})
         times = [time for time, _ in known.get("records", [])] if isinstance(known, dict) else []
-        return _bracket(series, step, dt) if not times else _at(series, times)
+        return _within(series, span, dt) if not times else _at(series, times)
 
     for name, term in zip((*model.term_names, *model.open_names), (*model.terms, *model.opens)):
         found |= _part(name, term, model, records)
@@ -169,8 +174,12 @@ def _records(series, numbers):
     return {"cycle": series.cycle, "records": [[times[k].item(), value(k)] for k in numbers]}
 
 
-def _bracket(series, step, dt):
-    return list(dict.fromkeys(int(k) for k in series.bracket(step, dt)[:2]))
+def _within(series, span, dt):
+    """Numbers of the records between which a run interpolates from the first to the last step of `span`."""
+    first, last = ([int(k) for k in series.bracket(step, dt)[:2]] for step in span)
+    if span[0] == span[1]:
+        return list(dict.fromkeys(first))
+    return list(range(len(series.times))) if series.cycle else list(range(min(first), max(last) + 1))
 
 
 def _at(series, times):

@@ -1,5 +1,6 @@
 """4D-Var: the minimum is the minimum, whichever way it is found; the posterior is the inverse of the Hessian."""
 
+import dataclasses
 import functools
 
 import jax
@@ -13,7 +14,7 @@ from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Stop, minimise
 from swmodel.adjoint.assimilation.posterior import Posterior, eigenpairs
 from swmodel.adjoint.assimilation.responses import Green, tangent_columns
-from swmodel.adjoint.assimilation.restarts import keep, kept
+from swmodel.adjoint.assimilation.restarts import Identity, keep, kept
 from swmodel.adjoint.controls.transforms import Around, UnitSources, joined
 from swmodel.adjoint.costs.records import Record
 from swmodel.errors import ConfigError, DataError
@@ -133,14 +134,52 @@ def test_an_inversion_goes_on_from_its_file(tmp_path):
     half = incremental(variational, departures, Rules(1, *options))
     model, path = variational.problem.model, tmp_path / "inversion.restart.nc"
     rows = np.array([[i.number, i.value, i.misfit, i.background, i.products] for i in half.history], float)
-    keep(path, model, {"parameters": half.parameters}, {"history": rows}, "this one")
-    vectors, arrays = kept(path, model, variational.background, "this one")
+    keep(path, model, {"parameters": half.parameters}, {"history": rows}, Identity({"gravity": 9.81}, records()))
+    vectors, arrays, found = kept(path, model, variational.background, Identity({"gravity": 9.81}, records()))
+    assert found == [] and set(arrays) == {"history"}
     start = resumed(variational, departures, vectors["parameters"], arrays["history"])
     rest = incremental(variational, departures, Rules(3, *options), start)
     assert [i.number for i in rest.history] == [0, 1, 2, 3]
     assert np.allclose(rest.parameters["patch"], whole.parameters["patch"], atol=1e-12)
-    with pytest.raises(DataError, match="belongs to another inversion"):
-        kept(path, model, variational.background, "another one")
+    with pytest.raises(DataError, match="belongs to another inversion: gravity is 9.81 in the restart and 9.8 in"):
+        kept(path, model, variational.background, Identity({"gravity": 9.8}, records()))
+
+
+def test_a_record_is_the_same_but_for_the_rounding_of_a_twins_run(tmp_path):
+    variational, _ = case(False, 0.3)
+    model, path, like = variational.problem.model, tmp_path / "inversion.restart.nc", variational.background
+    mine = records()
+    name = next(iter(mine))
+
+    def found(changed, withheld=(), force=("observations",)):
+        return [d.text for d in kept(path, model, like, Identity({}, changed, withheld), force)[2]]
+
+    def other(**parts):
+        return {**mine, name: dataclasses.replace(mine[name], **parts)}
+
+    keep(path, model, {"parameters": like}, {}, Identity({}, mine))
+    record, value = mine[name], mine[name].counted()[1]
+    assert found(mine) == [] and found(other(value=record.value + 1e-4 * record.error[0])) == []
+    bumped = np.array(record.value, float)
+    bumped[np.flatnonzero(np.isfinite(bumped))[-1]] += 0.5
+    assert found(other(value=bumped)) == [f"the record of {name} differs in 1 of {value.size} values, by up to 0.5 m"]
+    assert "is at (" in found(other(place=(record.place[0] + 1e3, record.place[1])))[0]
+    assert "errors of" in found(other(deviation=2.0 * np.asarray(record.deviation)))[0]
+    assert "is used in the restart and withheld in" in found(mine, (name,))[0]
+    assert "observations in the restart and" in found(other(time=record.time[:-1], value=record.value[:-1]))[0]
+    assert "at other times" in found(other(time=np.asarray(record.time) - 1.0))[0]
+    rest = {key: one for key, one in mine.items() if key != name}
+    assert found(rest) == [f"the record of {name} is in the restart and not in the experiment"]
+    with pytest.raises(DataError, match="add --force observations"):
+        found(rest, force=("controls", "physics"))
+
+
+def test_other_unknowns_are_refused_whatever_is_forced(tmp_path):
+    variational, _ = case(False, 0.3)
+    model, path, like = variational.problem.model, tmp_path / "inversion.restart.nc", variational.background
+    keep(path, model, {"parameters": like}, {}, Identity({}, records()))
+    with pytest.raises(DataError, match="holds other unknowns .* start it anew"):
+        kept(path, model, {name: np.zeros(np.size(x) + 1) for name, x in like.items()}, Identity({}, records()), "all")
 
 
 def test_numbers_alone_have_green_functions():

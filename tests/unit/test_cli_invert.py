@@ -100,8 +100,50 @@ def test_the_source_of_a_twin_is_found_drawn_and_foretold_by_each_two_gauges(stu
         assert found["source_amplitude"].size == 16
     status, told, errors = command("invert", path, "-o", folder, "--resume", "--set", "inversion.loops=5")
     assert status == 0 and "resumed after" in told and "Green's functions" not in told, errors
-    status, _, errors = command("invert", path, "-o", folder, "--resume", "--set", "inversion.controls.0.deviation=2")
-    assert status == 2 and "belongs to another inversion" in errors
+
+
+def test_an_inversion_is_resumed_of_the_same_model_and_observations_only_unless_what_differs_is_named(
+    study, command, tmp_path
+):
+    records = tmp_path / "records"
+    records.mkdir()
+    time = np.arange(0.0, 1801.0, 60.0)
+
+    def write(name, height):
+        np.savetxt(records / f"{name}.csv", np.column_stack([time, height * np.sin(time / 300)]), "%.4f", ",",
+                   header="time_s,elevation_m", comments="")  # fmt: skip
+
+    for name in ("near", "far", "north"):
+        write(name, 0.1)
+    fewer = PATCH.replace('"20 km"\ndev', '"30 km"\ndev').replace("loops = 4", "loops = 1")
+    path, folder = study(BASIN, fewer, GAUGES)
+    options = path, "-o", folder, "--observations", records, "-q"
+    assert command("invert", *options)[0] == 0
+
+    def resumed(*more):
+        status, _, errors = command("invert", *options, "--resume", *more)
+        return status, errors.replace("\n", " ")
+
+    assert resumed()[0] == 0
+    study(BASIN.replace('"1000 m"', '"900 m"'), fewer, GAUGES)
+    status, errors = resumed()
+    assert status == 2 and "depth is a field of 1000 to 1000 in the restart" in errors and "--force depth" in errors
+    assert errors.count("error:") == 1
+    assert resumed("--force", "depth")[0] == 0
+    assert resumed()[0] == 0  # the restart is of this depth now
+    study(BASIN, fewer, GAUGES)
+    assert resumed("--set", "bathymetry.depth=1000")[0] == 0
+    write("far", 0.3)
+    status, errors = resumed("--set", "bathymetry.depth=1000")
+    assert status == 2 and "the record of far differs in 27 of 27 values" in errors and "--force observations" in errors
+    (records / "near.csv").unlink()
+    status, errors = resumed()
+    assert status == 2 and "the record of near is in the restart and not in the experiment" in errors
+    status, told, errors = command("invert", *options[:-1], "--resume", "--force", "observations")
+    assert status == 0 and "starts from the parameters in" in told and "Green's functions" in told, errors
+    study(BASIN, PATCH, GAUGES)
+    status, errors = resumed("--force", "controls")
+    assert status == 2 and "holds other unknowns (unit_sources (9,))" in errors
 
 
 @pytest.mark.verify

@@ -156,6 +156,51 @@ def test_a_run_does_not_write_over_its_bathymetry_its_experiment_or_its_initial_
     assert not (folder / "restart.nc").exists()
 
 
+STUDIES = """\
+[output.gauges.positions]
+A = ["30 km", "30 km"]
+[adjoint]
+controls = ["initial.eta"]
+[adjoint.cost]
+type = "gauge_elevation"
+window = ["1 min", "3 min"]
+[inversion]
+[[inversion.controls]]
+type = "field"
+name = "initial.eta"
+deviation = 0.3
+length = "30 km"
+[inversion.observations]
+type = "gauges"
+window = ["1 min", "3 min"]
+[inversion.twin]
+"""
+
+
+@pytest.mark.parametrize(("key", "verb"), [("output.fields.0.file", "run"), ("output.restart.file", "run"),
+    ("adjoint.file", "adjoint"), ("inversion.file", "invert"), ("inversion.restart", "invert")])  # fmt: skip
+def test_check_refuses_the_outputs_that_each_command_refuses(command, case, key, verb):
+    case.write_text(CASE + STUDIES)
+    case.with_name("linked.nc").hardlink_to(case.with_name("depth.nc"))
+    before = case.with_name("depth.nc").read_bytes()
+    changes = "--set", f"output.folder={case.parent}", "--set", f"{key}=linked.nc"
+    for arguments in (("check", case), (verb, case, "--overwrite", "-q")):
+        status, _, err = command(*arguments, *changes)
+        name = key.replace(".0.file", "").replace("restart.file", "restart")
+        assert status == 2 and f"{name}: " in err and "is also the file of bathymetry.file" in err.replace("\n", " "), (
+            err
+        )
+        assert err.count("error:") == 1
+    assert case.with_name("depth.nc").read_bytes() == before
+
+
+def test_check_refuses_studies_that_write_one_file(command, case):
+    case.write_text(CASE + STUDIES)
+    assert command("check", case)[0] == 0
+    status, _, err = command("check", case, "--set", "adjoint.file=out.nc", "--set", "inversion.restart=restart.nc")
+    assert status == 2 and err.count("which is written, too") == 2, err
+
+
 # -- files that somebody else touches ----------------------------------------------------------------------------------
 
 

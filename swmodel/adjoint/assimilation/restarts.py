@@ -2,17 +2,58 @@
 
 Parameters and the pairs of L-BFGS are kept as global arrays and numbers, beside the history and what else was
 computed at length (Green's functions). The file is complete or absent, as all restarts are (output/restart.py).
+
+It also holds what the inversion was of, its Identity: the fingerprint of the model (output/fingerprint.py), the other
+settings on which J depends, and the observations that count. An inversion goes on only where all of these are the
+same, or where what differs was named by `force`. Then the parameters that were found are where it starts, and all that
+depends on J, its history, the pairs of L-BFGS and Green's functions, is computed anew.
 """
+
+import dataclasses
+import json
+from typing import Any
 
 import numpy as np
 
 from ...errors import DataError
+from ...output.fingerprint import ROUNDING, Difference, differences, explained
 from ...output.restart import read_restart, write_restart
 
-__all__ = ["keep", "kept"]
+__all__ = ["Identity", "keep", "kept"]
+
+GROUPS = ("initial", "stepper", "length", "method", "controls", "observations")  # beside those of fingerprints
+TOLERANCE = 1e-3  # of an observation's standard deviation: the rounding of a twin's run on another number of ranks
+SHOWN = 4  # differences that a message names; the others are counted
 
 
-def keep(path, model, vectors, arrays, about):
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """What an inversion is of.
+
+    Attributes:
+        entries: {name: text, number or what else a fingerprint has}: the model's fingerprint and other settings.
+        records: {name: Record} of the observations.
+        withheld: names of the records that are compared only.
+    """
+
+    entries: dict
+    records: dict
+    withheld: tuple = ()
+
+    def observations(self) -> list:
+        """[[name, x, y, whether it is used, how many count]], as JSON has it."""
+        return [
+            [name, *(float(x) for x in record.place), name not in self.withheld, record.counted()[0].size]
+            for name, record in self.records.items()
+        ]
+
+    def numbers(self) -> np.ndarray:
+        """(3, n): time [s], value [m] and standard deviation [m] of all observations that count."""
+        rows = [(*record.counted()[:2], record.error) for record in self.records.values()]
+        return np.concatenate([np.array(row, float) for row in rows], axis=1) if rows else np.zeros((3, 0))
+
+
+def keep(path: Any, model: Any, vectors: dict, arrays: dict, identity: Identity) -> None:
     """Write control dicts and arrays; collective.
 
     Args:
@@ -20,42 +61,141 @@ def keep(path, model, vectors, arrays, about):
         model: a ShallowWater.
         vectors: {name: control dict}.
         arrays: {name: array that every rank holds}.
-        about: text that must be the same when it is read: the experiment.
+        identity: the Identity of the inversion.
     """
     whole = {f"{key}@{name}": _whole(value, model) for key, vector in vectors.items() for name, value in vector.items()}
-    model.communicator.from_root(
-        lambda: write_restart(path, model.grid, {**whole, **arrays}, {"swmodel_inversion": True}, {"about": about})
-    )
+    about = {"fingerprint": json.dumps(identity.entries), "observations": json.dumps(identity.observations())}
+    content = {**whole, **arrays, "observed": identity.numbers()}
+    model.communicator.from_root(lambda: write_restart(path, model.grid, content, {"swmodel_inversion": True}, about))
 
 
-def kept(path, model, like, about):
-    """({name: control dict}, {name: array}) of a file.
+def kept(path: Any, model: Any, like: dict, identity: Identity, force: tuple = ()) -> tuple[dict, dict, list]:
+    """({name: control dict}, {name: array}, the Differences that `force` names) of a file; collective.
 
     Args:
+        path: of the file.
+        model: the ShallowWater.
         like: a control dict with the names and shapes that the inversion has.
-        about: as it was written.
+        identity: the Identity of the inversion.
+        force: names of what may differ: "all", groups, entries and what comes before their dots.
 
     Raises:
-        DataError: if it is no such file, or of another inversion.
+        DataError: if it is no such file, if it is of another inversion, unless `force` names all that differs, or if
+            it holds other unknowns, which no `force` makes the same.
     """
     restart = model.communicator.from_root(lambda: read_restart(path, model.grid))
     if not restart.scalars.get("swmodel_inversion"):
         raise DataError(f"{path} is no restart of an inversion; give the one that `swmodel invert` has written.")
-    if restart.attributes.get("about", "") != about:
-        raise DataError(f"{path} belongs to another inversion than this file describes; start anew, or use that file.")
+    if "fingerprint" not in restart.attributes:
+        raise DataError(
+            f"{path} is of an older swmodel, which did not record model and observations of the inversion; start the "
+            "inversion anew, without --resume."
+        )
+    found = _differences(restart, identity)
+    refused = [difference for difference in found if not _explained(difference, force)]
+    if refused:
+        raise DataError(_refusal(path, refused))
     vectors, arrays = {}, {}
     for name, value in restart.arrays.items():
         key, at, part = name.partition("@")
-        if not at:
+        if at:
+            vectors.setdefault(key, {})[part] = value
+        elif name != "observed":
             arrays[name] = value
-        elif part in like:
-            vectors.setdefault(key, {})[part] = _tile(value, like[part], model)
-    return vectors, arrays
+    tiles = {key: _as_tiles(path, vector, like, model) for key, vector in vectors.items()}
+    return tiles, arrays, found
 
 
 def _whole(value, model):
     return model.gather(value) if np.ndim(value) >= 2 else np.asarray(value)
 
 
+def _as_tiles(path, vector, like, model):
+    """A control dict of this inversion from global arrays; raises DataError where they are those of other unknowns."""
+    shapes = {name: model.grid.shape if np.ndim(x) >= 2 else np.shape(x) for name, x in like.items()}
+    was = {name: np.shape(value)[-2:] if np.ndim(value) >= 2 else np.shape(value) for name, value in vector.items()}
+    if was != shapes:
+        told = [", ".join(f"{name} {shape}" for name, shape in one.items()) for one in (was, shapes)]
+        raise DataError(
+            f"{path} holds other unknowns ({told[0]}) than the inversion has ({told[1]}), so that it cannot go on from "
+            "them; start it anew, without --resume."
+        )
+    return {name: _tile(vector[name], like[name], model) for name in like}
+
+
 def _tile(value, like, model):
     return model.scatter(value) if np.ndim(like) >= 2 else np.asarray(value, np.asarray(like).dtype)
+
+
+# -- whether it may go on ---------------------------------------------------------------------------------------------
+
+
+def _differences(restart, identity):
+    """The Differences between the inversion that wrote a restart and this one."""
+    was, now = json.loads(restart.attributes["fingerprint"]), identity.entries
+    return differences(was, now) + _of_observations(restart, identity)
+
+
+def _of_observations(restart, identity):
+    """Of the observations, by their names."""
+    was = _by_name(json.loads(restart.attributes["observations"]), restart.arrays["observed"])
+    now = _by_name(identity.observations(), identity.numbers())
+    found = []
+    for name in {**was, **now}:
+        if name not in was or name not in now:
+            there, missing = ("restart", "experiment") if name in was else ("experiment", "restart")
+            text = f"is in the {there} and not in the {missing}"
+        else:
+            text = _of_record(*was[name], *now[name])
+        if text:
+            found.append(Difference(f"observations.{name}", f"the record of {name} {text}"))
+    return found
+
+
+def _by_name(rows, numbers):
+    """{name: ((x, y, whether it is used), (3, n) numbers)}."""
+    ends = np.cumsum([row[-1] for row in rows], dtype=int)
+    parts = np.split(numbers, ends[:-1], axis=1) if rows else []
+    return {name: ((x, y, used), part) for (name, x, y, used, _), part in zip(rows, parts)}
+
+
+def _of_record(was, old, now, new):
+    """How two records of one name differ, a clause; None where they do not."""
+    if not np.allclose(was[:2], now[:2], rtol=ROUNDING, atol=0.0):
+        return f"is at ({was[0]:g}, {was[1]:g}) in the restart and at ({now[0]:g}, {now[1]:g}) in the experiment"
+    if was[2] != now[2]:
+        words = {True: "used", False: "withheld"}
+        return f"is {words[was[2]]} in the restart and {words[now[2]]} in the experiment"
+    if old.shape != new.shape:
+        return f"has {old.shape[1]} observations in the restart and {new.shape[1]} in the experiment"
+    if not np.allclose(old[0], new[0], rtol=ROUNDING, atol=0.0):
+        return "has its observations at other times in the restart"
+    off = np.abs(old[1] - new[1])
+    changed = off > TOLERANCE * old[2] + ROUNDING * np.abs(old[1])
+    if changed.any():
+        return f"differs in {np.count_nonzero(changed)} of {changed.size} values, by up to {off.max():.4g} m"
+    if not np.allclose(old[2], new[2], rtol=TOLERANCE, atol=0.0):
+        return f"has errors of {old[2].mean():.4g} m in the restart and {new[2].mean():.4g} m in the experiment"
+    return None
+
+
+def _group(difference):
+    head = difference.name.partition(".")[0]
+    return head if head in GROUPS else difference.group
+
+
+def _explained(difference, names):
+    """Whether one of `names` names a Difference; see output.fingerprint.explained."""
+    if "physics" in names and _group(difference) != "physics":
+        names = [name for name in names if name != "physics"]
+    return explained(difference, names)
+
+
+def _refusal(path, refused):
+    told = "; ".join(difference.text for difference in refused[:SHOWN])
+    told += f"; and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
+    names = ",".join(dict.fromkeys(map(_group, refused)))
+    return (
+        f"{path} belongs to another inversion: {told}. Resume it with the experiment and the observations that it was "
+        f"begun with, start anew without --resume or, if the change is meant, add --force {names}."
+    )
