@@ -26,8 +26,8 @@ from swmodel.runtime import launch  # noqa: E402
 PARALLEL = ROOT / "tests" / "parallel"
 # Ranks up to which all of tests/parallel runs; on more, where each compiles on a part of a core, what must be equal.
 FEW = 2
-EQUAL = ("adjoint", "communicator", "elliptic", "fft", "ranks_agree", "spectra", "spectral_core")
-ON_FOUR = ("communicator", "ranks_agree")  # 2 x 2 tiles are less than 2 x 3 show
+EQUAL = ("adjoint", "communicator", "elliptic", "fft", "parameters", "ranks_agree", "spectra", "spectral_core")
+ON_FOUR = ("communicator", "parameters", "ranks_agree")  # 2 x 2 tiles are less than 2 x 3 show
 COUNTED = ("passed", "failed", "error", "skipped", "xfailed")
 NO_TESTS = 5  # pytest's exit status
 

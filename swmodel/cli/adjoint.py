@@ -22,6 +22,7 @@ from ..config.build.studies import problem_on_tile
 from ..config.quantities import quantity
 from ..errors import ConfigError, SwmodelError
 from ..output.collisions import check_apart
+from ..output.figures import remove_figures
 from ..simulation.progress import ProgressBar, duration
 from . import facts, figures, logs
 from .starting import RECORD, begin, files_of_studies, inputs_of, make_room, started_with_step, tiles_line
@@ -224,6 +225,7 @@ def _make_room(study, path, options):
     check_apart(files_of_studies(study.section, None, study.folder), inputs_of(study.made.draft))
     make_room([path], options.overwrite)
     path.unlink(missing_ok=True)
+    remove_figures(path)
 
 
 def _write(study, path, found, J, units):

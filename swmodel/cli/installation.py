@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from ..runtime import launch
 from ..runtime.libraries import cuda_aware, loaded_mpi
@@ -22,6 +23,7 @@ __all__ = ["Report", "examine", "run"]
 
 SECTIONS = ("versions", "devices", "launcher", "MPI", "binding", "exchange")
 MARK = "swmodel-doctor:"  # before what a probe answers, since MPI libraries print what they like
+SIGNALS = "PRTE_MCA_ess_base_forward_signals"
 ADVICE = "`make setup` in a checkout builds both for one MPI (MPI=system for your own)"
 
 
@@ -186,11 +188,51 @@ def _add_libraries(report, libraries, exchanged):
             f"the mpirun first on PATH is {on_path}, not this environment's {libraries['mpirun'][1]}; activate the "
             f"environment (. {os.path.dirname(sys.executable)}/activate) before `mpirun -n 4 swmodel run`."
         )
+    starter = on_path or libraries["mpirun"][1]
+    if remark := unforwarded(starter, _mpirun_version(starter) if on_path else libraries["mpirun"][0]):
+        report.remarks.append(remark)
     problems = disagreements(libraries, exchanged)
     report.add("MPI", "are they one", "no" if problems else "yes")
     report.problems.extend(problems)
     if len(libraries["mpi4jax"]) > 2:
         report.add("MPI", "mpi4jax on GPUs", "compiled in" if libraries["mpi4jax"][2] else "not compiled in")
+
+
+def unforwarded(starter: str, version: str | None) -> str | None:
+    """A sentence where this mpirun kills its ranks at INT and TERM, in place of handing these on; None elsewhere.
+
+    Open MPI 5 hands them on if the variable SIGNALS, or a file of parameters of PRRTE, asks for it.
+    """
+    if not (release := re.match(r"Open MPI (\d+)", version or "")) or int(release[1]) < 5:
+        return None
+    own = Path(os.path.realpath(starter)).parents[1] / "etc" / "prte-mca-params.conf"
+    asked = [os.environ.get(SIGNALS, ""), *map(_settings, (own, Path.home() / ".prte" / "mca-params.conf"))]
+    if any({"2", "15"} <= set(re.split("[, ]+", text.strip())) for text in asked) or _is_script_with(starter, SIGNALS):
+        return None
+    return (
+        f"{starter} ({version}) kills its ranks half a second after it gets INT or TERM and ends with status 1, before "
+        f"they have written a restart; let it hand these signals on: export {SIGNALS}={launch.FORWARDED} or, for "
+        f"everybody who uses it, write `ess_base_forward_signals = {launch.FORWARDED}` into {own}."
+    )
+
+
+def _settings(file):
+    """What a file of parameters of PRRTE sets ess_base_forward_signals to; "" where it does not."""
+    try:
+        found = re.findall(r"^\s*ess_base_forward_signals\s*=(.*)$", file.read_text(), re.MULTILINE)
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return found[-1] if found else ""
+
+
+def _is_script_with(file, word):
+    """Whether a file is a script that names a word, as the mpirun of `make setup MPI=system` is."""
+    try:
+        with open(file, "rb") as opened:
+            text = opened.read(4096)
+    except OSError:
+        return False
+    return text.startswith(b"#!") and word.encode() in text
 
 
 def disagreements(libraries, exchanged):

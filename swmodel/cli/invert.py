@@ -14,6 +14,7 @@ from ..config.build.experiment import stepper_of
 from ..config.build.inversion import check_withheld, observed, section_of, steps_of, transformed_of
 from ..errors import ConfigError
 from ..output.collisions import check_apart
+from ..output.figures import remove_figures
 from ..output.fingerprint import describe, fingerprint
 from ..output.resuming import allowed_names
 from ..runtime.signals import PROCESS
@@ -99,6 +100,7 @@ def _make_room(study, path, restart, options):
     make_room([path], overwrite=True)
     for file in () if options.resume else (restart, path):
         file.unlink(missing_ok=True)
+    remove_figures(path)
 
 
 def _study(draft, section, options):

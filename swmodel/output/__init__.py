@@ -7,6 +7,7 @@
     resuming.py     how it goes on, and when it is refused
     fingerprint.py  what it was computed with, to be compared
     collisions.py   outputs that are inputs, or one another
+    figures.py      figures of files that are replaced
     metadata.py     what those files say about themselves
 
 Here is what they share. `claim` keeps two runs off one file; `replacing` writes beside a file and renames, so that the

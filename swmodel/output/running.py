@@ -6,6 +6,7 @@ import shlex
 from ..errors import SwmodelError
 from . import claim
 from .collisions import check_apart
+from .figures import remove_figures
 from .schedule import GaugeOutput, MaximaOutput, RestartOutput, run_attributes
 
 __all__ = ["Run"]
@@ -104,7 +105,8 @@ class Run:
 def _open(outputs, simulation, attributes):
     """Open all files, once every one of them may be written; files of an earlier run go first, its restart above all.
 
-    So a run that is stopped before its first restart leaves none of which it is not the author.
+    So a run that is stopped before its first restart leaves none of which it is not the author. With `overwrite` the
+    figures of the files that are replaced go, too.
     """
     resumed = simulation.resumed_from
     known = [] if resumed is None else [("the restart that the run goes on from", resumed)]
@@ -119,6 +121,8 @@ def _open(outputs, simulation, attributes):
         for output in sorted(outputs, key=lambda output: not isinstance(output, RestartOutput)):
             if isinstance(output, (RestartOutput, MaximaOutput)) and output.of_another_run(simulation):
                 claims[output].path.unlink(missing_ok=True)
+        for output in outputs if simulation.overwrite and resumed is None else ():
+            remove_figures(output.path)
         for output in outputs:
             output.open(simulation, attributes, claims[output])
     except BaseException:

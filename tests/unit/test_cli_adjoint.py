@@ -92,6 +92,8 @@ def test_a_file_and_a_figure_of_the_maps_and_a_forward_check_of_each(case, comma
     status, _, err = command("adjoint", case, "-o", folder)
     assert status == 2 and "exists already; add --overwrite" in err
     assert (folder / "sensitivity.nc").read_bytes() == before
+    status, _, err = command("adjoint", case, "-o", folder, "--overwrite", "--no-check", "-q")
+    assert status == 0 and not (folder / "sensitivity.png").exists(), err
 
 
 def test_verification_prints_its_figures_and_ends_with_0(case, command):

@@ -106,6 +106,30 @@ def test_mpirun_is_named(text, name):
     assert doctor.mpirun_name(text) == name
 
 
+def test_an_open_mpi_5_that_kills_its_ranks_at_a_signal_is_told_how_to_hand_it_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv(doctor.SIGNALS, raising=False)
+    mpirun, settings = tmp_path / "mpi" / "bin" / "mpirun", tmp_path / "mpi" / "etc" / "prte-mca-params.conf"
+    for folder in (mpirun.parent, settings.parent, tmp_path / ".prte"):
+        folder.mkdir(parents=True)
+    mpirun.write_bytes(b"\x7fELF")
+    found = lambda release="Open MPI 5.0.11": doctor.unforwarded(str(mpirun), release)  # noqa: E731
+    assert f"export {doctor.SIGNALS}=2,15," in found() and f"into {settings}." in found()
+    assert found("Open MPI 4.1.6") is found("MPICH 4.3.2") is found(None) is None
+    monkeypatch.setenv(doctor.SIGNALS, "SIGUSR1,SIGUSR2")
+    assert found()
+    monkeypatch.setenv(doctor.SIGNALS, launch.FORWARDED)
+    assert found() is None
+    monkeypatch.delenv(doctor.SIGNALS)
+    for file in (settings, tmp_path / ".prte" / "mca-params.conf"):
+        file.write_text(f"# a comment\ness_base_forward_signals = {launch.FORWARDED}\n")
+        assert found() is None
+        file.write_text("# ess_base_forward_signals = 2,15\n")
+    assert found()
+    mpirun.write_text(f'#!/bin/sh\nexport {doctor.SIGNALS}=2,15\nexec /usr/bin/mpirun "$@"\n')
+    assert found() is None
+
+
 def test_cores_are_written_as_ranges():
     assert doctor.ranges((0, 1, 2, 3, 6)) == "0-3,6"
     assert doctor.ranges((2,)) == "2"

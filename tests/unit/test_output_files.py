@@ -1,5 +1,6 @@
 """An output is no input, is of this run alone, and is there at the end; else a run says so and ends."""
 
+import importlib
 import os
 
 import netCDF4
@@ -8,8 +9,10 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import ConfigError, Interrupted, SwmodelError
+from swmodel.output import figures
 from swmodel.output.collisions import check_apart
 from swmodel.output.restart import read_restart
+from swmodel.runtime.resources import postprocess
 from swmodel.simulation.simulation import Simulation
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
@@ -105,6 +108,25 @@ def test_the_restart_that_a_run_goes_on_from_is_no_other_output(tmp_path):
     with pytest.raises(ConfigError, match="is also the file of the restart that the run goes on from"):
         run.run(steps=1)
     assert read_restart(tmp_path / "restart.nc").scalars["step"] == 10
+
+
+def test_with_overwrite_the_figures_of_the_files_that_are_replaced_go_and_no_others(tmp_path):
+    drawn = ["fields.tsunami.png", "fields.animation.gif", "gauges.gauges.png", "maxima.maximum.png"]
+    others = ["fields.png", "other.maps.png", "fields.tsunami.txt", "gauges.png.txt"]
+    simulation(tmp_path).run(steps=2)
+    for name in drawn + others:
+        (tmp_path / name).write_text("drawn")
+    with pytest.raises(ConfigError, match="exists already"):
+        simulation(tmp_path, overwrite=False).run(steps=2)
+    assert {path.name for path in tmp_path.iterdir()} >= {*drawn, *others}
+    simulation(tmp_path).run(steps=2)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left >= set(others) and not left & set(drawn)
+
+
+def test_the_kinds_of_figures_are_those_that_are_drawn():
+    pytest.importorskip("matplotlib")
+    assert ("auto", *figures.KINDS) == importlib.import_module(f"{postprocess().__name__}.cli").KINDS
 
 
 CASE = """\

@@ -140,6 +140,24 @@ def test_a_job_whose_time_is_nearly_over_leaves_a_restart_is_queued_again_and_go
     assert times[-1] == 60 * step + 86400 * 20
 
 
+@pytest.mark.parametrize(("starts", "restarts", "said"), [
+    ("0", True, "to start from the beginning"), ("3", True, "ended 3 times before the first restart"),
+    ("0", False, "has no [output.restart]"),
+])  # fmt: skip
+def test_a_job_that_is_ended_before_its_first_step_starts_again_but_not_for_ever(
+    cluster, tmp_path, starts, restarts, said
+):
+    text = CASE.format(until="100 year")
+    (tmp_path / "case.toml").write_text(text if restarts else text.partition("[output.restart]")[0])
+    first = job({**cluster, "SLURM_RESTART_COUNT": starts}, tmp_path, "log")
+    until((tmp_path / "step").exists)
+    first.send_signal(signal.SIGUSR1)
+    queued = starts == "0" and restarts
+    assert first.wait(120) == (0 if queued else 143), (tmp_path / "log").read_text()
+    assert told(cluster, "scontrol") == ["requeue 7"] * queued and said in (tmp_path / "log").read_text()
+    assert not (tmp_path / "out" / "restart.nc").exists()
+
+
 @pytest.mark.parametrize(("end", "status"), [("1 hour", 0), ("never", 2)])
 def test_a_run_that_ends_by_itself_is_not_queued_again(cluster, tmp_path, end, status):
     (tmp_path / "case.toml").write_text(CASE.format(until=end))
