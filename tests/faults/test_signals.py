@@ -12,7 +12,7 @@ import pytest
 from swmodel.output.restart import read_restart
 from swmodel.runtime import launch
 
-from .harness import ROOT, Started, write_case
+from .harness import ROOT, Started, straight, write_case
 
 needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not installed")
 PATIENCE = 90.0  # [s]
@@ -85,6 +85,79 @@ def test_a_study_says_how_to_start_again(tmp_path, command):
     until(lambda: b"gradient" in process.so_far(), process)
     text = ended_by(process, signal.SIGTERM)
     assert f"Start again with: swmodel {command} {case}\n" in text and no_locks(tmp_path)
+
+
+INVERSION = """
+[inversion]
+loops = 1000
+residual = 1e-9
+decrease = 1e-12
+method = "descent"
+[[inversion.controls]]
+type = "field"
+name = "initial.eta"
+deviation = 0.3
+length = "30 km"
+[inversion.observations]
+type = "gauges"
+window = ["1 min", "1 hour"]
+[inversion.twin.truth]
+"initial.amplitude" = "20 cm"
+"""
+
+
+def test_an_inversion_goes_on_from_its_restart_after_a_signal(tmp_path):
+    case = write_case(tmp_path, until="1 hour")
+    case.write_text(case.read_text() + INVERSION)
+    process = Started("invert", case)
+    until(lambda: b"iteration 1:" in process.so_far(), process)
+    text = ended_by(process, signal.SIGINT)
+    restart = tmp_path / "output" / "inversion.restart.nc"
+    assert restart.exists() and f"go on with: swmodel invert {case} --resume\n" in text and no_locks(tmp_path)
+    done = straight("invert", case, "--resume", "--set", "inversion.loops=1", "--set", "inversion.products=2")
+    assert done.status == 0 and "resumed after" in done.text, done.text
+
+
+def test_a_resumed_run_says_how_to_go_on_from_the_restart_that_it_went_on_from(tmp_path):
+    case = write_case(tmp_path, fields="1 day", restart="1000 day")
+    assert straight("run", case, "--until", "10 min", "-q").status == 0
+    restart = tmp_path / "output" / "restart.nc"
+    process = Started("resume", restart, "--until", "1000 day")
+    until(lambda: b"model time" in process.so_far(), process)
+    text = ended_by(process, signal.SIGTERM)
+    assert f"swmodel resume {restart}\n" in text and no_locks(tmp_path)
+    assert f"of step {read_restart(restart).scalars['step']}" in text and read_restart(restart).scalars["step"] > 40
+
+
+def test_a_run_on_several_devices_leaves_a_restart_on_usr1_and_on_term(tmp_path):
+    case = write_case(tmp_path, fields="1 day", restart="1000 day")
+    process = Started("run", case, "--communicator", "sharded", "--devices", "2")
+    until(lambda: b"model time" in process.so_far(), process)
+    leaves_a_restart_on_usr1(process, process.process.pid, tmp_path / "output" / "restart.nc")
+    text = ended_by(process, signal.SIGTERM)
+    assert f"swmodel resume {tmp_path}/output/restart.nc\n" in text and no_locks(tmp_path)
+
+
+def leaves_a_restart_on_usr1(process, whom, restart):
+    """A run that was asked for a restart by USR1 writes one, and goes on."""
+    assert not restart.exists()
+    subprocess.run(["kill", f"-{int(signal.SIGUSR1)}", str(whom)], check=True)
+    until(restart.exists, process)
+    step = read_restart(restart).scalars["step"]
+    assert step > 0
+    time.sleep(0.3)
+    assert process.alive()
+
+
+@needs_mpi
+@pytest.mark.parametrize("whom", [None, 1])
+def test_ranks_leave_a_restart_on_usr1_and_go_on(tmp_path, whom):
+    """USR1 to mpirun, or to one rank."""
+    process = Started("run", write_case(tmp_path, fields="1 day", restart="1000 day"), ranks=2)
+    until(lambda: b"model time" in process.so_far(), process)
+    receiver = process.process.pid if whom is None else process.rank(whom)
+    leaves_a_restart_on_usr1(process, receiver, tmp_path / "output" / "restart.nc")
+    ended_by(process, signal.SIGTERM)
 
 
 @needs_mpi
