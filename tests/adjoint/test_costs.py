@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint.costs import costs
+from swmodel.adjoint.costs import costs, readers
 from swmodel.adjoint.costs.records import Record, records_in
 from swmodel.diagnostics.derived import energy
 from swmodel.dynamics.shallow_water import State
@@ -151,6 +151,38 @@ def test_the_maximum_comes_near_to_the_largest_elevation_from_below_and_counts_n
     assert found[-1] == pytest.approx(2.0, rel=0.02)
     powers = (2.0 * np.maximum(crest, 0.0)) ** 16
     assert found[1] == pytest.approx(powers.mean() ** (1 / 16), rel=1e-12)
+
+
+def test_the_maximum_in_a_window_counts_the_steps_in_it_and_no_others():
+    """Of a wave that is higher at each step, so that every other window has another maximum."""
+    heights = 0.1 * (1.0 + np.arange(STEPS))
+    states = State(*(jnp.asarray(k * heights[:, None, None] * MODEL.wet) for k in (0.0, 0.0, 1.0)))
+    inside = heights[(TIMES >= 70.0) & (TIMES <= 120.0)]
+    wanted = 2 * (inside**6).mean() ** (1 / 6)  # at both gauges
+    assert value(COSTS["maximum in a window"], states) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_a_gauge_is_read_at_the_first_step_too():
+    states, eta = moving()
+    wanted = sum(eta(*place, TIMES[0]) for place in PLACES.values())
+    assert value(costs.GaugeElevation(PLACES, time=TIMES[0]), states) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_places_on_the_sphere_may_be_a_turn_away():
+    """Sections and boxes of a grid from 170 to 190 degrees east, in longitudes from -180 to 180."""
+    grid = sw.SphericalGrid(10, 6, (170.0, 190.0), (20.0, 32.0))
+    model = sw.ShallowWater(grid, 1000.0, communicator=SerialCommunicator(), engine="arrays")
+    here = readers.SectionReader.between((176.0, 22.0), (176.0, 30.0), model)
+    beyond = readers.SectionReader.between((184.0, 22.0), (184.0, 30.0), model)
+    for place, wanted in ((176.0 - 360.0, here), (184.0 - 360.0, beyond), (-176.0, beyond)):
+        found = readers.SectionReader.between((place, 22.0), (place, 30.0), model)
+        assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted)))
+    middle = [3, 4, 5, 6]
+    boxes = {(176.0, 184.0): middle, (176.0, -176.0): middle, (-184.0, -176.0): middle, (-188.0, -182.0): [1, 2, 3],
+             (0.0, 360.0): [*range(10)]}  # fmt: skip
+    for limits, columns in boxes.items():
+        inside = np.asarray(readers.BoxReader.over(limits, None, 1.0, model).inside)
+        assert np.flatnonzero(inside[0]).tolist() == columns, limits
 
 
 def test_transport_is_the_thickness_times_the_flow_through_the_faces_of_the_section():

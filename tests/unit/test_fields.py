@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from swmodel.diagnostics import derived as diagnostics
-from swmodel.fields.field import VARIABLES, WHOLE, Field, FieldError, HaloError
+from swmodel.fields import operators
+from swmodel.fields.field import VARIABLES, WHOLE, Field, FieldError, HaloError, named_for
 
 
 def field(position="h", halo=(2, 2, 2, 2), rows=8, columns=9):
@@ -54,6 +55,18 @@ def test_halo_cannot_be_made_from_nothing():
 def test_a_stencil_beyond_the_halo_is_an_error_when_the_interior_is_asked_for():
     with pytest.raises(HaloError, match="reached 1 beyond the halo"):
         _ = field(halo=(1, 1, -1, 0)).interior
+
+
+def test_a_stencil_needs_two_cells_along_its_axis():
+    thin = field(rows=2, columns=2, halo=(1, 0, 0, 1))
+    np.testing.assert_array_equal(operators.mean_x(thin).data, [[0.5], [2.5]])
+    with pytest.raises(HaloError, match="beyond all cells of a thin tile"):
+        operators.mean_x(operators.mean_x(thin))
+
+
+def test_a_free_surface_of_the_sea_has_the_names_of_the_table():
+    assert named_for(9.81) == named_for(None) == {} and named_for(9.81, lid=True)
+    assert "eta" in named_for(0.02) and named_for(0.02) == named_for(0.02, lid=False)
 
 
 def test_fields_are_pytrees_that_keep_their_place():

@@ -373,6 +373,10 @@ def test_time_never_goes_back(tmp_path):
         file.append(60.0, random_fields(grid, FIELDS))
         with pytest.raises(ValueError, match="time must increase"):
             file.append(30.0, random_fields(grid, FIELDS))
+    with GaugeFile(tmp_path / "g.nc", GAUGES, GRIDS["ocean"]) as file:
+        file.append(np.array([10.0, 10.0]), np.ones((2, 2)))
+        with pytest.raises(ValueError, match="time must increase"):
+            file.flush()
 
 
 def test_resuming_without_a_file_starts_one(tmp_path):

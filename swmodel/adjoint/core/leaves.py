@@ -25,9 +25,6 @@ class Floats:
     def shapes(self):
         return self.tree(self.leaves)
 
-    def zeros(self):
-        return [jnp.zeros(x.shape, x.dtype) for x in self.leaves]
-
     def floats(self, leaves):
         return [x for x, real in zip(leaves, self.real) if real]
 
