@@ -58,6 +58,8 @@ def _plan(made, experiment, model, state, ranks, speed):
     moving = 0 if made.source is None else MOST_RECORDS
     members = model.members or 1
     need = budget.of_model(members * tile, whole, model.dtype.itemsize, _kept(stepper), moving)
+    if experiment.output.gauges is not None:
+        need += budget.of_gauges(len(experiment.output.gauges.positions), model.dtype.itemsize, members)
     lines = [
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),

@@ -7,9 +7,10 @@ from pathlib import Path
 from ..errors import ConfigError
 from . import launch
 
-__all__ = ["available", "of_model", "of_spectra", "on_host", "require", "size"]
+__all__ = ["available", "of_gauges", "of_model", "of_spectra", "on_host", "require", "size"]
 
 BASE = 300e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
+GAUGE_RECORDS = 4096  # steps whose readings are kept until they are written, as in simulation.py and netcdf.py
 UNLIMITED = 2**60  # [bytes]; version 1 of control groups writes a number of this order where there is no limit
 
 
@@ -32,6 +33,19 @@ def of_model(tile, whole, itemsize, kept=1, records=0):
 def of_spectra(tile, itemsize, transfers=True):
     """Bytes that spectra need beside the model on a rank: complex modes of the fields, and of each transfer's terms."""
     return (24 if transfers else 8) * 2 * itemsize * tile
+
+
+def of_gauges(gauges: int, itemsize: int, members: int = 1) -> float:
+    """Bytes that gauges need beside the model on a rank: a chunk of readings, summed up, and waiting to be written.
+
+    Measured on a CPU with 1,000 and 3,000 gauges: 47 bytes for a reading in float32.
+
+    Args:
+        gauges: how many.
+        itemsize: bytes of a number of the model.
+        members: of an ensemble, each of which has a series for each gauge.
+    """
+    return float(GAUGE_RECORDS * gauges * members * (2 * itemsize + 5 * 8))
 
 
 def on_host(tile):

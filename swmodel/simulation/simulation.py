@@ -25,6 +25,7 @@ from ..fields.pytrees import pytree
 from ..output.running import Run
 from ..output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
 from ..output.spectra import SpectraOutput
+from ..runtime import budget
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
 from ..stepping import stability
 from ..stepping.loop import begin, engine_of, march, march_of, on_tiles, reached
@@ -215,6 +216,8 @@ class Simulation:
         """
         check_arguments("Simulation.gauges", {"path": FileName(), "points": Places()}, locals())
         self._once(GaugeOutput, path, "gauges")
+        needed = budget.of_gauges(len(points), self.model.dtype.itemsize, self.model.members or 1)
+        budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
         self._gauges = Gauges.at(points, self.model)
         rules = {"windows": dict(windows or {}), "threshold": threshold, "arrival_fraction": arrival_fraction}
         self._outputs.append(GaugeOutput(path, dict(points), self._gauges, **rules))

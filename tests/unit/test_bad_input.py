@@ -15,7 +15,9 @@ from swmodel.config import load, read
 from swmodel.config.expressions import FUNCTIONS, Expression, ExpressionError
 from swmodel.errors import ConfigError, DataError, printable
 from swmodel.grids import bathymetry
+from swmodel.output import netcdf
 from swmodel.runtime import budget, paths
+from swmodel.simulation import simulation
 from tests.faults.inputs import FOREIGN
 from tests.faults.texts import GYRE, PLANE, RUN
 
@@ -223,6 +225,34 @@ def test_models_ensembles_and_checkpoints_are_refused_by_their_sizes(little):
     problem = adjoint.Problem(model, sw.RK4(100.0), model.at_rest(), 1000, adjoint.BoxEnergy(), ["initial.eta"])
     with pytest.raises(ConfigError, match=r"1,000 steps with StoreAll needs about 48 MB .*Nested"):
         print(problem.plan)
+
+
+def test_gauges_count_too(little, tmp_path, command):
+    grid = sw.CartesianGrid(40, 50, (0, 1e6), (0, 1e6))
+    model = sw.ShallowWater(grid, 100.0, communicator="serial", engine="arrays", dtype="float32")
+    points = {f"g{k}": (5e5, 1e4 + 9e2 * k) for k in range(1000)}
+    run = sw.Simulation(model, model.at_rest(), sw.RK4(10.0))
+    little(150e6)
+    with pytest.raises(ConfigError, match="Simulation.gauges: the series of 1,000 gauges needs about 197 MB of memory"):
+        run.gauges(tmp_path / "many.nc", points)
+    run.gauges(tmp_path / "few.nc", dict(list(points.items())[:10]))
+    path = tmp_path / "case.toml"
+    path.write_text(GOOD)
+    needs = {}
+    for count in (1, 2000):
+        places = ", ".join(f"g{k} = [5e4, 5e4]" for k in range(count))
+        little(2e9)
+        status, told, err = command("check", path, f"--set=output.gauges.positions={{{places}}}")
+        assert status == 0, err
+        needs[count] = float(re.search(r"about ([\d.]+) MB per rank", told)[1])
+    assert needs[2000] - needs[1] == pytest.approx(393, abs=2)
+    little(6e8)
+    status, _, err = command("check", path, f"--set=output.gauges.positions={{{places}}}")
+    assert status == 2 and "with 2,000 gauges needs about" in err and "use fewer gauges" in err
+
+
+def test_gauges_are_kept_for_as_many_steps_as_the_budget_says():
+    assert budget.GAUGE_RECORDS == simulation.LONGEST_CHUNK == netcdf.GAUGE_CHUNK
 
 
 def test_ranks_of_one_machine_share_its_memory(little):

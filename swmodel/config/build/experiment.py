@@ -121,8 +121,12 @@ def _check_memory(made, ranks):
     output = made.section("output")
     if output is not None and output.spectra is not None:
         needed += budget.of_spectra(tile, itemsize, output.spectra.transfers)
-    of = f" of {members} members" if members > 1 else ""
-    remedy = "use fewer cells" + (", or more machines" if not in_one else "")
+    of, fewer = f" of {members} members" if members > 1 else "", "use fewer cells"
+    if output is not None and output.gauges is not None and (count := len(output.gauges.positions)):
+        gauges = budget.of_gauges(count, itemsize, members)
+        of, fewer = (f"{of} with {count:,} gauges", "use fewer gauges") if gauges > needed else (of, fewer)
+        needed += gauges
+    remedy = fewer + (", or more machines" if not in_one else "")
     budget.require(needed, f"a grid of {made.grid.nx:,} x {made.grid.ny:,} cells{of}", remedy)
 
 
