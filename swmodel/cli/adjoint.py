@@ -10,7 +10,6 @@ import numpy as np
 from ..config import Override, read
 from ..config.build.adjoint import (
     amplitudes_of,
-    controls_of,
     cost_of,
     described,
     least_steps,
@@ -60,7 +59,6 @@ class Study:
     section: object
     cost: object
     problem: object
-    names: dict  # of controls: the model's to the file's
     folder: Path
 
     @property
@@ -104,8 +102,7 @@ def _study(draft, section, options):
     steps, state = _length_and_start(experiment, section, model, state, dt, options)
     problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     made.experiment()
-    names = {model_name: name for name, model_name in controls_of(section, experiment.boundary).items()}
-    return Study(made, experiment, section, cost, problem, names, begun.folder)
+    return Study(made, experiment, section, cost, problem, begun.folder)
 
 
 def _length_and_start(experiment, section, model, state, dt, options):
@@ -137,7 +134,7 @@ def _announce(study, verified=False):
     problem, experiment = study.problem, study.experiment
     lines = [
         ("cost", f"{described(study.section, experiment.output).name} [{study.cost.units}]"),
-        ("controls", ", ".join(study.names.values())),
+        ("controls", ", ".join(study.section.controls)),
         ("grid", facts.grid_line(study.made.grid)),
         ("run", length_line(problem.steps, problem.dt)),
         tiles_line(problem.model),
@@ -195,20 +192,19 @@ def map_out(study, options):
 
     problem, path = study.problem, study.folder / study.section.file
     problem.communicator.from_root(lambda: _make_room(study, path, options))
-    units = {study.names[name]: unit for name, unit in units_of(problem).items()}
-    amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
+    amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units_of(problem))
     study.made.experiment()
     _announce(study)
-    announce, finish = _tasks(study, options, 1 + 5 + options.check * len(study.names))
+    announce, finish = _tasks(study, options, 1 + 5 + options.check * len(study.section.controls))
     begun = clock.perf_counter()
     announce("gradient")
     J, gradient = problem.value_and_gradient()
     took, checks = clock.perf_counter() - begun, []
     if options.check:
         usual = default_amplitudes(problem)
-        for name, told in study.names.items():
-            announce(f"forward check of {told}")
-            checks.append((told, forward_check(problem, J, gradient, name, amplitudes.get(told, usual[name]))))
+        for name in study.section.controls:
+            announce(f"forward check of {name}")
+            checks.append((name, forward_check(problem, J, gradient, name, amplitudes.get(name, usual[name]))))
     finish()
     units = study.cost.units
     found = sensitivities(problem, gradient, units)
@@ -234,7 +230,6 @@ def _write(study, path, found, J, units):
 
     problem, made = study.problem, study.made
     what = described(study.section, study.experiment.output)
-    named = {study.names[name]: dataclasses.replace(one, control=study.names[name]) for name, one in found.items()}
     attributes = {
         "title": study.experiment.run.title or made.draft.file.stem,
         "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
@@ -242,7 +237,7 @@ def _write(study, path, found, J, units):
         "references": references(study.problem.model, study.problem.stepper),
     }
     write_sensitivities(
-        path, made.grid, named, cost={"name": what.name, "value": J, "units": units, "places": what.places},
+        path, made.grid, found, cost={"name": what.name, "value": J, "units": units, "places": what.places},
         seconds=problem.steps * problem.dt, start=study.experiment.run.start, attributes=attributes,
         static={"depth": problem.model.depth, "wet": problem.model.wet},
     )  # fmt: skip
@@ -255,10 +250,10 @@ def _tell(study, found, units, checks):
         if one.position != "scalar":
             row, column = np.unravel_index(np.argmax(np.abs(one.value)), one.value.shape)
             x, y = (axis[row, column] for axis in np.broadcast_arrays(*study.made.grid.coordinates(one.position)))
-            told = study.names[name], one.value[row, column], one.units, x, y
+            told = name, one.value[row, column], one.units, x, y
             say("%s: at most %+.3g %s in one cell, at (%.6g, %.6g)", *told)
         else:
-            say("%s: %s %s", study.names[name], np.array2string(one.value, precision=4), one.units)
+            say("%s: %s %s", name, np.array2string(one.value, precision=4), one.units)
     for told, check in checks:
         if not math.isfinite(check.found):
             what = f"at {check.amplitude:.3g} {check.units} the nonlinear model does not stay finite"
@@ -292,21 +287,20 @@ def verify(study, options):
     from ..adjoint.verification import verification
 
     problem = study.problem
-    units = {study.names[name]: unit for name, unit in verification.units_of(problem).items()}
+    units = verification.units_of(problem)
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()
     _announce(study, verified=True)
-    announce, finish = _tasks(study, options, verification.runs_of(len(study.names)))
-    given = {name: amplitudes[told] for name, told in study.names.items() if told in amplitudes}
-    verdicts = verification.verify(problem, given, options.seed, report=announce)
+    announce, finish = _tasks(study, options, verification.runs_of(len(study.section.controls)))
+    verdicts = verification.verify(problem, amplitudes, options.seed, report=announce)
     finish()
     if study.is_root:
-        print(_verdict_table(study, verdicts))
-        _warn(study, verdicts, given)
+        print(_verdict_table(verdicts))
+        _warn(verdicts, amplitudes)
     dot_product = np.max([v.dot_product for v in verdicts])  # what is not a number stays so
     rate, second = np.min([(v.taylor.rate, v.taylor.rate_second) for v in verdicts], axis=0)
     print(f"dot_product={dot_product:.3g}\ntaylor_rate={rate:.4g}\ntaylor_rate_second={second:.4g}", flush=True)
-    failed = [study.names[v.control] for v in verdicts if not v.passed]
+    failed = [v.control for v in verdicts if not v.passed]
     if failed:
         _terms(study)
         raise VerificationFailed(
@@ -315,7 +309,7 @@ def verify(study, options):
         )
 
 
-def _verdict_table(study, verdicts):
+def _verdict_table(verdicts):
     heads = ("control", "amplitude", "dot product", "rate", "second", "nonlinear by", "")
     rows = [heads]
     for v in verdicts:
@@ -323,16 +317,16 @@ def _verdict_table(study, verdicts):
         share = "blows up" if math.isnan(v.nonlinearity) else share
         size = f"{v.amplitude:.3g} {v.units}".removesuffix(" 1")
         found = f"{v.dot_product:.1e}", f"{v.taylor.rate:.3f}", f"{v.taylor.rate_second:.3f}"
-        rows.append((study.names[v.control], size, *found, share, "ok" if v.passed else "WRONG"))
+        rows.append((v.control, size, *found, share, "ok" if v.passed else "WRONG"))
     widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows)
 
 
-def _warn(study, verdicts, given):
+def _warn(verdicts, given):
     from ..adjoint.verification.verification import NONLINEARITY
 
     for v in verdicts:
-        name = study.names[v.control]
+        name = v.control
         whose = "the amplitude given" if v.control in given else "the usual amplitude"
         amplitude = f"at {whose} of {v.amplitude:.3g} {v.units}"
         if math.isnan(v.nonlinearity):

@@ -24,11 +24,6 @@ from .sections import AnyCoordinate, Count, Place, Positive, Range, Section, exi
 __all__ = ["Adjoint", "control_mistakes", "gauge_mistakes", "gauge_places", "known_controls", "time_mistakes"]
 
 BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
-FIELDS_OF = {
-    "wind_stress": ("x", "y", "density"), "wind_file": ("x", "y", "density"), "linear_drag": ("rate",),
-    "quadratic_drag": ("coefficient",), "manning_drag": ("roughness",), "laplacian": ("viscosity",),
-    "biharmonic": ("viscosity",), "flather": ("elevation", "velocity"), "sponge": ("rate", "elevation"),
-}  # fmt: skip
 ALWAYS = ("initial.eta", "initial.u", "initial.v", "depth", "gravity")
 
 
@@ -164,7 +159,7 @@ def known_controls(sections):
     names = list(ALWAYS)
     for kind in ("forcing", "dissipation", "boundary"):
         for k, term in enumerate(sections.get(kind, ())):
-            names += [f"{kind}.{k}.{field}" for field in FIELDS_OF[term.type]]
+            names += [f"{kind}.{k}.{name}" for name in term.controls()]
     return names + ["uplift"] * (sections.get("source") is not None)
 
 

@@ -1,10 +1,13 @@
 """What must hold between sections, as far as the file alone tells. Each check sees the sections that are valid."""
 
+from ..dynamics.boundaries import OpenBoundary
+from ..dynamics.coriolis import Coriolis
 from .adjoint import control_mistakes, gauge_mistakes, time_mistakes
 from .cores import core_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
 from .mistakes import Mistake, nearest
+from .parts import shipped
 
 __all__ = ["mistakes_between"]
 
@@ -26,15 +29,18 @@ def _coriolis(sections):
     coriolis, spherical = sections.get("coriolis"), _spherical(sections)
     if coriolis is None or spherical is None:
         return
-    if coriolis.type == "rotating_sphere" and not spherical:
-        yield Mistake(("coriolis", "type"), "'rotating_sphere' needs a spherical grid; use 'f_plane' or 'beta_plane'")
-    if coriolis.type == "beta_plane" and spherical:
-        yield Mistake(("coriolis", "type"), "'beta_plane' needs a cartesian grid; use 'rotating_sphere'")
+    wanted = None if coriolis.type == "none" else coriolis.part.spherical
+    if wanted is not None and wanted != spherical:
+        kind = "spherical" if wanted else "cartesian"
+        others = [name for name, cls in shipped(Coriolis).items() if cls.spherical == spherical]
+        others += [name for name, cls in shipped(Coriolis).items() if wanted and cls.spherical is None]
+        use = " or ".join(map(repr, sorted(others, reverse=True)))
+        yield Mistake(("coriolis", "type"), f"{coriolis.type!r} needs a {kind} grid; use {use}")
 
 
 def _lid(sections):
     stepper, output = sections.get("stepper"), sections.get("output")
-    if stepper is not None and stepper.type == "rigid_lid" and output is not None and output.maxima is not None:
+    if stepper is not None and stepper.part.lid and output is not None and output.maxima is not None:
         yield Mistake(("output", "maxima"), "under a rigid lid nothing rises, and there are no maxima; leave it out")
 
 
@@ -42,11 +48,12 @@ def _formulas(sections):
     spherical = _spherical(sections)
     if spherical is None:
         return
-    entries = [("bathymetry", None), ("initial", None)] + [
-        ("forcing", i) for i in range(len(sections.get("forcing", ())))
+    entries = [("bathymetry", None), ("initial", None)]
+    entries += [
+        (name, i) for name in ("forcing", "dissipation", "boundary") for i in range(len(sections.get(name, ())))
     ]
     for name, index in entries:
-        section = sections.get(name) if index is None else sections["forcing"][index]
+        section = sections.get(name) if index is None else sections[name][index]
         for key, value in section or ():
             if isinstance(value, Expression) and (unknown := value.unknown_on(spherical)):
                 path = (name, key) if index is None else (name, index, key)
@@ -62,13 +69,14 @@ def _boundaries(sections):
     grid, boundaries = sections.get("grid"), sections.get("boundary", ())
     open_sides = set()
     for index, boundary in enumerate(boundaries):
-        for side in boundary.sides:
+        opens = issubclass(boundary.part, OpenBoundary)
+        for side in getattr(boundary, "sides", ()):
             path = ("boundary", index, "sides")
-            if boundary.type == "flather" and side in open_sides:
-                yield Mistake(path, f"the {side} side is open twice; name it in one flather entry")
+            if opens and side in open_sides:
+                yield Mistake(path, f"the {side} side is open twice; name it in one {boundary.type} entry")
             if grid is not None and (reason := _no_side(grid, side)):
                 yield Mistake(path, f"there is no {side} side: {reason}; take it out of sides, or change the grid")
-        open_sides |= set(boundary.sides) if boundary.type == "flather" else set()
+        open_sides |= set(boundary.sides) if opens else set()
 
 
 def _no_side(grid, side):

@@ -5,13 +5,13 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from ..defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
+from ..dynamics.boundaries import OpenBoundary
 from .mistakes import Mistake
 from .quantities import Quantity
 from .sections import Flag, Section
 
-__all__ = ["Spectral", "core_mistakes", "PARTS"]
+__all__ = ["Spectral", "core_mistakes"]
 
-PARTS = ("forward_backward", "semi_implicit", "rigid_lid")  # steppers that ask for parts of a tendency
 ELSEWHERE = "core = 'finite_differences' has it"
 
 
@@ -48,10 +48,10 @@ def core_mistakes(sections):
     if model.core == "pseudo_spectral":
         yield from _not_spectral(sections, model, stepper)
         return
-    if stepper is not None and stepper.type == "integrating_factor_rk4":
+    if stepper is not None and stepper.part.needs_modes:
         yield Mistake(
             ("stepper", "type"),
-            "'integrating_factor_rk4' carries waves mode by mode, and the finite-difference core has no modes; "
+            f"'{stepper.type}' carries waves mode by mode, and the finite-difference core has no modes; "
             "use model.core = 'pseudo_spectral', or 'rk4'",
         )
 
@@ -68,14 +68,19 @@ def _not_spectral(sections, model, stepper):
             ("model", "momentum"),
             "'pseudo_spectral' has a form of its own, and this is one of differences; leave it out",
         )
+    if model.coriolis_form is not None:
+        yield Mistake(
+            ("model", "coriolis_form"),
+            "'pseudo_spectral' has a form of its own, and this is one of differences; leave it out",
+        )
     for k, boundary in enumerate(sections.get("boundary", ())):
-        if boundary.type == "flather":
+        if issubclass(boundary.part, OpenBoundary):
             yield Mistake(("boundary", k, "type"), f"'pseudo_spectral' has no open sides; use a sponge, or {ELSEWHERE}")
     if run is not None and run.engine == "fused":
         yield Mistake(
             ("run", "engine"), "'fused' makes loops of differences, and 'pseudo_spectral' has none; use 'auto'"
         )
-    if stepper is not None and stepper.type in PARTS:
+    if stepper is not None and (stepper.part.needs_parts or stepper.part.solves):
         yield Mistake(
             ("stepper", "type"),
             f"'{stepper.type}' asks for parts of a tendency, and 'pseudo_spectral' gives it as a whole; "

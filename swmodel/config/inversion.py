@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from .adjoint import FIELDS_OF, Names, _memory, known_controls
+from .adjoint import Names, _memory, known_controls
 from .mistakes import Mistake, nearest
 from .quantities import Quantity
 from .scenario import Fault, OutputFile
@@ -233,12 +233,10 @@ def inversion_mistakes(sections):
 def _control_mistakes(section, sections):
     """Of names that the model does not have, and of those that two controls change."""
     known, taken = known_controls(sections), {}
-    fields = {f"{kind}.{k}.{field}" for kind in ("forcing", "dissipation", "boundary")
-              for k, term in enumerate(sections.get(kind) or ()) for field in FIELDS_OF[term.type]}  # fmt: skip
     for k, control in enumerate(section.controls):
         targets = TARGETS.get(control.type) or [control.name]
         for name in targets:
-            if name not in known and name not in fields:
+            if name not in known:
                 yield Mistake(
                     ("inversion", "controls", k, "name"), f"there is no control {name!r}; {nearest(name, known)}"
                 )

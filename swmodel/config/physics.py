@@ -4,22 +4,19 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ..defaults import (
-    AB2_EPSILON,
-    AIR_DENSITY,
-    EARTH_RADIUS,
-    EARTH_ROTATION,
-    GRAVITY,
-    MINIMUM_DEPTH,
-    THETA,
-    WATER_DENSITY,
-    WIND_DRAG,
-)
+from ..defaults import AIR_DENSITY, EARTH_RADIUS, GRAVITY, MINIMUM_DEPTH, WATER_DENSITY, WIND_DRAG
+from ..dynamics.boundaries import OpenBoundary
+from ..dynamics.coriolis import Coriolis as CoriolisParameter
+from ..dynamics.forcing import WindStress
+from ..dynamics.momentum import VorticityFlux
+from ..dynamics.terms import Term
+from ..stepping.explicit import TimeStepper
 from .cores import Spectral
+from .parts import PartSection, chosen_from, section_for, sections_of, shipped
 from .quantities import Quantity, quantity
-from .sections import Auto, Count, Flag, Formula, InputFile, NotNegative, Positive, Range, Section, Sides
+from .sections import Auto, Count, Flag, Formula, InputFile, NotNegative, Positive, Range, Section
 
-__all__ = ["Grid", "Bathymetry", "Model", "Coriolis", "Stepper", "Forcing", "Dissipation", "Boundary"]
+__all__ = ["Bathymetry", "Boundary", "Coriolis", "Dissipation", "Forcing", "Grid", "Model", "Stepper"]
 
 
 DRAG_LAWS = ("large_pond_1981", "trenberth_1990")
@@ -86,9 +83,13 @@ class BathymetryFile(Section):
 Bathymetry = Annotated[FlatBottom | DepthFormula | BathymetryFile, Field(discriminator="type")]
 
 
+FORMS = shipped(VorticityFlux)
+
+
 class Model(Section):
     gravity: Positive("m s-2") = GRAVITY
-    momentum: Literal["energy_conserving", "enstrophy_conserving", "arakawa_lamb"] = "energy_conserving"
+    momentum: Literal[tuple(FORMS)] = "energy_conserving"
+    coriolis_form: Literal[tuple(FORMS)] | None = None
     linear: Flag = False
     side: Literal["free_slip", "no_slip"] = "free_slip"
     precision: Literal["float32", "float64"] = "float32"
@@ -100,58 +101,18 @@ class NoRotation(Section):
     type: Literal["none"]
 
 
-class FPlane(Section):
-    type: Literal["f_plane"]
-    f0: Quantity("s-1")
+CORIOLIS = sections_of(CoriolisParameter)
+Coriolis = chosen_from([NoRotation, *CORIOLIS.values()])
 
 
-class BetaPlane(Section):
-    type: Literal["beta_plane"]
-    f0: Quantity("s-1")
-    beta: Quantity("m-1 s-1")
-    y0: Quantity("m") = 0.0
-
-
-class RotatingSphere(Section):
-    type: Literal["rotating_sphere"]
-    rate: Quantity("s-1") = EARTH_ROTATION
-
-
-Coriolis = Annotated[NoRotation | FPlane | BetaPlane | RotatingSphere, Field(discriminator="type")]
-
-
-class _Stepper(Section):
+class _Stepper(PartSection):
     dt: Auto("s") = "auto"
     fraction: Annotated[Quantity(""), Field(gt=0, le=1)] = 0.8  # of the longest stable step, for dt = "auto"
 
 
-class AB2(_Stepper):
-    type: Literal["ab2"]
-    epsilon: Annotated[Quantity(""), Field(ge=0, lt=1)] = AB2_EPSILON
-
-
-class AB3(_Stepper):
-    type: Literal["ab3"]
-
-
-class SSPRK3(_Stepper):
-    type: Literal["ssprk3"]
-
-
-class RK4(_Stepper):
-    type: Literal["rk4"]
-
-
-class IntegratingFactorRK4(_Stepper):
-    type: Literal["integrating_factor_rk4"]
-
-
-class ForwardBackward(_Stepper):
-    type: Literal["forward_backward"]
-
-
 class _Implicit(_Stepper):
-    epsilon: Annotated[Quantity(""), Field(ge=0, lt=1)] = AB2_EPSILON
+    """A scheme that solves an equation: files name the solver and its options."""
+
     solver: str = "auto"
     preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None
     tolerance: Annotated[Quantity(""), Field(gt=0, lt=1)] | None = None
@@ -174,32 +135,13 @@ class _Implicit(_Stepper):
         return self
 
 
-class SemiImplicit(_Implicit):
-    """A free surface without a limit from gravity waves."""
-
-    type: Literal["semi_implicit"]
-    theta: Annotated[Quantity(""), Field(ge=0.5, le=1)] = THETA
+def stepper_section(cls, name):
+    """The section of a TimeStepper."""
+    return section_for(cls, name, _Implicit if cls.solves else _Stepper)
 
 
-class RigidLid(_Implicit):
-    """No gravity waves; eta is the pressure on the lid."""
-
-    type: Literal["rigid_lid"]
-
-
-Stepper = Annotated[
-    AB2 | AB3 | SSPRK3 | RK4 | IntegratingFactorRK4 | ForwardBackward | SemiImplicit | RigidLid,
-    Field(discriminator="type"),
-]
-
-
-class WindStress(Section):
-    """Stress on the surface: constants or formulas."""
-
-    type: Literal["wind_stress"]
-    x: Formula("N m-2") = 0.0
-    y: Formula("N m-2") = 0.0
-    density: Positive("kg m-3") = WATER_DENSITY
+STEPPERS = {name: stepper_section(cls, name) for name, cls in shipped(TimeStepper).items()}
+Stepper = chosen_from(STEPPERS.values())
 
 
 def _drag_law(value):
@@ -212,8 +154,10 @@ def _drag_law(value):
     return float(value)
 
 
-class WindFile(Section):
+class WindFile(PartSection):
     """Wind at 10 m from a netCDF file, steady, in time records, or the twelve months of a climatology."""
+
+    part = WindStress
 
     type: Literal["wind_file"]
     file: InputFile
@@ -224,48 +168,7 @@ class WindFile(Section):
     density: Positive("kg m-3") = WATER_DENSITY
 
 
-Forcing = Annotated[WindStress | WindFile, Field(discriminator="type")]
-
-
-class LinearDrag(Section):
-    type: Literal["linear_drag"]
-    rate: NotNegative("s-1")
-
-
-class QuadraticDrag(Section):
-    type: Literal["quadratic_drag"]
-    coefficient: NotNegative("")
-
-
-class ManningDrag(Section):
-    type: Literal["manning_drag"]
-    roughness: Annotated[Quantity(""), Field(ge=0, lt=1)]  # [s m-1/3]
-
-
-class Laplacian(Section):
-    type: Literal["laplacian"]
-    viscosity: NotNegative("m2 s-1")
-
-
-class Biharmonic(Section):
-    type: Literal["biharmonic"]
-    viscosity: NotNegative("m4 s-1")
-
-
-Dissipation = Annotated[LinearDrag | QuadraticDrag | ManningDrag | Laplacian | Biharmonic, Field(discriminator="type")]
-
-
-class Flather(Section):
-    type: Literal["flather"]
-    sides: Sides
-    elevation: Quantity("m") = 0.0
-
-
-class Sponge(Section):
-    type: Literal["sponge"]
-    sides: Sides
-    width: Positive("m")
-    rate: Positive("s-1")
-
-
-Boundary = Annotated[Flather | Sponge, Field(discriminator="type")]
+FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile}
+DISSIPATION = sections_of(Term, "dissipation")
+BOUNDARY = sections_of(OpenBoundary) | sections_of(Term, "boundary")
+Forcing, Dissipation, Boundary = (chosen_from(known.values()) for known in (FORCING, DISSIPATION, BOUNDARY))

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
+from ..fields.parameters import SIDES
 from ..runtime.paths import expanded, found
 from .expressions import Expression, ExpressionError
 from .quantities import Quantity, QuantityError, quantity
@@ -16,8 +17,6 @@ __all__ = [
     "Section", "Count", "Flag", "InputFile", "Range", "Place", "Positive", "NotNegative", "Formula", "Layout", "Sides",
     "SIDES", "Devices", "Coordinate", "AnyCoordinate", "existing_folder", "written_path", "Auto",
 ]  # fmt: skip
-
-SIDES = ("west", "east", "south", "north")
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 Flag = StrictBool

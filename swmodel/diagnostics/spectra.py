@@ -234,7 +234,7 @@ class Spectra:
     def _moves_water(self, name):
         if name in self.model.core.dissipation:
             return True
-        return any(hasattr(term, "continuity") for term in self.model.terms if named_after(term) == name)
+        return any(term.changes_elevation for term in self.model.terms if named_after(term) == name)
 
     def _modes(self, fields):
         """{name: its modes} of {name: tile array}; all that go through the same plan together."""

@@ -9,6 +9,7 @@
 Both together let out what either alone sends back.
 """
 
+import abc
 from typing import Any
 
 import jax
@@ -17,68 +18,101 @@ import numpy as np
 from jax import lax
 
 from ..fields.field import Field
-from ..fields.parameters import parameter
-from ..fields.pytrees import pytree, replace, static
+from ..fields.parameters import Sides, declared, parameter
+from ..fields.parts import replaced
+from ..fields.pytrees import pytree
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from ..stencils.native import paste
-from .dissipation import to_u, to_v
-from .terms import Term, value_at
+from .terms import Term, TiledPart, to_u, to_v, value_at
 
-__all__ = ["Flather", "Sponge"]
+__all__ = ["Flather", "Inside", "OpenBoundary", "Sponge"]
+
+
+def sides_field(**options: Any) -> Any:
+    """The field `sides` of a boundary: some of "west", "east", "south", "north"."""
+    return declared(Sides(), default=SIDES, static=True, required=True, **options)
 
 
 @pytree
-class Flather(Term):
-    """Radiating open sides.
+class Inside:
+    """The cells beside an open side: Fields of one row or column, and numbers.
 
-    Args:
-        sides: which of "west", "east", "south", "north" are open; all four unless told otherwise.
-        elevation: eta_ext outside [m]: a number, a function of (x, y), an (ny, nx) array (its edge cells are used) or
-            time records.
-        velocity: u_ext, towards the outside [m s-1], likewise.
+    Attributes:
+        gravity: [m s-2].
+        depth: of the sea floor below the surface at rest [m]; 1 more on land, so that it is nowhere 0.
+        eta: elevation [m].
+        wet: 1 in water, 0 on land.
     """
 
-    sides: tuple = static(default=SIDES)
-    elevation: Any = parameter("h", "m", default=0.0)
-    velocity: Any = parameter("h", "m s-1", default=0.0)
+    gravity: Any
+    depth: Any
+    eta: Any
+    wet: Any
 
-    positions = {"elevation": "h", "velocity": "h"}
-    uses_time = False
+
+class OpenBoundary(TiledPart):
+    """A condition on open sides: the velocity out of the domain, from what lies beside the side.
+
+    An open boundary of your own declares its parameters by `sw.parameter` and has `outflow`; docs/own_parts.md shows
+    one. Parameters that vary in space lie at cell centres, and `outflow` has them in the cells beside the side.
+
+    Args:
+        sides: which of "west", "east", "south", "north" are open; all four unless given.
+    """
+
+    sides: tuple = sides_field(kw_only=True)
+
+    kind = "boundary"
 
     def __post_init__(self):
-        object.__setattr__(self, "sides", checked_sides(self.sides, "Flather"))
+        super().__post_init__()
+        object.__setattr__(self, "sides", Sides.tuple_of(self.sides))
 
-    def prepare(self, exchange):
-        return replace(self, elevation=exchange.parameter(self.elevation), velocity=exchange.parameter(self.velocity))
-
-    def __call__(self, flow, time):
-        raise TypeError("Flather sets velocities at open sides; it has no tendency.")
+    @abc.abstractmethod
+    def outflow(self, inside: Inside, time: Any) -> Any:
+        """The velocity on the open faces, positive out of the domain [m s-1], a Field of the cells `inside`."""
 
     def fill(self, u, v, eta, equations, time):
         """u and v (Fields with halo) with this condition on the open faces, and outside them."""
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
-                seen = self._seen(eta, equations)
-                inside = jax.tree.map(lambda f, side=side: _cells_inside(f, side), seen, is_leaf=_is_field)
-                out = (-1.0 if side in (WEST, SOUTH) else 1.0) * _outflow(*inside, time)
+                out = (-1.0 if side in (WEST, SOUTH) else 1.0) * self._out(side, eta, equations, time)
                 if side in (WEST, EAST):
                     u = _beyond(u, out, side, sides.open[side])
                 else:
                     v = _beyond(v, out, side, sides.open[side])
         return u, v
 
-    def _seen(self, eta, equations):
-        """What the velocity on an open face depends on: Fields, numbers and Windows of them."""
-        depth, uplift, wet = equations.depth, equations.uplift, equations.geometry.wet
-        return equations.gravity, depth, uplift, wet, eta, self.elevation, self.velocity
+    def _out(self, side, eta, equations, time):
+        """The velocity out of the domain at a side of the tile, a Field; 0 on land."""
+        near = equations.gravity, equations.depth, equations.uplift, equations.geometry.wet, eta, self
+        near = jax.tree.map(lambda field: _cells_inside(field, side), near, is_leaf=_is_field)
+        gravity, depth, uplift, wet, eta, condition = near
+        depth = (depth if uplift is None else depth - value_at(uplift, time)) + (1.0 - wet)
+        return condition.at(time).outflow(Inside(gravity, depth, eta, wet), time) * wet
 
 
-def _outflow(gravity, depth, uplift, wet, eta, outside, velocity, time):
-    """u_ext + sqrt(g / H) (eta - eta_ext) of cells beside an open side [m s-1], a Field; 0 on land."""
-    depth = (depth if uplift is None else depth - value_at(uplift, time)) + (1.0 - wet)
-    out = (gravity / depth).map(jnp.sqrt) * (eta - value_at(outside, time)) + value_at(velocity, time)
-    return out * wet
+@pytree
+class Flather(OpenBoundary):
+    """Radiating open sides.
+
+    Args:
+        sides: which of "west", "east", "south", "north" are open; all four unless given.
+        elevation: eta_ext outside [m]: a number, a function of (x, y), an (ny, nx) array (its edge cells are used) or
+            time records.
+        velocity: u_ext, towards the outside [m s-1], likewise.
+    """
+
+    sides: tuple = sides_field()
+    elevation: Any = parameter("h", "m", default=0.0, doc="the elevation outside")
+    velocity: Any = parameter("h", "m s-1", default=0.0, doc="the velocity outside, out of the domain")
+
+    uses_time = False
+
+    def outflow(self, inside, time):
+        speed = (inside.gravity / inside.depth).map(jnp.sqrt)
+        return speed * (inside.eta - self.elevation) + self.velocity
 
 
 def _is_field(x):
@@ -115,34 +149,31 @@ class Sponge(Term):
     """A damping layer along sides of the domain.
 
     Args:
-        sides: which of "west", "east", "south", "north".
+        sides: which of "west", "east", "south", "north"; all four unless given.
         width: of the layer [m].
         rate: the damping rate at the side itself [s-1]: a number, a function or an array. exp(-rate width / (2 c)) of
             a wave of speed c comes back from a wall behind it: 10 c / width let 1 % back, and 5 do before Flather.
         elevation: what eta relaxes towards [m]: a number, a function, an array or time records.
     """
 
-    sides: tuple = static(default=SIDES)
-    width: float = parameter(None, "m", minimum=0.0, default=0.0, static=True)
-    rate: Any = parameter("h", "s-1", minimum=0.0, default=0.0)
-    elevation: Any = parameter("h", "m", default=0.0)
+    sides: tuple = sides_field()
+    width: float = parameter(None, "m", above=0.0, default=None, static=True, required=True, doc="of the layer")
+    rate: Any = parameter(
+        "h", "s-1", minimum=0.0, default=None, required=True, steady=True, doc="of damping at the side"
+    )
+    elevation: Any = parameter("h", "m", default=0.0, doc="the elevation that eta relaxes to")
 
-    positions = {"rate": "h", "elevation": "h"}
+    kind = "boundary"
     uses_time = False
     references = "Israeli and Orszag (1981), doi:10.1016/0021-9991(81)90082-6"
 
     def __post_init__(self):
-        object.__setattr__(self, "sides", checked_sides(self.sides, "Sponge"))
+        object.__setattr__(self, "sides", Sides.tuple_of(self.sides))
 
     def on_tile(self, domain):
         profile = sponge_profile(domain.grid, self.sides, self.width)
-        if hasattr(self.rate, "times"):
-            raise ValueError("Sponge: rate cannot be time records; give a number, a function of (x, y) or an array.")
         here = Term.on_tile(self, domain)
-        return replace(here, rate=here.rate * domain.cut(profile))
-
-    def prepare(self, exchange):
-        return replace(self, rate=exchange.parameter(self.rate), elevation=exchange.parameter(self.elevation))
+        return replaced(here, {"rate": here.rate * domain.cut(profile)})
 
     def rates(self, site):
         return self.rate
@@ -151,8 +182,7 @@ class Sponge(Term):
         return -to_u(self.rate) * flow.u, -to_v(self.rate) * flow.v
 
     def continuity(self, flow, time):
-        """d eta/dt of the layer, at h."""
-        return -self.rate * (flow.eta - value_at(self.elevation, time)) * flow.geometry.wet
+        return -self.rate * (flow.eta - self.elevation) * flow.geometry.wet
 
 
 def sponge_profile(grid, sides, width):
@@ -170,11 +200,3 @@ def sponge_profile(grid, sides, width):
     for side in sides:
         profile = np.maximum(profile, np.clip(1.0 - distance[side] / max(width, 1e-30), 0.0, 1.0) ** 3)
     return profile
-
-
-def checked_sides(sides, name):
-    sides = (sides,) if isinstance(sides, str) or not hasattr(sides, "__iter__") else tuple(sides)
-    unknown = [side for side in sides if side not in SIDES]
-    if unknown or not sides:
-        raise ValueError(f"{name}: sides = {sides} are not among {', '.join(SIDES)}; name one or more of these.")
-    return sides

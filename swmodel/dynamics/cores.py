@@ -8,12 +8,12 @@ diagnostics and the terms of the equations know nothing of it.
 """
 
 import abc
-import re
 
 import jax.numpy as jnp
 
 from ..errors import ConfigError
 from ..fields.operators import difference_x, difference_y
+from ..fields.parts import snake_case
 from ..fields.pytrees import pytree
 from ..grids.geometry import safe_inverse
 from .transport import divergence
@@ -23,7 +23,7 @@ __all__ = ["Core", "FiniteDifferences", "named_after"]
 
 def named_after(term):
     """What its share of a tendency is called: "wind_stress" of a WindStress."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(term).__name__).lower()
+    return snake_case(type(term).__name__)
 
 
 class Core(abc.ABC):
@@ -104,18 +104,20 @@ class FiniteDifferences(Core):
     def parts(self, equations, flow):
         g = equations.geometry
 
-        def turned(vorticity):
+        def turned(vorticity, form):
             q = vorticity * safe_inverse(flow.h_q)
-            u, v = equations.momentum.vorticity_flux(q, flow.U * g.dy["u"], flow.V * g.dx["v"])
+            u, v = form.vorticity_flux(q, flow.U * g.dy["u"], flow.V * g.dx["v"])
             return u * g.per_dx["u"], v * g.per_dy["v"]
 
         def falling(head):
             return -difference_x(head) * g.per_dx["u"], -difference_y(head) * g.per_dy["v"]
 
+        form = equations.momentum if equations.coriolis_form is None else equations.coriolis_form
         found = [("continuity", 0.0, 0.0, -divergence(flow.U, flow.V, g)),
-                 ("pressure", *falling(flow.gravity * flow.eta)), ("coriolis", *turned(g.f))]  # fmt: skip
+                 ("pressure", *falling(flow.gravity * flow.eta)), ("coriolis", *turned(g.f, form))]  # fmt: skip
         if not equations.linear:
-            found.append(("advection", *(a + b for a, b in zip(turned(flow.vorticity), falling(flow.kinetic_energy)))))
+            relative = turned(flow.vorticity, equations.momentum)
+            found.append(("advection", *(a + b for a, b in zip(relative, falling(flow.kinetic_energy)))))
         return summed(equations, flow, [*found, *rates_of_terms(equations, flow)])
 
     def describe(self):
@@ -135,7 +137,8 @@ def rates_of_terms(equations, flow):
     """[(name, du/dt, dv/dt[, deta/dt])] of forcing and drag, Fields."""
     found = []
     for term in equations.terms:
-        water = (term.continuity(flow, flow.time),) if hasattr(term, "continuity") else ()
+        term = term.at(flow.time)
+        water = (term.continuity(flow, flow.time),) if term.changes_elevation else ()
         found.append((named_after(term), *term(flow, flow.time), *water))
     return found
 

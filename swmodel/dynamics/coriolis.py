@@ -1,13 +1,15 @@
 """The Coriolis parameter f [s-1] at the corners of the cells."""
 
+import abc
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from ..defaults import EARTH_ROTATION
 from ..fields.parameters import check_fields, parameter
 
-__all__ = ["FPlane", "BetaPlane", "RotatingSphere", "EARTH_ROTATION"]
+__all__ = ["Coriolis", "FPlane", "BetaPlane", "RotatingSphere", "EARTH_ROTATION"]
 
 
 def _corner_y(grid, rows):
@@ -15,29 +17,46 @@ def _corner_y(grid, rows):
     return low + (np.asarray(rows)[:, None] + 1.0) * (high - low) / grid.ny
 
 
+class Coriolis(abc.ABC):
+    """The Coriolis parameter as a function of the place.
+
+    Attributes:
+        uniform: whether it is one number everywhere.
+        spherical: whether it is for a spherical grid alone (True), a Cartesian one alone (False), or any (None).
+    """
+
+    uniform = False
+    spherical = None
+
+    def __post_init__(self):
+        check_fields(self)
+
+    @abc.abstractmethod
+    def at(self, grid: Any, rows: Any) -> Any:
+        """f [s-1] at the corners north of `rows` of a grid, a number or (rows, 1)."""
+
+
 @dataclasses.dataclass(frozen=True)
-class FPlane:
+class FPlane(Coriolis):
     """f = f0 everywhere."""
 
     f0: float = parameter(None, "s-1")
 
-    def __post_init__(self):
-        check_fields(self)
+    uniform = True
 
     def at(self, grid, rows):
         return np.float64(self.f0)
 
 
 @dataclasses.dataclass(frozen=True)
-class BetaPlane:
+class BetaPlane(Coriolis):
     """f = f0 + beta (y - y0), on a Cartesian grid."""
 
     f0: float = parameter(None, "s-1")
     beta: float = parameter(None, "m-1 s-1")
     y0: float = parameter(None, "m", default=0.0)
 
-    def __post_init__(self):
-        check_fields(self)
+    spherical = False
 
     def at(self, grid, rows):
         if grid.spherical:
@@ -46,13 +65,12 @@ class BetaPlane:
 
 
 @dataclasses.dataclass(frozen=True)
-class RotatingSphere:
+class RotatingSphere(Coriolis):
     """f = 2 Omega sin(latitude), on a spherical grid."""
 
     rate: float = parameter(None, "s-1", default=EARTH_ROTATION)
 
-    def __post_init__(self):
-        check_fields(self)
+    spherical = True
 
     def at(self, grid, rows):
         if not grid.spherical:

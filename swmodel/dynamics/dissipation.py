@@ -20,10 +20,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..fields.field import AbstractField
-from ..fields.operators import difference_x, difference_y, mean_x, mean_xy, mean_y
+from ..fields.operators import difference_x, difference_y, mean_xy
 from ..fields.parameters import parameter
-from ..fields.pytrees import pytree, replace
-from .terms import Term
+from ..fields.pytrees import pytree
+from .terms import Term, to_u, to_v
 
 __all__ = ["LinearDrag", "QuadraticDrag", "ManningDrag", "Laplacian", "Biharmonic", "viscous_force"]
 
@@ -38,13 +38,9 @@ class LinearDrag(Term):
         rate: [s-1]; a number, a function of (x, y), or an array at cell centres.
     """
 
-    rate: Any = parameter("h", "s-1", minimum=0.0)
+    rate: Any = parameter("h", "s-1", minimum=0.0, doc="the rate at which the flow slows down")
 
-    positions = {"rate": "h"}
     uses_time = False
-
-    def prepare(self, exchange):
-        return replace(self, rate=exchange.parameter(self.rate))
 
     def rates(self, site):
         return self.rate
@@ -61,14 +57,10 @@ class QuadraticDrag(Term):
         coefficient: [1]; a number, a function of (x, y), or an array at cell centres. 2.5e-3 is usual.
     """
 
-    coefficient: Any = parameter("h", "1", minimum=0.0)
+    coefficient: Any = parameter("h", "1", minimum=0.0, doc="the drag coefficient")
 
-    positions = {"coefficient": "h"}
     uses_time = False
     nonlinear = True
-
-    def prepare(self, exchange):
-        return replace(self, coefficient=exchange.parameter(self.coefficient))
 
     def rates(self, site):
         return self.coefficient * site.speed() / site.thickness
@@ -90,14 +82,10 @@ class ManningDrag(Term):
         roughness: Manning's n [s m-1/3]; 0.025 is usual for tsunamis.
     """
 
-    roughness: Any = parameter("h", "s m-1/3", minimum=0.0)
+    roughness: Any = parameter("h", "s m-1/3", minimum=0.0, below=1.0, doc="Manning's roughness")
 
-    positions = {"roughness": "h"}
     uses_time = False
     nonlinear = True
-
-    def prepare(self, exchange):
-        return replace(self, roughness=exchange.parameter(self.roughness))
 
     def rates(self, site):
         return site.gravity * self.roughness**2 * site.speed() / site.thickness ** (4 / 3)
@@ -130,13 +118,9 @@ class Laplacian(Term):
         viscosity: nu [m2 s-1]; a number, a function of (x, y), or an array at cell centres.
     """
 
-    viscosity: Any = parameter("h", "m2 s-1", minimum=0.0)
+    viscosity: Any = parameter("h", "m2 s-1", minimum=0.0, doc="the eddy viscosity")
 
-    positions = {"viscosity": "h"}
     uses_time = False
-
-    def prepare(self, exchange):
-        return replace(self, viscosity=exchange.parameter(self.viscosity))
 
     def rates(self, site):
         return site.viscous_rate(self.viscosity)
@@ -153,13 +137,9 @@ class Biharmonic(Term):
         viscosity: nu4 [m4 s-1]; a number, a function of (x, y), or an array at cell centres.
     """
 
-    viscosity: Any = parameter("h", "m4 s-1", minimum=0.0)
+    viscosity: Any = parameter("h", "m4 s-1", minimum=0.0, doc="the biharmonic viscosity")
 
-    positions = {"viscosity": "h"}
     uses_time = False
-
-    def prepare(self, exchange):
-        return replace(self, viscosity=exchange.parameter(self.viscosity))
 
     def rates(self, site):
         return site.viscous_rate(1.0) * site.viscous_rate(self.viscosity)
@@ -188,12 +168,3 @@ def viscous_force(u, v, viscosity, flow):
     along_y = along_y - difference_y(g.dx["h"] * g.dx["h"] * normal) * g.per_dx["v"]
     per_area_u, per_area_v = g.per_dx["u"] * g.per_dy["u"], g.per_dx["v"] * g.per_dy["v"]
     return along_x * flow.per_h_u * per_area_u, along_y * flow.per_h_v * per_area_v
-
-
-def to_u(x):
-    """A parameter of cell centres at u points; numbers are numbers everywhere."""
-    return mean_x(x) if isinstance(x, AbstractField) else x
-
-
-def to_v(x):
-    return mean_y(x) if isinstance(x, AbstractField) else x

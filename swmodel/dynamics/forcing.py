@@ -8,13 +8,13 @@ from typing import Any
 from ..defaults import WATER_DENSITY
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
-from .terms import Term, value_at
+from .terms import Forcing
 
 __all__ = ["WindStress"]
 
 
 @pytree
-class WindStress(Term):
+class WindStress(Forcing):
     """Wind stress on the surface, spread over the water column.
 
     Args:
@@ -23,15 +23,11 @@ class WindStress(Term):
         density: of the water [kg m-3].
     """
 
-    x: Any = parameter("u", "N m-2", default=0.0)
-    y: Any = parameter("v", "N m-2", default=0.0)
-    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY)
+    x: Any = parameter("u", "N m-2", default=0.0, halo=False, doc="the stress towards +x")
+    y: Any = parameter("v", "N m-2", default=0.0, halo=False, doc="the stress towards +y")
+    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
 
-    positions = {"x": "u", "y": "v"}
     uses_time = False
 
     def __call__(self, flow, time):
-        return (
-            value_at(self.x, time) * flow.per_h_u / self.density,
-            value_at(self.y, time) * flow.per_h_v / self.density,
-        )
+        return self.x * flow.per_h_u / self.density, self.y * flow.per_h_v / self.density

@@ -9,21 +9,45 @@ on a C-grid, q at corners. Each scheme takes q and the transports through whole 
     EnstrophyConserving  mean_y(q) mean_xy(V),     -mean_x(q) mean_xy(U)      Sadourny (1975)
     ArakawaLamb          both, by twelve q a face                             Arakawa & Lamb (1981)
 
+The flux is linear in q, so that the Coriolis force (q = f / h) may have another form than rotational advection
+(q = zeta / h). Both forms conserve energy if each of them does; potential enstrophy is conserved by one form alone.
+
 References: Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; Arakawa & Lamb (1981),
 doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
 """
 
+import abc
 import dataclasses
+from typing import Any
 
 from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west
 
-__all__ = ["EnergyConserving", "EnstrophyConserving", "ArakawaLamb"]
+__all__ = ["ArakawaLamb", "EnergyConserving", "EnstrophyConserving", "VorticityFlux"]
 
 SADOURNY = "Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2"
 
 
+class VorticityFlux(abc.ABC):
+    """A discrete form of the vorticity flux.
+
+    Attributes:
+        references: the literature that files of a run cite for it, or None.
+    """
+
+    references = None
+
+    @abc.abstractmethod
+    def vorticity_flux(self, q: Any, U: Any, V: Any) -> tuple:
+        """(dx_u du/dt, dy_v dv/dt) [m2 s-2], Fields at u and v.
+
+        Args:
+            q: potential vorticity at corners [m-1 s-1], or the part of it that is due to rotation or to the flow.
+            U, V: volume transports through whole cell sides [m3 s-1], Fields at u and v.
+        """
+
+
 @dataclasses.dataclass(frozen=True)
-class EnergyConserving:
+class EnergyConserving(VorticityFlux):
     """Keeps total energy; potential enstrophy may grow. The default."""
 
     references = SADOURNY
@@ -32,8 +56,11 @@ class EnergyConserving:
         return mean_y(q * mean_x(V)), -mean_x(q * mean_y(U))
 
 
+DEFAULT = EnergyConserving()
+
+
 @dataclasses.dataclass(frozen=True)
-class EnstrophyConserving:
+class EnstrophyConserving(VorticityFlux):
     """Keeps potential enstrophy; total energy may change."""
 
     references = SADOURNY
@@ -43,7 +70,7 @@ class EnstrophyConserving:
 
 
 @dataclasses.dataclass(frozen=True)
-class ArakawaLamb:
+class ArakawaLamb(VorticityFlux):
     """Keeps total energy and potential enstrophy, for divergent flow too."""
 
     references = "Arakawa and Lamb (1981), doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2"

@@ -94,7 +94,7 @@ class Dynamics:
         gravity: [m s-2].
         tile: the TileGeometry.
         terms: forcing and dissipation, in the order in which they are added.
-        opens: Flather conditions.
+        opens: the OpenBoundary conditions.
         uplift: None, or a Window of the sea floor's cumulative uplift [m] (ny, nx).
         reach: halo that one evaluation of all terms needs; None where it is the tile's own. A wider one lets several
             stages go without a message.
@@ -120,6 +120,7 @@ class Dynamics:
     momentum: Any = static()
     linear: bool = static()
     slip: float = static()
+    coriolis_form: Any = static(default=None, kw_only=True)
     communicator: Any = static()
     reach: int | None = static(default=None)
     engine: str = static(default="arrays")
@@ -168,6 +169,7 @@ class Dynamics:
             opens=tuple(condition.prepare(ghosts) for condition in self.opens),
             uplift=None if self.uplift is None else self.uplift.map(lambda b: ghosts.parameter(b) * geometry.wet),
             momentum=self.momentum,
+            coriolis_form=self.coriolis_form,
             linear=self.linear,
             communicator=self.communicator,
             reach=reach,
@@ -245,6 +247,7 @@ class Equations:
     linear: bool = static()
     communicator: Any = static()
     reach: int = static()
+    coriolis_form: Any = static(default=None, kw_only=True)
     engine: Any = static(default=ArrayEngine())
     water: Any = None
     flat: bool = static(default=False)
@@ -281,24 +284,38 @@ class Equations:
 
     def continuity(self, flow, time):
         """d eta/dt [m s-1], a Field at h."""
-        total = -divergence(flow.U, flow.V, self.geometry)
+        return self.with_sources(-divergence(flow.U, flow.V, self.geometry), flow, time)
+
+    def with_sources(self, rate, flow, time):
+        """`rate` of eta [m s-1], a Field at h, and what terms add to it."""
         for term in self.terms:
-            if hasattr(term, "continuity"):
-                total = total + term.continuity(flow, time)
-        return total
+            if term.changes_elevation:
+                rate = rate + term.at(time).continuity(flow, time)
+        return rate
 
     def acceleration(self, flow, eta, time):
         """(du/dt, dv/dt) [m s-2], Fields at u and v, under the pressure of `eta`; zero on faces that cannot move."""
         self.core.check_parts()
         g = self.geometry
-        turn_u, turn_v = self.momentum.vorticity_flux(flow.q, flow.U * g.dy["u"], flow.V * g.dx["v"])
+        turn_u, turn_v = self.vorticity_flux(flow)
         head = self.gravity * eta if self.linear else self.gravity * eta + flow.kinetic_energy
         u = (turn_u - difference_x(head)) * g.per_dx["u"]
         v = (turn_v - difference_y(head)) * g.per_dy["v"]
         for term in self.terms:
-            along_x, along_y = term(flow, time)
+            along_x, along_y = term.at(time)(flow, time)
             u, v = u + along_x, v + along_y
         return u * g.moving_u, v * g.moving_v
+
+    def vorticity_flux(self, flow):
+        """(dx_u du/dt, dy_v dv/dt) of the Coriolis force and rotational advection, Fields at u and v."""
+        U, V = flow.U * self.geometry.dy["u"], flow.V * self.geometry.dx["v"]
+        if self.coriolis_form is None:
+            return self.momentum.vorticity_flux(flow.q, U, V)
+        u, v = self.coriolis_form.vorticity_flux(flow.per_h_q * self.geometry.f, U, V)
+        if self.linear:
+            return u, v
+        more_u, more_v = self.momentum.vorticity_flux(flow.per_h_q * flow.vorticity, U, V)
+        return u + more_u, v + more_v
 
     def depth_at(self, time):
         """H with the sea floor's uplift so far [m], a Field at h."""
@@ -352,7 +369,12 @@ class Flow:
     def q(self):
         """Potential vorticity at corners [m-1 s-1]; planetary alone in the linear mode."""
         absolute = self.geometry.f if self.equations.linear else self.geometry.f + self.vorticity
-        return absolute * (self.geometry.wet_area_q / self._wet_volume)
+        return absolute * self.per_h_q
+
+    @functools.cached_property
+    def per_h_q(self):
+        """1 / h_q at corners, 0 where all four cells are land [m-1]."""
+        return self.geometry.wet_area_q / self._wet_volume
 
     @functools.cached_property
     def kinetic_energy(self):

@@ -1,8 +1,9 @@
 """What every term of the momentum equations has in common, and values that change in time.
 
-A term is a frozen dataclass pytree. A user writes its fields as numbers, functions of (x, y), arrays of the whole grid
-or time records; `on_tile` makes tile arrays of them once, `bound` picks the records that a run of steps needs,
-`prepare` fills halos at the start of a compiled run, and calling it gives accelerations, as Fields at u and v.
+A term is a frozen dataclass and a pytree (fields/parts.py). A user writes its parameters as numbers, functions of
+(x, y), arrays of the whole grid or time records. `on_tile` makes tile arrays of them once, `bound` picks the records
+that a run of steps needs, `prepare` fills halos at the start of a compiled run, `at` interpolates records, and calling
+the term gives accelerations, as Fields at u and v.
 
 A term is called with the Flow and the Time (clock.py), which counts from step 0 of the model whatever the run of steps
 is. Numbers and vectors among its fields are the same on every rank; Dynamics.prepare makes their gradients so, too.
@@ -17,10 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..fields.field import AbstractField, Field
+from ..fields.operators import mean_x, mean_y
+from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
 from ..fields.pytrees import pytree, replace
 from .clock import as_time
 
-__all__ = ["Term", "Series", "Window", "Windows", "as_field", "holds_windows", "tile_array"]
+__all__ = [
+    "Forcing", "Series", "Term", "TiledPart", "Window", "Windows", "as_field", "holds_windows", "tile_array", "to_u",
+    "to_v", "value_at",
+]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,6 +171,16 @@ def value_at(x, time):
     return x.at(time) if isinstance(x, Window) else x
 
 
+def to_u(x: Any) -> Any:
+    """A parameter at cell centres as it is at u points; numbers are the same everywhere."""
+    return mean_x(x) if isinstance(x, AbstractField) else x
+
+
+def to_v(x: Any) -> Any:
+    """A parameter at cell centres as it is at v points; numbers are the same everywhere."""
+    return mean_y(x) if isinstance(x, AbstractField) else x
+
+
 def as_field(x, position, dtype=None):
     """A tile array as a Field without halo; numbers stay numbers; windows keep two."""
     if isinstance(x, Window):
@@ -172,50 +188,85 @@ def as_field(x, position, dtype=None):
     return Field(x, position, (0, 0, 0, 0)) if jnp.ndim(x) == 2 else x
 
 
-class Term(abc.ABC):
-    """One named term of the equations.
+class TiledPart(ModelPart, abc.ABC):
+    """A part of the equations whose parameters may vary in space, on this rank's tile, and in time, by records.
 
     Attributes:
-        positions: {field name: C-grid position} of the fields that may vary in space or time. All other fields are
-            numbers or vectors that every rank holds alike.
         uses_time: whether it asks the Time for more than its records: for seconds or phases, which it then knows
             exactly. Without it programs do not depend on the length of a step, and runs with other steps share them.
     """
 
-    positions = {}
     uses_time = True
 
     def on_tile(self, domain):
-        """This term with what the user wrote turned into arrays of the tile."""
-        changes = {
-            name: tile_array(getattr(self, name), position, domain, f"{type(self).__name__}.{name}")
-            for name, position in self.positions.items()
-        }
-        return replace(self, **changes)
+        """This part with what the user wrote turned into arrays of the tile."""
+        return self._each(lambda x, name, position: tile_array(x, position, domain, f"{type(self).__name__}.{name}"))
 
     def series(self):
-        """The Series among its fields, by name."""
-        return {name: getattr(self, name) for name in self.positions if isinstance(getattr(self, name), Series)}
+        """The Series among its parameters, by name."""
+        found = {name: getattr(self, name) for name in positions_of(self)}
+        return {name: x for name, x in found.items() if isinstance(x, Series)}
 
     def bound(self, windows_of, kind=Series):
-        """This term with `windows_of(x)`, a Window or Windows, in the place of each x of a kind."""
-        found = {name: getattr(self, name) for name in self.positions}
-        return replace(self, **{name: windows_of(x) for name, x in found.items() if isinstance(x, kind)})
+        """This part with `windows_of(x)`, a Window or Windows, in the place of each x of a kind."""
+        return self._each(lambda x, name, position: windows_of(x) if isinstance(x, kind) else x)
 
     def prepare(self, exchange):
-        """This term as the compiled program uses it: tile arrays become Fields, with halo where it needs one."""
-        return replace(
-            self,
-            **{name: exchange.pointwise(getattr(self, name), position) for name, position in self.positions.items()},
+        """This part as the compiled program uses it: tile arrays become Fields, with halo where it is declared."""
+        numbers = numbers_of(type(self))
+
+        def prepared(x, name, position):
+            return (exchange.parameter if numbers[name].halo else exchange.pointwise)(x, position)
+
+        return self._each(prepared)
+
+    def at(self, time):
+        """This part with what its time records are at a Time."""
+        if not any(isinstance(getattr(self, name), Window) for name in positions_of(self)):
+            return self
+        return self._each(lambda x, name, position: value_at(x, time))
+
+    def _each(self, function):
+        """This part with `function(value, name, position)` of each parameter that may vary in space."""
+        return replaced(
+            self, {name: function(getattr(self, name), name, at) for name, at in positions_of(self).items()}
         )
+
+
+class Term(TiledPart):
+    """One named term of the momentum equations, and of the continuity equation where it has `continuity`.
+
+    A term of your own declares its parameters by `sw.parameter` and has `__call__`; docs/own_parts.md shows one.
+
+    Attributes:
+        nonlinear: whether it makes no sense in a linear model.
+    """
+
+    kind = "dissipation"
+    nonlinear = False
+
+    @abc.abstractmethod
+    def __call__(self, flow, time):
+        """(du/dt, dv/dt) [m s-2] of a Flow at a Time, Fields at u and v or numbers."""
+
+    def continuity(self, flow, time):
+        """d eta/dt [m s-1], a Field at h; not asked for unless a class defines it."""
+        raise NotImplementedError
+
+    @property
+    def changes_elevation(self) -> bool:
+        """Whether the class defines `continuity`."""
+        return type(self).continuity is not Term.continuity
 
     def rates(self, site):
         """The fastest rate [s-1] at which it damps, in each cell of stability's `site`; 0 where it sets no limit."""
         return 0.0
 
-    @abc.abstractmethod
-    def __call__(self, flow, time):
-        """(du/dt, dv/dt) [m s-2] of a Flow at a Time, Fields at u and v."""
+
+class Forcing(Term):
+    """A term that drives the flow: it belongs to `forcing=`, and to [[forcing]] in experiment files."""
+
+    kind = "forcing"
 
 
 def tile_array(x, position, domain, name):

@@ -25,8 +25,9 @@ from ..errors import ConfigError
 from ..runtime.paths import expanded
 
 __all__ = [
-    "Choice", "FileName", "Flag", "MOST", "Moment", "Names", "Number", "Pair", "Part", "Places", "Precision", "Stages",
-    "Text", "array_of", "check_arguments", "check_fields", "declared", "has_rules", "parameter", "refuse", "shown",
+    "Choice", "FileName", "Flag", "MOST", "Moment", "Names", "Number", "Pair", "Part", "Places", "Precision", "SIDES",
+    "Sides", "Stages", "Text", "array_of", "check_arguments", "check_fields", "declared", "has_rules", "parameter",
+    "refuse", "shown",
 ]  # fmt: skip
 
 SMALLEST, LARGEST = 1e-30, 1e30  # what single precision holds, with a margin for products
@@ -34,6 +35,7 @@ MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
 NOT_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, type, dict, set, frozenset)
 
 
+SIDES = ("west", "east", "south", "north")
 RECORDS = ", an (ny, nx) array or time records"
 
 
@@ -71,6 +73,10 @@ class Number:
         optional: whether None may stand for it.
         steady: whether time records make no sense.
         hint: what else to say, after the remedy.
+        doc: what the number is, in a few words.
+        halo: whether a parameter that varies in space is read at neighbouring points, so that it needs ghost cells.
+            False saves their memory where it is read at its own points only.
+        differentiable: whether a cost may be differentiated in it.
     """
 
     position: str | None = None
@@ -83,6 +89,9 @@ class Number:
     optional: bool = False
     steady: bool = False
     hint: str = ""
+    doc: str = ""
+    halo: bool = True
+    differentiable: bool = True
 
     def check(self, who: str, name: str, value: Any) -> None:
         if value is None and self.optional:
@@ -92,6 +101,8 @@ class Number:
             value = value if found is None else found
         if value is None or isinstance(value, (*NOT_NUMBERS, list, tuple)) or inspect.ismodule(value):
             refuse(who, name, value, "is not a number", self.wanted())
+        if self.steady and hasattr(value, "times"):
+            raise ConfigError(f"{who}: {name} cannot be time records; give {self.wanted()}.")
         if self.position is None and callable(value):
             refuse(who, name, value, "is a function", self.wanted())
         if isinstance(value, np.ndarray):
@@ -106,7 +117,7 @@ class Number:
             refuse(who, name, value, "is not one number", self.wanted())
         known = value[np.isfinite(value)]
         for extreme in (known.min(), known.max()) if known.size else ():
-            if why := self._outside(extreme):
+            if why := self.outside(extreme):
                 refuse(who, f"{name}, somewhere,", extreme.item(), why, self.wanted())
 
     def _check_number(self, who, name, value):
@@ -120,10 +131,10 @@ class Number:
             refuse(who, name, value, "is larger than single precision holds", self.wanted())
         if not self.whole and 0 < abs(value) < SMALLEST:
             refuse(who, name, value, "is smaller than single precision holds", self.wanted())
-        if why := self._outside(value):
+        if why := self.outside(value):
             refuse(who, name, value, why, self.wanted())
 
-    def _outside(self, value):
+    def outside(self, value: float) -> str | None:
         """Why a number is beyond the limits, or None."""
         if self.minimum is not None and value < self.minimum:
             return "is negative" if self.minimum == 0 else f"is less than {self.minimum:g}"
@@ -301,6 +312,21 @@ class Names:
 
 
 @dataclasses.dataclass(frozen=True)
+class Sides:
+    """One or more sides of the domain."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        sides = self.tuple_of(value)
+        if not sides or any(side not in SIDES for side in sides):
+            raise ConfigError(f"{who}: {name} = {sides} are not among {', '.join(SIDES)}; name one or more of these.")
+
+    @staticmethod
+    def tuple_of(value: Any) -> tuple:
+        """Sides as a tuple, also where one of them is given by itself."""
+        return (value,) if isinstance(value, str) or not hasattr(value, "__iter__") else tuple(value)
+
+
+@dataclasses.dataclass(frozen=True)
 class Places:
     """{name: (x, y)}."""
 
@@ -315,15 +341,29 @@ class Places:
 
 
 def parameter(
-    position: str | None = None, units: str = "1", *, default: Any = dataclasses.MISSING, static: bool = False, **limits
-):  # fmt: skip
-    """A field of a dataclass that holds a Number; see there for `limits`."""
-    return declared(Number(position, units, **limits), default=default, static=static)
+    position: str | None = None, units: str = "1", *, default: Any = dataclasses.MISSING, static: bool = False,
+    required: bool = False, **limits: Any,
+) -> Any:  # fmt: skip
+    """The one declaration of a parameter, on the class of a part of a model: `rate: Any = parameter("h", "s-1")`.
+
+    Args:
+        position: "h", "u", "v" or "q" for a parameter that may vary in space; None for plain numbers.
+        units: SI.
+        default: what it is unless given.
+        static: whether programs are compiled for its value; it then has no derivative.
+        required: whether experiment files must give it although there is a default.
+        limits: minimum, above, maximum, below, steady, halo, differentiable, doc, ...; see Number.
+    """
+    return declared(Number(position, units, **limits), default=default, static=static, required=required)
 
 
-def declared(rule: Any, *, default: Any = dataclasses.MISSING, static: bool = False):
-    """A field of a dataclass with a rule: a Number, Flag, Choice, Text, Pair or Part."""
-    return dataclasses.field(default=default, metadata={"rule": rule, "static": static})
+def declared(
+    rule: Any, *, default: Any = dataclasses.MISSING, static: bool = False, required: bool = False,
+    kw_only: bool = False,
+) -> Any:  # fmt: skip
+    """A field of a dataclass with a rule: a Number, Flag, Choice, Text, Pair, Part, Sides ..."""
+    metadata = {"rule": rule, "static": static, "required": required}
+    return dataclasses.field(default=default, metadata=metadata, kw_only=kw_only)
 
 
 def has_rules(cls: type) -> bool:

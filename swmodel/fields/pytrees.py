@@ -6,7 +6,7 @@ import jax
 
 from .parameters import check_fields, has_rules
 
-__all__ = ["pytree", "static", "replace"]
+__all__ = ["is_pytree", "pytree", "replace", "static"]
 
 replace = dataclasses.replace
 
@@ -17,20 +17,27 @@ def static(**options):
 
 
 def pytree(cls):
-    """Make `cls` a frozen dataclass and register it as a pytree.
+    """Make `cls` a frozen dataclass, if it is none, and register it as a pytree.
 
     Fields that parameters.py declares are checked whenever the class is called, and not when JAX rebuilds a pytree,
     whose leaves may then be anything.
     """
-    if has_rules(cls):
-        cls.__post_init__ = _checking(getattr(cls, "__post_init__", None))
-    cls = dataclasses.dataclass(frozen=True)(cls)
+    if "__dataclass_params__" not in vars(cls):
+        if has_rules(cls):
+            cls.__post_init__ = _checking(getattr(cls, "__post_init__", None))
+        cls = dataclasses.dataclass(frozen=True)(cls)
+    cls._is_pytree = cls
     fields = dataclasses.fields(cls)
     data = [f.name for f in fields if not f.metadata.get("static")]
     meta = [f.name for f in fields if f.metadata.get("static")]
     if any("rule" in f.metadata for f in fields):
         return _register(cls, data, meta)
     return jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=meta)
+
+
+def is_pytree(cls: type) -> bool:
+    """Whether `pytree` has made this very class a pytree, not only one that it derives from."""
+    return vars(cls).get("_is_pytree") is cls
 
 
 def _checking(then):

@@ -12,9 +12,9 @@ import numpy as np
 
 from .. import elliptic
 from ..defaults import GRAVITY
-from ..dynamics.boundaries import Flather
+from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import FiniteDifferences
-from ..dynamics.momentum import EnergyConserving
+from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.shallow_water import Coverage, Dynamics, State
 from ..dynamics.terms import Series, tile_array
 from ..fields import parameters
@@ -110,7 +110,9 @@ class Domain:
         return np.asarray(self.communicator.decomposition(self.grid.shape).cut(whole, rank), self.dtype)
 
 
-_TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6)", several=True)
+_TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6), or one of a class that derives from sw.Term", several=True)
+_BOUNDARIES = Part(("on_tile",), "Flather(), or one of a class that derives from sw.OpenBoundary", several=True)
+_FORM = Part(("vorticity_flux",), "EnergyConserving()")
 _STATE_RULES = {
     "u": Number("u", "m s-1", steady=True),
     "v": Number("v", "m s-1", steady=True),
@@ -121,10 +123,11 @@ _RULES = {
     "depth": Number("h", "m", steady=True),
     "gravity": Number(None, "m s-2", minimum=0.0),
     "coriolis": Part(("at",), "FPlane(f0=1e-4)", optional=True),
-    "momentum": Part(("vorticity_flux",), "EnergyConserving()"),
+    "momentum": _FORM,
+    "coriolis_form": dataclasses.replace(_FORM, optional=True),
     "forcing": _TERMS,
     "dissipation": _TERMS,
-    "boundaries": Part(("on_tile",), "Flather()", several=True),
+    "boundaries": _BOUNDARIES,
     "source": Part(("series",), "BottomMotion(times, uplift)", optional=True),
     "linear": Flag(),
     "side": Part(("factor",), "NoSlip()"),
@@ -142,9 +145,12 @@ class ShallowWater:
             (ny, nx) array, or a Bathymetry. Zero or less is land.
         gravity: [m s-2]; a reduced gravity makes it a layer above a deep one at rest.
         coriolis: FPlane, BetaPlane, RotatingSphere, or None.
-        momentum: EnergyConserving, EnstrophyConserving or ArakawaLamb.
-        forcing, dissipation: tuples of terms; empty is none.
-        boundaries: tuple of Flather and Sponge; sides without Flather are walls.
+        momentum: the form of rotational advection: EnergyConserving, EnstrophyConserving or ArakawaLamb.
+        coriolis_form: the form of the Coriolis force, likewise; that of `momentum` unless given. Energy is conserved if
+            both forms conserve it, potential enstrophy if both are the same form and that conserves it.
+        forcing, dissipation: tuples of terms, of this package or classes that derive from Term; empty is none.
+        boundaries: tuple of open boundaries (Flather, or classes that derive from OpenBoundary) and sponges; sides
+            without an open boundary are walls.
         source: a BottomMotion, or None.
         linear: leave out advection and the elevation's share of the thickness.
         side: FreeSlip() or NoSlip(), at coasts and walls.
@@ -165,12 +171,13 @@ class ShallowWater:
     members = None  # an Ensemble has some
 
     def __init__(
-        self, grid, depth, *, gravity=GRAVITY, coriolis=None, momentum=EnergyConserving(), forcing=(), dissipation=(),
-        boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None, engine="auto",
-        core=FiniteDifferences(), dtype=None,
+        self, grid, depth, *, gravity=GRAVITY, coriolis=None, momentum=DEFAULT_FORM, coriolis_form=None, forcing=(),
+        dissipation=(), boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None,
+        engine="auto", core=FiniteDifferences(), dtype=None,
     ):  # fmt: skip
         check_arguments("ShallowWater", _RULES, locals())
         self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
+        self.coriolis_form = None if coriolis_form == momentum else coriolis_form
         self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
         if self.dtype == np.float64 and not jax.config.jax_enable_x64:
             raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
@@ -183,7 +190,7 @@ class ShallowWater:
         self.depth, self.wet = _global_depth(depth, grid)
         self.gravity = float(gravity)
         named = _named("forcing", forcing) | _named("dissipation", dissipation) | _named("boundary", boundaries)
-        opens = {name: term for name, term in named.items() if isinstance(term, Flather)}
+        opens = {name: term for name, term in named.items() if isinstance(term, OpenBoundary)}
         terms = {name: term for name, term in named.items() if name not in opens}
         self.opens = tuple(condition.on_tile(self.domain) for condition in opens.values())
         self.terms = tuple(term.on_tile(self.domain) for term in terms.values())
@@ -195,15 +202,17 @@ class ShallowWater:
 
     def _check(self):
         for term in self.terms:
-            if self.linear and getattr(term, "nonlinear", False):
+            if self.linear and term.nonlinear:
                 raise ValueError(
                     f"{type(term).__name__} is not linear, and linear=True was asked for; "
                     "use LinearDrag, or linear=False."
                 )
-        for side in self.open_sides:
-            on_x, on_y = side in ("west", "east"), side in ("south", "north")
-            if (on_x and self.grid.periodic_x) or (on_y and self.grid.periodic_y):
-                raise ValueError(f"Flather: the {side} side cannot be open, the grid is periodic there; leave it out.")
+        for condition, side in [(one, side) for one in self.opens for side in one.sides]:
+            if self.grid.periodic_x if side in ("west", "east") else self.grid.periodic_y:
+                raise ValueError(
+                    f"{type(condition).__name__}: the {side} side cannot be open, the grid is periodic there; "
+                    "leave it out."
+                )
 
     @property
     def open_sides(self):
@@ -347,6 +356,7 @@ class ShallowWater:
             opens=(),
             uplift=None,
             momentum=self.momentum,
+            coriolis_form=self.coriolis_form,
             linear=self.linear,
             slip=self.side.factor,
             communicator=self.communicator,

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from ..fields.parts import name_of
+
 __all__ = ["Difference", "describe", "differences", "explained", "fingerprint"]
 
 GROUPS = ("coast", "depth", "precision", "physics")  # "physics" is all that is none of the others
@@ -119,6 +121,8 @@ def _entries(model, span, dt, like):
         "precision": str(model.dtype), "gravity": model.gravity, "linear": bool(model.linear),
         "momentum": describe(model.momentum), "side": describe(model.side),
     }  # fmt: skip
+    if model.coriolis_form is not None:
+        found["coriolis_form"] = describe(model.coriolis_form)
     found |= _part("core", model.core, model, None) | _part("coriolis", model.coriolis, model, None)
     cut = model.decomposition.cut
     ranks, depth = model.communicator.ranks, np.where(model.wet, model.depth, 0.0)
@@ -142,7 +146,7 @@ def _part(name, part, model, records):
     """The entries of a part of the model: its class, and its parameters by the fields of the class."""
     if part is None:
         return {name: "none"}
-    found = {name: type(part).__name__}
+    found = {name: name_of(part)}
     for field in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
         value, key = getattr(part, field.name), f"{name}.{field.name}"
         if hasattr(value, "times") and hasattr(value, "bracket"):

@@ -193,8 +193,9 @@ def describe_grid(grid):
 def references(model, *parts):
     """The literature of the parts of a model that a run uses, and of more `parts`, as one text; None without any."""
     turns = model.coriolis is not None or not model.linear
-    used = [model.core, *([model.momentum] if model.core.halos and turns else []), *model.terms, *model.opens, *parts]
-    return "; ".join(dict.fromkeys(text for part in used if (text := getattr(part, "references", None)))) or None
+    forms = [model.momentum, model.coriolis_form] if model.core.halos and turns else []
+    used = [part for part in (model.core, *forms, *model.terms, *model.opens, *parts) if part is not None]
+    return "; ".join(dict.fromkeys(part.references for part in used if part.references)) or None
 
 
 def now():

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..fields.parameters import SIDES
 from ..fields.pytrees import pytree, replace, static
 from ..stencils.native import paste
 
@@ -21,7 +22,6 @@ __all__ = [
     "Sides", "exchange", "beyond_open_sides", "refresh", "without_padding", "WEST", "EAST", "SOUTH", "NORTH", "SIDES",
 ]  # fmt: skip
 
-SIDES = ("west", "east", "south", "north")
 WEST, EAST, SOUTH, NORTH = range(4)
 _OF_AXIS = {"x": (WEST, EAST), "y": (SOUTH, NORTH)}
 

@@ -22,6 +22,7 @@ from ..defaults import AB2_EPSILON
 from ..dynamics.shallow_water import State, like
 from ..fields.field import AbstractField
 from ..fields.parameters import parameter
+from ..fields.parts import ModelPart
 from ..fields.pytrees import pytree
 
 __all__ = [
@@ -35,10 +36,12 @@ def time_step():
     return parameter(None, "s", above=0.0, hint=hint)
 
 
-class TimeStepper(abc.ABC):
+class TimeStepper(ModelPart, abc.ABC):
     """A scheme with time step `dt` [s].
 
     Attributes:
+        needs_parts: whether it asks the equations for the parts of a tendency, which not every core can give.
+        needs_modes: whether it asks the core for its modes.
         stages: evaluations of the tendency in a step.
         order: of accuracy.
         remembers: "tendencies" or "states": what the history holds.
@@ -47,17 +50,18 @@ class TimeStepper(abc.ABC):
         solves: whether a step solves an equation of the whole domain.
         lid: whether the surface does not move: eta is then the pressure on it, and no part of the thickness.
         exact_waves: whether linear waves set no limit to its time step.
-        references: what files of a run cite for it, or None.
     """
 
+    kind = "stepper"
     stages = 1
     order = 1
+    needs_parts = False
+    needs_modes = False
     remembers = "tendencies"
     rotation = 1
     solves = False
     lid = False
     exact_waves = False
-    references = None
 
     def prepare(self, equations):
         """This scheme with all that is the same in every step, made once a program; has `step`, too."""
@@ -257,6 +261,7 @@ class ForwardBackward(TimeStepper):
 
     references = "Shchepetkin and McWilliams (2005), doi:10.1016/j.ocemod.2004.08.002"
     order = 2
+    needs_parts = True
     remembers = "states"
     rotation = 3
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from ..dynamics.replicated import numbers_entered
 from ..dynamics.shallow_water import State
 from ..fields.field import Field
+from ..fields.parts import positions_of
 from ..fields.pytrees import replace
 from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_padding
@@ -185,4 +186,4 @@ class FusedEngine:
 
 
 def _each_field(term, lifted):
-    return replace(term, **{name: lifted(getattr(term, name)) for name in term.positions})
+    return replace(term, **{name: lifted(getattr(term, name)) for name in positions_of(term)})

@@ -36,6 +36,7 @@ class IntegratingFactorRK4(TimeStepper):
     stages = 4
     order = 4
     exact_waves = True
+    needs_modes = True
     references = "Cox and Matthews (2002), doi:10.1006/jcph.2002.6995"
 
     def prepare(self, equations):

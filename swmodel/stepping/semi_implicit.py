@@ -45,6 +45,7 @@ from .explicit import Past, TimeStepper, time_step
 
 __all__ = ["SemiImplicit", "RigidLid", "Solved", "automatic"]
 
+THETA_HINT = "; with 0.5 nothing damps the shortest waves, 0.6 is enough where the water turns, and 1 damps most"
 TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by bytes of a number
 
 
@@ -106,19 +107,11 @@ class SemiImplicit(Implicit):
     """
 
     dt: Any = time_step()
-    theta: Any = parameter(default=THETA)
+    theta: Any = parameter(default=THETA, minimum=0.5, maximum=1.0, hint=THETA_HINT)
     epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
     solver: Any = static(default=None)
 
     references = "Casulli and Cattani (1994), doi:10.1016/0898-1221(94)90059-0"
-
-    def check(self):
-        super().check()
-        if not 0.5 <= self.theta <= 1.0:
-            raise ValueError(
-                f"SemiImplicit: theta = {self.theta} is not between 0.5 and 1, where waves of any length are stable; "
-                "use 0.5 for the least damping, without rotation, 0.6 for enough, 1 for the most."
-            )
 
     def prepare(self, equations):
         return FreeSurfaceStep(self.dt, self.theta, self.epsilon, Surface.of(equations, self))
@@ -143,8 +136,9 @@ class RigidLid(Implicit):
     lid = True
 
     def prepare(self, equations):
-        moving = [type(term).__name__ for term in equations.terms if hasattr(term, "continuity")]
-        moving += ["Flather"] * bool(equations.opens) + ["a moving sea floor"] * (equations.uplift is not None)
+        moving = [type(term).__name__ for term in equations.terms if term.changes_elevation]
+        moving += [type(condition).__name__ for condition in equations.opens]
+        moving += ["a moving sea floor"] * (equations.uplift is not None)
         if moving:
             raise ConfigError(
                 f"RigidLid: {moving[0]} needs a surface that moves, and under a lid none does; leave it out, or use "
@@ -264,10 +258,7 @@ class PlannedStep(Implicit):
         if more is None:
             return State(u, v, 0.0 * flow.eta)
         eta = -divergence(mean_x(more) * flow.u, mean_y(more) * flow.v, equations.geometry)
-        for term in equations.terms:
-            if hasattr(term, "continuity"):
-                eta = eta + term.continuity(flow, flow.time)
-        return State(u, v, eta)
+        return State(u, v, equations.with_sources(eta, flow, flow.time))
 
     def extrapolated(self, now, past):
         """AB2's mean of E now and a step ago, a State of Fields."""

@@ -232,7 +232,7 @@ class _Site:
         ny, nx = self.model.grid.shape
         i, j = np.arange(self.box.i0, self.box.i1)[None, :], np.arange(self.box.j0, self.box.j1)[:, None]
         at = {"west": i == 0, "east": i == nx - 1, "south": j == 0, "north": j == ny - 1}
-        damping = sum(np.asarray(t.rates(self), float) for t in self.terms if hasattr(t, "continuity"))
+        damping = sum(np.asarray(t.rates(self), float) for t in self.terms if t.changes_elevation)
         beside = sum([at[side] for side in self.model.open_sides], damping > 0)
         return np.where(beside, self.wave_rate() / wave + damping / real, 0.0)
 

@@ -11,7 +11,7 @@ import xarray as xr
 from swmodel.adjoint.verification import examination, verification
 from swmodel.adjoint.verification.verification import Taylor, Verdict
 from swmodel.config import load
-from swmodel.config.build.adjoint import controls_of, least_steps
+from swmodel.config.build.adjoint import least_steps
 from swmodel.errors import ConfigError
 
 CASE = """\
@@ -270,15 +270,8 @@ def test_observed_records_make_a_misfit_with_their_own_deviations(case, command,
     assert status == 2 and "no CSV file" in err
 
 
-def test_names_and_lengths_in_a_file_are_those_of_the_model(case):
+def test_lengths_in_a_file_are_counted_in_steps(case):
     section = load(case).adjoint
-    sponge, flather = (types.SimpleNamespace(type=kind) for kind in ("sponge", "flather"))
-    named = section.model_copy(update={"controls": ("boundary.0.rate", "boundary.1.elevation", "depth")})
-    assert controls_of(named, (sponge, flather)) == {
-        "boundary.0.rate": "boundary.1.rate",
-        "boundary.1.elevation": "boundary.0.elevation",
-        "depth": "depth",
-    }
     assert least_steps(section, load(case).run, 40.0) == 45
     with pytest.raises(ConfigError, match="unknown key; did you mean 'memory'"):
         load(case, ["adjoint.memry='1 GB'"])

@@ -4,7 +4,7 @@
     depth, gravity                      H at rest [m], after clipping: it moves no coast; g [m s-2]
     forcing.0.x                         a field of the first forcing: a number, an array, or time records
     dissipation.0.viscosity             of the first dissipation term
-    boundary.0.elevation                of the first boundary: Flather conditions are counted first, sponges after them
+    boundary.0.elevation                of the first boundary, counted as they were given
     uplift                              of the sea floor: its time records, without the first, from which it rises
 
 A value is a number that every rank holds, a tile's array, or {record: one of these} for time records. `Transformed`
@@ -18,10 +18,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...dynamics.boundaries import Sponge
-from ...dynamics.forcing import WindStress
 from ...dynamics.terms import Series
 from ...errors import ConfigError
+from ...fields.parts import control_names, positions_of, units_of
 from ...fields.pytrees import replace
 from ...parallel.halo import without_padding
 
@@ -29,16 +28,6 @@ __all__ = ["Control", "Transformed", "controls_of", "names_of"]
 
 STATE_UNITS = {"u": "m s-1", "v": "m s-1", "eta": "m"}
 STATE_POSITIONS = {"u": "u", "v": "v", "eta": "h"}
-FIELD_UNITS = {
-    "WindStress": {"x": "N m-2", "y": "N m-2", "density": "kg m-3"},
-    "LinearDrag": {"rate": "s-1"},
-    "QuadraticDrag": {"coefficient": "1"},
-    "ManningDrag": {"roughness": "s m-1/3"},
-    "Laplacian": {"viscosity": "m2 s-1"},
-    "Biharmonic": {"viscosity": "m4 s-1"},
-    "Flather": {"elevation": "m", "velocity": "m s-1"},
-    "Sponge": {"rate": "s-1", "elevation": "m"},
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,14 +143,10 @@ def _catalogue(model):
     found = [Control(f"initial.{k}", STATE_POSITIONS[k], STATE_UNITS[k], ("state", k)) for k in ("u", "v", "eta")]
     found.append(Control("depth", "h", "m", ("dynamics", "depth")))
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
-    counts = {"forcing": 0, "dissipation": 0, "boundary": 0}
-    for k, condition in enumerate(model.opens):
-        found += _fields(condition, f"boundary.{k}", ("opens", k))
-    counts["boundary"] = len(model.opens)
-    for k, term in enumerate(model.terms):
-        group = "forcing" if isinstance(term, WindStress) else "boundary" if isinstance(term, Sponge) else "dissipation"
-        found += _fields(term, f"{group}.{counts[group]}", ("terms", k))
-        counts[group] += 1
+    for k, (name, condition) in enumerate(zip(model.open_names, model.opens)):
+        found += _fields(condition, name, ("opens", k))
+    for k, (name, term) in enumerate(zip(model.term_names, model.terms)):
+        found += _fields(term, name, ("terms", k))
     if model.uplift is not None:
         records = tuple(range(1, len(model.uplift.times)))
         found.append(Control("uplift", "h", "m", ("dynamics", "uplift"), model.uplift, records))
@@ -170,18 +155,15 @@ def _catalogue(model):
 
 def _fields(term, name, place):
     """The Controls of a term's array fields."""
-    units = FIELD_UNITS.get(type(term).__name__, {})
-    for field in dataclasses.fields(term):
-        value = getattr(term, field.name)
-        if field.metadata.get("static"):
-            continue
+    positions = positions_of(term)
+    for key in control_names(type(term)):
+        value = getattr(term, key)
         series, records = (value, tuple(range(len(value.times)))) if isinstance(value, Series) else (None, ())
         if series is not None:  # of each tile, or, made without a communicator, of the whole
             value = (next(iter(series.values.values())) if isinstance(series.values, dict) else series.values)[0]
         if len(jax.tree.leaves(value)) == 1 and np.ndim(value) in (0, 2):
-            position = term.positions.get(field.name, "scalar") if np.ndim(value) == 2 else "scalar"
-            unit, where = units.get(field.name, ""), (*place, field.name)
-            yield Control(f"{name}.{field.name}", position, unit, where, series, records)
+            position = positions.get(key, "scalar") if np.ndim(value) == 2 else "scalar"
+            yield Control(f"{name}.{key}", position, units_of(type(term), key), (*place, key), series, records)
 
 
 def masks_of(model):

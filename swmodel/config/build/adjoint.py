@@ -13,7 +13,7 @@ from ..adjoint import gauge_places, known_controls
 from ..quantities import QuantityError, quantity
 
 __all__ = [
-    "amplitudes_of", "controls_of", "cost_of", "described", "least_steps", "length_line", "problem_of", "section_of",
+    "amplitudes_of", "cost_of", "described", "least_steps", "length_line", "problem_of", "section_of",
     "steps_of",
 ]  # fmt: skip
 
@@ -62,12 +62,11 @@ def length_line(steps, dt):
     return f"{steps:,} steps of {dt:.6g} s, {duration(steps * dt)} of model time"
 
 
-def problem_of(section, boundaries, cost, model, state, stepper, steps):
+def problem_of(section, cost, model, state, stepper, steps):
     """The Problem of an [adjoint] section; collective.
 
     Args:
         section: [adjoint].
-        boundaries: the [[boundary]] entries.
         cost: what `cost_of` made.
 
     Raises:
@@ -77,19 +76,7 @@ def problem_of(section, boundaries, cost, model, state, stepper, steps):
 
     if section.memory is not None:
         budget.require(section.memory, "memory: what is given", "give less, or leave it out")
-    controls = list(controls_of(section, boundaries).values())
-    return Problem(model, stepper, state, steps, cost, controls, checkpoints=Nested(memory=section.memory))
-
-
-def controls_of(section, boundaries):
-    """{control as the file names it: as the model does}, which counts Flather conditions before sponges."""
-    order = sorted(range(len(boundaries)), key=lambda k: boundaries[k].type != "flather")
-    found = {}
-    for name in section.controls:
-        kind, *rest = name.split(".")
-        number = order.index(int(rest[0])) if kind == "boundary" else None
-        found[name] = name if number is None else ".".join([kind, str(number), *rest[1:]])
-    return found
+    return Problem(model, stepper, state, steps, cost, section.controls, checkpoints=Nested(memory=section.memory))
 
 
 def amplitudes_of(section, units):

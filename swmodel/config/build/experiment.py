@@ -14,8 +14,11 @@ import numpy as np
 
 from ...errors import ConfigError, SwmodelError
 from ...fields.parameters import MOST
+from ...fields.parts import positions_of
 from ...runtime import budget, launch
 from ..mistakes import Mistake
+from ..parts import arguments_of
+from ..physics import FORMS
 from .states import on_grid, state_of
 
 __all__ = [
@@ -197,13 +200,7 @@ def bathymetry_of(section, grid):
 
 
 def _forcing(section, grid, run):
-    from ...dynamics.forcing import WindStress
-
-    if section.type == "wind_file":
-        return _wind_from_file(section, grid, run)
-    return WindStress(
-        x=on_grid(section.x, grid, "u", "x"), y=on_grid(section.y, grid, "v", "y"), density=section.density
-    )
+    return _wind_from_file(section, grid, run) if section.type == "wind_file" else _term(section, grid)
 
 
 def _wind_from_file(section, grid, run):
@@ -267,20 +264,17 @@ def model_of(made, communicator="auto", layout=None, engine="auto"):
 
     experiment = made.experiment()
     sides = {"free_slip": sw.FreeSlip, "no_slip": sw.NoSlip}
-    momentum = {
-        "energy_conserving": sw.EnergyConserving,
-        "enstrophy_conserving": sw.EnstrophyConserving,
-        "arakawa_lamb": sw.ArakawaLamb,
-    }
+    form = experiment.model.coriolis_form
     return sw.ShallowWater(
         made.grid,
         made.bathymetry,
         gravity=experiment.model.gravity,
         coriolis=_coriolis(experiment.coriolis),
-        momentum=momentum[experiment.model.momentum](),
+        momentum=FORMS[experiment.model.momentum](),
+        coriolis_form=None if form is None else FORMS[form](),
         forcing=made.forcing,
-        dissipation=tuple(_term(section) for section in experiment.dissipation),
-        boundaries=tuple(_term(section) for section in experiment.boundary),
+        dissipation=tuple(_term(section, made.grid) for section in experiment.dissipation),
+        boundaries=tuple(_term(section, made.grid) for section in experiment.boundary),
         source=made.source,
         linear=experiment.model.linear,
         side=sides[experiment.model.side](),
@@ -307,35 +301,23 @@ def _core(section):
 
 
 def _coriolis(section):
-    import swmodel as sw
-
-    kinds = {"f_plane": sw.FPlane, "beta_plane": sw.BetaPlane, "rotating_sphere": sw.RotatingSphere}
-    return None if section.type == "none" else kinds[section.type](**section.model_dump(exclude={"type"}))
+    return None if section.type == "none" else section.part(**arguments_of(section))
 
 
-def _term(section):
-    """A drag, viscosity or boundary object: the sections are named after them and hold their arguments."""
-    import swmodel as sw
-
-    kinds = {
-        "linear_drag": sw.LinearDrag, "quadratic_drag": sw.QuadraticDrag, "manning_drag": sw.ManningDrag,
-        "laplacian": sw.Laplacian, "biharmonic": sw.Biharmonic, "flather": sw.Flather, "sponge": sw.Sponge,
-    }  # fmt: skip
-    return kinds[section.type](**section.model_dump(exclude={"type"}))
+def _term(section, grid):
+    """A term or boundary, of the class and with the arguments of its section; formulas become arrays."""
+    positions = positions_of(section.part)
+    arguments = arguments_of(section)
+    arguments |= {name: on_grid(arguments[name], grid, at, name) for name, at in positions.items() if name in arguments}
+    return section.part(**arguments)
 
 
 def stepper_of(section, dt=1.0):
     """The time stepper of a [stepper] section, with time step `dt` [s]."""
-    import swmodel as sw
-
-    kinds = {
-        "ab2": sw.AB2, "ab3": sw.AB3, "ssprk3": sw.SSPRK3, "rk4": sw.RK4, "forward_backward": sw.ForwardBackward,
-        "semi_implicit": sw.SemiImplicit, "rigid_lid": sw.RigidLid, "integrating_factor_rk4": sw.IntegratingFactorRK4,
-    }  # fmt: skip
-    options = section.model_dump(include={"epsilon", "theta"})
-    if hasattr(section, "solver"):
+    options = arguments_of(section) | {"dt": dt}
+    if "solver" in options:
         options["solver"] = _solver(section)
-    return kinds[section.type](dt, **options)
+    return section.part(**options)
 
 
 def _solver(section):

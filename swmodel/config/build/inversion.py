@@ -2,14 +2,12 @@
 
 import dataclasses
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...errors import ConfigError
 from .. import Override, understand
-from .adjoint import controls_of
 from .experiment import assemble, model_of, state_of
 
 __all__ = [
@@ -111,9 +109,9 @@ def check_withheld(section, records):
 
 def background_of(model, state, name, dt):
     """The value of a model's control: tile array or number, of time records {record: such}."""
-    from ...adjoint.controls.controls import controls_of as find
+    from ...adjoint.controls.controls import controls_of
 
-    (control,) = find(model, [name])
+    (control,) = controls_of(model, [name])
     if control.records:
         return {k: control.of_record(k, model.dtype) for k in control.records}
     return control.get(None if control.of_state else model.interval(1, 0, dt), state)
@@ -176,16 +174,16 @@ def _transform(control, made, model, state, dt, smooth=None):
         return "initial.eta", _faults(control, made, model)
     if control.type == "balanced":
         return None, Balanced.of(model, state, smooth(model, "h", control.length, control.deviation))
-    return _of_model(control, made.experiment().boundary, model, state, dt, smooth)
+    return _of_model(control, model, state, dt, smooth)
 
 
-def _of_model(control, boundaries, model, state, dt, smooth):
+def _of_model(control, model, state, dt, smooth):
     """(name, transform) of a field or number of the model."""
-    from ...adjoint.controls.controls import controls_of as find
+    from ...adjoint.controls.controls import controls_of
     from ...adjoint.controls.transforms import Around, Positive, Repeated
 
-    name = controls_of(SimpleNamespace(controls=[control.name]), boundaries)[control.name]
-    (found,) = find(model, [name])
+    name = control.name
+    (found,) = controls_of(model, [name])
     background = background_of(model, state, name, dt)
     is_field = found.position != "scalar"
     if control.type == "field" and not is_field:

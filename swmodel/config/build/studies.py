@@ -5,7 +5,7 @@ left out of an inversion: the twin's values, correlations, and the sea surface a
 """
 
 from . import inversion as build_inversion
-from .adjoint import amplitudes_of, controls_of, cost_of, described, length_line, problem_of, steps_of
+from .adjoint import amplitudes_of, cost_of, described, length_line, problem_of, steps_of
 from .experiment import stepper_of
 
 __all__ = ["adjoint_line", "inversion_line", "problem_on_tile"]
@@ -16,7 +16,7 @@ def problem_on_tile(made, section, experiment, cost, model, state, dt, steps):
     on_tile = made.attempt(("adjoint", "cost"), cost.on_tile, model, dt, 0, steps)
     if on_tile is None:
         return None
-    given = section, experiment.boundary, on_tile, model, state, stepper_of(experiment.stepper, dt), steps
+    given = section, on_tile, model, state, stepper_of(experiment.stepper, dt), steps
     return made.attempt(("adjoint",), problem_of, *given)
 
 
@@ -32,12 +32,10 @@ def adjoint_line(made, model, state, dt):
     problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     if problem is None:
         return None
-    named = controls_of(section, experiment.boundary)
-    units = {name: units_of(problem)[own] for name, own in named.items()}
-    if made.attempt(("adjoint", "amplitude"), amplitudes_of, section, units) is None:
+    if made.attempt(("adjoint", "amplitude"), amplitudes_of, section, units_of(problem)) is None:
         return None
     what = f"{described(section, experiment.output).name} [{cost.units}]"
-    return f"{what}\nby {', '.join(named)}, over {length_line(steps, dt)}"
+    return f"{what}\nby {', '.join(section.controls)}, over {length_line(steps, dt)}"
 
 
 def inversion_line(made, model, state, dt):

@@ -35,7 +35,7 @@ from ...fields.parameters import Flag, Part, declared, parameter
 from ...fields.pytrees import pytree, replace, static
 from ...parallel.halo import without_padding
 from ..cores import Core, rates_of_terms, summed
-from ..coriolis import FPlane
+from ..momentum import DEFAULT as DEFAULT_FORM
 from ..shallow_water import State
 from .flow import SpectralFlow, flux, kinetic, turned
 from .series import Series, scaled
@@ -230,7 +230,7 @@ class PseudoSpectral(Core):
         state = self.to_tile(modes) if state is None else state
         flow = equations.flow(state.u, state.v, state.eta, time)
         totals = [sum(rates) for rates in zip(*summed(equations, flow, rates_of_terms(equations, flow)).values())]
-        last = 3 if any(hasattr(term, "continuity") for term in equations.terms) else 2
+        last = 3 if any(term.changes_elevation for term in equations.terms) else 2
         return [(total, field, False) for total, field in zip(totals[:last], FIELDS)]
 
     # -- and in parts, for budgets ------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ class PseudoSpectral(Core):
         return f"pseudo-spectral, wavenumbers up to {nx} along x and {ny} along y, {rule}"
 
     def carries(self, coriolis):
-        return self.series.periodic == "xy" and isinstance(coriolis, FPlane)
+        return self.series.periodic == "xy" and coriolis.uniform
 
     def damping(self, site):
         if self.hyperviscosity is None:
@@ -343,11 +343,13 @@ def _check(model):
         cells = int((~model.wet).sum())
         wrong.append(f"PseudoSpectral has no coasts, and {cells} cells are land (depth of 0 or less); {elsewhere}.")
     if model.open_sides:
-        sides = ", ".join(model.open_sides)
-        wrong.append(f"PseudoSpectral has no open sides, and Flather opens {sides}; use Sponge, or {elsewhere}.")
+        sides, opens = ", ".join(model.open_sides), type(model.opens[0]).__name__
+        wrong.append(f"PseudoSpectral has no open sides, and {opens} opens {sides}; use Sponge, or {elsewhere}.")
     if walls and model.side.factor:
         wrong.append(f"PseudoSpectral has free-slip walls only, and NoSlip was asked for; {elsewhere}.")
-    if type(model.momentum).__name__ != "EnergyConserving":
+    if model.coriolis_form is not None:
+        wrong.append("PseudoSpectral has a form of its own for f V; leave coriolis_form out.")
+    if model.momentum != DEFAULT_FORM:
         wrong.append(
             f"PseudoSpectral has a form of its own for q V, and {type(model.momentum).__name__} is one of differences; "
             "leave momentum out."

@@ -1,0 +1,135 @@
+"""Sections of experiment files that follow from the classes of a model's parts, and parts of the user's own.
+
+    [[dissipation]]
+    type = "laplacian"                    # the class Laplacian of this package, in snake case
+    viscosity = "300 m2 s-1"              # its declared parameters, with their units and limits
+
+    [[dissipation]]
+    type = "relaxation:Relaxation"        # the class Relaxation of relaxation.py, which lies beside the file, or of an
+    rate = "1 day-1"                      # installed module
+
+`section_for` makes the pydantic class of a section from the declarations (fields/parameters.py).
+"""
+
+import dataclasses
+import functools
+import importlib
+import pkgutil
+from typing import Annotated, Any, ClassVar, Literal, Union
+
+from pydantic import AfterValidator, Field, create_model
+
+from ..fields import parameters as rules
+from ..fields.parts import control_names, shipped_parts
+from .expressions import Expression
+from .quantities import Quantity, QuantityError, quantity
+from .sections import Flag, Formula, InputFile, Section, Sides
+
+__all__ = ["PartSection", "arguments_of", "chosen_from", "section_for", "sections_of", "shipped"]
+
+
+class PartSection(Section):
+    """A section that describes a part of the model.
+
+    Attributes:
+        part: the class.
+    """
+
+    part: ClassVar[Any] = None
+
+    @classmethod
+    def controls(cls) -> list[str]:
+        """The parameters that may be controls of an adjoint."""
+        return control_names(cls.part)
+
+
+@functools.cache
+def shipped(base: type, kind: str | None = None) -> dict[str, type]:
+    """{snake-case name: class} of this package's parts that derive from `base`; their modules are found and imported.
+
+    Args:
+        base: Term, OpenBoundary, TimeStepper, Coriolis ...
+        kind: of the part, such as "forcing"; any unless given.
+    """
+    package = importlib.import_module(base.__module__.rpartition(".")[0])
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return shipped_parts(base, kind)
+
+
+def sections_of(base: type, kind: str | None = None, common: type = PartSection) -> dict[str, type[PartSection]]:
+    """{type: section class} of this package's parts."""
+    return {name: section_for(cls, name, common) for name, cls in shipped(base, kind).items()}
+
+
+def chosen_from(sections: Any) -> Any:
+    """The annotation of a section that is one of these, chosen by its key `type`."""
+    return Annotated[Union[tuple(sections)], Field(discriminator="type")]  # noqa: UP007
+
+
+def section_for(cls: type, name: str, common: type = PartSection) -> type[PartSection]:
+    """The section class of a part: its declared parameters as keys, and `type = name`.
+
+    Args:
+        common: the class that it derives from; keys that it has are left as they are.
+    """
+    keys = {"type": (Literal[name], ...)}
+    for field in dataclasses.fields(cls):
+        if field.name not in common.model_fields and (kind := _type_of(field, getattr(cls, "kind", None))) is not None:
+            keys[field.name] = (kind, _default_of(field))
+    base = type(cls.__name__, (common,), {"part": cls, "__module__": __name__, "__annotations__": {"part": ClassVar}})
+    return create_model(cls.__name__, __base__=base, __module__=__name__, __doc__=cls.__doc__, **keys)
+
+
+def arguments_of(section: PartSection) -> dict[str, Any]:
+    """The keyword arguments that a section holds for its part."""
+    names = {field.name for field in dataclasses.fields(section.part)}
+    return {name: value for name, value in section if name in names}
+
+
+def _default_of(field):
+    missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    if missing or field.metadata.get("required"):
+        return ...
+    return field.default if field.default is not dataclasses.MISSING else field.default_factory()
+
+
+def _type_of(field, kind):
+    """The pydantic type of a field's key; None for one that files do not have."""
+    rule = field.metadata.get("rule")
+    if isinstance(rule, rules.Number):
+        return _number(rule, formulas=kind == "forcing")
+    known = {rules.Flag: Flag, rules.Text: str, rules.Sides: Sides, rules.FileName: InputFile}
+    if isinstance(rule, rules.Choice):
+        return Literal[rule.choices]
+    if type(rule) in known:
+        return known[type(rule)]
+    return Quantity("") if rule is None and field.type in (float, int, Any) else None
+
+
+def _number(rule, formulas):
+    unit = _unit(rule.units)
+    if formulas and rule.position is not None:
+        return Annotated[Formula(unit), AfterValidator(functools.partial(_within, rule))]
+    kind = Annotated[int, Field(strict=True)] if rule.whole else Quantity(unit)
+    limits = {"ge": rule.minimum, "gt": rule.above, "le": rule.maximum, "lt": rule.below}
+    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    kind = Annotated[kind, Field(**limits)] if limits else kind
+    return kind | None if rule.optional else kind
+
+
+def _within(rule, value):
+    """`value`, a number within the limits of a rule; the values of a formula are checked when there is a grid."""
+    if not isinstance(value, Expression) and (why := rule.outside(value)):
+        raise ValueError(f"{value:g} {why}")
+    return value
+
+
+def _unit(units):
+    """Units as quantities of experiment files have them: none for those with broken exponents, such as s m-1/3."""
+    units = "" if units == "1" else units
+    try:
+        quantity(0.0 if not units else f"1 {units}", units)
+    except QuantityError:
+        return ""
+    return units

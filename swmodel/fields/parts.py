@@ -1,0 +1,147 @@
+"""Parts of a model that declare their parameters on their class: terms, forcing, open boundaries, time steppers.
+
+    class Relaxation(sw.Term):
+        rate: Any = sw.parameter("h", "s-1", minimum=0.0, doc="how fast the flow slows down")
+
+        def __call__(self, flow, time):
+            return -sw.to_u(self.rate) * flow.u, -sw.to_v(self.rate) * flow.v
+
+Such a class is all that there is to write. When it is first used it becomes a frozen dataclass and a pytree, whose
+array fields are leaves. The declaration gives the parameter's position on the C-grid, units and limits; the schema of
+experiment files, the names and units of controls and the halos of compiled programs follow from it.
+"""
+
+import dataclasses
+import inspect
+import re
+import sys
+from typing import Any
+
+from ..errors import ConfigError
+from .parameters import Number, check_fields
+from .pytrees import is_pytree, pytree
+
+__all__ = [
+    "ModelPart", "as_pytree", "control_names", "name_of", "numbers_of", "positions_of", "replaced", "shipped_parts",
+    "snake_case", "units_of",
+]  # fmt: skip
+
+PACKAGE = __name__.partition(".")[0]
+
+
+class ModelPart:
+    """What every part of a model inherits: its subclasses are frozen dataclasses and pytrees of their parameters.
+
+    Attributes:
+        kind: the section of an experiment file that the part belongs to, such as "forcing".
+        references: the literature that files of a run cite for it, or None.
+    """
+
+    kind = None
+    references = None
+
+    def __new__(cls, *arguments: Any, **parameters: Any):
+        as_pytree(cls)
+        return super().__new__(cls)
+
+    def __post_init__(self):
+        check_fields(self)
+
+
+def as_pytree(cls: type) -> type:
+    """`cls`, a subclass of ModelPart, as a frozen dataclass that JAX knows as a pytree; nothing if it is one already.
+
+    Raises:
+        ConfigError: for a class that cannot be one: with an __init__ of its own, without a method that it must have,
+            or made a dataclass whose objects can change.
+    """
+    if is_pytree(cls):
+        return cls
+    missing = sorted(name for name in dir(cls) if getattr(getattr(cls, name, None), "__isabstractmethod__", False))
+    if missing:
+        raise ConfigError(f"{cls.__name__}: the method {missing[0]} is missing; define it, as {_base_of(cls)} says.")
+    own = "__dataclass_params__" in vars(cls)
+    if own and not cls.__dataclass_params__.frozen:
+        raise ConfigError(
+            f"{cls.__name__}: objects of a dataclass can change, and a part of a model must not; leave the decorator "
+            f"out ({_base_of(cls)} makes the class a frozen dataclass), or write @dataclasses.dataclass(frozen=True)."
+        )
+    if "__init__" in vars(cls) and not own:
+        raise ConfigError(
+            f"{cls.__name__}: parameters of a part are declared on its class, as in "
+            "`rate: Any = sw.parameter('h', 's-1')`; declare them so, and leave __init__ out."
+        )
+    return pytree(cls)
+
+
+def _base_of(cls):
+    """The name of the nearest base class of this package, as users know it."""
+    base = next(base for base in cls.__mro__[1:] if base.__module__.startswith(f"{PACKAGE}."))
+    return f"sw.{base.__name__}"
+
+
+def replaced(part: Any, changes: dict) -> Any:
+    """A copy of a part with other values of some of its fields, which are not checked again."""
+    new = object.__new__(type(part))
+    vars(new).update(vars(part), **changes)
+    return new
+
+
+# -- what follows from the declarations --------------------------------------------------------------------------------
+
+
+def numbers_of(cls: type) -> dict[str, Number]:
+    """{name: Number} of the parameters that a class declares."""
+    as_pytree(cls)
+    rules = {field.name: field.metadata.get("rule") for field in dataclasses.fields(cls)}
+    return {name: rule for name, rule in rules.items() if isinstance(rule, Number)}
+
+
+def positions_of(part: Any) -> dict[str, str]:
+    """{name: C-grid position} of the parameters of a part, or a class, that may vary in space and time."""
+    cls = part if isinstance(part, type) else type(part)
+    static = {field.name for field in dataclasses.fields(as_pytree(cls)) if field.metadata.get("static")}
+    return {name: rule.position for name, rule in numbers_of(cls).items() if rule.position and name not in static}
+
+
+def control_names(cls: type) -> list[str]:
+    """The names of the parameters of a class in which a cost can be differentiated."""
+    numbers = numbers_of(cls)
+    return [
+        field.name
+        for field in dataclasses.fields(cls)
+        if not field.metadata.get("static") and numbers.get(field.name, Number()).differentiable
+    ]
+
+
+def units_of(cls: type, name: str) -> str:
+    """The units that a class declares for a parameter, "" where it declares none."""
+    rule = numbers_of(cls).get(name)
+    return "" if rule is None else rule.units
+
+
+def snake_case(name: str) -> str:
+    """ "wind_stress" of "WindStress", "ssprk3" of "SSPRK3": what experiment files call a class."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def name_of(part: Any) -> str:
+    """What files call the class of a part: "Laplacian", and "module:Class" of a part from outside this package."""
+    cls = part if isinstance(part, type) else type(part)
+    shipped = cls.__module__.partition(".")[0] == PACKAGE
+    return cls.__name__ if shipped else f"{cls.__module__}:{cls.__qualname__}"
+
+
+def shipped_parts(base: type, kind: str | None = None) -> dict[str, type]:
+    """{snake-case name: class} of the classes of this package that derive from `base`, in the order of their making.
+
+    Only classes whose modules have been imported are known, and of these the concrete ones in the `__all__` of theirs.
+    """
+    found = {}
+    for cls in base.__subclasses__():
+        public = getattr(sys.modules.get(cls.__module__), "__all__", ())
+        concrete = not inspect.isabstract(cls) and cls.__name__ in public
+        if concrete and cls.__module__.startswith(f"{PACKAGE}.") and (kind is None or cls.kind == kind):
+            found[snake_case(cls.__name__)] = cls
+        found |= shipped_parts(cls, kind)
+    return found
