@@ -15,7 +15,7 @@ def test_a_model_names_all_that_it_can_be_differentiated_in():
     assert set(adjoint.names_of(cases.everything())) == {
         "initial.u", "initial.v", "initial.eta", "depth", "gravity", "uplift",
         "forcing.0.x", "forcing.0.y", "forcing.0.density", "dissipation.0.coefficient", "dissipation.1.viscosity",
-        "boundary.0.elevation", "boundary.0.velocity", "boundary.1.rate", "boundary.1.elevation",
+        "boundary.0.rate", "boundary.0.elevation", "boundary.1.elevation", "boundary.1.velocity",
     }  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_controls_have_positions_and_units():
     model = cases.everything()
     found = {c.name: (c.position, c.units) for c in adjoint.controls_of(model, adjoint.names_of(model))}
     assert found["initial.u"] == ("u", "m s-1") and found["forcing.0.x"] == ("u", "N m-2")
-    assert found["gravity"] == ("scalar", "m s-2") and found["boundary.0.elevation"] == ("h", "m")
+    assert found["gravity"] == ("scalar", "m s-2") and found["boundary.1.elevation"] == ("h", "m")
     assert found["uplift"] == ("h", "m") and found["dissipation.0.coefficient"] == ("scalar", "1")
 
 
