@@ -1,18 +1,14 @@
 """Terms: what changes in time, what a sea floor does that moves, and how each term reads what the user wrote."""
 
-import dataclasses
-import inspect
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.dynamics import boundaries, dissipation, forcing
 from swmodel.dynamics.boundaries import sponge_profile
 from swmodel.dynamics.clock import Time
-from swmodel.dynamics.terms import Series, Term, value_at
+from swmodel.dynamics.terms import Series, value_at
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.loop import one_step
 
@@ -24,17 +20,6 @@ ISLAND = np.where(np.random.default_rng(0).random((NY, NX)) < 0.2, 0.0, 500.0)
 class Records:
     def __init__(self, times, values, cycle=None):
         self.times, self.values, self.cycle = times, values, cycle
-
-
-@pytest.mark.parametrize("kind", [
-    kind for module in (boundaries, dissipation, forcing) for kind in vars(module).values()
-    if inspect.isclass(kind) and issubclass(kind, Term) and kind is not Term
-], ids=lambda kind: kind.__name__)  # fmt: skip
-def test_a_parameter_is_checked_where_it_is_placed(kind):
-    """The declared position of each field is the one at which its values are taken."""
-    rules = {field.name: field.metadata.get("rule") for field in dataclasses.fields(kind)}
-    declared = {name: rule.position for name, rule in rules.items() if getattr(rule, "position", None) is not None}
-    assert declared == kind.positions
 
 
 def follow(series, first, last, dt):
