@@ -26,6 +26,7 @@ PATIENCE_PASSED = 580.0  # [s] that a rank which passed waits: less than pytest'
 OUTCOMES = ("passed", "failed", "skipped")
 
 gc.set_threshold(200_000, 50, 50)  # thousands of traced programs stay alive, and looking through them takes long
+jax.config.update("jax_enable_compilation_cache", False)  # programs that are used once; commands keep theirs
 launch.configure_process(precision="float64", communicator="auto")
 if launch.launched_ranks() == 1:
     jax.config.update("jax_num_cpu_devices", 6)  # for the sharded communicator; all else uses the first

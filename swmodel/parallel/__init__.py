@@ -32,6 +32,7 @@ def make_communicator(kind, shape, layout=None, devices=None):
         TileError: if the layout does not fit the ranks or the grid.
     """
     from ..runtime.launch import bind_rank, check_world, launched_ranks, load_mpi
+    from ..runtime.programs import keep_programs
 
     if isinstance(kind, Communicator):
         return kind
@@ -40,6 +41,7 @@ def make_communicator(kind, shape, layout=None, devices=None):
     if len(shape) != 2:
         raise TileError(f"communicator: a grid of {tuple(shape)} is not (ny, nx); of three sizes give the first two.")
     layout = None if layout is None else _pair(layout)
+    keep_programs()
     if kind == "sharded":
         return _sharded(shape, layout, devices)
     if kind == "serial" or (kind == "auto" and launched_ranks() == 1):

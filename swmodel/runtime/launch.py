@@ -166,6 +166,7 @@ def configure_process(precision="float64", communicator="auto", devices=None, ho
     import jax
 
     jax.config.update("jax_enable_x64", precision == "float64")
+    importlib.import_module(".programs", __package__).keep_programs()
     if communicator == "sharded":
         tiles = importlib.import_module(".devices", __package__).start_devices(devices, hosts)
     return Process(communicator, started, threads_per_rank(), gpu, tiles)

@@ -29,6 +29,7 @@ import numpy as np
 
 from swmodel.errors import ConfigError
 from swmodel.fields.pytrees import pytree, static
+from swmodel.runtime.compilation import jit
 from swmodel.sources.fault import depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
 
 __all__ = ["KajiuraFilter", "SeaSurface", "region_around"]
@@ -297,6 +298,9 @@ class SeaSurface:
         return times, self._surface(source, amounts)
 
     def _surface(self, source, amounts):
+        return _surface(self, source, amounts)
+
+    def _summed(self, source, amounts):
         my, mx = self.window.shape
         uplift = sum_over_faults(source, amounts, lambda fault: self._uplift(source, fault))
         uplift = uplift * jnp.asarray(self.window, uplift.dtype)[None]
@@ -335,6 +339,12 @@ class SeaSurface:
             return lift(gradient)(*(jnp.mean(values.reshape(blocks), axis=(1, 3)) for values in displacement))
 
         return per_metre_at(source, x[None], y[:, None], part)(fault)
+
+
+@jit
+def _surface(surface, source, amounts):
+    """What `amounts` of slip of each fault, (m, faults) [m], make of the surface, (m, ny, nx) [m]: one program."""
+    return surface._summed(source, amounts)
 
 
 NEAR = 8  # cells

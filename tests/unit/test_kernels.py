@@ -324,7 +324,7 @@ def test_without_a_compiler_arrays_are_taken_and_asking_for_loops_is_an_error(mo
 
 
 def test_a_compiler_that_refuses_is_quoted(monkeypatch, tmp_path):
-    monkeypatch.setattr("swmodel.stencils.native.cache.folder", lambda: tmp_path)
+    monkeypatch.setattr("swmodel.runtime.cache.folder", lambda: tmp_path)
     with pytest.raises(library.CompileError, match="could not compile a fused loop .*error.*engine = 'arrays'"):
         library._compiled("this is not C++;", library.LOOP_OPTIONS)
     assert not list(tmp_path.iterdir())

@@ -12,8 +12,9 @@ import pytest
 
 import swmodel as sw
 from swmodel.models import shallow_water as model_module
+from swmodel.runtime import cache
 from swmodel.stencils import native
-from swmodel.stencils.native import cache, library
+from swmodel.stencils.native import library
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
@@ -95,7 +96,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(kept, mode, caplog):
 
 def test_a_folder_of_somebody_else_is_not_used(kept, monkeypatch):
     kept.mkdir(parents=True, mode=0o700)
-    monkeypatch.setattr("swmodel.stencils.native.cache.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("swmodel.runtime.cache.os.geteuid", lambda: os.getuid() + 1)
     assert cache._unfit(kept) == "belongs to another user"
 
 

@@ -19,6 +19,7 @@ from ...runtime import budget, launch
 from ..mistakes import Mistake
 from ..parts import arguments_of
 from ..physics import FORMS
+from .sources import faults_of, motion_of
 from .states import on_grid, state_of
 
 __all__ = [
@@ -97,11 +98,11 @@ def assemble(draft, ranks=1, records=MOST_RECORDS):
         )
     faults = None
     if made.section("source") is not None:
-        faults = made.attempt(("source",), _faults, made.section("source"), made.grid)
+        faults = made.attempt(("source",), faults_of, made.section("source"), made.grid)
     if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
-        made.source, made.summary = _source(made, faults, records)
+        made.source, made.summary = motion_of(made.section("source"), made.grid, made.bathymetry, faults, records)
     return made
 
 
@@ -219,40 +220,6 @@ def _wind_from_file(section, grid, run):
         ]
         stress.append(Records(wind[0].times, along, wind[0].cycle))
     return WindStress(x=stress[0], y=stress[1], density=section.density)
-
-
-def _source(made, source, most):
-    """(BottomMotion, Summary) of the [source] section and its faults."""
-    from ... import sources
-    from ...models.shallow_water import BottomMotion
-
-    section, grid, bathymetry = made.section("source"), made.grid, made.bathymetry
-    surface = sources.SeaSurface.of(
-        grid, bathymetry.depth, sources.region_around(source, grid),
-        horizontal=section.horizontal, kajiura=section.kajiura, around=source,
-    )  # fmt: skip
-    times, uplift = surface.records(source, _source_times(sources.breakpoints(source), section.every, most))
-    uplift = np.asarray(uplift)
-    summary = sources.summarise(source, np.where(bathymetry.wet, uplift[-1], 0.0), grid.area_h)
-    return BottomMotion(times, uplift), summary
-
-
-def _faults(section, grid):
-    from ... import sources
-
-    projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
-    if section.file is not None:
-        return sources.read_source(section.file, projection=projection)
-    return sources.Source([sources.Fault(**fault.model_dump()) for fault in section.faults], projection=projection)
-
-
-def _source_times(breakpoints, every, most):
-    """When the motion is sampled: at all its breakpoints if they are few, else evenly, up to its end."""
-    if every == "auto" and len(breakpoints) <= most:
-        return None
-    first, end = float(breakpoints[0]), float(breakpoints[-1])
-    intervals = most if every == "auto" or most == 1 else max(math.ceil((end - first) / every), 1)
-    return np.linspace(first, end, intervals + 1)
 
 
 # -- the model --------------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """What the C++ compiler of the machine does for XLA on CPUs: fused loops, and what is done in place.
 
-    library   compiles the runtime (*.cpp, one text) and the loops that kernels/ writes
-    cache     keeps what was compiled, and verifies it before it is loaded
+    library   compiles the runtime (*.cpp, one text) and the loops of stencils/; runtime/cache.py keeps them
     tape      `store`, `fetch`, `vacant`: rooms for the states of many steps; `after`: what is written over once seen
     messages  `shift`: between the devices of one process
     strips    `paste` and `cut`: a few rows or columns of large arrays

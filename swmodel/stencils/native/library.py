@@ -11,7 +11,6 @@ import ctypes
 import functools
 import os
 import platform
-import re
 import shlex
 import shutil
 import subprocess
@@ -21,9 +20,9 @@ import jax
 import jaxlib
 
 from ...errors import SwmodelError
+from ...runtime import cache
 from ...runtime.malloc import keep_memory
 from ...runtime.signals import PROCESS
-from . import cache
 
 __all__ = ["CompileError", "find_compiler", "loop_name", "register_shift", "usable", "why_not"]
 
@@ -121,7 +120,7 @@ def _compiled(text, options, before=(), behind=(), version=""):
     """
     # an include directory differs from environment to environment, and its content by `version` alone
     ours = [option for option in options if not option.startswith("/")]
-    what = cache.digest(text, *ours, version, _instructions())
+    what = cache.digest(text, *ours, version, cache.instructions())
     compiler = find_compiler()
     if compiler is None:
         found = cache.find(what, "*")
@@ -168,19 +167,3 @@ def _identity(program):
     """What changes when another compiler is installed under this name; asking it for its version takes a process."""
     found = os.stat(program)
     return f"{os.path.realpath(program)} {found.st_size} {found.st_mtime_ns}"
-
-
-NUMERICAL = re.compile("sse|ssse|avx|fma|bmi|popcnt|abm|lzcnt|aes|pclmul|vaes|vpclmul|sha|gfni|movbe|f16c|adx|xop|amx")
-
-
-@functools.cache
-def _instructions():
-    """The instructions of this processor that compilers make use of; loops may not run on one that has others."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    flags = {name: text.split() for name, _, text in (line.partition(":") for line in lines[::-1])}
-    flags = {name.strip(): found for name, found in flags.items()}
-    chosen = [flag for flag in flags.get("flags", []) if NUMERICAL.match(flag)] or flags.get("Features", [])
-    return " ".join([platform.machine(), *sorted(chosen)])

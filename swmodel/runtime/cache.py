@@ -1,0 +1,193 @@
+"""What is kept on disk from one run to the next, in $XDG_CACHE_HOME/swmodel or ~/.cache/swmodel.
+
+    loops of the stencil compiler   shared libraries (stencils/native/library.py)
+    programs of JAX                 executables (compilation.py)
+    tsunami sources                 the sea surface over faults (config/build/sources.py)
+
+A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT stands for the content that was asked for, HOW for the way in which it was made, CHECKSUM for the content of the
+file. Loading a library or an executable that is damaged ends a process by SIGBUS or SIGSEGV. Therefore the checksum is
+verified before each use; a file that does not have it is removed and made again. Files get their name by renaming, when
+they are complete.
+
+What is loaded runs with the rights of the user: a folder that others can write to is not used.
+"""
+
+import atexit
+import contextlib
+import fcntl
+import functools
+import hashlib
+import logging
+import os
+import platform
+import re
+import shutil
+import socket
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from .signals import PROCESS
+
+__all__ = ["digest", "digest_of_bytes", "find", "folder", "instructions", "keep", "make", "prune"]
+
+CHECKSUM = 16  # digits
+
+
+def digest(*parts: str) -> str:
+    """24 hexadecimal digits that stand for these texts."""
+    return digest_of_bytes("\0".join(parts).encode())
+
+
+def digest_of_bytes(content: bytes) -> str:
+    """24 hexadecimal digits that stand for these bytes."""
+    return hashlib.sha256(content).hexdigest()[:24]
+
+
+def find(what: str, how: str, suffix: str = "so") -> Path | None:
+    """The file that was kept under these names (`how` may be "*", any), intact; None where there is none."""
+    for path in sorted(folder().glob(f"{what}.{how}.*.{suffix}")):
+        with contextlib.suppress(OSError):
+            if _checksum(path) == path.name.split(".")[2]:
+                return path
+            path.unlink()
+    return None
+
+
+def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so") -> Path:
+    """The file that `write(path)` writes, kept under these names.
+
+    Ranks of a host want the same file at the same time: one makes it, the others wait for it. Where the file system
+    has no locks, each makes its own.
+    """
+    with _lock(folder() / f"{what}.{how}.lock"):
+        found = find(what, how, suffix)  # by another process, in the meantime
+        if found is not None:
+            return found
+        _remove_stale()
+        return keep(what, how, write, suffix, to_disk=True)
+
+
+def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_disk: bool = False) -> Path:
+    """As `make`, without waiting for another process that makes the same file.
+
+    Without `to_disk` a file may be damaged when the machine fails soon after, and is then made again.
+    """
+    with tempfile.TemporaryDirectory(prefix=_prefix(os.getpid()), dir=folder()) as name:
+        with PROCESS.undone(lambda: shutil.rmtree(name, ignore_errors=True)):
+            target = Path(name, f"made.{suffix}")
+            write(target)
+            _to_disk(target)
+            path = folder() / f"{what}.{how}.{_checksum(target)}.{suffix}"
+            target.replace(path)
+    return path
+
+
+def prune(suffix: str, most: float) -> None:
+    """Remove the files with a suffix that were used longest ago, so that the others have at most `most` bytes."""
+    found = []
+    for path in folder().glob(f"*.{suffix}"):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            found.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found):
+        if total <= most:
+            return
+        with contextlib.suppress(OSError):
+            path.unlink()
+            total -= size
+
+
+def _checksum(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:CHECKSUM]
+
+
+def _to_disk(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _lock(path):
+    remove = functools.partial(path.unlink, missing_ok=True)
+    try:
+        with path.open("w") as lock, PROCESS.undone(remove):
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    finally:
+        remove()
+
+
+def _prefix(process):
+    return f"making-{socket.gethostname()}-{process}-"
+
+
+def _remove_stale():
+    """Remove what processes of this host that are gone have left half-made."""
+    start = _prefix("")[:-1]
+    for path in folder().glob(f"{start}*"):
+        process = path.name.removeprefix(start).split("-")[0]
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            shutil.rmtree(path, ignore_errors=True)
+        except (ValueError, OSError):
+            continue
+
+
+@functools.cache
+def folder() -> Path:
+    """A folder of this user's that nobody else can write to, and this process can."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    chosen = Path(home, "swmodel")
+    why = _unfit(chosen)
+    if why is None:
+        return chosen
+    private = Path(tempfile.mkdtemp(prefix="swmodel-"))
+    remove = functools.partial(shutil.rmtree, private, ignore_errors=True)
+    atexit.register(remove)
+    PROCESS.undo("private cache", remove)
+    logging.getLogger("swmodel").warning(
+        "compiled programs are not kept, and every run compiles them again: %s %s; "
+        "name another folder in XDG_CACHE_HOME.",
+        chosen, why,
+    )  # fmt: skip
+    return private
+
+
+def _unfit(chosen):
+    """Why compiled code cannot be kept in that folder; None where it can."""
+    try:
+        chosen.parent.mkdir(parents=True, exist_ok=True)
+        chosen.mkdir(mode=0o700, exist_ok=True)
+        found = chosen.stat()
+        if found.st_uid != os.geteuid():
+            return "belongs to another user"
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return "can be written by others (chmod go-w makes it safe)"
+        with tempfile.TemporaryFile(dir=chosen):
+            return None
+    except OSError as error:
+        return f"cannot be written ({error.strerror})"
+
+
+NUMERICAL = re.compile("sse|ssse|avx|fma|bmi|popcnt|abm|lzcnt|aes|pclmul|vaes|vpclmul|sha|gfni|movbe|f16c|adx|xop|amx")
+
+
+@functools.cache
+def instructions() -> str:
+    """The instructions of this processor that compilers make use of; loops may not run on one that has others."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    flags = {name: text.split() for name, _, text in (line.partition(":") for line in lines[::-1])}
+    flags = {name.strip(): found for name, found in flags.items()}
+    chosen = [flag for flag in flags.get("flags", []) if NUMERICAL.match(flag)] or flags.get("Features", [])
+    return " ".join([platform.machine(), *sorted(chosen)])

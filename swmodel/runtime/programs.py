@@ -1,0 +1,91 @@
+"""JAX's persistent compilation cache, with entries that are verified before they are loaded.
+
+JAX compiles about a hundred programs before a run takes its first step. An executable that is found in the cache is
+loaded in a few milliseconds. JAX's own file cache writes entries in place, and loads whatever it finds; the one below
+keeps them as `cache` keeps all compiled code: complete, with a checksum, and under a name that stands for the
+instructions of the processor as well as for JAX's own key (program, options, versions).
+
+Executables that send messages by mpi4jax hold the addresses of MPI's objects, which differ from run to run. They are
+not kept.
+
+Private names of JAX are used here alone; where a release of JAX lacks them, nothing is kept.
+"""
+
+import contextlib
+import functools
+import importlib
+import os
+from pathlib import Path
+
+import jax
+
+from . import cache
+
+__all__ = ["keep_programs"]
+
+SUFFIX = "program"
+HOW = "jax"
+MOST_BYTES = 500e6
+WITH_ADDRESSES = b"mpi_"  # how the names of mpi4jax's calls begin
+
+
+@functools.cache
+def keep_programs() -> bool:
+    """From now on keep what JAX compiles on disk, and load it in later runs; returns whether it is kept.
+
+    Nothing is changed where JAX's own settings name a cache (JAX_COMPILATION_CACHE_DIR) or refuse one
+    (JAX_ENABLE_COMPILATION_CACHE=false).
+    """
+    settings = jax.config
+    if settings.jax_compilation_cache_dir is not None or not settings.jax_enable_compilation_cache:
+        return False
+    try:
+        private = importlib.import_module("jax._src.compilation_cache")
+        interface = importlib.import_module("jax._src.compilation_cache_interface").CacheInterface
+        private.get_file_cache, private.decompress_executable  # noqa: B018
+    except (ImportError, AttributeError):
+        return False
+    kept = type("VerifiedCache", (_VerifiedCache, interface), {})(private.decompress_executable)
+    private.get_file_cache = lambda path: (kept, path)
+    settings.update("jax_compilation_cache_dir", str(cache.folder()))
+    settings.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    settings.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    settings.update("jax_persistent_cache_enable_xla_caches", "none")  # those would be written without a checksum
+    return True
+
+
+class _VerifiedCache:
+    """What JAX asks of a cache: `get` and `put` of compressed executables by their key."""
+
+    def __init__(self, decompress):
+        self._decompress = decompress
+        self._path = cache.folder()
+        self._pruned = False
+
+    def get(self, key: str) -> bytes | None:
+        """The entry of that key, or None."""
+        found = cache.find(_name(key), HOW, SUFFIX)
+        if found is None:
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(found)  # `prune` removes what was used longest ago
+            return found.read_bytes()
+        return None
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep an entry; a full disk or a folder that has gone does not matter."""
+        if WITH_ADDRESSES in self._decompress(value):
+            return
+        with contextlib.suppress(OSError):
+            cache.keep(_name(key), HOW, functools.partial(_write, value), SUFFIX)
+            if not self._pruned:
+                self._pruned = True
+                cache.prune(SUFFIX, MOST_BYTES)
+
+
+def _write(value: bytes, path: Path) -> None:
+    path.write_bytes(value)
+
+
+def _name(key):
+    return cache.digest(key, cache.instructions())
