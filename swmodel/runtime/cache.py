@@ -4,10 +4,10 @@
     programs of JAX                 executables (compilation.py)
     tsunami sources                 the sea surface over faults (config/build/sources.py)
 
-A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT stands for the content that was asked for, HOW for the way in which it was made, CHECKSUM for the content of the
-file. Loading a library or an executable that is damaged ends a process by SIGBUS or SIGSEGV. Therefore the checksum is
-verified before each use; a file that does not have it is removed and made again. Files get their name by renaming, when
-they are complete.
+A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT stands for the content that was asked for, HOW for the way in which it
+was made, CHECKSUM for the content of the file. Loading a library or an executable that is damaged ends a process by
+SIGBUS or SIGSEGV. Therefore the checksum is verified before each use; a file that does not have it is removed and made
+again. Files get their name by renaming, when they are complete.
 
 What is loaded runs with the rights of the user: a folder that others can write to is not used.
 """
