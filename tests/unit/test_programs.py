@@ -1,0 +1,94 @@
+"""What JAX compiles is kept from process to process: loaded again, never loaded damaged, and left alone on request."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from swmodel.runtime import cache, programs
+
+PROGRAM = textwrap.dedent("""
+    import jax, jax.numpy as jnp
+    from jax._src import monitoring
+    from swmodel.runtime.launch import configure_process
+
+    events = []
+    monitoring.register_event_listener(lambda name, **more: events.append(name))
+    configure_process("float64", "serial")
+    print(float(jax.jit(lambda x: jnp.sin(x) @ x)(jnp.arange(7.0))))
+    print(sum(name.endswith("cache_hits") for name in events), sum(name.endswith("cache_misses") for name in events))
+""")
+
+
+def run(folder, **settings):
+    """(the result, hits, misses) of a process that compiles two programs or more."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_COMPILATION")}
+    environment |= {"XDG_CACHE_HOME": str(folder), **settings}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    result, counts = done.stdout.splitlines()
+    return (result, *map(int, counts.split()))
+
+
+def test_a_second_process_compiles_nothing_and_a_damaged_entry_is_compiled_again(tmp_path):
+    first, hits, misses = run(tmp_path)
+    assert hits == 0 and misses > 0
+    again, hits, more = run(tmp_path)
+    assert (again, more) == (first, 0) and hits == misses
+    kept = sorted((tmp_path / "swmodel").glob("*.program"))
+    assert len(kept) == misses
+    for path in kept:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 0x10
+        path.write_bytes(content)
+    damaged, hits, more = run(tmp_path)
+    assert (damaged, hits, more) == (first, 0, misses)
+
+
+def test_settings_of_jax_come_first(tmp_path):
+    mine = tmp_path / "mine"
+    run(tmp_path, JAX_COMPILATION_CACHE_DIR=str(mine))
+    assert not list((tmp_path / "swmodel").glob("*.program"))
+    run(tmp_path, JAX_ENABLE_COMPILATION_CACHE="false")
+    assert not list((tmp_path / "swmodel").glob("*.program"))
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    return programs._VerifiedCache(decompress=lambda value: value)
+
+
+def test_programs_that_hold_addresses_of_mpi_are_not_kept(kept, tmp_path):
+    kept.put("a", b"calls mpi_sendrecv_ffi at 0x7f00")
+    assert kept.get("a") is None
+    kept.put("b", b"calls nothing")
+    assert kept.get("b") == b"calls nothing"
+    assert len(list(tmp_path.glob("*.program"))) == 1
+
+
+def test_a_program_of_another_processor_is_not_found(kept, monkeypatch):
+    kept.put("a", b"code")
+    monkeypatch.setattr(cache, "instructions", lambda: "another")
+    assert kept.get("a") is None
+
+
+def test_a_full_disk_does_not_end_a_run(kept, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(programs, "_write", full)
+    kept.put("a", b"code")
+    assert kept.get("a") is None
+
+
+def test_what_was_used_longest_ago_is_removed_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    for k, name in enumerate("abc"):
+        path = tmp_path / f"{name}.jax.0.program"
+        path.write_bytes(bytes(100))
+        os.utime(path, (k, k))
+    cache.prune("program", 250.0)
+    assert sorted(path.name[0] for path in tmp_path.iterdir()) == ["b", "c"]

@@ -1,0 +1,79 @@
+"""The motion of a tsunami source is computed once for the same faults, grid, depths and options, and kept on disk."""
+
+import types
+
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import sources
+from swmodel.config.build import sources as build
+from swmodel.grids.bathymetry import from_depth
+from swmodel.runtime import cache
+
+GRID = sw.CartesianGrid(nx=12, ny=10, x=(0.0, 120e3), y=(0.0, 100e3))
+SECTION = types.SimpleNamespace(horizontal=True, kajiura=True, every="auto")
+
+
+def source(slip=2.0):
+    fault = sources.Fault(
+        longitude=60e3, latitude=50e3, depth=10e3, length=30e3, width=20e3, strike=10.0, dip=20.0, rake=90.0,
+        slip=slip, onset=0.0, rise_time=30.0,
+    )  # fmt: skip
+    return sources.Source([fault], projection=sources.Plane())
+
+
+def motion(section=SECTION, grid=GRID, depth=3000.0, slip=2.0):
+    return build.motion_of(section, grid, from_depth(depth, grid), source(slip), 24)
+
+
+@pytest.fixture
+def count(tmp_path, monkeypatch):
+    """How often a motion was computed, in a list."""
+    calls, computed = [], build._computed
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    monkeypatch.setattr(build, "_computed", lambda *a: calls.append(1) or computed(*a))
+    return calls
+
+
+def test_the_second_time_it_is_read_with_the_same_bits(count):
+    first, summary = motion()
+    again, same = motion()
+    assert len(count) == 1 and summary == same
+    np.testing.assert_array_equal(first.uplift, again.uplift)
+    np.testing.assert_array_equal(first.times, again.times)
+    assert again.uplift.dtype == first.uplift.dtype and np.abs(first.uplift).max() > 0.1
+
+
+def test_whatever_it_depends_on_makes_another(count):
+    motion()
+    other = sw.CartesianGrid(nx=12, ny=10, x=(0.0, 121e3), y=(0.0, 100e3))
+    for changed in (
+        {"slip": 2.5}, {"depth": 3001.0}, {"grid": other},
+        {"section": types.SimpleNamespace(horizontal=False, kajiura=True, every="auto")},
+        {"section": types.SimpleNamespace(horizontal=True, kajiura=False, every="auto")},
+        {"section": types.SimpleNamespace(horizontal=True, kajiura=True, every=10.0)},
+    ):  # fmt: skip
+        before = len(count)
+        motion(**changed)
+        assert len(count) == before + 1, changed
+
+
+def test_a_damaged_file_is_computed_again(count, tmp_path):
+    first, _ = motion()
+    (path,) = tmp_path.glob("*.motion")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    again, _ = motion()
+    assert len(count) == 2
+    np.testing.assert_array_equal(first.uplift, again.uplift)
+
+
+def test_a_full_disk_does_not_matter(count, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache, "keep", full)
+    found, _ = motion()
+    assert np.abs(found.uplift).max() > 0.1
