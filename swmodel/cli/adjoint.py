@@ -18,8 +18,8 @@ from ..config.build.adjoint import (
     steps_of,
 )
 from ..config.build.studies import problem_on_tile
-from ..config.quantities import quantity
-from ..errors import ConfigError, SwmodelError
+from ..config.quantities import quantity_of_option
+from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output.collisions import check_apart
 from ..output.figures import remove_figures
 from ..simulation.progress import ProgressBar, duration
@@ -88,7 +88,8 @@ def _as_long_as(section, options):
     if options.steps is not None and options.until is not None:
         raise ConfigError("--steps and --until exclude one another; give one of them.")
     if options.until is not None:
-        section = section.model_copy(update={"steps": None, "until": quantity(options.until, "s")})
+        until = quantity_of_option("--until", options.until, "s")
+        section = section.model_copy(update={"steps": None, "until": until})
     return section if options.steps is None else section.model_copy(update={"steps": options.steps, "until": None})
 
 
@@ -199,6 +200,11 @@ def map_out(study, options):
     begun = clock.perf_counter()
     announce("gradient")
     J, gradient = problem.value_and_gradient()
+    if not math.isfinite(problem.communicator.host_broadcast(float(J))):
+        raise BlowUp(
+            f"the cost is {float(J):g}, since the run does not stay finite, and has no derivative; see where it blows "
+            "up with `swmodel run`, and use a shorter time step or a run that stays finite."
+        )
     took, checks = clock.perf_counter() - begun, []
     if options.check:
         usual = default_amplitudes(problem)

@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from ..config.quantities import quantity
+from ..config.quantities import quantity_of_option
 from ..errors import SwmodelError
 from ..runtime.resources import postprocess
 
@@ -20,7 +20,7 @@ def require():
 
 def plot_files(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0, box=None):
     """Draw what the files hold and print where the figures are."""
-    seconds = [quantity(time, "s") for time in times] if times else None
+    seconds = [quantity_of_option("--time", time, "s") for time in times] if times else None
     box = (box[:2], box[2:]) if box else None
     print(*draw(files, output, kind, observations, variable, seconds, member, box), sep="\n")
 

@@ -1,10 +1,12 @@
 """The steps of an inversion: first guess, minimisation, the spread of gauges, each gauge from the others."""
 
 import dataclasses
+import math
 import time as clock
 
 import numpy as np
 
+from ..errors import BlowUp
 from ..runtime.signals import PROCESS
 from . import logs
 from .inverted import first_guess_line
@@ -68,6 +70,7 @@ class Inversion:
         if self.options.resume:
             self.kept = self._read()
         first = np.asarray(self.problem.observed(self.variational.background), float)
+        self._check_finite(first)
         consistency = self._first_guess(first)
         parameters, history, reason, readings, eigenpairs = (
             self._descent() if self.section.chosen == "descent" else self._loops(self.departures, self._keep)
@@ -95,6 +98,16 @@ class Inversion:
             "As asked for, the inversion starts from the parameters in %s, and J anew, although %s.", self.restart, what
         )
         return {"start": next(vectors[name] for name in ("parameters", "values", "start") if name in vectors)}, {}
+
+    def _check_finite(self, readings):
+        """Raise BlowUp where the run of the first guess gives no finite misfit, which no method could lower."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            misfit = float(np.sum(self.departures.of(readings) ** 2))
+        if not math.isfinite(self.problem.communicator.host_broadcast(misfit)):
+            raise BlowUp(
+                "the run of the first guess does not stay finite, so that it cannot be compared with observations; see "
+                "where it blows up with `swmodel run`, and use a shorter time step or a background that stays finite."
+            )
 
     def _first_guess(self, readings):
         """The Consistency of the first guess, which is said, and the spread of the gauges there."""

@@ -12,8 +12,9 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from .. import units
+from ..errors import ConfigError
 
-__all__ = ["quantity", "Quantity", "QuantityError"]
+__all__ = ["quantity", "quantity_of_option", "Quantity", "QuantityError"]
 
 
 class QuantityError(ValueError):
@@ -132,3 +133,11 @@ def _product(text):
 def Quantity(unit):
     """The pydantic type of a float in `unit` that may be written with units."""
     return Annotated[float, BeforeValidator(lambda value: quantity(value, unit))]
+
+
+def quantity_of_option(option: str, text: str, unit: str) -> float:
+    """What an option of the command line gives, in `unit`; raises ConfigError, which names the option."""
+    try:
+        return quantity(text, unit)
+    except QuantityError as error:
+        raise ConfigError(f"{option}: {error}.") from error

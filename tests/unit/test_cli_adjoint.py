@@ -13,62 +13,13 @@ from swmodel.adjoint.verification.verification import Taylor, Verdict
 from swmodel.config import load
 from swmodel.config.build.adjoint import least_steps
 from swmodel.errors import ConfigError
-
-CASE = """\
-[run]
-title = "A bump in a box"
-until = "40 min"
-engine = "arrays"
-
-[grid]
-type = "cartesian"
-nx = 12
-ny = 10
-x = [0, "120 km"]
-y = [0, "100 km"]
-
-[bathymetry]
-type = "formula"
-depth = "100 + x / (10 * km)"
-
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-
-[initial]
-type = "gaussian"
-amplitude = "1 m"
-centre = ["60 km", "50 km"]
-radius = "30 km"
-
-[[dissipation]]
-type = "linear_drag"
-rate = 1e-5
-
-[stepper]
-type = "ab2"
-epsilon = 0.1
-dt = 40
-
-[output.gauges.positions]
-A = ["30 km", "40 km"]
-21418 = ["90 km", "60 km"]
-
-[adjoint]
-controls = ["initial.eta", "dissipation.0.rate"]
-amplitude = {"initial.eta" = "1 cm"}
-
-[adjoint.cost]
-type = "gauge_elevation"
-gauges = "A"
-window = ["20 min", "30 min"]
-"""
+from tests.studies import BUMP
 
 
 @pytest.fixture
 def case(tmp_path):
     path = tmp_path / "case.toml"
-    path.write_text(CASE)
+    path.write_text(BUMP)
     return path
 
 
@@ -112,7 +63,7 @@ def test_what_is_needed_of_a_budget_is_told_before(case, command):
     status, out, err = command("adjoint", case, *options, "-o", case.parent / "out")
     told = re.search(r"^memory +about ([\d.]+) kB for a gradient, of 1 MB that a rank may use$", out, re.M)
     assert status == 0 and told and 10 < float(told[1]) < 1000, err
-    case.write_text(CASE.replace("[adjoint]\n", '[adjoint]\nmemory = "1 kB"\n'))
+    case.write_text(BUMP.replace("[adjoint]\n", '[adjoint]\nmemory = "1 kB"\n'))
     status, _, err = command("adjoint", case, "-o", case.parent / "other")
     assert status == 2 and "adjoint.memory: memory = 1000 bytes is too little for 60 steps of this model" in err
 
@@ -167,7 +118,7 @@ def test_verification_takes_200_steps_and_a_crossing_unless_told_otherwise(case,
 
 
 def test_a_file_without_the_section_is_verified_in_all_it_has_and_not_mapped(case, command, asked):
-    case.write_text(CASE.partition("[adjoint]")[0])
+    case.write_text(BUMP.partition("[adjoint]")[0])
     assert command("adjoint", case, "--verify")[0] == 0
     assert set(asked.problem.values) == {
         "initial.eta",
@@ -225,7 +176,7 @@ ON_THE_GRID = {
 
 @pytest.mark.parametrize("cost", ON_THE_GRID)
 def test_check_names_what_the_grid_has_no_place_for(case, command, cost):
-    case.write_text(f"{CASE.partition('[adjoint.cost]')[0]}[adjoint.cost]\n{cost}\n")
+    case.write_text(f"{BUMP.partition('[adjoint.cost]')[0]}[adjoint.cost]\n{cost}\n")
     status, _, err = command("check", case)
     assert status == 2 and f"adjoint.cost{ON_THE_GRID[cost]}" in err, err
 
@@ -233,7 +184,7 @@ def test_check_names_what_the_grid_has_no_place_for(case, command, cost):
 def test_check_names_what_the_run_is_too_short_for_and_amplitudes_of_another_dimension(case, command):
     status, _, err = command("check", case, "--set", "adjoint.steps=10")
     assert status == 2 and "adjoint.cost: GaugeElevation: the window from 1200 to 1800 s is not in the run" in err
-    case.write_text(CASE.replace("1 cm", "1 s"))
+    case.write_text(BUMP.replace("1 cm", "1 s"))
     status, _, err = command("check", case)
     assert status == 2 and "adjoint.amplitude: amplitude of 'initial.eta': '1 s' is a time" in err
 
@@ -247,14 +198,14 @@ def test_check_says_what_would_be_differentiated(case, command):
 
 def test_check_finds_a_gauge_on_land(case, command):
     inland = 'type = "gauge_elevation"\npositions = {inland = ["100 km", "50 km"]}\ngauges = "inland"\n'
-    text = CASE.partition("[adjoint.cost]")[0].replace("100 + x / (10 * km)", "where(x > 80 * km, -1, 100)")
+    text = BUMP.partition("[adjoint.cost]")[0].replace("100 + x / (10 * km)", "where(x > 80 * km, -1, 100)")
     case.write_text(f"{text.replace('90 km', '70 km')}[adjoint.cost]\n{inland}")
     status, _, err = command("check", case)
     assert status == 2 and "adjoint.cost: gauge 'inland' at (100000, 50000) has no water around it" in err, err
 
 
 def test_an_amplitude_of_another_dimension_is_refused_once_the_units_are_known(case, command):
-    case.write_text(CASE.replace("1 cm", "1 s"))
+    case.write_text(BUMP.replace("1 cm", "1 s"))
     status, _, err = command("adjoint", case, "--verify")
     assert status == 2 and "amplitude of 'initial.eta': '1 s' is a time; expected a length in m" in err
 

@@ -9,65 +9,10 @@ import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint.controls.transforms import FaultSource
 from swmodel.cli import inverted
+from tests.studies import BASIN, FIELDS, GAUGES, PATCH, TWIN
 
 xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
-
-BASIN = """\
-[run]
-until = "30 min"
-[grid]
-type = "cartesian"
-nx = 18
-ny = 14
-x = [0, "180 km"]
-y = [0, "140 km"]
-[bathymetry]
-type = "flat"
-depth = "1000 m"
-[model]
-precision = "float64"
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-[stepper]
-type = "forward_backward"
-dt = "1 min"
-[output]
-folder = "out"
-[output.gauges.positions]
-near = ["40 km", "70 km"]
-far = ["150 km", "30 km"]
-north = ["120 km", "125 km"]
-"""
-PATCH = """\
-[inversion]
-loops = 4
-[[inversion.controls]]
-type = "unit_sources"
-x = ["60 km", "120 km"]
-y = ["40 km", "100 km"]
-spacing = "20 km"
-deviation = "1 m"
-length = "20 km"
-"""
-TWIN = """\
-[inversion.twin]
-seed = 0
-[inversion.twin.truth]
-"initial.type" = "gaussian"
-"initial.amplitude" = 1.0
-"initial.centre" = ["90 km", "70 km"]
-"initial.radius" = "30 km"
-"""
-GAUGES = """\
-[inversion.observations]
-type = "gauges"
-window = ["4 min", "30 min"]
-error = 0.05
-independent = "2 min"
-every = "2 min"
-"""
 
 
 @pytest.fixture
@@ -274,48 +219,6 @@ def test_records_in_a_folder_take_the_place_of_the_twin(study, command, tmp_path
     assert status == 0 and f"at 2 gauges, of {records}" in told, errors
     with xr.open_dataset(folder / "inversion.nc") as found:
         assert "initial_eta_truth" not in found
-
-
-FIELDS = """\
-[[forcing]]
-type = "wind_stress"
-x = "0.1 * cos(pi * y / (140 * km))"
-[[dissipation]]
-type = "linear_drag"
-rate = 1e-4
-[inversion]
-loops = 2
-products = 20
-residual = 1e-6
-[[inversion.controls]]
-type = "field"
-name = "initial.eta"
-deviation = 0.3
-length = "40 km"
-[[inversion.controls]]
-type = "field"
-name = "forcing.0.x"
-deviation = 0.05
-length = "60 km"
-[[inversion.controls]]
-type = "number"
-name = "dissipation.0.rate"
-deviation = 0.3
-positive = true
-[inversion.observations]
-type = "tracks"
-deviation = "1 cm"
-every = "4 min"
-apart = "20 km"
-between = "60 km"
-[inversion.twin]
-[inversion.twin.truth]
-"forcing.0.x" = "0.2 * cos(pi * y / (140 * km))"
-"initial.type" = "gaussian"
-"initial.amplitude" = 0.5
-"initial.centre" = ["90 km", "70 km"]
-"initial.radius" = "50 km"
-"""
 
 
 @pytest.mark.verify
