@@ -18,7 +18,7 @@ from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, figures, logs
 from .profiles import profiled
-from .starting import RECORD, begin, files_of_run, inputs_of, make_room, named_files, started
+from .starting import RECORD, begin, files_of_run, inputs_of, make_room, named_files, process_age, started
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
 
@@ -243,17 +243,23 @@ def _crowded(simulation):
 
 def _steps(simulation, experiment, options):
     bar = ProgressBar() if simulation.communicator.is_root and not options.quiet else None
-    begun, first = clock.perf_counter(), simulation.time
+    begun, first, reached = clock.perf_counter(), simulation.time, []
+
+    def first_step(step, last, now, wall):
+        if not reached and now > first:
+            reached.append(process_age())
+
     try:
         with profiled(options.profile, simulation.communicator.is_root) as profile:
-            simulation.run(until=experiment.run.until, progress=_all_of(bar, profile))
+            simulation.run(until=experiment.run.until, progress=_all_of(first_step, bar, profile))
     finally:
         if bar is not None:
             bar.close()
     took = max(clock.perf_counter() - begun, 1e-9)
     logs.LOGGER.info(
-        "done: %s of model time in %s, %s times as fast as real time",
+        "done: %s of model time in %s, %s times as fast as real time%s",
         duration(simulation.time - first), duration(took), rounded((simulation.time - first) / took),
+        f"; the first step was taken after {reached[0]:.1f} s" if reached else "",
     )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """How commands that compute begin: processes, devices, logs and what the experiment file describes."""
 
+import os
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,12 +24,25 @@ __all__ = [
     "inputs_of",
     "make_room",
     "named_files",
+    "process_age",
     "started",
     "started_with_step",
     "tiles_line",
 ]
 
 RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
+
+
+IMPORTED = time.monotonic()
+
+
+def process_age() -> float:
+    """Seconds since this process was started, or since this module was imported where the system does not say when."""
+    try:
+        started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.monotonic() - IMPORTED
 
 
 class Begun(NamedTuple):

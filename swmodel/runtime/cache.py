@@ -1,7 +1,7 @@
 """What is kept on disk from one run to the next, in $XDG_CACHE_HOME/swmodel or ~/.cache/swmodel.
 
     loops of the stencil compiler   shared libraries (stencils/native/library.py)
-    programs of JAX                 executables (compilation.py)
+    programs of JAX                 executables (programs.py)
     tsunami sources                 the sea surface over faults (config/build/sources.py)
 
 A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT stands for the content that was asked for, HOW for the way in which it

@@ -1,0 +1,52 @@
+"""How long commands take to start: `--help`, `check`, and a run of the Tohoku experiment up to its first step.
+
+The first time nothing is kept of earlier runs (XDG_CACHE_HOME is an empty folder): loops, programs of JAX and the
+source are compiled and computed. Then they are loaded. All run on as many ranks as there are cores, two at most.
+"""
+
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+from harness import ROOT, NotMeasured
+
+NAMES = (
+    "seconds_to_first_step_first_time", "seconds_to_first_step", "seconds_demo", "seconds_of_check", "seconds_of_help",
+)  # fmt: skip
+EXPERIMENT = ROOT / "experiments" / "tohoku_2011" / "tohoku.toml"
+RANKS = 2
+AGAIN = 3
+
+
+def measure(bench):
+    kept = bench.folder / "cache_of_start"
+    environment = bench.environment(RANKS, XDG_CACHE_HOME=str(kept))
+    subprocess.run(["rm", "-rf", str(kept)], check=True)
+
+    def first_step(*more):
+        """(seconds to the first step, seconds of the whole command) of a run."""
+        command = [*bench.mpirun(RANKS), sys.executable, "-m", "swmodel", "run", str(EXPERIMENT), "--overwrite"]
+        said, seconds = timed([*command, "--output", str(bench.folder / "start"), *more], environment)
+        found = re.search(r"the first step was taken after ([\d.]+) s", said)
+        if found is None:
+            raise NotMeasured(f"the run did not say when its first step was taken: {said[-200:]}")
+        return float(found[1]), seconds
+
+    bench.figure("seconds_to_first_step_first_time", first_step("--until", "10min")[0], at_most=10.0)
+    again = [first_step("--until", "10min")[0] for _ in range(AGAIN)]
+    bench.figure("seconds_to_first_step", statistics.median(again), at_most=5.0, each=again)
+    bench.figure("seconds_demo", first_step("--plot")[1], at_most=15.0)
+    for name, arguments, most in (("check", ["check", str(EXPERIMENT)], 3.0), ("help", ["--help"], 0.2)):
+        times = [timed([sys.executable, "-m", "swmodel", *arguments], environment)[1] for _ in range(AGAIN)]
+        bench.figure(f"seconds_of_{name}", statistics.median(times), at_most=most, each=times)
+
+
+def timed(command, environment):
+    """(what a command says, the seconds that it takes)."""
+    begun = time.perf_counter()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise NotMeasured(f"{' '.join(command[:6])} ended with status {done.returncode}: {done.stderr[-200:]}")
+    return done.stdout + done.stderr, time.perf_counter() - begun
