@@ -52,6 +52,12 @@ class BottomMotion:
     It raises the surface and lowers H by the same amount, in water alone. Motion faster than a time step takes one; a
     first record that is not zero is such a motion.
 
+    The rise during a step is added to the surface after the step, whatever the stepper's order. This splitting is of
+    first order: while the floor moves, waves are as if it had moved up to one step late, dt/2 on average, an error of
+    the order of dt times the rate of the uplift. The volume that is lifted is exact, and nothing is left of the error's
+    source once the motion has ended. Tsunami sources last a hundred steps or more; where half a step matters, use a
+    shorter one.
+
     Args:
         times: increasing, from 0 on [s], (n,).
         uplift: since the start, at these times [m], (n, ny, nx).

@@ -20,7 +20,11 @@ __all__ = ["one_step", "unwatched", "ArrayMarch", "each_state", "fields_of"]
 
 
 def one_step(equations, stepper, state, history, step):
-    """(state, history) after step number `step` of the model; the sea floor's rise lifts the surface with it."""
+    """(state, history) after step number `step` of the model.
+
+    The rise of the sea floor during the step is added to the surface at its end, a splitting of first order in dt (see
+    BottomMotion).
+    """
     dtype = state.eta.dtype
     time = Time(jnp.asarray(step, jnp.int32), jnp.zeros((), dtype), jnp.asarray(stepper.dt, dtype), equations.dt)
     state, history = stepper.step(equations, state, history, time)

@@ -2,10 +2,13 @@
 
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from swmodel.parallel import Decomposition, TileError, best_layout, make_communicator
+import swmodel as sw
+from swmodel.parallel import Decomposition, SerialCommunicator, TileError, best_layout, make_communicator
+from swmodel.parallel.halo import Sides, exchange, refresh
 
 SHAPES, LAYOUTS = ((11, 13), (6, 7), (4, 9)), ((1, 1), (2, 3), (3, 2), (4, 1), (1, 5), (4, 4))
 
@@ -105,3 +108,17 @@ def test_a_grid_of_three_dimensions_is_refused_in_a_sentence():
             make_communicator(kind, (8, 8, 8))
     with pytest.raises(TileError, match="use 1 tile along y"):
         Decomposition((1, 8), (2, 1))
+
+
+@pytest.mark.parametrize("room", [(1, 1, 1, 1), (3, 2, 1, 4), (1, 2, 4, 2)])
+def test_ghosts_are_set_in_place_whatever_room_an_array_has_on_each_side(room):
+    """As `exchange` has them, on a torus: the tile's own cells from the other side."""
+    grid, communicator = sw.CartesianGrid(6, 5, (0.0, 6.0), (0.0, 5.0), "xy"), SerialCommunicator()
+    sides = Sides.of(grid, communicator, (), float)
+    tile = np.random.default_rng(7).standard_normal(grid.shape)
+    west, east, south, north = room
+    whole = np.pad(tile, ((south, north), (west, east)), constant_values=np.nan)
+    (found,) = refresh([jnp.asarray(whole)], 1, sides, communicator, room)
+    inner = np.asarray(found)[south - 1 : south + 6, west - 1 : west + 7]
+    np.testing.assert_array_equal(inner, np.pad(tile, 1, mode="wrap"))
+    np.testing.assert_array_equal(inner, exchange([jnp.asarray(tile)], 1, sides, communicator)[0])

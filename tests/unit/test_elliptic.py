@@ -70,6 +70,43 @@ def test_multigrid_is_symmetric_and_positive_and_its_passages_are_each_others_tr
     assert abs(up - down) < 1e-12 * abs(up)
 
 
+@pytest.mark.parametrize("dirichlet", [(), ("west",)])
+@pytest.mark.parametrize("screening", [None, 0.3])
+def test_the_fast_preconditioner_is_the_inverse_itself_where_coefficients_do_not_vary(screening, dirichlet):
+    """And positive: conjugate gradients alone would not notice another sign or another mean."""
+    grid = sw.CartesianGrid(12, 9, (0.0, 12.0), (0.0, 9.0))
+    domain = Domain.of(grid, SerialCommunicator(), np.ones(grid.shape, bool))
+    r = np.random.default_rng(5).standard_normal(grid.shape)
+    r -= r.mean()
+
+    def program(domain, r):
+        coefficients = Coefficients(1.7, screening, dirichlet)
+        stencil = assemble(domain, coefficients)
+        fast = elliptic.FastPoisson()
+        x = fast.apply(fast.prepare(domain, coefficients, stencil), r)
+        return jnp.sum(x * r), stencil.apply(x) + r
+
+    product, off = quick(program)(domain, jnp.asarray(r))
+    assert float(product) > 0
+    if not dirichlet:  # at a wall the mean of what is lost there is spread out over all cells
+        assert np.abs(off).max() < 1e-11
+
+
+def test_the_mean_is_taken_away_from_water_bodies_that_are_free_and_from_no_others():
+    """Of two basins, one of which is held at its west side."""
+    grid, wet = sw.CartesianGrid(9, 6, (0.0, 9.0), (0.0, 6.0)), np.ones((6, 9), bool)
+    wet[:, 4] = False
+    x = np.where(wet, np.random.default_rng(6).standard_normal((6, 9)), 0.0)
+
+    def program(domain, x):
+        stencil = assemble(domain, Coefficients(1.0, None, ("west",)))
+        return stencil.centred(x), stencil.balanced(x)
+
+    for found in quick(program)(Domain.of(grid, SerialCommunicator(), wet), jnp.asarray(x)):
+        np.testing.assert_array_equal(found[:, :4], x[:, :4])
+        np.testing.assert_allclose(found[:, 5:], x[:, 5:] - x[:, 5:].mean(), atol=1e-14)
+
+
 @pytest.mark.parametrize("shape", ((16, 24), (15, 23)), ids=("even", "odd"))
 def test_multigrid_interpolates_constants_and_linear_functions_exactly_and_restricts_whole_sums(shape):
     """Prolongation is linear (Briggs, Henson & McCormick 2000, chapter 3), and restriction, its transpose, keeps sums.
