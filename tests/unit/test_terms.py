@@ -240,3 +240,16 @@ def test_land_at_an_open_side_stays_dry():
     model = sw.ShallowWater(GRID, depth, boundaries=(sw.Flather("east", velocity=1.0),), side=sw.NoSlip())
     u = jit(lambda d: d.prepare().flow(*(jnp.zeros(GRID.shape),) * 3, 0.0).u.interior)(model.interval(1, 0, 1.0))
     np.testing.assert_array_equal(u[:, -1], np.where(np.arange(NY) == 2, 0.0, 1.0))
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_wind_along_each_axis_is_taken_at_the_faces_that_it_pushes(as_array):
+    """From rest, a step of Euler: u = dt tau_x / (rho h) at u points, v = dt tau_y / (rho h) at v points."""
+    stress = lambda x, y: 0.1 * jnp.sin(x / 1e4) + 0.2 * jnp.cos(y / 2e4)  # noqa: E731
+    at = {p: np.broadcast_to(stress(*GRID.coordinates(p)), GRID.shape) for p in "uv"}
+    wind = sw.WindStress(*at.values()) if as_array else sw.WindStress(stress, stress)
+    model = sw.ShallowWater(GRID, 500.0, forcing=(wind,), communicator="serial", engine="arrays")
+    state = sw.Simulation(model, model.at_rest(), sw.AB2(10.0)).run(steps=1)
+    for position, found in (("u", state.u), ("v", state.v)):
+        wanted = 10.0 * at[position] / (1025.0 * 500.0) * model.faces(position)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-12)
