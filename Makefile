@@ -27,7 +27,7 @@ export OMPI_MCA_rmaps_base_oversubscribe := 1
 export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
 BIN = $(VENV)/bin
 
-.PHONY: help setup demo test verify faults bench mutants lint clean
+.PHONY: help setup demo test verify faults bench mutants types lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -57,6 +57,9 @@ bench: setup  ## every figure that was asked for, side by side with its peer: wi
 
 mutants: setup  ## break the model on purpose, place by place, and list what no test notices: MUTANTS="--module halo"
 	@$(BIN)/python scripts/mutate.py $(MUTANTS)
+
+types: setup  ## check the types of the modules that pyproject.toml lists, by basedpyright
+	@$(BIN)/python -m basedpyright --pythonpath $(BIN)/python
 
 lint:  ## style, by ruff (pip install ruff)
 	@command -v ruff >/dev/null || { echo "lint: ruff is not on PATH; pip install ruff"; exit 1; }
