@@ -121,22 +121,26 @@ class Geometry:
 
     @staticmethod
     def derive(tile, slip_at_coast, communicator, lift=None, wet=None):
-        """Complete a TileGeometry; `slip_at_coast` is 0 for free slip, 2 for no slip.
+        """Derive the Geometry of a TileGeometry.
 
-        `lift(field, dtype)` makes another kind of field, with values of this type, of each Field that the tile holds;
-        `wet` is one of these, where it is known otherwise.
+        Args:
+            tile: the TileGeometry.
+            slip_at_coast: 0 for free slip, 2 for no slip.
+            lift: `lift(field, dtype, name)` makes another kind of field, with values of this type, of each Field that
+                the tile holds. Without it they stay Fields.
+            wet: the wet cells as such a field, where the caller has it.
         """
         lift = lift or (
-            lambda field, dtype: field.map(lambda x: x.astype(dtype)) if isinstance(field, Field) else field
+            lambda field, dtype, name: field.map(lambda x: x.astype(dtype)) if isinstance(field, Field) else field
         )
         dtype = tile.metrics["area_h"].dtype
-        column = lambda x, position: lift(_field(x, position, tile.halo), dtype)  # noqa: E731
-        dx = {p: column(tile.metrics[f"dx_{p}"], p) for p in "huvq"}
-        dy = {p: column(tile.metrics[f"dy_{p}"], p) for p in "huvq"}
-        area_h = column(tile.metrics["area_h"], "h")
-        # All such faces move, but for those of open sides and poles, which the tile's own masks know.
+        column = lambda x, position, name: lift(_field(x, position, tile.halo), dtype, name)  # noqa: E731
+        dx = {p: column(tile.metrics[f"dx_{p}"], p, f"dx_{p}") for p in "huvq"}
+        dy = {p: column(tile.metrics[f"dy_{p}"], p, f"dy_{p}") for p in "huvq"}
+        area_h = column(tile.metrics["area_h"], "h", "area_h")
+        # Faces of open sides and of poles lie between wet cells, and are masked nevertheless.
         between_wet_cells = wet is not None and not tile.sides.opens and tile.pole is None
-        wet = wet if wet is not None else lift(Field(tile.wet, "h", (tile.halo,) * 4), dtype)
+        wet = wet if wet is not None else lift(Field(tile.wet, "h", (tile.halo,) * 4), dtype, "wet")
         moving_u = Field(tile.moving_u, "u", (tile.halo, tile.halo - 1, tile.halo, tile.halo))
         moving_v = Field(tile.moving_v, "v", (tile.halo, tile.halo, tile.halo, tile.halo - 1))
         wet_area = wet * area_h
@@ -149,10 +153,10 @@ class Geometry:
             dy=dy,
             per_dx={p: safe_inverse(x) for p, x in dx.items()},
             per_dy={p: safe_inverse(x) for p, x in dy.items()},
-            f=column(tile.coriolis, "q"),
+            f=column(tile.coriolis, "q", "f"),
             wet=wet,
-            moving_u=op.west(wet) * op.east(wet) if between_wet_cells else lift(moving_u, dtype),
-            moving_v=op.south(wet) * op.north(wet) if between_wet_cells else lift(moving_v, dtype),
+            moving_u=op.west(wet) * op.east(wet) if between_wet_cells else lift(moving_u, dtype, "wet_u"),
+            moving_v=op.south(wet) * op.north(wet) if between_wet_cells else lift(moving_v, dtype, "wet_v"),
             area_h=area_h,
             area_q=area_q,
             per_area_h=safe_inverse(area_h),
@@ -175,10 +179,13 @@ class Geometry:
 
     def ddx(self, f):
         """The derivative along x [per m] of f, half a cell away."""
+        __tracebackhide__ = True  # a loop's source names the line of the caller
         slope = op.difference_x(f)
         return slope * self.per_dx[slope.position]
 
     def ddy(self, f):
+        """The derivative along y [per m] of f, half a cell away."""
+        __tracebackhide__ = True
         slope = op.difference_y(f)
         return slope * self.per_dy[slope.position]
 
@@ -195,6 +202,7 @@ class Geometry:
 
 def safe_inverse(x):
     """1 / x, and 0 where x is 0 (at poles, on land), with finite derivatives there."""
+    __tracebackhide__ = True
     if isinstance(x, AbstractField):
         return x.map(safe_inverse)
     return jnp.where(x == 0, 0.0, 1.0 / jnp.where(x == 0, 1.0, x)).astype(x.dtype)

@@ -1,10 +1,13 @@
-"""Derivatives of Graphs, as Graphs: the tangent, and the transpose of what is linear, in gather form.
+"""Derivatives of Graphs, as Graphs: the tangent, and the transpose of the linear part, in gather form.
 
-The tangent of a node is made of its arguments' tangents by JAX's own rule for its operation. The transpose goes
-through the nodes backwards: where a node reads another one three cells to the east, the cotangent goes there from
-three cells to the west. So the cotangent of an array is a stencil on cotangents of results, which are 0 outside the
-region that the loop had computed. Their products with numbers are 0 there, too: what is loaded, and quotients and the
-like, which may be no numbers where the loop had not needed them, are kept `inside` the cells at which it had.
+The tangent of a node follows from its arguments' tangents by JAX's own rule for its operation. The transpose visits the
+nodes in reverse order: where a node reads another one three cells to the east, its cotangent contributes to that one
+from three cells to the west. So the adjoint of a stencil loop is a stencil loop, which gathers: no two threads write to
+the same cell. PerforAD derives adjoint stencils in this form from symbolic expressions (Hueckelheim et al. 2019,
+arXiv:1907.02818); here the nodes of a traced program take the place of symbols.
+
+Outside the region that the loop has computed cotangents are zero. Loads and quotients may be infinite or NaN there, and
+zero times NaN is NaN: such values are masked by an `inside` node.
 """
 
 import dataclasses
@@ -34,18 +37,24 @@ FINITE = {  # where arguments are, short of overflow, with all their derivatives
 
 @functools.lru_cache(maxsize=64)
 def tangent(graph, sources, scalars):
-    """(the Graph of the tangents of a Graph's results, that of the results and these, which results have none).
+    """The tangent of a Graph in some of its arguments.
 
     Args:
-        graph: a Graph. sources, scalars: the numbers of those that have a tangent. Tangents are numbered after all
-        sources, and after all
-            scalars, in this order.
+        graph: a Graph.
+        sources, scalars: the numbers of those that have a tangent. These tangents are the last sources, and the last
+            scalars, of the new Graphs, in this order.
+
+    Returns:
+        (the Graph of the results' tangents, the Graph of the results and their tangents, for each result whether its
+        tangent is zero, in which case neither Graph has it).
     """
     builder = Builder()
     primal, found = [], {}
     for number, node in enumerate(graph.nodes):
+        builder.line = node.line
         arguments = [_moved(builder, a, primal) for a in node.arguments]
         primal.append(_copied(builder, node, arguments, graph.columns))
+        builder.line = _derived(node, "tangent of ")
         slope = _slope(builder, node, arguments, found, sources, scalars, graph)
         if slope is not None:
             found[number] = slope
@@ -54,11 +63,21 @@ def tangent(graph, sources, scalars):
     columns = (*graph.columns, *(graph.columns[k] for k in sources))
     numbers = graph.scalars + len(scalars)
     known = [slope for slope in slopes if slope is not None]
+    names = [f"tangent of {name}" for name, slope in zip(graph.names, slopes) if slope is not None]
     return (
-        builder.graph(known, columns, numbers),
-        builder.graph([*results, *known], columns, numbers),
+        builder.graph(known, columns, numbers, names),
+        builder.graph([*results, *known], columns, numbers, [*graph.names, *names] if graph.names else ()),
         tuple(slope is None for slope in slopes),
     )
+
+
+def _cotangent(name):
+    """The name of a cotangent: that of a tangent of x is one of x."""
+    return f"cotangent of {name.removeprefix('tangent of ')}"
+
+
+def _derived(node, role):
+    return None if node.line is None else node.line.derived(role)
 
 
 def _moved(builder, argument, refs):
@@ -71,11 +90,15 @@ def _moved(builder, argument, refs):
 
 
 def _copied(builder, node, arguments, columns, number=None, further=0):
-    """The At of a node in the new Graph, where it is `number` of the sources or scalars if not the same, and boxes lie
-    `further` inside."""
+    """The At of a node's copy in the new Graph.
+
+    Args:
+        number: of a source or scalar in the new Graph, if it differs.
+        further: how many cells further the new Graph computes, so that boxes lie so much further inside.
+    """
     number = node.parameters[0] if number is None and node.name in ("load", "scalar") else number
     if node.name == "load":
-        return builder.load(number, 0, 0, node.dtype, columns[node.parameters[0]])
+        return builder.load(number, 0, 0, node.dtype, columns[node.parameters[0]], node.label)
     if node.name == "scalar":
         return builder.scalar(number, node.dtype)
     if node.name == "inside":
@@ -90,7 +113,10 @@ def _slope(builder, node, arguments, found, sources, scalars, graph):
     (first,) = node.parameters[:1] or (None,)
     if node.name == "load":
         at = sources.index(first) if first in sources else None
-        return None if at is None else builder.load(len(graph.columns) + at, 0, 0, node.dtype, graph.columns[first])
+        if at is None:
+            return None
+        label = f"tangent of {node.label}"
+        return builder.load(len(graph.columns) + at, 0, 0, node.dtype, graph.columns[first], label)
     if node.name == "scalar":
         return builder.scalar(graph.scalars + scalars.index(first), node.dtype) if first in scalars else None
     slopes = [_moved(builder, a, found) if isinstance(a, At) and a.node in found else None for a in node.arguments]
@@ -137,10 +163,8 @@ class Transpose:
     """A Graph that gives cotangents, and how it is called.
 
     Attributes:
-        graph: its sources are `sources` of the old one, then cotangents of the results in `results`; its results are
-        the
-            cotangents of the linear sources in `of_sources`, then, cell by cell, those of the linear scalars in
-            `of_scalars`.
+        graph: its sources are `sources` of the old one, then the cotangents of `results`. Its results are the
+            cotangents of the linear sources `of_sources`, then, cell by cell, those of the linear scalars `of_scalars`.
         reach: how many cells further than the old loop it computes.
     """
 
@@ -155,8 +179,7 @@ class Transpose:
 
 @functools.lru_cache(maxsize=64)
 def transpose(graph, sources, scalars, results):
-    """The Transpose of a Graph that is linear in `sources` and `scalars`,
-    for cotangents of `results`, all by number."""
+    """The Transpose of a Graph that is linear in `sources` and `scalars`, for cotangents of `results`; by number."""
     linear = _linear(graph, sources, scalars)
     boxes = _boxes(graph, results)
     ends = [n for n in linear if n in boxes and graph.nodes[n].name in ("load", "scalar")]
@@ -166,18 +189,20 @@ def transpose(graph, sources, scalars, results):
     builder = Builder()
     primal = _primal(builder, graph, linear, kept, kept_scalars, boxes, reach)
     inset = (reach,) * 4
-    seen = {n: [] for n in linear}
+    shares = {n: [] for n in linear}
     for k, number in enumerate(results):
         out = graph.outputs[number]
         if out.node in linear:
-            arrived = builder.load(len(kept) + k, 0, 0, graph.nodes[out.node].dtype, False)
-            seen[out.node].append(builder.shifted(builder.inside(arrived, inset), -out.row, -out.column))
+            name = graph.names[number] if number < len(graph.names) else f"result {number}"
+            arrived = builder.load(len(kept) + k, 0, 0, graph.nodes[out.node].dtype, False, _cotangent(name))
+            shares[out.node].append(builder.shifted(builder.inside(arrived, inset), -out.row, -out.column))
     total, pull = {}, _Pull(builder, graph, linear, primal, reach)
     for n in sorted(linear, reverse=True):
-        if seen[n]:
-            total[n] = _sum(builder, seen[n], graph.nodes[n].dtype)
+        if shares[n]:
+            builder.line = _derived(graph.nodes[n], "cotangent of ")
+            total[n] = _sum(builder, shares[n], graph.nodes[n].dtype)
             for ref, term in pull.through(graph.nodes[n], total[n], _within(boxes[n], reach)):
-                seen[ref.node].append(builder.shifted(term, -ref.row, -ref.column))
+                shares[ref.node].append(builder.shifted(term, -ref.row, -ref.column))
 
     def found(kind, wanted):
         nodes = {graph.nodes[n].parameters[0]: total[n] for n in ends if graph.nodes[n].name == kind and n in total}
@@ -186,7 +211,9 @@ def transpose(graph, sources, scalars, results):
     of_sources, outputs = found("load", sources)
     of_scalars, more = found("scalar", scalars)
     columns = [*(graph.columns[k] for k in kept), *(False for _ in results)]
-    made = builder.graph([*outputs, *more], columns, len(kept_scalars))
+    labels = {node.parameters[0]: node.label for node in graph.nodes if node.name == "load"}
+    names = [_cotangent(labels[k]) for k in of_sources] + [f"cotangent of number {k}" for k in of_scalars]
+    made = builder.graph([*outputs, *more], columns, len(kept_scalars), names)
     return Transpose(
         made, tuple(kept), tuple(kept_scalars), tuple(results), tuple(of_sources), tuple(of_scalars), reach
     )
@@ -231,7 +258,7 @@ def _within(box, reach):
 
 
 def _primal(builder, graph, linear, kept, kept_scalars, boxes, reach):
-    """{node: its At in the new Graph} of what is not linear; finite where the old loop had not needed it."""
+    """{node: its At in the new Graph} of the nodes that are not linear, masked where they may be infinite or NaN."""
     refs, places = {}, {"load": kept, "scalar": kept_scalars}
     for number, node in enumerate(graph.nodes):
         place = None
@@ -241,6 +268,7 @@ def _primal(builder, graph, linear, kept, kept_scalars, boxes, reach):
         else:
             known = all(a.node in refs for a in graph.arguments(number))
         if known and number not in linear:
+            builder.line = node.line
             arguments = [_moved(builder, a, refs) for a in node.arguments]
             ref = _copied(builder, node, arguments, graph.columns, place, reach)
             real = node.axes > 0 and node.dtype.startswith("float")
@@ -265,9 +293,9 @@ class _Pull:
     reach: int
 
     def through(self, node, cotangent, box):
-        """[(argument that is linear, its share of the cotangent, seen from the node's cell)].
+        """[(linear argument, its share of the cotangent, at the node's cell)].
 
-        Quotients have a meaning only in `box`, where the node was needed.
+        Quotients are finite only in `box`, where the node was needed.
         """
         arguments, is_linear = node.arguments, [isinstance(a, At) and a.node in self.linear for a in node.arguments]
         others = [None if linear else _moved(self.builder, a, self.primal) for a, linear in zip(arguments, is_linear)]

@@ -1,10 +1,10 @@
-"""Fields as recipes: the value at a cell, as scalar operations on loads of neighbouring cells.
+"""Fields that hold no array: the value at a cell, as scalar operations on loads of neighbouring cells.
 
     (difference_x f)[j, i] = f[j, i + 1] - f[j, i]      from h to u and from v to q
     (difference_x f)[j, i] = f[j, i] - f[j, i - 1]      from u to h and from q to v
 
-Nothing is computed when an Expression is made. `Trace` evaluates it at cell (0, 0) and whatever neighbours that needs,
-each (expression, offset) once, and records the loads.
+Nothing is computed when an Expression is made. `Trace` evaluates it at cell (0, 0) and at the neighbours that this
+needs, each (expression, offset) once, and records the loads.
 """
 
 import dataclasses
@@ -14,8 +14,9 @@ import jax
 from jax.extend.core import Primitive
 
 from ..fields.field import WHOLE, AbstractField, Field
+from .lines import SCOPE, Line, calling_line
 
-__all__ = ["Source", "Expression", "Trace", "lift", "stored", "load"]
+__all__ = ["Source", "Expression", "Trace", "lift", "load", "path_names", "stored"]
 
 load = Primitive("load")
 load.def_abstract_eval(lambda *, source, row, column, is_column, dtype: jax.core.ShapedArray((), dtype))
@@ -32,6 +33,7 @@ class Source:
             refreshed.
         prognostic: whether ghosts can be refreshed: a stepped field, not a parameter.
         dtype: of the value that a load gives; a mask stored in bytes is converted.
+        name: of the field, shown in the source and the graph of a loop.
     """
 
     array: Any
@@ -39,6 +41,7 @@ class Source:
     halo: tuple
     dtype: Any
     prognostic: bool = False
+    name: str = ""
 
     @property
     def is_column(self):
@@ -52,10 +55,12 @@ class Expression(AbstractField):
         sources: the prognostic Sources that it reads.
         plain: the Source that it simply loads, or None.
         dtype: of its values.
+        line: the Line of Python that made it.
     """
 
     def __init__(self, position, value, dtype, sources=(), plain=None):
         self.position, self.value, self.dtype, self.sources, self.plain = position, value, dtype, sources, plain
+        self.line = calling_line()
 
     def map(self, function):
         return self._made(lambda trace, j, i: function(trace.at(self, j, i)))
@@ -82,17 +87,29 @@ class Expression(AbstractField):
 
 
 class Trace:
-    """One evaluation, under jax.make_jaxpr: remembers what was evaluated, and numbers the Sources that were read."""
+    """One evaluation, under jax.make_jaxpr.
+
+    Attributes:
+        sources: the Sources that were read, in the order of their numbers.
+        lines: the Lines of the expressions that were evaluated; named scopes refer to them by number.
+    """
 
     def __init__(self):
-        self.sources, self._values, self._kept = [], {}, []
+        self.sources, self.lines, self._values, self._kept, self._numbers = [], [], {}, [], {}
 
     def at(self, expression, row, column):
         key = id(expression), row, column
         if key not in self._values:
-            self._kept.append(expression)  # or its id could be given to another one
-            self._values[key] = expression.value(self, row, column)
+            self._kept.append(expression)  # while it is alive no other object has its id
+            with jax.named_scope(f"{SCOPE}{self._number(expression.line)}"):
+                self._values[key] = expression.value(self, row, column)
         return self._values[key]
+
+    def _number(self, line: Line):
+        if line not in self._numbers:
+            self._numbers[line] = len(self.lines)
+            self.lines.append(line)
+        return self._numbers[line]
 
     def load(self, source, row, column):
         if source not in self.sources:
@@ -109,10 +126,17 @@ def stored(source, position):
     return Expression(position, lambda trace, j, i: trace.load(source, j, i), source.dtype, known, source)
 
 
-def lift(x, dtype=None):
+def lift(x, dtype=None, name=""):
     """A Field as an Expression that loads it, with values of its own type or of `dtype`; numbers as they are."""
     if not isinstance(x, Field) or x.data.ndim < 2:
         return x
     west, _, south, _ = x.halo
     origin = south, 0 if west == WHOLE else west
-    return stored(Source(x.data, origin, x.halo, dtype or x.data.dtype), x.position)
+    return stored(Source(x.data, origin, x.halo, dtype or x.data.dtype, name=name), x.position)
+
+
+def path_names(tree):
+    """Names of the leaves of a pytree of Expressions, made of their paths: "eta", "terms.0.viscosity"."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda x: isinstance(x, AbstractField))
+    return [".".join(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
+            for path, _ in leaves]  # fmt: skip

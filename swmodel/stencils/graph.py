@@ -1,11 +1,11 @@
-"""From Expressions to a Graph: scalar operations on neighbouring cells, each written once, wherever it is needed.
+"""From Expressions to a Graph: scalar operations on neighbouring cells, each written once, however often it is used.
 
-Traced at one cell, physics is a long list of operations: the same potential vorticity is computed at four corners,
-each from its own loads. Those are one operation, seen from different cells. So a Graph has it once, as a node, and
-refers to it by `At(node, row, column)`: its value so many cells further on. What a node is does not depend on where it
-stands.
+Traced at one cell, a time step is a long list of operations. A quantity that is needed at four corners appears four
+times, each time with its own loads, although it is one operation at four places. So a Graph has it once, as a node, and
+refers to it by `At(node, row, column)`: the value of that node so many rows and columns away.
 
-A Graph is hashable and knows no arrays, so that one compiled loop serves every grid, tile and rank.
+A Graph is hashable and knows no arrays, so that one compiled loop serves every grid, tile and rank. The names of fields
+and the lines of Python that it carries are for people, and do not count when two Graphs are compared.
 """
 
 import dataclasses
@@ -16,12 +16,13 @@ import jax
 import numpy as np
 
 from .expressions import Trace
+from .lines import Line, line_of
 
 __all__ = ["At", "Builder", "Constant", "Graph", "Node", "Unsupported", "trace_graph"]
 
 
 class Unsupported(Exception):
-    """An operation that fused loops do not have; the caller goes back to arrays."""
+    """An operation that fused loops do not have: the step runs on arrays."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Node:
 
     Attributes:
         axes: 2 where the value varies from cell to cell, 1 from row to row alone, 0 not at all.
+        line: the Line of Python that it comes from, or None. label: the name of the field that a "load" reads.
     """
 
     name: str
@@ -56,6 +58,8 @@ class Node:
     dtype: str
     parameters: tuple = ()
     axes: int = 2
+    line: Line | None = dataclasses.field(default=None, compare=False, repr=False)
+    label: str = dataclasses.field(default="", compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +71,14 @@ class Graph:
         outputs: what is stored, an At each.
         columns: for each source, whether it does not vary along x.
         scalars: how many numbers come from outside.
+        names: of the results, for people.
     """
 
     nodes: tuple
     outputs: tuple
     columns: tuple
     scalars: int
+    names: tuple = dataclasses.field(default=(), compare=False, repr=False)
 
     @functools.cached_property
     def _hash(self):
@@ -110,7 +116,8 @@ class Graph:
 
     def only(self, results):
         """The Graph of some of the results, by number."""
-        return _trimmed(dataclasses.replace(self, outputs=tuple(self.outputs[k] for k in results)))
+        names = tuple(self.names[k] for k in results if k < len(self.names))
+        return _trimmed(dataclasses.replace(self, outputs=tuple(self.outputs[k] for k in results), names=names))
 
     @functools.cached_property
     def pruned(self):
@@ -123,7 +130,7 @@ class Graph:
             return dataclasses.replace(node, parameters=(kept[node.name].index(node.parameters[0]),))
 
         columns = tuple(self.columns[k] for k in kept["load"])
-        new = Graph(tuple(map(renumbered, self.nodes)), self.outputs, columns, len(kept["scalar"]))
+        new = Graph(tuple(map(renumbered, self.nodes)), self.outputs, columns, len(kept["scalar"]), self.names)
         return new, kept["load"], kept["scalar"]
 
 
@@ -144,13 +151,17 @@ COMMUTE = ("add", "mul", "max", "min", "and", "or", "xor", "eq", "ne")
 
 
 class Builder:
-    """Nodes so far; what is the same but for where it stands is not written twice."""
+    """The nodes of a Graph in the making. Operations that differ only in their place become one node.
+
+    Attributes:
+        line: the Line that nodes get which are added now.
+    """
 
     def __init__(self):
-        self.nodes, self._known = [], {}
+        self.nodes, self.line, self._known = [], None, {}
 
     def add(self, name, arguments, dtype, parameters=()):
-        """The At of an operation on At and Constants, at the cell from which these are seen; factors go in front."""
+        """The At of an operation on At and Constants, all counted from one cell; common factors are taken out."""
         if np.issubdtype(np.dtype(dtype), np.floating):
             found = Factors(self, np.dtype(dtype).name).of(name, list(arguments))
             if found is not None:
@@ -169,8 +180,8 @@ class Builder:
         arguments = tuple(self.shifted(a, -row, -column) for a in arguments)
         return At(self._number(Node(name, arguments, np.dtype(dtype).name, parameters, axes)), row, column)
 
-    def load(self, source, row, column, dtype, is_column):
-        node = Node("load", (), np.dtype(dtype).name, (source,), 1 if is_column else 2)
+    def load(self, source, row, column, dtype, is_column, label=""):
+        node = Node("load", (), np.dtype(dtype).name, (source,), 1 if is_column else 2, label=label)
         return At(self._number(node), row, 0 if is_column else column)
 
     def scalar(self, number, dtype):
@@ -188,7 +199,7 @@ class Builder:
         return At(self._number(node), ref.row, ref.column)
 
     def shifted(self, ref, row, column):
-        """The same, seen from a cell so far before."""
+        """The same value for a cell that lies so far before: `row` and `column` are added to the place."""
         if isinstance(ref, Constant) or self.nodes[ref.node].axes == 0:
             return ref
         return At(ref.node, ref.row + row, ref.column + (column if self.nodes[ref.node].axes == 2 else 0))
@@ -196,40 +207,48 @@ class Builder:
     def as_ref(self, reference):
         return self.add("constant", (reference,), reference.dtype) if isinstance(reference, Constant) else reference
 
-    def graph(self, outputs, columns, scalars):
+    def graph(self, outputs, columns, scalars, names=()):
         """The Graph of what `outputs` need."""
         outputs = tuple(map(self.as_ref, outputs))
-        return _trimmed(Graph(tuple(self.nodes), outputs, tuple(columns), scalars))
+        return _trimmed(Graph(tuple(self.nodes), outputs, tuple(columns), scalars, tuple(names)))
 
     def _number(self, node):
         if node not in self._known:
             self._known[node] = len(self.nodes)
-            self.nodes.append(node)
+            self.nodes.append(dataclasses.replace(node, line=self.line))
         return self._known[node]
 
-    def inline(self, jaxpr, environment):
-        """Add the operations of a jaxpr, those of calls inside it too; what its results are called here."""
+    def inline(self, jaxpr, environment, trace=None):
+        """Add the operations of a jaxpr and of the calls in it, and return its results.
+
+        Args:
+            environment: {variable of the jaxpr: At or Constant}.
+            trace: the Trace that made the jaxpr, which knows its Sources' names and its equations' Lines.
+        """
 
         def read(v):
             return _constant(v.val, v.aval.dtype) if hasattr(v, "val") else environment[v]
 
         for eqn in jaxpr.eqns:
-            environment.update(zip(eqn.outvars, self._equation(eqn, [read(v) for v in eqn.invars])))
+            if trace is not None:
+                self.line = line_of(eqn, trace.lines) or self.line
+            environment.update(zip(eqn.outvars, self._equation(eqn, [read(v) for v in eqn.invars], trace)))
         return [read(v) for v in jaxpr.outvars]
 
-    def _equation(self, eqn, arguments):
+    def _equation(self, eqn, arguments, trace):
         name = eqn.primitive.name
         if name in INLINED:
             inner = eqn.params.get("jaxpr") or eqn.params["call_jaxpr"]
             inner, consts = (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, ())
             given = dict(zip(inner.constvars, (_constant(c, np.result_type(c)) for c in consts)))
-            return self.inline(inner, {**given, **dict(zip(inner.invars, arguments))})
+            return self.inline(inner, {**given, **dict(zip(inner.invars, arguments))}, trace)
         if len(eqn.outvars) != 1 or eqn.outvars[0].aval.shape:
             raise Unsupported(f"{name} with results of shapes {[v.aval.shape for v in eqn.outvars]}")
         aval = eqn.outvars[0].aval
         if name == "load":
             p = eqn.params
-            return [self.load(p["source"], p["row"], p["column"], aval.dtype, p["is_column"])]
+            label = trace.sources[p["source"]].name
+            return [self.load(p["source"], p["row"], p["column"], aval.dtype, p["is_column"], label)]
         if name in SKIPPED:
             return arguments
         name = RENAMED.get(name, name)
@@ -238,9 +257,9 @@ class Builder:
 
 
 class Factors:
-    """Puts factors that do not vary along a row in front: a x - a y is a (x - y), and (a x) (b y) is (a b) (x y).
+    """Takes out factors that do not vary along a row: a x - a y becomes a (x - y), and (a x) (b y) becomes (a b) (x y).
 
-    So products of them are computed once a row, or once, and a difference of neighbours has one product in place of
+    So their products are computed once a row, or once in all, and a difference of neighbours has one product and not
     two.
 
     Args:
@@ -262,7 +281,7 @@ class Factors:
         }
         try:
             return rules[name](*arguments) if name in rules else None
-        except ArithmeticError:  # put together, numbers would be too large or too small
+        except ArithmeticError:  # the product of constants would overflow or underflow
             return None
 
     def split(self, ref):
@@ -336,7 +355,7 @@ class Factors:
         return x if y == self._number(0.0) else self._combined(x, y, "sub", "add")
 
     def _combined(self, x, y, name, opposite):
-        """x + y or x - y, with what both have in front of it; None where that is nothing."""
+        """x + y or x - y with the factor that both have taken out; None where they have none in common."""
         if not self._varies(x) or not self._varies(y):
             return None
         (a, x), (b, y) = self.split(x), self.split(y)
@@ -351,13 +370,17 @@ class Factors:
 
 
 KEPT = {"integer_pow": ("y",)}  # parameters of an operation that matter here
-INLINED = ("jit", "pjit", "closed_call", "core_call")  # a rule of one's own for derivatives would be lost
+INLINED = ("jit", "pjit", "closed_call", "core_call")  # not custom_jvp_call: its own rule would be lost
 SKIPPED = ("copy", "optimization_barrier", "reshard")
 RENAMED = {"add_any": "add"}
 
 
-def trace_graph(expressions):
-    """(the Graph that evaluates `expressions` at one cell, its Sources, the numbers that come from outside)."""
+def trace_graph(expressions, names=()):
+    """(the Graph that evaluates `expressions` at one cell, its Sources, the numbers that come from outside).
+
+    Args:
+        names: of the results.
+    """
     trace = Trace()
     closed = jax.make_jaxpr(lambda: [trace.at(e, 0, 0) for e in expressions])()
     builder = Builder()
@@ -367,9 +390,9 @@ def trace_graph(expressions):
             raise Unsupported(f"an array of shape {np.shape(constant)} inside a pointwise function")
     order = {key: k for k, key in enumerate(numbers)}
     environment = {v: builder.scalar(order[id(c)], v.aval.dtype) for v, c in zip(closed.jaxpr.constvars, closed.consts)}
-    outputs = builder.inline(closed.jaxpr, environment)
+    outputs = builder.inline(closed.jaxpr, environment, trace)
     columns = [source.is_column for source in trace.sources]
-    return builder.graph(outputs, columns, len(numbers)), trace.sources, list(numbers.values())
+    return builder.graph(outputs, columns, len(numbers), names), trace.sources, list(numbers.values())
 
 
 def _constant(value, dtype):

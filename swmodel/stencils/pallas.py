@@ -49,7 +49,7 @@ def pallas_loop(*operands, graph, origins, aliases, dtypes, layout, margin, inte
 
 
 def _kernel(graph, origins, layout, margin):
-    (ny, nx), (west, east, south, north) = layout.shape, layout.room
+    (ny, nx), (west, east, south, north) = layout.shape, layout.border
 
     def kernel(*references):
         sources = references[: len(origins)]

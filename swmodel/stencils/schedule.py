@@ -9,9 +9,9 @@ that same row go through one pass along it. What is not kept is computed where i
 import dataclasses
 import functools
 
-__all__ = ["VECTOR", "Kept", "Pass", "Schedule", "schedule", "whole_vectors"]
+from .abi import VECTOR
 
-VECTOR = 16  # numbers in the longest vector
+__all__ = ["Kept", "Pass", "Schedule", "schedule", "whole_vectors"]
 
 COSTS = {
     "load": 0, "inside": 0, "constant": 0, "convert_element_type": 0, "div": 4, "sqrt": 4, "rsqrt": 6, "cbrt": 25,

@@ -1,7 +1,7 @@
-"""Fused loops that read arrays where these are stored, and store those that they read: in rooms (native/tape.py).
+"""Fused loops that read arrays from slots, and push arrays into slots before they overwrite them (native/tape.py).
 
-XLA takes a copy out of its room for a call that wants an array; a compiled loop finds it there. And storing an array is
-one more pass over memory, but not for a loop that has its rows at hand.
+XLA copies an array out of its slot for a call that reads it; a compiled loop reads it in place. Pushing an array into a
+slot is another pass over memory, except for a loop that loads its rows anyway.
 """
 
 import dataclasses
@@ -12,27 +12,28 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 from jax.interpreters import ad
 
-from .native import fetch, store
+from .compiled import compiled_loop
+from .native import push_slot, read_slot
 from .native.primitives import declare
-from .stencil import compiled_loop, fused_loop
+from .stencil import fused_loop
 
 __all__ = ["Slot", "evaluate", "evaluate_storing"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """The array number `index` of a room (slots, ...)."""
+    """The array number `index` of an array of slots (number of slots, ...)."""
 
-    room: Any
+    slots: Any
     index: Any
 
     @property
     def array(self):
-        return fetch([self.room], self.index)[0]
+        return read_slot([self.slots], self.index)[0]
 
 
 def evaluate(closed, arguments):
-    """The results of a closed jaxpr, some of whose arguments may be Slots: what is no fused loop gets copies."""
+    """The results of a closed jaxpr, some of whose arguments may be Slots; operations other than loops get copies."""
     jaxpr, copies = closed.jaxpr, {}
     held = dict(zip(jaxpr.constvars, closed.consts)) | dict(zip(jaxpr.invars, arguments))
 
@@ -48,8 +49,8 @@ def evaluate(closed, arguments):
         return copies[v]
 
     for equation in jaxpr.eqns:
-        slots = {k: value(v) for k, v in enumerate(equation.invars) if _is_read_there(equation, k, value(v))}
-        operands = [slots[k].room if k in slots else array(v) for k, v in enumerate(equation.invars)]
+        slots = {k: value(v) for k, v in enumerate(equation.invars) if _is_read_in_place(equation, k, value(v))}
+        operands = [slots[k].slots if k in slots else array(v) for k, v in enumerate(equation.invars)]
         if slots:
             indices = [jnp.asarray(slot.index, jnp.int32) for slot in slots.values()]
             results = loop_on_slots.bind(*operands, *indices, slots=tuple(slots), **equation.params)
@@ -59,38 +60,38 @@ def evaluate(closed, arguments):
     return [array(v) for v in jaxpr.outvars]
 
 
-def evaluate_storing(jaxpr, constants, arguments, rooms, index):
-    """(the rooms with arguments in slot number `index`, the results of a jaxpr).
+def evaluate_storing(jaxpr, constants, arguments, slots, index):
+    """(the arrays of slots with arguments in slot number `index`, the results of a jaxpr).
 
-    One whose first reader is a fused loop is stored by that loop; any other, before its first reader.
+    An argument whose first reader is a fused loop is stored by that loop; any other one before its first reader.
 
     Args:
         jaxpr, constants: of the function. arguments: arrays.
-        rooms: {number of an argument: its room (slots, ...)}.
+        slots: {number of an argument: its array of slots (number of slots, ...)}.
     """
     held = dict(zip(jaxpr.constvars, constants)) | dict(zip(jaxpr.invars, arguments))
-    rooms, waiting = dict(rooms), {jaxpr.invars[k]: k for k in rooms}
+    slots, waiting = dict(slots), {jaxpr.invars[k]: k for k in slots}
 
-    def keep(variables):
-        put, same = store([rooms[waiting[v]] for v in variables], [held[v] for v in variables], index)
+    def push(variables):
+        new, same = push_slot([slots[waiting[v]] for v in variables], [held[v] for v in variables], index)
         held.update(zip(variables, same))
-        rooms.update((waiting.pop(v), room) for v, room in zip(variables, put))
+        slots.update((waiting.pop(v), pushed) for v, pushed in zip(variables, new))
 
     for equation in jaxpr.eqns:
-        seen = {v: k for k, v in reversed([*enumerate(equation.invars)]) if not isinstance(v, Literal) and v in waiting}
-        here = {v: k for v, k in seen.items() if _is_source(equation, k)}
-        keep([v for v in seen if v not in here])
+        read = {v: k for k, v in reversed([*enumerate(equation.invars)]) if not isinstance(v, Literal) and v in waiting}
+        here = {v: k for v, k in read.items() if _is_source(equation, k)}
+        push([v for v in read if v not in here])
         operands = [v.val if isinstance(v, Literal) else held[v] for v in equation.invars]
         if here:
-            given = [rooms[waiting[v]] for v in here]
+            given = [slots[waiting[v]] for v in here]
             slot = jnp.asarray(index, jnp.int32)
-            results = loop_storing.bind(*operands, *given, slot, stored=tuple(here.values()), **equation.params)
-            rooms.update(zip((waiting.pop(v) for v in here), results[len(equation.outvars) :]))
+            results = loop_pushing.bind(*operands, *given, slot, pushed=tuple(here.values()), **equation.params)
+            slots.update(zip((waiting.pop(v) for v in here), results[len(equation.outvars) :]))
         else:
             results = _results(equation, operands)
         held.update(zip(equation.outvars, results))
-    keep([*waiting])
-    return rooms, [v.val if isinstance(v, Literal) else held[v] for v in jaxpr.outvars]
+    push([*waiting])
+    return slots, [v.val if isinstance(v, Literal) else held[v] for v in jaxpr.outvars]
 
 
 def _results(equation, operands):
@@ -102,13 +103,13 @@ def _is_source(equation, number):
     return equation.primitive is fused_loop and number < len(equation.params["origins"])
 
 
-def _is_read_there(equation, number, x):
-    """Whether an operand is a Slot that a loop reads, and does not write over."""
+def _is_read_in_place(equation, number, x):
+    """Whether an operand is a Slot that a loop reads and does not overwrite."""
     return isinstance(x, Slot) and _is_source(equation, number) and number not in equation.params["aliases"]
 
 
 def _declared(name, plainly, shapes):
-    """The Primitive of a loop with more operands than fused_loop: `plainly` is the same by other operations."""
+    """The Primitive of a loop with more operands than fused_loop; `plainly` computes the same by other operations."""
 
     def natively(*operands, interpret, **parameters):
         if interpret:
@@ -142,19 +143,19 @@ def _read_plainly(*operands, slots, **parameters):
     return fused_loop.bind(*arrays, **parameters)
 
 
-def _store_plainly(*operands, stored, **parameters):
+def _push_plainly(*operands, pushed, **parameters):
     *operands, index = operands
-    arrays, rooms = operands[: len(operands) - len(stored)], operands[len(operands) - len(stored) :]
-    rooms, same = store(rooms, [arrays[k] for k in stored], index)
-    for k, x in zip(stored, same):
+    arrays, slots = operands[: len(operands) - len(pushed)], operands[len(operands) - len(pushed) :]
+    slots, same = push_slot(slots, [arrays[k] for k in pushed], index)
+    for k, x in zip(pushed, same):
         arrays[k] = x
-    return [*fused_loop.bind(*arrays, **parameters), *rooms]
+    return [*fused_loop.bind(*arrays, **parameters), *slots]
 
 
-def _storing_shapes(*operands, stored, **parameters):
-    rooms = operands[len(operands) - 1 - len(stored) : -1]
-    return [*_shapes(**parameters), *(jax.core.ShapedArray(x.shape, x.dtype) for x in rooms)]
+def _pushing_shapes(*operands, pushed, **parameters):
+    slots = operands[len(operands) - 1 - len(pushed) : -1]
+    return [*_shapes(**parameters), *(jax.core.ShapedArray(x.shape, x.dtype) for x in slots)]
 
 
 loop_on_slots = _declared("fused_loop_on_slots", _read_plainly, _shapes)
-loop_storing = _declared("fused_loop_storing", _store_plainly, _storing_shapes)
+loop_pushing = _declared("fused_loop_pushing", _push_plainly, _pushing_shapes)

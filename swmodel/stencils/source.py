@@ -1,23 +1,26 @@
-"""A Graph in C++: the function that takes all passes of its Schedule along one row.
+"""A Graph in C++: the function that makes all passes of its Schedule along one row.
 
     void row(const RowCall*)             computes row j of the results, and rows ahead of it of what is kept
-    int64_t kept_bytes(int64_t cells)    the room that kept rows need
+    int64_t kept_bytes(int64_t cells)    bytes of the rolling rows that are kept
 
-`in[k]` is the element that belongs to the row's first cell, of source k; rows are `stride[k]` elements apart. Each
-pass is there up to three times: in the midst of things; where boxes end and `inside` is looked at; and at the ends of
-arrays. What is beyond these counts as 0. What does not vary along the row is computed before the loop. Blocks of
-columns go through all passes, so that kept rows stay in the nearest cache. The compiler may put factors together that
-do not vary along the row, and contract products and sums: faster, at the price that a cell's last bits depend on its
-place in the row. They do not depend on the number of threads.
+abi.py describes RowCall. Each pass is written in up to three variants: "plain", where all cells are inside all boxes;
+"boxed", which tests the boxes of `inside` nodes; and "edge", at the ends of arrays, where loads beyond them give 0.
+Values that do not vary along the row are computed before the loop over its cells. All passes are made for one block of
+columns before the next one, so that kept rows stay in the nearest cache.
+
+The compiler may reorder products with factors that do not vary along the row, and contract products and sums. So the
+last bits of a cell depend on its place in the row, but not on the number of threads.
 """
 
 import functools
 import math
+from pathlib import Path
 
-from .graph import At, Constant, Unsupported
-from .schedule import VECTOR, schedule, whole_vectors
+from .abi import VECTOR, header
+from .graph import At, Constant, Node, Unsupported
+from .schedule import schedule, whole_vectors
 
-__all__ = ["c_source", "TYPES"]
+__all__ = ["c_source", "commented_source", "operations"]
 
 BLOCK = 512  # columns
 LARGEST_POWER = 16  # that is written as products
@@ -30,61 +33,15 @@ TYPES = {
     "int32": "int32_t",
     "int64": "int64_t",
 }
-MEMORY = TYPES | {"bool": "uint8_t"}  # as arrays and numbers from outside lie there
-BITS = {"float": "int32_t", "double": "int64_t"}  # whole numbers of the same size
+MEMORY = TYPES | {"bool": "uint8_t"}  # types of the elements of arrays, and of numbers from outside
+BITS = {"float": "int32_t", "double": "int64_t"}  # integers of the same size
 BINARY = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "==",
     "ne": "!=", "and": "&", "or": "|", "xor": "^",
 }  # fmt: skip
 CALLS = {"sqrt": "sqrt", "exp": "exp", "log": "log", "tanh": "tanh", "sin": "sin", "cos": "cos", "floor": "floor",
          "cbrt": "sw_cbrt", "abs": "fabs", "pow": "pow"}  # fmt: skip
-
-# Either: processors are slow with loads under a mask that leaves out all of a vector; of ? : compilers make such ones.
-# Cube roots come without a call, so that the loop is vectorised: a guess from the exponent, and Newton's iteration,
-# which settles within a unit or two of the last place.
-PRELUDE = """#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-struct RowCall {  // as in loops.cpp
-  const void* const* in;
-  const int64_t* stride;
-  const int64_t* limits;  // of each source: first and last row, first and last column, from the region's first cell
-  const void* const* scalars;
-  void* const* out;
-  int64_t lead, cells, rows, j, since;
-  char* kept;
-};
-
-template <typename Bits, typename T>
-static inline T Either(bool is, T x, T y) {
-  Bits a, b;
-  memcpy(&a, &x, sizeof(T)), memcpy(&b, &y, sizeof(T));
-  a = (a & -(Bits)is) | (b & ~-(Bits)is);
-  memcpy(&x, &a, sizeof(T));
-  return x;
-}
-
-static inline float sw_cbrtf(float x) {
-  float a = fabsf(x), y;
-  int32_t bits;
-  memcpy(&bits, &a, 4);
-  bits = bits / 3 + 709921077;
-  memcpy(&y, &bits, 4);
-  for (int k = 0; k < 4; ++k) y = y - (y - a / (y * y)) * (1.0f / 3.0f);
-  return x == 0.0f ? 0.0f : copysignf(y, x);
-}
-
-static inline double sw_cbrt(double x) {
-  double a = fabs(x), y;
-  int64_t bits;
-  memcpy(&bits, &a, 8);
-  bits = bits / 3 + 3071306043645493248LL;
-  memcpy(&y, &bits, 8);
-  for (int k = 0; k < 5; ++k) y = y - (y - a / (y * y)) * (1.0 / 3.0);
-  return x == 0.0 ? 0.0 : copysign(y, x);
-}
-"""
+FREE = ("load", "scalar", "constant", "inside", "stop_gradient", "convert_element_type")  # no arithmetic
 
 
 @functools.lru_cache(maxsize=256)
@@ -94,10 +51,36 @@ def c_source(graph, dtypes):
     Args:
         graph: a Graph.
         dtypes: element types, (of sources, of results).
+
+    Raises:
+        Unsupported: for an operation or a type that loops do not have.
     """
+    return _text(graph, dtypes, comments=False)
+
+
+def commented_source(graph, dtypes):
+    """The same text with a comment at the end of each statement: its field, or the line of Python it comes from."""
+    return _text(graph, dtypes, comments=True)
+
+
+def operations(graph):
+    """Arithmetic operations for each cell, those that several cells share counted once."""
     plan = schedule(graph)
-    room = _Room(graph, plan)
-    passes = "".join(_pass_texts(graph, dtypes, plan, room, k) for k in range(len(plan.passes)))
+    writers = [_Writer(graph, plan, k, "plain") for k in range(len(plan.passes))]
+    for writer in writers:
+        _stored(graph, ((), ("float32",) * len(graph.outputs)), writer)
+    return sum(writer.operations for writer in writers)
+
+
+@functools.cache
+def _preamble():
+    return Path(__file__).with_name("native").joinpath("row.h").read_text()
+
+
+def _text(graph, dtypes, comments):
+    plan = schedule(graph)
+    buffers = _Buffers(graph, plan)
+    passes = "".join(_pass_texts(graph, dtypes, plan, buffers, k, comments) for k in range(len(plan.passes)))
     rounds = "\n".join(
         f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}_boxed, pass{k}_edge>("
         f"c, b > -c.lead ? b + {p.ahead} : Before(c, {p.left}), end == c.cells ? end + {p.right} : end + {p.ahead}, "
@@ -106,8 +89,8 @@ def c_source(graph, dtypes):
     )
     columns = "\n".join(f"  const Columns columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
     return (
-        f"{PRELUDE}\nconstexpr int64_t kVector = {VECTOR}, kLeft = {room.left}, kRight = {room.right};\n"
-        f"constexpr int64_t kKept = {room.bytes};\n{RUN}{passes}"
+        f"{header()}\nconstexpr int64_t kLeft = {buffers.left}, kRight = {buffers.right}, kKept = {buffers.bytes};\n\n"
+        f"{_preamble()}{passes}"
         f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * (kKept + 8); }}\n'
         '\nextern "C" void row(const RowCall* call) {\n  const RowCall& c = *call;\n'
         f"  if (c.since == {-plan.early}) memset(c.kept + Width(c) * kKept, 0, Width(c) * 8);\n"
@@ -118,65 +101,15 @@ def c_source(graph, dtypes):
     )
 
 
-RUN = """
-static inline int64_t WholeVectors(int64_t cells) { return (cells + kVector - 1) / kVector * kVector; }
-static inline int64_t Width(int64_t cells) { return WholeVectors(cells + kLeft + kRight); }
-static inline int64_t Width(const RowCall& c) { return Width(c.lead + c.cells); }
+class _Buffers:
+    """The memory of kept rows. Nodes of which equally many rows are kept share the index of their newest row, so that
+    few pointers lead to all rows.
 
-// Where a pass begins that goes `left` cells further than the results: where a vector does.
-static inline int64_t Before(const RowCall& c, int64_t left) {
-  return -c.lead - WholeVectors(left > c.lead ? left - c.lead : 0);
-}
-
-// Whether a source has a row, so many rows from the call's; what is read in its place if not.
-static inline bool Has(const RowCall& c, int64_t source, int64_t row) {
-  return c.j + row >= c.limits[4 * source] && c.j + row < c.limits[4 * source + 1];
-}
-static inline const void* Zeros(const RowCall& c) { return c.kept + Width(c) * kKept + (kLeft + c.lead) * 8; }
-
-struct Range {
-  int64_t low, high;
-  bool row;  // whether all rows are there
-
-  void Meet(int64_t first, int64_t end) {
-    if (low < first) low = first;
-    if (high > end) high = end;
-  }
-  Range Within(int64_t from, int64_t to) const {
-    if (!row || low >= to || high <= from || low >= high) return {to, to, false};
-    return {low < from ? from : low, high > to ? to : high, true};
-  }
-};
-
-struct Columns {
-  Range loads, boxes;  // where no load leaves its array; where all boxes hold, too
-};
-
-using Pass = void (*)(const RowCall&, int64_t, int64_t);
-
-// Each pass in the variants that it needs from column to column. Columns before the first and behind the last ones may
-// be computed, too, so that vectors are whole: of what is kept nobody reads them, and results stay there as they were.
-template <Pass kPlain, Pass kBoxed, Pass kEdge>
-static inline void run(const RowCall& c, int64_t from, int64_t to, bool more, const Columns& columns) {
-  if (more && from + WholeVectors(to - from) <= columns.loads.high) to = from + WholeVectors(to - from);
-  const Range loads = columns.loads.Within(from, to), boxes = columns.boxes.Within(loads.low, loads.high);
-  if (from < loads.low) kEdge(c, from, loads.low);
-  if (loads.low < loads.high) {
-    int64_t low = loads.low + WholeVectors(boxes.low - loads.low), high = boxes.high;
-    if (high < loads.high) high = low < high ? low + (high - low) / kVector * kVector : low;
-    if (low > loads.high) low = high = loads.high;
-    if (loads.low < low) kBoxed(c, loads.low, low);
-    if (low < high) kPlain(c, low, high);
-    if (high < loads.high) kBoxed(c, high, loads.high);
-  }
-  if (loads.high < to) kEdge(c, loads.high, to);
-}
-"""
-
-
-class _Room:
-    """Where kept rows lie: `left` and `right` elements beside the cells, and the place of each node's rows: those of
-    nodes of which equally many are kept take turns together, so that few pointers lead to all of them."""
+    Attributes:
+        left, right: elements of a row before and after the cells.
+        place: {node: (first byte of its group, bytes of the group's row, first byte in such a row)}, for one element.
+        bytes: of all rows, for one element. bias: makes the index of a row non-negative.
+    """
 
     def __init__(self, graph, plan):
         self.left = whole_vectors(max(p.left for p in plan.passes)) + VECTOR
@@ -188,7 +121,6 @@ class _Room:
             for k, n in enumerate(alike):
                 self.place[n] = self.bytes, sum(sizes), sum(sizes[:k])
             self.bytes += rows * sum(sizes)
-        # so that rows counted from the first one of a chunk are never negative
         leads = [abs(kept.lead) + kept.rows for kept in plan.kept.values()]
         self.bias = plan.early + max(leads, default=0)
 
@@ -197,59 +129,65 @@ def _size(dtype):
     return {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1}[dtype]
 
 
-def _pass_texts(graph, dtypes, plan, room, number):
-    """One pass in C++, in its variants, and the function that tells where each of them is needed."""
-    writers = {kind: _Writer(graph, plan, number, kind) for kind in ("edge", "boxed", "plain")}
-    texts = [_pass_text(graph, dtypes, room, writer) for writer in writers.values()]
+def _pass_texts(graph, dtypes, plan, buffers, number, comments):
+    """One pass in C++, in its variants, and the function that gives the columns in which each of them is needed."""
+    writers = {kind: _Writer(graph, plan, number, kind, comments) for kind in ("edge", "boxed", "plain")}
+    texts = [_pass_text(graph, dtypes, buffers, writer) for writer in writers.values()]
     if not writers["plain"].boxes:
         texts[1] = f"\nconstexpr Pass pass{number}_boxed = pass{number};\n"
         texts.reverse()
     return "".join(texts) + _columns_text(writers["plain"], number)
 
 
-def _pass_text(graph, dtypes, room, writer):
+def _pass_text(graph, dtypes, buffers, writer):
     stored = _stored(graph, dtypes, writer)
     loop = "\n".join(f"    {text}" for text in (*writer.inside, *stored))
     name = f"pass{writer.number}{'' if writer.kind == 'plain' else f'_{writer.kind}'}"
     head = "__attribute__((noinline, cold)) static" if writer.kind == "edge" else "static"
     ivdep = "" if writer.kind == "edge" else "#pragma GCC ivdep\n"
     return (
-        f"\n{head} void {name}(const RowCall& c, int64_t from, int64_t to) {{\n{_before(graph, dtypes, room, writer)}\n"
+        f"\n{head} void {name}(const RowCall& c, int64_t from, int64_t to) {{\n"
+        f"{_before(graph, dtypes, buffers, writer)}\n"
         f"{ivdep}  for (int64_t i = from; i < to; ++i) {{\n{loop}\n  }}\n}}\n"
     )
 
 
 def _stored(graph, dtypes, writer):
-    """The lines that store what a pass computes."""
+    """The statements that store the values of a pass: rows that are kept, and results."""
     plan, lines = writer.plan, []
     for n in plan.passes[writer.number].nodes:
         value = writer.value(At(n), plan.kept[n].lead, 0, anew=True)
-        lines.append(f"{writer.row_of(n, plan.kept[n].lead)}[i] = {value};")
+        target = writer.row_of(n, plan.kept[n].lead)
+        lines.append(f"{target}[i] = {value};{writer.comment(graph.nodes[n], 'kept: ')}")
     if writer.is_last:
         there = writer.within((0, 0, 0, 0))
         for k, (o, dtype) in enumerate(zip(graph.outputs, dtypes[1])):
             value = f"({MEMORY[dtype]}){writer.value(o, 0, 0)}"
-            lines.append(f"out{k}[i] = {_either(there, value, f'out{k}[i]', MEMORY[dtype])};")
+            name = graph.names[k] if k < len(graph.names) else f"result {k}"
+            chosen = _select(there, value, f"out{k}[i]", MEMORY[dtype])
+            lines.append(f"out{k}[i] = {chosen};{writer.comment(name)}")
     return lines
 
 
-def _before(graph, dtypes, room, writer):
-    """What a pass does before it goes along a row: pointers to all rows, and what does not vary along them."""
+def _before(graph, dtypes, buffers, writer):
+    """The statements before the loop along a row: pointers to all rows, and values that do not vary along them."""
     pointers = [
         f"const {kind}* {_name('in', k, j)} = Has(c, {k}, {j}) ? (const {kind}*)c.in[{k}] + ({j}) * c.stride[{k}] : "
-        f"(const {kind}*)Zeros(c);"
+        f"(const {kind}*)Zeros(c);{writer.comment(writer.labels[k], f'row {j:+d} of ')}"
         for k, j in writer.rows
         for kind in [MEMORY[dtypes[0][k]]]
     ]
     plan = writer.plan
     for n, j in sorted(writer.kept_rows):
         kind_of, rows = _type(graph.nodes[n].dtype), plan.kept[n].rows
-        first, step, within = room.place[n]
-        turn = (j + room.bias) % rows + rows * plan.early  # never negative with c.since
-        base = f"row{rows}_{turn}"
-        line = f"char* const {base} = c.kept + Width(c) * ({first} + (c.since + {turn}) % {rows} * {step});"
+        first, step, within = buffers.place[n]
+        index = (j + buffers.bias) % rows + rows * plan.early  # never negative with c.since
+        base = f"row{rows}_{index}"
+        line = f"char* const {base} = c.kept + Width(c) * ({first} + (c.since + {index}) % {rows} * {step});"
         pointers += [line] * (line not in pointers)
-        pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*)({base} + Width(c) * {within}) + kLeft + c.lead;")
+        place = f"({base} + Width(c) * {within}) + kLeft + c.lead;"
+        comment = writer.comment(graph.nodes[n], f"row {j:+d} of ")
+        pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*){place}{comment}")
     if writer.is_last:
         pointers += [f"{MEMORY[t]}* out{k} = ({MEMORY[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
     return "\n".join(f"  {text}" for text in (*pointers, *writer.before))
@@ -258,8 +196,8 @@ def _before(graph, dtypes, room, writer):
 def _columns_text(writer, number):
     """The function that gives the columns of a row where no load leaves its array, and where all boxes hold.
 
-    A load beyond the end of a row is one from the row beside it: it does no harm where nobody uses what is made of it.
-    Only the array's own ends matter.
+    A load beyond the end of a row reads the next row of the array, which is harmless where its value is not used. Only
+    the two ends of the array matter.
     """
     lines, reads = ["  Columns found = {{INT64_MIN, INT64_MAX, true}, {INT64_MIN, INT64_MAX, true}};"], {}
     for k, j, i in writer.loads:
@@ -277,9 +215,9 @@ def _columns_text(writer, number):
     return f"\nstatic inline Columns columns_of{number}(const RowCall& c) {{\n{body}\n  return found;\n}}\n"
 
 
-def _either(there, x, y, kind):
-    """The text of x where the condition `there` holds, else y; of x where there is none."""
-    return f"Either<{BITS.get(kind, kind)}>({there}, {x}, {y})" if there else x
+def _select(condition, x, y, kind):
+    """The text of x where the condition holds, else y; an empty condition always holds."""
+    return f"Select<{BITS.get(kind, kind)}>({condition}, {x}, {y})" if condition else x
 
 
 def _rows_of(box, row):
@@ -292,19 +230,23 @@ def _name(kind, number, row):
 
 
 class _Writer:
-    """Writes the lines of a pass, "plain", "boxed" or "edge", each value once; conditions are no variables, but
-    written where they are used.
+    """Writes the statements of a pass in one of its variants, "plain", "boxed" or "edge".
+
+    Each value is computed once, into a variable. A condition has no variable: its text is repeated where it is used.
 
     Attributes:
-        before, inside: lines before the loop along the row, and in it. loads: (source, row, column) that are loaded,
-        the column None of what does not vary along x; boxes: (box, row, column) that are asked for. kept_rows: (node,
-        row) of what is kept that are read or written.
+        before, inside: statements before the loop along the row, and in it.
+        loads: (source, row, column) of all loads; the column is None where a source does not vary along x.
+        boxes: (box, row, column) of all conditions. kept_rows: (node, row) of the kept rows that are read or written.
+        operations: how many arithmetic operations there are for each cell.
+        labels: {source: name of the field}.
     """
 
-    def __init__(self, graph, plan, number, kind):
-        self.graph, self.plan, self.number, self.kind = graph, plan, number, kind
-        self.before, self.inside, self._values, self._ends = [], [], {}, {}
+    def __init__(self, graph, plan, number, kind, comments=False):
+        self.graph, self.plan, self.number, self.kind, self.comments = graph, plan, number, kind, comments
+        self.before, self.inside, self._values, self._ends, self.operations = [], [], {}, {}, 0
         self.loads, self.boxes, self.kept_rows = set(), set(), set()
+        self.labels = {node.parameters[0]: node.label for node in graph.nodes if node.name == "load"}
 
     @property
     def is_last(self):
@@ -314,6 +256,12 @@ class _Writer:
     def rows(self):
         """(source, row) that are loaded."""
         return sorted({(k, j) for k, j, _ in self.loads})
+
+    def comment(self, about, before=""):
+        """What ends a statement: the name of a field, or the field or line of Python of a node."""
+        about = (about.label or about.line) if isinstance(about, Node) else about
+        text = f"{before}{about or ''}".replace("\\", "/")  # a backslash would continue the comment
+        return f"  // {text}" if self.comments and about else ""
 
     def row_of(self, node, row):
         self.kept_rows.add((node, row))
@@ -333,12 +281,13 @@ class _Writer:
                 self._values[key] = f"({text})"
             else:
                 name = f"t{len(self._values)}"
-                line = f"const {_type(node.dtype)} {name} = {text};"
+                line = f"const {_type(node.dtype)} {name} = {text};{self.comment(node)}"
                 (self.inside if node.axes == 2 else self.before).append(line)
                 self._values[key] = name
         return self._values[key]
 
     def _computed(self, node, row, column):
+        self.operations += node.axes == 2 and node.name not in FREE
         if node.name == "load":
             return self._load(node.parameters[0], row, column, node.axes)
         if node.name == "scalar":
@@ -357,12 +306,12 @@ class _Writer:
         return f"{at} >= c.limits[{4 * source + 2}] && {at} < c.limits[{4 * source + 3}] ? {place} : 0"
 
     def _inside(self, node, argument, row, column):
-        """The text of what is 0 outside a box; of what varies from row to row alone, only rows matter."""
+        """The text of a value that is 0 outside a box; a value that varies from row to row alone is tested by rows."""
         if node.axes < 2:
             return f"{_rows_of(node.parameters, row)} ? {argument} : 0"
         there = self.within(node.parameters, row, column)
         kind = _type(node.dtype)
-        return _either(there, argument, f"({kind})0", kind)
+        return _select(there, argument, f"({kind})0", kind)
 
     def within(self, box, row=0, column=0):
         """The condition that a cell is in a box; empty where all are."""
@@ -387,7 +336,7 @@ class _Writer:
             return f"{CALLS[op.name]}{'f' if op.dtype == 'float32' else ''}({', '.join(arguments)})"
         if op.name in ("max", "min"):
             a, b = arguments
-            return f"({a} {'>' if op.name == 'max' else '<'} {b} || {a} != {a}) ? {a} : {b}"  # what is no number stays
+            return f"({a} {'>' if op.name == 'max' else '<'} {b} || {a} != {a}) ? {a} : {b}"  # keeps NaN
         if op.name == "select_n" and len(arguments) == 3:
             return f"{arguments[0]} ? {arguments[2]} : {arguments[1]}"
         if op.name == "integer_pow" and 0 < abs(op.parameters[0]) <= LARGEST_POWER:

@@ -1,4 +1,4 @@
-"""The fused loop as a JAX operation: padded arrays in, padded arrays out.
+"""The fused loop as a JAX primitive: arrays with ghosts in, arrays with ghosts out.
 
 `run` traces Expressions into a Graph and binds the primitive. On a CPU it becomes a call of the compiled loop, on a
 GPU a Pallas kernel; under vmap one call runs all members. Its tangent is a fused loop too, and the transpose of that
@@ -16,21 +16,21 @@ from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import JaxprTracer, custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
 
 from ..fields.field import HaloError
+from .compiled import compiled_loop
 from .derivatives import tangent, transpose
 from .graph import trace_graph
-from .native.library import TARGET, loop_name
 from .pallas import pallas_loop
-from .schedule import schedule, whole_vectors
+from .schedule import whole_vectors
 from .source import c_source
 
-__all__ = ["Layout", "compiled_loop", "fused_loop", "run"]
+__all__ = ["Layout", "fused_loop", "run"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where a loop's results go: the tile's (rows, columns), ghosts around it in every result, the members or None.
+    """The shape of a loop's results: the tile's (rows, columns), ghosts around it in every result, the members or None.
 
-    Rows of the tile's own cells begin where vectors do, and have room for whole ones around the ghosts.
+    The tile's first column lies at a multiple of the vector length, so that rows are padded beyond their ghosts.
     """
 
     shape: tuple
@@ -38,51 +38,58 @@ class Layout:
     members: int | None = None
 
     @property
-    def room(self):
-        """Cells (west, east, south, north) of the tile in an array, the ghosts among them."""
+    def border(self):
+        """Elements of an array (west, east, south, north) of the tile: ghosts and padding."""
         west, columns = whole_vectors(self.ghosts), self.shape[1]
         return west, whole_vectors(columns + self.ghosts) - columns, self.ghosts, self.ghosts
 
     @property
     def origin(self):
         """(row, column) of the tile's cell (0, 0) in an array."""
-        return self.ghosts, self.room[0]
+        return self.ghosts, self.border[0]
 
     def own(self, array):
         """The tile's own cells of an array."""
-        west, east, south, north = self.room
+        west, east, south, north = self.border
         return array[..., south : array.shape[-2] - north, west : array.shape[-1] - east]
 
-    def with_room(self, array, halo=(0, 0, 0, 0)):
-        """An array that holds `halo` cells beside the tile's own, with zeros in the rest of the room."""
-        west, east, south, north = (room - have for room, have in zip(self.room, halo))
+    def with_border(self, array, halo=(0, 0, 0, 0)):
+        """An array of the tile and `halo` cells around it, padded with zeros to the whole border."""
+        west, east, south, north = (border - have for border, have in zip(self.border, halo))
         return jnp.pad(array, [(0, 0)] * (array.ndim - 2) + [(south, north), (west, east)])
 
     @property
+    def room(self):  # the name until all callers are renamed
+        return self.border
+
+    with_room = with_border
+
+    @property
     def padded(self):
-        west, east, south, north = self.room
+        west, east, south, north = self.border
         whole = self.shape[0] + south + north, self.shape[1] + west + east
         return whole if self.members is None else (self.members, *whole)
 
 
-def run(expressions, layout, over=(), interpret=False, sharers=1):
-    """The values of Expressions, as arrays with room for ghosts, and how many ghosts around the tile are right.
+def run(expressions, layout, over=(), interpret=False, sharers=1, names=()):
+    """The values of Expressions, as arrays, and the width of the margin around the tile in which they are valid.
 
     Args:
         expressions: to be evaluated in one loop.
-        layout: a Layout of the results; what is not right in their room is 0, or keeps what was overwritten.
+        layout: a Layout of the results. Beyond the margin they are 0, or keep what they overwrote.
         over: for each expression an array that its result may overwrite, or None.
-        interpret: run the GPU's kernel as Pallas interprets it, on any device: to test it.
+        interpret: run the GPU's kernel in Pallas's interpreter, on any device: to test it.
         sharers: devices of this process that run such loops at the same time, on the same cores.
+        names: of the results, shown in the loop's source and graph.
 
     Returns:
         (arrays, margin).
 
     Raises:
-        Unsupported: for physics that fused loops do not have.
-        HaloError: where a load reaches beyond what is valid.
+        Unsupported: for an operation that fused loops do not have.
+        HaloError: if a load reaches beyond the valid cells of its array.
     """
-    graph, sources, scalars = trace_graph(expressions)
+    graph, sources, scalars = trace_graph(expressions, names)
     margin = min(_margin(graph, sources), layout.ghosts)
     results = _bind(
         graph,
@@ -106,8 +113,8 @@ def _bind(*arguments, **parameters):
 
 
 def _call(graph, arrays, scalars, over, origins, dtypes, **parameters):
-    """(operands, parameters) of a call that leaves out what of `arrays` and `scalars` the Graph does not read; result k
-    may overwrite over[k], if not None."""
+    """(operands, parameters) of a call without those `arrays` and `scalars` that the Graph does not read. Result k may
+    overwrite over[k], if that is not None."""
     graph, kept, kept_scalars = graph.pruned
     operands = [*(arrays[k] for k in kept), *(scalars[k] for k in kept_scalars)]
     place, aliases = {id(a): k for k, a in enumerate(operands)}, []
@@ -116,9 +123,9 @@ def _call(graph, arrays, scalars, over, origins, dtypes, **parameters):
             place[id(array)] = len(operands)
             operands.append(array)
         alias = None if array is None else place[id(array)]
-        aliases.append(None if alias in aliases else alias)  # nothing is given away twice
+        aliases.append(None if alias in aliases else alias)  # one array, one result
     types = tuple(np.dtype(getattr(operand, "aval", operand).dtype).name for operand in operands[: len(kept)])
-    c_source(graph, (types, tuple(dtypes)))  # raises Unsupported now, while there is another way
+    c_source(graph, (types, tuple(dtypes)))  # raises Unsupported now, when the caller can still use arrays
     chosen = {"graph": graph, "origins": tuple(origins[k] for k in kept), "aliases": tuple(aliases)}
     return operands, {**parameters, **chosen, "dtypes": tuple(dtypes)}
 
@@ -177,15 +184,15 @@ def _run_now(*operands, **parameters):
 
 
 def _batch(operands, axes, **parameters):
-    """One call for all members; results that nothing of a member's own reaches are computed once, by another call."""
+    """One call for all members. Another call computes once the results that are the same for all of them."""
     own = _depending([axis is not None for axis in axes], parameters["graph"], parameters["aliases"])
     if all(own):
         return _batch_all(operands, axes, **parameters)
 
     def some(of_members, *operands):
         chosen = [k for k, differs in enumerate(own) if differs == of_members]
-        operands, told = _some(chosen, operands, **parameters)
-        return fused_loop.bind(*operands, **told)
+        operands, changed = _some(chosen, operands, **parameters)
+        return fused_loop.bind(*operands, **changed)
 
     one = [x if axis is None else jax.lax.index_in_dim(x, 0, axis, False) for x, axis in zip(operands, axes)]
     shared = iter(some(False, *one))
@@ -194,7 +201,7 @@ def _batch(operands, axes, **parameters):
 
 
 def _batch_all(operands, axes, *, layout, aliases, **parameters):
-    """A loop has one axis of members, so that those of several vmaps are put into one."""
+    """A loop has one axis of members, so that the axes of several vmaps are merged into one."""
     members, within = next(x.shape[axis] for x, axis in zip(operands, axes) if axis is not None), layout.members
     arrays = len(parameters["graph"].columns)
 
@@ -224,7 +231,7 @@ batching.primitive_batchers[fused_loop] = _batch
 
 
 def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
-    """Results and their tangents: by one loop, or by two where a reverse pass is made, which wants tangents later."""
+    """Results and their tangents: by one loop, or by two in reverse mode, where the loop of tangents is transposed."""
     nonzero = [type(t) is not ad.Zero for t in tangents]
     count = len(graph.columns)
     sources = tuple(k for k in range(count) if nonzero[k])
@@ -250,7 +257,7 @@ def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
 
 
 def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, margin, **parameters):
-    """Cotangents of linear operands from those of the results, cell by cell; sums where a number reaches many cells."""
+    """Cotangents of the linear operands: of an array cell by cell, of a number summed over all cells."""
     linear = [ad.is_undefined_primal(operand) for operand in operands]
     count = len(graph.columns)
     sources = tuple(k for k in range(count) if linear[k])
@@ -286,8 +293,12 @@ def _fills(aval, layout):
 
 
 def _share(found, aval, origin, cell):
-    """The cotangent of one operand, whose cell (0, 0) lies at `origin`, made of what each cell gave to it, from `cell`
-    on; an origin of None is that of a number."""
+    """The cotangent of one operand from a loop's result.
+
+    Args:
+        found: the result, whose cell (0, 0) lies at `cell`.
+        aval: of the operand, whose cell (0, 0) lies at `origin`; None for a number.
+    """
     if origin is None:
         found = jnp.sum(found, axis=(-2, -1))
     elif aval.shape[-2:] != found.shape[-2:] or origin != cell:
@@ -300,7 +311,7 @@ def _share(found, aval, origin, cell):
 
 
 def _known_now(trace, *tracers, **parameters):
-    """Results of what is known, at once; a loop of the others is left to be transposed."""
+    """Partial evaluation: one loop computes the results that are known now, another loop the others."""
     unknown = [not tracer.is_known() for tracer in tracers]
     later = _depending(unknown, parameters["graph"], parameters["aliases"])
     if all(later) or not any(unknown):
@@ -308,21 +319,21 @@ def _known_now(trace, *tracers, **parameters):
     now = [k for k, waits in enumerate(later) if not waits]
     then = [k for k, waits in enumerate(later) if waits]
     values = [None if wait else tracer.pval.get_known() for wait, tracer in zip(unknown, tracers)]
-    operands, told = _some(now, values, **parameters)
-    known = iter(fused_loop.bind(*operands, **told))
-    operands, told = _some(then, tracers, **parameters)
-    rest = iter(trace.default_process_primitive(fused_loop, operands, told) if then else ())
+    operands, changed = _some(now, values, **parameters)
+    known = iter(fused_loop.bind(*operands, **changed))
+    operands, changed = _some(then, tracers, **parameters)
+    rest = iter(trace.default_process_primitive(fused_loop, operands, changed) if then else ())
     return [next(rest if waits else known) for waits in later]
 
 
 def _known_first(saveable, unknown, at_hand, equation):
-    """The same for jax.checkpoint, which computes anew what is known when cotangents come."""
+    """The same for jax.checkpoint, which recomputes known results in the reverse pass."""
     later = _depending(unknown, equation.params["graph"], equation.params["aliases"])
     now = [k for k, waits in enumerate(later) if not waits]
     first = None
     if now:
-        operands, told = _some(now, equation.invars, **equation.params)
-        first = equation.replace(invars=operands, outvars=[equation.outvars[k] for k in now], params=told)
+        operands, changed = _some(now, equation.invars, **equation.params)
+        first = equation.replace(invars=operands, outvars=[equation.outvars[k] for k in now], params=changed)
     missing = [x for x, here in zip(equation.invars, at_hand) if isinstance(x, Var) and not here]
     return first, equation, later, [True] * len(later), missing
 
@@ -333,7 +344,7 @@ custom_partial_eval_rules[fused_loop] = _known_now
 partial_eval_jaxpr_custom_rules[fused_loop] = _known_first
 
 
-# -- what it becomes --------------------------------------------------------------------------------------------------
+# -- lowering ---------------------------------------------------------------------------------------------------------
 
 
 def _on_cpu(*operands, interpret, sharers, **parameters):
@@ -344,45 +355,6 @@ def _on_cpu(*operands, interpret, sharers, **parameters):
 
 def _on_gpu(*operands, interpret, sharers, **parameters):
     return pallas_loop(*operands, interpret=interpret, **parameters)
-
-
-def compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sharers, slots=(), stored=()):
-    """The call of the compiled loop.
-
-    Of the operands `slots`, by number, it reads an array in a room for many, the one whose number the last operands
-    tell. The sources `stored` it puts in rooms for many before it writes over them: these are the operands before the
-    last one, which tells the slot, and come back as the last results.
-    """
-    types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(origins)])
-    rooms = len(operands) - 1 - len(stored)
-    over = {operand: k for k, operand in enumerate(aliases) if operand is not None}
-    call = jax.ffi.ffi_call(
-        TARGET,
-        [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes]
-        + [jax.ShapeDtypeStruct(operands[rooms + k].shape, operands[rooms + k].dtype) for k in range(len(stored))],
-        input_output_aliases=over | {rooms + k: len(dtypes) + k for k in range(len(stored))},
-    )
-    told = {slot: len(operands) - len(slots) + k for k, slot in enumerate(slots)}
-    plan = _plan(graph, origins, aliases, layout, margin, sharers, told, stored)
-    return call(*operands, kernel=loop_name(c_source(graph, (types, dtypes))), plan=np.asarray(plan, np.int64))
-
-
-AT_ONCE, UNLESS_SHARED, LATER = range(3)  # as in loops.cpp
-
-
-def _plan(graph, origins, aliases, layout, margin, sharers, told, stored):
-    """The numbers that loops.cpp needs, in its order."""
-    rounds = schedule(graph)
-    plan = [*layout.shape, *layout.origin, margin, rounds.early, sharers, len(origins), graph.scalars, len(stored)]
-    for k, origin in enumerate(origins):
-        plan += [told.get(k, -1), *origin, graph.columns[k], rounds.rows_ahead(k)[0], *rounds.rows_in_all(k)]
-    for operand in aliases:
-        when = AT_ONCE
-        if operand is not None and operand < len(origins):
-            shared = UNLESS_SHARED if rounds.rows_in_all(operand) != (0, 0) else AT_ONCE
-            when = LATER if rounds.must_wait(operand) else shared
-        plan += [-1 if operand is None else operand, when]
-    return [*plan, *stored]
 
 
 mlir.register_lowering(fused_loop, mlir.lower_fun(_on_cpu, multiple_results=True), platform="cpu")

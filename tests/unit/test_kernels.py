@@ -36,7 +36,7 @@ def field(seed=0, halo=2, position="h", dtype=np.float64):
 def fused(make, *fields, ghosts=2):
     layout = Layout((NY, NX), ghosts)
     (array,), margin = jax.jit(lambda *f: run([make(*map(lift, f))], layout))(*fields)
-    west, east, south, north = (room - ghosts for room in layout.room)
+    west, east, south, north = (room - ghosts for room in layout.border)
     return np.array(array)[south : array.shape[0] - north, west : array.shape[1] - east], int(margin)
 
 
@@ -117,7 +117,7 @@ def test_a_result_may_overwrite_what_its_neighbours_read():
         (array,), _ = run([smoothed(stored(source, "h"))], layout, [data])
         return array
 
-    data = layout.with_room(f.data, f.halo)
+    data = layout.with_border(f.data, f.halo)
     compiled = jax.jit(in_place, donate_argnums=0).lower(data).compile()
     assert "copy" not in compiled.as_text().split("ENTRY")[1]
     expected = np.asarray(smoothed(f).interior)

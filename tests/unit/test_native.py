@@ -101,7 +101,7 @@ def test_what_is_stored_is_not_copied_once_more_before_it_is_written_over():
         return jax.lax.fori_loop(0, 5, body, ([vacant((5, *x.shape), x.dtype)], x))
 
     f = random(3, NY + 4, NX + 4)
-    x = layout.with_room(f, (2,) * 4)
+    x = layout.with_border(f, (2,) * 4)
     compiled = jax.jit(steps, donate_argnums=0).lower(x).compile()
     bodies = [part for part in compiled.as_text().split("\n\n") if "swmodel_fused_loop" in part]
     assert len(bodies) == 1 and " copy(" not in "".join(line for line in bodies[0].splitlines() if "f64[" in line)

@@ -1,4 +1,4 @@
-// What XLA would copy whole arrays for: storing them, changing their edges, memory that is new.
+// Operations in place for which XLA copies whole arrays: slots of an array, strips at its edges, memory that is new.
 
 #include <sys/mman.h>
 
@@ -20,13 +20,15 @@ namespace {
 
 constexpr int64_t kBytesOfPiece = 1 << 18;
 constexpr int64_t kLine = 64;            // [bytes] of a cache line
-constexpr int64_t kPastCache = 1 << 23;  // [bytes] of which a cache keeps nothing
+constexpr int64_t kLarge = 1 << 23;      // [bytes] an array so large does not stay in a cache
 
-// Bytes; what fills cache lines goes past the cache, if asked to: that saves reading what is written over.
-template <bool kPast>
+inline bool IsLarge(const ffi::AnyBuffer& array) { return static_cast<int64_t>(array.size_bytes()) > kLarge; }
+
+// Copies bytes. Streaming stores write whole cache lines to memory without reading the old ones.
+template <bool kStreaming>
 inline void Copy(char* to, const char* from, int64_t bytes) {
 #ifdef __SSE2__
-  if (kPast) {
+  if (kStreaming) {
     const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<uintptr_t>(to) % kLine);
     std::memcpy(to, from, head);
     int64_t at = head;
@@ -40,14 +42,14 @@ inline void Copy(char* to, const char* from, int64_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-// To be called by a thread whose copies went past the cache, before others look at them.
-inline void Settle() {
+// A thread that used streaming stores calls this before other threads read what it has written.
+inline void FenceStreamingStores() {
 #ifdef __SSE2__
   _mm_sfence();
 #endif
 }
 
-// Arrays, copied in pieces by all threads.
+// Copies of arrays, made in pieces by all threads.
 class Copies {
  public:
   void Add(char* to, const char* from, int64_t bytes) {
@@ -55,11 +57,11 @@ class Copies {
       pieces_.emplace_back(to + at, from + at, std::min(kBytesOfPiece, bytes - at));
   }
 
-  void Run(int64_t threads, bool past) const {
-    Team::Get().Run(threads, pieces_.size(), [&](int64_t k) {
+  void Run(int64_t threads, bool streaming) const {
+    ThreadPool::Get().Run(threads, pieces_.size(), [&](int64_t k) {
       auto [to, from, bytes] = pieces_[k];
-      past ? Copy<true>(to, from, bytes) : Copy<false>(to, from, bytes);
-      if (past) Settle();
+      streaming ? Copy<true>(to, from, bytes) : Copy<false>(to, from, bytes);
+      if (streaming) FenceStreamingStores();
     });
   }
 
@@ -67,30 +69,30 @@ class Copies {
   std::vector<std::tuple<char*, const char*, int64_t>> pieces_;
 };
 
-// Where slot `index` of a room begins.
-char* Slot(const ffi::AnyBuffer& room, int64_t index) {
-  const int64_t slots = room.dimensions()[0];
-  return static_cast<char*>(room.untyped_data()) + std::clamp<int64_t>(index, 0, slots - 1) * (room.size_bytes() / slots);
+// The first byte of slot `index` of an array of slots.
+char* Slot(const ffi::AnyBuffer& slots, int64_t index) {
+  const int64_t count = slots.dimensions()[0];
+  return static_cast<char*>(slots.untyped_data()) + std::clamp<int64_t>(index, 0, count - 1) * (slots.size_bytes() / count);
 }
 
-// Copies arrays into slot `index` of rooms for many of them, and hands all of them on: operands index, rooms, arrays;
-// results rooms, arrays, in place of these. So that nobody writes over an array before it is stored.
-ffi::Error Store(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
+// Copies arrays into slot `index` of arrays of slots. Operands: index, arrays of slots, arrays; results: arrays of slots,
+// arrays, in place of these. As the arrays are results, XLA overwrites none of them before it is copied.
+ffi::Error PushSlot(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
   const int64_t count = results.size() / 2, index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
   Copies copies;
-  bool past = false;
+  bool streaming = false;
   for (int64_t k = 0; k < count; ++k) {
-    auto room = *results.get<ffi::AnyBuffer>(k).value();
+    auto slots = *results.get<ffi::AnyBuffer>(k).value();
     auto array = *results.get<ffi::AnyBuffer>(count + k).value();
-    past |= static_cast<int64_t>(room.size_bytes()) > kPastCache;
-    copies.Add(Slot(room, index), static_cast<const char*>(array.untyped_data()), array.size_bytes());
+    streaming |= IsLarge(slots);
+    copies.Add(Slot(slots, index), static_cast<const char*>(array.untyped_data()), array.size_bytes());
   }
-  copies.Run(pool.num_threads(), past);
+  copies.Run(pool.num_threads(), streaming);
   return ffi::Error::Success();
 }
 
-// Copies what is in slot `index` of rooms: operands index, rooms; results the arrays.
-ffi::Error Fetch(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
+// Copies slot `index` of arrays of slots. Operands: index, arrays of slots; results: arrays.
+ffi::Error ReadSlot(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
   const int64_t index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
   Copies copies;
   for (size_t k = 0; k < results.size(); ++k) {
@@ -102,17 +104,17 @@ ffi::Error Fetch(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Remaini
   return ffi::Error::Success();
 }
 
-// Hands on its results' operands; that it has others keeps it behind what they were made by.
-ffi::Error After(ffi::RemainingArgs, ffi::RemainingRets) { return ffi::Error::Success(); }
+// Returns its first operands. The others are there so that XLA runs this call, and what overwrites its results, after them.
+ffi::Error DependsOn(ffi::RemainingArgs, ffi::RemainingRets) { return ffi::Error::Success(); }
 
-// Rooms with nothing in them yet, in large pages: the system hands out new memory page by page, each as dear as a step of
-// the few cells that fit in a small one.
-ffi::Error Vacant(ffi::RemainingArgs, ffi::RemainingRets results) {
+// Arrays with undefined values, in large pages: the system maps new memory page by page, and mapping a small page takes as
+// long as a step of the few cells that fit in it.
+ffi::Error Empty(ffi::RemainingArgs, ffi::RemainingRets results) {
 #ifdef MADV_HUGEPAGE
   constexpr uintptr_t kPage = uintptr_t{1} << 21;
   for (size_t k = 0; k < results.size(); ++k) {
-    auto room = *results.get<ffi::AnyBuffer>(k).value();
-    const uintptr_t first = reinterpret_cast<uintptr_t>(room.untyped_data()), end = first + room.size_bytes();
+    auto array = *results.get<ffi::AnyBuffer>(k).value();
+    const uintptr_t first = reinterpret_cast<uintptr_t>(array.untyped_data()), end = first + array.size_bytes();
     const uintptr_t low = (first + kPage - 1) / kPage * kPage, high = end / kPage * kPage;
     if (low < high) madvise(reinterpret_cast<void*>(low), high - low, MADV_HUGEPAGE);
   }
@@ -120,7 +122,7 @@ ffi::Error Vacant(ffi::RemainingArgs, ffi::RemainingRets results) {
   return ffi::Error::Success();
 }
 
-// A strip of an array of (..., rows, columns), and its rows one after the other.
+// A strip of an array of shape (..., rows, columns), which is visited row by row.
 class Strip {
  public:
   Strip(const ffi::AnyBuffer& array, const ffi::AnyBuffer& strip, const int32_t* place)
@@ -174,11 +176,11 @@ ffi::Error Cut(ffi::RemainingArgs operands, ffi::RemainingRets results) {
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_store, Store,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_push_slot, PushSlot,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_fetch, Fetch,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_read_slot, ReadSlot,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_vacant, Vacant, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_empty, Empty, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_after, After, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_depends_on, DependsOn, ffi::Ffi::Bind().RemainingArgs().RemainingRets());

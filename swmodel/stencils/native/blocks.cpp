@@ -1,4 +1,5 @@
-// Blocks of an array to other places, with axes in another order: what transforms send to other ranks, packed in one pass.
+// Copies blocks of an array to other places, with axes in another order, in one pass over memory. Distributed transforms
+// pack with it what they send to other ranks.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,14 +9,10 @@
 
 namespace {
 
-constexpr int64_t kAxes = 4, kNumbers = 2 + 3 * kAxes;
-constexpr int64_t kSide = 32;              // of the squares that are turned
+constexpr int64_t kSide = 32;  // of the squares that are transposed
 constexpr int64_t kBytesOfTask = 1 << 18;
 
-// `sizes` elements from `from` on to `to` on, strides apart; from < 0: zeros. Counted in elements.
-struct Block {
-  int64_t from, to, sizes[kAxes], source[kAxes], target[kAxes];
-
+struct Block : MovedBlock {
   int64_t Elements() const {
     int64_t n = 1;
     for (int64_t size : sizes) n *= size;
@@ -26,7 +23,7 @@ struct Block {
     return start + a * strides[axes[0]] + b * strides[axes[1]];
   }
 
-  // The axis along which `strides` are 1, of those longer than one; the last one if there is none.
+  // The axis of more than one element along which `strides` is 1; the last axis if there is none.
   int64_t Along(const int64_t* strides) const {
     for (int64_t k = 0; k < kAxes; ++k)
       if (strides[k] == 1 && sizes[k] > 1) return k;
@@ -38,41 +35,41 @@ struct Sixteen {
   uint64_t halves[2];
 };
 
-template <bool kPast, typename T>
+template <bool kStreaming, typename T>
 inline void Line(const T* from, T* to, int64_t count) {
-  Copy<kPast>(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from), count * sizeof(T));
+  Copy<kStreaming>(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from), count * sizeof(T));
 }
 
-// Rows of the target are columns of the source. Square by square, through a small one that stays in the cache: each page
-// and line of both is then seen once, or in one go, whatever power of two lies between its rows.
-template <typename T, bool kPast>
-void Turned(const T* from, T* to, int64_t rows, int64_t columns, int64_t source, int64_t target) {
+// Rows of the target are columns of the source. They are copied square by square, through a buffer that stays in the cache.
+// So each page and cache line of both arrays is used up in one go, also where rows are a power of two apart.
+template <typename T, bool kStreaming>
+void Transposed(const T* from, T* to, int64_t rows, int64_t columns, int64_t source, int64_t target) {
   T square[kSide][kSide + 1];
   for (int64_t j = 0; j < rows; j += kSide)
     for (int64_t i = 0; i < columns; i += kSide) {
       const int64_t down = std::min(kSide, rows - j), across = std::min(kSide, columns - i);
       for (int64_t k = 0; k < down; ++k)
         for (int64_t l = 0; l < across; ++l) square[l][k] = from[(j + k) * source + i + l];
-      for (int64_t l = 0; l < across; ++l) Line<kPast>(square[l], to + (i + l) * target + j, down);
+      for (int64_t l = 0; l < across; ++l) Line<kStreaming>(square[l], to + (i + l) * target + j, down);
     }
 }
 
-// What of a block lies at one place of the two axes that are neither `row` nor `column`, and there in some columns. The
-// target lies by itself along `row`.
-template <typename T, bool kPast>
+// Some columns of a block, at one place of the two axes that are neither `row` nor `column`. Elements of the target are
+// contiguous along `row`.
+template <typename T, bool kStreaming>
 void MovePiece(const T* from, T* to, const Block& block, int64_t row, int64_t column, int64_t columns) {
-  const int64_t rows = block.sizes[row], across = block.source[column], along = block.source[row];
-  const int64_t next = block.target[column];
-  if (block.target[row] != 1) {
+  const int64_t rows = block.sizes[row], across = block.source_strides[column], along = block.source_strides[row];
+  const int64_t next = block.target_strides[column];
+  if (block.target_strides[row] != 1) {
     for (int64_t i = 0; i < columns; ++i)
       for (int64_t j = 0; j < rows; ++j)
-        to[i * next + j * block.target[row]] = block.from < 0 ? T{} : from[i * across + j * along];
-  } else if (block.from < 0) {
+        to[i * next + j * block.target_strides[row]] = block.source < 0 ? T{} : from[i * across + j * along];
+  } else if (block.source < 0) {
     for (int64_t i = 0; i < columns; ++i) std::fill_n(to + i * next, rows, T{});
   } else if (along == 1) {
-    for (int64_t i = 0; i < columns; ++i) Line<kPast>(from + i * across, to + i * next, rows);
+    for (int64_t i = 0; i < columns; ++i) Line<kStreaming>(from + i * across, to + i * next, rows);
   } else if (across == 1) {
-    Turned<T, kPast>(from, to, rows, columns, along, next);
+    Transposed<T, kStreaming>(from, to, rows, columns, along, next);
   } else {
     for (int64_t i = 0; i < columns; ++i)
       for (int64_t j = 0; j < rows; ++j) to[i * next + j] = from[i * across + j * along];
@@ -80,7 +77,7 @@ void MovePiece(const T* from, T* to, const Block& block, int64_t row, int64_t co
 }
 
 template <typename T>
-void MoveBlocks(const void* from, void* to, const std::vector<Block>& blocks, int64_t threads, bool past) {
+void MoveBlocks(const void* from, void* to, const std::vector<Block>& blocks, int64_t threads, bool streaming) {
   struct Piece {
     const Block* block;
     int64_t row, column, columns, source, target;
@@ -88,9 +85,9 @@ void MoveBlocks(const void* from, void* to, const std::vector<Block>& blocks, in
   std::vector<Piece> pieces;
   for (const Block& block : blocks) {
     if (block.Elements() == 0) continue;
-    const int64_t row = block.Along(block.target);
-    int64_t column = block.from < 0 ? row : block.Along(block.source);
-    if (column == row) {  // lines stay lines, and follow each other along the longest other axis
+    const int64_t row = block.Along(block.target_strides);
+    int64_t column = block.source < 0 ? row : block.Along(block.source_strides);
+    if (column == row) {  // nothing is transposed: lines are copied one by one along the longest other axis
       column = row == 0 ? 1 : 0;
       for (int64_t k = 0; k < kAxes; ++k)
         if (k != row && block.sizes[k] > block.sizes[column]) column = k;
@@ -104,28 +101,28 @@ void MoveBlocks(const void* from, void* to, const std::vector<Block>& blocks, in
       for (int64_t b = 0; b < block.sizes[other[1]]; ++b)
         for (int64_t first = 0; first < block.sizes[column]; first += step)
           pieces.push_back({&block, row, column, std::min(step, block.sizes[column] - first),
-                            block.from < 0 ? 0 : block.Place(block.from, block.source, other, a, b) + first * block.source[column],
-                            block.Place(block.to, block.target, other, a, b) + first * block.target[column]});
+                            block.source < 0 ? 0 : block.Place(block.source, block.source_strides, other, a, b) + first * block.source_strides[column],
+                            block.Place(block.target, block.target_strides, other, a, b) + first * block.target_strides[column]});
   }
-  const auto move = past ? MovePiece<T, true> : MovePiece<T, false>;
-  Team::Get().Run(threads, pieces.size(), [&](int64_t k) {
+  const auto move = streaming ? MovePiece<T, true> : MovePiece<T, false>;
+  ThreadPool::Get().Run(threads, pieces.size(), [&](int64_t k) {
     const Piece& p = pieces[k];
     move(static_cast<const T*>(from) + p.source, static_cast<T*>(to) + p.target, *p.block, p.row, p.column, p.columns);
-    if (past) Settle();
+    if (streaming) FenceStreamingStores();
   });
 }
 
 ffi::Error Move(ffi::ThreadPool pool, ffi::AnyBuffer from, ffi::Result<ffi::AnyBuffer> to, ffi::Span<const int64_t> numbers) {
-  std::vector<Block> blocks(numbers.size() / kNumbers);
-  static_assert(sizeof(Block) == kNumbers * sizeof(int64_t));
+  std::vector<Block> blocks(numbers.size() * sizeof(int64_t) / sizeof(Block));
+  static_assert(sizeof(Block) == sizeof(MovedBlock), "blocks are copied from a list of numbers");
   std::memcpy(blocks.data(), numbers.begin(), blocks.size() * sizeof(Block));
   const void* source = from.untyped_data();
   void* target = to->untyped_data();
-  const bool past = static_cast<int64_t>(to->size_bytes()) > kPastCache;
+  const bool streaming = IsLarge(*to);
   switch (ffi::ByteWidth(from.element_type())) {
-    case 4: MoveBlocks<uint32_t>(source, target, blocks, pool.num_threads(), past); break;
-    case 8: MoveBlocks<uint64_t>(source, target, blocks, pool.num_threads(), past); break;
-    case 16: MoveBlocks<Sixteen>(source, target, blocks, pool.num_threads(), past); break;
+    case 4: MoveBlocks<uint32_t>(source, target, blocks, pool.num_threads(), streaming); break;
+    case 8: MoveBlocks<uint64_t>(source, target, blocks, pool.num_threads(), streaming); break;
+    case 16: MoveBlocks<Sixteen>(source, target, blocks, pool.num_threads(), streaming); break;
     default: return ffi::Error::InvalidArgument("swmodel_move: elements of 4, 8 or 16 bytes are moved");
   }
   return ffi::Error::Success();

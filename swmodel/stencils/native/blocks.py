@@ -1,10 +1,10 @@
-"""Blocks of an array to other places, with axes in another order, in one pass over memory.
+"""Copies blocks of an array to other places, with axes in another order, in one pass over memory.
 
     Block(source, target, sizes, source_strides, target_strides)      counted in elements; source None: zeros
-    move(x, shape, blocks)                                            a new array of these blocks of x, which cover it
+    move(x, shape, blocks)                                            a new array made of these blocks of x
 
-XLA on a CPU transposes an array element by element, along whole rows of the one and columns of the other, and pads and
-cuts it in passes of their own. This call goes by tiles, in each of which it fills whole cache lines.
+XLA on a CPU transposes an array element by element, along whole rows of one array and columns of the other, and pads
+and crops it in passes of their own. This call works on tiles, and fills whole cache lines in each.
 """
 
 import dataclasses
@@ -12,11 +12,10 @@ import dataclasses
 import jax
 import numpy as np
 
+from ..abi import AXES, MovedBlock, numbers
 from .library import MOVE, usable
 
 __all__ = ["Block", "move", "movable"]
-
-AXES = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,20 +32,22 @@ class Block:
         """The block that goes the other way."""
         return Block(self.target, self.source, self.sizes, self.target_strides, self.source_strides)
 
-    def numbers(self):
-        """As the runtime has it: more axes of one element in front."""
+    def padded(self):
+        """The MovedBlock of the runtime, with axes of one element in front."""
         missing = AXES - len(self.sizes)
-        padded = [(filler,) * missing + tuple(given) for filler, given in
-                  ((1, self.sizes), (0, self.source_strides), (0, self.target_strides))]  # fmt: skip
-        return [-1 if self.source is None else self.source, self.target, *padded[0], *padded[1], *padded[2]]
+        sizes, source, target = (
+            (filler,) * missing + tuple(given)
+            for filler, given in ((1, self.sizes), (0, self.source_strides), (0, self.target_strides))
+        )
+        return MovedBlock(-1 if self.source is None else self.source, self.target, sizes, source, target)
 
 
 def movable(dtype):
-    """Whether arrays of this type can be moved here by a native call; on CPUs."""
+    """Whether the runtime can move arrays of this type, on CPUs."""
     return np.dtype(dtype).itemsize in (4, 8, 16) and usable()
 
 
 def move(x, shape, blocks):
-    """An array of `shape` of blocks of x; what no block covers is undefined. On CPUs, where `movable`."""
-    numbers = np.array([number for block in blocks for number in block.numbers()], np.int64)
-    return jax.ffi.ffi_call(MOVE, jax.ShapeDtypeStruct(shape, x.dtype))(x, blocks=numbers)
+    """An array of `shape` made of blocks of x; values outside all blocks are undefined. On CPUs, where `movable`."""
+    flat = np.array([n for block in blocks for n in numbers(block.padded())], np.int64)
+    return jax.ffi.ffi_call(MOVE, jax.ShapeDtypeStruct(shape, x.dtype))(x, blocks=flat)

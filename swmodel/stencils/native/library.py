@@ -1,8 +1,8 @@
-"""Compiling C++ with the machine's own compiler, once, and handing it to XLA: the runtime, and fused loops for it.
+"""Compiles the runtime and fused loops with the machine's own C++ compiler, once, and registers them with XLA.
 
-What was compiled is kept (cache.py) under a name made of the text, our options and the processor, so that the next run
-starts at once and ranks on different processors do not meet. CXX names another compiler. What CXXFLAGS holds comes
-before the options of loops, which therefore win; what SWMODEL_CXXFLAGS holds comes after them.
+Compiled libraries are kept on disk (cache.py) under a name made of the text, our options and the processor. So the next
+run starts at once, and ranks on different processors use different files. CXX names another compiler. CXXFLAGS come
+before the options of loops, which therefore win; SWMODEL_CXXFLAGS come after them.
 
 `why_not` says in one sentence why loops cannot be had here; steps then run on arrays.
 """
@@ -23,17 +23,18 @@ from ...errors import SwmodelError
 from ...runtime import cache
 from ...runtime.malloc import keep_memory
 from ...runtime.signals import PROCESS
+from ..abi import header
 
 __all__ = ["CompileError", "find_compiler", "loop_name", "register_shift", "usable", "why_not"]
 
-TARGET, STORE, FETCH, VACANT = "swmodel_fused_loop", "swmodel_store", "swmodel_fetch", "swmodel_vacant"
-PASTE, CUT, AFTER, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_after", "swmodel_move"
+TARGET, PUSH_SLOT, READ_SLOT, EMPTY = "swmodel_fused_loop", "swmodel_push_slot", "swmodel_read_slot", "swmodel_empty"
+PASTE, CUT, DEPENDS_ON, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_depends_on", "swmodel_move"
 SHIFT = "swmodel_shift"
 RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "messages.cpp")  # one text
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
-# Factors that do not vary along a row may be put together, and products and sums contracted; see source.py.
+# The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py.
 ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
-# Where a processor has long vectors some compilers take half of them unless told, and loops are slower.
+# Some compilers use half of a processor's vector length by default, which makes loops slower.
 WIDEST = ("-mtune=native", "-mprefer-vector-width=512") if platform.machine() in ("x86_64", "AMD64") else ()
 LOOP_OPTIONS = ("-std=c++17", "-O3", "-march=native", *WIDEST, *ALGEBRA, "-shared", "-fPIC", "-w")
 
@@ -54,9 +55,9 @@ def find_compiler() -> tuple[str, ...] | None:
 
 @functools.cache
 def why_not() -> str | None:
-    """One sentence on why fused loops cannot be compiled or loaded here, or None where they can.
+    """One sentence that says why fused loops cannot be compiled or loaded here, or None where they can.
 
-    To find out, the runtime and a small loop are compiled, or taken from where an earlier process has kept them.
+    The test compiles the runtime and a small loop, or loads what an earlier process has compiled.
     """
     try:
         _load_loop(Path(__file__).with_name("probe.cpp").read_text())
@@ -72,7 +73,7 @@ def usable() -> bool:
 
 @functools.cache
 def loop_name(source):
-    """Compile the C++ text of a loop, make it known to the runtime, and return the name by which it is called there."""
+    """Compile the C++ text of a loop, register it with the runtime, and return its name there."""
     return _load_loop(source)
 
 
@@ -88,10 +89,10 @@ def _load_loop(source):
 
 @functools.cache
 def _runtime():
-    text = "".join(Path(__file__).with_name(name).read_text() for name in RUNTIME)
+    text = header() + "".join(Path(__file__).with_name(name).read_text() for name in RUNTIME)
     options = (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir())
     library = ctypes.CDLL(str(_compiled(text, options, version=jaxlib.__version__)))
-    for target in (TARGET, STORE, FETCH, VACANT, PASTE, CUT, AFTER, MOVE):
+    for target in (TARGET, PUSH_SLOT, READ_SLOT, EMPTY, PASTE, CUT, DEPENDS_ON, MOVE):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
     keep_memory()
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
@@ -100,25 +101,25 @@ def _runtime():
 
 @functools.cache
 def register_shift():
-    """Make SHIFT known, which keeps something at each place of a program; JAX takes such a one once it has devices."""
+    """Register SHIFT, an FFI call with state per call site. JAX must have initialised its devices."""
     library, about = _runtime(), {}
     for part in ("id", "info"):
-        tell = library[f"swmodel_office_{part}"]
-        tell.restype = ctypes.c_void_p
-        about[f"type_{part}"] = jax.ffi.pycapsule(tell())
-    jax.ffi.register_ffi_type("swmodel_office", about, platform="cpu")
-    stages = {"instantiate": library["swmodel_open_office"], "execute": library[SHIFT]}
+        function = library[f"swmodel_channel_{part}"]
+        function.restype = ctypes.c_void_p
+        about[f"type_{part}"] = jax.ffi.pycapsule(function())
+    jax.ffi.register_ffi_type("swmodel_channel", about, platform="cpu")
+    stages = {"instantiate": library["swmodel_open_channel"], "execute": library[SHIFT]}
     stages = {stage: jax.ffi.pycapsule(function) for stage, function in stages.items()}
     jax.ffi.register_ffi_target(SHIFT, stages, platform="cpu")
 
 
 def _compiled(text, options, before=(), behind=(), version=""):
-    """The shared library made of `text`; kept by an earlier process, or compiled now.
+    """The shared library made of `text`: one that an earlier process has kept, or a new one.
 
-    Where there is no compiler, what any compiler with any flags of the user's has made for this processor will do: it
-    was compiled on a login node, say.
+    Without a compiler, a library for this processor that any compiler with any flags has made is used: a login node may
+    have compiled it.
     """
-    # an include directory differs from environment to environment, and its content by `version` alone
+    # The path of the include directory differs between environments; its content depends on `version` alone.
     ours = [option for option in options if not option.startswith("/")]
     what = cache.digest(text, *ours, version, cache.instructions())
     compiler = find_compiler()
@@ -153,7 +154,7 @@ def _compile(compiler, text, options, target):
         _, said = process.communicate()
     if process.returncode == 0 and target.exists():
         return
-    PROCESS.hold_if_ending()  # the compiler may have got the same signal
+    PROCESS.hold_if_ending()  # the signal that ends this process may have ended the compiler
     said = said.decode(errors="replace")
     first = next((line for line in said.splitlines() if "error" in line), said.strip()[:200])
     why = first or f"it ended with status {process.returncode}"
@@ -164,6 +165,22 @@ def _compile(compiler, text, options, target):
 
 
 def _identity(program):
-    """What changes when another compiler is installed under this name; asking it for its version takes a process."""
+    """A text that changes when another compiler is installed under this name, without starting it."""
     found = os.stat(program)
     return f"{os.path.realpath(program)} {found.st_size} {found.st_mtime_ns}"
+
+
+NUMERICAL = re.compile("sse|ssse|avx|fma|bmi|popcnt|abm|lzcnt|aes|pclmul|vaes|vpclmul|sha|gfni|movbe|f16c|adx|xop|amx")
+
+
+@functools.cache
+def _instructions():
+    """The instruction sets of this processor that compilers use: a loop may not run on a processor that has others."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    flags = {name: text.split() for name, _, text in (line.partition(":") for line in lines[::-1])}
+    flags = {name.strip(): found for name, found in flags.items()}
+    chosen = [flag for flag in flags.get("flags", []) if NUMERICAL.match(flag)] or flags.get("Features", [])
+    return " ".join([platform.machine(), *sorted(chosen)])

@@ -1,7 +1,7 @@
-// Runs a fused loop (source.py) over a tile for XLA: rows in parallel chunks, results in place where XLA agreed to that.
+// Runs a fused loop (source.py) over a tile for XLA: chunks of rows in parallel, results in place where XLA allows it.
 //
-// A result that overwrites a field of which something is still to be read waits: each chunk keeps as many rows of it as are
-// read further down, and the rows that other chunks read too are put in their place after all chunks are done.
+// A result may overwrite an array that is still to be read. Each chunk then holds back as many rows of results as are read
+// further down. Rows that other chunks read are written after all chunks are done. abi.py describes RowCall and the plan.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,25 +20,14 @@ namespace ffi = xla::ffi;
 
 namespace {
 
-struct RowCall {  // as in source.py
-  const void* const* in;
-  const int64_t* stride;
-  const int64_t* limits;
-  const void* const* scalars;
-  void* const* out;
-  int64_t lead, cells, rows, j, since;
-  char* kept;
-};
-
 struct Kernel {
   void (*row)(const RowCall*);
   int64_t (*kept_bytes)(int64_t);
 };
 
-constexpr int64_t kVector = 16;          // numbers, as in schedule.py: rows of arrays begin where vectors do
 constexpr int64_t kAll = 1 << 30;        // rows
-constexpr int64_t kCellsOfChunk = 4096;  // fewer are not worth another thread
-constexpr int64_t kRowsOfChunk = 128;    // fewer are not worth the rows that neighbours both compute
+constexpr int64_t kCellsOfChunk = 4096;  // a smaller chunk costs more to hand to a thread than it saves
+constexpr int64_t kRowsOfChunk = 128;    // in a smaller one the rows that two neighbours both compute weigh too much
 
 std::mutex registry_mutex;
 std::unordered_map<std::string, Kernel>& Registry() {
@@ -49,53 +38,49 @@ std::unordered_map<std::string, Kernel>& Registry() {
 struct Source {
   const char* data;
   int64_t size, stride, member_stride;  // bytes of an element; elements of a row; bytes of a member
-  int64_t row, column, is_column;       // where cell (0, 0) lies
-  int64_t ahead, below, above;          // first row read in one round; rows read for one row of results, all rounds
+  SourcePlan plan;
 };
 
 struct Result {
   char* data;
   int64_t size, stride, member_stride;
-  int64_t behind;        // rows that it waits, counted from its own
-  int64_t below, above;  // rows of the overwritten field that are read for one row of results
-  int64_t when;          // it is put in its place: kAtOnce, kUnlessShared or kLater
+  int64_t behind;        // rows that are computed before this one may be written
+  int64_t below, above;  // rows of the overwritten array that are read for one row of results
+  int64_t when;          // a When
 };
 
-// At once where the overwritten field is read at the result's own cell alone; else rows that other chunks read are late,
-// and the others wait where a later cell or row of this chunk reads the old value.
-enum { kAtOnce, kUnlessShared, kLater };
-
-// A source of which each row is put in a slot of a room for many, before it may be written over.
-struct Stored {
+// A source whose rows are copied into a slot before they may be overwritten.
+struct Pushed {
   int64_t source, rows;  // of the array
   char* slot;
-  bool past;  // the cache
+  bool streaming;
 };
 
 struct Loop {
   Kernel kernel;
   std::vector<Source> sources;
   std::vector<Result> results;
-  std::vector<Stored> stored;
+  std::vector<Pushed> pushed;
   std::vector<int64_t> strides, limits;
   std::vector<std::pair<const char*, int64_t>> scalars;  // and bytes to the next member's
-  int64_t rows, columns, ghosts, west, margin, members, early;  // ghost rows, and room before a row's first cell
+  LoopPlan plan;
+  int64_t members;
 
-  int64_t cells() const { return columns + 2 * margin; }
-  int64_t lead() const { return (west - margin) % kVector; }  // from where a vector begins to the first cell computed
+  int64_t cells() const { return plan.columns + 2 * plan.margin; }
+  int64_t lead() const { return (plan.west - plan.margin) % kVector; }
   char* place(const Result& r, int64_t member, int64_t j) const {
-    return r.data + member * r.member_stride + ((j + ghosts) * r.stride + west - margin) * r.size;
+    return r.data + member * r.member_stride + ((j + plan.ghosts) * r.stride + plan.west - plan.margin) * r.size;
   }
 };
 
-// Room that a thread keeps from loop to loop.
+// Memory that a thread keeps from loop to loop.
 char* Scratch(size_t bytes) {
-  thread_local std::vector<char> room;
-  if (room.size() < bytes + 64) room.resize(bytes + 64);
-  return room.data() + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64) % 64;
+  thread_local std::vector<char> memory;
+  if (memory.size() < bytes + 64) memory.resize(bytes + 64);
+  return memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
 }
 
-// Rows [first, last) of one member; rows that other chunks read are left in `late`.
+// Rows [first, last) of one member. Rows that other chunks read stay in `late_` until WriteLateRows.
 class Chunk {
  public:
   Chunk(const Loop& loop, int64_t member, int64_t first, int64_t last, bool others_below, bool others_above)
@@ -106,51 +91,51 @@ class Chunk {
     std::vector<const void*> in(loop.sources.size()), scalars;
     std::vector<void*> out(loop.results.size());
     for (const auto& [data, step] : loop.scalars) scalars.push_back(data + member_ * step);
-    char* room = Scratch(Place());
-    for (size_t k = 0; k < rings_.size(); ++k) rings_[k] += reinterpret_cast<uintptr_t>(room);
+    char* scratch = Scratch(LayOutScratch());
+    for (size_t k = 0; k < rings_.size(); ++k) rings_[k] += reinterpret_cast<uintptr_t>(scratch);
     RowCall call{in.data(), loop.strides.data(), loop.limits.data(), scalars.data(), out.data(), loop.lead(), loop.cells(),
-                 loop.rows + 2 * loop.margin, 0, 0, room};
-    if (!below_) StoreRows(-kAll, first_);
-    for (int64_t j = first_ - loop.early; j < last_; ++j) {
-      if (j >= first_) StoreRows(j, j + 1);
+                 loop.plan.rows + 2 * loop.plan.margin, 0, 0, scratch};
+    if (!below_) PushRows(-kAll, first_);
+    for (int64_t j = first_ - loop.plan.early; j < last_; ++j) {
+      if (j >= first_) PushRows(j, j + 1);
       for (size_t k = 0; k < in.size(); ++k) {
         const auto& s = loop.sources[k];
         in[k] = s.data + member_ * s.member_stride +
-                ((s.row + j) * s.stride + (s.is_column ? 0 : s.column - loop.margin)) * s.size;
+                ((s.plan.row + j) * s.stride + (s.plan.is_column ? 0 : s.plan.column - loop.plan.margin)) * s.size;
       }
       for (size_t k = 0; k < out.size(); ++k)
         out[k] = j < first_ ? nullptr : Target(k, j);  // early rounds have no results
-      call.j = j + loop.margin, call.since = j - first_;
+      call.j = j + loop.plan.margin, call.since = j - first_;
       loop.kernel.row(&call);
       for (size_t k = 0; k < out.size(); ++k)
-        if (loop.results[k].when == kLater && j - loop.results[k].behind >= first_) Put(k, j - loop.results[k].behind);
+        if (loop.results[k].when == LATER && j - loop.results[k].behind >= first_) Put(k, j - loop.results[k].behind);
     }
     for (size_t k = 0; k < out.size(); ++k)
-      if (loop.results[k].when == kLater)
+      if (loop.results[k].when == LATER)
         for (int64_t j = std::max(first_, last_ - loop.results[k].behind); j < last_; ++j) Put(k, j);
-    if (!above_) StoreRows(last_, kAll);
-    if (!loop.stored.empty()) Settle();
+    if (!above_) PushRows(last_, kAll);
+    if (!loop.pushed.empty()) FenceStreamingStores();
   }
 
-  void StoreLateRows() {
-    for (auto& [k, j, room] : late_) {
+  void WriteLateRows() {
+    for (auto& [k, j, row] : late_) {
       const auto& r = loop_.results[k];
-      std::memcpy(loop_.place(r, member_, j), room.data() + loop_.lead() * r.size, loop_.cells() * r.size);
+      std::memcpy(loop_.place(r, member_, j), row.data() + loop_.lead() * r.size, loop_.cells() * r.size);
     }
   }
 
  private:
-  // Of one row of results, whole vectors.
+  // Bytes of one row of results, in whole vectors.
   int64_t RowBytes(size_t k) const {
     return (loop_.lead() + loop_.cells() + kVector - 1) / kVector * kVector * loop_.results[k].size;
   }
 
-  // Shares out the room after the kernel's own rows; returns how much is needed.
-  size_t Place() {
+  // Lays out the scratch memory: the kernel's rolling rows, then rows of results that wait. Returns its size.
+  size_t LayOutScratch() {
     size_t used = (loop_.kernel.kept_bytes(loop_.lead() + loop_.cells()) + 63) / 64 * 64;
     rings_.assign(loop_.results.size(), 0);
     for (size_t k = 0; k < rings_.size(); ++k)
-      if (loop_.results[k].when == kLater) rings_[k] = used, used += (loop_.results[k].behind + 1) * RowBytes(k);
+      if (loop_.results[k].when == LATER) rings_[k] = used, used += (loop_.results[k].behind + 1) * RowBytes(k);
     return used;
   }
 
@@ -161,12 +146,12 @@ class Chunk {
   // Where row j of a result is computed.
   char* Target(size_t k, int64_t j) {
     const auto& r = loop_.results[k];
-    if (r.when == kLater) return Kept(k, j);
-    if (r.when == kAtOnce || !IsShared(r, j)) return loop_.place(r, member_, j);
+    if (r.when == LATER) return Kept(k, j);
+    if (r.when == AT_ONCE || !IsShared(r, j)) return loop_.place(r, member_, j);
     return Late(k, j);
   }
 
-  // Room for a row that is put in its place after all chunks are done.
+  // Memory for a row that is written after all chunks are done.
   char* Late(size_t k, int64_t j) {
     late_.emplace_back(k, j, std::vector<char>(RowBytes(k)));
     return std::get<2>(late_.back()).data() + loop_.lead() * loop_.results[k].size;
@@ -177,14 +162,14 @@ class Chunk {
     return reinterpret_cast<char*>(rings_[k]) + ((j - first_) % (r.behind + 1)) * RowBytes(k) + loop_.lead() * r.size;
   }
 
-  // Rows [first, end) of the sources that are stored, as many as there are.
-  void StoreRows(int64_t first, int64_t end) const {
-    for (const auto& stored : loop_.stored) {
-      const auto& s = loop_.sources[stored.source];
-      const int64_t low = std::clamp<int64_t>(s.row + first, 0, stored.rows), bytes = s.stride * s.size;
-      const int64_t high = std::clamp<int64_t>(s.row + end, 0, stored.rows);
-      const auto copy = stored.past ? Copy<true> : Copy<false>;
-      if (low < high) copy(stored.slot + low * bytes, s.data + low * bytes, (high - low) * bytes);
+  // Copies rows [first, end), as many as exist, of the pushed sources into their slots.
+  void PushRows(int64_t first, int64_t end) const {
+    for (const auto& pushed : loop_.pushed) {
+      const auto& s = loop_.sources[pushed.source];
+      const int64_t low = std::clamp<int64_t>(s.plan.row + first, 0, pushed.rows), bytes = s.stride * s.size;
+      const int64_t high = std::clamp<int64_t>(s.plan.row + end, 0, pushed.rows);
+      const auto copy = pushed.streaming ? Copy<true> : Copy<false>;
+      if (low < high) copy(pushed.slot + low * bytes, s.data + low * bytes, (high - low) * bytes);
     }
   }
 
@@ -202,9 +187,10 @@ class Chunk {
 };
 
 void ClearGhosts(const Loop& loop, const Result& r, int64_t member) {
+  const auto& p = loop.plan;
   char* data = r.data + member * r.member_stride;
-  const int64_t edge = loop.ghosts - loop.margin, rows = loop.rows + 2 * loop.ghosts, bytes = r.stride * r.size;
-  const int64_t before = (loop.west - loop.margin) * r.size, after = (loop.west + loop.columns + loop.margin) * r.size;
+  const int64_t edge = p.ghosts - p.margin, rows = p.rows + 2 * p.ghosts, bytes = r.stride * r.size;
+  const int64_t before = (p.west - p.margin) * r.size, after = (p.west + p.columns + p.margin) * r.size;
   std::memset(data, 0, edge * bytes);
   std::memset(data + (rows - edge) * bytes, 0, edge * bytes);
   for (int64_t j = edge; j < rows - edge; ++j) {
@@ -213,12 +199,21 @@ void ClearGhosts(const Loop& loop, const Result& r, int64_t member) {
   }
 }
 
-// What the plan and the buffers say; see stencil.py for the order of the numbers.
-void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& results, const int64_t* p) {
-  loop.rows = p[0], loop.columns = p[1], loop.ghosts = p[2], loop.west = p[3], loop.margin = p[4], loop.early = p[5];
+// Reads a record of a plan, and goes on to what follows it.
+template <typename Record>
+Record Next(const int64_t*& plan) {
+  Record record;
+  std::memcpy(&record, plan, sizeof(Record));
+  plan += sizeof(Record) / sizeof(int64_t);
+  return record;
+}
+
+// The Loop of a plan and the buffers of a call. After the operands that its sources and scalars are come: arrays that are
+// overwritten without being read; arrays of slots; and the numbers of slots.
+void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& results, const int64_t* plan) {
+  loop.plan = Next<LoopPlan>(plan);
   loop.members = 1;
-  const int64_t sources = p[7], scalars = p[8], stored = p[9], made = static_cast<int64_t>(results.size()) - stored;
-  p += 10;
+  const int64_t sources = loop.plan.sources, made = static_cast<int64_t>(results.size()) - loop.plan.pushed;
   auto member_stride = [&](const ffi::AnyBuffer& buffer, size_t rank) {
     auto dims = buffer.dimensions();
     if (dims.size() == rank) return int64_t{0};
@@ -227,50 +222,45 @@ void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& resu
     for (size_t k = 1; k < dims.size(); ++k) bytes *= dims[k];
     return bytes;
   };
-  for (int64_t k = 0; k < sources; ++k, p += 7) {
+  for (int64_t k = 0; k < sources; ++k) {
+    const auto p = Next<SourcePlan>(plan);
     auto buffer = operands.get<ffi::AnyBuffer>(k).value();
     auto dims = buffer.dimensions();
     const int64_t size = ffi::ByteWidth(buffer.element_type()), stride = dims.back();
     const char* data = static_cast<const char*>(buffer.untyped_data());
-    if (p[0] >= 0) {
-      const int64_t slot = *operands.get<ffi::BufferR0<ffi::S32>>(p[0]).value().typed_data();
+    if (p.slot >= 0) {
+      const int64_t slot = *operands.get<ffi::BufferR0<ffi::S32>>(p.slot).value().typed_data();
       data += std::clamp<int64_t>(slot, 0, dims[0] - 1) * dims[1] * stride * size;
     }
-    const Source s{data, size, stride, p[0] >= 0 ? 0 : member_stride(buffer, 2), p[1], p[2], p[3], p[4], p[5], p[6]};
-    loop.sources.push_back(s);
-    loop.strides.push_back(s.stride);
-    const int64_t row = s.row - loop.margin, column = s.is_column ? 0 : s.column - loop.margin;
+    loop.sources.push_back({data, size, stride, p.slot >= 0 ? 0 : member_stride(buffer, 2), p});
+    loop.strides.push_back(stride);
+    const int64_t row = p.row - loop.plan.margin, column = p.is_column ? 0 : p.column - loop.plan.margin;
     for (int64_t limit : {-row, dims[dims.size() - 2] - row, -column, dims.back() - column}) loop.limits.push_back(limit);
   }
-  for (int64_t k = sources; k < sources + scalars; ++k) {
+  for (int64_t k = sources; k < sources + loop.plan.scalars; ++k) {
     auto buffer = operands.get<ffi::AnyBuffer>(k).value();
     loop.scalars.emplace_back(static_cast<const char*>(buffer.untyped_data()), member_stride(buffer, 0));
   }
-  for (int64_t k = 0; k < made; ++k, p += 2) {
+  for (int64_t k = 0; k < made; ++k) {
+    const auto p = Next<ResultPlan>(plan);
     auto buffer = *results.get<ffi::AnyBuffer>(k).value();
     Result r{static_cast<char*>(buffer.untyped_data()), static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())),
-             buffer.dimensions().back(), member_stride(buffer, 2), 0, 0, 0, p[1]};
-    if (r.when != kAtOnce) {
-      const auto& s = loop.sources[p[0]];
+             buffer.dimensions().back(), member_stride(buffer, 2), 0, 0, 0, p.when};
+    if (r.when != AT_ONCE) {
+      const auto& s = loop.sources[p.over].plan;
       r.behind = std::max<int64_t>(0, -s.ahead), r.below = std::max<int64_t>(0, -s.below), r.above = std::max<int64_t>(0, s.above);
     }
     loop.results.push_back(r);
-    if (p[0] < 0)
+    if (p.over < 0)
       for (int64_t m = 0; m < loop.members; ++m) ClearGhosts(loop, r, m);
   }
-  for (int64_t k = 0; k < stored; ++k) {
-    auto room = *results.get<ffi::AnyBuffer>(made + k).value();
+  for (int64_t k = 0; k < loop.plan.pushed; ++k, ++plan) {
+    auto slots = *results.get<ffi::AnyBuffer>(made + k).value();
     const int64_t index = *operands.get<ffi::BufferR0<ffi::S32>>(operands.size() - 1).value().typed_data();
-    const bool past = static_cast<int64_t>(room.size_bytes()) > kPastCache;
-    loop.stored.push_back({p[k], room.dimensions()[1], Slot(room, index), past});
+    loop.pushed.push_back({*plan, slots.dimensions()[1], Slot(slots, index), IsLarge(slots)});
   }
 }
 
-// plan: rows, columns, ghost rows, room before a row's first cell, margin, early rounds, sharers of the threads, sources,
-// scalars, sources that are stored; seven numbers a source (the operand that tells which slot of a room it is or -1, row,
-// column, is_column, first row read in a round, first and last in all), two a result (the operand it overwrites or -1, and
-// when its rows may be put in their place); the numbers of sources that are stored in rooms, the last results, in the slot
-// that the last operand tells.
 ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
                      ffi::Span<const int64_t> plan) {
   Loop loop;
@@ -283,13 +273,13 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
     loop.kernel = found->second;
   }
   Describe(loop, operands, results, plan.begin());
-  const int64_t first = -loop.margin, rows = loop.rows + 2 * loop.margin;
-  const int64_t threads = std::max<int64_t>(1, pool.num_threads() / plan[6]);
-  int64_t reach = 1;  // chunks thinner than the stencil would have to wait for others than their neighbours
+  const int64_t first = -loop.plan.margin, rows = loop.plan.rows + 2 * loop.plan.margin;
+  const int64_t threads = std::max<int64_t>(1, pool.num_threads() / loop.plan.sharers);
+  int64_t reach = 1;  // a chunk thinner than the stencil would depend on more than its two neighbours
   for (const auto& r : loop.results) reach = std::max(reach, r.below + r.above);
   const int64_t most = std::max<int64_t>(1, std::min(rows / reach, rows * loop.cells() / kCellsOfChunk));
-  const int64_t turns = std::clamp<int64_t>(rows * loop.members / (kRowsOfChunk * threads), 1, 4);  // of each thread
-  const int64_t wanted = threads == 1 ? 1 : (turns * threads + loop.members - 1) / loop.members;
+  const int64_t each = std::clamp<int64_t>(rows * loop.members / (kRowsOfChunk * threads), 1, 4);  // chunks of a thread
+  const int64_t wanted = threads == 1 ? 1 : (each * threads + loop.members - 1) / loop.members;
   const int64_t chunks = std::min(wanted, most);
   std::vector<Chunk> work;
   work.reserve(chunks * loop.members);
@@ -297,8 +287,8 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
     for (int64_t c = 0; c < chunks; ++c)
       work.emplace_back(loop, m, first + rows * c / chunks, first + rows * (c + 1) / chunks, c > 0, c + 1 < chunks);
   const int64_t count = static_cast<int64_t>(work.size());
-  Team::Get().Run(threads, count, [&](int64_t k) { work[k].Run(); });
-  for (auto& chunk : work) chunk.StoreLateRows();
+  ThreadPool::Get().Run(threads, count, [&](int64_t k) { work[k].Run(); });
+  for (auto& chunk : work) chunk.WriteLateRows();
   return ffi::Error::Success();
 }
 

@@ -1,11 +1,11 @@
 // Messages between the devices of one process.
 //
-// XLA's own let the threads of devices sleep until all have come, and wake up slowly (see threads.cpp). Here a rank leaves
-// a copy for its neighbour and looks out for what it is to get for a while. If that has not come by then, the call stays
-// unfinished (a Future), and is finished once it was sent: it keeps no thread to itself, so that devices may come to
-// independent shifts and collectives of a run in any order.
+// In XLA's own collectives the threads of devices sleep until all have arrived, and wake up slowly (see threads.cpp). Here
+// a rank leaves a copy for its neighbour and polls its own mailbox for a while. If nothing has arrived by then, the call
+// returns a Future, which the sender completes. It occupies no thread meanwhile, so that devices may reach independent
+// shifts and collectives of a run in any order.
 //
-// Where a device fails alone the others would wait for ever: who waits for too long gets an error instead.
+// If one device fails, the others would wait for ever. A rank that waits for too long gets an error instead.
 
 #include <algorithm>
 #include <atomic>
@@ -31,12 +31,12 @@ namespace ffi = xla::ffi;
 
 namespace {
 
-// Threads on which devices go on whose calls stayed unfinished: as many as ever were so at once. XLA's are fewer, and other
-// collectives may keep all of them waiting for just these devices.
+// Threads on which devices continue whose calls returned a Future: as many as there ever were of these at once. XLA's own
+// threads are fewer, and other collectives may block all of them until just these devices arrive.
 class Helpers {
  public:
   static Helpers& Get() {
-    static auto* helpers = new Helpers;  // its threads never end, and must not outlive it
+    static auto* helpers = new Helpers;  // never destroyed, as its threads never end
     return *helpers;
   }
 
@@ -68,10 +68,10 @@ class Helpers {
   int64_t idle_ = 0;
 };
 
-// The messages of one run of a program at one place in it.
-class Mail {
+// The messages of one run of a program at one call site: a mailbox for each rank.
+class Mailbox {
  public:
-  explicit Mail(size_t ranks) : boxes_(ranks) {}
+  explicit Mailbox(size_t ranks) : boxes_(ranks) {}
 
   void Send(size_t to, const void* data, size_t size) {
     std::unique_ptr<char[]> copy(new char[size]);
@@ -92,8 +92,8 @@ class Mail {
 
   ffi::Future Take(size_t rank, void* place, size_t size, double patience) {
     auto& box = boxes_[rank];
-    if (boxes_.size() <= std::thread::hardware_concurrency())  // or others need the core
-      Team::LookOut([&] { return box.here.load(std::memory_order_acquire) > 0; });
+    if (boxes_.size() <= std::thread::hardware_concurrency())  // else another rank needs this core
+      ThreadPool::Poll([&] { return box.here.load(std::memory_order_acquire) > 0; });
     ffi::Promise done;
     ffi::Future future(done);
     std::unique_lock<std::mutex> lock(mutex_);
@@ -110,8 +110,8 @@ class Mail {
     return future;
   }
 
-  // A second has gone: lets those go with an error who have waited for too long, or all of a run that has failed. Whether
-  // there were any.
+  // Called once a second. Completes with an error the calls that have waited for too long, or all calls of a run that has
+  // failed. Returns whether there were any.
   bool Tick(bool failed) {
     std::lock_guard<std::mutex> lock(mutex_);
     failed_ |= failed;
@@ -131,8 +131,8 @@ class Mail {
     return some;
   }
 
-  // Whether a new Mail would do as well: all ranks have sent as many, and have got them.
-  bool IsOver() {
+  // Whether this mailbox may be deleted: all ranks have sent equally many messages, and all were received.
+  bool IsFinished() {
     std::lock_guard<std::mutex> lock(mutex_);
     return failed_ || std::all_of(boxes_.begin(), boxes_.end(), [&](const Box& box) {
       return box.messages.empty() && !box.waiting && box.sent == boxes_[0].sent;
@@ -145,7 +145,7 @@ class Mail {
     ffi::Promise done;
     double patience;
   };
-  struct Box {  // what is on its way to a rank, from the one rank that sends it something
+  struct Box {  // messages on their way to one rank, from the one rank that sends to it
     std::deque<std::unique_ptr<char[]>> messages;
     std::atomic<int64_t> here = 0;
     int64_t sent = 0;
@@ -157,96 +157,97 @@ class Mail {
   bool failed_ = false;
 };
 
-struct Office;
+struct Channel;
 
-// Looks every second for those who wait for too long. It counts its looks: while the process is stopped nobody waits.
-class Watch {
+// Ends calls that wait for too long. It counts its own rounds of a second each, so that the time for which the whole
+// process is stopped does not count.
+class Monitor {
  public:
-  static Watch& Get() {
-    static auto* watch = new Watch;  // its thread never ends, and must not outlive it
-    return *watch;
+  static Monitor& Get() {
+    static auto* monitor = new Monitor;  // never destroyed, as its thread never ends
+    return *monitor;
   }
 
-  void Add(Office* office) {
+  void Add(Channel* channel) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!std::exchange(goes_on_, true)) std::thread(&Watch::Look, this).detach();
-    offices_.insert(office);
+    if (!std::exchange(is_running_, true)) std::thread(&Monitor::Run, this).detach();
+    channels_.insert(channel);
   }
 
-  void Remove(Office* office) {
+  void Remove(Channel* channel) {
     std::lock_guard<std::mutex> lock(mutex_);
-    offices_.erase(office);
+    channels_.erase(channel);
   }
 
  private:
-  void Look();
+  void Run();
 
   std::mutex mutex_;
-  std::unordered_set<Office*> offices_;
-  bool goes_on_ = false;
+  std::unordered_set<Channel*> channels_;
+  bool is_running_ = false;
 };
 
-// The place of a shift in a compiled program, which all its devices share: XLA makes one for each that it compiles, also
-// of those that it repeats.
-struct Office {
+// The state of one call site of a shift in a compiled program, shared by all devices. XLA makes one for each copy of the
+// call that it compiles.
+struct Channel {
   static ffi::TypeId id;
 
-  Office() { Watch::Get().Add(this); }
-  ~Office() { Watch::Get().Remove(this); }
+  Channel() { Monitor::Get().Add(this); }
+  ~Channel() { Monitor::Get().Remove(this); }
 
-  std::shared_ptr<Mail> Of(int64_t run, size_t ranks) {
+  std::shared_ptr<Mailbox> Of(int64_t run, size_t ranks) {
     std::lock_guard<std::mutex> lock(mutex);
-    auto& mail = runs[run];
-    if (!mail) {
-      mail = std::make_shared<Mail>(ranks);
+    auto& mailbox = runs[run];
+    if (!mailbox) {
+      mailbox = std::make_shared<Mailbox>(ranks);
       for (auto old = runs.begin(); old != runs.end();)
-        old = old->first != run && old->second.use_count() == 1 && old->second->IsOver() ? runs.erase(old) : std::next(old);
+        old = old->first != run && old->second.use_count() == 1 && old->second->IsFinished() ? runs.erase(old) : std::next(old);
     }
-    return mail;
+    return mailbox;
   }
 
   std::mutex mutex;
-  std::unordered_map<int64_t, std::shared_ptr<Mail>> runs;
+  std::unordered_map<int64_t, std::shared_ptr<Mailbox>> runs;
 };
 
-// Where a device waits for too long, all of its run are let go at whatever place they wait.
-void Watch::Look() {
+// Where one device has waited for too long, all calls of its run end with an error, at whatever call site they wait.
+void Monitor::Run() {
   for (;; std::this_thread::sleep_for(std::chrono::seconds(1))) {
     std::lock_guard<std::mutex> lock(mutex_);
     std::unordered_set<int64_t> failed;
-    auto each = [&](auto&& look) {
-      for (auto* office : offices_) {
-        std::lock_guard<std::mutex> lock(office->mutex);
-        for (auto& [run, mail] : office->runs) look(run, *mail);
+    auto each = [&](auto&& visit) {
+      for (auto* channel : channels_) {
+        std::lock_guard<std::mutex> lock(channel->mutex);
+        for (auto& [run, mailbox] : channel->runs) visit(run, *mailbox);
       }
     };
-    each([&](int64_t run, Mail& mail) { if (mail.Tick(false)) failed.insert(run); });
-    if (!failed.empty()) each([&](int64_t run, Mail& mail) { if (failed.count(run)) mail.Tick(true); });
+    each([&](int64_t run, Mailbox& mailbox) { if (mailbox.Tick(false)) failed.insert(run); });
+    if (!failed.empty()) each([&](int64_t run, Mailbox& mailbox) { if (failed.count(run)) mailbox.Tick(true); });
   }
 }
 
-ffi::TypeId Office::id = {};
-constexpr ffi::TypeInfo kOfficeInfo = ffi::MakeTypeInfo<Office>();
+ffi::TypeId Channel::id = {};
+constexpr ffi::TypeInfo kChannelInfo = ffi::MakeTypeInfo<Channel>();
 
-ffi::ErrorOr<std::unique_ptr<Office>> OpenOffice() { return std::make_unique<Office>(); }
+ffi::ErrorOr<std::unique_ptr<Channel>> OpenChannel() { return std::make_unique<Channel>(); }
 
-// y of rank r is the x of rank sources[r], for which it waits so many seconds.
-ffi::Future Shift(Office* office, ffi::RunId run, ffi::Buffer<ffi::S32> rank, ffi::AnyBuffer x,
+// y of rank r is the x of rank sources[r], for which it waits `patience` seconds at most.
+ffi::Future Shift(Channel* channel, ffi::RunId run, ffi::Buffer<ffi::S32> rank, ffi::AnyBuffer x,
                   ffi::Result<ffi::AnyBuffer> y, ffi::Span<const int64_t> sources, double patience) {
   const int64_t me = rank.typed_data()[0];
-  const auto mail = office->Of(run.run_id, sources.size());
-  mail->Send(std::find(sources.begin(), sources.end(), me) - sources.begin(), x.untyped_data(), x.size_bytes());
-  return mail->Take(me, y->untyped_data(), y->size_bytes(), patience);
+  const auto mailbox = channel->Of(run.run_id, sources.size());
+  mailbox->Send(std::find(sources.begin(), sources.end(), me) - sources.begin(), x.untyped_data(), x.size_bytes());
+  return mailbox->Take(me, y->untyped_data(), y->size_bytes(), patience);
 }
 
 }  // namespace
 
-extern "C" const void* swmodel_office_id() { return &Office::id; }
-extern "C" const void* swmodel_office_info() { return &kOfficeInfo; }
+extern "C" const void* swmodel_channel_id() { return &Channel::id; }
+extern "C" const void* swmodel_channel_info() { return &kChannelInfo; }
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_open_office, OpenOffice, ffi::Ffi::BindInstantiate());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_open_channel, OpenChannel, ffi::Ffi::BindInstantiate());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_shift, Shift,
-                              ffi::Ffi::Bind().Ctx<ffi::State<Office>>().Ctx<ffi::RunId>()
+                              ffi::Ffi::Bind().Ctx<ffi::State<Channel>>().Ctx<ffi::RunId>()
                                   .Arg<ffi::Buffer<ffi::S32>>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>()
                                   .Attr<ffi::Span<const int64_t>>("sources")
                                   .Attr<double>("patience"));

@@ -1,5 +1,5 @@
-// A small loop with the interface of those that kernels/source.py writes: compiled first, to find out whether the
-// compiler takes our options and makes what can be loaded.
+// A small loop with the two functions that source.py writes. It is compiled first, to find out whether the compiler accepts
+// our options and makes a library that can be loaded.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

@@ -1,157 +1,160 @@
-"""Rooms for the states of many steps, filled one after the other without a copy more than that.
+"""Arrays of slots, one slot a step, that are filled one after the other without an extra copy.
 
-XLA copies an array before a step writes over it if it is stored somewhere in the same step, for it does not know which
-of both comes first; it fills new rooms with zeros; and it copies with one thread. On a CPU with a compiler these
-operations do nothing of that: `store` hands on what it has stored. Elsewhere they are what they look like in JAX.
+XLA on a CPU copies an array before a step overwrites it if the same step stores it, as it does not know which of the
+two comes first. It fills new arrays with zeros, and it copies with one thread. With a C++ compiler the operations here
+avoid all of that: `push_slot` returns the arrays that it has copied, and later operations use these. Without a
+compiler, and on other devices, they are the ordinary JAX operations.
 """
 
 import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
 
-from .library import AFTER, FETCH, STORE, VACANT
+from .library import DEPENDS_ON, EMPTY, PUSH_SLOT, READ_SLOT
 from .primitives import declare, in_place
 
-__all__ = ["after", "fetch", "store", "vacant"]
+__all__ = ["depends_on", "empty", "push_slot", "read_slot"]
 
 
-def vacant(shape, dtype, seen=()):
-    """An array of this shape with nothing in it: read no place that was not stored in.
+def empty(shape, dtype, depends=()):
+    """An array with undefined values: read only what was stored in it.
 
     Args:
         shape, dtype: of the array.
-        seen: arrays made anew in each turn of a loop in which this is called, other ones for each call: or XLA would
-            take the same array for all of them, and copy it in each turn.
+        depends: arrays that are made anew in each iteration of the loop that contains this call, other ones for each
+            call. Without them XLA would take one array for all calls, and copy it in each iteration.
     """
-    return vacant_array.bind(*seen, shape=tuple(shape), dtype=jnp.dtype(dtype))[0]
+    return empty_array.bind(*depends, shape=tuple(shape), dtype=jnp.dtype(dtype))[0]
 
 
-def store(rooms, arrays, index):
-    """(rooms with arrays in slot number `index`, the same arrays); use these from there on.
+def push_slot(slots, arrays, index):
+    """(`slots` with the arrays in slot number `index`, the same arrays). Use both results in place of the arguments.
 
     Args:
-        rooms: list of (slots, *shape).
+        slots: list of (number of slots, *shape).
         arrays: list of (*shape).
         index: an int32 number.
     """
     if not arrays:
         return [], []
-    found = stored.bind(jnp.asarray(index, jnp.int32), *rooms, *arrays)
-    return found[: len(rooms)], found[len(rooms) :]
+    found = pushed.bind(jnp.asarray(index, jnp.int32), *slots, *arrays)
+    return found[: len(slots)], found[len(slots) :]
 
 
-def fetch(rooms, index):
-    """The arrays in slot number `index` of rooms, a list of (slots, *shape)."""
-    return fetched.bind(jnp.asarray(index, jnp.int32), *rooms) if rooms else []
+def read_slot(slots, index):
+    """The arrays in slot number `index` of `slots`, a list of (number of slots, *shape)."""
+    return slot_read.bind(jnp.asarray(index, jnp.int32), *slots) if slots else []
 
 
-def after(arrays, seen):
-    """The same arrays, to be written over once `seen`, a pytree, has been made of them: use these from there on."""
-    arrays, witnesses = list(arrays), [x for x in jax.tree.leaves(seen) if hasattr(x, "dtype")]
-    return later.bind(*arrays, *witnesses, count=len(arrays)) if witnesses else arrays
+def depends_on(arrays, results):
+    """The same arrays, to be overwritten after `results`, a pytree, were computed. Use them in place of `arrays`."""
+    arrays, others = list(arrays), [x for x in jax.tree.leaves(results) if hasattr(x, "dtype")]
+    return dependent.bind(*arrays, *others, count=len(arrays)) if others else arrays
 
 
-# -- store ------------------------------------------------------------------------------------------------------------
+# -- push_slot --------------------------------------------------------------------------------------------------------
 
 
-def _store_plainly(index, *operands):
-    rooms, arrays = operands[: len(operands) // 2], operands[len(operands) // 2 :]
-    put = [jax.lax.dynamic_update_index_in_dim(room, x, index, 0) for room, x in zip(rooms, arrays)]
+def _push_plainly(index, *operands):
+    slots, arrays = operands[: len(operands) // 2], operands[len(operands) // 2 :]
+    put = [jax.lax.dynamic_update_index_in_dim(slot, x, index, 0) for slot, x in zip(slots, arrays)]
     return [*put, *arrays]
 
 
-def _store_natively(*operands):
-    return in_place(STORE, operands, 1, len(operands) - 1)
+def _push_natively(*operands):
+    return in_place(PUSH_SLOT, operands, 1, len(operands) - 1)
 
 
-def _store_shapes(index, *operands):
+def _push_shapes(index, *operands):
     return [jax.core.ShapedArray(x.shape, x.dtype) for x in operands]
 
 
-def _store_tangents(primitive, primals, tangents):
-    rooms_and_arrays = [ad.instantiate_zeros(t) for t in tangents[1:]]
+def _push_tangents(primitive, primals, tangents):
+    tangents_of_all = [ad.instantiate_zeros(t) for t in tangents[1:]]
     results = primitive.bind(*primals)
     real = [jnp.issubdtype(x.dtype, jnp.floating) for x in results]
-    kept = [t for t, on in zip(rooms_and_arrays, real) if on]
+    kept = [t for t, on in zip(tangents_of_all, real) if on]
     slopes = iter(primitive.bind(primals[0], *kept)) if kept else iter(())
     return results, [next(slopes) if on else ad.Zero(jax.typeof(x).to_tangent_aval()) for x, on in zip(results, real)]
 
 
-def _store_batch(primitive, operands, axes):
-    return jax.vmap(_store_plainly, axes)(*operands), [0] * (len(operands) - 1)
+def _push_batch(primitive, operands, axes):
+    return jax.vmap(_push_plainly, axes)(*operands), [0] * (len(operands) - 1)
 
 
-stored = declare("store", _store_plainly, _store_natively, _store_shapes, _store_tangents, _store_batch)
+pushed = declare("push_slot", _push_plainly, _push_natively, _push_shapes, _push_tangents, _push_batch)
 
 
-# -- fetch ------------------------------------------------------------------------------------------------------------
+# -- read_slot --------------------------------------------------------------------------------------------------------
 
 
-def _fetch_plainly(index, *rooms):
-    return [jax.lax.dynamic_index_in_dim(room, index, 0, keepdims=False) for room in rooms]
+def _read_plainly(index, *slots):
+    return [jax.lax.dynamic_index_in_dim(slot, index, 0, keepdims=False) for slot in slots]
 
 
-def _fetch_natively(*operands):
-    return jax.ffi.ffi_call(FETCH, [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in operands[1:]])(*operands)
+def _read_natively(*operands):
+    return jax.ffi.ffi_call(READ_SLOT, [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in operands[1:]])(*operands)
 
 
-def _fetch_shapes(index, *rooms):
-    return [jax.core.ShapedArray(x.shape[1:], x.dtype) for x in rooms]
+def _read_shapes(index, *slots):
+    return [jax.core.ShapedArray(x.shape[1:], x.dtype) for x in slots]
 
 
-def _fetch_tangents(primitive, primals, tangents):
+def _read_tangents(primitive, primals, tangents):
     results, moving = primitive.bind(*primals), [type(t) is not ad.Zero for t in tangents[1:]]
     slopes = iter(primitive.bind(primals[0], *(t for t, on in zip(tangents[1:], moving) if on)) if any(moving) else ())
     zeros = (ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results)
     return results, [next(slopes) if on else zero for on, zero in zip(moving, zeros)]
 
 
-def _fetch_batch(primitive, operands, axes):
-    return jax.vmap(_fetch_plainly, axes)(*operands), [0] * (len(operands) - 1)
+def _read_batch(primitive, operands, axes):
+    return jax.vmap(_read_plainly, axes)(*operands), [0] * (len(operands) - 1)
 
 
-fetched = declare("fetch", _fetch_plainly, _fetch_natively, _fetch_shapes, _fetch_tangents, _fetch_batch)
+slot_read = declare("read_slot", _read_plainly, _read_natively, _read_shapes, _read_tangents, _read_batch)
 
 
-# -- after ------------------------------------------------------------------------------------------------------------
+# -- depends_on -------------------------------------------------------------------------------------------------------
 
 
-def _after_plainly(*operands, count):
+def _depends_plainly(*operands, count):
     return list(operands[:count])
 
 
-def _after_natively(*operands, count):
-    return in_place(AFTER, operands, 0, count)
+def _depends_natively(*operands, count):
+    return in_place(DEPENDS_ON, operands, 0, count)
 
 
-def _after_shapes(*operands, count):
+def _depends_shapes(*operands, count):
     return [jax.core.ShapedArray(x.shape, x.dtype) for x in operands[:count]]
 
 
-def _after_tangents(primitive, primals, tangents, count):
+def _depends_tangents(primitive, primals, tangents, count):
     return primitive.bind(*primals, count=count), list(tangents[:count])
 
 
-def _after_batch(primitive, operands, axes, count):
+def _depends_batch(primitive, operands, axes, count):
     return primitive.bind(*operands, count=count), list(axes[:count])
 
 
-later = declare("after", _after_plainly, _after_natively, _after_shapes, _after_tangents, _after_batch)
+dependent = declare(
+    "depends_on", _depends_plainly, _depends_natively, _depends_shapes, _depends_tangents, _depends_batch
+)
 
 
-# -- vacant -----------------------------------------------------------------------------------------------------------
+# -- empty ------------------------------------------------------------------------------------------------------------
 
 
-def _vacant_tangents(primitive, primals, tangents, **parameters):
+def _empty_tangents(primitive, primals, tangents, **parameters):
     results = primitive.bind(*primals, **parameters)
     return results, [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results]
 
 
-vacant_array = declare(
-    "vacant",
-    lambda *seen, shape, dtype: [jnp.zeros(shape, dtype)],
-    lambda *seen, shape, dtype: jax.ffi.ffi_call(VACANT, [jax.ShapeDtypeStruct(shape, dtype)])(*seen),
-    lambda *seen, shape, dtype: [jax.core.ShapedArray(shape, dtype)],
-    _vacant_tangents,
-    lambda primitive, seen, axes, **parameters: (primitive.bind(*seen, **parameters), [None]),
+empty_array = declare(
+    "empty",
+    lambda *depends, shape, dtype: [jnp.zeros(shape, dtype)],
+    lambda *depends, shape, dtype: jax.ffi.ffi_call(EMPTY, [jax.ShapeDtypeStruct(shape, dtype)])(*depends),
+    lambda *depends, shape, dtype: [jax.core.ShapedArray(shape, dtype)],
+    _empty_tangents,
+    lambda primitive, depends, axes, **parameters: (primitive.bind(*depends, **parameters), [None]),
 )

@@ -1,5 +1,5 @@
-// Sharing out work among threads: our own, which look out for more of it for a while before they sleep. Those of XLA's
-// pool sleep at once, and a sleeping thread takes a tenth of a millisecond to wake up, as long as a step of a small tile.
+// A pool of threads that poll for work for a while before they sleep. Those of XLA's pool sleep at once, and a sleeping
+// thread takes a tenth of a millisecond to wake up, as long as a step of a small tile.
 
 #include <sched.h>
 
@@ -13,15 +13,15 @@
 
 namespace {
 
-class Team {
+class ThreadPool {
  public:
-  static Team& Get() {
-    static auto* team = new Team;  // its threads never end, and must not outlive it
-    return *team;
+  static ThreadPool& Get() {
+    static auto* pool = new ThreadPool;  // never destroyed, as its threads never end
+    return *pool;
   }
 
-  // Calls work(0), ..., work(count - 1) on up to so many threads, this one among them, or on it alone while others
-  // have the team.
+  // Calls work(0), ..., work(count - 1) on at most `threads` threads, the caller's among them. While another caller uses
+  // the pool, the caller's thread does all of the work.
   template <typename Work>
   void Run(int64_t threads, int64_t count, const Work& work) {
     std::unique_lock<std::mutex> mine(busy_, std::defer_lock);
@@ -29,7 +29,7 @@ class Team {
       for (int64_t k = 0; k < count; ++k) work(k);
       return;
     }
-    for (; size_ < threads - 1; ++size_) std::thread(&Team::Serve, this, size_).detach();
+    for (; size_ < threads - 1; ++size_) std::thread(&ThreadPool::Serve, this, size_).detach();
     work_ = &work, count_ = count, helpers_ = threads - 1, next_ = 0, done_ = 0;
     call_ = [](const void* work, int64_t k) { (*static_cast<const Work*>(work))(k); };
     open_ = true;
@@ -37,12 +37,12 @@ class Team {
     Help();
     Until([&] { return done_ == count; });
     open_ = false;
-    Until([&] { return inside_ == 0; });  // nobody looks at this round's work any more
+    Until([&] { return inside_ == 0; });  // no thread uses this round's work any more
   }
 
-  // Waits for a condition for a while; whether it holds.
+  // Polls a condition for kPatience at most, and returns whether it holds.
   template <typename Condition>
-  static bool LookOut(const Condition& holds) {
+  static bool Poll(const Condition& holds) {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     Until([&] { return holds() || std::chrono::steady_clock::now() > end; });
     return holds();
@@ -51,7 +51,7 @@ class Team {
  private:
   static constexpr auto kPatience = std::chrono::microseconds(300);
 
-  // Now and then somebody else may have the core.
+  // Pauses between two polls. Every 64th time another thread may take the core.
   static void Pause(int k) {
     if (k % 64 == 0) sched_yield();
 #if defined(__x86_64__) || defined(__i386__)
@@ -76,21 +76,21 @@ class Team {
   }
 
   void Serve(int64_t number) {
-    for (int64_t seen = 0;;) {
-      Await(seen);
-      seen = round_;
+    for (int64_t last = 0;;) {
+      Await(last);
+      last = round_;
       ++inside_;
       if (open_ && number < helpers_) Help();
       --inside_;
     }
   }
 
-  // Until there is another round than `seen`.
-  void Await(int64_t seen) {
-    if (LookOut([&] { return round_ != seen; })) return;
+  // Waits for another round than `last`.
+  void Await(int64_t last) {
+    if (Poll([&] { return round_ != last; })) return;
     std::unique_lock<std::mutex> lock(sleep_);
     ++sleepers_;
-    awake_.wait(lock, [&] { return round_ != seen; });
+    awake_.wait(lock, [&] { return round_ != last; });
     --sleepers_;
   }
 

@@ -1,0 +1,62 @@
+"""The call of a compiled loop, and the plan that the runtime gets with it."""
+
+import jax
+import numpy as np
+
+from .abi import LoopPlan, ResultPlan, SourcePlan, When, numbers
+from .native.library import TARGET, loop_name
+from .printing import keep_source
+from .schedule import schedule
+from .source import c_source
+
+__all__ = ["compiled_loop"]
+
+
+def compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sharers, slots=(), pushed=()):
+    """The call of the compiled loop.
+
+    Args:
+        operands: what the graph reads, arrays before numbers; arrays that are overwritten alone; for each of `pushed`
+            an array of slots; the numbers of slots.
+        slots: the operands, by number, that are arrays of slots of which the loop reads one; the last operands say
+            which, in this order.
+        pushed: the sources, by number, that the loop copies into a slot before it overwrites them; the last operand
+            says which slot. The arrays of slots are the last results.
+    """
+    types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(origins)])
+    first = len(operands) - 1 - len(pushed)
+    over = {operand: k for k, operand in enumerate(aliases) if operand is not None}
+    call = jax.ffi.ffi_call(
+        TARGET,
+        [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes]
+        + [jax.ShapeDtypeStruct(operands[first + k].shape, operands[first + k].dtype) for k in range(len(pushed))],
+        input_output_aliases=over | {first + k: len(dtypes) + k for k in range(len(pushed))},
+    )
+    indices = {slot: len(operands) - len(slots) + k for k, slot in enumerate(slots)}
+    plan = _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed)
+    text = c_source(graph, (types, dtypes))
+    keep_source(graph, (types, dtypes))
+    return call(*operands, kernel=loop_name(text), plan=np.asarray(plan, np.int64))
+
+
+def _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed):
+    """The integers of a loop's plan: records of abi.py."""
+    rounds = schedule(graph)
+    head = LoopPlan(
+        *layout.shape, *layout.origin, margin, rounds.early, sharers, len(origins), graph.scalars, len(pushed)
+    )
+    sources = [
+        SourcePlan(indices.get(k, -1), *origin, graph.columns[k], rounds.rows_ahead(k)[0], *rounds.rows_in_all(k))
+        for k, origin in enumerate(origins)
+    ]
+    results = [ResultPlan(-1 if k is None else k, _when(k, len(origins), rounds)) for k in aliases]
+    return [n for record in (head, *sources, *results) for n in numbers(record)] + list(pushed)
+
+
+def _when(operand, sources, rounds):
+    """When a row of results may overwrite an operand, which is None if there is none."""
+    if operand is None or operand >= sources:
+        return When.AT_ONCE
+    if rounds.must_wait(operand):
+        return When.LATER
+    return When.UNLESS_SHARED if rounds.rows_in_all(operand) != (0, 0) else When.AT_ONCE

@@ -1,0 +1,88 @@
+// What every loop has that source.py writes, after the text of abi.py and the constants kLeft, kRight and kKept.
+#include <math.h>
+#include <string.h>
+
+// `is ? x : y` without a branch. Compilers turn `? :` into masked loads, which are slow when the whole mask is false.
+template <typename Bits, typename T>
+static inline T Select(bool is, T x, T y) {
+  Bits a, b;
+  memcpy(&a, &x, sizeof(T)), memcpy(&b, &y, sizeof(T));
+  a = (a & -(Bits)is) | (b & ~-(Bits)is);
+  memcpy(&x, &a, sizeof(T));
+  return x;
+}
+
+// Cube roots without a call, so that loops with them are vectorised: a guess from the exponent, then Newton's iteration, which
+// converges to within a unit or two of the last place.
+static inline float sw_cbrtf(float x) {
+  float a = fabsf(x), y;
+  int32_t bits;
+  memcpy(&bits, &a, 4);
+  bits = bits / 3 + 709921077;
+  memcpy(&y, &bits, 4);
+  for (int k = 0; k < 4; ++k) y = y - (y - a / (y * y)) * (1.0f / 3.0f);
+  return x == 0.0f ? 0.0f : copysignf(y, x);
+}
+
+static inline double sw_cbrt(double x) {
+  double a = fabs(x), y;
+  int64_t bits;
+  memcpy(&bits, &a, 8);
+  bits = bits / 3 + 3071306043645493248LL;
+  memcpy(&y, &bits, 8);
+  for (int k = 0; k < 5; ++k) y = y - (y - a / (y * y)) * (1.0 / 3.0);
+  return x == 0.0 ? 0.0 : copysign(y, x);
+}
+
+static inline int64_t WholeVectors(int64_t cells) { return (cells + kVector - 1) / kVector * kVector; }
+static inline int64_t Width(int64_t cells) { return WholeVectors(cells + kLeft + kRight); }
+static inline int64_t Width(const RowCall& c) { return Width(c.lead + c.cells); }
+
+// The first column of a pass that goes `left` cells further than the results: a multiple of the vector length.
+static inline int64_t Before(const RowCall& c, int64_t left) {
+  return -c.lead - WholeVectors(left > c.lead ? left - c.lead : 0);
+}
+
+// Whether a source has the row that lies so many rows from the call's. Otherwise Zeros is read in its place.
+static inline bool Has(const RowCall& c, int64_t source, int64_t row) {
+  return c.j + row >= c.limits[4 * source] && c.j + row < c.limits[4 * source + 1];
+}
+static inline const void* Zeros(const RowCall& c) { return c.kept + Width(c) * kKept + (kLeft + c.lead) * 8; }
+
+struct Range {
+  int64_t low, high;
+  bool row;  // whether all rows exist
+
+  void Meet(int64_t first, int64_t end) {
+    if (low < first) low = first;
+    if (high > end) high = end;
+  }
+  Range Within(int64_t from, int64_t to) const {
+    if (!row || low >= to || high <= from || low >= high) return {to, to, false};
+    return {low < from ? from : low, high > to ? to : high, true};
+  }
+};
+
+struct Columns {
+  Range loads, boxes;  // columns where no load leaves its array; columns inside all boxes
+};
+
+using Pass = void (*)(const RowCall&, int64_t, int64_t);
+
+// Runs a pass from column `from` to column `to`, in the variant that each part of the row needs. Columns beyond both ends may be
+// computed, too, so that vectors are whole. Kept rows are not read there, and results are not changed.
+template <Pass kPlain, Pass kBoxed, Pass kEdge>
+static inline void run(const RowCall& c, int64_t from, int64_t to, bool more, const Columns& columns) {
+  if (more && from + WholeVectors(to - from) <= columns.loads.high) to = from + WholeVectors(to - from);
+  const Range loads = columns.loads.Within(from, to), boxes = columns.boxes.Within(loads.low, loads.high);
+  if (from < loads.low) kEdge(c, from, loads.low);
+  if (loads.low < loads.high) {
+    int64_t low = loads.low + WholeVectors(boxes.low - loads.low), high = boxes.high;
+    if (high < loads.high) high = low < high ? low + (high - low) / kVector * kVector : low;
+    if (low > loads.high) low = high = loads.high;
+    if (loads.low < low) kBoxed(c, loads.low, low);
+    if (low < high) kPlain(c, low, high);
+    if (high < loads.high) kBoxed(c, high, loads.high);
+  }
+  if (loads.high < to) kEdge(c, loads.high, to);
+}
