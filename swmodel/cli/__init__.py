@@ -183,6 +183,34 @@ def check(
 
 @app.command(
     epilog=_examples(
+        "swmodel explain tohoku.toml",
+        "swmodel explain gyre.toml --set stepper.type=rk4 --graph",
+        "swmodel explain gyre.toml --source loops --bandwidth 2e10",
+    )
+)
+def explain(
+    file: File,
+    set: Set = None,
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Write the commented C++ source of each loop to DIR.", callback=_path),
+    ] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Print the operations of each loop, with their lines of Python.")
+    ] = False,
+    bandwidth: Annotated[
+        float | None, typer.Option(metavar="BYTES_PER_S", help="Of the memory; measured without it.")
+    ] = None,
+    debug: Debug = False,
+):
+    """Say what a step is made of: its fused loops, what each reads, writes and costs, or why it runs on arrays."""
+    from .explain import Options, explain_experiment
+
+    explain_experiment(file, _overrides(set), Options(source, graph, bandwidth))
+
+
+@app.command(
+    epilog=_examples(
         "swmodel run tohoku.toml --plot",
         "mpirun -n 4 swmodel run double_gyre.toml --set stepper.dt=300 --until 1year",
         "mpirun -n 2 swmodel run tohoku.toml -o output/a --plot --observations records",

@@ -17,7 +17,7 @@ from ..fields.parts import positions_of
 from ..fields.pytrees import replace
 from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_padding
-from ..stencils.expressions import Expression, Source, lift, stored
+from ..stencils.expressions import Expression, Source, lift, path_names, stored
 from ..stencils.graph import Unsupported
 from ..stencils.native import after
 from ..stencils.stencil import Layout, run
@@ -73,8 +73,10 @@ class FusedEngine:
             self.equations = self._lifted(dynamics)
 
     def _lifted(self, dynamics):
-        def lifted(tree):
-            return jax.tree.map(lift, tree, is_leaf=lambda x: isinstance(x, Field))
+        def lifted(tree, name):
+            leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Field))
+            names = (f"{name}.{path}".rstrip(".") for path in path_names(tree))
+            return jax.tree.unflatten(structure, [lift(x, name=n) for x, n in zip(leaves, names)])
 
         arrays, depth = self.arrays, self._aligned(self.arrays.depth)
         wet = depth.map(lambda depth: (depth > 0).astype(depth.dtype))  # cheaper than reading another array
@@ -83,7 +85,7 @@ class FusedEngine:
             geometry=Geometry.derive(arrays.geometry.tile, dynamics.slip, self.communicator, lift, wet),
             depth=depth,
             terms=tuple(_each_field(term, lifted) for term in arrays.terms),
-            uplift=lifted(arrays.uplift),
+            uplift=lifted(arrays.uplift, "uplift"),
             opens=(),
             engine=self,
         )
@@ -91,7 +93,7 @@ class FusedEngine:
     def _aligned(self, field):
         """A Field as what loads it, its rows laid out as those of results."""
         data = self.layout.with_room(field.data, field.halo)
-        return stored(Source(data, self.layout.origin, field.halo, data.dtype), field.position)
+        return stored(Source(data, self.layout.origin, field.halo, data.dtype, name="depth"), field.position)
 
     # -- the march ----------------------------------------------------------------------------------------------------
 
@@ -130,7 +132,12 @@ class FusedEngine:
     def _sources(self, state, history):
         """Arrays as Expressions. Only earlier states of the history kept their ghosts since they were the newest."""
         kept = self.ghosts if self.stepper.remembers == "states" and self.group == 1 else 0
-        return self._sourced(state, 0), each_state(lambda earlier: self._sourced(earlier, kept), history)
+        both = self._sourced(state, 0), each_state(lambda earlier: self._sourced(earlier, kept), history)
+        leaves = jax.tree.leaves(both, is_leaf=lambda x: isinstance(x, Expression))
+        for e, name in zip(leaves, _names(both)):
+            if isinstance(e, Expression):
+                e.plain.name = name
+        return both
 
     def _sourced(self, state, halo):
         return state.map(lambda array, position: self._stored(array, position, halo), POSITIONS)
@@ -172,7 +179,10 @@ class FusedEngine:
         held = {id(x.plain) for x in leaves if isinstance(x, Expression) and x.plain is not None}
         free = [source.array for source in over if id(source) not in held]
         free += [None] * (len(new) - len(free))
-        arrays, margin = run(new, self.layout, free[: len(new)], self.interpret, self.sharers) if new else ([], 0)
+        named = {id(x): name for x, name in zip(leaves, _names(tree))}
+        names = [named[id(x)] for x in new]
+        over = free[: len(new)]
+        arrays, margin = run(new, self.layout, over, self.interpret, self.sharers, names) if new else ([], 0)
         made = {id(x): self._stored(a, x.position, margin) for x, a in zip(new, arrays)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 
@@ -185,5 +195,12 @@ class FusedEngine:
         return Field(expression.plain.array, expression.position, self.layout.room)
 
 
+def _names(tree):
+    """What loops call the leaves of (state, history), or of another list or tuple."""
+    parts, groups = (name.partition(".") for name in path_names(tree)), {"0": "", "1": "history."}
+    return [groups.get(first, f"{first}.") + rest if rest else f"field {first}" for first, _, rest in parts]
+
+
 def _each_field(term, lifted):
-    return replace(term, **{name: lifted(getattr(term, name)) for name in positions_of(term)})
+    kind = type(term).__name__
+    return replace(term, **{name: lifted(getattr(term, name), f"{kind}.{name}") for name in positions_of(term)})

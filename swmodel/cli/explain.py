@@ -1,0 +1,117 @@
+"""`swmodel explain`: which fused loops a step makes, what each reads, writes and costs; or why there are none."""
+
+import dataclasses
+
+from ..config import read
+from ..config.build.experiment import assemble, stepper_of, time_step
+from ..errors import ConfigError
+from ..runtime import launch
+from ..runtime.paths import make_folder
+from . import facts, logs
+from .starting import started
+
+__all__ = ["Options", "explain_experiment"]
+
+SIDES = ("west", "east", "south", "north")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    source: str | None = None
+    graph: bool = False
+    bandwidth: float | None = None  # [bytes s-1]
+
+
+def explain_experiment(file, overrides, options: Options):
+    """Print what a step of an experiment is made of.
+
+    Raises:
+        ConfigError: with every mistake of the experiment, or if the folder for sources cannot be made.
+    """
+    from ..simulation.simulation import Simulation
+    from ..stepping.loops import loops_of_steps
+    from ..stepping.stability import limits
+
+    if options.bandwidth is not None and not options.bandwidth > 0:
+        raise ConfigError(f"--bandwidth {options.bandwidth:g} is not positive; give bytes a second, as 2e10.")
+    draft = read(file, overrides)
+    section = draft.sections.get("model")
+    logs.start(root=True)
+    launch.configure_process("float32" if section is None else section.precision, "serial")
+    made = assemble(draft, 1, records=1)
+    experiment = made.experiment()
+    model, state = started(made, experiment, "serial", None, experiment.run.engine)
+    dt = made.attempt(("stepper", "dt"), time_step, experiment, limits(model, stepper_of(experiment.stepper), state))
+    made.experiment()
+    simulation = Simulation(model, state, stepper_of(experiment.stepper, dt))
+    engine, why = simulation.engine
+    lines = [
+        ("experiment", experiment.run.title or draft.file.stem),
+        ("grid", facts.grid_line(made.grid)),
+        ("engine", facts.engine_line(engine, why)),
+    ]
+    print(facts.table(lines))
+    if engine == "fused":
+        loops, steps = loops_of_steps(simulation._dynamics(), simulation.stepper, (state, simulation.history))
+        cells = model.grid.nx * model.grid.ny * (model.members or 1)
+        _print_loops(_counted(loops), steps, options)
+        print(_total(loops, steps, cells, options.bandwidth))
+
+
+def _counted(loops):
+    """[(Loop, how often it is there)]; loops with the same graph and types are one."""
+    counts = {}
+    for loop in loops:
+        key = loop.graph, loop.dtypes
+        counts[key] = (loop, counts.get(key, (loop, 0))[1] + 1)
+    return list(counts.values())
+
+
+def _print_loops(counted, steps, options):
+    from ..stencils.printing import graph_text, write_source
+
+    if options.source is not None:
+        make_folder(options.source)
+    for number, (loop, count) in enumerate(counted, 1):
+        often = f"{count / steps:g} times a step" if count != steps else "once a step"
+        print(f"\nloop {number}, {often}: {loop.title}")
+        print(facts.table(_lines(loop)))
+        if options.source is not None:
+            print(f"source: {write_source(options.source, loop.graph, loop.dtypes)}")
+        if options.graph:
+            print(graph_text(loop.graph))
+
+
+def _lines(loop):
+    """(label, text) lines about one loop."""
+    fields = [_access(access) for access in loop.reads]
+    over = [f"{name}, over {old}" if old else name for name, old in zip(loop.title.split(", "), loop.over)]
+    cost, margin = loop.cost, f"{loop.margin} cells around the tile, too" if loop.margin else "the tile's cells"
+    return [
+        ("reads", "\n".join(fields)),
+        ("writes", "\n".join(over)),
+        ("computes", f"{margin}: {cost.operations} operations and {cost.bytes} bytes a cell"),
+    ]
+
+
+def _access(access):
+    if access.is_column:
+        return f"{access.name}, one value a row"
+    cells = [f"{n} {side}" for n, side in zip(access.halo, SIDES) if n]
+    return f"{access.name}, halo {', '.join(cells)}" if cells else access.name
+
+
+def _total(loops, steps, cells, bandwidth):
+    """What a step costs in all, and the least time that its traffic takes at the memory's bandwidth."""
+    from ..performance import triad_bandwidth
+
+    operations = sum(loop.cost.operations for loop in loops) / steps
+    moved = sum(loop.cost.bytes for loop in loops) / steps
+    source = "as given" if bandwidth is not None else "measured here by a triad"
+    rate = triad_bandwidth() if bandwidth is None else bandwidth
+    return (
+        f"\na step: {operations:g} operations and {moved:g} bytes a cell; "
+        f"its {cells:,} cells take at least {1e3 * cells * moved / rate:.3g} ms at {1e-9 * rate:.3g} GB/s ({source})"
+    )

@@ -1,0 +1,95 @@
+"""Which fused loops a step makes: found by tracing it, without compiling or running anything."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from ..stencils.printing import Access, Cost, cost, loop_title, reads
+from ..stencils.stencil import fused_loop
+from .loop import march_of, on_tiles
+
+__all__ = ["Loop", "loops_of_steps"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """One fused loop of a time step.
+
+    Attributes:
+        graph: what it computes. dtypes: element types, (of the arrays that it reads, of its results).
+        over: for each result the name of the array that it overwrites, or None.
+        margin: cells around the tile that it computes, too.
+        members: that one call computes.
+    """
+
+    graph: Any
+    dtypes: tuple
+    over: tuple
+    margin: int
+    members: int
+
+    @property
+    def title(self) -> str:
+        """The names of its results."""
+        return loop_title(self.graph)
+
+    @property
+    def reads(self) -> list[Access]:
+        """The arrays that it reads."""
+        return reads(self.graph)
+
+    @property
+    def cost(self) -> Cost:
+        """Operations and bytes for each cell."""
+        return cost(self.graph, self.dtypes)
+
+
+@on_tiles
+def _steps(dynamics, stepper, both):
+    way = march_of(dynamics, stepper)
+    return way.steps(way.start(*both), 0, way.period)[0]
+
+
+def loops_of_steps(dynamics, stepper, both) -> tuple[list[Loop], int]:
+    """(the fused loops of some steps, in order; the number of these steps); no loops where steps run on arrays.
+
+    The number of steps is that after which arrays are in their first roles again. Collective.
+
+    Args:
+        dynamics: a Dynamics, or the Members of an ensemble, as programs take them.
+        stepper: a TimeStepper, likewise.
+        both: (state, history).
+    """
+    closed, period = jax.make_jaxpr(_steps)(dynamics, stepper, both), []
+    one = getattr(dynamics, "dynamics", dynamics)
+    jax.eval_shape(
+        one.communicator.spmd(lambda d, s: period.append(march_of(d, s, prepared=False).period)), one, stepper
+    )
+    return [_loop(equation) for equation in _calls(closed.jaxpr)], period[0]
+
+
+def _calls(jaxpr):
+    """The calls of fused loops in a jaxpr and in those within it."""
+    for equation in jaxpr.eqns:
+        if equation.primitive is fused_loop:
+            yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else [value]:
+                if isinstance(inner, (ClosedJaxpr, Jaxpr)):
+                    yield from _calls(getattr(inner, "jaxpr", inner))
+
+
+def _loop(equation):
+    parameters = equation.params
+    graph, layout = parameters["graph"], parameters["layout"]
+    names = {k: access.name for k, access in zip(graph.reads(), reads(graph))}
+    return Loop(
+        graph,
+        (tuple(np.dtype(v.aval.dtype).name for v in equation.invars[: len(graph.columns)]), parameters["dtypes"]),
+        tuple(None if k is None else names.get(k, "an array that it does not read") for k in parameters["aliases"]),
+        parameters["margin"],
+        layout.members or 1,
+    )

@@ -1,0 +1,73 @@
+"""`swmodel explain`: the loops of a step, with the names of fields, what they cost, or why there are none."""
+
+import re
+
+import pytest
+
+from swmodel.stencils import native
+
+pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
+
+CASE = """\
+[run]
+until = 60
+[grid]
+type = "cartesian"
+nx = 16
+ny = 12
+x = [0, 2e4]
+y = [0, 1.5e4]
+[bathymetry]
+type = "flat"
+depth = 10
+[stepper]
+type = "{stepper}"
+dt = 10
+[[dissipation]]
+type = "laplacian"
+viscosity = 10
+"""
+
+
+@pytest.fixture
+def case(tmp_path):
+    def write(stepper="ab2", more=""):
+        (tmp_path / "case.toml").write_text(CASE.format(stepper=stepper) + more)
+        return tmp_path / "case.toml"
+
+    return write
+
+
+def test_a_step_of_ab2_is_one_loop_that_moves_what_the_docs_say(case, command, tmp_path):
+    status, out, err = command("explain", case(), "--bandwidth", "1e10", "--source", tmp_path / "src", "--set",
+                               'model.precision="float32"')  # fmt: skip
+    assert (status, err) == (0, "")
+    assert "engine      fused loops" in out and out.count("\nloop ") == 1
+    assert re.search(r"^loop 1, once a step: u, v, eta, history\S*u, history\S*v, history\S*eta$", out, re.M)
+    assert re.search(r"^reads +u, halo 1 west, 1 east, 1 south, 1 north$", out, re.M)
+    assert re.search(r"^ +depth, halo 1 west, 1 east", out, re.M) and re.search(r"^writes +u, over u$", out, re.M)
+    assert "52 bytes a cell" in out  # docs/step.md: state, tendencies and depth are read once, and overwritten
+    milliseconds = 16 * 12 * 52 / 1e10 * 1e3
+    assert f"its 192 cells take at least {milliseconds:.3g} ms at 10 GB/s (as given)" in out
+    (file,) = (tmp_path / "src").iterdir()
+    assert str(file) in out and "dynamics/" in file.read_text()
+
+
+def test_a_graph_names_the_lines_of_physics(case, command):
+    status, out, _ = command("explain", case("rk4"), "--graph", "--bandwidth", "1e10")
+    assert status == 0
+    assert re.search(r"n\d+ = eta \+ depth|n\d+ = depth \+ eta", out)
+    assert re.search(r"  # dynamics/\w+\.py:\d+: \S", out)
+
+
+def test_where_steps_run_on_arrays_it_says_why(case, command):
+    status, out, err = command("explain", case(more='[coriolis]\ntype = "none"\n'), "--set", "run.engine=arrays")
+    assert (status, err) == (0, "")
+    assert "arrays (XLA fuses): engine = 'arrays' was chosen" in out and "loop 1" not in out
+
+
+def test_mistakes_are_one_sentence(case, command):
+    status, _, err = command("explain", case(), "--bandwidth", "0")
+    assert status == 2 and err == "error: --bandwidth 0 is not positive; give bytes a second, as 2e10.\n"
+    status, _, err = command("explain", "nowhere.toml")
+    assert status == 2 and err.count("\n") == 1 and "nowhere.toml" in err
