@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.pytrees import pytree, static
 from ..runtime import budget
-from ..stepping.loop import differentiable_march_of
+from ..stepping.loop import arrays_if_loops_fail, differentiable_march_of
 from .controls.controls import Transformed, controls_of, masks_of
 from .core.checkpointing import Readings
 from .core.memory import Needs
@@ -102,7 +102,7 @@ class Problem:
         self.halo = model.halo(self.stepper)
         self.masks = masks_of(model)
         self.programs = {}
-        self._window = None, None
+        self._window, self._knows_engine = (None, None), False
 
     def keeping(self, checkpoints):
         """This problem with other checkpoints; both share compiled programs."""
@@ -156,6 +156,10 @@ class Problem:
         """The Dynamics of the forcing's window that begins with a step."""
         if self._window[0] != step:
             self._window = step, self.model.interval(self.halo, step, self.dt)
+            if not self._knows_engine:
+                self._knows_engine = True
+                if arrays_if_loops_fail(self.model, self._window[1], self.stepper) is not None:
+                    self._window = step, self.model.interval(self.halo, step, self.dt)
         return self._window[1]
 
     # -- values -------------------------------------------------------------------------------------------------------

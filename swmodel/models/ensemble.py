@@ -122,6 +122,13 @@ class Ensemble:
             triples = zip(own, leaves[0], self._kinds[halo])
             model.hold(halo, {id(x): first for x, first, kind in triples if kind == SAME})
 
+    def run_on_arrays(self):
+        """From now on let steps run on arrays, whatever engine was chosen."""
+        for model in self.models:
+            model.run_on_arrays()
+        self._kinds.clear()
+        self._stacked.clear()
+
     def next_record(self, step, dt):
         """The next step at which a forcing's interval ends in any member, or None."""
         ends = [model.next_record(step, dt) for model in set(self.models)]

@@ -190,6 +190,7 @@ class ShallowWater:
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
         _check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype)
+        self.requires_loops = engine == "fused"
         self.engine = _choose_engine(engine, self.communicator, core)
         self.engine = "arrays" if any(grid.poles) else self.engine
         self.domain = Domain(grid, self.communicator, self.dtype)
@@ -371,6 +372,11 @@ class ShallowWater:
             water=self._water,
             flat=self._water is not None and np.ptp(self.depth[self.wet]) == 0,
         )
+
+    def run_on_arrays(self):
+        """From now on let steps run on arrays, whatever engine was chosen."""
+        self.engine = "arrays"
+        self._made.clear()
 
     def next_record(self, step, dt):
         """The next step at which a forcing's interval ends, or None."""

@@ -28,7 +28,7 @@ from ..output.spectra import SpectraOutput
 from ..runtime import budget
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
 from ..stepping import stability
-from ..stepping.loop import begin, engine_of, march, march_of, on_tiles, reached
+from ..stepping.loop import arrays_if_loops_fail, begin, engine_of, march, march_of, on_tiles, reached
 from .monitors import Gauges, Health, Maxima
 
 __all__ = ["Simulation"]
@@ -76,6 +76,7 @@ def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
     measured on all ranks."""
     model, seconds = simulation.model, {}
     monitors = (None, None, Health.of(model, simulation.dt))
+    simulation._dynamics()  # compiles the loops, or chooses arrays on all ranks
     for count in stages if model.communicator.size > 1 else stages[:1]:
         with contextlib.suppress(TileError):  # tiles are too thin for that
             dynamics = model.interval(simulation.halo, simulation.step, simulation.dt, count)
@@ -143,6 +144,7 @@ class Simulation:
         self._maxima_carry = None
         self.resumed_at = self.resumed_step = self.resumed_from = None
         self._check_time_step()
+        self.stages, self._knows_engine, self._why_arrays = 1, False, None
         self.stages = fastest(self) if stages_per_exchange == "auto" else stages_per_exchange
 
     @property
@@ -153,7 +155,8 @@ class Simulation:
     @property
     def engine(self) -> tuple[str, str | None]:
         """("fused" or "arrays", why not fused): what the steps of this run really run as."""
-        return engine_of(self._dynamics(), self.stepper)
+        engine, why = engine_of(self._dynamics(), self.stepper)
+        return engine, self._why_arrays or why
 
     @property
     def communicator(self):
@@ -183,7 +186,12 @@ class Simulation:
         self._marched, self._reached = None, (state, history)
 
     def _dynamics(self):
-        return self.model.interval(self.halo, self.step, self.dt, self.stages)
+        dynamics = self.model.interval(self.halo, self.step, self.dt, self.stages)
+        if self._knows_engine:
+            return dynamics
+        self._knows_engine = True
+        self._why_arrays = arrays_if_loops_fail(self.model, dynamics, self.stepper)
+        return self._dynamics()
 
     def start_history(self, state):
         """The stepper's history before its first step from `state`."""

@@ -9,7 +9,20 @@ from .printing import keep_source
 from .schedule import schedule
 from .source import c_source
 
-__all__ = ["compiled_loop"]
+__all__ = ["compile_loop", "compiled_loop"]
+
+
+def compile_loop(graph, dtypes) -> str:
+    """Compile the loop of a Graph, or find it compiled, and return the name under which the runtime has it.
+
+    Args:
+        graph: a Graph. dtypes: element types, (of the arrays that it reads, of its results).
+
+    Raises:
+        CompileError: if the compiler refuses it. ConfigError: if SWMODEL_KEEP_SOURCE names no folder for its source.
+    """
+    keep_source(graph, dtypes)
+    return loop_name(c_source(graph, dtypes))
 
 
 def compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sharers, slots=(), pushed=()):
@@ -34,9 +47,7 @@ def compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sh
     )
     indices = {slot: len(operands) - len(slots) + k for k, slot in enumerate(slots)}
     plan = _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed)
-    text = c_source(graph, (types, dtypes))
-    keep_source(graph, (types, dtypes))
-    return call(*operands, kernel=loop_name(text), plan=np.asarray(plan, np.int64))
+    return call(*operands, kernel=compile_loop(graph, (types, tuple(dtypes))), plan=np.asarray(plan, np.int64))
 
 
 def _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed):

@@ -11,19 +11,19 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, Var
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import JaxprTracer, custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
 
 from ..fields.field import HaloError
-from .compiled import compiled_loop
+from .compiled import compile_loop, compiled_loop
 from .derivatives import tangent, transpose
 from .graph import trace_graph
 from .pallas import pallas_loop
 from .schedule import whole_vectors
 from .source import c_source
 
-__all__ = ["Layout", "fused_loop", "run"]
+__all__ = ["Layout", "compile_loops", "fused_loop", "loops_in", "run", "types_of"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -359,3 +359,33 @@ def _on_gpu(*operands, interpret, sharers, **parameters):
 
 mlir.register_lowering(fused_loop, mlir.lower_fun(_on_cpu, multiple_results=True), platform="cpu")
 mlir.register_lowering(fused_loop, mlir.lower_fun(_on_gpu, multiple_results=True), platform="cuda")
+
+
+# -- loops in a program -----------------------------------------------------------------------------------------------
+
+
+def loops_in(jaxpr):
+    """The equations of a jaxpr, and of those within it, that are fused loops."""
+    for equation in jaxpr.eqns:
+        if equation.primitive is fused_loop:
+            yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else [value]:
+                if isinstance(inner, (ClosedJaxpr, Jaxpr)):
+                    yield from loops_in(getattr(inner, "jaxpr", inner))
+
+
+def types_of(equation):
+    """Element types of a fused loop: (of the arrays that it reads, of its results)."""
+    arrays = equation.invars[: len(equation.params["graph"].columns)]
+    return tuple(np.dtype(v.aval.dtype).name for v in arrays), tuple(equation.params["dtypes"])
+
+
+def compile_loops(jaxpr):
+    """Compile the fused loops of a jaxpr for CPUs, or find them compiled.
+
+    Raises:
+        CompileError: if the compiler refuses one.
+    """
+    for equation in loops_in(jaxpr):
+        compile_loop(equation.params["graph"], types_of(equation))

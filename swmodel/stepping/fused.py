@@ -20,14 +20,19 @@ from ..parallel.halo import beyond_open_sides, refresh, without_padding
 from ..stencils.expressions import Expression, Source, lift, path_names, stored
 from ..stencils.graph import Unsupported
 from ..stencils.native import after
-from ..stencils.stencil import Layout, run
+from ..stencils.native.library import CompileError
+from ..stencils.stencil import Layout, compile_loops, run
 from .arrays import each_state, fields_of, one_step, unwatched
 
-__all__ = ["FusedEngine", "POLE"]
+__all__ = ["FusedEngine", "NotCompiled", "POLE"]
 
 POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
 
 POSITIONS = State("u", "v", "h")
+
+
+class NotCompiled(str):
+    """Why a loop of a step could not be compiled, which may differ from rank to rank."""
 
 
 class FusedEngine:
@@ -41,20 +46,27 @@ class FusedEngine:
 
     @staticmethod
     def obstacle(dynamics, stepper):
-        """What these need and fused loops do not have, in words; None where there is nothing."""
+        """Why steps of these do not run in fused loops, in words; None where they do.
+
+        Finds out by tracing a step and, on CPUs, compiling its loops. It is a NotCompiled where the compiler fails.
+        """
         if dynamics.tile.pole is not None:
             return POLE
 
-        def one(dynamics, stepper):
+        def one(dynamics, stepper, first):
             engine = FusedEngine(dynamics, stepper)
             state = State(*(jnp.zeros(dynamics.tile.shape, dynamics.depth.dtype) for _ in range(3)))
             carry = engine.start(state, stepper.history(state))
-            return engine.steps(carry, 0, 1)[0]
+            return engine.steps(carry, first, 1)[0]
 
         try:
-            jax.eval_shape(one, dynamics, stepper)
+            closed = jax.make_jaxpr(one)(dynamics, stepper, jnp.int32(0))
+            if jax.default_backend() == "cpu" and dynamics.engine == "fused":
+                compile_loops(closed.jaxpr)
         except Unsupported as error:
             return f"there is no loop for {error}"
+        except CompileError as error:
+            return NotCompiled(error)
         return None
 
     def __init__(self, dynamics, stepper, prepared=True):
@@ -142,8 +154,8 @@ class FusedEngine:
     def _sourced(self, state, halo):
         return state.map(lambda array, position: self._stored(array, position, halo), POSITIONS)
 
-    def _stored(self, array, position, halo):
-        source = Source(array, self.layout.origin, (halo,) * 4, array.dtype, prognostic=True)
+    def _stored(self, array, position, halo, name=""):
+        source = Source(array, self.layout.origin, (halo,) * 4, array.dtype, prognostic=True, name=name)
         return stored(source, position)
 
     @staticmethod
@@ -179,11 +191,12 @@ class FusedEngine:
         held = {id(x.plain) for x in leaves if isinstance(x, Expression) and x.plain is not None}
         free = [source.array for source in over if id(source) not in held]
         free += [None] * (len(new) - len(free))
-        named = {id(x): name for x, name in zip(leaves, _names(tree))}
+        every = _names(tree) if over else [f"stage.{name}" for name in path_names(tree)]
+        named = {id(x): name for x, name in zip(leaves, every)}
         names = [named[id(x)] for x in new]
         over = free[: len(new)]
         arrays, margin = run(new, self.layout, over, self.interpret, self.sharers, names) if new else ([], 0)
-        made = {id(x): self._stored(a, x.position, margin) for x, a in zip(new, arrays)}
+        made = {id(x): self._stored(a, x.position, margin, name) for x, a, name in zip(new, arrays, names)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 
     def _refresh(self, sources):
@@ -196,7 +209,7 @@ class FusedEngine:
 
 
 def _names(tree):
-    """What loops call the leaves of (state, history), or of another list or tuple."""
+    """The names that loops give to the leaves of (state, history)."""
     parts, groups = (name.partition(".") for name in path_names(tree)), {"0": "", "1": "history."}
     return [groups.get(first, f"{first}.") + rest if rest else f"field {first}" for first, _, rest in parts]
 

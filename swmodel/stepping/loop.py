@@ -6,6 +6,7 @@ loops, which have derivatives on CPUs, or through the same steps on arrays.
 
 import functools
 import itertools
+import logging
 import math
 
 import jax
@@ -16,13 +17,14 @@ from ..dynamics.terms import holds_windows
 from ..fields.pytrees import replace
 from ..runtime.compilation import jit
 from ..stencils.native import usable
+from ..stencils.native.library import CompileError
 from .arrays import ArrayMarch, one_step, unwatched
-from .fused import POLE, FusedEngine
+from .fused import POLE, FusedEngine, NotCompiled
 from .members import Members, first_member, per_member
 
 __all__ = [
-    "begin", "check_covered", "differentiable_march_of", "each_interval", "engine_of", "integrate", "march", "march_of",
-    "on_tiles", "one_step", "reached", "scan_steps",
+    "arrays_if_loops_fail", "begin", "check_covered", "differentiable_march_of", "each_interval", "engine_of",
+    "integrate", "march", "march_of", "on_tiles", "one_step", "reached", "scan_steps",
 ]  # fmt: skip
 
 
@@ -50,7 +52,44 @@ MOST_KNOWN = 64
 
 
 def _fuses(dynamics, stepper):
-    return obstacle(dynamics, stepper) is None
+    """Whether steps run in fused loops. One process alone does without loops that cannot be compiled."""
+    why = obstacle(dynamics, stepper)
+    if isinstance(why, NotCompiled):
+        if dynamics.communicator.size > len(dynamics.communicator.ranks):
+            raise CompileError(why)
+        _warn(why)
+    return why is None
+
+
+@functools.cache
+def _warn(why):
+    logging.getLogger("swmodel").warning("steps run on arrays, several times slower than in fused loops: %s", why)
+
+
+def arrays_if_loops_fail(model, dynamics, stepper) -> str | None:
+    """Let a model's steps run on arrays if one rank cannot compile a loop of theirs; why, or None. Collective.
+
+    Programs compile their loops when they are traced, and then ranks cannot agree any more: call it before.
+
+    Args:
+        model: a ShallowWater or Ensemble. dynamics, stepper: of its programs.
+
+    Raises:
+        CompileError: if the model was asked for engine = "fused".
+    """
+    if model.engine != "fused" or jax.default_backend() != "cpu":
+        return None
+    _, why = engine_of(dynamics, stepper)
+    found = model.communicator.host_gather(str(why) if isinstance(why, NotCompiled) else None)
+    failed = [why for why in found if why is not None]
+    if not failed:
+        return None
+    if model.requires_loops:
+        raise CompileError(failed[0])
+    model.run_on_arrays()
+    if model.communicator.is_root:
+        _warn(failed[0])
+    return failed[0]
 
 
 def obstacle(dynamics, stepper):

@@ -4,11 +4,9 @@ import dataclasses
 from typing import Any
 
 import jax
-import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from ..stencils.printing import Access, Cost, cost, loop_title, reads
-from ..stencils.stencil import fused_loop
+from ..stencils.stencil import loops_in, types_of
 from .loop import march_of, on_tiles
 
 __all__ = ["Loop", "loops_of_steps"]
@@ -68,18 +66,7 @@ def loops_of_steps(dynamics, stepper, both) -> tuple[list[Loop], int]:
     jax.eval_shape(
         one.communicator.spmd(lambda d, s: period.append(march_of(d, s, prepared=False).period)), one, stepper
     )
-    return [_loop(equation) for equation in _calls(closed.jaxpr)], period[0]
-
-
-def _calls(jaxpr):
-    """The calls of fused loops in a jaxpr and in those within it."""
-    for equation in jaxpr.eqns:
-        if equation.primitive is fused_loop:
-            yield equation
-        for value in equation.params.values():
-            for inner in value if isinstance(value, (tuple, list)) else [value]:
-                if isinstance(inner, (ClosedJaxpr, Jaxpr)):
-                    yield from _calls(getattr(inner, "jaxpr", inner))
+    return [_loop(equation) for equation in loops_in(closed.jaxpr)], period[0]
 
 
 def _loop(equation):
@@ -88,8 +75,8 @@ def _loop(equation):
     names = {k: access.name for k, access in zip(graph.reads(), reads(graph))}
     return Loop(
         graph,
-        (tuple(np.dtype(v.aval.dtype).name for v in equation.invars[: len(graph.columns)]), parameters["dtypes"]),
-        tuple(None if k is None else names.get(k, "an array that it does not read") for k in parameters["aliases"]),
+        types_of(equation),
+        tuple(None if k is None else names.get(k, "another array") for k in parameters["aliases"]),
         parameters["margin"],
         layout.members or 1,
     )

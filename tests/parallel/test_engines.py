@@ -4,8 +4,12 @@ import jax
 import numpy as np
 import pytest
 
+import swmodel as sw
 from swmodel.fields.pytrees import replace
+from swmodel.runtime import launch
 from swmodel.simulation.simulation import Simulation
+from swmodel.stencils.native.library import CompileError
+from swmodel.stepping import loop
 
 from . import cases
 
@@ -60,3 +64,30 @@ def test_a_run_finds_the_number_of_stages_an_exchange_by_itself():
     assert measured.stages in ((1,) if model.communicator.size == 1 else (1, 2, 3, 4, 6, 8))
     for a, b in zip(*(jax.tree.leaves(run.run(steps=5)) for run in (measured, plain))):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max())
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["ranks", "devices"])
+def test_where_one_rank_cannot_compile_a_loop_all_run_on_arrays(monkeypatch, sharded):
+    """And give what arrays give, instead of waiting for each other."""
+    if sharded and launch.launched_ranks() > 1:
+        pytest.skip("devices of one process")
+    options = {"communicator": "sharded"} if sharded else {}
+    model = sw.ShallowWater(sw.CartesianGrid(21, 17, (0.0, 2.1e4), (0.0, 1.7e4)), 100.0, **options)
+    if model.engine != "fused":
+        pytest.skip("no C++ compiler here")
+    ranks = model.communicator.ranks
+
+    def refuse(graph, dtypes):
+        raise CompileError("the compiler gave up")
+
+    monkeypatch.setattr(loop, "_KNOWN", {})
+    if model.communicator.size - 1 in ranks:
+        monkeypatch.setattr("swmodel.stencils.stencil.compile_loop", refuse)
+    state = model.state(eta=lambda x, y: 1e-3 * np.sin(x / 4e3))
+    simulation = sw.Simulation(model, state, sw.SSPRK3(10.0))
+    simulation.run(steps=4)
+    assert simulation.engine == ("arrays", "the compiler gave up")
+    arrays = sw.ShallowWater(model.grid, 100.0, engine="arrays", **options)
+    expected = sw.Simulation(arrays, state, sw.SSPRK3(10.0)).run(steps=4)
+    for ours, theirs in zip(jax.tree.leaves(simulation.state), jax.tree.leaves(expected)):
+        np.testing.assert_array_equal(ours, theirs)

@@ -56,8 +56,8 @@ def test_a_step_of_ab2_is_one_loop_that_moves_what_the_docs_say(case, command, t
 def test_a_graph_names_the_lines_of_physics(case, command):
     status, out, _ = command("explain", case("rk4"), "--graph", "--bandwidth", "1e10")
     assert status == 0
-    assert re.search(r"n\d+ = eta \+ depth|n\d+ = depth \+ eta", out)
-    assert re.search(r"  # dynamics/\w+\.py:\d+: \S", out)
+    assert re.search(r"n\d+ = n\d+ \* eta  # dynamics/\w+\.py:\d+: .*depth \+ eta", out)  # the thickness
+    assert re.search(r"^writes +stage\.0\.u$", out, re.M) and re.search(r"^reads .*stage\.", out, re.M | re.S)
 
 
 def test_where_steps_run_on_arrays_it_says_why(case, command):

@@ -15,6 +15,7 @@ from swmodel.models import shallow_water as model_module
 from swmodel.runtime import cache
 from swmodel.stencils import native
 from swmodel.stencils.native import library
+from swmodel.stepping import loop
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
@@ -160,3 +161,48 @@ def test_check_warns_where_there_is_no_compiler(kept, tmp_path):
         env={**os.environ, "CXX": "false", "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.returncode == 0 and done.stderr.count("warning: steps run on arrays") == 1, done.stderr
+
+
+FAILS_FROM = """n=$(($(cat "$0.n" 2>/dev/null || echo 0) + 1)); echo $n >"$0.n"
+[ $n -lt {} ] || {{ echo "error: gave up" >&2; exit 1; }}; exec $CXX "$@"
+"""
+
+
+@pytest.fixture
+def no_loops_known():
+    """Loops of other tests are forgotten, and those of this one afterwards."""
+    library.loop_name.cache_clear()
+    loop._KNOWN.clear()
+    yield
+    library.loop_name.cache_clear()
+    loop._KNOWN.clear()
+
+
+def small_run(**options):
+    model = sw.ShallowWater(sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3)), 100.0, **options)
+    return model, lambda: sw.Simulation(model, model.state(eta=lambda x, y: 1e-3 * x / 8e3), sw.RK4(10.0))
+
+
+@pytest.mark.parametrize("call", [2, 3])
+def test_a_compiler_that_fails_after_the_probe_leaves_steps_on_arrays_and_says_why(
+    kept, compiler, no_loops_known, monkeypatch, call
+):
+    """The first call compiles the probe, the next ones the loops of a step."""
+    compiler(FAILS_FROM.format(call))
+    said = []
+    monkeypatch.setattr(loop, "_warn", said.append)
+    model, simulation = small_run()
+    assert model.engine == "fused"
+    simulation = simulation()
+    state = simulation.run(steps=3)
+    assert float(abs(state.u).max()) > 0
+    engine, why = simulation.engine
+    assert engine == "arrays" and "error: gave up" in why
+    assert len(said) == 1 and "could not compile a fused loop (error: gave up)" in said[0]
+
+
+def test_who_asked_for_loops_gets_an_error_if_one_cannot_be_compiled(kept, compiler, no_loops_known):
+    compiler(FAILS_FROM.format(2))
+    _, simulation = small_run(engine="fused")
+    with pytest.raises(library.CompileError, match="could not compile a fused loop .error: gave up.*engine = 'arrays'"):
+        simulation().run(steps=1)
