@@ -28,7 +28,7 @@ verdicts = verification.verify(problem, second=False)
 print(json.dumps({
     "engines": [model.engine, sw.Simulation(model, state, stepper).engine[1]],
     "usable": native.usable(),
-    "passed": {verdict.name: bool(verdict.passed) for verdict in verdicts},
+    "passed": {verdict.control: bool(verdict.passed) for verdict in verdicts},
 }))
 """
 
