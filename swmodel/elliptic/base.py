@@ -59,7 +59,7 @@ class Report:
 
 
 class Solver(abc.ABC):
-    """What solves an equation. Your own gives `prepare` and `invert`; derivatives and null spaces are seen to.
+    """A solver of the equation. A subclass implements `prepare` and `invert`; derivatives and null spaces follow.
 
     Attributes:
         projects: whether `invert` itself leaves out constants that are free, of r and of x: then it is not done again.

@@ -1,14 +1,15 @@
 """A V-cycle of geometric multigrid over the tiles of all ranks, with land, as a preconditioner.
 
-Each grid has half the cells of the one before, tile by tile: two by two cells make one, and where a tile has an odd
-number the first one stands alone. So coarse tiles are those of a coarse grid cut by the same rule (decomposition.py),
-for any number of ranks, with the same exchange of halos. A coarse face passes what its two fine ones do, over the
-distance between coarse centres; coarse cells lose what their fine ones do. Corrections are interpolated linearly
-towards those neighbours to which water leads, and restriction is the transpose of that, so that the cycle is symmetric.
-The smoother is two damped Jacobi sweeps with Chebyshev's weights for the upper eigenvalues, in the reverse order on the
-way up. The coarsest grid is gathered and solved at once by its eigenvectors, without the constant where that is free.
+Each grid has half the cells of the finer one in each direction, tile by tile: two by two cells make one, and if a tile
+has an odd number of cells the first one stays alone. So coarse tiles are those of a coarse grid cut by the same rule
+(decomposition.py), for any number of ranks, with the same halo exchange. The flux through a coarse face is that through
+its two fine ones, over the distance between coarse centres; the loss of a coarse cell is the sum of its fine cells'
+losses. Corrections are interpolated linearly towards neighbours that are connected by water. Restriction is the
+transpose, so that the cycle is symmetric. The smoother is two damped Jacobi sweeps with Chebyshev weights for the upper
+eigenvalues, in reverse order on the way up. The coarsest grid is gathered, and solved directly by its eigenvectors,
+without the constant where a constant can be added.
 
-Everything is in float32 unless told otherwise: the cycle need only be near to the inverse, and half the bytes move.
+All arrays are in float32 by default: the cycle need only approximate the inverse, and half the bytes move.
 Briggs, Henson & McCormick 2000, doi:10.1137/1.9780898719505; Tatebe 1993, NASA CP-3224 (as a preconditioner).
 """
 
@@ -80,9 +81,9 @@ class Passage:
         """Coarse values, interpolated: (my, mx) to (2 my - odd, 2 mx - odd)."""
         wide = widened(x, self.sides, self.communicator)
         x, (west, east, south, north) = wide[1:-1, 1:-1], self.weights
-        beside = wide[1:-1, :-2], wide[1:-1, 2:], wide[:-2, 1:-1], wide[2:, 1:-1]
-        dx = [weight * (neighbour - x) for weight, neighbour in zip((west, east), beside[:2])]
-        dy = [weight * (neighbour - x) for weight, neighbour in zip((south, north), beside[2:])]
+        around = wide[1:-1, :-2], wide[1:-1, 2:], wide[:-2, 1:-1], wide[2:, 1:-1]
+        dx = [weight * (neighbour - x) for weight, neighbour in zip((west, east), around[:2])]
+        dy = [weight * (neighbour - x) for weight, neighbour in zip((south, north), around[2:])]
         four = x[:, None, :, None] + jnp.stack(dy, axis=1)[..., None] + jnp.stack(dx, axis=-1)[:, None]
         return self.water * four.reshape(2 * x.shape[0], 2 * x.shape[1])[self.odd[0] :, self.odd[1] :]
 
@@ -229,7 +230,7 @@ def _weights(coarse, parts_x, parts_y):
 
 
 def _direct_inverse(grid):
-    """The (pseudo-)inverse of -A on the whole coarsest grid; of the root's alone, who solves there."""
+    """The (pseudo-)inverse of -A on the whole coarsest grid; on the root alone, which solves there."""
     (ny, nx), dtype = grid.shape, grid.inverse.dtype
     fields = [grid.across_x[:, 1:], grid.across_y[1:], grid.loss, (grid.inverse > 0).astype(dtype)]
     fields = [jnp.zeros_like(grid.inverse) if x is None else x for x in fields]

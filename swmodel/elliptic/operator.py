@@ -40,7 +40,7 @@ class Domain:
         tile: the TileGeometry.
         basin: number of the water body of each cell, from 1; None where there is one alone.
         grid: the whole Grid.
-        beside: for each water body whether it lies beside the west, east, south and north side of the grid.
+        touches: for each water body whether it touches the west, east, south and north side of the grid.
         masked: whether some cell of the grid is land.
     """
 
@@ -48,12 +48,12 @@ class Domain:
     basin: Any
     grid: Any = static()
     communicator: Any = static()
-    beside: tuple = static()
+    touches: tuple = static()
     masked: bool = static()
 
     @staticmethod
     def of(grid, communicator, wet=None, dtype=None):
-        """The Domain of a grid whose cells are water where `wet`, (ny, nx), says so; everywhere unless given."""
+        """The Domain of a grid with water where `wet` (ny, nx) is true; everywhere unless given."""
         dtype = np.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
         wet = np.ones(grid.shape, bool) if wet is None else np.asarray(wet, bool)
         if wet.shape != grid.shape or not wet.any():
@@ -66,19 +66,19 @@ class Domain:
 
     @staticmethod
     def without_tile(grid, communicator, wet):
-        """The Domain of water where `wet`, (ny, nx), says so, whose `tile` is yet to be put in."""
+        """The Domain of a grid with water where `wet` (ny, nx) is true; its `tile` is None, and is set later."""
         from ..grids.bathymetry import bodies
 
         number = np.ones(grid.shape, int) if wet.all() else bodies(wet, grid)
         parts, edges = communicator.decomposition(grid.shape), (number[:, 0], number[:, -1], number[0], number[-1])
-        beside = tuple(tuple(bool((edge == k).any()) for edge in edges) for k in range(1, number.max() + 1))
-        basin = communicator.place(lambda rank: parts.cut(number, rank)) if len(beside) > 1 else None
-        return Domain(None, basin, grid, communicator, beside, not wet.all())
+        touches = tuple(tuple(bool((edge == k).any()) for edge in edges) for k in range(1, number.max() + 1))
+        basin = communicator.place(lambda rank: parts.cut(number, rank)) if len(touches) > 1 else None
+        return Domain(None, basin, grid, communicator, touches, not wet.all())
 
     def free(self, coefficients):
         """For each water body whether a constant can be added to a solution there."""
         held = [SIDES.index(side) for side in coefficients.dirichlet]
-        return tuple(coefficients.screening is None and not any(body[k] for k in held) for body in self.beside)
+        return tuple(coefficients.screening is None and not any(body[k] for k in held) for body in self.touches)
 
     @staticmethod
     def of_model(model):
@@ -91,12 +91,12 @@ class Coefficients:
     """c and lambda of (div c grad - lambda) phi = b.
 
     Attributes:
-        c: a number; a tile array of cells, whose mean of two holds between them; or a pair of tile arrays, on east and
-            on north faces. Positive.
+        c: positive. A number; a tile array of cells, of which faces take the mean of two; or a pair of tile arrays, on
+            east and on north faces.
         screening: lambda, None or positive: a number or a tile array of cells [c's units m-2].
         dirichlet: the sides ("west", "east", "south", "north") on which phi vanishes.
 
-    Numbers that are differentiated come through `communicator.replicated`, as everywhere.
+    Numbers that are differentiated must have gone through `communicator.replicated`.
     """
 
     c: Any
@@ -168,7 +168,7 @@ class Stencil:
 
 
 def fluxes(across_x, across_y, loss, wide):
-    """What flows into each cell, of values with one ghost cell on each side."""
+    """The net flux into each cell, from values with one ghost cell on each side."""
     x, y = wide[1:-1], wide[:, 1:-1]
     in_x, in_y = across_x * (x[:, 1:] - x[:, :-1]), across_y * (y[1:] - y[:-1])
     total = (in_x[:, 1:] - in_x[:, :-1]) + (in_y[1:] - in_y[:-1])
@@ -177,14 +177,17 @@ def fluxes(across_x, across_y, loss, wide):
 
 def widened(x, sides, communicator):
     """x with one ghost cell on each side, settled. No derivatives."""
-    room = lax.dynamic_update_slice(jnp.zeros((x.shape[0] + 2, x.shape[1] + 2), x.dtype), x, (1, 1))
-    (wide,) = refresh([room], 1, sides, communicator)
+    padded = lax.dynamic_update_slice(jnp.zeros((x.shape[0] + 2, x.shape[1] + 2), x.dtype), x, (1, 1))
+    (wide,) = refresh([padded], 1, sides, communicator)
     return settled(wide, sides)
 
 
 def settled(x, sides):
-    """x in memory. XLA on CPUs would else compute it again wherever a stencil reads it, and chains of stencils so grow
-    by a factor each; what goes through a loop is computed once, also through one that, unknown to XLA, never turns."""
+    """x as an array in memory.
+
+    XLA on CPUs would compute x again wherever a stencil reads it, which multiplies the work of a chain of stencils. The
+    carry of a while loop is computed once, also if the loop makes no iteration, which XLA cannot know here.
+    """
     never = (sides.linked[0] < 0).astype(int)
     return lax.while_loop(lambda loop: loop[0] < never, lambda loop: (loop[0] + 1, -loop[1]), (0, x))[1]
 
@@ -199,18 +202,18 @@ def assemble(domain, coefficients):
     sides = replace(tile.sides, opens=(), open=jnp.zeros_like(tile.sides.open))
     own, edges = slice(h, h + rows), slice(h - 1, h + rows)
     c_x, c_y = _on_faces(coefficients.c, sides, domain.communicator, dtype)
-    moving_x = tile.moving_u[own, h - 1 : h + columns].astype(dtype)
-    moving_y = tile.moving_v[edges, h : h + columns].astype(dtype)
+    open_x = tile.moving_u[own, h - 1 : h + columns].astype(dtype)
+    open_y = tile.moving_v[edges, h : h + columns].astype(dtype)
     at = lambda name, where: m if jnp.ndim(m := tile.metrics[name]) == 0 else m[where]  # noqa: E731
-    across_x = c_x * moving_x * (at("dy_u", own) * safe_inverse(at("dx_u", own)))
-    across_y = c_y * moving_y * (at("dx_v", edges) * safe_inverse(at("dy_v", edges)))
+    across_x = c_x * open_x * (at("dy_u", own) * safe_inverse(at("dx_u", own)))
+    across_y = c_y * open_y * (at("dx_v", edges) * safe_inverse(at("dy_v", edges)))
     wet = without_padding(tile.wet[own, h : h + columns].astype(dtype), sides)
     area = wet * at("area_h", own)
     loss = None if coefficients.screening is None else jnp.asarray(coefficients.screening, dtype) * area
     for side in coefficients.dirichlet:
         along_x = side in ("west", "east")
         faces, length = (c_x, at("dy_h", own)) if along_x else (c_y, at("dx_v", edges))
-        c = _beside_wall(coefficients.c, faces, side, dtype)
+        c = _along_wall(coefficients.c, faces, side, dtype)
         lost = wet * _through_wall(side, sides, tile.shape, c, length, at("dx_h" if along_x else "dy_h", own))
         loss = lost if loss is None else loss + lost
     return Stencil(
@@ -231,9 +234,12 @@ def _on_faces(c, sides, communicator, dtype):
     return 0.5 * (wide[1:-1, 1:] + wide[1:-1, :-1]), 0.5 * (wide[1:, 1:-1] + wide[:-1, 1:-1])
 
 
-def _beside_wall(c, c_faces, side, dtype):
-    """c between the cells beside a side of the domain and the wall, a line of cells: theirs; of a pair on faces that of
-    the wall, or in the west and south, where it has none, of the cells' other face."""
+def _along_wall(c, c_faces, side, dtype):
+    """c between the cells along a side of the domain and the wall, a line of values.
+
+    It is that of the cells. Of a pair on faces it is that of the wall's face, or in the west and south, where there is
+    none, that of the cells' other face.
+    """
     low, axis = side in ("west", "south"), 1 if side in ("west", "east") else 0
     if isinstance(c, (tuple, list)):
         return lax.slice_in_dim(c_faces, 1, 2, axis=axis) if low else lax.slice_in_dim(c_faces, -1, None, axis=axis)
@@ -244,7 +250,7 @@ def _beside_wall(c, c_faces, side, dtype):
 
 
 def _through_wall(side, sides, shape, c, length, distance):
-    """c length / distance from the cells beside a side of the domain to the wall."""
+    """c length / distance from the cells along a side of the domain to the wall."""
     k = SIDES.index(side)
     low, axis = side in ("west", "south"), 1 if side in ("west", "east") else 0
     edge = jnp.arange(shape[axis]) == (0 if low else shape[axis] - 1)
@@ -255,7 +261,7 @@ def _through_wall(side, sides, shape, c, length, distance):
 
 
 def _repeated(across, sides, axis):
-    """The value on the low side of the first cell, again beyond the padding before it: coarser grids look there."""
+    """`across` with the value at the low side of the first cell repeated beyond its padding, for coarser grids."""
     padded, place = sides.padded(axis), {"y": 0, "x": 1}[axis]
     if padded is None:
         return across

@@ -2,8 +2,9 @@
 
 Physics is written in Fields. An operator moves a Field half a cell and uses up halo on one side; arithmetic crops both
 sides to the halo they share; adding fields of different positions raises FieldError while the program is traced.
-None of this exists at run time. `Field` holds an array; `kernels.Expression`, the other kind, holds a recipe from which
-one fused loop is made. Below them, `VARIABLES` is the one table of names, units and metadata.
+All of this happens while a program is traced, and costs nothing at run time. A `Field` holds an array. The other kind,
+`stencils.Expression`, holds the operations from which one fused loop is made. `VARIABLES` is the one table of names,
+units and metadata.
 """
 
 import abc

@@ -1,4 +1,4 @@
-"""Frozen dataclasses that JAX sees as pytrees: array fields are leaves, fields marked `static()` are structure."""
+"""Frozen dataclasses that are pytrees of JAX: array fields are leaves, fields marked `static()` are structure."""
 
 import dataclasses
 

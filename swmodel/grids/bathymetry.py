@@ -90,7 +90,7 @@ def read_elevation(path, variable=None):
     """Open the elevation in any netCDF file with longitudes and latitudes; values are read when they are used.
 
     Axes and variable are known by their CF attributes, else by the names that GEBCO, ETOPO, SRTM30+, GMT, GDAL and NEMO
-    files use. A depth, positive down by its attributes or name, is turned over.
+    files use. A depth, positive down by its attributes or name, changes its sign.
 
     Args:
         path: of the file.
@@ -111,7 +111,7 @@ def read_elevation(path, variable=None):
 
 
 def _elevation(dataset, name, source):
-    """Variable `name` as elevation; turned over lazily, by its packing, if it is a depth."""
+    """Variable `name` as elevation. The sign of a depth changes lazily, by its packing."""
     attrs = dataset.variables[name].attrs if name in dataset.variables else {}
     units = str(attrs.get("units", "m")).lower()
     if units in ("km", "cm", "dm", "mm", "ft", "feet", "fathom", "fathoms", "1e3 m"):

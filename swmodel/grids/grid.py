@@ -143,7 +143,7 @@ class SphericalGrid(Grid):
     Args:
         nx, ny: cells along longitude and latitude.
         longitude, latitude: (low, high) [degrees]; longitude may cross the date line, as (170, 190).
-        periodic: "" or "x"; "x" needs 360 degrees of longitude, which are periodic unless told otherwise.
+        periodic: "" or "x"; "x" needs 360 degrees of longitude, and is the default there.
         radius: of the sphere [m].
 
     Raises:
@@ -163,9 +163,9 @@ class SphericalGrid(Grid):
         check_fields(self)
         object.__setattr__(self, "longitude", tuple(map(float, self.longitude)))
         object.__setattr__(self, "latitude", tuple(map(float, self.latitude)))
-        turn = np.isclose(self.longitude[1] - self.longitude[0], 360.0, rtol=1e-12)
+        whole_circle = np.isclose(self.longitude[1] - self.longitude[0], 360.0, rtol=1e-12)
         if self.periodic is None:
-            object.__setattr__(self, "periodic", "x" if turn else "")
+            object.__setattr__(self, "periodic", "x" if whole_circle else "")
         self._check(("longitude", "latitude"))
         if self.longitude[1] - self.longitude[0] > 360.0 * (1 + 1e-12):
             raise ValueError(f"SphericalGrid: longitude = {self.longitude} spans more than 360 degrees.")
@@ -173,7 +173,7 @@ class SphericalGrid(Grid):
             raise ValueError(f"SphericalGrid: latitude = {self.latitude} goes beyond a pole; stay within -90 to 90.")
         if self.periodic_y:
             raise ValueError("SphericalGrid: latitude cannot be periodic; use periodic='x' or ''.")
-        if self.periodic_x and not turn:
+        if self.periodic_x and not whole_circle:
             raise ValueError(
                 f"SphericalGrid: longitude = {self.longitude} spans less than 360 degrees and cannot be periodic; "
                 "leave periodic out."

@@ -106,16 +106,16 @@ def _one_dimensional(coordinate):
     )
 
 
-def _ascending(values, turn):
+def _ascending(values, is_longitude):
     """(indexer, values) that make an axis ascend; longitudes are unrolled and lose repeated points."""
-    if turn:  # steps of more than 180 degrees become seams, so that what ascends now has no gap
+    if is_longitude:  # steps of more than 180 degrees become seams, so that what ascends now has no gap
         values = np.unwrap(values, period=360.0)
     if (np.diff(values) < 0).all():
         return slice(None, None, -1), values[::-1]
     if (np.diff(values) > 0).all():
-        last = np.searchsorted(values, values[0] + 360.0 - 1e-6) if turn else values.size
+        last = np.searchsorted(values, values[0] + 360.0 - 1e-6) if is_longitude else values.size
         return slice(0, int(last)), values[:last]
-    if not turn:
+    if not is_longitude:
         raise DataError("the latitudes (or y) neither ascend nor descend; sort the file along them.")
     circle, order = np.unique(np.round(values % 360.0, 9), return_index=True)
     start = (np.argmax(np.diff(circle, append=circle[0] + 360.0)) + 1) % circle.size
@@ -149,8 +149,8 @@ def rectilinear(dataset, name):
     on_earth = np.abs(axes["y"][1]).max() <= 90.0 + 1e-6 and np.abs(axes["x"][1]).max() <= 720.0
     names = ("lat", "lon") if units == "degrees" or (not units and on_earth) else ("y", "x")
     (y_dim, y), (x_dim, x) = axes["y"], axes["x"]
-    by_y, y = _ascending(y, turn=False)
-    by_x, x = _ascending(x, turn=names[1] == "lon")
+    by_y, y = _ascending(y, is_longitude=False)
+    by_x, x = _ascending(x, is_longitude=names[1] == "lon")
     times = {k: v.variable for k, v in field.coords.items() if not {x_dim, y_dim} & set(v.dims) and v.dims == (k,)}
     field = field.drop_vars(list(field.coords)).isel({y_dim: by_y, x_dim: by_x})
     field = field.rename({y_dim: names[0], x_dim: names[1]}).transpose(..., *names)
@@ -231,8 +231,8 @@ def remapping(field, grid, method, position="h"):
     _check_axes(field, grid)
     (y_name, x_name), spherical = field.dims[-2:], grid.spherical
     y, x = field[y_name].values, field[x_name].values
-    row_index, y = _surround(y, *grid.y_edges[[0, -1]], turn=False)
-    column_index, x = _surround(x, *grid.x_edges[[0, -1]], turn=spherical)
+    row_index, y = _surround(y, *grid.y_edges[[0, -1]], is_longitude=False)
+    column_index, x = _surround(x, *grid.x_edges[[0, -1]], is_longitude=spherical)
     if row_index is None or column_index is None:
         raise DataError(_not_covered(field, grid))
     if method == "average":
@@ -247,17 +247,17 @@ def remapping(field, grid, method, position="h"):
     return Remapping(slice(int(row_index[0]), int(row_index[-1]) + 1), columns, y, x, to_y, to_x)
 
 
-def _surround(nodes, low, high, turn):
+def _surround(nodes, low, high, is_longitude):
     """(indices, coordinates) of the nodes on and around [low, high], or (None, None) if they do not reach its ends.
 
     The outermost node may lie up to one spacing inside: a file whose nodes stop at 179.9 covers a domain to 180.
     """
     index = np.arange(nodes.size)
-    if turn and nodes[0] + 360.0 - nodes[-1] <= 1.5 * np.median(np.diff(nodes)):
-        turns = np.arange(np.floor((low - nodes[0]) / 360.0) - 1, np.floor((high - nodes[0]) / 360.0) + 2)
-        index = np.tile(index, turns.size)
-        nodes = (nodes + 360.0 * turns[:, None]).ravel()
-    elif turn:
+    if is_longitude and nodes[0] + 360.0 - nodes[-1] <= 1.5 * np.median(np.diff(nodes)):
+        circles = np.arange(np.floor((low - nodes[0]) / 360.0) - 1, np.floor((high - nodes[0]) / 360.0) + 2)
+        index = np.tile(index, circles.size)
+        nodes = (nodes + 360.0 * circles[:, None]).ravel()
+    elif is_longitude:
         nodes = nodes + 360.0 * np.round((low + high - nodes[0] - nodes[-1]) / 720.0)
     spare = 1 + 1e-6
     if low < nodes[0] - spare * (nodes[1] - nodes[0]) or high > nodes[-1] + spare * (nodes[-1] - nodes[-2]):

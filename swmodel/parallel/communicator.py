@@ -1,4 +1,4 @@
-"""The verbs with which tiles talk. Physics knows these and nothing of MPI or meshes.
+"""The communication verbs of tiles. Physics uses these, and knows nothing of MPI or meshes.
 
     shift       send to the neighbour in `direction` along a mesh axis, receive from the opposite one (wraps around)
     all_to_all  block k along a mesh axis goes to rank k of that axis
@@ -10,11 +10,11 @@
     scatter     the root's whole array, cut into tiles; what other ranks hold is ignored
 
 All are linear (but `maximum`) and carry their transposes: shift(+1) and shift(-1), all_to_all and itself, sum and
-`the replicated cotangent, passed through`, replicated and sum, gather and scatter. A value that every rank holds must
-go through `replicated`, once, before it meets a distributed one, or its gradient holds one rank's share only; the
-numbers of Dynamics and steppers do so when they are prepared, and nobody else should put them through it. Every verb
-takes real, complex and integer arrays (`maximum` no complex ones) and works inside jit, scan, while and vmap: axes that
-vmap adds come first, and travel in the same messages.
+the identity on replicated cotangents, replicated and sum, gather and scatter. A value that every rank holds must go
+through `replicated` once before it meets a distributed one, or its gradient is one rank's share only. The numbers of
+Dynamics and steppers do so when they are prepared, and must not do so again. Every verb takes real, complex and integer
+arrays (`maximum` no complex ones) and works inside jit, scan, while and vmap: axes that vmap adds come first, and are
+sent in the same messages.
 
 Host-side verbs (gather_to_root, scatter_from_root, agree, ...) move numpy arrays for output and control; they are
 collective, and MPI gives them a communicator of their own.
@@ -87,10 +87,9 @@ _maximum = plain_primitive(
 class Communicator(abc.ABC):
     """A mesh of `layout` = (py, px) ranks. One instance a run; hashed by identity, so that programs are cached.
 
-    A communicator of its own kind gives the methods with an underscore. Each is one verb for one array of this rank,
-    called only where there is more than one rank along the axis, inside the program that is being traced; it may be
-    linear algebra and communication, needs no derivative and no batching rule, and sees arrays with any number of
-    leading axes:
+    A subclass implements the methods with an underscore. Each is one verb for one array of this rank, and is called
+    inside the traced program, only where there is more than one rank along the axis. It needs no derivative and no
+    batching rule, and must take arrays with any number of leading axes:
 
         _shift(x, axis, direction)   x of the rank `direction` before this one along "y" or "x", around the ends
         _all_to_all(x, axis)         block k of axis -2, of the length `along(axis)`, changes places with rank k's
@@ -101,9 +100,9 @@ class Communicator(abc.ABC):
         _scatter(x, shape)           the root's (..., *shape) to tiles: the transpose of _gather
         _maximum(x)                  over all ranks
         pieces(elements, ...)        into how many messages the transport splits one, for `traffic`
-        tile_shape(shape)            of the arrays that physics has: padded where all tiles must be alike
+        tile_shape(shape)            of the arrays of physics: padded where all tiles must have one shape
 
-    `effects` are the JAX effects of these, which keep messages in order (MPI), or none.
+    `effects` are the JAX effects of these methods, which keep messages in order (MPI), or none.
     """
 
     effects = frozenset()

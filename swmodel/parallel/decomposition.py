@@ -15,7 +15,7 @@ from ..errors import TileError
 
 __all__ = ["Tile", "Decomposition", "TileError", "best_layout", "check_ranks"]
 
-COST_ACROSS = 4  # to see what it is worth: mpirun -n 2 swmodel bench --layout 2x1, and 1x2
+COST_ACROSS = 4  # measure it by mpirun -n 2 swmodel bench --layout 2x1, and 1x2
 COMFORTABLE = 8  # cells
 
 
@@ -150,10 +150,10 @@ class Decomposition:
         thinnest = [cells // tiles for cells, tiles in zip(self.shape, self.layout)]
         if min(thinnest) < halo:
             most = max(self.shape[0] // halo, 1) * max(self.shape[1] // halo, 1)
-            who = "devices" if self.padded else "ranks"
+            parts = "devices" if self.padded else "ranks"
             raise TileError(
-                f"{self.size} {who} cut {self.shape[1]} x {self.shape[0]} cells into tiles of {thinnest[1]} x "
-                f"{thinnest[0]} cells, thinner than the halo of {halo}; use at most {most} {who} "
+                f"{self.size} {parts} cut {self.shape[1]} x {self.shape[0]} cells into tiles of {thinnest[1]} x "
+                f"{thinnest[0]} cells, thinner than the halo of {halo}; use at most {most} {parts} "
                 f"(no more than {max(self.shape[0] // halo, 1)} along y and {max(self.shape[1] // halo, 1)} along x)."
             )
 
@@ -175,11 +175,13 @@ def check_ranks(layout, started):
 
 
 def best_layout(shape, ranks, halo=1):
-    """The (py, px) with py * px = ranks whose cuts cost least: a cell beside a cut along y, which lies by itself in
-    memory, counts for COST_ACROSS cells beside one along x. Layouts with tiles thinner than COMFORTABLE come last:
-    wide stencils would not fit.
+    """The (py, px) with py * px = ranks whose cuts cost least.
 
-    Raises TileError, naming the most ranks possible, if no layout leaves tiles of at least `halo` cells.
+    Cells next to a cut between columns are not contiguous in memory: each counts for COST_ACROSS cells next to a cut
+    between rows. Layouts with tiles thinner than COMFORTABLE come last, as wide stencils would not fit.
+
+    Raises:
+        TileError: if no layout leaves tiles of at least `halo` cells; it names the most ranks possible.
     """
     ny, nx = shape
     fits = [

@@ -1,11 +1,11 @@
-"""The halo exchange: every array of a stage in one packed buffer a neighbour, corners by x first and then y.
+"""The halo exchange: one packed buffer for each neighbour holds every array of a stage; x first, then y with corners.
 
 Ghost cells hold, by side: the neighbour's edge cells (between tiles, and across a periodic seam), zero (behind a
 wall), or the nearest cell again (outside an open side). Which one is data, not a branch: all ranks run one program,
 and a wall is a partner on the other side of the domain whose message is not used.
 
-Where tiles are padded (decomposition.py), cells are sent from the first one behind the padding, and the ghosts placed
-right before it: they cover the padding, which nobody reads, and the outermost line of the array is left over.
+Where tiles are padded (decomposition.py), cells are sent from the first one behind the padding, and ghosts are placed
+right before it. They overwrite the padding, which is never read, and the outermost line of the array stays unused.
 
 The transpose follows from the pieces: ghost cotangents go back to the cells they came from and are added there.
 """
@@ -36,7 +36,7 @@ class Sides:
         periodic: the domain's periodic directions, "", "x", "y" or "xy".
         opens: the domain's open sides, of SIDES.
         pad: (2,) rows and columns of padding at this tile's low sides, 0.0 or 1.0; None where no tile has any.
-        uneven: the directions in which some tile has, "", "x", "y" or "xy".
+        uneven: the directions in which some tile has padding, "", "x", "y" or "xy".
     """
 
     linked: jax.Array
@@ -48,7 +48,7 @@ class Sides:
 
     @staticmethod
     def of(grid, communicator, opens, dtype, rank=None):
-        """The sides of a rank's tile, this one's unless told."""
+        """The sides of a rank's tile; of this rank's unless another one is given."""
         rank = communicator.rank if rank is None else rank
         parts = communicator.decomposition(grid.shape)
         (iy, ix), (py, px) = parts.coordinates(rank), parts.layout
@@ -96,24 +96,24 @@ def exchange(arrays, width, sides, communicator):
     return arrays
 
 
-def refresh(arrays, width, sides, communicator, room=None):
-    """What `exchange` gives, for arrays that hold room around the tile's cells: their ghosts are set in place.
+def refresh(arrays, width, sides, communicator, border=None):
+    """The same for arrays that already have a border around the tile's cells: their ghosts are set in place.
 
     Args:
-        room: cells (west, east, south, north) of the tile in the arrays, `width` or more each; `width` unless given.
+        border: elements (west, east, south, north) of the tile in the arrays, `width` or more each; `width` by default.
     """
-    room = room or (width,) * 4
+    border = border or (width,) * 4
     for axis in "xy":
-        arrays = _refreshed(arrays, width, axis, sides, communicator, room)
+        arrays = _refreshed(arrays, width, axis, sides, communicator, border)
     return arrays
 
 
-def _refreshed(arrays, width, axis, sides, communicator, room):
+def _refreshed(arrays, width, axis, sides, communicator, border):
     if _walled(axis, sides, communicator):
-        return arrays  # behind walls there are zeros already
-    west, east, south, north = room
+        return arrays  # ghosts behind walls are zero already
+    west, east, south, north = border
     rows, columns = arrays[0].shape[-2:]
-    # Along x the ghost rows are left out: they are sent along y afterwards, corners included.
+    # Messages along x leave out the ghost rows; those along y, which follow, include the corners.
     if axis == "x":
         low, high, n, place, across = west, east, columns, -1, (south, rows - north, -2)
     else:
@@ -127,8 +127,7 @@ def _refreshed(arrays, width, axis, sides, communicator, room):
 
 
 def beyond_open_sides(field, sides):
-    """`field` with the cells beyond open sides of the domain set to the nearest cell inside,
-    as `exchange` leaves them."""
+    """`field` with the cells beyond open sides of the domain set to the nearest cell inside, as `exchange` does."""
     for axis in "xy":
         place = -1 if axis == "x" else -2
         for side in _OF_AXIS[axis]:
@@ -162,8 +161,8 @@ def _walled(axis, sides, communicator):
 
 
 def _beyond(arrays, width, axis, sides, communicator):
-    """(low ghosts, high ghosts) of tiles without any, by one message each way; where both ways lead to one neighbour,
-    the other of two tiles along the axis, by one message."""
+    """(low ghosts, high ghosts) of tiles, by one message each way. If there are two tiles along the axis, both
+    neighbours are the same one, and one message does."""
     place = -1 if axis == "x" else -2
     firsts = [_firsts(a, width, place, sides.padded(axis)) for a in arrays]
     lasts = [_cells(a, -width, None, place) for a in arrays]
@@ -187,14 +186,14 @@ def _firsts(a, width, place, padded):
 
 
 def _behind_padding(before, a, place, padded):
-    """(low ghosts and the cell after them, the other cells): in a padded tile the ghosts lie one cell further on."""
+    """(low ghosts and the cell after them, the other cells). In a padded tile ghosts lie one cell further inside."""
     first, ghost = _cells(a, 0, 1, place), _cells(before, 0, 1, place)
     moved, as_they_are = jnp.concatenate([ghost, before], axis=place), jnp.concatenate([before, first], axis=place)
     return jnp.where(padded, moved, as_they_are), _cells(a, 1, None, place)
 
 
 def _ghosts(received, sides, side, edge, axis):
-    """What lies beyond a side: chosen, not multiplied, or NaN from the far wall would come through this one."""
+    """The ghosts beyond a side. They are selected: a product with zero would let NaN from the far wall through."""
     outside = sides.open[side] * edge if sides.has_open(axis) else jnp.zeros((), received.dtype)
     return jnp.where(sides.linked[side] > 0.5, received, outside)
 

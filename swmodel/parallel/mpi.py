@@ -210,7 +210,7 @@ def _end_together(world):
 
     def end(kind, error, traceback):
         if world.rank:
-            time.sleep(1.0)  # where all fail alike, the root tells
+            time.sleep(1.0)  # if all ranks fail alike, the root prints the message
         earlier(kind, error, traceback)
         sys.stderr.flush()
         world.Abort(getattr(error, "exit_code", 1))

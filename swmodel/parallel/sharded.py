@@ -6,10 +6,10 @@ JAX's own bookkeeping of what is replicated (check_vma=False): the verbs carry t
 derivatives are taken inside the body. Taken outside, or through a plain psum, they would be wrong by the number of
 devices.
 
-On CPUs neighbours exchange strips through memory (native/messages.cpp); all else are XLA's collectives.
+On CPUs neighbours exchange strips through memory (native/messages.cpp); all other verbs are XLA's collectives.
 
-Over several hosts each process holds the tiles of its own devices (`jax.distributed`, see devices.py). What their
-host-side verbs exchange goes over the devices too, as bytes: numbers arrive as they were sent, in any precision.
+Over several hosts each process holds the tiles of its own devices (`jax.distributed`, runtime/devices.py). Host-side
+verbs send their objects over the devices too, as bytes, so that numbers arrive unchanged in any precision.
 """
 
 import contextlib
@@ -127,11 +127,11 @@ class ShardedCommunicator(Communicator):
                 ins = tuple(self.spec(jnp.ndim(leaf)) for leaf in leaves)
                 return jax.shard_map(body, mesh=self.mesh, in_specs=ins, out_specs=specs, check_vma=False)
 
-            # How results are laid out follows from their dimensions, which a first trace tells.
+            # The layout of a result depends on its number of dimensions, which a first trace finds.
             results = jax.eval_shape(mapped(PartitionSpec()), *leaves)
             program = mapped([self.spec(result.ndim) for result in results])
             if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-                program = jax.jit(program)  # or each operation would be compiled by itself
+                program = jax.jit(program)  # otherwise each operation is compiled by itself
             return found[0].unflatten(program(*leaves))
 
         return everywhere

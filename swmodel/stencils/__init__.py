@@ -1,12 +1,19 @@
 """A compiler for stencil loops. It knows arrays with ghost cells, and nothing of the ocean.
 
 XLA turns a time step into a dozen passes over memory. Here a function of Fields is traced with `Expression`s instead of
-arrays: each describes a value at a cell in terms of loads from neighbouring cells. The result is a `Graph` of scalar
-operations (graph.py). On a CPU it becomes one vectorised C++ loop (source.py and native/), on a GPU one Pallas kernel
-(pallas.py). Intermediate fields stay in registers: one pass reads each input once and writes the results in place.
+arrays: each describes a value at a cell in terms of loads from neighbouring cells (expressions.py).
 
-Tangents and adjoints of a loop are loops as well (derivatives.py). An adjoint loop reads the values of earlier steps
-where these were stored (slots.py).
+In:   Expressions, made of Fields with a halo; a Layout, the shape of the results with their ghosts (`stencil.run`).
+Out:  the results as arrays. The loop is a `Graph` of scalar operations (graph.py). On a CPU it becomes one vectorised
+      C++ loop (schedule.py, source.py, native/), on a GPU one Pallas kernel (pallas.py). Intermediate values stay in
+      registers or in a few rows in the cache: one pass reads each array once and may overwrite it with a result.
+
+Tangents and adjoints of a loop are loops as well (derivatives.py), by forward differentiation of the graph and by its
+transpose in gather form, as PerforAD derives adjoint stencils (Hueckelheim et al. 2019, arXiv:1907.02818). An adjoint
+loop reads the values of earlier steps from the slots in which they were stored (slots.py).
+
+Python, the runtime in C++ and the loops share one description of their interface (abi.py). Loops can be printed, with
+the names of fields and the lines of Python that they come from (lines.py, printing.py; docs/loops.md).
 """
 
 from .graph import Unsupported

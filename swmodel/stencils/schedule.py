@@ -1,9 +1,9 @@
-"""How the rows of a Graph are computed: what is kept from row to row, and in which passes.
+"""How the rows of a Graph are computed: which values are kept from row to row, and in which passes.
 
-A node that is needed at several cells and costs more than loading it is computed once and kept, in a few rolling rows
-which stay in the cache: that of thickness two, say, this row's and the next one's. For row j of the results, each kept
-node is computed at row j + lead, before whatever needs it there; nodes that do not need each other at other columns of
-that same row go through one pass along it. What is not kept is computed where it is needed.
+A node that several cells need, and that costs more than a load, is computed once and kept in a few rolling rows, which
+stay in the cache. For row j of the results, each kept node is computed at row j + lead, before the nodes that need it
+there. Nodes that do not need each other at other columns of the same row are computed in one pass along it. Nodes that
+are not kept are computed wherever they are needed.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ ROUNDS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """A node whose newest row is `lead` ahead of the results' row; `rows` of them are there at a time."""
+    """A node whose newest row is `lead` ahead of the results' row; `rows` rows are kept at a time."""
 
     lead: int
     rows: int
@@ -109,12 +109,12 @@ def schedule(graph):
 
 
 def whole_vectors(cells):
-    """The least multiple of VECTOR that is so large."""
+    """The least multiple of VECTOR that is not less than `cells`."""
     return -(-cells // VECTOR) * VECTOR
 
 
 def _chosen(graph):
-    """{node: Kept} of the nodes that are worth it, arguments first, by a few rounds: it depends on which others are."""
+    """{node: Kept} of the nodes worth keeping, arguments first, by a few rounds: choices depend on each other."""
     kept = None
     for _ in range(ROUNDS):
         kept, before = _kept_if(graph, _estimates(graph, kept)), kept
@@ -147,11 +147,11 @@ def _kept_if(graph, estimates):
 def _is_worth_keeping(node, estimate, places):
     if node.axes < 2 or node.dtype == "bool" or node.name == "load" or places < 2:
         return False
-    return (places - 1) * estimate > places  # what is not computed again, and what is loaded
+    return (places - 1) * estimate > places  # operations saved, and loads added
 
 
 def _estimates(graph, kept):
-    """What it costs to compute each node anew where arguments in `kept` (None: what looks like it) are kept."""
+    """What it costs to compute each node anew if arguments in `kept` are kept (None: those that seem worth it)."""
     offsets = {}
     for number in range(len(graph.nodes)):
         for ref in graph.arguments(number):
@@ -169,14 +169,14 @@ def _estimates(graph, kept):
 
 def _uses(graph, kept, refs, lead):
     """{(node, row, column)} that is read, kept or loaded, to compute `refs` at row `lead`."""
-    found, seen, left = set(), set(), [(ref, lead, 0) for ref in refs]
+    found, visited, left = set(), set(), [(ref, lead, 0) for ref in refs]
     while left:
         ref, row, column = left.pop()
         node = graph.nodes[ref.node]
         at = ref.node, (row + ref.row) * (node.axes >= 1), (column + ref.column) * (node.axes == 2)
-        if at in seen:
+        if at in visited:
             continue
-        seen.add(at)
+        visited.add(at)
         if ref.node in kept or node.name == "load":
             found.add(at)
         else:
@@ -185,7 +185,7 @@ def _uses(graph, kept, refs, lead):
 
 
 def _levels(kept, uses):
-    """{node: the number of its pass}, None for the results: of one with what it needs in its own place alone."""
+    """{node: number of its pass}, None for the results. A node shares a pass with those it needs at its own cell."""
     levels = {}
     for number in [*kept, None]:
         places = {}

@@ -268,7 +268,7 @@ class _Writer:
         return _name("k", node, row)
 
     def value(self, ref, row, column, anew=False):
-        """The text of `ref` seen from (row, column); of what is kept, computed `anew` or read."""
+        """The text of `ref` at (row, column). A value that is kept is read, or computed `anew`."""
         if isinstance(ref, Constant):
             return _literal(ref)
         node = self.graph.nodes[ref.node]

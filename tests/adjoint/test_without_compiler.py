@@ -21,9 +21,9 @@ depth = lambda x, y: np.where((x > 4e3) & (x < 6e3) & (y > 3e3) & (y < 5e3), 0.0
 friction = sw.Laplacian(10.0), sw.QuadraticDrag(2e-3)
 model = sw.ShallowWater(grid, depth, coriolis=sw.FPlane(1e-4), dissipation=friction, communicator="serial")
 bump = lambda x, y: np.exp(-((x - 2e3) ** 2 + (y - 2e3) ** 2) / 4e6)
-state, stepper = model.state(u=0.1, eta=bump), sw.AB2(20.0)
+state, stepper = model.state(u=0.1, eta=bump), sw.AB2(4.0)
 cost = adjoint.FinalState(lambda s, equations: jnp.sum(s.eta**2) + jnp.sum(s.u * s.v))
-problem = adjoint.Problem(model, stepper, state, 6, cost, ["initial.eta", "depth"])
+problem = adjoint.Problem(model, stepper, state, 12, cost, ["initial.eta", "depth"])
 verdicts = verification.verify(problem, second=False)
 print(json.dumps({
     "engines": [model.engine, sw.Simulation(model, state, stepper).engine[1]],

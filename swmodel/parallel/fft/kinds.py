@@ -1,8 +1,8 @@
 """What a distributed transform does along one axis: Fourier of complex or real numbers, cosine or sine of types 1 to 4.
 
-A kind is hashable, and works along the last axis of what it is given. Its modes are numbered from 0; mode i turns by
-`phase(i, n)` radians from one point to the next: its wavenumber is the phase over the spacing, and the second
-difference of neighbours has the eigenvalue 2 cos(phase) - 2.
+A kind is hashable, and works along the last axis of an array. Its modes are numbered from 0. The phase of mode i grows
+by `phase(i, n)` radians from one point to the next: its wavenumber is that over the spacing, and the second difference
+of neighbours has the eigenvalue 2 cos(phase) - 2.
 """
 
 import abc
@@ -17,7 +17,7 @@ __all__ = ["Kind", "Fourier", "RealFourier", "Cosine", "Sine", "Unchanged"]
 
 
 class Kind(abc.ABC):
-    """What every kind has."""
+    """The interface of all kinds."""
 
     takes = "real or complex"
 
@@ -31,7 +31,7 @@ class Kind(abc.ABC):
 
     @abc.abstractmethod
     def phase(self, i, n):
-        """Radians by which the modes with numbers i (floating-point) turn from point to point; signed for Fourier."""
+        """Phase difference [rad] of neighbouring points in the modes with numbers i (floats); signed for Fourier."""
 
     @abc.abstractmethod
     def weight(self, i, n):
@@ -41,7 +41,7 @@ class Kind(abc.ABC):
         return n
 
     def dtype(self, dtype):
-        """Of the modes of points of `dtype`."""
+        """The type of the modes of points of `dtype`."""
         return np.dtype(dtype)
 
 

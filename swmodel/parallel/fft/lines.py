@@ -1,10 +1,10 @@
-"""Transforms of some lines after the others, which stay in the cache from one operation to the next.
+"""Transforms of a few lines at a time, which stay in the cache from one operation to the next.
 
-    joined(y, rows, kind)       kind.forward(join(y, rows)): what messages brought, put together and transformed
-    parted(x, rows, kind, n)    join_back(kind.inverse(x, n), rows): the way back
+    joined(y, rows, kind)       kind.forward(join(y, rows)): received blocks, joined and transformed
+    parted(x, rows, kind, n)    join_back(kind.inverse(x, n), rows): its inverse
     planes(function, x)         function(x) of planes (..., m, n)
 
-Each is one expression in JAX, and its own derivatives are; on CPUs it is a loop, whose pieces a core's cache holds.
+Each is one JAX expression, as are its derivatives. On CPUs it is a loop over pieces that fit in a core's cache.
 """
 
 import math
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ...stencils.native import vacant
+from ...stencils.native import empty
 from ...stencils.native.primitives import declare_linear
 from .packing import join, join_back
 
@@ -23,7 +23,7 @@ BYTES_AT_ONCE = 1 << 21
 
 
 def _at_once(count, size):
-    """How many of `count` pieces of `size` bytes go together: a divisor; all where none is near what a cache holds."""
+    """How many of `count` pieces of `size` bytes to take at a time: a divisor of `count`, or all if none suits."""
     wanted = max(BYTES_AT_ONCE // size, 1)
     if wanted >= count:
         return count
@@ -47,7 +47,7 @@ def _joined_at_once(y, rows, kind):
 
 def _joined_by_lines(y, rows, kind):
     p, *lead, m = y.shape
-    found = _in_turns(lambda y: _joined_at_once(y, rows, kind), y.reshape(p, -1, m), 1, 0, sum(rows))
+    found = _by_pieces(lambda y: _joined_at_once(y, rows, kind), y.reshape(p, -1, m), 1, 0, sum(rows))
     return found.reshape(*lead, found.shape[-1])
 
 
@@ -57,12 +57,12 @@ def _parted_at_once(x, rows, kind, n):
 
 def _parted_by_lines(x, rows, kind, n):
     *lead, modes = x.shape
-    found = _in_turns(lambda x: _parted_at_once(x, rows, kind, n), x.reshape(-1, modes), 0, 1, n)
+    found = _by_pieces(lambda x: _parted_at_once(x, rows, kind, n), x.reshape(-1, modes), 0, 1, n)
     return found.reshape(found.shape[0], *lead, found.shape[-1])
 
 
-def _in_turns(function, x, axis, to, n):
-    """function(x), whose axis `to` goes along the `axis` of x, with lines of n numbers along the last one."""
+def _by_pieces(function, x, axis, to, n):
+    """function(x), piece by piece along `axis` of x, which is axis `to` of the result; lines have n numbers."""
     count = x.shape[axis]
     together = _at_once(count, n * x.dtype.itemsize)
     if together == count:
@@ -74,19 +74,19 @@ def _in_turns(function, x, axis, to, n):
     piece = jax.eval_shape(some, jnp.int32(0))
     shape = (*piece.shape[:to], count, *piece.shape[to + 1 :])
 
-    def turn(k, found):
+    def body(k, found):
         return lax.dynamic_update_slice_in_dim(found, some(k), k * together, to)
 
-    return lax.fori_loop(0, count // together, turn, vacant(shape, piece.dtype, [x]))
+    return lax.fori_loop(0, count // together, body, empty(shape, piece.dtype, [x]))
 
 
-# Members' axis lies behind that of ranks, if there is one.
+# The axis of members follows that of ranks, if there is one.
 _joined = declare_linear("fft_joined", _joined_at_once, _joined_by_lines, (1, 0))
 _parted = declare_linear("fft_parted", _parted_at_once, _parted_by_lines, (0, 1))
 
 
 def joined(y, rows, kind):
-    """(p, ..., b, m) to (..., b, modes): of m rows of rank k its own rows[k], the last ones, transformed."""
+    """(p, ..., b, m) to (..., b, modes): of the m rows of rank k the last rows[k], its own, transformed."""
     return _joined(y, rows=tuple(rows), kind=kind)
 
 

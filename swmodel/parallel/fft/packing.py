@@ -1,7 +1,7 @@
-"""What is put together for a message of a transform, and taken apart after it: pieces of an array, axes exchanged.
+"""Packing and unpacking of the messages of a transform: blocks of an array, with two axes exchanged.
 
-    split(x, ranks, block)    (..., m, w) to (p, ..., b, m): rank k's b columns, turned; zeros where there are no more
-    join(y, rows)             (p, ..., b, m) to (..., b, n): of m rows of rank k its own rows[k], the last ones
+    split(x, ranks, block)    (..., m, w) to (p, ..., b, m): rank k's b columns, transposed; zeros beyond the last one
+    join(y, rows)             (p, ..., b, m) to (..., b, n): of the m rows of rank k the last rows[k], its own
 
 with `across`, x is (..., m, l, w) and rows are its axis -3: (..., m, l, w) to (p, ..., l, b, m). `split_back` and
 `join_back` undo them, and are their transposes. On CPUs with a compiler each is one pass over memory, of tiles

@@ -1,16 +1,16 @@
-"""Distributed transforms of 2-D and 3-D fields: which axis is whole when, and who holds which modes.
+"""Distributed transforms of 2-D and 3-D fields: which axis is whole when, and which rank holds which modes.
 
-The last axis is transformed first, then the others towards the first; in between, axes are exchanged over lines of the
-mesh of ranks (turning.py). Fields come and go as tiles (decomposition.py):
+The last axis is transformed first, the first one last. In between, axes are exchanged over lines of the mesh of ranks
+(transposition.py). Fields are tiles before and after (decomposition.py):
 
-    2-D  (ny, nx), tiles of rows over "y" and columns over "x". With one rank along x these are slabs, and one message
-         does; else rows are first shared out over "x" too, so that x becomes whole, and three do.
-    3-D  (nz, ny, nx), z over "y", y over "x", x whole: pencils, two messages.
+    2-D  (ny, nx), tiles of rows over "y" and columns over "x". With one rank along x these are slabs, which take one
+         message. Otherwise rows are first distributed over "x" too, so that x becomes whole, which takes three.
+    3-D  (nz, ny, nx), z over "y", y over "x", x whole: pencils, which take two messages.
 
 Modes stay where the last transform left them, in the transposed layout: axes in the opposite order, (kx, ky) or
-(kx, ky, kz), the last whole, the others in equal blocks over the ranks. What lies behind the last mode is zero: fields
-of any size can be cut for any number of ranks. `transposed=False` sends the modes back to where the points were, axes
-in their order.
+(kx, ky, kz), the last one whole, the others in equal blocks over the ranks, with zeros after the last mode. So fields
+of any size can be cut for any number of ranks. `transposed=False` sends the modes back to the ranks of the points, with
+the axes in their order.
 
     plan = fft.Plan(communicator, (ny, nx))              # real to half the spectrum; or any other kinds, one an axis
 
@@ -35,7 +35,7 @@ from ...fields.pytrees import pytree
 from ..communicator import Communicator
 from .kinds import Fourier, Kind, RealFourier
 from .lines import planes
-from .turning import columns_for, coordinate, turn, turn_back
+from .transposition import columns_for, coordinate, transpose_axes, transpose_axes_back
 
 __all__ = ["Plan", "Waves", "LayoutError"]
 
@@ -78,7 +78,7 @@ class Plan:
     """A transform of fields of `shape`, shared out over the ranks of `communicator`.
 
     Args:
-        communicator: a Communicator, whose layout (py, px) says how.
+        communicator: a Communicator, with the layout (py, px) of the ranks.
         shape: (ny, nx) or (nz, ny, nx) points.
         kinds: a Kind an axis; unless given, RealFourier along the last and Fourier along the others.
         transposed: leave the modes where the last transform was, and do without the way back.
@@ -186,63 +186,63 @@ class Plan:
         (y, _), (rows, columns) = self.kinds, self._counts
         x = self._even(x)
         if len(columns) > 1:
-            x = turn(jnp.swapaxes(x, -1, -2), self.communicator, "x", columns, self._shared_rows)
+            x = transpose_axes(jnp.swapaxes(x, -1, -2), self.communicator, "x", columns, self._shared_rows)
         x = self.kinds[1].forward(x)
         if len(columns) > 1:
             block = self._blocks[1] * len(rows)
-            x = turn(x, self.communicator, "x", (self._shared_rows,) * len(columns), block)
+            x = transpose_axes(x, self.communicator, "x", (self._shared_rows,) * len(columns), block)
             x = jnp.swapaxes(x[..., : max(rows)], -1, -2)
-        return turn(x, self.communicator, "y", rows, self._blocks[1], kind=y)
+        return transpose_axes(x, self.communicator, "y", rows, self._blocks[1], kind=y)
 
     def _inverse_2(self, modes):
         (y, _), (rows, columns) = self.kinds, self._counts
         alone = len(columns) == 1
-        x = turn_back(modes, self.communicator, "y", rows, self.modes[1] if alone else None, kind=y)
+        x = transpose_axes_back(modes, self.communicator, "y", rows, self.modes[1] if alone else None, kind=y)
         if not alone:
             x = columns_for(jnp.swapaxes(x, -1, -2), self._shared_rows * len(columns))
-            x = turn_back(x, self.communicator, "x", (self._shared_rows,) * len(columns), self.modes[1])
+            x = transpose_axes_back(x, self.communicator, "x", (self._shared_rows,) * len(columns), self.modes[1])
         x = self.kinds[1].inverse(x, self.shape[1])
         if not alone:
-            x = jnp.swapaxes(turn_back(x, self.communicator, "x", columns, max(rows)), -1, -2)
+            x = jnp.swapaxes(transpose_axes_back(x, self.communicator, "x", columns, max(rows)), -1, -2)
         return self._own(x)
 
     def _forward_3(self, x):
         (z, y, along_x), (layers, rows) = self.kinds, self._counts
 
         def in_planes(x):
-            return turn(along_x.forward(x), self.communicator, "x", rows, self._blocks[2], kind=y)
+            return transpose_axes(along_x.forward(x), self.communicator, "x", rows, self._blocks[2], kind=y)
 
         x = in_planes(self._even(x)) if len(rows) > 1 else planes(in_planes, self._even(x))
-        return turn(x, self.communicator, "y", layers, self._blocks[1], across=True, kind=z)
+        return transpose_axes(x, self.communicator, "y", layers, self._blocks[1], across=True, kind=z)
 
     def _inverse_3(self, modes):
         (z, y, along_x), (layers, rows) = self.kinds, self._counts
 
         def in_planes(x):
-            x = turn_back(x, self.communicator, "x", rows, self.modes[2], kind=y)
+            x = transpose_axes_back(x, self.communicator, "x", rows, self.modes[2], kind=y)
             return along_x.inverse(x, self.shape[2])
 
-        x = turn_back(modes, self.communicator, "y", layers, self.modes[1], across=True, kind=z)
+        x = transpose_axes_back(modes, self.communicator, "y", layers, self.modes[1], across=True, kind=z)
         return self._own(in_planes(x) if len(rows) > 1 else planes(in_planes, x))
 
     def _natural(self, x):
         """Modes to where points were."""
         py, px = self.communicator.layout
         first = -(-self.modes[0] // py)
-        x = turn_back(columns_for(x, first * py), self.communicator, "y", (first,) * py)
+        x = transpose_axes_back(columns_for(x, first * py), self.communicator, "y", (first,) * py)
         if len(self.shape) == 2:
             return x
         second = -(-self.modes[1] // px)
         x = columns_for(jnp.swapaxes(x[..., : self.modes[1]], -3, -2), second * px)
-        return turn_back(x, self.communicator, "x", (second,) * px)[..., : self.modes[2]]
+        return transpose_axes_back(x, self.communicator, "x", (second,) * px)[..., : self.modes[2]]
 
     def _transposed(self, x):
         py, px = self.communicator.layout
         if len(self.shape) == 3:
             x = columns_for(x, self._blocks[2] * px)
-            x = turn(x, self.communicator, "x", (x.shape[-2],) * px)
+            x = transpose_axes(x, self.communicator, "x", (x.shape[-2],) * px)
             x = columns_for(jnp.swapaxes(x[..., : self.modes[1]], -3, -2), self._blocks[1] * py)
-        return turn(x, self.communicator, "y", (x.shape[-2],) * py)[..., : self.modes[0]]
+        return transpose_axes(x, self.communicator, "y", (x.shape[-2],) * py)[..., : self.modes[0]]
 
     # -- blocks -------------------------------------------------------------------------------------------------------
 
@@ -270,8 +270,8 @@ class Plan:
         return x[(..., slice(first[0], None), slice(first[1], None), *(slice(None),) * (len(self.shape) - 2))]
 
     def _check(self, verb, x, shape):
-        if told := self._misfit(verb, x, shape):
-            raise LayoutError(told)
+        if message := self._misfit(verb, x, shape):
+            raise LayoutError(message)
         if not jnp.issubdtype(x.dtype, jnp.inexact):
             raise LayoutError(f"fft: {verb}: {x.dtype} numbers came; give real or complex floating-point ones.")
 
@@ -375,7 +375,7 @@ class Plan:
     def _collected(self, tiles, verb, shape):
         """{rank: its array} on the root."""
         mine = {k: np.asarray(x) for k, x in self.communicator.tiles(tiles).items()}
-        wrong = [told for x in mine.values() if (told := self._misfit(verb, x, shape))]
+        wrong = [message for x in mine.values() if (message := self._misfit(verb, x, shape))]
         if self.communicator.agree(bool(wrong)):  # all raise, or some would wait for the others
             raise LayoutError(*wrong[:1] or [f"fft: {verb}: another rank's array is not what this plan has there."])
         everyone = self.communicator.host_gather(mine)

@@ -11,7 +11,8 @@
 as in scipy.fft without normalisation; idct and idst undo them. Types 2 and 3 take a real transform of length n (Makhoul
 1980, doi:10.1109/TASSP.1980.1163351), type 4 a complex one of length n / 2 (of 2n if n is odd), type 1 a real one over
 the period of its even or odd continuation, 2 (n - 1) or 2 (n + 1): shorter ones lose digits as n grows. The sine
-transforms 2 to 4 are the cosine ones of signs turned and order reversed. Complex numbers are transformed by parts.
+transforms 2 to 4 are the cosine ones with alternating signs and reversed order. Real and imaginary parts of complex
+numbers are transformed one by one.
 """
 
 import jax.numpy as jnp
@@ -37,7 +38,7 @@ def dst(x, type=2):
 
 
 def idct(x, type=2):
-    """What `dct` of this type makes x of."""
+    """The inverse of `dct` of this type."""
     return dct(x, UNDONE_BY.get(type, type)) / period("dct", type, jnp.shape(x)[-1])
 
 
@@ -80,7 +81,7 @@ def _scaled(x, factors):
 
 
 def _alternating(x):
-    """x with the sign of every other point turned."""
+    """x with alternating signs."""
     return _scaled(x, (1 - 2 * (np.arange(x.shape[-1]) % 2)).astype(x.dtype))
 
 

@@ -12,14 +12,14 @@ PATIENCE = 60.0  # s, as XLA has with its own
 
 
 def shift(x, rank, sources):
-    """x of the rank sources[rank].
+    """The array x of the rank sources[rank].
 
     Args:
         x: an array, of one shape on all ranks.
         rank: this device's, an integer that is traced.
-        sources: for each rank another one, static: each rank is there once.
+        sources: a static permutation of the ranks.
 
-    The run ends in an error where that rank lets this one wait for longer than PATIENCE: it has failed by itself.
+    The run ends with an error if the array has not arrived after PATIENCE: the other rank has failed.
     """
     register_shift()
     call = jax.ffi.ffi_call(SHIFT, jax.ShapeDtypeStruct(x.shape, x.dtype))

@@ -16,7 +16,7 @@ def declare(name, plain, native, shapes, tangents=None, batch=None, transposed=N
     """A Primitive with several results.
 
     Args:
-        plain: what it does, in JAX: `plain(*operands, **parameters) -> list`.
+        plain: the operation in JAX: `plain(*operands, **parameters) -> list`.
         native: the same by a call of the runtime.
         shapes: `shapes(*operands, **parameters)`, the ShapedArrays of the results.
         tangents, batch, transposed: JAX's rules; `tangents` and `batch` get the primitive first.
@@ -48,7 +48,7 @@ def declare_linear(name, plain, native, lies, back=None):
     """A function of one array, linear in it, and of options: `plain(x, **options)`, on CPUs `native(x, **options)`.
 
     Args:
-        lies: where members' axis is to lie in the operand, and lies in the result.
+        lies: the place of the axis of members in the operand, and in the result.
         back: its transpose, back(cotangent, shape of the operand, **options); that of `plain` unless given.
     """
 
@@ -76,7 +76,7 @@ def declare_linear(name, plain, native, lies, back=None):
 
 
 def in_place(target, operands, first, count, more=()):
-    """Call `target`, whose results are `count` operands from number `first` on, written over, and `more` new arrays."""
+    """Call `target`. Its results overwrite `count` operands from number `first` on; `more` are new arrays."""
     like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands[first : first + count]]
     aliases = {first + k: k for k in range(count)}
     return jax.ffi.ffi_call(target, [*like, *more], input_output_aliases=aliases)(*operands)

@@ -1,10 +1,10 @@
-"""Strips of large arrays, put in and taken out in place.
+"""Strips of large arrays, pasted and cut out in place.
 
     paste(arrays, strips, places)   the arrays with these strips at these places
     cut(arrays, places, shapes)     (the arrays with zeros there, what was there): each other's transpose
 
-XLA on a CPU fuses two updates of one array into a loop over all of it, a copy to change two rows. These are calls that
-change the rows.
+XLA on a CPU fuses two updates of one array into a loop that copies all of it to change two rows. These calls change the
+rows alone.
 """
 
 import jax
@@ -36,7 +36,7 @@ def paste(arrays, strips, places):
 def cut(arrays, places, shapes):
     """(the arrays with zeros in so many strips, for each place the list of the strips that were there).
 
-    What lies in several strips is the last one's, and 0 in the others.
+    A cell of several strips belongs to the last one, and is 0 in the others.
     """
     count = len(arrays)
     found = cut_out.bind(_as_array(places), *arrays, shapes=tuple(map(tuple, shapes)))
