@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import ConfigError
-from .graph import At, Graph
 from ..runtime.cache import digest
+from .graph import At, Graph
 from .schedule import schedule
 from .source import c_source, commented_source, operations
 

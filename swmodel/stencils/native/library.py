@@ -1,6 +1,6 @@
 """Compiles the runtime and fused loops with the machine's own C++ compiler, once, and registers them with XLA.
 
-Compiled libraries are kept on disk (cache.py) under a name made of the text, our options and the processor. So the next
+Compiled libraries are kept on disk (runtime/cache.py) under a name made of the text, our options and the processor. So the next
 run starts at once, and ranks on different processors use different files. CXX names another compiler. CXXFLAGS come
 before the options of loops, which therefore win; SWMODEL_CXXFLAGS come after them.
 
@@ -168,19 +168,3 @@ def _identity(program):
     """A text that changes when another compiler is installed under this name, without starting it."""
     found = os.stat(program)
     return f"{os.path.realpath(program)} {found.st_size} {found.st_mtime_ns}"
-
-
-NUMERICAL = re.compile("sse|ssse|avx|fma|bmi|popcnt|abm|lzcnt|aes|pclmul|vaes|vpclmul|sha|gfni|movbe|f16c|adx|xop|amx")
-
-
-@functools.cache
-def _instructions():
-    """The instruction sets of this processor that compilers use: a loop may not run on a processor that has others."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    flags = {name: text.split() for name, _, text in (line.partition(":") for line in lines[::-1])}
-    flags = {name.strip(): found for name, found in flags.items()}
-    chosen = [flag for flag in flags.get("flags", []) if NUMERICAL.match(flag)] or flags.get("Features", [])
-    return " ".join([platform.machine(), *sorted(chosen)])
