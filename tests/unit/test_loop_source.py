@@ -156,7 +156,7 @@ def test_sources_are_kept_where_asked_for(tmp_path, monkeypatch):
 def test_a_source_that_the_compiler_refuses_is_kept_too(tmp_path, monkeypatch):
     monkeypatch.setenv("SWMODEL_KEEP_SOURCE", str(tmp_path / "kept"))
     monkeypatch.setattr(library, "_compile", lambda *a: (_ for _ in ()).throw(library.CompileError("refused")))
-    monkeypatch.setattr("swmodel.runtime.cache.find", lambda what, how: None)
+    monkeypatch.setattr("swmodel.runtime.cache.find", lambda *a, **k: None)
     with pytest.raises(library.CompileError, match="refused"):
         jax.jit(lambda: loop(1.375))()
     assert len(list((tmp_path / "kept").glob("smooth_*.cpp"))) == 1

@@ -1,8 +1,8 @@
 """Compiles the runtime and fused loops with the machine's own C++ compiler, once, and registers them with XLA.
 
-Compiled libraries are kept on disk (runtime/cache.py) under a name made of the text, our options and the processor. So the next
-run starts at once, and ranks on different processors use different files. CXX names another compiler. CXXFLAGS come
-before the options of loops, which therefore win; SWMODEL_CXXFLAGS come after them.
+Compiled libraries are kept on disk (runtime/cache.py) under a name made of the text, our options and the processor. So
+the next run starts at once, and ranks on different processors use different files. CXX names another compiler. CXXFLAGS
+come before the options of loops, which therefore win; SWMODEL_CXXFLAGS come after them.
 
 `why_not` says in one sentence why loops cannot be had here; steps then run on arrays.
 """

@@ -9,7 +9,9 @@ from jax.interpreters import ad, batching, mlir
 
 from .library import usable
 
-__all__ = ["declare", "declare_linear", "in_place"]
+__all__ = ["PLAIN", "declare", "declare_linear", "in_place"]
+
+PLAIN = set()  # names of operations that run as JAX's own: benchmarks/native_parts.py measures what the calls are worth
 
 
 def declare(name, plain, native, shapes, tangents=None, batch=None, transposed=None):
@@ -29,7 +31,7 @@ def declare(name, plain, native, shapes, tangents=None, batch=None, transposed=N
         return jax.jit(functools.partial(primitive.bind, **dict(parameters)))
 
     def on_cpu(*operands, **parameters):
-        return (native if usable() else plain)(*operands, **parameters)
+        return (native if name not in PLAIN and usable() else plain)(*operands, **parameters)
 
     primitive.def_impl(lambda *operands, **parameters: compiled(tuple(sorted(parameters.items())))(*operands))
     primitive.def_abstract_eval(shapes)

@@ -1,0 +1,178 @@
+"""What each native operation is worth: the time of a case with and without it, in turns, each in a process of its own.
+
+    python benchmarks/native_parts.py [PART ...] [--repeats 5] [--cells 512]
+
+prints PART_with=SECONDS, PART_without=SECONDS (the least of the repeats) and PART_gain=WITHOUT/WITH (the median of the
+pairs). Parts are the keys of PARTS; without names all of them are measured.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = 1.0  # of one timing
+
+PARTS = {  # name: (case, operations that run as JAX's own, or "messages", "blocks", "malloc")
+    "strips": ("step", ("paste", "cut")),
+    "strips_open": ("open", ("paste", "cut")),
+    "slots": ("gradient", ("push_slot", "read_slot", "empty")),
+    "depends_on": ("run", ("depends_on",)),
+    "messages": ("devices", "messages"),
+    "blocks": ("transform", "blocks"),
+    "malloc_run": ("run", "malloc"),
+    "malloc_gradient": ("gradient", "malloc"),
+}
+
+
+def switch_off(what):
+    """Let this process do without a part; before devices and programs are made."""
+    from types import SimpleNamespace
+
+    from swmodel.parallel import sharded
+    from swmodel.runtime import malloc
+    from swmodel.stencils.native import blocks, primitives
+
+    if what == "messages":
+        sharded.native = SimpleNamespace(usable=lambda: False)
+    elif what == "blocks":
+        blocks.usable = lambda: False
+    elif what == "malloc":
+        malloc._choose = lambda *options: None
+    else:
+        primitives.PLAIN.update(what)
+
+
+def worker(case, cells, off):
+    """Time one case; prints the seconds of one call, the least of several."""
+    sys.path.insert(0, str(ROOT))
+    if off is not None:
+        switch_off(off)
+    from swmodel.runtime import launch
+
+    devices = 2 if case in ("devices", "transform") else None
+    process = launch.configure_process("float32", "sharded" if devices else "serial", devices)
+    call = CASES[case](cells, process.communicator)
+    call()  # compiles
+    since, calls, least = time.perf_counter(), 0, float("inf")
+    while calls < 3 or time.perf_counter() - since < SECONDS:
+        begun = time.perf_counter()
+        call()
+        least, calls = min(least, time.perf_counter() - begun), calls + 1
+    print(least)
+
+
+def _basin(cells, communicator="serial", **options):
+    import numpy as np
+
+    import swmodel as sw
+
+    side = 5e3 * cells
+    grid = sw.CartesianGrid(cells, cells, (0.0, side), (0.0, side))
+    physics = {"coriolis": sw.FPlane(1e-4), "dissipation": sw.Laplacian(100.0), "dtype": "float32"}
+    model = sw.ShallowWater(grid, 3000.0, communicator=communicator, **physics, **options)
+    middle = side / 2
+    return model, model.state(eta=lambda x, y: np.exp(-((x - middle) ** 2 + (y - middle) ** 2) / (side / 20) ** 2))
+
+
+def _steps(model, state, stepper, steps=40):
+    import jax
+
+    import swmodel as sw
+
+    dynamics = model.dynamics(stepper)
+    program = jax.jit(sw.integrate, static_argnums=3)
+
+    return lambda: jax.block_until_ready(program(dynamics, stepper, state, steps))
+
+
+def _step(cells, communicator):
+    import swmodel as sw
+
+    return _steps(*_basin(cells), sw.AB2(8.0))
+
+
+def _open(cells, communicator):
+    import swmodel as sw
+
+    return _steps(*_basin(cells, boundaries=sw.Flather()), sw.ForwardBackward(8.0))
+
+
+def _devices(cells, communicator):
+    import swmodel as sw
+
+    model, state = _basin(cells, communicator)
+    simulation = sw.Simulation(model, state, sw.AB2(8.0))
+    return lambda: simulation.run(steps=40)
+
+
+def _run(cells, communicator):
+    import swmodel as sw
+
+    simulation = sw.Simulation(*_basin(cells), sw.AB2(8.0))
+    return lambda: simulation.run(steps=40)
+
+
+def _gradient(cells, communicator):
+    import jax.numpy as jnp
+
+    import swmodel as sw
+    from swmodel import adjoint
+
+    model, state = _basin(cells)
+    cost = adjoint.FinalState(lambda final, equations: jnp.sum(final.eta**2))
+    problem = adjoint.Problem(model, sw.AB2(8.0), state, 40, cost, ["initial.eta"])
+    return lambda: problem.value_and_gradient(problem.values)
+
+
+def _transform(cells, communicator):
+    import jax
+    import jax.numpy as jnp
+
+    from swmodel.parallel import fft, make_communicator
+
+    ranks = make_communicator(communicator, (cells, cells))
+    plan = fft.Plan(ranks, (cells, cells))
+    x = ranks.place(lambda rank: jnp.ones(ranks.tile_shape((cells, cells)), jnp.float32))
+    program = jax.jit(ranks.spmd(lambda x: plan.inverse(plan.forward(x))))
+    return lambda: jax.block_until_ready(program(x))
+
+
+CASES = {
+    "step": _step, "open": _open, "gradient": _gradient, "run": _run, "devices": _devices, "transform": _transform,
+}  # fmt: skip
+
+
+def _timed(case, cells, off):
+    """The worker's seconds, in a process of its own."""
+    program = [sys.executable, __file__, "--worker", json.dumps([case, cells, off])]
+    done = subprocess.run(program, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"the case {case!r} without {off} failed:\n{done.stderr}")
+    return float(done.stdout.split()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--repeats", type=int, default=5, help="pairs of processes (default: 5)")
+    parser.add_argument("--cells", type=int, default=512, help="of the grid along each axis (default: 512)")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.worker:
+        return worker(*json.loads(asked.worker))
+    if unknown := [part for part in asked.parts if part not in PARTS]:
+        parser.error(f"no part is called {unknown[0]!r}; there are {', '.join(PARTS)}")
+    for part in asked.parts or PARTS:
+        case, off = PARTS[part]
+        pairs = [[_timed(case, asked.cells, switch) for switch in (None, off)] for _ in range(asked.repeats)]
+        print(f"{part}_with={min(w for w, _ in pairs):.4g}", f"{part}_without={min(o for _, o in pairs):.4g}",
+              f"{part}_gain={statistics.median(o / w for w, o in pairs):.3g}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
