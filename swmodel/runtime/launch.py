@@ -25,7 +25,7 @@ from pathlib import Path
 from ..errors import ConfigError, SwmodelError
 from .cores import binding_warning, crowding, placement, share_cores, threads_per_rank
 from .libraries import cuda_aware, loaded_mpi
-from .malloc import share_heap
+from .malloc import use_one_arena
 from .signals import PROCESS
 
 __all__ = [
@@ -162,7 +162,7 @@ def configure_process(precision="float64", communicator="auto", devices=None, ho
     gpu, tiles = None, 1 if communicator == "serial" or started is None else started.size
     if communicator == "mpi" and started is not None:
         gpu = _bind(started)
-    share_heap()
+    use_one_arena()
     import jax
 
     jax.config.update("jax_enable_x64", precision == "float64")
@@ -201,7 +201,7 @@ def bind_rank() -> None:
             "swmodel.runtime.launch.configure_process() at the beginning of the script."
         )
     _bind(started)
-    share_heap()
+    use_one_arena()
 
 
 def _jax_has_started():

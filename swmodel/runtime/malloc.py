@@ -1,25 +1,26 @@
-"""How the C library hands out memory to this process, where it is glibc.
+"""Tuning of malloc, where the C library is glibc.
 
-The system clears each page that it hands out: for the arrays of a program that takes as long as several steps. What
-is given back is therefore kept for the next program, and all threads share the one heap that can keep it.
+The system clears each page that it gives to a process. For the arrays of a program that takes as long as several steps.
+So memory that is freed is kept for the next program, in malloc's main arena, which all threads then have to use.
+benchmarks/native_parts.py measures what that is worth (malloc_run, malloc_gradient).
 """
 
 import contextlib
 import ctypes
 
-__all__ = ["keep_memory", "share_heap"]
+__all__ = ["keep_memory", "use_one_arena"]
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 LARGEST = 2**31 - 1
 
 
-def share_heap():
-    """Let all threads use the main heap: those that others get end at 64 MB; before they start."""
+def use_one_arena():
+    """Let all threads allocate from the main arena, before they start: other arenas end at 64 MB."""
     _choose((M_ARENA_MAX, 1))
 
 
 def keep_memory():
-    """Take large arrays from the heap, too, and keep what is given back."""
+    """Allocate large arrays in the arena, too, and keep freed memory."""
     _choose((M_MMAP_THRESHOLD, LARGEST), (M_TRIM_THRESHOLD, LARGEST))
 
 
