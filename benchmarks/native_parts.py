@@ -93,27 +93,27 @@ def _steps(model, state, stepper, steps=40):
 def _step(cells, communicator):
     import swmodel as sw
 
-    return _steps(*_basin(cells), sw.AB2(8.0))
+    return _steps(*_basin(cells), sw.AB2(4.0))
 
 
 def _open(cells, communicator):
     import swmodel as sw
 
-    return _steps(*_basin(cells, boundaries=sw.Flather()), sw.ForwardBackward(8.0))
+    return _steps(*_basin(cells, boundaries=sw.Flather()), sw.ForwardBackward(4.0))
 
 
 def _devices(cells, communicator):
     import swmodel as sw
 
     model, state = _basin(cells, communicator)
-    simulation = sw.Simulation(model, state, sw.AB2(8.0))
+    simulation = sw.Simulation(model, state, sw.AB2(4.0))
     return lambda: simulation.run(steps=40)
 
 
 def _run(cells, communicator):
     import swmodel as sw
 
-    simulation = sw.Simulation(*_basin(cells), sw.AB2(8.0))
+    simulation = sw.Simulation(*_basin(cells), sw.AB2(4.0))
     return lambda: simulation.run(steps=40)
 
 
@@ -125,7 +125,7 @@ def _gradient(cells, communicator):
 
     model, state = _basin(cells)
     cost = adjoint.FinalState(lambda final, equations: jnp.sum(final.eta**2))
-    problem = adjoint.Problem(model, sw.AB2(8.0), state, 40, cost, ["initial.eta"])
+    problem = adjoint.Problem(model, sw.AB2(4.0), state, 40, cost, ["initial.eta"])
     return lambda: problem.value_and_gradient(problem.values)
 
 
