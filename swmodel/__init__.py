@@ -16,11 +16,17 @@ import os
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 _HOMES = {
-    "dynamics.boundaries": ("Flather", "Sponge"),
+    "adjoint.controls.controls": ("Control", "Transformed"),
+    "adjoint.costs.tile_costs": ("Cost", "TileCost"),
+    "dynamics.boundaries": ("Flather", "OpenBoundary", "Sponge"),
     "dynamics.cores": ("FiniteDifferences",),
     "dynamics.coriolis": ("BetaPlane", "FPlane", "RotatingSphere"),
     "dynamics.dissipation": ("Biharmonic", "Laplacian", "LinearDrag", "ManningDrag", "QuadraticDrag"),
     "dynamics.forcing": ("WindStress",),
+    "dynamics.terms": ("Forcing", "Term", "to_u", "to_v"),
+    "elliptic.base": ("Solver",),
+    "fields.parameters": ("parameter",),
+    "fields.pytrees": ("pytree", "static"),
     "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),
     "dynamics.spectral.core": ("ExponentialFilter", "HyperViscosity", "PseudoSpectral"),
     "dynamics.shallow_water": ("State",),
@@ -34,7 +40,7 @@ _HOMES = {
     "simulation.simulation": ("Simulation",),
     "diagnostics.spectra": ("Spectra",),
     "stepping.stability": ("largest_time_step", "limits"),
-    "stepping.explicit": ("AB2", "AB3", "RK4", "SSPRK3", "ForwardBackward"),
+    "stepping.explicit": ("AB2", "AB3", "RK4", "SSPRK3", "ForwardBackward", "TimeStepper", "time_step"),
     "runtime.version": ("VERSION",),
     "models.vortices": ("random_vortices",),
 }

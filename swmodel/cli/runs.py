@@ -72,14 +72,14 @@ def _remembered(path, overrides, options):
         if stepper is not None and stepper.dt == "auto":
             draft = read(options.experiment, [same_step, *overrides])
         if original is not None:
-            _check_start(path, understand(text, original, original.parent), draft, options)
+            _check_start(path, understand(text, original, original.parent, own_parts=False), draft, options)
         return draft
     if original is None:
         raise DataError(
             f"{path} does not hold its experiment, as files of `swmodel run` do; name the file with --experiment, or "
             "go on from it in Python: Simulation(...).resume(path)."
         )
-    return understand(text, original, original.parent, [same_step, *anywhere, *overrides])
+    return understand(text, original, original.parent, [same_step, *anywhere, *overrides], own_parts=False)
 
 
 def _check_start(path, was, draft, options):

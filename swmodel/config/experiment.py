@@ -18,6 +18,9 @@ from .inversion import Inversion
 from .locate import key_lines, line_of
 from .members import Ensemble, member_raws, mistakes_of_members
 from .mistakes import Mistake, from_pydantic, nearest
+from .own import SHIPPED as KNOWN
+from .own import own_sections
+from .parts import chosen_from
 from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Model, NoRotation, Stepper
 from .scenario import Initial, Output, Rest, Run, Source
 
@@ -70,6 +73,7 @@ class Draft:
         mistakes: every Mistake found so far.
         lines: line of each key path.
         text: the file as it was read.
+        own_parts: whether parts of the user's own could be imported.
     """
 
     file: Path
@@ -80,6 +84,7 @@ class Draft:
     lines: dict
     overrides: tuple
     text: str
+    own_parts: bool = True
 
     @property
     def effective_text(self):
@@ -121,8 +126,11 @@ def read(file, overrides=()):
     return understand(_text(file), file, file.resolve().parent, overrides)
 
 
-def understand(text, file, folder, overrides=()):
-    """The Draft in `text`, which is called `file` in messages and names files relative to `folder`; see `read`."""
+def understand(text, file, folder, overrides=(), own_parts=True):
+    """The Draft in `text`, which is called `file` in messages and names files relative to `folder`; see `read`.
+
+    `own_parts` says whether parts of the user's own, from files in that folder or installed, may be imported.
+    """
     raw = _parse(text, file)
     overrides = tuple(o if isinstance(o, Override) else _override(o) for o in overrides)
     refused = [f"{o.option}: {why}" for o in overrides if (why := _apply(raw, o))]
@@ -130,8 +138,8 @@ def understand(text, file, folder, overrides=()):
         raise ConfigError(refused)
     if too_much := list(_too_much(raw)):
         raise ConfigError([mistake.sentence(file, _lines(text), overrides) for mistake in too_much])
-    sections, mistakes = _validate(raw, Path(folder))
-    draft = Draft(file, Path(folder), raw, sections, tuple(mistakes), key_lines(text), overrides, text)
+    sections, mistakes = _validate(raw, Path(folder), own_parts)
+    draft = Draft(file, Path(folder), raw, sections, tuple(mistakes), key_lines(text), overrides, text, own_parts)
     return dataclasses.replace(draft, mistakes=(*mistakes, *_members(draft)[1]))
 
 
@@ -146,7 +154,7 @@ def _members(draft):
     if section is None:
         return [], []
     raws, mistakes = member_raws(section, draft.raw, lambda raw, path, value: _apply(raw, Override("", path, value)))
-    checked = [_validate(raw, draft.folder) for raw in raws]
+    checked = [_validate(raw, draft.folder, draft.own_parts) for raw in raws]
     drafts = [
         dataclasses.replace(draft, raw=raw, sections=sections, mistakes=()) for raw, (sections, _) in zip(raws, checked)
     ]
@@ -253,13 +261,24 @@ def _apply(raw, override):
     return None
 
 
-def _validate(raw, folder):
+def _with_parts(own):
+    """Experiment, whose sections may be those of the user's own parts too."""
+    several = ("forcing", "dissipation", "boundary")
+    kinds = {name: chosen_from([*KNOWN[name].values(), *classes]) for name, classes in own.items() if classes}
+    fields = {
+        name: (tuple[kind, ...], ()) if name in several else (kind, ...) for name, kind in kinds.items()
+    }  # fmt: skip
+    return create_model("Experiment", __base__=Experiment, **fields) if fields else Experiment
+
+
+def _validate(raw, folder, own_parts):
     """(valid sections, mistakes): each section by itself, so that one mistake does not hide those in others."""
-    sections, mistakes = {}, []
+    own, mistakes = own_sections(raw, folder, own_parts)
+    root, refused, sections = _with_parts(own), {mistake.path for mistake in mistakes}, {}
     for name in raw:
-        if name not in Experiment.model_fields:
-            mistakes.append(Mistake((name,), f"unknown section; {nearest(name, Experiment.model_fields)}"))
-    for name, field in Experiment.model_fields.items():
+        if name not in root.model_fields:
+            mistakes.append(Mistake((name,), f"unknown section; {nearest(name, root.model_fields)}"))
+    for name, field in root.model_fields.items():
         if name not in raw:
             if field.is_required():
                 mistakes.append(Mistake((), f"the section [{name}] is missing"))
@@ -270,8 +289,8 @@ def _validate(raw, folder):
             sections[name] = _section(name, field, raw[name], folder)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-            mistakes += from_pydantic(errors, Experiment)
-            unknown = from_pydantic([e for e in errors if e["type"] == "extra_forbidden"], Experiment)
+            mistakes += [mistake for mistake in from_pydantic(errors, root) if mistake.path not in refused]
+            unknown = from_pydantic([e for e in errors if e["type"] == "extra_forbidden"], root)
             known = _without(raw[name], [mistake.path[1:] for mistake in unknown])
             with contextlib.suppress(ValidationError):  # unknown keys alone do not hide what else can be checked
                 sections[name] = _section(name, field, known, folder)

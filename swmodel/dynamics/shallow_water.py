@@ -210,7 +210,8 @@ class ArrayEngine:
     """How Fields get their halos, and when what was computed becomes arrays; this one leaves the latter to XLA.
 
     `kernels.FusedEngine` is the other. Both have `fill(equations, fields, time)`, which gives u, v, eta and what else
-    there is enough halo for one evaluation of all terms, and `settle(tree)`, which ends a stage.
+    there is enough halo for one evaluation of all terms, `computed(tendency)`, which gets every tendency that steppers
+    ask for, and `settle(tree)`, which ends a stage where a stepper knows what is needed after it.
     """
 
     def fill(self, equations, fields, time):
@@ -226,6 +227,9 @@ class ArrayEngine:
 
     def settle(self, tree):
         return tree
+
+    def computed(self, tendency):
+        return tendency
 
 
 @pytree
@@ -256,7 +260,7 @@ class Equations:
 
     def tendency(self, state, time):
         """d state/dt, as the core computes it."""
-        return self.core.tendency(self, state, as_time(time))
+        return self.engine.computed(self.core.tendency(self, state, as_time(time)))
 
     def differences(self, state, time):
         """d state/dt: all terms, from one halo exchange. A State of arrays gives arrays, one of Fields gives Fields."""

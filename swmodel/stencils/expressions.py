@@ -56,11 +56,18 @@ class Expression(AbstractField):
         plain: the Source that it simply loads, or None.
         dtype: of its values.
         line: the Line of Python that made it.
+        pointwise: whether its value at a point follows from what Sources hold at that same point.
     """
 
-    def __init__(self, position, value, dtype, sources=(), plain=None):
+    def __init__(self, position, value, dtype, sources=(), plain=None, pointwise=True):
         self.position, self.value, self.dtype, self.sources, self.plain = position, value, dtype, sources, plain
         self.line = calling_line()
+        self.pointwise = pointwise
+
+    def become(self, source):
+        """From now on load `source`, an array of this Expression's values, in place of computing them."""
+        self.value, self.sources, self.plain = (lambda trace, j, i: trace.load(source, j, i)), (source,), source
+        self.pointwise = True
 
     def map(self, function):
         return self._made(lambda trace, j, i: function(trace.at(self, j, i)))
@@ -73,17 +80,20 @@ class Expression(AbstractField):
         def value(trace, j, i):
             return pair.values(trace.at(self, j + j0, i + i0), trace.at(self, j + j1, i + i1))
 
-        return self._made(value, position)
+        return self._made(value, position, pointwise=False)
 
     def _with(self, other, function):
         if not isinstance(other, AbstractField):
             return self._made(lambda trace, j, i: function(trace.at(self, j, i), other))
         self.check_position(other)
         both = tuple(dict.fromkeys(self.sources + other.sources))  # in the same order on every rank
-        return self._made(lambda trace, j, i: function(trace.at(self, j, i), trace.at(other, j, i)), sources=both)
+        value = lambda trace, j, i: function(trace.at(self, j, i), trace.at(other, j, i))  # noqa: E731
+        return self._made(value, sources=both, pointwise=self.pointwise and other.pointwise)
 
-    def _made(self, value, position=None, sources=None):
-        return Expression(position or self.position, value, self.dtype, self.sources if sources is None else sources)
+    def _made(self, value, position=None, sources=None, pointwise=None):
+        sources = self.sources if sources is None else sources
+        pointwise = self.pointwise if pointwise is None else pointwise
+        return Expression(position or self.position, value, self.dtype, sources, pointwise=pointwise)
 
 
 class Trace:

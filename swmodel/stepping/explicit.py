@@ -8,10 +8,11 @@
                      doi:10.1016/j.ocemod.2004.08.002
 
 A multistep scheme carries its history, which starts inside the program (Euler, AB2, AB3) and is stored in restarts.
-`imaginary` and `real` are the schemes' limits |lambda| dt on the two axes, from which `stability` finds dt.
+Each scheme gives its amplification factor, from which its stable intervals follow (amplification.py).
 """
 
 import abc
+import functools
 from typing import Any
 
 import jax
@@ -22,8 +23,9 @@ from ..defaults import AB2_EPSILON
 from ..dynamics.shallow_water import State, like
 from ..fields.field import AbstractField
 from ..fields.parameters import parameter
-from ..fields.parts import ModelPart
+from ..fields.parts import ModelPart, replaced
 from ..fields.pytrees import pytree
+from .amplification import first_growth, largest_root, of_step
 
 __all__ = [
     "TimeStepper", "time_step", "AB2", "AB3", "SSPRK3", "RK4", "ForwardBackward", "check_steps", "known_dt",
@@ -39,6 +41,9 @@ def time_step():
 class TimeStepper(ModelPart, abc.ABC):
     """A scheme with time step `dt` [s].
 
+    A scheme of your own has the field `dt: Any = sw.time_step()` and `step`; a multistep scheme has `history` too.
+    docs/own_parts.md shows one. Its limits are found from its step, unless it has `amplification`.
+
     Attributes:
         needs_parts: whether it asks the equations for the parts of a tendency, which not every core can give.
         needs_modes: whether it asks the core for its modes.
@@ -50,6 +55,7 @@ class TimeStepper(ModelPart, abc.ABC):
         solves: whether a step solves an equation of the whole domain.
         lid: whether the surface does not move: eta is then the pressure on it, and no part of the thickness.
         exact_waves: whether linear waves set no limit to its time step.
+        remedy: what to use where it is stable at no time step, in words.
     """
 
     kind = "stepper"
@@ -62,6 +68,7 @@ class TimeStepper(ModelPart, abc.ABC):
     solves = False
     lid = False
     exact_waves = False
+    remedy = "another scheme"
 
     def prepare(self, equations):
         """This scheme with all that is the same in every step, made once a program; has `step`, too."""
@@ -75,10 +82,63 @@ class TimeStepper(ModelPart, abc.ABC):
     def step(self, equations, state, history, time):
         """(state, history) one dt later; `time` is the Time at which the step begins."""
 
+    def amplification(self, z: complex) -> float:
+        """The factor by which dx/dt = lambda x grows in a step, at z = lambda dt: the largest root of the scheme."""
+        return float(of_step(self, np.array([z]))[0])
+
+    def wave_amplification(self, angle: float) -> float:
+        """The same for a gravity wave of frequency angle / dt, for schemes that take its pressure and flow in turn."""
+        return self.amplification(1j * angle)
+
+    def stable_interval(self, axis: str) -> float:
+        """The largest |lambda| dt for which a step does not grow.
+
+        Args:
+            axis: "wave" (gravity waves), "imaginary" (rotation), "carried" (advection) or "real" (damping).
+
+        Raises:
+            ConfigError: for a scheme without `amplification` whose step asks for more than tendencies.
+        """
+        return _interval(_ByValue(self), axis)
+
+    def _growth(self, angles, axis):
+        """Growth factors at an array of angles: by the formulas of the class that defines the step, or by the step."""
+        if axis == "wave" and _defined_with_step(type(self), "wave_amplification"):
+            return [self.wave_amplification(angle) for angle in angles]
+        z = (-1.0 if axis == "real" else 1j) * angles
+        if _defined_with_step(type(self), "amplification"):
+            return [self.amplification(each) for each in z]
+        return of_step(self, z)
+
     def check(self):
         """Raise ValueError for a `dt` that is none."""
         if not self.dt > 0:
             raise ValueError(f"{type(self).__name__}: dt = {self.dt} s is not a time step; give a positive number.")
+
+
+def _defined_with_step(cls, name):
+    """Whether the class that defines `step`, or one that derives from it, defines the method `name` too."""
+    first = next(base for base in cls.__mro__ if name in vars(base) or "step" in vars(base))
+    return name in vars(first) and first is not TimeStepper
+
+
+class _ByValue:
+    """A stepper without its dt, equal to others of the same class and parameters."""
+
+    def __init__(self, stepper):
+        leaves, structure = jax.tree.flatten(replaced(stepper, {"dt": 1.0}))
+        self.stepper, self._key = stepper, (structure, *(np.asarray(x).tobytes() for x in leaves))
+
+    def __eq__(self, other):
+        return self._key == other._key
+
+    def __hash__(self):
+        return hash(self._key)
+
+
+@functools.lru_cache(maxsize=256)
+def _interval(known, axis):
+    return first_growth(functools.partial(known.stepper._growth, axis=axis))
 
 
 def known_dt(who: str, stepper: Any) -> float:
@@ -165,6 +225,10 @@ class AB2(TimeStepper):
 
     order = 2
 
+    def amplification(self, z):
+        e = float(self.epsilon)
+        return largest_root([1, -1 - (1.5 + e) * z, (0.5 + e) * z])
+
     def history(self, state):
         return Past.empty(state, 1)
 
@@ -186,6 +250,9 @@ class AB3(TimeStepper):
 
     order = 3
     rotation = 2
+
+    def amplification(self, z):
+        return largest_root([1, -1 - 23 / 12 * z, 16 / 12 * z, -5 / 12 * z])
 
     def history(self, state):
         return Past.empty(state, 2)
@@ -210,6 +277,9 @@ class SSPRK3(TimeStepper):
     stages = 3
     order = 3
 
+    def amplification(self, z):
+        return abs(1 + z + z**2 / 2 + z**3 / 6)
+
     def step(self, equations, state, history, time):
         def stage(now, weights):
             kept, new, at = weights
@@ -231,6 +301,9 @@ class RK4(TimeStepper):
 
     stages = 4
     order = 4
+
+    def amplification(self, z):
+        return abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)
 
     def step(self, equations, state, history, time):
         def stage(now, total, weights):
@@ -264,6 +337,17 @@ class ForwardBackward(TimeStepper):
     needs_parts = True
     remembers = "states"
     rotation = 3
+
+    def amplification(self, z):
+        b = 0.281105
+        return largest_root([1, -1 - (1.5 + b) * z, (0.5 + 2 * b) * z, -b * z])
+
+    def wave_amplification(self, angle):
+        b, c, d, e = 0.281105, 0.088, 0.614, 0.013
+        # (G - 1) eta = -i a E u and (G - 1) u = -i a P eta, with E and P polynomials in 1/G; times G^6.
+        extrapolate = np.array([0, 1.5 + b, -0.5 - 2 * b, b])
+        pressure = np.array([d, 1 - d - c - e, c, e])
+        return largest_root(np.array([1.0, -2.0, 1.0, 0, 0, 0, 0]) + angle**2 * np.convolve(extrapolate, pressure))
 
     def history(self, state):
         return Past.empty(state, 2)

@@ -74,7 +74,7 @@ class FusedEngine:
         self.layout = Layout(tuple(self.tile.shape), self.ghosts)
         self.sides, self.communicator = dynamics.tile.sides, dynamics.communicator
         self.group = self.ghosts // ((dynamics.reach or self.ghosts) * stepper.stages) or 1
-        self.sharers = len(self.communicator.ranks)
+        self.sharers, self._tendencies = len(self.communicator.ranks), []
         self.interpret = dynamics.engine == "interpreted"
         # else a step goes from one set of arrays to another
         in_order = jax.default_backend() == "cpu" and not self.interpret
@@ -166,6 +166,7 @@ class FusedEngine:
 
     def fill(self, equations, fields, time):
         """The fields, with ghosts enough for one evaluation of all terms; sides that are open, filled."""
+        self._store(fields)
         sources = [source for field in fields for source in field.sources]
         short = [s for s in dict.fromkeys(sources) if min(s.halo) < equations.reach]
         if short:
@@ -184,8 +185,26 @@ class FusedEngine:
             f.plain.array = opened.data
         return [u, v, eta, *more] if more else [u, v, seen]
 
+    def computed(self, tendency):
+        """`tendency`, a State that the equations have given to a stepper."""
+        self._tendencies += [x for x in fields_of(tendency) if x.plain is None]
+        return tendency
+
+    def _store(self, fields):
+        """Store those of `fields` that were computed from neighbours, and the tendencies that they were made of.
+
+        A stage of a Runge-Kutta scheme ends so, whether or not its stepper knows of stages: from then on all that was
+        made of these fields and tendencies loads them.
+        """
+        shifted = [field for field in fields if not field.pointwise]
+        if shifted:
+            known = {id(x): x for x in [*shifted, *(x for x in self._tendencies if x.plain is None)]}
+            for expression, now in zip(known.values(), self.settle(list(known.values()))):
+                expression.become(now.plain)
+
     def settle(self, tree, over=()):
         """What was computed, in arrays, by one loop; `over`: Sources that may be overwritten unless `tree` has them."""
+        self._tendencies = []
         leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Expression))
         new = [x for x in leaves if isinstance(x, Expression) and x.plain is None]
         held = {id(x.plain) for x in leaves if isinstance(x, Expression) and x.plain is not None}

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from ..dynamics.spectral.series import scaled
 from ..fields.pytrees import pytree
-from .explicit import TimeStepper, time_step
+from .explicit import RK4, TimeStepper, time_step
 
 __all__ = ["IntegratingFactorRK4"]
 
@@ -36,6 +36,7 @@ class IntegratingFactorRK4(TimeStepper):
     stages = 4
     order = 4
     exact_waves = True
+    amplification = RK4.amplification
     needs_modes = True
     references = "Cox and Matthews (2002), doi:10.1006/jcph.2002.6995"
 

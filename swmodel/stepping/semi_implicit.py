@@ -41,7 +41,8 @@ from ..fields.operators import difference_x, difference_y, east, mean_x, mean_y,
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree, replace, static
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
-from .explicit import Past, TimeStepper, time_step
+from .amplification import interval_beside_waves
+from .explicit import AB2, Past, TimeStepper, time_step
 
 __all__ = ["SemiImplicit", "RigidLid", "Solved", "automatic"]
 
@@ -67,6 +68,11 @@ class Implicit(TimeStepper):
 
     order = 2
     solves = True
+    remedy = f"epsilon = {AB2_EPSILON:g}"
+
+    def stable_interval(self, axis):
+        """That of the explicit part, which is AB2's, beside waves that set no limit."""
+        return np.inf if axis == "wave" else AB2(1.0, float(self.epsilon)).stable_interval(axis)
 
     def history(self, state):
         return Solved(Past.empty(state, 1), jnp.zeros((), state.eta.dtype))
@@ -112,6 +118,13 @@ class SemiImplicit(Implicit):
     solver: Any = static(default=None)
 
     references = "Casulli and Cattani (1994), doi:10.1016/0898-1221(94)90059-0"
+    remedy = f"theta = {THETA:g} and epsilon = {AB2_EPSILON:g}"
+
+    def stable_interval(self, axis):
+        alone = super().stable_interval(axis)
+        if axis in ("wave", "real"):
+            return alone
+        return interval_beside_waves(float(self.theta), float(self.epsilon), axis, alone)
 
     def prepare(self, equations):
         return FreeSurfaceStep(self.dt, self.theta, self.epsilon, Surface.of(equations, self))

@@ -12,7 +12,7 @@ A scheme is stable while lambda dt lies in its region; each process has its lamb
     open sides     waves and the sponge's drag together, in the cells where both are; of a sponge alone, too
 
 Implicit waves set none; how far they let Coriolis force and advection go is found beside waves of any speed.
-The limits on both axes are found from the scheme's own amplification factor, not from a table.
+The stable intervals on both axes are the scheme's own (TimeStepper.stable_interval).
 """
 
 import dataclasses
@@ -20,18 +20,14 @@ import functools
 
 import numpy as np
 
-from ..defaults import AB2_EPSILON, THETA
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
-from .explicit import AB2, AB3, RK4, SSPRK3, ForwardBackward
-from .integrating_factor import IntegratingFactorRK4
+from ..fields.parts import control_names
 
-__all__ = ["Limit", "limits", "largest_time_step", "stable_interval"]
+__all__ = ["Limit", "largest_time_step", "limits"]
 
 OPEN_SIDES = 0.92  # of the limit without them: what a corner that radiates both ways bears with ForwardBackward
 NO_SLIP = 1.25  # what the stress at walls and capes adds at most
-SLOW = 5.0  # times slower than waves the flow is at least, for implicit ones to be stable
-MARGIN = 1e-9  # growth a step that counts as none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,91 +45,6 @@ class Limit:
     def __str__(self):
         where = "" if self.place is None else f" at ({self.place[0]:.6g}, {self.place[1]:.6g})"
         return f"{self.name}: dt <= {self.dt:.4g} s{where}"
-
-
-def amplification(stepper, z):
-    """The largest |root| of the scheme for dx/dt = lambda x, at z = lambda dt; waves in pairs for ForwardBackward."""
-    z = complex(z)
-    if isinstance(stepper, AB2):
-        e = float(stepper.epsilon)
-        return _largest_root([1, -1 - (1.5 + e) * z, (0.5 + e) * z])
-    if isinstance(stepper, AB3):
-        return _largest_root([1, -1 - 23 / 12 * z, 16 / 12 * z, -5 / 12 * z])
-    if isinstance(stepper, SSPRK3):
-        return abs(1 + z + z**2 / 2 + z**3 / 6)
-    if isinstance(stepper, (RK4, IntegratingFactorRK4)):
-        return abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)
-    if isinstance(stepper, ForwardBackward):
-        b = 0.281105
-        return _largest_root([1, -1 - (1.5 + b) * z, (0.5 + 2 * b) * z, -b * z])
-    raise TypeError(f"{type(stepper).__name__}: its limits are not known.")
-
-
-def wave_amplification(stepper, angle):
-    """The same for a gravity wave of frequency angle / dt, whose pressure a forward-backward scheme takes new."""
-    if not isinstance(stepper, ForwardBackward):
-        return amplification(stepper, 1j * angle)
-    b, c, d, e = 0.281105, 0.088, 0.614, 0.013
-    # (G - 1) eta = -i a E u and (G - 1) u = -i a P eta, with E and P polynomials in 1/G; times G^6.
-    extrapolate = np.array([0, 1.5 + b, -0.5 - 2 * b, b])
-    pressure = np.array([d, 1 - d - c - e, c, e])
-    return _largest_root(np.array([1.0, -2.0, 1.0, 0, 0, 0, 0]) + angle**2 * np.convolve(extrapolate, pressure))
-
-
-def _largest_root(coefficients):
-    return float(np.abs(np.roots(coefficients)).max())
-
-
-@functools.cache
-def stable_interval(kind, epsilon, axis):
-    """The largest |lambda| dt on "imaginary" (waves: "wave", advection: "carried") or "real" axis for which
-    the scheme does not grow."""
-    stepper = kind(1.0, epsilon) if kind is AB2 else kind(1.0)
-    grows = {
-        "wave": lambda a: wave_amplification(stepper, a),
-        "imaginary": lambda a: amplification(stepper, 1j * a),
-        "carried": lambda a: amplification(stepper, 1j * a),
-        "real": lambda a: amplification(stepper, -a),
-    }[axis]
-    angles = np.linspace(0.0, 4.0, 4001)[1:]
-    unstable = [a for a in angles if grows(a) > 1 + MARGIN]
-    return float(unstable[0] - angles[0]) if unstable else 4.0
-
-
-def beside_waves(theta, epsilon, waves, turning=0.0, carried=0.0):
-    """The largest |root| of SemiImplicit for waves of c k dt = `waves` in water that turns by f dt and is carried by
-    u k dt, angles; arrays of one shape."""
-    angles = np.broadcast_arrays(waves, turning, carried)
-    waves, turning, carried = (x.astype(complex)[..., None, None] for x in angles)
-    one, rotation = np.eye(3), np.zeros((3, 3))
-    rotation[0, 1], rotation[1, 0] = 1.0, -1.0
-    explicit = turning * rotation - 1j * carried * one
-    gravity = -1j * waves * (np.abs(np.subtract.outer([0, 1, 2], [0, 1, 2])) == 2)
-    new = np.linalg.inv(one - theta * gravity)
-    now, before = one + (1 - theta) * gravity + (1.5 + epsilon) * explicit, -(0.5 + epsilon) * explicit
-    top = np.concatenate([new @ now, new @ before], axis=-1)
-    bottom = np.broadcast_to(np.concatenate([one, 0 * one], axis=-1), top.shape)
-    return np.abs(np.linalg.eigvals(np.concatenate([top, bottom], axis=-2))).max(axis=-1)
-
-
-@functools.cache
-def interval_beside_waves(theta, epsilon, lid, axis):
-    """`stable_interval` of the explicit part of an implicit scheme; under a lid there are no waves.
-
-    Flow that "carried" waves is SLOW times slower than they are: at their speed it would feed them.
-    """
-    if axis == "wave":
-        return np.inf
-    if lid or axis == "real":
-        return stable_interval(AB2, epsilon, axis)
-    angles, speeds = np.meshgrid(np.linspace(0.0, 1.0, 201)[1:], np.logspace(0, 4, 61), indexing="ij")
-    if axis == "carried":
-        grows = beside_waves(theta, epsilon, SLOW * speeds * angles, carried=angles)
-    else:
-        grows = beside_waves(theta, epsilon, 0.01 * speeds, turning=angles)
-    unstable = angles[grows.max(axis=1) > 1 + 10 * MARGIN, 0]
-    alone = stable_interval(AB2, epsilon, "imaginary")
-    return min(float(unstable[0] - angles[0, 0]), alone) if unstable.size else alone
 
 
 _RULES = {
@@ -159,12 +70,7 @@ def limits(model, stepper, state=None):
         name, found = min(each, key=lambda named: largest_time_step(named[1]) if named[1] else np.inf)
         return [dataclasses.replace(limit, name=f"{limit.name} in {name}") for limit in found]
     sites = [_Site(model, rank, *tile) for rank, tile in model.communicator.tiles((state, model.terms)).items()]
-    kind, epsilon = type(stepper), float(getattr(stepper, "epsilon", 0.0))
-    interval = functools.partial(stable_interval, kind, epsilon)
-    if stepper.solves:
-        theta = float(getattr(stepper, "theta", 1.0))
-        interval = functools.partial(interval_beside_waves, theta, epsilon, stepper.lid)
-    find = functools.partial(_tightest, sites)
+    interval, find = stepper.stable_interval, functools.partial(_tightest, sites)
     exact = stepper.exact_waves
     found = [
         find("gravity waves", interval("wave"), lambda site: site.wave_rate(exact)),
@@ -180,12 +86,16 @@ def limits(model, stepper, state=None):
     open_sides = find(where, OPEN_SIDES, lambda site: site.open_rate(interval("wave"), interval("real")))
     found.append(open_sides and dataclasses.replace(open_sides, alone=True))
     found = sorted((limit for limit in found if limit is not None and limit.dt < np.inf), key=lambda limit: limit.dt)
-    if stepper.solves and found and found[0].dt <= 0:
-        raise ConfigError(
-            f"{kind.__name__}: theta = {theta:g} and epsilon = {epsilon:g} are stable at no time step beside the "
-            f"{found[0].name}; use theta = {THETA:g} and epsilon = {AB2_EPSILON:g}."
-        )
+    if found and found[0].dt <= 0:
+        raise ConfigError(_at_no_step(stepper, found[0].name))
     return found
+
+
+def _at_no_step(stepper, name):
+    """The sentence for a scheme that grows however short its step is."""
+    given = [f"{key} = {float(getattr(stepper, key)):g}" for key in control_names(type(stepper)) if key != "dt"]
+    what = f"{' and '.join(given)} are" if given else "it is"
+    return f"{type(stepper).__name__}: {what} stable at no time step beside the {name}; use {stepper.remedy}."
 
 
 def largest_time_step(found):
@@ -199,11 +109,17 @@ def _ratio(corners, one, other):
     return np.where((one > 0) & (other > 0), corners / np.maximum(one + other, 1e-3), 0.0)
 
 
+def _largest_record(rank, series):
+    """The largest size that the records of a Series have in each cell of a tile."""
+    return np.abs(np.asarray(series.values[rank], float)).max(axis=0)
+
+
 class _Site:
     """One tile's rates [s-1] of every process, and what terms are asked with. Padding of the tile counts as land."""
 
     def __init__(self, model, rank, state, terms):
-        self.model, self.rank, self.state, self.terms, self.gravity = model, rank, state, terms, model.gravity
+        self.model, self.rank, self.state, self.gravity = model, rank, state, model.gravity
+        self.terms = [term.bound(functools.partial(_largest_record, rank)) for term in terms]
         self.box, self.wet = model.decomposition.box(rank), model.decomposition.cut(model.wet, rank)
         metrics = model.grid.metrics(np.arange(self.box.j0, self.box.j1))
         self.per_dx2 = np.broadcast_to(1.0 / np.asarray(metrics["dx_h"], float) ** 2, self.wet.shape)

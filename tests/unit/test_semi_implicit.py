@@ -19,9 +19,10 @@ from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.fields.pytrees import replace
 from swmodel.runtime.compilation import jit
 from swmodel.stepping import loop as integration
+from swmodel.stepping.amplification import beside_waves
 from swmodel.stepping.loop import march_of
 from swmodel.stepping.semi_implicit import automatic
-from swmodel.stepping.stability import beside_waves, interval_beside_waves, limits
+from swmodel.stepping.stability import limits
 
 G = 9.81
 CHEAP = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)
@@ -392,7 +393,7 @@ def test_gravity_waves_set_no_limit_and_the_others_remain():
     )  # fmt: skip
     found = {limit.name: limit.dt for limit in limits(model, sw.SemiImplicit(1.0), model.state(u=1.0))}
     assert set(found) == {"Coriolis force", "advection", "Laplacian", "LinearDrag", "Sponge", "open sides"}
-    assert found["Coriolis force"] == pytest.approx(interval_beside_waves(0.6, 0.1, False, "imaginary") / 1e-4)
+    assert found["Coriolis force"] == pytest.approx(sw.SemiImplicit(1.0, 0.6, 0.1).stable_interval("imaginary") / 1e-4)
     assert min(found.values()) > 1000.0
     lid = {limit.name: limit.dt for limit in limits(gyre(8), sw.RigidLid(1.0))}
     ab2 = {limit.name: limit.dt for limit in limits(gyre(8), sw.AB2(1.0))}
@@ -402,7 +403,7 @@ def test_gravity_waves_set_no_limit_and_the_others_remain():
 @pytest.mark.parametrize("axis, what", [("imaginary", "turning"), ("carried", "carried")])
 def test_the_limits_of_the_explicit_part_are_where_growth_begins(axis, what):
     """Beside waves of any speed; those that are carried, five times as fast as the flow."""
-    limit = interval_beside_waves(0.6, 0.1, False, axis)
+    limit = sw.SemiImplicit(1.0, 0.6, 0.1).stable_interval(axis)
     waves = np.logspace(-2, 3, 400) if what == "turning" else 5 * limit * np.logspace(0, 4, 400)
     assert 0.2 < limit < 0.6
     assert beside_waves(0.6, 0.1, waves, **{what: limit}).max() < 1 + 1e-7

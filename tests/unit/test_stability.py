@@ -1,6 +1,7 @@
 """Limits of the time step: those of the literature, where they are set, and that runs live below and die above them."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.errors import ConfigError
 from swmodel.runtime.compilation import jit
+from swmodel.stepping.amplification import of_step
 from swmodel.stepping.loop import one_step
-from swmodel.stepping.stability import amplification, stable_interval, wave_amplification
 
 STEPPERS = (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0))
 EACH = pytest.mark.parametrize("stepper", STEPPERS, ids=lambda s: type(s).__name__)
@@ -45,14 +47,52 @@ def limit_of(model, stepper, name, state=None):
 )  # fmt: skip
 def test_intervals_are_those_of_the_literature(kind, axis, interval):
     """Durran (2010), Numerical Methods for Fluid Dynamics; Shchepetkin & McWilliams (2005) for forward-backward."""
-    assert abs(stable_interval(kind, 0.0, axis) - interval) < 2e-3
+    assert abs(kind(1.0).stable_interval(axis) - interval) < 2e-3
 
 
 @EACH
 def test_the_amplification_is_that_of_the_exponential_for_small_steps(stepper):
     damping = 0.1 * 1e-4 if isinstance(stepper, sw.AB2) else 0.0
-    assert amplification(stepper, 1e-2j) == pytest.approx(1.0 - damping, abs=1e-7)
-    assert amplification(stepper, -0.1) == pytest.approx(np.exp(-0.1), rel=3e-3)
+    assert stepper.amplification(1e-2j) == pytest.approx(1.0 - damping, abs=1e-7)
+    assert stepper.amplification(-0.1) == pytest.approx(np.exp(-0.1), rel=3e-3)
+
+
+@pytest.mark.parametrize(
+    "stepper", [sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0)], ids=lambda s: type(s).__name__
+)
+def test_the_amplification_found_from_a_step_is_that_of_the_formula(stepper):
+    z = np.array([0.0, 0.3j, 0.7j, 1.5j, 2.9j, -0.2, -1.0, -2.6, 0.4 + 0.1j])
+    np.testing.assert_allclose(of_step(stepper, z), [stepper.amplification(each) for each in z], rtol=0, atol=1e-7)
+
+
+class Heun(sw.RK4):
+    """A scheme of second order that inherits the formulas of another one."""
+
+    def step(self, equations, state, history, time):
+        first = equations.tendency(state, time)
+        second = equations.tendency(state + self.dt * first, time + 1.0)
+        return state + (0.5 * self.dt) * (first + second), history
+
+
+def test_a_scheme_that_inherits_a_formula_for_another_step_gets_the_limits_of_its_own():
+    assert sw.RK4(1.0).stable_interval("real") == pytest.approx(2.785, abs=2e-3)
+    assert Heun(1.0).stable_interval("real") == pytest.approx(2.0, abs=2e-3)
+    assert Heun(1.0).stable_interval("wave") < 0.01  # it grows by z^4 / 8 a step
+
+
+class Parted(sw.TimeStepper):
+    dt: Any = sw.time_step()
+
+    def step(self, equations, state, history, time):
+        equations.flow(state.u, state.v, state.eta, time)
+        return state, history
+
+
+def test_a_scheme_whose_limits_cannot_be_found_says_what_to_give():
+    with pytest.raises(
+        ConfigError, match=r"Parted: its limits .* 'flow' .*a method amplification\(z\)"
+    ):
+        sw.limits(sw.ShallowWater(plane(6, 4, "xy"), 1000.0), Parted(1.0))
 
 
 @EACH
@@ -90,7 +130,7 @@ def test_viscosity_is_borne_at_its_limit_over_the_roughest_bottom(kind, viscosit
         state = march(model, sw.RK4(frac * longest), start, 300)
         assert np.abs(state.u).max() < 5e-3
     power = 1 if kind is sw.Laplacian else 2
-    wanted = stable_interval(sw.RK4, 0.0, "real") / (viscosity * (8 / 1e8) ** power)
+    wanted = sw.RK4(1.0).stable_interval("real") / (viscosity * (8 / 1e8) ** power)
     assert limit_of(flat, sw.RK4(1.0), kind.__name__).dt == pytest.approx(wanted, rel=1e-9)
 
 
@@ -99,7 +139,7 @@ def test_the_limit_of_waves_is_that_of_the_deepest_water_and_says_where():
     depth[4, 2] = 900.0
     model = sw.ShallowWater(plane(), depth, gravity=10.0)
     limit = limit_of(model, sw.RK4(1.0), "gravity waves")
-    assert limit.dt == pytest.approx(stable_interval(sw.RK4, 0.0, "wave") / (2 * np.sqrt(9000.0) * np.sqrt(2e-8)))
+    assert limit.dt == pytest.approx(sw.RK4(1.0).stable_interval("wave") / (2 * np.sqrt(9000.0) * np.sqrt(2e-8)))
     assert limit.place == (2.5e4, 4.5e4) and str(limit).endswith("at (25000, 45000)")
 
 
@@ -114,7 +154,7 @@ def test_rotation_flow_and_drag_set_theirs():
     drags = (sw.LinearDrag(1e-4), sw.QuadraticDrag(1e-2), sw.ManningDrag(0.05))
     model = sw.ShallowWater(plane(), 50.0, gravity=9.81, coriolis=sw.FPlane(-2e-4), dissipation=drags)
     state, stepper = model.state(u=3.0, v=4.0), sw.RK4(1.0)
-    turning, damping = (stable_interval(sw.RK4, 0.0, axis) for axis in ("imaginary", "real"))
+    turning, damping = (sw.RK4(1.0).stable_interval(axis) for axis in ("imaginary", "real"))
     wanted = {
         "Coriolis force": turning / 2e-4, "advection": turning / (7 / 1e4), "LinearDrag": damping / 1e-4,
         "QuadraticDrag": damping / (1e-2 * 5 / 50), "ManningDrag": damping / (9.81 * 0.05**2 * 5 / 50 ** (4 / 3)),
@@ -135,4 +175,4 @@ def test_cells_that_shrink_to_a_pole_set_the_limit_there():
     grid = sw.SphericalGrid(36, 18, (0.0, 360.0), (-90.0, 90.0))
     limit = limit_of(sw.ShallowWater(grid, 4000.0), sw.RK4(1.0), "gravity waves")
     assert abs(limit.place[1]) == 85.0
-    assert wave_amplification(sw.RK4(1.0), 1.0) == amplification(sw.RK4(1.0), 1j)
+    assert sw.RK4(1.0).wave_amplification(1.0) == sw.RK4(1.0).amplification(1j)

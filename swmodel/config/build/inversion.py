@@ -306,7 +306,7 @@ def truth_of(section, made, ranks=1, **options):
     """The Assembly of what is there in the twin's truth; raises ConfigError with every mistake of it."""
     draft, truth = made.draft, section.twin.truth
     overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in truth.items()]
-    other = understand(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides])
+    other = understand(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides], draft.own_parts)
     other = assemble(other, ranks, **options)
     other.experiment()
     return other
