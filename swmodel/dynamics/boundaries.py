@@ -10,6 +10,7 @@ Both together let out what either alone sends back.
 """
 
 import abc
+import dataclasses
 from typing import Any
 
 import jax
@@ -50,6 +51,7 @@ class Inside:
     wet: Any
 
 
+@dataclasses.dataclass(frozen=True)
 class OpenBoundary(TiledPart):
     """A condition on open sides: the velocity out of the domain, from what lies beside the side.
 

@@ -89,9 +89,7 @@ class Parted(sw.TimeStepper):
 
 
 def test_a_scheme_whose_limits_cannot_be_found_says_what_to_give():
-    with pytest.raises(
-        ConfigError, match=r"Parted: its limits .* 'flow' .*a method amplification\(z\)"
-    ):
+    with pytest.raises(ConfigError, match=r"Parted: its limits .* 'flow' .*a method amplification\(z\)"):
         sw.limits(sw.ShallowWater(plane(6, 4, "xy"), 1000.0), Parted(1.0))
 
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ...errors import ConfigError
+from ...fields.parts import ModelPart
 from ...fields.pytrees import pytree, static
 
 __all__ = ["AtEnd", "Cost", "OfLastState", "PowerMean", "Squares", "TileCost", "Weighted"]
@@ -38,7 +39,7 @@ class Cost(abc.ABC):
         """
 
 
-class TileCost(Cost):
+class TileCost(ModelPart, Cost):
     """A cost as programs take it. Its leaves are this tile's, and numbers and tables that every rank holds."""
 
     read = None  # nothing is read along the way; else:

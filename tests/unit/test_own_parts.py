@@ -1,0 +1,185 @@
+"""Parts of a user's own: what a class needs, in Python and in experiment files, and what is said of mistakes."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.config import read, understand
+from swmodel.config.build.experiment import assemble, model_of, stepper_of
+from swmodel.errors import ConfigError
+from tests import own_parts
+
+GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
+CASE = """\
+[run]
+until = "10 min"
+[grid]
+type = "cartesian"
+nx = 8
+ny = 6
+x = [0, "80 km"]
+y = [0, "60 km"]
+[bathymetry]
+type = "flat"
+depth = "100 m"
+[stepper]
+type = "ralston:Ralston"
+dt = 60
+[[forcing]]
+type = "wind_stress"
+x = 0.1
+[[forcing]]
+type = "tide:TidalForce"
+strength = "1e-5 * exp(-x / 100e3)"
+period = "12.42 h"
+[[dissipation]]
+type = "relaxation:Relaxation"
+rate = "1 day-1"
+[[boundary]]
+type = "tidal_opening:TidalOpening"
+sides = "west"
+amplitude = "50 cm"
+period = "12.42 h"
+[adjoint]
+controls = ["forcing.1.strength", "dissipation.0.rate", "boundary.0.amplitude"]
+[adjoint.cost]
+type = "box_energy"
+"""
+
+
+@pytest.fixture
+def case(tmp_path):
+    for name, text in own_parts.files().items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "case.toml").write_text(CASE)
+    return tmp_path / "case.toml"
+
+
+def test_examples_are_short():
+    for name, text in own_parts.files().items():
+        assert len(text.splitlines()) <= 30, name
+
+
+# -- classes ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_class_is_a_pytree_and_its_parameters_are_checked():
+    class Friction(sw.Term):
+        rate: Any = sw.parameter("h", "s-1", minimum=0.0)
+
+        def __call__(self, flow, time):
+            return -sw.to_u(self.rate) * flow.u, -sw.to_v(self.rate) * flow.v
+
+    assert jax.tree.leaves(Friction(2.0)) == [2.0] and Friction(2.0) == Friction(rate=2.0)
+    with pytest.raises(ConfigError, match="Friction: rate = -1 is negative; give a number in s-1, 0 or more"):
+        Friction(-1)
+    model = sw.ShallowWater(GRID, 100.0, dissipation=(sw.LinearDrag(1e-6), Friction(1e-5)))
+    (control,) = adjoint.controls_of(model, ["dissipation.1.rate"])
+    assert (control.units, control.position) == ("s-1", "scalar")
+
+
+def test_a_frozen_dataclass_will_do_and_one_that_can_change_is_refused():
+    @dataclasses.dataclass(frozen=True)
+    class Frozen(sw.Term):
+        rate: Any
+
+        def __call__(self, flow, time):
+            return -self.rate * flow.u, -self.rate * flow.v
+
+    @dataclasses.dataclass
+    class Loose(Frozen.__base__):
+        rate: Any
+
+        def __call__(self, flow, time):
+            return 0.0, 0.0
+
+    assert jax.tree.leaves(Frozen(2.0)) == [2.0]
+    with pytest.raises(ConfigError, match="Loose: objects of a dataclass can change.*leave the decorator out"):
+        Loose(1.0)
+
+
+def test_what_a_class_lacks_is_said_in_one_sentence():
+    class Empty(sw.Term):
+        rate: Any = sw.parameter("h", "s-1")
+
+    class Made(sw.Term):
+        def __init__(self, rate):
+            self.rate = rate
+
+        def __call__(self, flow, time):
+            return 0.0, 0.0
+
+    class Stranger:
+        def __call__(self, flow, time):
+            return 0.0, 0.0
+
+    with pytest.raises(ConfigError, match="Empty: the method __call__ is missing; define it, as sw.Term says"):
+        Empty(1.0)
+    with pytest.raises(ConfigError, match="Made: parameters of a part are declared on its class.*leave __init__ out"):
+        Made(1.0)
+    with pytest.raises(ConfigError, match=r"dissipation\[0\].*one of a class that derives from sw.Term"):
+        sw.ShallowWater(GRID, 100.0, dissipation=(Stranger(),))
+
+
+class Records:
+    def __init__(self, times, values):
+        self.times, self.values, self.cycle = times, values, None
+
+
+def test_parameters_of_any_term_may_be_time_records():
+    """What a declaration allows works: a viscosity in records is that of the moment."""
+    ramp = Records([0.0, 600.0], np.stack([np.zeros(GRID.shape), np.full(GRID.shape, 2e4)]))
+    model = sw.ShallowWater(GRID, 100.0, dissipation=(sw.Laplacian(ramp),), linear=True)
+    x, y = GRID.coordinates("u")
+    start = model.state(u=np.broadcast_to(np.sin(y / 1e4), GRID.shape))
+    fixed = sw.ShallowWater(GRID, 100.0, dissipation=(sw.Laplacian(1e4),), linear=True)
+    assert sw.limits(model, sw.RK4(60.0))[1].dt == pytest.approx(0.5 * sw.limits(fixed, sw.RK4(60.0))[1].dt)
+    one, other = (sw.Simulation(m, start, sw.RK4(60.0)).run(steps=10) for m in (model, fixed))
+    np.testing.assert_allclose(one.u, other.u, atol=2e-3 * float(np.abs(start.u).max()))  # the same impulse by then
+
+
+# -- experiment files -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_names_parts_beside_it_and_the_model_has_them(case):
+    made = assemble(read(case))
+    model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 60.0)
+    assert [type(term).__name__ for term in (*model.terms, *model.opens)] == [
+        "WindStress", "TidalForce", "Relaxation", "TidalOpening"
+    ]  # fmt: skip
+    assert type(stepper).__name__ == "Ralston" and sw.limits(model, stepper)
+    assert model.opens[0].amplitude == 0.5 and model.terms[1].strength.shape == GRID.shape
+    assert set(read(case).sections["adjoint"].controls) < set(adjoint.names_of(model))
+
+
+WRONG = {
+    ('rate = "1 day-1"', 'rate = "1 day"'): "case.toml:24: dissipation[0].rate: '1 day' is a time; expected a rate",
+    ('rate = "1 day-1"', "rate = -1"): "dissipation[0].rate: must be at least 0, got -1",
+    ('rate = "1 day-1"', "rate = 1\nspeed = 1"): "dissipation[0].speed: unknown key",
+    ("relaxation:Relaxation", "relaxation:Relaxtion"): "the module 'relaxation' has no class 'Relaxtion'; did you mean",
+    ("relaxation:Relaxation", "none:Relaxation"): "and no installed module 'none'; correct the name",
+    ("relaxation:Relaxation", "ralston:Ralston"): "'ralston:Ralston' does not derive from sw.Term",
+    ("relaxation:Relaxation", "relaxing"): "dissipation[0].type: 'relaxing' is unknown; known are",
+    ("relaxation:Relaxation", "broken:Relaxation"): "broken.py:2: ZeroDivisionError: division by zero",
+    ("ralston:Ralston", "relaxation:Relaxation"): "'relaxation:Relaxation' does not derive from sw.TimeStep",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", WRONG, ids=lambda change: change[1])
+def test_what_is_wrong_with_a_part_is_one_mistake(case, change):
+    case.with_name("broken.py").write_text("x = 1\ny = x / 0\n")
+    case.write_text(CASE.replace(*change, 1).replace("dissipation.0.rate", "depth"))
+    found = [sentence for sentence in read(case).sentences() if "adjoint" not in sentence]
+    assert WRONG[change] in found[0] and len(found) <= 2
+
+
+def test_a_restart_alone_imports_nothing_and_says_what_it_needs(case):
+    case.with_name("relaxation.py").write_text("raise SystemExit('imported')")
+    found = understand(CASE, case, case.parent, own_parts=False).sentences()
+    assert any("'relaxation:Relaxation' is not a part of swmodel" in s and "--experiment FILE.toml" in s for s in found)
+    assert not any("imported" in sentence for sentence in found)

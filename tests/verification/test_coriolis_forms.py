@@ -1,0 +1,66 @@
+"""The form of the Coriolis force, chosen apart from that of rotational advection."""
+
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.adjoint.verification.verification import verify
+
+from .cases import FORMS, plane, random_state, rough, tendency
+from .test_conservation import relative_rate
+
+ENERGY, ENSTROPHY, BOTH = FORMS
+GRID = plane()
+OPTIONS = dict(coriolis=sw.BetaPlane(1e-4, 1e-9))
+
+
+def sea(momentum, form, **options):
+    return sw.ShallowWater(GRID, rough(GRID), momentum=momentum, coriolis_form=form, **OPTIONS, **options)
+
+
+@pytest.mark.parametrize("momentum, form", [(ENERGY, BOTH), (BOTH, ENERGY)], ids=("energy-both", "both-energy"))
+def test_two_forms_that_keep_energy_keep_it_together(momentum, form):
+    model = sea(momentum, form)
+    assert relative_rate(model, random_state(model), "energy") < 1e-12
+
+
+def test_a_form_of_the_coriolis_force_that_does_not_keep_energy_shows():
+    model = sea(ENERGY, ENSTROPHY)
+    assert relative_rate(model, random_state(model), "energy") > 1e-8
+
+
+@pytest.mark.parametrize("momentum, form", [(ENERGY, ENSTROPHY), (ENSTROPHY, BOTH)], ids=("energy", "enstrophy"))
+def test_the_tendency_is_the_advection_of_one_and_the_coriolis_force_of_the_other(momentum, form):
+    """Whose difference from one form for both is the same with advection and, as u is small, without."""
+    state = random_state(sea(momentum, None))
+    small = state.map(lambda x: 1e-6 * x)
+    mixed, one, other = (tendency(sea(*forms), small) for forms in ((momentum, form), (momentum, None), (form, None)))
+    linear = tendency(sea(momentum, form, linear=True), small)
+    for name in ("u", "v"):
+        of = lambda x: np.asarray(getattr(x, name))  # noqa: B023, E731
+        size = np.abs(of(other)).max()
+        np.testing.assert_allclose(of(mixed), of(other), rtol=0, atol=1e-4 * size)
+        np.testing.assert_allclose(of(linear), of(other), rtol=0, atol=1e-4 * size)
+        assert np.abs(of(one) - of(other)).max() > 1e-3 * size
+
+
+def test_the_same_form_twice_is_one_form():
+    assert sea(BOTH, sw.ArakawaLamb()).coriolis_form is None
+
+
+def test_loops_arrays_and_derivatives_agree():
+    start = random_state(sea(ENERGY, ENSTROPHY))
+    models = (sea(ENERGY, ENSTROPHY, engine=engine) for engine in ("fused", "arrays"))
+    fused, arrays = (sw.Simulation(model, start, sw.AB2(30.0)).run(steps=3) for model in models)
+    for name in ("u", "v", "eta"):
+        np.testing.assert_allclose(getattr(fused, name), getattr(arrays, name), rtol=0, atol=1e-13)
+    model = sea(ENERGY, ENSTROPHY)
+    problem = adjoint.Problem(model, sw.AB2(30.0), start, 3, adjoint.BoxEnergy(), ["initial.u", "initial.eta", "depth"])
+    wrong = [str(verdict) for verdict in verify(problem, second=False) if not verdict.passed]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_pseudo_spectral_core_has_a_form_of_its_own():
+    with pytest.raises(ValueError, match="a form of its own for f V; leave coriolis_form out"):
+        sw.ShallowWater(plane(), 100.0, coriolis=sw.FPlane(1e-4), coriolis_form=BOTH, core=sw.PseudoSpectral())
