@@ -4,8 +4,8 @@ A number of Dynamics or of a stepper (gravity, a drag coefficient, dt) is the sa
 arrays each rank finds the part of its gradient that comes from its own tile; `communicator.replicated` adds these parts
 up. `entered` does that for every such leaf of a Dynamics, `numbers_entered` for every leaf of a stepper: when Equations
 are made of the Dynamics, and nowhere else. So Dynamics and steppers hold plain numbers, Equations those that have
-entered, and the two types keep a number from entering twice, which would make its gradient too large by the number of
-ranks.
+entered, and a number that would enter twice, itself or what was computed from it, is refused: its gradient would be too
+large by the number of ranks.
 """
 
 import jax
@@ -45,9 +45,9 @@ def numbers_entered(tree, communicator):
 def _entered(x, communicator):
     if communicator.has_entered(x):
         raise ValueError(
-            "Dynamics: one of their numbers, or of the stepper's, has gone through communicator.replicated already, "
-            "and they do so by themselves; give the number as it is, or its gradient would be too large by the number "
-            "of ranks."
+            "Dynamics: one of their numbers, or of the stepper's, has gone through communicator.replicated already, or "
+            "was computed from one that has, and they do so by themselves; give the number as it is, or its gradient "
+            "would be too large by the number of ranks."
         )
     return communicator.replicated(x)
 

@@ -29,6 +29,7 @@ import jax.numpy as jnp
 
 from ..fields.linear import linear_pair, plain_primitive
 from .decomposition import Decomposition
+from .lineage import came_through
 
 __all__ = ["Communicator", "AXES", "rank_after_rank"]
 
@@ -57,6 +58,7 @@ _sum, _ = linear_pair(
     lambda y, *, communicator, axis, ordered: y,
     _effects,
 )
+SETTLING = frozenset(("sum_of_ranks", "broadcast_from_root"))  # what every rank holds whole, with its whole gradient
 _replicated, _ = linear_pair(
     "replicated",
     lambda x, *, communicator, axis, ordered: x,
@@ -188,8 +190,8 @@ class Communicator(abc.ABC):
         return x
 
     def has_entered(self, x):
-        """Whether x is what `replicated` returned. Of what was computed from that nothing is known."""
-        return self._entered.get(id(x)) is x
+        """Whether x is what `replicated` returned, or was made of that in this trace with no sum over ranks since."""
+        return self._entered.get(id(x)) is x or came_through(x, "replicated", SETTLING)
 
     @functools.cached_property
     def _entered(self):
