@@ -121,20 +121,23 @@ class Started:
         """The process id of a rank; None while it is not there."""
         return next((process for process, rank in self.processes().items() if rank == number), None)
 
-    def wait(self, timeout):
-        """The Ended; after `timeout` seconds everything is killed, and the status is None."""
+    def wait(self, timeout, linger=5.0):
+        """The Ended; after `timeout` seconds everything is killed, and the status is None.
+
+        Processes may outlive the run by `linger` seconds; what does longer is in `left`, and killed.
+        """
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             status = None
         ended = self.seconds
-        left = self.gone_within(5.0 if status is not None else 0.0)
+        left = self.gone_within(linger if status is not None else 0.0)
         self.kill()
         self.output.seek(0)
         text = self.output.read().decode(errors="replace")
         self.output.close()
         if left and status is not None:
-            text += f"\n[{len(left)} processes were alive 5 s after the end]"
+            text += f"\n[{len(left)} processes were alive {linger:.0f} s after the end]"
         self.left = left
         return Ended(status if status is None or status >= 0 else 128 - status, text, ended)
 
