@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from .mistakes import Mistake, nearest
+from .parts import chosen_from
 from .quantities import Quantity, QuantityError
 from .scenario import OutputFile
 from .sections import AnyCoordinate, Count, Place, Positive, Range, Section, existing_folder
@@ -118,9 +119,8 @@ class ArrivalTime(Section):
         )
 
 
-Cost = Annotated[
-    GaugeElevation | GaugeMaximum | SectionTransport | BoxEnergy | Misfit | ArrivalTime, Field(discriminator="type")
-]
+COSTS = (GaugeElevation, GaugeMaximum, SectionTransport, BoxEnergy, Misfit, ArrivalTime)
+Cost = chosen_from(COSTS)
 
 
 def _distinct(names):

@@ -265,6 +265,9 @@ def _with_parts(own):
     """Experiment, whose sections may be those of the user's own parts too."""
     several = ("forcing", "dissipation", "boundary")
     kinds = {name: chosen_from([*KNOWN[name].values(), *classes]) for name, classes in own.items() if classes}
+    if "cost" in kinds:
+        section = create_model("Adjoint", __base__=Adjoint, cost=(kinds.pop("cost"), ...))
+        kinds["adjoint"] = section | None
     fields = {
         name: (tuple[kind, ...], ()) if name in several else (kind, ...) for name, kind in kinds.items()
     }  # fmt: skip

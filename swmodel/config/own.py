@@ -13,13 +13,15 @@ import sys
 import traceback
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from ..adjoint.costs.tile_costs import Cost
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.terms import Term
 from ..errors import ConfigError
 from ..fields.parts import as_pytree
 from ..stepping.explicit import TimeStepper
+from .adjoint import COSTS
 from .mistakes import Mistake, nearest
 from .parts import section_for
 from .physics import BOUNDARY, DISSIPATION, FORCING, STEPPERS, stepper_section
@@ -28,8 +30,10 @@ __all__ = ["GROUP", "own_sections"]
 
 GROUP = "swmodel.parts"
 SHIPPED = {"forcing": FORCING, "dissipation": DISSIPATION, "boundary": BOUNDARY, "stepper": STEPPERS}
+SHIPPED["cost"] = {get_args(section.model_fields["type"].annotation)[0]: section for section in COSTS}
 BASES = {
     "forcing": (Term,), "dissipation": (Term,), "boundary": (OpenBoundary, Term), "stepper": (TimeStepper,),
+    "cost": (Cost,),
 }  # fmt: skip
 
 
@@ -59,6 +63,10 @@ def _named(raw):
         for k, table in entries:
             if isinstance(table, dict) and isinstance(table.get("type"), str):
                 yield kind, (kind,) if k is None else (kind, k), table["type"]
+    adjoint = raw.get("adjoint")
+    cost = adjoint.get("cost") if isinstance(adjoint, dict) else None
+    if isinstance(cost, dict) and isinstance(cost.get("type"), str):
+        yield "cost", ("adjoint", "cost"), cost["type"]
 
 
 def _is_own(name):

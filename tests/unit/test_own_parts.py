@@ -10,6 +10,7 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.config import read, understand
+from swmodel.config.build.adjoint import cost_of, problem_of
 from swmodel.config.build.experiment import assemble, model_of, stepper_of
 from swmodel.errors import ConfigError
 from tests import own_parts
@@ -48,7 +49,7 @@ period = "12.42 h"
 [adjoint]
 controls = ["forcing.1.strength", "dissipation.0.rate", "boundary.0.amplitude"]
 [adjoint.cost]
-type = "box_energy"
+type = "unrest:Unrest"
 """
 
 
@@ -154,6 +155,9 @@ def test_a_file_names_parts_beside_it_and_the_model_has_them(case):
     ]  # fmt: skip
     assert type(stepper).__name__ == "Ralston" and sw.limits(model, stepper)
     assert model.opens[0].amplitude == 0.5 and model.terms[1].strength.shape == GRID.shape
+    section = made.section("adjoint")
+    problem = problem_of(section, cost_of(section, None), model, model.at_rest(), stepper, 2)
+    assert problem.cost.units == "m2" and set(problem.value_and_gradient()[1]) == set(section.controls)
     assert set(read(case).sections["adjoint"].controls) < set(adjoint.names_of(model))
 
 
@@ -166,6 +170,7 @@ WRONG = {
     ("relaxation:Relaxation", "ralston:Ralston"): "'ralston:Ralston' does not derive from sw.Term",
     ("relaxation:Relaxation", "relaxing"): "dissipation[0].type: 'relaxing' is unknown; known are",
     ("relaxation:Relaxation", "broken:Relaxation"): "broken.py:2: ZeroDivisionError: division by zero",
+    ("unrest:Unrest", "unrest:Rest"): "adjoint.cost.type: the module 'unrest' has no class 'Rest'; did you mean",
     ("ralston:Ralston", "relaxation:Relaxation"): "'relaxation:Relaxation' does not derive from sw.TimeStep",
 }  # fmt: skip
 
@@ -174,7 +179,7 @@ WRONG = {
 def test_what_is_wrong_with_a_part_is_one_mistake(case, change):
     case.with_name("broken.py").write_text("x = 1\ny = x / 0\n")
     case.write_text(CASE.replace(*change, 1).replace("dissipation.0.rate", "depth"))
-    found = [sentence for sentence in read(case).sentences() if "adjoint" not in sentence]
+    found = [sentence for sentence in read(case).sentences() if "control" not in sentence]
     assert WRONG[change] in found[0] and len(found) <= 2
 
 

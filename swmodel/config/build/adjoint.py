@@ -10,6 +10,7 @@ from ...errors import ConfigError
 from ...runtime import budget
 from ...simulation.progress import duration
 from ..adjoint import gauge_places, known_controls
+from ..parts import PartSection, arguments_of
 from ..quantities import QuantityError, quantity
 
 __all__ = [
@@ -107,6 +108,8 @@ def cost_of(section, output):
     from ...adjoint.costs import costs
 
     cost, places = section.cost, _places(section, output)
+    if isinstance(cost, PartSection):
+        return cost.part(**arguments_of(cost))
     times = {"time": getattr(cost, "time", None), "window": getattr(cost, "window", None)}
     if cost.type == "gauge_elevation":
         return costs.GaugeElevation(places, **times)
@@ -154,7 +157,8 @@ def described(section, output):
         "box_energy": lambda: "energy" if cost.x is None and cost.y is None else "energy in a box",
         "misfit": lambda: f"misfit to observations {where}",
     }
-    return SimpleNamespace(name=words[cost.type]() + _when(cost), places=places)
+    name = words[cost.type]() if cost.type in words else cost.type
+    return SimpleNamespace(name=name + _when(cost), places=places)
 
 
 def _pair(place):
