@@ -6,7 +6,9 @@ from pydantic import Field, field_validator
 
 from ..defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
 from ..dynamics.boundaries import OpenBoundary
+from ..stepping.explicit import TimeStepper
 from .mistakes import Mistake
+from .parts import shipped
 from .quantities import Quantity
 from .sections import Flag, Section
 
@@ -81,8 +83,10 @@ def _not_spectral(sections, model, stepper):
             ("run", "engine"), "'fused' makes loops of differences, and 'pseudo_spectral' has none; use 'auto'"
         )
     if stepper is not None and (stepper.part.needs_parts or stepper.part.solves):
+        known = shipped(TimeStepper).items()
+        others = [repr(name) for name, cls in reversed(known) if not (cls.needs_parts or cls.solves)]
         yield Mistake(
             ("stepper", "type"),
             f"'{stepper.type}' asks for parts of a tendency, and 'pseudo_spectral' gives it as a whole; "
-            "use 'integrating_factor_rk4', 'rk4', 'ssprk3', 'ab3' or 'ab2'",
+            f"use {', '.join(others[:-1])} or {others[-1]}",
         )

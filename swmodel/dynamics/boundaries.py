@@ -74,7 +74,7 @@ class OpenBoundary(TiledPart):
     def outflow(self, inside: Inside, time: Any) -> Any:
         """The velocity on the open faces, positive out of the domain [m s-1], a Field of the cells `inside`."""
 
-    def fill(self, u, v, eta, equations, time):
+    def fill(self, u: Any, v: Any, eta: Any, equations: Any, time: Any) -> tuple[Any, Any]:
         """u and v (Fields with halo) with this condition on the open faces, and outside them."""
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):

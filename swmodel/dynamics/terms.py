@@ -198,20 +198,20 @@ class TiledPart(ModelPart, abc.ABC):
 
     uses_time = True
 
-    def on_tile(self, domain):
+    def on_tile(self, domain: Any) -> "TiledPart":
         """This part with what the user wrote turned into arrays of the tile."""
         return self._each(lambda x, name, position: tile_array(x, position, domain, f"{type(self).__name__}.{name}"))
 
-    def series(self):
+    def series(self) -> dict[str, Series]:
         """The Series among its parameters, by name."""
         found = {name: getattr(self, name) for name in positions_of(self)}
         return {name: x for name, x in found.items() if isinstance(x, Series)}
 
-    def bound(self, windows_of, kind=Series):
+    def bound(self, windows_of: Any, kind: type = Series) -> "TiledPart":
         """This part with `windows_of(x)`, a Window or Windows, in the place of each x of a kind."""
         return self._each(lambda x, name, position: windows_of(x) if isinstance(x, kind) else x)
 
-    def prepare(self, exchange):
+    def prepare(self, exchange: Any) -> "TiledPart":
         """This part as the compiled program uses it: tile arrays become Fields, with halo where it is declared."""
         numbers = numbers_of(type(self))
 
@@ -220,7 +220,7 @@ class TiledPart(ModelPart, abc.ABC):
 
         return self._each(prepared)
 
-    def at(self, time):
+    def at(self, time: Any) -> "TiledPart":
         """This part with what its time records are at a Time."""
         if not any(isinstance(getattr(self, name), Window) for name in positions_of(self)):
             return self
@@ -246,10 +246,10 @@ class Term(TiledPart):
     nonlinear = False
 
     @abc.abstractmethod
-    def __call__(self, flow, time):
+    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
         """(du/dt, dv/dt) [m s-2] of a Flow at a Time, Fields at u and v or numbers."""
 
-    def continuity(self, flow, time):
+    def continuity(self, flow: Any, time: Any) -> Any:
         """d eta/dt [m s-1], a Field at h; not asked for unless a class defines it."""
         raise NotImplementedError
 
@@ -258,7 +258,7 @@ class Term(TiledPart):
         """Whether the class defines `continuity`."""
         return type(self).continuity is not Term.continuity
 
-    def rates(self, site):
+    def rates(self, site: Any) -> Any:
         """The fastest rate [s-1] at which it damps, in each cell of stability's `site`; 0 where it sets no limit."""
         return 0.0
 

@@ -68,25 +68,25 @@ class Solver(abc.ABC):
     projects = False
 
     @abc.abstractmethod
-    def prepare(self, domain, coefficients, stencil):
+    def prepare(self, domain: Any, coefficients: Any, stencil: Stencil) -> Any:
         """What `invert` wants to know beforehand: a pytree, or None. Raises EllipticError for what it cannot do."""
 
     @abc.abstractmethod
-    def invert(self, plan, r):
+    def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:
         """(x, Report) with A x = r, a tile array, 0 on land; x may have any mean where a constant is free."""
 
-    def plan(self, domain, coefficients):
+    def plan(self, domain: Any, coefficients: Any) -> Plan:
         """The Plan of an equation; inside `communicator.spmd`."""
         check(domain, coefficients)
         stencil = assemble(domain, coefficients)
         known = lax.stop_gradient((coefficients, stencil))
         return Plan(stencil, self.prepare(domain, *known))
 
-    def solve(self, plan, b):
+    def solve(self, plan: Plan, b: jax.Array) -> jax.Array:
         """phi of b, tile arrays; inside `communicator.spmd`. Differentiable in b and in the plan's coefficients."""
         return self.solve_and_report(plan, b)[0]
 
-    def solve_and_report(self, plan, b):
+    def solve_and_report(self, plan: Plan, b: jax.Array) -> tuple[jax.Array, Report]:
         """(phi, Report)."""
         stencil = plan.stencil
         if b.shape != stencil.area.shape:

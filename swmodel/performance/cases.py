@@ -8,10 +8,11 @@ import numpy as np
 
 from ..dynamics.coriolis import BetaPlane
 from ..dynamics.dissipation import Laplacian
+from ..fields.parts import shipped_parts
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
-from ..stepping.explicit import AB2, AB3, RK4, SSPRK3, ForwardBackward
+from ..stepping.explicit import TimeStepper
 
 __all__ = ["SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "STEPPERS", "OneOfMany", "basin", "stepper_named"]
 
@@ -19,7 +20,7 @@ SPACING = 5000.0  # of the cells [m]
 TIME_STEP = 2.0  # [s], for every stepper
 VISCOSITY = 1000.0  # [m2 s-1]
 F0, BETA = 1e-4, 4e-12  # [s-1], [m-1 s-1]
-STEPPERS = {"ab2": AB2, "ab3": AB3, "ssprk3": SSPRK3, "rk4": RK4, "forward_backward": ForwardBackward}
+STEPPERS = {name: cls for name, cls in shipped_parts(TimeStepper).items() if not (cls.solves or cls.needs_modes)}
 
 
 def stepper_named(name):

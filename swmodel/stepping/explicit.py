@@ -70,16 +70,16 @@ class TimeStepper(ModelPart, abc.ABC):
     exact_waves = False
     remedy = "another scheme"
 
-    def prepare(self, equations):
+    def prepare(self, equations: Any) -> Any:
         """This scheme with all that is the same in every step, made once a program; has `step`, too."""
         return self
 
-    def history(self, state):
+    def history(self, state: Any) -> Any:
         """What the scheme remembers, empty: a pytree of tile arrays and an integer count of steps taken."""
         return ()
 
     @abc.abstractmethod
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple[Any, Any]:
         """(state, history) one dt later; `time` is the Time at which the step begins."""
 
     def amplification(self, z: complex) -> float:
@@ -110,7 +110,7 @@ class TimeStepper(ModelPart, abc.ABC):
             return [self.amplification(each) for each in z]
         return of_step(self, z)
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError for a `dt` that is none."""
         if not self.dt > 0:
             raise ValueError(f"{type(self).__name__}: dt = {self.dt} s is not a time step; give a positive number.")

@@ -14,6 +14,8 @@ from tests import own_parts
 
 from . import cases
 
+pytestmark = pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")
+
 OWN = own_parts.everything()
 STEPS = 4
 PERIOD = 12.42 * 3600.0

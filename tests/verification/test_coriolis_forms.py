@@ -45,6 +45,19 @@ def test_the_tendency_is_the_advection_of_one_and_the_coriolis_force_of_the_othe
         assert np.abs(of(one) - of(other)).max() > 1e-3 * size
 
 
+def test_each_form_gives_its_part_alone():
+    """The flux is linear in q = (f + zeta) / h, so that the two ways to mix two forms add up to the two forms."""
+    state = random_state(sea(ENERGY, None))
+    of = {(m, f): tendency(sea(m, f), state) for m in (ENERGY, ENSTROPHY) for f in (ENERGY, ENSTROPHY)}
+    for name in ("u", "v", "eta"):
+        rates = {forms: np.asarray(getattr(found, name)) for forms, found in of.items()}
+        mixed, pure = (rates[ENERGY, b] + rates[ENSTROPHY, a] for a, b in ((ENERGY, ENSTROPHY), (ENSTROPHY, ENERGY)))
+        np.testing.assert_allclose(mixed, pure, rtol=0, atol=1e-12 * np.abs(pure).max())
+        assert (
+            name == "eta" or np.abs(rates[ENERGY, ENSTROPHY] - rates[ENERGY, ENERGY]).max() > 1e-6 * np.abs(pure).max()
+        )
+
+
 def test_the_same_form_twice_is_one_form():
     assert sea(BOTH, sw.ArakawaLamb()).coriolis_form is None
 

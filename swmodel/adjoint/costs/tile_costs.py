@@ -31,7 +31,7 @@ class Cost(abc.ABC):
     units = "1"
 
     @abc.abstractmethod
-    def on_tile(self, model, dt, first_step, steps):
+    def on_tile(self, model: Any, dt: float, first_step: int, steps: int) -> "TileCost":
         """The TileCost of a run of `steps` steps of `dt` [s] from step number `first_step` on.
 
         Raises:
@@ -48,14 +48,14 @@ class TileCost(ModelPart, Cost):
     #   final(state, equations, time) -> share     this tile's share of a number
     # `equations` are the prepared Equations, `time` is the Time of the state, as terms get it.
 
-    def on_tile(self, model, dt, first_step, steps):
+    def on_tile(self, model: Any, dt: float, first_step: int, steps: int) -> "TileCost":
         return self
 
-    def start(self):
+    def start(self) -> Any:
         """What `update` accumulates, before the first step; every rank holds it."""
         return ()
 
-    def update(self, acc, readings, first_step):
+    def update(self, acc: Any, readings: Any, first_step: Any) -> Any:
         """`acc` after some more steps.
 
         Args:
@@ -65,7 +65,7 @@ class TileCost(ModelPart, Cost):
         """
         return acc
 
-    def value(self, acc, final):
+    def value(self, acc: Any, final: Any) -> Any:
         """J of what was accumulated, and of the sum over tiles of `final`, or None."""
         return final
 
