@@ -305,7 +305,6 @@ def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):
         def __call__(self, flow, step):
             return flow.u.map(jax.scipy.special.erf) * -self.rate, -self.rate * flow.v
 
-    jax.tree_util.register_dataclass(Odd, ["rate"], [])
     grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
     model = sw.ShallowWater(grid, 100.0, dissipation=Odd(1e-4), engine="fused")
     state = model.state(u=lambda x, y: np.sin(x / 1e3))
