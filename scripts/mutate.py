@@ -105,7 +105,7 @@ TESTS = {
 # Names that are exchanged for one another.
 PAIRS = (
     ("ddx", "ddy"), ("difference_x", "difference_y"), ("mean_x", "mean_y"), ("u", "v"), ("U", "V"), ("dx", "dy"),
-    ("x", "y"), ("per_dx", "per_dy"), ("moving_u", "moving_v"), ("per_h_u", "per_h_v"), ("area_u", "area_v"),
+    ("x", "y"), ("per_dx", "per_dy"), ("wet_u", "wet_v"), ("per_h_u", "per_h_v"), ("area_u", "area_v"),
     ("along_x", "along_y"), ("to_u", "to_v"), ("west", "east"), ("south", "north"), ("WEST", "EAST"),
     ("SOUTH", "NORTH"), ("low", "high"), ("before", "after"), ("first", "last"), ("nx", "ny"), ("minimum", "maximum"),
     ("min", "max"), ("any", "all"), ("zeros", "ones"), ("zeros_like", "ones_like"), ("periodic_x", "periodic_y"),

@@ -146,7 +146,7 @@ def rates_of_terms(equations, flow):
 def summed(equations, flow, parts):
     """{name: three tile arrays}, zero on faces that cannot move, of (name, Fields or numbers); one name's together."""
     g, zeros = equations.geometry, jnp.zeros_like(flow.eta.interior)
-    masks, found = (g.moving_u, g.moving_v, 1.0), {}
+    masks, found = (g.wet_u, g.wet_v, 1.0), {}
     for name, *rates in parts:
         so_far = found.get(name, (zeros,) * 3)
         moved = [rate * mask for rate, mask in zip(rates, masks)]

@@ -147,8 +147,8 @@ class Biharmonic(Term):
     def __call__(self, flow, time):
         along_x, along_y = viscous_force(flow.u, flow.v, 1.0, flow)
         moving = flow.geometry
-        along_x = to_u(self.viscosity) * along_x * moving.moving_u
-        along_y = to_v(self.viscosity) * along_y * moving.moving_v
+        along_x = to_u(self.viscosity) * along_x * moving.wet_u
+        along_y = to_v(self.viscosity) * along_y * moving.wet_v
         again_x, again_y = viscous_force(along_x, along_y, 1.0, flow)
         return -again_x, -again_y
 

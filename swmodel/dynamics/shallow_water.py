@@ -308,7 +308,7 @@ class Equations:
         for term in self.terms:
             along_x, along_y = term.at(time)(flow, time)
             u, v = u + along_x, v + along_y
-        return u * g.moving_u, v * g.moving_v
+        return u * g.wet_u, v * g.wet_v
 
     def vorticity_flux(self, flow):
         """(dx_u du/dt, dy_v dv/dt) of the Coriolis force and rotational advection, Fields at u and v."""
@@ -387,10 +387,10 @@ class Flow:
     @functools.cached_property
     def per_h_u(self):
         """1 / h_u on faces that move, 0 on the others [m-1]."""
-        moving = self.geometry.moving_u
+        moving = self.geometry.wet_u
         return moving / (mean_x(self.h) + (1.0 - moving))
 
     @functools.cached_property
     def per_h_v(self):
-        moving = self.geometry.moving_v
+        moving = self.geometry.wet_v
         return moving / (mean_y(self.h) + (1.0 - moving))

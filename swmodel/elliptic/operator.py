@@ -202,8 +202,8 @@ def assemble(domain, coefficients):
     sides = replace(tile.sides, opens=(), open=jnp.zeros_like(tile.sides.open))
     own, edges = slice(h, h + rows), slice(h - 1, h + rows)
     c_x, c_y = _on_faces(coefficients.c, sides, domain.communicator, dtype)
-    open_x = tile.moving_u[own, h - 1 : h + columns].astype(dtype)
-    open_y = tile.moving_v[edges, h : h + columns].astype(dtype)
+    open_x = tile.wet_u[own, h - 1 : h + columns].astype(dtype)
+    open_y = tile.wet_v[edges, h : h + columns].astype(dtype)
     at = lambda name, where: m if jnp.ndim(m := tile.metrics[name]) == 0 else m[where]  # noqa: E731
     across_x = c_x * open_x * (at("dy_u", own) * safe_inverse(at("dx_u", own)))
     across_y = c_y * open_y * (at("dx_v", edges) * safe_inverse(at("dy_v", edges)))

@@ -26,7 +26,7 @@ class TileGeometry:
         metrics: "dx_h" ... "dy_q" [m] and "area_h" [m2]: columns (ny + 2 halo, 1) or numbers.
         wet: (ny + 2 halo, nx + 2 halo) bytes, 1 in water, 0 on land and behind walls; open sides repeat the edge.
         coriolis: f at the corners [s-1], a column or a number.
-        moving_u, moving_v: bytes, 1 on faces between two wet cells with an unknown velocity, else 0 (coasts, walls,
+        wet_u, wet_v: bytes, 1 on faces between two wet cells with an unknown velocity, else 0 (coasts, walls,
             poles, and open sides, where the boundary condition gives it); one column, or row, less than `wet`.
         pole: (ny + 2 halo, 1), 1 on rows of corners that are a pole (None where the grid has none).
     """
@@ -34,8 +34,8 @@ class TileGeometry:
     metrics: dict
     wet: jax.Array
     coriolis: Any
-    moving_u: jax.Array
-    moving_v: jax.Array
+    wet_u: jax.Array
+    wet_v: jax.Array
     pole: Any
     sides: Sides
     shape: tuple = static()
@@ -74,8 +74,8 @@ class TileGeometry:
             metrics=jax.tree.map(as_array, grid.metrics(rows)),
             wet=wet.astype(np.uint8),
             coriolis=as_array(0.0 if coriolis is None else coriolis.at(grid, rows)),
-            moving_u=(wet[:, 1:] * wet[:, :-1] * ~np.isin(columns[:-1], fixed_u)).astype(np.uint8),
-            moving_v=(wet[1:] * wet[:-1] * ~np.isin(rows[:-1], fixed_v)[:, None]).astype(np.uint8),
+            wet_u=(wet[:, 1:] * wet[:, :-1] * ~np.isin(columns[:-1], fixed_u)).astype(np.uint8),
+            wet_v=(wet[1:] * wet[:-1] * ~np.isin(rows[:-1], fixed_v)[:, None]).astype(np.uint8),
             pole=as_array(np.isin(rows, at_pole)[:, None]) if at_pole else None,
             sides=Sides.of(grid, communicator, opens, dtype, rank),
             shape=tile.shape,
@@ -92,7 +92,7 @@ class Geometry:
         dx, dy: sides by position [m]; per_dx, per_dy: their inverses, 0 where a side has shrunk to a pole.
         f: Coriolis parameter at the corners [s-1].
         wet: 1 in wet cells [h].
-        moving_u, moving_v: 1 on faces whose velocity is an unknown.
+        wet_u, wet_v: 1 on faces whose velocity is an unknown.
         area_h, area_q: areas [m2], with inverses per_area_h, per_area_q; area_u = dx_u dy_u and area_v = dx_v dy_v
             are those of the energy.
         wet_area: area of wet cells, 0 on land [h].
@@ -108,8 +108,8 @@ class Geometry:
     per_dy: dict
     f: Any
     wet: Field
-    moving_u: Field
-    moving_v: Field
+    wet_u: Field
+    wet_v: Field
     area_h: Any
     area_q: Any
     per_area_h: Any
@@ -141,8 +141,8 @@ class Geometry:
         # Faces of open sides and of poles lie between wet cells, and are masked nevertheless.
         between_wet_cells = wet is not None and not tile.sides.opens and tile.pole is None
         wet = wet if wet is not None else lift(Field(tile.wet, "h", (tile.halo,) * 4), dtype, "wet")
-        moving_u = Field(tile.moving_u, "u", (tile.halo, tile.halo - 1, tile.halo, tile.halo))
-        moving_v = Field(tile.moving_v, "v", (tile.halo, tile.halo, tile.halo, tile.halo - 1))
+        wet_u = Field(tile.wet_u, "u", (tile.halo, tile.halo - 1, tile.halo, tile.halo))
+        wet_v = Field(tile.wet_v, "v", (tile.halo, tile.halo, tile.halo, tile.halo - 1))
         wet_area = wet * area_h
         wet_area_q, four = op.sum_xy(wet_area), op.sum_xy(wet)
         area_q = op.mean_xy(area_h) if isinstance(area_h, AbstractField) else area_h
@@ -155,8 +155,8 @@ class Geometry:
             per_dy={p: safe_inverse(x) for p, x in dy.items()},
             f=column(tile.coriolis, "q", "f"),
             wet=wet,
-            moving_u=op.west(wet) * op.east(wet) if between_wet_cells else lift(moving_u, dtype, "wet_u"),
-            moving_v=op.south(wet) * op.north(wet) if between_wet_cells else lift(moving_v, dtype, "wet_v"),
+            wet_u=op.west(wet) * op.east(wet) if between_wet_cells else lift(wet_u, dtype, "wet_u"),
+            wet_v=op.south(wet) * op.north(wet) if between_wet_cells else lift(wet_v, dtype, "wet_v"),
             area_h=area_h,
             area_q=area_q,
             per_area_h=safe_inverse(area_h),
@@ -168,6 +168,14 @@ class Geometry:
         )
         around = geometry.at_poles(wet_area_q, communicator)
         return replace(geometry, wet_area_q=around, dry_q=around.map(lambda a: (a == 0).astype(a.dtype)))
+
+    @property
+    def moving_u(self):  # the name until all callers are renamed
+        return self.wet_u
+
+    @property
+    def moving_v(self):
+        return self.wet_v
 
     @property
     def area_u(self):

@@ -19,7 +19,7 @@ from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_padding
 from ..stencils.expressions import Expression, Source, lift, path_names, stored
 from ..stencils.graph import Unsupported
-from ..stencils.native import after
+from ..stencils.native import depends_on
 from ..stencils.native.library import CompileError
 from ..stencils.stencil import Layout, compile_loops, run
 from .arrays import each_state, fields_of, one_step, unwatched
@@ -104,14 +104,14 @@ class FusedEngine:
 
     def _aligned(self, field):
         """A Field as what loads it, its rows laid out as those of results."""
-        data = self.layout.with_room(field.data, field.halo)
+        data = self.layout.with_border(field.data, field.halo)
         return stored(Source(data, self.layout.origin, field.halo, data.dtype, name="depth"), field.position)
 
     # -- the march ----------------------------------------------------------------------------------------------------
 
     def start(self, state, history):
         """(state, history) with room for ghosts, which are filled."""
-        wide = jax.tree.map(lambda x: self.layout.with_room(x) if jnp.ndim(x) == 2 else x, (state, history))
+        wide = jax.tree.map(lambda x: self.layout.with_border(x) if jnp.ndim(x) == 2 else x, (state, history))
         state, history = self._sources(*wide)
         self._refresh([e.plain for e in fields_of((state, history))])
         return self._arrays(state, history)
@@ -130,7 +130,7 @@ class FusedEngine:
             seen = watch(first + k, functools.partial(self.state, now), seen)
             if watch is not unwatched:
                 plain = [e.plain for e in fields_of(state)]
-                for source, array in zip(plain, after([source.array for source in plain], seen)):
+                for source, array in zip(plain, depends_on([source.array for source in plain], seen)):
                     source.array = array
         return self._arrays(state, history), seen
 
@@ -219,12 +219,12 @@ class FusedEngine:
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 
     def _refresh(self, sources):
-        arrays = refresh([s.array for s in sources], self.ghosts, self.sides, self.communicator, self.layout.room)
+        arrays = refresh([s.array for s in sources], self.ghosts, self.sides, self.communicator, self.layout.border)
         for source, array in zip(sources, arrays):
             source.array, source.halo = array, (self.ghosts,) * 4
 
     def _field(self, expression):
-        return Field(expression.plain.array, expression.position, self.layout.room)
+        return Field(expression.plain.array, expression.position, self.layout.border)
 
 
 def _names(tree):

@@ -211,8 +211,8 @@ class Surface:
     def pushed(self, equations, u, v, dt, eta):
         """u and v after `dt` under the pressure of eta."""
         e, g = equations, equations.geometry
-        along_x = difference_x(e.gravity * eta) * g.per_dx["u"] * g.moving_u
-        along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.moving_v
+        along_x = difference_x(e.gravity * eta) * g.per_dx["u"] * g.wet_u
+        along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.wet_v
         return u - dt * along_x, v - dt * along_y
 
     def outflow(self, equations, u, v):

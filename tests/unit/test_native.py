@@ -9,7 +9,7 @@ from swmodel.fields.field import Field
 from swmodel.fields.operators import mean_xy
 from swmodel.stencils import native
 from swmodel.stencils.expressions import Source, stored
-from swmodel.stencils.native import after, cut, fetch, paste, store, vacant
+from swmodel.stencils.native import cut, depends_on, empty, paste, push_slot, read_slot
 from swmodel.stencils.stencil import Layout, run
 
 needs_compiler = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
@@ -93,12 +93,12 @@ def test_what_is_stored_is_not_copied_once_more_before_it_is_written_over():
     def steps(x):
         def body(k, both):
             rooms, x = both
-            rooms, (x,) = store(rooms, [x], k)
+            rooms, (x,) = push_slot(rooms, [x], k)
             source = Source(x, layout.origin, (2,) * 4, x.dtype, prognostic=True)
             (new,), _ = run([mean_xy(mean_xy(stored(source, "h")))], layout, [x])
             return rooms, new
 
-        return jax.lax.fori_loop(0, 5, body, ([vacant((5, *x.shape), x.dtype)], x))
+        return jax.lax.fori_loop(0, 5, body, ([empty((5, *x.shape), x.dtype)], x))
 
     f = random(3, NY + 4, NX + 4)
     x = layout.with_border(f, (2,) * 4)
@@ -116,7 +116,7 @@ def test_an_empty_room_has_no_tangent_and_is_one_for_all_members():
     """Until something is stored in it."""
 
     def kept(x):
-        (room,), _ = store([vacant((2, *x.shape), x.dtype, [x])], [x], 0)
+        (room,), _ = push_slot([empty((2, *x.shape), x.dtype, [x])], [x], 0)
         return room[0]
 
     x = random(1, 3, 4)
@@ -128,7 +128,7 @@ def test_an_empty_room_has_no_tangent_and_is_one_for_all_members():
 
 def test_storing_has_a_tangent_and_takes_members():
     rooms, x = [jnp.zeros((3, 4, 5))], [random(2, 4, 5)]
-    put = jax.jit(lambda rooms, x: store(rooms, x, 1))
+    put = jax.jit(lambda rooms, x: push_slot(rooms, x, 1))
     (changed,), (same,) = put(rooms, x)
     np.testing.assert_array_equal(changed[1], same)
     _, ((slope,), _) = jax.jvp(lambda x: put(rooms, x), (x,), (x,))
@@ -139,7 +139,7 @@ def test_storing_has_a_tangent_and_takes_members():
 
 def test_what_is_fetched_has_a_tangent_and_takes_members():
     rooms = [random(1, 3, 4, 5), jnp.arange(6, dtype=jnp.int32).reshape(3, 2)]
-    take = jax.jit(fetch)
+    take = jax.jit(read_slot)
     for k in range(3):
         found, slopes = jax.jvp(lambda room: take([room, rooms[1]], k), (rooms[0],), (2 * rooms[0],))  # noqa: B023
         for own, expected in zip(found, [rooms[0][k], rooms[1][k]]):
@@ -155,7 +155,7 @@ def test_what_was_looked_at_is_not_copied_before_it_is_written_over():
         def body(k, both):
             x, high = both
             high = jnp.maximum(high, jnp.max(x))
-            (x,) = after([x], high)
+            (x,) = depends_on([x], high)
             return paste([x], [[jnp.full((1, NX), k * 1.0)]], [(2, 0)])[0], high
 
         return jax.lax.fori_loop(0, 4, body, (x, high))
@@ -165,5 +165,5 @@ def test_what_was_looked_at_is_not_copied_before_it_is_written_over():
     bodies = [part for part in compiled.as_text().split("\n\n") if native.library.PASTE in part]
     assert len(bodies) == 1
     assert not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
-    slope = jax.grad(lambda x: jnp.sum(after([x * x], jnp.sum(x))[0]))(x)
+    slope = jax.grad(lambda x: jnp.sum(depends_on([x * x], jnp.sum(x))[0]))(x)
     np.testing.assert_array_equal(slope, 2 * x)

@@ -149,7 +149,7 @@ def parts(dynamics, state):
     flow, g = equations.flow(state.u, state.v, state.eta, 0.0), equations.geometry
     bare = dataclasses.replace(equations, terms=())
     each = [(term(flow, 0.0)) for term in equations.terms]
-    return bare.tendency(state, 0.0), [((u * g.moving_u).interior, (v * g.moving_v).interior) for u, v in each]
+    return bare.tendency(state, 0.0), [((u * g.wet_u).interior, (v * g.wet_v).interior) for u, v in each]
 
 
 def errors(place, nx, ny, power, **options):

@@ -31,9 +31,9 @@ def accelerations(dynamics, state):
     """[(du/dt, dv/dt) of each term], and the mass that each face moves, h area: all (ny, nx)."""
     equations = dynamics.prepare()
     flow, g = equations.flow(state.u, state.v, state.eta, 0.0), equations.geometry
-    masses = (mean_x(flow.h) * g.area_u * g.moving_u).interior, (mean_y(flow.h) * g.area_v * g.moving_v).interior
+    masses = (mean_x(flow.h) * g.area_u * g.wet_u).interior, (mean_y(flow.h) * g.area_v * g.wet_v).interior
     each = [term(flow, 0.0) for term in equations.terms]
-    return [((u * g.moving_u).interior, (v * g.moving_v).interior) for u, v in each], masses
+    return [((u * g.wet_u).interior, (v * g.wet_v).interior) for u, v in each], masses
 
 
 def forces(model, state):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 
 from ...stencils import Slot, evaluate_storing
-from ...stencils.native import fetch, store, vacant
+from ...stencils.native import empty, push_slot, read_slot
 
 __all__ = ["Floats", "Rows", "inputs_read", "keep", "perturbed", "put", "room", "taken"]
 
@@ -69,7 +69,7 @@ class Rows:
         rooms, leaves = room([leaves[root] for root in self.roots], most + self.earlier), list(leaves)
         for (root, lag), leaf in self.before.items():
             k = self.roots.index(root)
-            (rooms[k],), (leaves[leaf],) = store([rooms[k]], [leaves[leaf]], self.earlier - lag)
+            (rooms[k],), (leaves[leaf],) = push_slot([rooms[k]], [leaves[leaf]], self.earlier - lag)
         return rooms, leaves
 
     def keep(self, rooms, k, jaxpr, constants, arguments):
@@ -97,13 +97,13 @@ def _line(leaf, passed):
 
 def room(tree, count):
     """Arrays for so many of a pytree."""
-    return jax.tree.map(lambda x: vacant((count, *jnp.shape(x)), jnp.result_type(x), [x]), tree)
+    return jax.tree.map(lambda x: empty((count, *jnp.shape(x)), jnp.result_type(x), [x]), tree)
 
 
 def keep(rooms, tree, k):
     """(rooms with the arrays of a pytree in row k, the same pytree: use it from there on)."""
     leaves, structure = jax.tree.flatten(tree)
-    rooms, leaves = store(jax.tree.leaves(rooms), leaves, k)
+    rooms, leaves = push_slot(jax.tree.leaves(rooms), leaves, k)
     return structure.unflatten(rooms), structure.unflatten(leaves)
 
 
@@ -114,7 +114,7 @@ def put(rooms, tree, k):
 def taken(rooms, k):
     """What lies in row k of the arrays of a pytree."""
     leaves, structure = jax.tree.flatten(rooms)
-    return structure.unflatten(fetch(leaves, k))
+    return structure.unflatten(read_slot(leaves, k))
 
 
 def perturbed(arrays):
