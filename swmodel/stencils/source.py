@@ -259,9 +259,11 @@ class _Writer:
 
     def comment(self, about, before=""):
         """What ends a statement: the name of a field, or the field or line of Python of a node."""
+        if not self.comments:
+            return ""
         about = (about.label or about.line) if isinstance(about, Node) else about
-        text = f"{before}{about or ''}".replace("\\", "/")  # a backslash would continue the comment
-        return f"  // {text}" if self.comments and about else ""
+        text = f"{before}{about}".replace("\\", "/")  # a backslash would continue the comment
+        return f"  // {text}" if about else ""
 
     def row_of(self, node, row):
         self.kept_rows.add((node, row))
