@@ -71,7 +71,12 @@ def as_pytree(cls: type) -> type:
             f"{cls.__name__}: parameters of a part are declared on its class, as in "
             "`rate: Any = sw.parameter('h', 's-1')`; declare them so, and leave __init__ out."
         )
-    return pytree(cls)
+    try:
+        return pytree(cls)
+    except ValueError as error:
+        if "Duplicate" not in str(error):  # its author has registered it with JAX
+            raise
+        return cls
 
 
 def _base_of(cls):
