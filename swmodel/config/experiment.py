@@ -289,20 +289,20 @@ def _validate(raw, folder, own_parts):
                 sections[name] = field.default
             continue
         try:
-            sections[name] = _section(name, field, raw[name], folder)
+            sections[name] = _section(name, field, raw[name], folder, own_parts)
         except ValidationError as error:
             errors = error.errors(include_url=False)
             mistakes += [mistake for mistake in from_pydantic(errors, root) if mistake.path not in refused]
             unknown = from_pydantic([e for e in errors if e["type"] == "extra_forbidden"], root)
             known = _without(raw[name], [mistake.path[1:] for mistake in unknown])
             with contextlib.suppress(ValidationError):  # unknown keys alone do not hide what else can be checked
-                sections[name] = _section(name, field, known, folder)
+                sections[name] = _section(name, field, known, folder, own_parts)
     return sections, mistakes + mistakes_between(sections)
 
 
-def _section(name, field, raw, folder):
+def _section(name, field, raw, folder, own_parts):
     one = create_model(name, **{name: (field.annotation, field)})
-    return getattr(one.model_validate({name: raw}, context={"folder": folder}), name)
+    return getattr(one.model_validate({name: raw}, context={"folder": folder, "own_parts": own_parts}), name)
 
 
 def _without(raw, paths):

@@ -1,6 +1,7 @@
 """The sections that say what is solved, where and how: grid, sea floor, model, terms, time stepping."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -12,6 +13,7 @@ from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
 from ..stepping.explicit import TimeStepper
 from .cores import Spectral
+from .modules import class_named
 from .parts import PartSection, chosen_from, section_for, sections_of, shipped
 from .quantities import Quantity, quantity
 from .sections import Auto, Count, Flag, Formula, InputFile, NotNegative, Positive, Range, Section
@@ -110,19 +112,31 @@ class _Stepper(PartSection):
     fraction: Annotated[Quantity(""), Field(gt=0, le=1)] = 0.8  # of the longest stable step, for dt = "auto"
 
 
+def _text(value):
+    if not isinstance(value, str):
+        raise ValueError(f"expected text in quotes, got {value!r}")
+    return value
+
+
 class _Implicit(_Stepper):
     """A scheme that solves an equation: files name the solver and its options."""
 
-    solver: str = "auto"
+    solver: Annotated[Any, BeforeValidator(_text)] = "auto"
     preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None
     tolerance: Annotated[Quantity(""), Field(gt=0, lt=1)] | None = None
     iterations: Count | None = None
 
     @field_validator("solver")
     @classmethod
-    def _known(cls, name):
-        from ..elliptic import names
+    def _known(cls, name, info):
+        from ..elliptic import Solver, names
 
+        if ":" in name:
+            known = info.context or {}
+            cls = class_named(name, known.get("folder", Path()), known.get("own_parts", False))
+            if not (isinstance(cls, type) and issubclass(cls, Solver)):
+                raise ValueError(f"{name!r} does not derive from sw.Solver; let it, or name another class")
+            return cls
         if name not in (known := ["auto", *names()]):
             raise ValueError(f"expected {', '.join(map(repr, known))}, got {name!r}")
         return name

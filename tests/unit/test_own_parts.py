@@ -183,6 +183,14 @@ def test_what_is_wrong_with_a_part_is_one_mistake(case, change):
     assert WRONG[change] in found[0] and len(found) <= 2
 
 
+def test_a_stepper_that_solves_takes_a_solver_of_ones_own(case):
+    text = CASE.replace("ralston:Ralston", "semi_implicit").replace("dt = 60", 'dt = 60\nsolver = "jacobi:Jacobi"')
+    case.write_text(text)
+    assert type(stepper_of(read(case).sections["stepper"]).solver).__name__ == "Jacobi"
+    case.write_text(case.read_text().replace("jacobi:Jacobi", "tide:TidalForce"))
+    assert any("'tide:TidalForce' does not derive from sw.Solver" in found for found in read(case).sentences())
+
+
 def test_a_restart_alone_imports_nothing_and_says_what_it_needs(case):
     case.with_name("relaxation.py").write_text("raise SystemExit('imported')")
     found = understand(CASE, case, case.parent, own_parts=False).sentences()

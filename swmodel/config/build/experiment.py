@@ -293,6 +293,8 @@ def _solver(section):
 
     if section.solver == "auto":
         return None
+    if isinstance(section.solver, type):
+        return section.solver()
     options = section.model_dump(include={"tolerance", "iterations"}, exclude_none=True)
     if section.preconditioner is not None:
         kinds = {"diagonal": "Diagonal", "fast_poisson": "FastPoisson", "multigrid": "Multigrid"}

@@ -1,0 +1,76 @@
+"""Modules of the user's own that experiment files name: files beside them, or installed ones."""
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError
+from .mistakes import nearest
+
+__all__ = ["class_named"]
+
+
+def class_named(name: str, folder: Path, allowed: bool, short: dict | None = None) -> Any:
+    """The class that "module:Class" names.
+
+    Args:
+        folder: where the experiment file lies, and the modules beside it.
+        allowed: whether code may be imported.
+        short: {short name: "module:Class"}.
+
+    Raises:
+        ConfigError: where there is no such module or class, it cannot be imported, or nothing may be.
+    """
+    if not allowed:
+        raise ConfigError(
+            f"{name!r} is not a part of swmodel, and a restart file alone imports no code; name the experiment file "
+            "too, --experiment FILE.toml"
+        )
+    name = (short or {}).get(name, name)
+    module_name, _, class_name = name.partition(":")
+    module = _module(module_name, folder)
+    if not hasattr(module, class_name):
+        classes = [key for key, x in vars(module).items() if isinstance(x, type) and x.__module__ == module.__name__]
+        hint = nearest(class_name, classes) if classes else "it has no classes"
+        raise ConfigError(f"the module {module_name!r} has no class {class_name!r}; {hint}")
+    return getattr(module, class_name)
+
+
+def _module(name: str, folder: Path) -> Any:
+    file = folder / Path(*name.split(".")).with_suffix(".py")
+    try:
+        return _from_file(name, file) if file.is_file() else importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0]:
+            raise ConfigError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
+        raise ConfigError(f"there is no file {file}, and no installed module {name!r}; correct the name") from None
+    except (Exception, SystemExit) as error:  # whatever a user's module raises while it is imported
+        frame = next((f for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(file)), None)
+        line = getattr(error, "lineno", None) or (frame.lineno if frame else None)
+        where = f"{file}:{line}" if line else str(file)
+        raise ConfigError(
+            f"the module {name!r} cannot be imported: {where}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _from_file(name, file):
+    """The module in a file, imported once while the file stays as it is."""
+    digest = hashlib.sha256(file.read_bytes() + str(file).encode()).hexdigest()
+    known = sys.modules.get(name)
+    if getattr(known, "_swmodel_digest", None) == digest:
+        return known
+    if known is not None and not hasattr(known, "_swmodel_digest"):
+        raise ConfigError(f"the file {file} has the name of a module that Python has loaded already; rename the file")
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = importlib.util.module_from_spec(spec)
+    module._swmodel_digest, sys.modules[name] = digest, module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name)
+        raise
+    return module
