@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from swmodel.errors import ConfigError
-from swmodel.fields.field import Field
+from swmodel.fields.field import WHOLE, Field
 from swmodel.fields.operators import mean_xy
 from swmodel.stencils import abi, native, printing
 from swmodel.stencils.derivatives import tangent, transpose
@@ -132,6 +132,13 @@ def test_a_printed_graph_has_names_places_and_lines_and_reads_are_counted():
     assert (eta.name, eta.halo) == ("eta", (0, 0, 0, 0)) and (u.name, u.halo) == ("u", (1, 1, 1, 1))
     cost = printing.cost(graph(), TYPES)
     assert cost.bytes == 24 and 7 <= cost.operations <= 13  # a mean of four twice, in 3 or more operations each
+
+
+def test_a_column_counts_no_bytes_a_cell():
+    column = Source(jnp.ones((NY + 4, 1)), (2, 0), (WHOLE, WHOLE, 2, 2), np.dtype("float64"), name="dx")
+    made = trace_graph([stored(source_of("eta"), "h") * stored(column, "h")])[0]
+    assert [(a.name, a.is_column) for a in printing.reads(made)] == [("eta", False), ("dx", True)]
+    assert printing.cost(made, (("float64", "float64"), ("float64",))).bytes == 16
 
 
 # -- kept sources -----------------------------------------------------------------------------------------------------
