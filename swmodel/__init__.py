@@ -29,7 +29,7 @@ _HOMES = {
     "fields.pytrees": ("pytree", "static"),
     "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),
     "dynamics.spectral.core": ("ExponentialFilter", "HyperViscosity", "PseudoSpectral"),
-    "dynamics.shallow_water": ("State",),
+    "fields.state": ("State",),
     "models.ensemble": ("Ensemble",),
     "grids.grid": ("CartesianGrid", "SphericalGrid"),
     "stepping.integrating_factor": ("IntegratingFactorRK4",),

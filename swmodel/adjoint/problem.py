@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.pytrees import pytree, static
 from ..runtime import budget
-from ..stepping.loop import arrays_if_loops_fail, differentiable_march_of
+from ..stepping.loop import arrays_if_loops_fail, differentiable_march_of, shown
 from .controls.controls import Transformed, controls_of, masks_of
 from .core.checkpointing import Readings
 from .core.memory import Needs
@@ -34,7 +34,7 @@ STORE_ALL = StoreAll()
 RULES = {
     "model": Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)"),
     "stepper": Part(("step", "check", "history"), "RK4(dt=60.0)"),
-    "state": Part(("u", "v", "eta"), "model.at_rest()"),
+    "state": Part(("names", "map"), "model.at_rest()"),
     "steps": Number(None, "steps", whole=True),
     "first_step": Number(None, "steps", whole=True, minimum=0),
     "checkpoints": Part(("plan", "bytes", "differentiate"), "StoreAll()"),
@@ -87,6 +87,7 @@ class Problem:
         check_arguments("Problem", RULES, locals())
         if steps < 1:
             raise ConfigError(f"Problem: steps = {steps} is no run; give 1 or more.")
+        model.check_state("Problem", state)
         self.model, self.state, self.steps, self.first_step = model, state, int(steps), int(first_step)
         self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(stepper.dt)
         stepper.check()
@@ -123,9 +124,9 @@ class Problem:
         return self._affordable(self.checkpoints.plan(self, products=True))
 
     def _affordable(self, plan):
-        """A plan; raises ConfigError if its states alone, u, v and eta, need more memory than there is."""
+        """A plan; raises ConfigError if its states alone need more memory than there is."""
         cells = math.prod(self.model.decomposition.tile(0).shape) * len(self.communicator.ranks)
-        state = 3 * budget.on_host(cells) * self.model.dtype.itemsize
+        state = len(self.model.variables) * budget.on_host(cells) * self.model.dtype.itemsize
         budget.require(
             self.checkpoints.bytes(Needs(0.0, state, state), *plan),
             f"Problem: {self.steps:,} steps with {type(self.checkpoints).__name__}",
@@ -173,10 +174,17 @@ class Problem:
             if control.records:
                 found[control.name] = {k: self._leave(control.of_record(k, self.model.dtype)) for k in control.records}
             else:
-                found[control.name] = self._leave(jnp.asarray(control.get(dynamics, self.state), self.model.dtype))
+                found[control.name] = self._leave(jnp.asarray(control.get(dynamics, self.shown), self.model.dtype))
         for transform in self.transforms:
             found |= {name: self._leave(self._enter(value)) for name, value in transform.parameters.items()}
         return found
+
+    @functools.cached_property
+    def shown(self):
+        """The first State as files show it, as controls are: of tracers the concentration."""
+        if not self.model.tracers:
+            return self.state
+        return shown(self.dynamics(self.first_step), self.stepper, (self.state, np.int32(self.first_step)))
 
     def _complete(self, values):
         """All values, as programs take them."""

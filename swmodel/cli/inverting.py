@@ -29,7 +29,7 @@ class Result:
             parameters at their background, of the analysis, and of each gauge in the inversion of the others.
         spread: {the same: (steps, gauges)}: the error to expect of each [m]; {} where none was asked for.
         consistency: a Consistency.
-        initial: {"eta", "u", "v": the state with which the analysis begins}.
+        initial: {Variable: array}: the state with which the analysis begins, as files show it.
         controls: as output.inversion.write_inversion takes them.
         signal: degrees of freedom for signal.
     """
@@ -290,8 +290,8 @@ class Inversion:
                 roles["truth"] = self.study.observed.truth.of(control.name, problem.dt)
             whole = {role: self._whole(_first(value)) for role, value in roles.items()}
             found[control.name] = control.position, control.units, whole
-        state = {name: analysis.get(f"initial.{name}", getattr(problem.state, name)) for name in ("eta", "u", "v")}
-        return found, {name: self._whole(value) for name, value in state.items()}, posterior.signal
+        state = {row: analysis.get(f"initial.{row.name}", problem.shown[row.name]) for row in problem.model.variables}
+        return found, {row: self._whole(value) for row, value in state.items()}, posterior.signal
 
     def _whole(self, value):
         return self.problem.model.gather(value) if np.ndim(value) >= 2 else np.asarray(value, float)

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from ..fields.variables import PROGNOSTIC
 from .mistakes import Mistake, nearest
 from .parts import chosen_from
 from .quantities import Quantity, QuantityError
@@ -25,7 +26,7 @@ from .sections import AnyCoordinate, Count, Place, Positive, Range, Section, exi
 __all__ = ["Adjoint", "control_mistakes", "gauge_mistakes", "gauge_places", "known_controls", "time_mistakes"]
 
 BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
-ALWAYS = ("initial.eta", "initial.u", "initial.v", "depth", "gravity")
+ALWAYS = (*(f"initial.{row.name}" for row in PROGNOSTIC), "depth", "gravity")
 
 
 def _memory(value):

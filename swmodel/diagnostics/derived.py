@@ -1,6 +1,6 @@
 """Fields and numbers derived from a state: what files hold beside it, and the invariants of the equations.
 
-Fields are functions of a Flow (halos filled) and give a Field at the position that fields.VARIABLES states. Numbers are
+Fields are functions of a Flow (halos filled) and give a Field at the position that fields.variables states. Numbers are
 sums over all ranks: volume, energy, potential enstrophy. All are differentiable.
 """
 
@@ -8,9 +8,10 @@ import jax.numpy as jnp
 
 from ..dynamics.transport import divergence
 from ..fields.operators import mean_x, mean_y
+from ..fields.variables import PROGNOSTIC
 from ..parallel.halo import without_padding
 
-__all__ = ["FIELDS", "volume", "energy", "potential_enstrophy", "total"]
+__all__ = ["FIELDS", "energy", "field", "names_of", "potential_enstrophy", "total", "volume"]
 
 
 def _speed(flow):
@@ -19,9 +20,7 @@ def _speed(flow):
 
 
 FIELDS = {
-    "eta": lambda flow: flow.eta,
-    "u": lambda flow: flow.u,
-    "v": lambda flow: flow.v,
+    **{row.name: lambda flow, name=row.name: flow.state[name] for row in PROGNOSTIC},
     "thickness": lambda flow: flow.h,
     "vorticity": lambda flow: flow.vorticity,
     "potential_vorticity": lambda flow: flow.q,
@@ -32,6 +31,16 @@ FIELDS = {
     "transport_y": lambda flow: flow.V,
     "depth": lambda flow: flow.equations.depth_at(flow.time),
 }
+
+
+def names_of(model):
+    """The names of all fields that files can hold of a model's runs."""
+    return list(dict.fromkeys([*FIELDS, *(row.name for row in model.variables)]))
+
+
+def field(name, flow):
+    """The Field of this name, as files show it."""
+    return FIELDS[name](flow) if name in FIELDS else flow.shown(name)
 
 
 def total(field, flow, ordered=False):

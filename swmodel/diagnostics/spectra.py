@@ -31,11 +31,11 @@ from jax import lax
 
 from ..dynamics.clock import Time
 from ..dynamics.cores import named_after
-from ..dynamics.shallow_water import State
 from ..dynamics.spectral.series import Series
 from ..errors import ConfigError
 from ..fields.parameters import Flag, Part, check_arguments
 from ..fields.pytrees import pytree, replace
+from ..fields.state import State
 from ..parallel import fft
 from ..runtime import budget
 from ..runtime.compilation import jit
@@ -186,12 +186,12 @@ class Spectra:
 
     def _flow(self, equations, state, time):
         thickens = jnp.zeros_like(state.eta) if self.lid else state.eta
-        return equations.flow(state.u, state.v, thickens, time)
+        return equations.flow(state.replace(eta=thickens), time)
 
     def _transfers(self, equations, flow, state, modes, rings, scale):
         rates = equations.core.parts(equations, flow)
         if self.lid:
-            pressed = equations.flow(state.u, state.v, state.eta, flow.time)
+            pressed = equations.flow(state, flow.time)
             rates["pressure"] = equations.core.parts(equations, pressed)["pressure"]
         tendencies = jax.tree.map(lambda *x: jnp.stack(x), *(State(*rates[name]) for name in self._parts))
 

@@ -32,6 +32,7 @@ def entered(dynamics):
         terms=numbers(dynamics.terms),
         opens=numbers(dynamics.opens),
         uplift=numbers(dynamics.uplift),
+        tracers=numbers(dynamics.tracers),
         core=numbers(dynamics.core),
         tile=replace(tile, metrics=columns(tile.metrics), coriolis=columns(tile.coriolis)),
     )

@@ -4,6 +4,8 @@
     dv/dt   = - q U - ddy(g eta + K) + F_v        U = h_u u,   V = h_v v,   h = H + eta
     deta/dt = - ddx(U) - ddy(V)
 
+and, of each variable s that the flow transports, ds/dt = its own rate (transported.py).
+
 linear mode: h = H, zeta = K = 0. Discrete forms: momentum.py (q V), transport.py (U, K, divergence), forcing.py,
 dissipation.py and boundaries.py (F). A sea floor that moves raises eta and lowers H by the same amount.
 
@@ -13,15 +15,16 @@ at its start and gives `Equations`, with halos filled, which steppers ask for te
 
 import dataclasses
 import functools
-import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from ..fields.field import AbstractField, Field
+from ..fields.field import Field
 from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..fields.pytrees import pytree, replace, static
+from ..fields.state import State, as_tile_field, fields_of, like
+from ..fields.variables import PROGNOSTIC
 from ..grids.geometry import Geometry, TileGeometry, safe_inverse
 from ..parallel.halo import beyond_open_sides, exchange
 from .clock import as_time
@@ -30,42 +33,7 @@ from .replicated import entered
 from .terms import Window, Windows, as_field, value_at
 from .transport import divergence, kinetic_energy, transports
 
-__all__ = ["Coverage", "State", "Dynamics", "Equations", "Flow", "ArrayEngine", "like"]
-
-
-def as_tile_field(x, position):
-    """A tile array as a Field without halo; a Field as it is."""
-    return x if isinstance(x, AbstractField) else Field(x, position, (0, 0, 0, 0))
-
-
-def like(state, new):
-    """`new`, a State of Fields, as `state` holds them: arrays of the tile's own cells if those are arrays."""
-    return new if isinstance(state.u, AbstractField) else new.map(lambda field: field.interior)
-
-
-@pytree
-class State:
-    """What is stepped: one tile's interior, (ny, nx) each, in SI units.
-
-    Attributes:
-        u: velocity along x on east faces [m s-1].
-        v: velocity along y on north faces [m s-1].
-        eta: elevation of the surface at cell centres [m].
-    """
-
-    u: jax.Array
-    v: jax.Array
-    eta: jax.Array
-
-    def map(self, function, *others):
-        """`function` of u, of v and of eta; what they hold may be arrays or Fields."""
-        return State(*(function(*(getattr(s, name) for s in (self, *others))) for name in ("u", "v", "eta")))
-
-    def __add__(self, other):
-        return self.map(operator.add, other)
-
-    def __rmul__(self, factor):
-        return self.map(lambda x: factor * x)
+__all__ = ["Coverage", "Dynamics", "Equations", "Flow", "ArrayEngine"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +74,7 @@ class Dynamics:
         first: number of the step from which `integrate` starts; None where a loop numbers its own steps.
         covers: a Coverage, where the forcing is that of a whole run; None where it is that of one interval between
             records.
+        tracers: what else is stepped: a tuple of Transported.
 
     What has fewer than two dimensions is the same on every rank, and stays so here: `prepare` lets it enter distributed
     arithmetic (replicated.py), once, so that its gradient is that of all ranks together.
@@ -130,6 +99,11 @@ class Dynamics:
     dt: float | None = static(default=None)
     first: Any = None
     covers: Any = static(default=None)
+    tracers: tuple = ()
+
+    def zeros(self):
+        """A State of one tile's arrays of zeros, with every field that is stepped."""
+        return zeros(self.tracers, self.depth.shape, self.depth.dtype)
 
     def prepare(self):
         """Fill the halos of everything that does not change during a run; collective.
@@ -154,6 +128,7 @@ class Dynamics:
             terms=tuple(term.bound(window, Windows) for term in self.terms),
             opens=tuple(condition.bound(window, Windows) for condition in self.opens),
             uplift=None if self.uplift is None else window(self.uplift),
+            tracers=tuple(tracer.bound(window, Windows) for tracer in self.tracers),
             covers=None,
         )
 
@@ -176,6 +151,7 @@ class Dynamics:
             water=self.water,
             flat=self.flat,
             dt=self.dt,
+            tracers=tuple(tracer.prepare(ghosts) for tracer in self.tracers),
         )
         return replace(equations, core=self.core.prepare(equations))
 
@@ -209,21 +185,26 @@ class Exchange:
 class ArrayEngine:
     """How Fields get their halos, and when what was computed becomes arrays; this one leaves the latter to XLA.
 
-    `kernels.FusedEngine` is the other. Both have `fill(equations, fields, time)`, which gives u, v, eta and what else
-    there is enough halo for one evaluation of all terms, `computed(tendency)`, which gets every tendency that steppers
-    ask for, and `settle(tree)`, which ends a stage where a stepper knows what is needed after it.
+    `FusedEngine` is the other. Both have `fill`, which gives the Fields of a State, and more, enough halo for one
+    evaluation of all terms, `computed(tendency)`, which gets every tendency that steppers ask for, and `settle(tree)`,
+    which ends a stage where a stepper knows what is needed after it.
     """
 
-    def fill(self, equations, fields, time):
-        tile, u = equations.geometry.tile, fields[0]
+    def fill(self, equations, state, time, more=(), outside=None):
+        """(the State, the Fields `more`, `outside`) with halos; open sides see the elevation `outside`, or else eta."""
+        tile, fields = equations.geometry.tile, [*fields_of(state), *more]
+        fields += [] if outside is None else [outside]
         if min(min(f.halo) for f in fields) < equations.reach:
             arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, equations.communicator)
             fields = [Field(a, f.position, (tile.halo,) * 4) for a, f in zip(arrays, fields)]
         elif equations.opens:
             shared = min(min(f.halo) for f in fields)
             fields = [beyond_open_sides(f.crop((shared,) * 4), tile.sides) for f in fields]
-        u, v, eta, *more = fields
-        return [*equations.opened(u, v, more[0] if more else eta, time), eta, *more]
+        values = iter(fields)
+        state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
+        outside = next(values, state.eta)
+        u, v = equations.opened(state.u, state.v, outside, time)
+        return state.replace(u=u, v=v), more, outside
 
     def settle(self, tree):
         return tree
@@ -239,6 +220,7 @@ class Equations:
     Attributes:
         reach: halo that one evaluation of all terms uses up; the tile's own may be several times as wide.
         engine: an ArrayEngine, or another with its methods.
+        tracers: what else is stepped: a tuple of Transported.
     """
 
     geometry: Geometry
@@ -257,6 +239,7 @@ class Equations:
     flat: bool = static(default=False)
     core: Any = FiniteDifferences()
     dt: float | None = static(default=None)
+    tracers: tuple = ()
 
     def tendency(self, state, time):
         """d state/dt, as the core computes it."""
@@ -264,21 +247,23 @@ class Equations:
 
     def differences(self, state, time):
         """d state/dt: all terms, from one halo exchange. A State of arrays gives arrays, one of Fields gives Fields."""
-        flow = self.flow(state.u, state.v, state.eta, time)
+        flow = self.flow(state, time)
         u, v = self.acceleration(flow, flow.eta, time)
-        return like(state, State(u, v, self.continuity(flow, time)))
+        return like(state, state.replace(u=u, v=v, eta=self.continuity(flow, time), **self.transported(flow, time)))
 
-    def flow(self, u, v, eta, time, *more):
-        """A Flow of tile arrays or Fields, whose halos are filled in one exchange where they have run out.
+    def flow(self, state, time, more=(), outside=None):
+        """The Flow of a State of tile arrays or Fields, whose halos are filled in one exchange where they have run out.
 
-        Fields in `more` are sent along, as flow.more; the first of them is the elevation that open sides see, where
-        that is another than eta.
+        Args:
+            state: the State.
+            time: a Time, or a number of steps since step 0.
+            more: further arrays at h, or Fields, that are sent along, as flow.more.
+            outside: the elevation that open sides see, as flow.outside; state.eta unless given.
         """
-        positions = ("u", "v", "h") + ("h",) * len(more)
-        fields = [as_tile_field(x, position) for x, position in zip((u, v, eta, *more), positions)]
         time = as_time(time)
-        u, v, eta, *more = self.engine.fill(self, fields, time)
-        return self.core.flow(Flow(self, u, v, eta, time, more))
+        fields, more = state.map(as_tile_field, state.positions), [as_tile_field(x, "h") for x in more]
+        outside = None if outside is None else as_tile_field(outside, "h")
+        return self.core.flow(Flow(self, *self.engine.fill(self, fields, time, more, outside), time))
 
     def opened(self, u, v, eta, time):
         """u and v (Fields with halo) with the conditions on open faces, and beyond them, that eta gives."""
@@ -296,6 +281,31 @@ class Equations:
             if term.changes_elevation:
                 rate = rate + term.at(time).continuity(flow, time)
         return rate
+
+    def transported(self, flow, time):
+        """{name: d value/dt, a Field at h} of the variables that the flow transports."""
+        return {x.name: x.at(time).rate(flow, flow.state[x.name], time) for x in self.tracers}
+
+    def shown(self, state, time, rigid_lid=False):
+        """A State of tile arrays as files show it: of what is transported, the concentration and not the content.
+
+        Args:
+            state: as it is stepped.
+            time: the Time of the state.
+            rigid_lid: whether eta is the pressure on a lid, and no part of the thickness.
+        """
+        return self._converted("shown", state, time, rigid_lid)
+
+    def stored(self, state, time, rigid_lid=False):
+        """The inverse of `shown`."""
+        return self._converted("stored", state, time, rigid_lid)
+
+    def _converted(self, how, state, time, rigid_lid):
+        if not self.tracers:
+            return state
+        column = self.depth_at(as_time(time)).interior
+        column = column if rigid_lid else column + state.eta * self.geometry.wet.interior
+        return state.replace(**{x.name: getattr(x, how)(state[x.name], column) for x in self.tracers})
 
     def acceleration(self, flow, eta, time):
         """(du/dt, dv/dt) [m s-2], Fields at u and v, under the pressure of `eta`; zero on faces that cannot move."""
@@ -330,14 +340,50 @@ class Equations:
         return self.uplift.at(time + 1.0) - self.uplift.at(time)
 
 
-class Flow:
-    """One stage's fields and the intermediate ones that the terms share, made when first asked for."""
+def zeros(tracers, shape, dtype):
+    """A State of arrays of zeros: u, v, eta and what is transported."""
+    rows = (*PROGNOSTIC, *(tracer.variable for tracer in tracers))
+    return State.of({row.name: jnp.zeros(shape, dtype) for row in rows}, {row.name: row.position for row in rows})
 
-    def __init__(self, equations, u, v, eta, time, more=()):
+
+class Flow:
+    """One stage's fields and the intermediate ones that the terms share, made when first asked for.
+
+    Attributes:
+        state: the State of Fields with halos; u, v and eta are its own.
+        h: thickness in the equations [m], a Field at h: H + eta, or H in the linear mode.
+        more: further Fields that were sent along.
+        outside: the elevation that open sides see.
+    """
+
+    def __init__(self, equations, state, more, outside, time):
         self.equations, self.geometry, self.gravity = equations, equations.geometry, equations.gravity
-        self.u, self.v, self.eta, self.time, self.more = u, v, eta, time, more
+        self.state, self.more, self.outside, self.time = state, more, outside, time
+        self.u, self.v, self.eta = state.u, state.v, state.eta
         depth = equations.depth_at(time)
-        self.h = depth if equations.linear else depth + eta * equations.geometry.wet
+        self.h = depth if equations.linear else depth + self.eta * equations.geometry.wet
+
+    def with_transports(self, U, V, state, time, water_added):
+        """A Flow of another State, whose transports and water added by terms are those of a time step as a whole."""
+        flow = Flow(self.equations, state, (), state.eta, time)
+        vars(flow).update(_transports=(U, V), water_added=water_added)
+        return flow
+
+    @functools.cached_property
+    def column(self):
+        """H + eta, also in the linear mode [m], a Field at h."""
+        depth = self.equations.depth_at(self.time)
+        return depth + self.eta * self.geometry.wet if self.equations.linear else self.h
+
+    @functools.cached_property
+    def water_added(self):
+        """What terms such as sponges add to the water [m s-1], a Field at h; 0.0 without such terms."""
+        return self.equations.with_sources(0.0, self, self.time)
+
+    def shown(self, name):
+        """A field of the State as files show it."""
+        found = [tracer for tracer in self.equations.tracers if tracer.name == name]
+        return found[0].shown(self.state[name], self.column) if found else self.state[name]
 
     @functools.cached_property
     def _transports(self):

@@ -3,8 +3,7 @@
 Physics is written in Fields. An operator moves a Field half a cell and uses up halo on one side; arithmetic crops both
 sides to the halo they share; adding fields of different positions raises FieldError while the program is traced.
 All of this happens while a program is traced, and costs nothing at run time. A `Field` holds an array. The other kind,
-`stencils.Expression`, holds the operations from which one fused loop is made. `VARIABLES` is the one table of names,
-units and metadata.
+`stencils.Expression`, holds the operations from which one fused loop is made.
 """
 
 import abc
@@ -13,19 +12,7 @@ import operator
 
 import jax
 
-__all__ = [
-    "AbstractField",
-    "Field",
-    "FieldError",
-    "HaloError",
-    "OF_A_LAYER",
-    "UNDER_LID",
-    "VARIABLES",
-    "Variable",
-    "WHOLE",
-    "named_for",
-    "variable",
-]
+__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "WHOLE"]
 
 WHOLE = 1 << 20  # the halo of a column along x: it never runs out
 
@@ -157,99 +144,3 @@ class Field(AbstractField):
         self.check_position(other)
         shared = tuple(map(min, self.halo, other.halo))
         return Field(function(self.crop(shared).data, other.crop(shared).data), self.position, shared)
-
-
-@dataclasses.dataclass(frozen=True)
-class Variable:
-    """One row of the table: what files, plots, docs and checks say about a variable."""
-
-    name: str
-    position: str
-    units: str
-    long_name: str
-    standard_name: str | None = None
-    colormap: str = "balance"
-    cell_methods: str = "time: point"
-
-
-def variable(name, *arguments, **options):
-    return {name: Variable(name, *arguments, **options)}
-
-
-VARIABLES = {
-    **variable("eta", "h", "m", "sea surface elevation", "sea_surface_height_above_geoid"),
-    **variable("u", "u", "m s-1", "velocity along x", "sea_water_x_velocity"),
-    **variable("v", "v", "m s-1", "velocity along y", "sea_water_y_velocity"),
-    **variable(
-        "thickness", "h", "m", "thickness of the water column", "sea_floor_depth_below_sea_surface", colormap="deep"
-    ),
-    **variable("vorticity", "q", "s-1", "relative vorticity", "ocean_relative_vorticity", colormap="curl"),
-    **variable(
-        "potential_vorticity",
-        "q",
-        "m-1 s-1",
-        "potential vorticity (f + zeta) / h",
-        "potential_vorticity_of_ocean_layer",
-        colormap="curl",
-    ),
-    **variable("divergence", "h", "s-1", "horizontal divergence of velocity"),
-    **variable("speed", "h", "m s-1", "speed", "sea_water_speed", colormap="speed"),
-    **variable(
-        "kinetic_energy",
-        "h",
-        "m2 s-2",
-        "specific kinetic energy",
-        "specific_kinetic_energy_of_sea_water",
-        colormap="amp",
-    ),
-    **variable("transport_x", "u", "m2 s-1", "volume transport along x per unit width"),
-    **variable("transport_y", "v", "m2 s-1", "volume transport along y per unit width"),
-    **variable(
-        "depth",
-        "h",
-        "m",
-        "depth of the sea floor below the undisturbed surface",
-        "sea_floor_depth_below_geoid",
-        colormap="deep",
-        cell_methods="area: mean",
-    ),
-    **variable("uplift", "h", "m", "uplift of the sea floor since the start", colormap="balance"),
-    **variable(
-        "maximum_elevation",
-        "h",
-        "m",
-        "maximum sea surface elevation, of every step",
-        "sea_surface_height_above_geoid",
-        colormap="amp",
-        cell_methods="time: maximum",
-    ),
-    **variable(
-        "arrival_time",
-        "h",
-        "s",
-        "time after the start at which |eta| first exceeded the threshold",
-        colormap="thermal",
-        cell_methods="time: minimum",
-    ),
-}
-UNDER_LID = variable("eta", "h", "m", "pressure on the rigid lid over density and gravity")  # what eta is there
-
-EARTH = 9.0  # [m s-2]; gravity is larger anywhere on Earth, and with less the upper edge of the layer is no sea surface
-OF_A_LAYER = {  # what these are of a layer above a deep one at rest
-    **variable("eta", "h", "m", "thickness of the layer less its thickness at rest"),
-    **variable("depth", "h", "m", "thickness of the layer at rest", colormap="deep", cell_methods="area: mean"),
-    **variable("thickness", "h", "m", "thickness of the layer", colormap="deep"),
-    **variable("maximum_elevation", "h", "m", "largest excess of the layer's thickness over that at rest",
-               colormap="amp", cell_methods="time: maximum"),
-}  # fmt: skip
-
-
-def named_for(gravity, lid=False):
-    """Rows of the table that stand in place of those of a sea with a free surface, {name: Variable}.
-
-    Args:
-        gravity: [m s-2]; None where it differs between members.
-        lid: whether the surface is a rigid lid.
-    """
-    layer = OF_A_LAYER if gravity is not None and gravity < EARTH else {}
-    return {**layer, **(UNDER_LID if lid else {})}

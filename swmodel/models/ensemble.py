@@ -19,7 +19,7 @@ from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
 __all__ = ["Ensemble", "perturbation"]
 
 MODELS = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)", several=True)
-STATES = Part(("u", "v", "eta"), "model.at_rest()", several=True, alone=False)
+STATES = Part(("names", "map"), "model.at_rest()", several=True, alone=False)
 REMEDY = "and one program steps all members; vary numbers and fields, or make runs of their own"
 
 
@@ -54,7 +54,9 @@ class Ensemble:
         for k, model in enumerate(self.models):
             self._check_shared(k, model)
         self._check_memory()
-        self.initial = stacked(self.communicator, list(states), (FIELD,) * 3)
+        for k, state in enumerate(states):
+            self.models[k].check_state(f"Ensemble: {self.name(k)}", state)
+        self.initial = stacked(self.communicator, list(states), (FIELD,) * len(self.variables))
 
     def __getattr__(self, name):
         """What members share: grid, coasts, communicator, decomposition, precision."""
@@ -174,7 +176,7 @@ class Ensemble:
     def _moving(self):
         """Where in Dynamics there are Windows whose records differ between members, in values or times."""
         found = {("uplift",): [model.uplift for model in self.models]}
-        for group in ("terms", "opens"):
+        for group in ("terms", "opens", "tracers"):
             for i, term in enumerate(getattr(self.models[0], group)):
                 for name in term.series():
                     found[group, str(i), name] = [getattr(getattr(m, group)[i], name) for m in self.models]
@@ -192,16 +194,18 @@ def _same(one, other):
 
 SHARED = (
     "grid", "precision", "communicator", "kind of Coriolis force", "momentum scheme", "mode (linear or not)",
-    "slip at walls", "core", "engine", "set of forcings, drags and viscosities", "set of open sides", "source",
+    "slip at walls", "core", "engine", "set of forcings, drags and viscosities", "set of open sides",
+    "set of tracers", "source",
 )  # fmt: skip
 
 
 def _shared(model):
     """What a model must have in common with the other members, in the order of SHARED."""
-    terms, opens, core = (jax.tree.structure(part) for part in (model.terms, model.opens, model.core))
+    parts = model.terms, model.opens, model.tracers, model.core
+    terms, opens, tracers, core = (jax.tree.structure(part) for part in parts)
     return (
         model.grid, model.dtype, id(model.communicator), type(model.coriolis), model.momentum, model.linear,
-        model.side, core, model.engine, terms, opens, model.uplift is None,
+        model.side, core, model.engine, terms, opens, tracers, model.uplift is None,
     )  # fmt: skip
 
 

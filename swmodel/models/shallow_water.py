@@ -15,12 +15,14 @@ from ..defaults import GRAVITY
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import FiniteDifferences
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..dynamics.shallow_water import Coverage, Dynamics, State
+from ..dynamics.shallow_water import Coverage, Dynamics, zeros
 from ..dynamics.terms import Series, tile_array
 from ..fields import parameters
 from ..fields.field import HaloError
 from ..fields.parameters import Flag, Number, Part, Precision, check_arguments
 from ..fields.pytrees import replace
+from ..fields.state import RESERVED, State, check_state
+from ..fields.variables import PROGNOSTIC, VARIABLES
 from ..grids.geometry import TileGeometry
 from ..parallel import make_communicator
 from ..runtime import budget
@@ -119,11 +121,6 @@ class Domain:
 _TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6), or one of a class that derives from sw.Term", several=True)
 _BOUNDARIES = Part(("on_tile",), "Flather(), or one of a class that derives from sw.OpenBoundary", several=True)
 _FORM = Part(("vorticity_flux",), "EnergyConserving()")
-_STATE_RULES = {
-    "u": Number("u", "m s-1", steady=True),
-    "v": Number("v", "m s-1", steady=True),
-    "eta": Number("h", "m", steady=True),
-}
 _RULES = {
     "grid": Part(("coordinates", "shape"), "CartesianGrid(nx, ny, x, y)"),
     "depth": Number("h", "m", steady=True),
@@ -138,6 +135,7 @@ _RULES = {
     "linear": Flag(),
     "side": Part(("factor",), "NoSlip()"),
     "core": Part(("on_tile", "tendency"), "PseudoSpectral()"),
+    "tracers": Part(("variable", "rate"), "a Transported", several=True),
     "dtype": Precision(),
 }
 
@@ -167,11 +165,15 @@ class ShallowWater:
             A grid that ends at a pole, steppers that solve an equation, and operations that no loop has run as arrays:
             `Simulation.engine` says what a run does, and why.
         core: FiniteDifferences() or PseudoSpectral(...): how tendencies are computed.
+        tracers: tuple of variables that the flow transports (dynamics/transported.py); empty is none.
         dtype: float32 or float64; JAX's default float unless given.
 
     Raises:
         ValueError: for a field of another shape than the grid, no water, or terms that do not fit together.
         TileError: if the grid cannot be cut for this number of ranks.
+
+    Attributes:
+        variables: the Variables that are stepped, in the order of a State: u, v, eta and the tracers.
     """
 
     members = None  # an Ensemble has some
@@ -179,7 +181,7 @@ class ShallowWater:
     def __init__(
         self, grid, depth, *, gravity=GRAVITY, coriolis=None, momentum=DEFAULT_FORM, coriolis_form=None, forcing=(),
         dissipation=(), boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None,
-        engine="auto", core=FiniteDifferences(), dtype=None,
+        engine="auto", core=FiniteDifferences(), dtype=None, tracers=(),
     ):  # fmt: skip
         check_arguments("ShallowWater", _RULES, locals())
         self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
@@ -203,11 +205,20 @@ class ShallowWater:
         self.terms = tuple(term.on_tile(self.domain) for term in terms.values())
         self.term_names, self.open_names = tuple(terms), tuple(opens)  # as an experiment file names them
         self.uplift = None if source is None else source.series(self.domain)
+        self.tracers = tuple(tracer.on_tile(self.domain) for tracer in _one_or_more(tracers))
+        self.variables = (*PROGNOSTIC, *(tracer.variable for tracer in self.tracers))
         self._check()
         self.core = core.on_tile(self)
         self._made, self._windows, self._water = {}, {}, None
 
     def _check(self):
+        names = [variable.name for variable in self.variables]
+        for k, name in enumerate(names):
+            if name in (*names[:k], *RESERVED, *(VARIABLES if k >= len(PROGNOSTIC) else ())) or not name.isidentifier():
+                raise ValueError(
+                    f"ShallowWater: tracers: {name!r} is taken, or is no name; give each tracer one of its own, of "
+                    "letters, digits and underscores."
+                )
         for term in self.terms:
             if self.linear and term.nonlinear:
                 raise ValueError(
@@ -246,16 +257,43 @@ class ShallowWater:
         """The State of this tile with u = v = eta = 0."""
         return self.state()
 
-    def state(self, u=0.0, v=0.0, eta=0.0):
-        """A State of this tile from numbers, functions of (x, y), (ny, nx) arrays or tile arrays, such as random fields
-        (random_fields.py); zero on land and at coasts."""
-        check_arguments("ShallowWater.state", _STATE_RULES, locals())
+    def state(self, u: Any = 0.0, v: Any = 0.0, eta: Any = 0.0, **tracers: Any) -> State:
+        """A State of this tile; zero on land and at coasts.
+
+        Args:
+            u, v, eta: velocities [m s-1] and elevation [m]: numbers, functions of (x, y), (ny, nx) arrays or tile
+                arrays, such as random fields (random_fields.py).
+            tracers: likewise, by name, as files show them; what is left out has the tracer's own initial value. The
+                content is that of a column H + eta.
+
+        Raises:
+            TypeError: for the name of a tracer that the model does not have.
+        """
+        given = {"u": u, "v": v, "eta": eta, **{t.name: tracers.pop(t.name, t.initial) for t in self.tracers}}
+        if tracers:
+            names = ", ".join(variable.name for variable in self.variables)
+            raise TypeError(f"ShallowWater.state: the model has no {next(iter(tracers))!r}; it steps {names}.")
+        rules = {row.name: Number(row.position, row.units, steady=True) for row in self.variables}
+        check_arguments("ShallowWater.state", rules, given)
         mask = {"u": self.faces("u"), "v": self.faces("v"), "h": self.wet}
         fields = {
-            name: tile_array(x, position, self.domain, f"ShallowWater.state: {name}") * self.domain.cut(mask[position])
-            for name, position, x in (("u", "u", u), ("v", "v", v), ("eta", "h", eta))
+            row.name: tile_array(given[row.name], row.position, self.domain, f"ShallowWater.state: {row.name}")
+            * self.domain.cut(mask[row.position])
+            for row in self.variables
         }
-        return self.core.resolved(State(**fields))
+        state = State.of(fields, {row.name: row.position for row in self.variables})
+        return self.core.resolved(self._stored(state))
+
+    def _stored(self, state):
+        """A State as it is stepped, at step 0, of one as files show it."""
+        if not self.tracers:
+            return state
+        column = self.domain.cut(np.where(self.wet, self.depth, 0.0)) + state.eta
+        return state.replace(**{t.name: t.stored(state[t.name], column) for t in self.tracers})
+
+    def check_state(self, who: str, state: State) -> None:
+        """Raise ValueError unless a State holds what this model steps; `who` asks, for the message."""
+        check_state(who, state, self.variables)
 
     def faces(self, position):
         """(ny, nx) bool: faces (position "u" or "v") between two wet cells."""
@@ -316,7 +354,8 @@ class ShallowWater:
             terms=tuple(term.bound(windows_of) for term in self.terms),
             opens=tuple(condition.bound(windows_of) for condition in self.opens),
             uplift=None if self.uplift is None else windows_of(self.uplift),
-            dt=dt if any(term.uses_time for term in (*self.terms, *self.opens)) else None,
+            tracers=tuple(tracer.bound(windows_of) for tracer in self.tracers),
+            dt=dt if any(part.uses_time for part in self._parts()) else None,
         )
 
     def _window(self, series, step, dt):
@@ -328,15 +367,19 @@ class ShallowWater:
             self._windows[id(series)] = interval, window
         return window
 
+    def _parts(self):
+        """Terms, conditions on open sides, and tracers."""
+        return (*self.terms, *self.opens, *self.tracers)
+
     def _series(self):
         """All that changes in time by records."""
-        found = [s for term in (*self.terms, *self.opens) for s in term.series().values()]
+        found = [series for part in self._parts() for series in part.series().values()]
         return found if self.uplift is None else [*found, self.uplift]
 
     @property
     def changes_in_time(self) -> bool:
         """Whether the equations depend on the time: by records, or by terms that ask for it."""
-        return bool(self._series()) or any(term.uses_time for term in (*self.terms, *self.opens))
+        return bool(self._series()) or any(part.uses_time for part in self._parts())
 
     def _cuts(self, step, steps, dt):
         """The first steps of the intervals between records from `step` on, for `steps` steps."""
@@ -348,8 +391,8 @@ class ShallowWater:
     def hold(self, halo, arrays):
         """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo:
         other models have them too."""
-        held = jax.tree.map(lambda x: arrays.get(id(x), x), (self._made[halo], self.terms, self.opens))
-        self._made[halo], self.terms, self.opens = held
+        held = jax.tree.map(lambda x: arrays.get(id(x), x), (self._made[halo], self.terms, self.opens, self.tracers))
+        self._made[halo], self.terms, self.opens, self.tracers = held
 
     def _dynamics(self, halo):
         depth = np.where(self.wet, self.depth, 0.0)
@@ -412,8 +455,8 @@ class ShallowWater:
         if width not in self._made:
             self._made[width] = self._dynamics(width)
         dynamics = self.interval(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
-        like = jax.ShapeDtypeStruct(dynamics.depth.shape, self.dtype)
-        jax.eval_shape(self.communicator.spmd(step), dynamics, stepper, State(like, like, like))
+        like = jax.eval_shape(lambda: zeros(self.tracers, dynamics.depth.shape, self.dtype))
+        jax.eval_shape(self.communicator.spmd(step), dynamics, stepper, like)
 
 
 def _choose_engine(engine, communicator, core):

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..dynamics.shallow_water import State
 from ..dynamics.spectral.series import Series, scaled
 from ..errors import ConfigError
+from ..fields.state import State
 from .random_fields import white_noise
 
 __all__ = ["random_vortices"]

@@ -5,6 +5,7 @@ A fingerprint is a dict of entries, {name: value}, named as in an experiment fil
     precision, gravity, linear, momentum, side, core, coriolis      texts and numbers
     depth, coast                                                    fields
     forcing.0, forcing.0.x, dissipation.1.viscosity, boundary.0     each term's class and parameters
+    tracers.dye, tracers.dye.x                                      each tracer's class and parameters
     source, source.uplift                                           the motion of the sea floor
 
 A field is described by its smallest and largest value and by a hash: the sum, modulo 2^64, of one hash for each cell,
@@ -136,6 +137,8 @@ def _entries(model, span, dt, like):
 
     for name, term in zip((*model.term_names, *model.open_names), (*model.terms, *model.opens)):
         found |= _part(name, term, model, records)
+    for tracer in model.tracers:
+        found |= _part(f"tracers.{tracer.name}", tracer, model, records)
     found["source"] = "none" if model.uplift is None else "BottomMotion"
     if model.uplift is not None:
         found["source.uplift"] = _records(model.uplift, records("source.uplift", model.uplift))

@@ -7,7 +7,7 @@ import re
 import netCDF4
 import numpy as np
 
-from ..fields.field import Variable
+from ..fields.variables import PROGNOSTIC, Variable
 from . import metadata, replacing
 from .netcdf import _checked, _define_static, _dry, _filled
 from .sensitivity import _with_low_faces
@@ -34,7 +34,8 @@ def write_inversion(
         about: {name: text, number or dict}: global attributes of the inversion.
         seconds: model time at the run's end [s].
         start, attributes, static: as of netcdf.FieldFile.
-        initial: {"eta", "u", "v": global array}: the state with which the analysis begins, from which runs can start.
+        initial: {Variable: global array}: the state with which the analysis begins, from which runs can start; tracers
+            as files show them.
 
     Raises:
         SwmodelError: if it cannot be written.
@@ -48,8 +49,8 @@ def write_inversion(
         for name, (position, units, roles) in controls.items():
             for role, values in roles.items():
                 _define_control(dataset, grid, name, role, position, units, values, static)
-        for name, values in (initial or {}).items():
-            _define_initial(dataset, grid, name, np.asarray(values), static)
+        for row, values in (initial or {}).items():
+            _define_initial(dataset, grid, row, np.asarray(values), static)
         for dimension, columns in tables.items():
             _define_table(dataset, dimension, columns)
         _define_static(dataset, grid, static)
@@ -71,11 +72,14 @@ def _define_control(dataset, grid, control, role, position, units, values, stati
     variable[:] = _filled(values, _dry(static, grid, position) | np.isnan(values), values.dtype)
 
 
-def _define_initial(dataset, grid, name, values, static):
-    """A field of the state with which the analysis begins, under the name that restarts have for it."""
-    row = metadata.variable_of(name)
+def _define_initial(dataset, grid, row, values, static):
+    """A field of the state with which the analysis begins.
+
+    u, v and eta have the names that restarts have for them; tracers, whose content restarts hold, have their own names.
+    """
     text = f"{row.long_name} with which the analysis begins"
-    row = dataclasses.replace(row, name=f"state_{name}", long_name=text, cell_methods="")
+    name = f"state_{row.name}" if row in PROGNOSTIC else row.name
+    row = dataclasses.replace(row, name=name, long_name=text, cell_methods="")
     values = _checked(row.name, _with_low_faces(values, grid, row.position), metadata.shape(grid, row.position))
     variable = metadata.define_field(dataset, row, grid, values.dtype)
     variable[:] = _filled(values, _dry(static, grid, row.position) | np.isnan(values), values.dtype)

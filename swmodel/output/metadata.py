@@ -17,7 +17,7 @@ import sys
 import netCDF4
 import numpy as np
 
-from ..fields.field import VARIABLES, Variable
+from ..fields.variables import VARIABLES, Variable
 from ..runtime.version import VERSION, git_commit
 
 __all__ = [

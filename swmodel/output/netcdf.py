@@ -30,7 +30,7 @@ class FieldFile:
     Args:
         path: of the file.
         grid: the Grid.
-        variables: names from fields.VARIABLES, or rows of one's own.
+        variables: names from fields.variables, or rows of one's own.
         start: date and time of 0 s (a datetime, UTC), or None.
         attributes: global attributes.
         static: fields that do not change, {name or row: (ny, nx)}: "wet" (1 in water) says where the land is; "depth"
@@ -105,7 +105,7 @@ class FieldFile:
 
 
 class GaugeFile:
-    """Time series at points, eta(gauge, time), a record a step.
+    """Time series at points, as eta(gauge, time), a record a step.
 
     Records wait until there are GAUGE_CHUNK of them or GAUGE_SECONDS have passed; `flush` before a restart is written,
     or a run that resumes from it after a crash leaves a gap.
@@ -115,7 +115,7 @@ class GaugeFile:
         gauges: {name: (x, y)}, in metres or in degrees of longitude and latitude.
         grid: the Grid.
         start, attributes, append, resume_time, overwrite: as of FieldFile.
-        variable: what is recorded, a name from fields.VARIABLES or a row of one's own.
+        variables: what is recorded, names from fields.variables or rows of one's own.
         depth: of the sea floor at the gauges [m], (number of gauges,), or None.
         members: as of FieldFile.
         dtype: of the series in the file.
@@ -125,9 +125,10 @@ class GaugeFile:
     """
 
     def __init__(self, path, gauges, grid, *, start=None, attributes=None, append=False, resume_time=None,
-                 overwrite=False, variable="eta", depth=None, members=None, dtype="float32"):  # fmt: skip
+                 overwrite=False, variables=("eta",), depth=None, members=None, dtype="float32"):  # fmt: skip
         self._members = metadata.of_members(members)[1]
-        self._gauges, self._row, self._dtype = dict(gauges), metadata.variable_of(variable), np.dtype(dtype)
+        self._gauges, self._dtype = dict(gauges), np.dtype(dtype)
+        self._rows = [metadata.variable_of(variable) for variable in variables]
 
         def define(dataset):
             dataset.createDimension("gauge", len(self._gauges))
@@ -135,7 +136,8 @@ class GaugeFile:
             metadata.define_time(dataset, start, chunk=GAUGE_CHUNK)
             metadata.define_gauges(dataset, grid, self._gauges, depth)
             metadata.define_members(dataset, members)
-            metadata.define_series(dataset, grid, self._row, self._dtype, GAUGE_CHUNK, members)
+            for row in self._rows:
+                metadata.define_series(dataset, grid, row, self._dtype, GAUGE_CHUNK, members)
 
         attributes = {"title": "Shallow-water model time series", **(attributes or {}), "featureType": "timeSeries",
                       "stored_as": str(self._dtype)}  # fmt: skip
@@ -145,10 +147,15 @@ class GaugeFile:
         self._waiting, self._count, self._written_at = [], 0, clock.monotonic()
 
     def append(self, seconds, values):
-        """Take records: `seconds` (n,) [s], increasing, after those before; `values` (..., n, number of gauges)."""
+        """Take records: `seconds` (n,) [s], increasing, after those before; `values` (..., n, number of gauges).
+
+        Of several variables `values` is {name: such an array}.
+        """
         seconds = np.array(seconds, float, ndmin=1)
         shape = (*self._members, seconds.size, len(self._gauges))
-        self._waiting.append((seconds, np.array(_checked(self._row.name, values, shape))))
+        values = values if isinstance(values, dict) else {self._rows[0].name: values}
+        values = {row.name: np.array(_checked(row.name, values[row.name], shape)) for row in self._rows}
+        self._waiting.append((seconds, values))
         self._count += seconds.size
         if self._count >= GAUGE_CHUNK or clock.monotonic() - self._written_at > GAUGE_SECONDS:
             self.flush()
@@ -157,10 +164,11 @@ class GaugeFile:
         """Write the records that wait."""
         self._written_at = clock.monotonic()
         if self._waiting:
-            times, values = zip(*self._waiting)
-            values = np.swapaxes(np.concatenate(values, axis=-2), -2, -1)
+            times, records = zip(*self._waiting)
             self._waiting, self._count = [], 0
-            self._records.append(np.concatenate(times), {self._row.name: values.astype(self._dtype)})
+            series = {row.name: np.concatenate([record[row.name] for record in records], axis=-2) for row in self._rows}
+            values = {name: np.swapaxes(x, -2, -1).astype(self._dtype) for name, x in series.items()}
+            self._records.append(np.concatenate(times), values)
 
     def check(self):
         """Raise SwmodelError if the file was removed, replaced or cut short."""
@@ -186,7 +194,7 @@ def write_fields(path, grid, fields, *, seconds, start=None, attributes=None, st
     Args:
         path: of the file; an existing one is replaced.
         grid: the Grid.
-        fields: {name of fields.VARIABLES or row: global array}, in their own dtype; NaN is missing.
+        fields: {name of fields.variables or row: global array}, in their own dtype; NaN is missing.
         seconds: model time since the start [s]; maxima and the like are those from 0 to `seconds`.
         start, attributes, static, members: as of FieldFile.
 

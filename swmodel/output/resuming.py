@@ -13,13 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError, DataError
+from ..fields.state import each_state
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
 from .restart import read_restart
 
 __all__ = ["allowed_names", "content", "restored"]
 
-MASKED = {"u": "u", "v": "v", "eta": "h"}  # leaves of a State, and the points whose mask they have
 LAND = {"coast", "depth"}
+STATE = "state_"  # what the names of the arrays of a State begin with
 
 
 def content(simulation):
@@ -72,6 +73,8 @@ def restored(simulation, path, force=()):
     scalars = restart["scalars"]
     step = round(scalars["step"] * scalars["dt"] / simulation.dt)
     found = _compared(simulation, path, whole, restart, step)
+    known = {difference.name for difference in found}
+    found += [x for x in _other_variables(simulation, restart["names"]) if x.name not in known]
     refused = [difference for difference in found if not explained(difference, names)]
     if refused:
         raise DataError(_refusal(path, refused))
@@ -126,6 +129,18 @@ def _compared_without(model, path, restart):
     was, now = restart["dtypes"].get("state_eta", str(model.dtype)), str(model.dtype)
     text = f"precision is {was} in the restart and {now} in the experiment"
     return [] if was == now else [Difference("precision", text)]
+
+
+def _other_variables(simulation, names):
+    """The Differences of the fields that a restart holds and of those that the model steps."""
+    kept = [name.removeprefix(STATE) for name in sorted(names) if name.startswith(STATE)]
+    stepped = simulation.state.names
+    pairs = [(set(kept) - set(stepped), "restart", "experiment"), (set(stepped) - set(kept), "experiment", "restart")]
+    return [
+        Difference(f"tracers.{name}", f"the variable {name} is in the {there} and not in the {missing}")
+        for found, there, missing in pairs
+        for name in sorted(found)
+    ]
 
 
 def _land_differences(model, placed):
@@ -196,6 +211,13 @@ def _named_leaves(tree):
     return {"_".join(_plain(key) for key in path): leaf for path, leaf in leaves}
 
 
+def _masks_by_leaf(tree, model):
+    """{name of a leaf: tile arrays, 1 where the leaf may differ from 0} of all States in a tree."""
+    masks = _masks(model)
+    at = each_state(lambda state: state.map(lambda _, position: position, state.positions), tree)
+    return {name: masks[position] for name, position in _named_leaves(at).items() if isinstance(position, str)}
+
+
 def _plain(key):
     return str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key))))
 
@@ -203,15 +225,14 @@ def _plain(key):
 def _put_back(simulation, whole, restart, keep_history):
     parts, communicator = _parts(simulation), simulation.communicator
     wanted = _named_leaves(parts if keep_history else {**parts, "history": ()})
-    masks, values = _masks(simulation.model), {}
+    masks, values = _masks_by_leaf(parts, simulation.model), {}
     for name, leaf in wanted.items():
         if jnp.ndim(leaf) == 0:
             number = restart["scalars"][name]
             values[name] = communicator.place(lambda rank, x=number, leaf=leaf: np.asarray(x, leaf.dtype))
         elif name in restart["names"]:
             tile = communicator.scatter_from_root(whole.get(name), simulation.model.grid.shape)
-            mask = masks.get(name.rpartition("_")[2])
-            values[name] = _without_land(jnp.asarray(tile).astype(leaf.dtype), mask)
+            values[name] = _without_land(jnp.asarray(tile).astype(leaf.dtype), masks.get(name))
     if keep_history:
         parts = _filled(parts, values)
     else:
@@ -227,7 +248,7 @@ def _without_land(tile, mask):
 
 
 def _masks(model):
-    """{name of a leaf of a State: tile arrays, 1 where there is water or a face that water can cross, else 0}.
+    """{position: tile arrays, 1 where there is water or a face that water can cross, else 0}.
 
     The faces of open sides are among them.
     """
@@ -236,7 +257,7 @@ def _masks(model):
         faces["u"][:, -1] = model.wet[:, -1]
     if "north" in model.open_sides:
         faces["v"][-1] = model.wet[-1]
-    return {name: model.scatter(faces[position]) for name, position in MASKED.items()}
+    return {position: model.scatter(mask) for position, mask in faces.items()}
 
 
 def _filled(tree, values):

@@ -10,7 +10,7 @@ import numpy as np
 from ..diagnostics import derived as diagnostics
 from ..dynamics.clock import Time
 from ..errors import ConfigError
-from ..fields.field import named_for
+from ..fields.variables import named_for
 from ..runtime.compilation import jit
 from ..runtime.version import VERSION
 from ..stepping.members import per_member
@@ -109,12 +109,12 @@ class SnapshotOutput(Output):
 class FieldOutput(SnapshotOutput):
     """Snapshots of fields."""
 
-    def __init__(self, path, variables, every):
-        unknown = [name for name in variables if name not in diagnostics.FIELDS]
+    def __init__(self, path, variables, every, model):
+        known = diagnostics.names_of(model)
+        unknown = [name for name in variables if name not in known]
         if unknown:
             raise ConfigError(
-                f"{path}: there is no variable {', '.join(map(repr, unknown))}; "
-                f"choose from {', '.join(diagnostics.FIELDS)}."
+                f"{path}: there is no variable {', '.join(map(repr, unknown))}; choose from {', '.join(known)}."
             )
         self.path, self.variables, self.every, self.file = Path(path), variables, every, None
 
@@ -132,7 +132,7 @@ class FieldOutput(SnapshotOutput):
 
 
 class GaugeOutput(Output):
-    """Elevation at points, of every step; the file's attributes say how the series are to be scored."""
+    """Variables at points, of every step; the file's attributes say how the series are to be scored."""
 
     def __init__(self, path, points, gauges, windows, threshold, arrival_fraction):
         self.path, self.points, self.gauges, self.file = Path(path), points, gauges, None
@@ -152,20 +152,21 @@ class GaugeOutput(Output):
         self.file = GaugeFile(
             claim, self.points, simulation.model.grid, start=simulation.start, attributes=attributes | self.rules,
             members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
-            overwrite=simulation.overwrite, variable=_rows(simulation, ["eta"])[0],
+            overwrite=simulation.overwrite, variables=_rows(simulation, self.gauges.variables),
         )  # fmt: skip
 
     def begin(self, simulation):
-        read = simulation.communicator.spmd(lambda gauges, eta: gauges.read(eta)[..., None, :])
-        self._append(simulation, read(self.gauges, simulation.state.eta), np.array([simulation.step]))
+        read = simulation.communicator.spmd(lambda gauges, state: gauges.rows(state))
+        self._append(simulation, read(self.gauges, simulation.shown()), np.array([simulation.step]))
 
     def chunk(self, simulation, series, count):
         self._append(simulation, series, simulation.step - count + 1 + np.arange(count))
 
     def _append(self, simulation, series, steps):
         shares = simulation.communicator.tiles(series).values()
-        mine = sum(np.asarray(tile[..., : len(steps), :], np.float64) for tile in shares)
-        values = simulation.communicator.host_sum(mine)
+        names, used = self.gauges.variables, slice(len(steps))
+        mine = [sum(np.asarray(tile[name][..., used, :], np.float64) for tile in shares) for name in names]
+        values = dict(zip(names, simulation.communicator.host_sum(np.stack(mine))))
         if self.file is not None:
             self.file.append(steps * simulation.dt, values)
 
@@ -261,7 +262,8 @@ def members_of(simulation):
 
 def _rows(simulation, names):
     """Names of variables, or rows of what they are in this run instead."""
-    instead = named_for(_gravity(simulation.model), simulation.scheme.lid)
+    own = {row.name: row for row in simulation.model.variables}
+    instead = own | named_for(_gravity(simulation.model), simulation.scheme.lid)
     return [instead.get(name, name) for name in names]
 
 
@@ -305,8 +307,8 @@ def run_attributes(simulation):
 def _diagnose(dynamics, state, step, names, edges, lid):
     def fields(dynamics, state, step):
         thickens = 0.0 * state.eta if lid else state.eta
-        flow = dynamics.prepare().flow(state.u, state.v, thickens, Time(step))
-        found = {name: _with_edges(diagnostics.FIELDS[name](flow), edges) for name in names}
+        flow = dynamics.prepare().flow(state.replace(eta=thickens), Time(step))
+        found = {name: _with_edges(diagnostics.field(name, flow), edges) for name in names}
         return {**found, "eta": state.eta} if lid and "eta" in names else found
 
     return dynamics.communicator.spmd(per_member(fields, at=0))(dynamics, state, step)

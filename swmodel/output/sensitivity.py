@@ -6,7 +6,7 @@ import re
 import netCDF4
 import numpy as np
 
-from ..fields.field import Variable
+from ..fields.variables import Variable
 from . import metadata, replacing
 from .netcdf import _checked, _define_static, _dry, _filled
 

@@ -1,7 +1,7 @@
 """What is watched at every step, inside the compiled loop and outside the differentiated state.
 
     Maxima   the highest elevation so far, and the step at which |eta| first passed a threshold
-    Gauges   elevation at points, bilinear over the wet cells around them
+    Gauges   elevation, or other variables at centres, at points, bilinear over the wet cells around them
     Health   the first step at which the run was no longer one: not finite, a column under 1 m, or over the CFL limit
 
 Each has `start()` (its arrays), `update(carry, state, ...)` for one step, and is the same program on every rank: a
@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 
-__all__ = ["Maxima", "Gauges", "Health", "HEALTH_INTERVAL"]
+__all__ = ["HEALTH_INTERVAL", "LEAST_THICKNESS", "Gauges", "Health", "Maxima"]
 
 HEALTH_INTERVAL = 10  # steps between two looks; a run that blows up is caught within these
 LEAST_THICKNESS = 1.0  # [m]
@@ -44,21 +44,33 @@ class Maxima:
 
 @pytree
 class Gauges:
-    """Elevation at points: `cells` (n, 4) flat indices into the tile and `weights` (n, 4),
-    zero where not this tile's."""
+    """Variables at points, the elevation unless others are asked for.
+
+    Attributes:
+        cells, weights: (n, 4): flat indices into the tile, and weights, which are zero where a cell is not this tile's.
+        names: of the points.
+        variables: names of the fields of a State that are read, each at cell centres.
+    """
 
     cells: jax.Array
     weights: jax.Array
     names: tuple = static()
+    variables: tuple = static(default=("eta",))
 
     @staticmethod
-    def at(points, model):
+    def at(points, model, variables=("eta",)):
         """Gauges at `points`, {name: (x, y)} in the grid's coordinates (longitudes in any convention).
 
         Raises:
-            ConfigError: for points outside the grid, or with no wet cell around them; all of them at once.
+            ConfigError: for points outside the grid, or with no wet cell around them, and for variables that the model
+                does not have at cell centres; all of them at once.
         """
-        found, mistakes = {}, []
+        known = [row.name for row in model.variables if row.position == "h"]
+        mistakes = [
+            f"gauges cannot read {name!r}; give names out of {', '.join(known)}"
+            for name in variables if name not in known
+        ]  # fmt: skip
+        found = {}
         for name, (x, y) in points.items():
             try:
                 found[name] = _around(model.grid, model.wet, x, y)
@@ -73,20 +85,26 @@ class Gauges:
             mine = (rows >= tile.j0) & (rows < tile.j1) & (columns >= tile.i0) & (columns < tile.i1)
             cells = np.where(mine, (rows - box.j0) * box.shape[1] + columns - box.i0, 0)
             weights = np.where(mine, shares, 0.0)
-            return Gauges(cells.astype(np.int32), weights.astype(model.dtype), tuple(points))
+            return Gauges(cells.astype(np.int32), weights.astype(model.dtype), tuple(points), tuple(variables))
 
         return model.communicator.place(make)
 
     def start(self, capacity, dtype):
-        return jnp.zeros((capacity, len(self.names)), dtype)
+        return {name: jnp.zeros((capacity, len(self.names)), dtype) for name in self.variables}
 
-    def read(self, eta):
-        """This tile's share of each gauge's elevation, (..., n); the sum over tiles is the elevation."""
-        around = eta.reshape(*eta.shape[:-2], -1)[..., self.cells]
+    def read(self, field):
+        """This tile's share of the values of a field (..., ny, nx) at each gauge, (..., n); summed over tiles, they."""
+        around = field.reshape(*field.shape[:-2], -1)[..., self.cells]
         return jnp.sum(around * jnp.broadcast_to(self.weights, around.shape), axis=-1)
 
+    def rows(self, state):
+        """{variable: this tile's share of one record, (..., 1, n)} of a State as files show it."""
+        return {name: self.read(state[name])[..., None, :] for name in self.variables}
+
     def update(self, series, state, k):
-        return jax.lax.dynamic_update_index_in_dim(series, self.read(state.eta), k, 0)
+        """The series with the readings of a State, as files show it, in row k."""
+        put = jax.lax.dynamic_update_index_in_dim
+        return {name: put(series[name], self.read(state[name]), k, 0) for name in self.variables}
 
 
 def _around(grid, wet, x, y):
@@ -153,7 +171,7 @@ class Health:
         def judged():
             thickness = jnp.where(depth > 0, depth - (0.0 if uplift is None else uplift) + state.eta, jnp.inf)
             courant = jnp.abs(state.u) * self.dt_per_dx + jnp.abs(state.v) * self.dt_per_dy
-            bad = ~jnp.isfinite(courant + state.eta)
+            bad = ~jnp.isfinite(sum((state[name] for name in state.others), courant + state.eta))
             if not self.linear:  # where amplitudes mean nothing
                 bad = bad | (thickness < LEAST_THICKNESS) | (courant > 1.0)
             return bad, thickness, courant

@@ -28,8 +28,8 @@ from ..output.spectra import SpectraOutput
 from ..runtime import budget
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
 from ..stepping import stability
-from ..stepping.loop import arrays_if_loops_fail, begin, engine_of, march, march_of, on_tiles, reached
-from .monitors import Gauges, Health, Maxima
+from ..stepping.loop import arrays_if_loops_fail, begin, engine_of, march, march_of, on_tiles, reached, shown
+from .monitors import LEAST_THICKNESS, Gauges, Health, Maxima
 
 __all__ = ["Simulation"]
 
@@ -54,6 +54,9 @@ def advance(dynamics, stepper, carry, monitors, first, count):
     maxima, gauges, health = monitors
     uplift = way.arrays.uplift
 
+    def as_shown(state, step):
+        return way.arrays.shown(state, Time(step), stepper.lid)
+
     def uplift_at(step):
         return None if uplift is None else uplift.at(Time(step)).interior
 
@@ -61,7 +64,7 @@ def advance(dynamics, stepper, carry, monitors, first, count):
         step = k + 1
         return (
             None if maxima is None else maxima.update(seen[0], see(), step),
-            None if gauges is None else gauges.update(seen[1], see(), k - first),
+            None if gauges is None else gauges.update(seen[1], as_shown(see(), step), k - first),
             health.update(seen[2], see, dynamics.depth, lambda: uplift_at(step), step),
         )
 
@@ -97,7 +100,7 @@ SECONDS = Number(None, "s", optional=True)
 EVERY = Number(None, "s", above=0.0, optional=True)
 _RULES = {
     "model": Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)"),
-    "state": Part(("u", "v", "eta"), "model.at_rest()"),
+    "state": Part(("names", "map"), "model.at_rest()"),
     "stepper": Part(("step", "check", "history"), "RK4(dt=60.0)"),
     "start": Moment(),
     "title": Text(),
@@ -130,6 +133,7 @@ class Simulation:
         stages_per_exchange=1,
     ):  # fmt: skip
         check_arguments("Simulation", _RULES, locals())
+        model.check_state("Simulation", state)
         stepper.check()
         self.model, self.start, self.config, self.overwrite = model, start, config, overwrite
         self.title, self.dt = title, float(stepper.dt)
@@ -181,6 +185,12 @@ class Simulation:
             self._reached = reached(self._dynamics(), self.stepper, self._marched)
         return self._reached
 
+    def shown(self):
+        """The State now as files show it: of tracers the concentration, and not the content."""
+        if not self.model.tracers:
+            return self.state
+        return shown(self._dynamics(), self.stepper, (self.state, jnp.int32(self.step)))
+
     def set(self, state, history):
         """Go on from another State; `history` belongs to it."""
         self._marched, self._reached = None, (state, history)
@@ -210,23 +220,25 @@ class Simulation:
     def write(self, path, variables=("eta", "u", "v"), every=None):
         """Write snapshots of `variables` to the netCDF file `path`, now and `every` so many seconds."""
         check_arguments("Simulation.write", {"path": FileName(), "variables": Names(), "every": EVERY}, locals())
-        self._outputs.append(FieldOutput(path, tuple(variables), self._interval(every, path)))
+        self._outputs.append(FieldOutput(path, tuple(variables), self._interval(every, path), self.model))
         return self
 
-    def gauges(self, path, points, *, windows=None, threshold=0.01, arrival_fraction=0.2):
+    def gauges(self, path, points, *, variables=("eta",), windows=None, threshold=0.01, arrival_fraction=0.2):
         """Write the elevation at `points`, {name: (x, y)}, at every step; bilinear over the wet cells around them.
 
         Args:
             path: of the netCDF file, which keeps the next three for whoever scores the series.
+            variables: names of the variables at cell centres to write, instead of the elevation alone.
             windows: {name: (first, last) [s]}: the times by which a gauge is scored; the whole run unless given.
             threshold: a gauge that stays below it [m] has no arrival.
             arrival_fraction: of the maximum in the window, at which a wave has arrived.
         """
-        check_arguments("Simulation.gauges", {"path": FileName(), "points": Places()}, locals())
+        rules = {"path": FileName(), "points": Places(), "variables": Names()}
+        check_arguments("Simulation.gauges", rules, locals())
         self._once(GaugeOutput, path, "gauges")
-        needed = budget.of_gauges(len(points), self.model.dtype.itemsize, self.model.members or 1)
+        needed = budget.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
         budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
-        self._gauges = Gauges.at(points, self.model)
+        self._gauges = Gauges.at(points, self.model, tuple(variables))
         rules = {"windows": dict(windows or {}), "threshold": threshold, "arrival_fraction": arrival_fraction}
         self._outputs.append(GaugeOutput(path, dict(points), self._gauges, **rules))
         return self
@@ -439,9 +451,11 @@ def _diagnosis(step, member, row, column, thickness, courant, simulation, run):
     elif courant > 1.0:
         what = f"the flow crosses {courant:.3g} cells a step"
         remedy = "use a shorter time step, or more viscosity or drag"
-    else:
+    elif thickness < LEAST_THICKNESS:
         what = f"the water is {thickness:.2f} m deep, and less than 1 m cannot be computed without wetting and drying"
         remedy = "raise the minimum depth of the bathymetry, or make the cell land"
+    else:
+        what, remedy = "a tracer is not finite", "use a shorter time step, or more diffusion"
     return f"The run {when}{what}; {remedy}. {run.restart_hint()}"
 
 

@@ -11,12 +11,11 @@ import jax.numpy as jnp
 
 from ..dynamics.clock import Time
 from ..dynamics.replicated import numbers_entered
-from ..dynamics.shallow_water import State
 from ..fields.field import AbstractField, Field
-from ..fields.pytrees import replace
+from ..fields.state import each_state, fields_of
 from ..parallel.halo import exchange, without_padding
 
-__all__ = ["one_step", "unwatched", "ArrayMarch", "each_state", "fields_of"]
+__all__ = ["one_step", "unwatched", "ArrayMarch"]
 
 
 def one_step(equations, stepper, state, history, step):
@@ -31,7 +30,7 @@ def one_step(equations, stepper, state, history, step):
     state = equations.core.finished(equations, state)
     if equations.uplift is not None:
         rise = equations.uplift_during(time)
-        state = replace(state, eta=state.eta + (rise if isinstance(state.eta, AbstractField) else rise.interior))
+        state = state.replace(eta=state.eta + (rise if isinstance(state.eta, AbstractField) else rise.interior))
     return state, history
 
 
@@ -95,7 +94,7 @@ class ArrayMarch:
         tile = self.arrays.geometry.tile
         arrays = fields_of(carry)
         wide = iter(exchange(arrays, tile.halo, tile.sides, self.arrays.communicator))
-        return each_state(lambda s: State(*(Field(next(wide), p, (tile.halo,) * 4) for p in ("u", "v", "h"))), carry)
+        return each_state(lambda s: s.map(lambda _, at: Field(next(wide), at, (tile.halo,) * 4), s.positions), carry)
 
     def _filled_up(self, state):
         """A State of Fields with zeros for the halo that a step used up;
@@ -116,17 +115,3 @@ class ArrayMarch:
             return without_padding(x.interior if isinstance(x, AbstractField) else x, sides)
 
         return each_state(lambda state: state.map(own), tree)
-
-
-def is_state(x):
-    return isinstance(x, State)
-
-
-def fields_of(tree):
-    """u, v and eta of all States in a tree, in order."""
-    states = [s for s in jax.tree.leaves(tree, is_leaf=is_state) if is_state(s)]
-    return [x for s in states for x in (s.u, s.v, s.eta)]
-
-
-def each_state(function, tree):
-    return jax.tree.map(lambda x: function(x) if is_state(x) else x, tree, is_leaf=is_state)

@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import AB2_EPSILON
-from ..dynamics.shallow_water import State, like
 from ..fields.field import AbstractField
 from ..fields.parameters import parameter
 from ..fields.parts import ModelPart, replaced
 from ..fields.pytrees import pytree
+from ..fields.state import like
 from .amplification import first_growth, largest_root, of_step
 
 __all__ = [
@@ -354,15 +354,17 @@ class ForwardBackward(TimeStepper):
 
     def step(self, equations, state, history, time):
         extrapolate, pressure = self._weights(history.count)
-        past = (state, *history.values)
+        past, at = (state, *history.values), time + 0.5
         middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values)
         known = _weighted(pressure[1:], [s.eta for s in past])
-        flow = equations.flow(middle.u, middle.v, middle.eta, time + 0.5, state.eta, known)
-        eta, known = flow.more
-        eta = eta + self.dt * equations.continuity(flow, time + 0.5)
-        along_x, along_y = equations.acceleration(flow, pressure[0].astype(known.dtype) * eta + known, time + 0.5)
-        faster = like(state, State(self.dt * along_x, self.dt * along_y, eta))
-        return State(state.u + faster.u, state.v + faster.v, faster.eta), history.push(state)
+        flow = equations.flow(middle, at, [known], outside=state.eta)
+        known = flow.more[0]
+        eta = flow.outside + self.dt * equations.continuity(flow, at)
+        along_x, along_y = equations.acceleration(flow, pressure[0].astype(known.dtype) * eta + known, at)
+        rates = {"u": along_x, "v": along_y, **equations.transported(flow, at)}
+        changes = {name: self.dt * rate for name, rate in rates.items()}
+        new = like(state, state.replace(eta=eta, **changes))
+        return new.replace(**{name: state[name] + new[name] for name in changes}), history.push(state)
 
     @staticmethod
     def _weights(count):

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from ..dynamics.replicated import numbers_entered
-from ..dynamics.shallow_water import State
 from ..fields.field import Field
 from ..fields.parts import positions_of
 from ..fields.pytrees import replace
+from ..fields.state import each_state, fields_of
 from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_padding
 from ..stencils.expressions import Expression, Source, lift, path_names, stored
@@ -22,13 +22,11 @@ from ..stencils.graph import Unsupported
 from ..stencils.native import depends_on
 from ..stencils.native.library import CompileError
 from ..stencils.stencil import Layout, compile_loops, run
-from .arrays import each_state, fields_of, one_step, unwatched
+from .arrays import one_step, unwatched
 
 __all__ = ["FusedEngine", "NotCompiled", "POLE"]
 
 POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
-
-POSITIONS = State("u", "v", "h")
 
 
 class NotCompiled(str):
@@ -55,7 +53,7 @@ class FusedEngine:
 
         def one(dynamics, stepper, first):
             engine = FusedEngine(dynamics, stepper)
-            state = State(*(jnp.zeros(dynamics.tile.shape, dynamics.depth.dtype) for _ in range(3)))
+            state = dynamics.zeros()
             carry = engine.start(state, stepper.history(state))
             return engine.steps(carry, first, 1)[0]
 
@@ -97,6 +95,7 @@ class FusedEngine:
             geometry=Geometry.derive(arrays.geometry.tile, dynamics.slip, self.communicator, lift, wet),
             depth=depth,
             terms=tuple(_each_field(term, lifted) for term in arrays.terms),
+            tracers=tuple(_each_field(tracer, lifted) for tracer in arrays.tracers),
             uplift=lifted(arrays.uplift, "uplift"),
             opens=(),
             engine=self,
@@ -152,7 +151,7 @@ class FusedEngine:
         return both
 
     def _sourced(self, state, halo):
-        return state.map(lambda array, position: self._stored(array, position, halo), POSITIONS)
+        return state.map(lambda array, position: self._stored(array, position, halo), state.positions)
 
     def _stored(self, array, position, halo, name=""):
         source = Source(array, self.layout.origin, (halo,) * 4, array.dtype, prognostic=True, name=name)
@@ -164,26 +163,30 @@ class FusedEngine:
 
     # -- what Equations ask for ---------------------------------------------------------------------------------------
 
-    def fill(self, equations, fields, time):
-        """The fields, with ghosts enough for one evaluation of all terms; sides that are open, filled."""
+    def fill(self, equations, state, time, more=(), outside=None):
+        """(the State, the Fields `more`, `outside` or else eta) with ghosts enough for one evaluation of all terms."""
+        outside = state.eta if outside is None else outside
+        fields = list({id(field): field for field in (*fields_of(state), outside, *more)}.values())
         self._store(fields)
         sources = [source for field in fields for source in field.sources]
         short = [s for s in dict.fromkeys(sources) if min(s.halo) < equations.reach]
         if short:
             self._refresh(short)
         if not self.arrays.opens:
-            return fields
-        u, v, eta, *more = fields
-        seen = more[0] if more else eta
-        mixed = [f for f in (u, v, seen) if f.plain is None]
+            return state, more, outside
+        u, v, eta = state.u, state.v, state.eta
+        own = outside is eta
+        mixed = [f for f in (u, v, outside) if f.plain is None]
         settled = iter(self.settle(mixed)) if mixed else None
-        u, v, seen = (next(settled) if f.plain is None else f for f in (u, v, seen))
+        u, v, outside = (next(settled) if f.plain is None else f for f in (u, v, outside))
         if self.group > 1 or not short:  # what was computed in ghosts beyond open sides is not what belongs there
-            for f in (u, v, seen):
-                f.plain.array = beyond_open_sides(self._field(f), self.sides).data
-        for f, opened in zip((u, v), self.arrays.opened(*map(self._field, (u, v, seen)), time)):
+            others = {id(source): (source, state[name]) for name in state.others for source in state[name].sources}
+            for source, f in [*((f.plain, f) for f in (u, v, outside)), *others.values()]:
+                source.array = beyond_open_sides(self._field(source, f.position), self.sides).data
+        for f, opened in zip((u, v), self.arrays.opened(*(self._field(f.plain, f.position) for f in (u, v, outside)),
+                                                        time)):  # fmt: skip
             f.plain.array = opened.data
-        return [u, v, eta, *more] if more else [u, v, seen]
+        return state.replace(u=u, v=v, eta=outside if own else eta), more, outside
 
     def computed(self, tendency):
         """`tendency`, a State that the equations have given to a stepper."""
@@ -223,8 +226,8 @@ class FusedEngine:
         for source, array in zip(sources, arrays):
             source.array, source.halo = array, (self.ghosts,) * 4
 
-    def _field(self, expression):
-        return Field(expression.plain.array, expression.position, self.layout.border)
+    def _field(self, source, position):
+        return Field(source.array, position, self.layout.border)
 
 
 def _names(tree):

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.clock import Time
 from ..dynamics.terms import holds_windows
 from ..fields.pytrees import replace
 from ..runtime.compilation import jit
@@ -24,7 +25,7 @@ from .members import Members, first_member, per_member
 
 __all__ = [
     "arrays_if_loops_fail", "begin", "check_covered", "differentiable_march_of", "each_interval", "engine_of",
-    "integrate", "march", "march_of", "on_tiles", "one_step", "reached", "scan_steps",
+    "integrate", "march", "march_of", "on_tiles", "one_step", "reached", "scan_steps", "shown",
 ]  # fmt: skip
 
 
@@ -156,6 +157,13 @@ def reached(dynamics, stepper, marched):
     """(state, history) of what a march has kept."""
     way = march_of(dynamics, stepper, prepared=False)
     return way.state(marched), way.history(marched)
+
+
+@on_tiles
+def shown(dynamics, stepper, at):
+    """The State in `at`, (State, number of its step), as files show it: of tracers the concentration."""
+    state, step = at
+    return dynamics.prepare().shown(state, Time(step), stepper.lid)
 
 
 def march(way, carry, count, watch=unwatched, seen=(), first=0):

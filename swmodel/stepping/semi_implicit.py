@@ -20,6 +20,12 @@ of the frequency w are stable for theta >= 1/2, however fast: of second order at
 (theta - 1/2) (w dt)^2 a step while that is small. Open sides take part: their outflow sqrt(g / R) delta is in the
 equation.
 
+A variable s that the flow transports changes by one rate over the whole step, of the transport by which eta changes,
+
+    V = V_E + R (theta u' + (1 - theta) u),     V_E = (h - R) u, by AB2,
+
+(under a lid, of H (u' + u) / 2), and of s and h extrapolated by AB2: so s = h stays s = h.
+
 Casulli & Cattani (1994), doi:10.1016/0898-1221(94)90059-0 (theta); Dukowicz & Smith (1994), doi:10.1029/93JC03455 (the
 pressure as the unknown, which islands do not trouble). `swmodel.elliptic` has the solvers.
 """
@@ -33,13 +39,13 @@ import numpy as np
 
 from .. import elliptic
 from ..defaults import AB2_EPSILON, THETA
-from ..dynamics.shallow_water import State, as_tile_field, like
 from ..dynamics.transport import divergence
 from ..errors import ConfigError
 from ..fields.field import Field
 from ..fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree, replace, static
+from ..fields.state import State, as_tile_field, like
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
 from .amplification import interval_beside_waves
 from .explicit import AB2, Past, TimeStepper, time_step
@@ -55,12 +61,14 @@ class Solved:
     """The history of a scheme that solves an equation at each step.
 
     Attributes:
-        past: the explicit part's tendencies.
+        past: the explicit part's tendencies of u, v and eta.
         residual: the largest that a solver left where it did not converge, over its right-hand side; 0 where all did.
+        transported: a State of a step ago: what the flow transports, and what its rate needs besides; else ().
     """
 
     past: Past
     residual: jax.Array
+    transported: Any = ()
 
 
 class Implicit(TimeStepper):
@@ -75,7 +83,13 @@ class Implicit(TimeStepper):
         return np.inf if axis == "wave" else AB2(1.0, float(self.epsilon)).stable_interval(axis)
 
     def history(self, state):
-        return Solved(Past.empty(state, 1), jnp.zeros((), state.eta.dtype))
+        flow, others = State(state.u, state.v, state.eta), {name: state[name] for name in state.others}
+        transported = ()
+        if others:
+            surface = {} if self.lid else {"transport_x": state.u, "transport_y": state.v, "eta": state.eta}
+            places = {"transport_x": "u", "transport_y": "v", "eta": "h", **state.positions}
+            transported = jax.tree.map(jnp.zeros_like, State.of(surface | others, places))
+        return Solved(Past.empty(flow, 1), jnp.zeros((), state.eta.dtype), transported)
 
     def check(self):
         super().check()
@@ -215,11 +229,17 @@ class Surface:
         along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.wet_v
         return u - dt * along_x, v - dt * along_y
 
+    def transports(self, u, v):
+        """R u and R v [m2 s-1], Fields at u and v."""
+        if not isinstance(self.rest, Field):
+            return self.rest * u, self.rest * v
+        return mean_x(self.rest) * u, mean_y(self.rest) * v
+
     def outflow(self, equations, u, v):
         """div (R u) at h [m s-1]."""
         if not isinstance(self.rest, Field):
             return self.rest * divergence(u, v, equations.geometry)
-        return divergence(mean_x(self.rest) * u, mean_y(self.rest) * v, equations.geometry)
+        return divergence(*self.transports(u, v), equations.geometry)
 
 
 def _constant(equations):
@@ -273,17 +293,36 @@ class PlannedStep(Implicit):
         eta = -divergence(mean_x(more) * flow.u, mean_y(more) * flow.v, equations.geometry)
         return State(u, v, equations.with_sources(eta, flow, flow.time))
 
-    def extrapolated(self, now, past):
-        """AB2's mean of E now and a step ago, a State of Fields."""
-        older = jnp.where(past.count > 0, 0.5 + self.epsilon, 0.0)
+    def extrapolated(self, now, old, count):
+        """AB2's mean of a State of Fields now and of one a step ago, which counts if `count` is positive."""
+        older = jnp.where(count > 0, 0.5 + self.epsilon, 0.0)
 
         def mean(new, old):
             return new + older.astype(new.dtype) * (new - as_tile_field(old, new.position))
 
-        return now.map(mean, past.values[0])
+        return now.map(mean, old)
 
-    def remembered(self, state, now, history, left):
-        return Solved(history.past.push(like(state, now)), jnp.maximum(history.residual, left))
+    def transported(self, flow, transports, now, old, count, water_added=0.0):
+        """{name: the variable a step later} of what the flow transports, Fields.
+
+        Args:
+            flow: the Flow at the beginning of the step.
+            transports: (U, V) of the whole step [m2 s-1].
+            now, old: States of Fields with halo, with eta and what is transported, now and a step ago.
+            count: of steps so far.
+            water_added: by terms in the whole step [m s-1].
+        """
+        middle = self.extrapolated(now, old, count)
+        middle = flow.state.replace(**{name: middle[name] for name in flow.state.names if name in middle.names})
+        at = flow.time + 0.5
+        rates = flow.equations.transported(flow.with_transports(*transports, middle, at, water_added), at)
+        return {name: flow.state[name] + self.dt * rate for name, rate in rates.items()}
+
+    def remembered(self, state, now, history, left, transported):
+        past, residual = history.past.push(like(state, now)), jnp.maximum(history.residual, left)
+        if transported is not None:
+            transported = like(state, transported)
+        return Solved(past, residual, () if transported is None else transported)
 
 
 @pytree
@@ -297,11 +336,12 @@ class FreeSurfaceStep(PlannedStep):
 
     def step(self, equations, state, history, time):
         e, dt, theta = equations, self.dt, self.theta
-        flow = e.flow(state.u, state.v, state.eta, time)
+        flow = e.flow(state, time, _fields(history.transported))
         now = self.explicit(e, flow, flow.h - self.surface.rest)
-        slope = self.extrapolated(now, history.past)
+        slope = self.extrapolated(now, history.past.values[0], history.past.count)
         u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, flow.eta)
-        u, v, eta = e.engine.fill(e, [u, v, flow.eta], time + 1.0)
+        filled, *_ = e.engine.fill(e, State(u, v, flow.eta), time + 1.0)
+        u, v, eta = filled.u, filled.v, filled.eta
         known = dt * slope.eta - (dt * (1.0 - theta)) * self.surface.outflow(e, flow.u, flow.v)
         rhs = known - (dt * theta) * self.surface.outflow(e, u, v)
         delta, left = self.surface.solve(rhs.interior)
@@ -309,7 +349,31 @@ class FreeSurfaceStep(PlannedStep):
         u, v = self.surface.pushed(e, u, v, theta * dt, delta)
         u, v = e.opened(u, v, eta + delta, time + 1.0)
         eta = flow.eta + known - (dt * theta) * self.surface.outflow(e, u, v)
-        return like(state, State(u, v, eta)), self.remembered(state, now, history, left)
+        others, kept = self._others(e, flow, slope.eta, (u, v), history) if e.tracers else ({}, None)
+        return like(state, state.replace(u=u, v=v, eta=eta, **others)), self.remembered(state, now, history, left, kept)
+
+    def _others(self, equations, flow, slope, after, history):
+        """({name: what is transported, a step later}, the State that the next step needs).
+
+        Args:
+            slope: of eta, without what is implicit [m s-1].
+            after: (u, v) at the end of the step.
+        """
+        more = flow.h - self.surface.rest
+        x, y = mean_x(more) * flow.u, mean_y(more) * flow.v
+        names = history.transported.names
+        values = {**dict(flow.state), "transport_x": x, "transport_y": y}
+        now = State.of({name: values[name] for name in names}, history.transported.positions)
+        values = iter(flow.more)
+        old = now.map(lambda _: next(values))
+        explicit = self.extrapolated(now, old, history.past.count)
+        rest = zip(self.surface.transports(flow.u, flow.v), self.surface.transports(*after))
+        implicit = [(1.0 - self.theta) * before + self.theta * later for before, later in rest]
+        transports = explicit.transport_x + implicit[0], explicit.transport_y + implicit[1]
+        added = 0.0
+        if equations.opens or any(term.changes_elevation for term in equations.terms):
+            added = slope + divergence(explicit.transport_x, explicit.transport_y, equations.geometry)
+        return self.transported(flow, transports, now, old, history.past.count, added), now
 
 
 @pytree
@@ -322,17 +386,34 @@ class RigidLidStep(PlannedStep):
 
     def step(self, equations, state, history, time):
         e, dt = equations, self.dt
-        flow = e.flow(state.u, state.v, 0.0 * state.eta, time, state.eta)
-        (eta,) = flow.more
+        flow = e.flow(state.replace(eta=0.0 * state.eta), time, [state.eta, *_fields(history.transported)])
+        eta, *old = flow.more
         now = self.explicit(e, flow, None)
-        slope = self.extrapolated(now, history.past)
+        slope = self.extrapolated(now, history.past.values[0], history.past.count)
         u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, eta)
-        u, v, eta = e.engine.fill(e, [u, v, eta], time + 1.0)
+        filled, *_ = e.engine.fill(e, State(u, v, eta), time + 1.0)
+        u, v, eta = filled.u, filled.v, filled.eta
         # g dt is in neither: the equation is div (R grad (g dt delta)) = div R u*
         delta, left = self.surface.solve(-self.surface.outflow(e, u, v).interior)
         delta = _with_ghosts(e, delta) / (e.gravity * dt)
         u, v = self.surface.pushed(e, u, v, dt, delta)
-        return like(state, State(u, v, eta + delta)), self.remembered(state, now, history, left)
+        others, kept = self._others(flow, old, (u, v), history) if e.tracers else ({}, None)
+        new = like(state, state.replace(u=u, v=v, eta=eta + delta, **others))
+        return new, self.remembered(state, now, history, left, kept)
+
+    def _others(self, flow, old, after, history):
+        """({name: what is transported, a step later}, the State that the next step needs)."""
+        pairs = zip(self.surface.transports(flow.u, flow.v), self.surface.transports(*after))
+        transports = tuple(0.5 * (before + later) for before, later in pairs)
+        names, values = history.transported.names, iter(old)
+        now = State.of({name: flow.state[name] for name in names}, history.transported.positions)
+        old = now.map(lambda _: next(values))
+        return self.transported(flow, transports, now, old, history.past.count), now
+
+
+def _fields(transported):
+    """The fields of a State a step ago, in order; none of ()."""
+    return [as_tile_field(x, transported.positions[name]) for name, x in transported] if transported else []
 
 
 def _with_ghosts(equations, x):

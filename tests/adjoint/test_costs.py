@@ -12,8 +12,8 @@ import swmodel as sw
 from swmodel.adjoint.costs import costs, readers
 from swmodel.adjoint.costs.records import Record, records_in
 from swmodel.diagnostics.derived import energy
-from swmodel.dynamics.shallow_water import State
 from swmodel.errors import ConfigError, DataError
+from swmodel.fields.state import State
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.monitors import Maxima
@@ -203,7 +203,7 @@ def test_the_energies_of_boxes_add_up_to_that_of_the_diagnostics():
     parts = [value(costs.BoxEnergy(x=x, density=1025.0), states) for x in ((0.0, 4.4e4), (4.4e4, 9e4))]
     assert sum(parts) == pytest.approx(whole, rel=1e-13) and min(parts) > 0
     last = jax.tree.map(lambda x: x[-1], states)
-    flow = DYNAMICS.prepare().flow(last.u, last.v, last.eta, jnp.asarray(0.0))
+    flow = DYNAMICS.prepare().flow(last, jnp.asarray(0.0))
     assert whole == pytest.approx(1025.0 * float(energy(flow)), rel=1e-13)
 
 

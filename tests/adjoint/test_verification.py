@@ -19,9 +19,9 @@ from swmodel.adjoint.verification.verification import (
     nonlinearities,
     taylor_test,
 )
-from swmodel.dynamics.shallow_water import State
 from swmodel.errors import ConfigError
 from swmodel.fields.linear import linear_pair
+from swmodel.fields.state import State
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
 

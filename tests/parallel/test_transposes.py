@@ -15,8 +15,8 @@ import pytest
 
 import swmodel as sw
 from swmodel import elliptic
-from swmodel.dynamics.shallow_water import State
 from swmodel.fields.pytrees import replace
+from swmodel.fields.state import State
 from swmodel.parallel import make_communicator
 from swmodel.runtime.compilation import jit
 

@@ -7,7 +7,8 @@ import pytest
 
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.fields import operators
-from swmodel.fields.field import VARIABLES, WHOLE, Field, FieldError, HaloError, named_for
+from swmodel.fields.field import WHOLE, Field, FieldError, HaloError
+from swmodel.fields.variables import VARIABLES, named_for
 
 
 def field(position="h", halo=(2, 2, 2, 2), rows=8, columns=9):

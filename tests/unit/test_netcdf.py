@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 from swmodel.errors import DataError, SwmodelError
-from swmodel.fields.field import VARIABLES
+from swmodel.fields.variables import VARIABLES
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output.metadata import shape
 from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields

@@ -312,7 +312,7 @@ def test_under_reduced_gravity_nothing_is_called_a_sea_surface(tmp_path):
 
 
 def test_every_variable_is_named_after_its_position_and_direction():
-    from swmodel.fields.field import OF_A_LAYER, UNDER_LID, VARIABLES
+    from swmodel.fields.variables import OF_A_LAYER, UNDER_LID, VARIABLES
     from swmodel.output.metadata import variable_attributes
 
     words = {"u": ("x", "eastward"), "v": ("y", "northward")}

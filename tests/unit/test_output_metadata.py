@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from swmodel.fields.field import VARIABLES
+from swmodel.fields.variables import VARIABLES
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output.metadata import axes, reach_of_water, shape, topology, variable_attributes
 

@@ -26,7 +26,7 @@ def corners(model, state):
     """{rank: (vorticity, thickness) at the corners of its tile, and of the row to the south of it}."""
 
     def program(dynamics, state):
-        flow = dynamics.prepare().flow(state.u, state.v, state.eta, 0.0)
+        flow = dynamics.prepare().flow(state, 0.0)
         wanted = flow.vorticity, flow.h_q
         return [field.crop((0, 0, 1, 0)).data for field in wanted]
 

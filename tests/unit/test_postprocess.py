@@ -194,7 +194,7 @@ def test_energy_and_vorticity_of_a_file_are_those_of_the_model(tmp_path, periodi
     depth[3:5, 4:7] = 0.0
     model = ShallowWater(grid, depth, gravity=9.0, coriolis=RotatingSphere(), communicator="serial", dtype=np.float64)
     state = model.state(*rng.normal(size=(3, *grid.shape)))
-    flow = model.interval(2, 0, 1.0).prepare().flow(state.u, state.v, state.eta, 0.0)
+    flow = model.interval(2, 0, 1.0).prepare().flow(state, 0.0)
     edge = [(0, 0), (0 if periodic else 1, 0)]
     record = {"eta": state.eta, "u": np.pad(state.u, edge), "v": np.pad(state.v, [(1, 0), (0, 0)])}
     static = {"wet": model.wet, "depth": model.depth}

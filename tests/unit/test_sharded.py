@@ -312,7 +312,7 @@ def test_gradients_equal_those_of_one_rank(mesh, gradients_alone):
 
 def test_invariants_count_no_padding(mesh):
     def invariants(dynamics, stepper, state):
-        flow = dynamics.prepare().flow(state.u, state.v, state.eta, jnp.zeros(()))
+        flow = dynamics.prepare().flow(state, jnp.zeros(()))
         return diagnostics.volume(flow), diagnostics.energy(flow), diagnostics.potential_enstrophy(flow)
 
     model, stepper = cases.CASES["both poles"](communicator=mesh)

@@ -44,7 +44,7 @@ def test_the_sum_over_wavenumbers_is_the_energy_that_the_equations_keep(periodic
     model = ocean(periodic, side=side)
     state, spectra = moving(model), sw.Spectra(model, transfers=False)
     found = sums(spectra, spectra.of(state))
-    flow = model.interval(2, 0, 1.0).prepare().flow(state.u, state.v, state.eta, 0.0)
+    flow = model.interval(2, 0, 1.0).prepare().flow(state, 0.0)
     cells, mean_depth = NX * NY, model.depth.mean()
     energy = diagnostics.energy(flow) / flow.geometry.area_h / cells / mean_depth
     both = found["kinetic_energy_spectrum"] + found["potential_energy_spectrum"]
@@ -63,7 +63,7 @@ def test_under_a_lid_the_depth_is_the_thickness_and_pressure_does_no_work(tmp_pa
     simulation.run(steps=3)
     simulation.spectra(tmp_path / "spectra.nc").write(tmp_path / "fields.nc", ("eta", "u", "v", "depth")).run(steps=2)
     state = simulation.state
-    flow = model.interval(2, 0, 1.0).prepare().flow(state.u, state.v, 0.0 * state.eta, 0.0)
+    flow = model.interval(2, 0, 1.0).prepare().flow(state.replace(eta=0.0 * state.eta), 0.0)
     energy = diagnostics.energy(flow) / flow.geometry.area_h / (NX * NY) / model.depth.mean()
     with xr.open_dataset(tmp_path / "spectra.nc") as data, xr.open_dataset(tmp_path / "fields.nc") as fields:
         assert not any("potential" in name for name in data) and "rigid lid" in data.attrs["comment"]
@@ -183,7 +183,7 @@ def test_series_trade_energy_by_pressure_and_move_it_by_rotation_exactly(periodi
     state, spectra = moving(model), sw.Spectra(model)
     found = spectra.of(state)
     total = sums(spectra, found)
-    flow = model.interval(1, 0, 1.0).prepare().flow(state.u, state.v, state.eta, 0.0)
+    flow = model.interval(1, 0, 1.0).prepare().flow(state, 0.0)
     energy = diagnostics.energy(flow) / flow.geometry.area_h / (NX * NY) / model.depth.mean()
     both = total["kinetic_energy_spectrum"] + total["potential_energy_spectrum"]
     np.testing.assert_allclose(both, energy, rtol=1e-13)

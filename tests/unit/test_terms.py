@@ -229,7 +229,7 @@ def test_depths_that_are_no_ocean_are_refused(depth, sentence):
 def test_open_sides_may_change_in_time():
     outside = Records([0.0, 100.0], np.stack([np.zeros(GRID.shape), np.full(GRID.shape, 2.0)]))
     model = sw.ShallowWater(GRID, 500.0, gravity=9.81, boundaries=(sw.Flather("east", elevation=outside),))
-    flow = jit(lambda d: d.prepare().flow(*(jnp.zeros(GRID.shape),) * 3, 5.0).u)(model.interval(1, 0, 10.0))
+    flow = jit(lambda d: d.prepare().flow(d.zeros(), 5.0).u)(model.interval(1, 0, 10.0))
     np.testing.assert_allclose(flow.interior[:, -1], -np.sqrt(9.81 / 500.0) * 1.0, rtol=1e-12)
     assert value_at(3.0, 1) == 3.0
 
@@ -238,7 +238,7 @@ def test_land_at_an_open_side_stays_dry():
     depth = np.full(GRID.shape, 500.0)
     depth[2, -1] = 0.0
     model = sw.ShallowWater(GRID, depth, boundaries=(sw.Flather("east", velocity=1.0),), side=sw.NoSlip())
-    u = jit(lambda d: d.prepare().flow(*(jnp.zeros(GRID.shape),) * 3, 0.0).u.interior)(model.interval(1, 0, 1.0))
+    u = jit(lambda d: d.prepare().flow(d.zeros(), 0.0).u.interior)(model.interval(1, 0, 1.0))
     np.testing.assert_array_equal(u[:, -1], np.where(np.arange(NY) == 2, 0.0, 1.0))
 
 

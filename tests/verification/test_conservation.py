@@ -38,7 +38,7 @@ def rates(dynamics, state):
     equations = dynamics.prepare()
 
     def of(state):
-        flow = equations.flow(state.u, state.v, state.eta, 0.0)
+        flow = equations.flow(state, 0.0)
         return {name: getattr(diagnostics, name)(flow) for name in FOLLOWED}, summands(flow)
 
     change = equations.tendency(state, 0.0)
@@ -127,5 +127,5 @@ def _drift(model, stepper, start, steps):
 
 @jit
 def _energy(dynamics, state):
-    flow = dynamics.prepare().flow(state.u, state.v, state.eta, 0.0)
+    flow = dynamics.prepare().flow(state, 0.0)
     return diagnostics.energy(flow)

@@ -146,7 +146,7 @@ class Continuum:
 def parts(dynamics, state):
     """(the tendency without terms, the accelerations of each term), on faces that move."""
     equations = dynamics.prepare()
-    flow, g = equations.flow(state.u, state.v, state.eta, 0.0), equations.geometry
+    flow, g = equations.flow(state, 0.0), equations.geometry
     bare = dataclasses.replace(equations, terms=())
     each = [(term(flow, 0.0)) for term in equations.terms]
     return bare.tendency(state, 0.0), [((u * g.wet_u).interior, (v * g.wet_v).interior) for u, v in each]

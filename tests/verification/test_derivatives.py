@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.dynamics.shallow_water import State
 from swmodel.fields.pytrees import replace
+from swmodel.fields.state import State
 from swmodel.runtime.compilation import jit
 
 from .cases import FORMS, plane, random_state, rough, uniform

@@ -30,7 +30,7 @@ WATERS = pytest.mark.parametrize(
 def accelerations(dynamics, state):
     """[(du/dt, dv/dt) of each term], and the mass that each face moves, h area: all (ny, nx)."""
     equations = dynamics.prepare()
-    flow, g = equations.flow(state.u, state.v, state.eta, 0.0), equations.geometry
+    flow, g = equations.flow(state, 0.0), equations.geometry
     masses = (mean_x(flow.h) * g.area_u * g.wet_u).interior, (mean_y(flow.h) * g.area_v * g.wet_v).interior
     each = [term(flow, 0.0) for term in equations.terms]
     return [((u * g.wet_u).interior, (v * g.wet_v).interior) for u, v in each], masses

@@ -105,7 +105,7 @@ def test_outflow_is_that_of_the_depth_that_an_uplift_leaves(side):
 
     @jit
     def outflow(dynamics, step):
-        flow = dynamics.prepare().flow(*(jnp.full(grid.shape, x) for x in (0.0, 0.0, eta)), step)
+        flow = dynamics.prepare().flow(sw.State(*(jnp.full(grid.shape, x) for x in (0.0, 0.0, eta))), step)
         return (flow.u if side in ("west", "east") else flow.v).crop((1, 0, 1, 0)).data
 
     for step in (0.0, 5.0, 10.0):

@@ -197,7 +197,7 @@ def change_of_energy(dynamics, state):
     equations = dynamics.prepare()
 
     def energy(state):
-        return diagnostics.energy(equations.flow(state.u, state.v, state.eta, 0.0)) / equations.geometry.area_h
+        return diagnostics.energy(equations.flow(state, 0.0)) / equations.geometry.area_h
 
     rates = equations.tendency(state, 0.0)
     gradient = jax.grad(energy)(state)

@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import State
 from ...errors import ConfigError
 from ...fields.pytrees import replace
+from ...fields.variables import PROGNOSTIC
 from ...runtime.compilation import jit
 from ...stepping.loop import each_interval, march, march_of
 from ..controls.controls import masks_of
 
 __all__ = ["Dense", "Green", "LinearModel", "Matrix", "tangent_columns"]
 
-OF_STATE = {"initial.u": "u", "initial.v": "v", "initial.eta": "h"}
+OF_STATE = {f"initial.{row.name}": row for row in PROGNOSTIC}
 
 
 class LinearModel:
@@ -62,7 +62,8 @@ class LinearModel:
 
     def _run(self, dynamics, stepper, cost, masks, fields):
         zero = jnp.zeros_like(masks["h"])
-        state = State(*(fields.get(name, zero) * masks[at] for name, at in OF_STATE.items()))
+        given = {row.name: fields.get(name, zero) * masks[row.position] for name, row in OF_STATE.items()}
+        state = dynamics.zeros().replace(**given)
 
         def run(here, both, count):
             way = march_of(here, stepper)

@@ -1,6 +1,8 @@
 """Controls: what a cost is differentiated in, by name, and where it sits in a model.
 
     initial.u, initial.v, initial.eta   the state to start from; zero on land and at coasts whatever comes
+    initial.dye                         of a tracer of that name, as files show it
+    tracer.0.x                          a field of the first tracer
     depth, gravity                      H at rest [m], after clipping: it moves no coast; g [m s-2]
     forcing.0.x                         a field of the first forcing: a number, an array, or time records
     dissipation.0.viscosity             of the first dissipation term
@@ -26,8 +28,6 @@ from ...parallel.halo import without_padding
 
 __all__ = ["Control", "Transformed", "controls_of", "names_of"]
 
-STATE_UNITS = {"u": "m s-1", "v": "m s-1", "eta": "m"}
-STATE_POSITIONS = {"u": "u", "v": "v", "eta": "h"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Control:
         name: as users write it.
         position: "h", "u", "v", or "scalar" for what every rank holds.
         units: of the control [text].
-        place: where it is: ("state", field), ("dynamics", field), ("terms", k, field) or ("opens", k, field).
+        place: where it is: ("state", field), ("dynamics", field), or ("terms" or "opens" or "tracers", k, field).
         series: the model's Series, where it has time records.
         records: the numbers of those that are controls; () without.
     """
@@ -69,7 +69,7 @@ class Control:
         """(dynamics, state) with `value` in its place; of time records (first, second) of the window."""
         kind, *where = self.place
         if kind == "state":
-            return dynamics, replace(state, **{where[0]: value})
+            return dynamics, state.replace(**{where[0]: value})
         value = self._as_held(self.get(dynamics, state), value)
         if kind == "dynamics":
             return replace(dynamics, **{where[0]: value}), state
@@ -140,13 +140,15 @@ def controls_of(model, names):
 
 def _catalogue(model):
     """{name: Control} of all that a model has."""
-    found = [Control(f"initial.{k}", STATE_POSITIONS[k], STATE_UNITS[k], ("state", k)) for k in ("u", "v", "eta")]
+    found = [Control(f"initial.{x.name}", x.position, x.units, ("state", x.name)) for x in model.variables]
     found.append(Control("depth", "h", "m", ("dynamics", "depth")))
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
     for k, (name, condition) in enumerate(zip(model.open_names, model.opens)):
         found += _fields(condition, name, ("opens", k))
     for k, (name, term) in enumerate(zip(model.term_names, model.terms)):
         found += _fields(term, name, ("terms", k))
+    for k, tracer in enumerate(model.tracers):
+        found += _fields(tracer, f"tracer.{k}", ("tracers", k))
     if model.uplift is not None:
         records = tuple(range(1, len(model.uplift.times)))
         found.append(Control("uplift", "h", "m", ("dynamics", "uplift"), model.uplift, records))

@@ -9,7 +9,7 @@ and `dual`, along with its tangents: a Hessian product is the tangent of the pro
     record    likewise, and what `pull` needs
     pull      params, what `record` gave, cotangents after -> cotangents before
     finish    params, carry, acc -> J, and the first cotangents
-    to_start  cotangents of the carry -> of the state's controls
+    to_start  values of the state's controls, cotangents of the carry -> of these controls
     own       carry, acc -> copies of them
 
 `forward`, `record` and `pull` write over the arrays of the carry, acc and cotangents that they are given. `params` are
@@ -82,12 +82,17 @@ class Programs:
         controls: all Controls.
         lengths: of Tape.
         pairs: whether they are those of Pairs.
+        tracers: whether the first state holds tracers, whose content follows from the depth.
+
+    Attributes:
+        at_start: the Controls on which the first state depends.
     """
 
-    def __init__(self, communicator, controls, lengths, pairs=False):
+    def __init__(self, communicator, controls, lengths, pairs=False, tracers=False):
         self.communicator, self.lengths = communicator, lengths
         self.of_state = [c for c in controls if c.of_state]
         self.of_dynamics = [c for c in controls if not c.of_state]
+        self.at_start = self.of_state + [c for c in self.of_dynamics if tracers and c.name == "depth"]
         self.fast = differentiable_march_of if pairs else march_of
         for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
             made = (dual if pairs else direct)(communicator, getattr(self, f"_{name}"), OVERWRITTEN.get(name, ()))
@@ -97,13 +102,17 @@ class Programs:
     # -- bodies -------------------------------------------------------------------------------------------------------
 
     def _start(self, fixed, values):
-        state, sides = fixed["state"], fixed["dynamics"].tile.sides
-        for control in self.of_state:
+        dynamics, stepper, first = fixed["dynamics"], fixed["stepper"], Time(fixed["span"].first)
+        way, sides = differentiable_march_of(dynamics, stepper), dynamics.tile.sides
+        state = way.arrays.shown(fixed["state"], first, stepper.lid)
+        for control in self.at_start:
             value = tidy(control, values[control.name], sides) * fixed["masks"][control.position]
-            _, state = control.put(None, state, value)
+            dynamics, state = control.put(dynamics, state, value)
+        if dynamics is not fixed["dynamics"]:  # the depth is another one
+            way = differentiable_march_of(dynamics, stepper)
+        state = way.arrays.stored(state, first, stepper.lid)
         acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
-        way = differentiable_march_of(fixed["dynamics"], fixed["stepper"])
-        carry = way.start(state, fixed["stepper"].history(state))
+        carry = way.start(state, stepper.history(state))
         return jax.tree.map(jnp.copy, (carry, acc))  # arrays that are the run's own
 
     def _made(self, fixed):
@@ -165,14 +174,13 @@ class Programs:
             raise ConfigError(f"the cost gives an array of shape {jnp.shape(J)}, and a cost is one number; sum it up.")
         return (J,)
 
-    def _to_start(self, fixed, bars):
+    def _to_start(self, fixed, values, bars):
         shapes = Floats(fixed["carry"])
 
         def floats(values):
             return shapes.floats(jax.tree.leaves(self._start(fixed, values)[0]))
 
-        held = {c.name: c.get(None, fixed["state"]) for c in self.of_state}
-        return (jax.vjp(floats, held)[1](bars[0])[0],)
+        return (jax.vjp(floats, values)[1](bars[0])[0],)
 
     def _parted(self, params):
         """(those that last, those of a window's records)."""

@@ -74,11 +74,11 @@ class Run:
 
     def start(self):
         """The first point."""
-        return self.programs.start(self._fixed_at_start(), self._both(self._of_state))
+        return self.programs.start(self._fixed_at_start(), self._both(self._at_start))
 
     def shapes_at_start(self):
         """What `start` gives, in shapes alone."""
-        return jax.eval_shape(self.programs.start, self._fixed_at_start(), self._both(self._of_state))
+        return jax.eval_shape(self.programs.start, self._fixed_at_start(), self._both(self._at_start))
 
     def own(self, point):
         """A copy of a point, to go on from and keep the other."""
@@ -143,10 +143,10 @@ class Run:
     def gradient(self):
         """The cotangents of all controls, and the tangents of these where there are any."""
         fixed = self._fixed_at_start() | {"carry": self._carry}
-        (of_state,) = self.programs.to_start(fixed, self._bars)
-        for total, *more in zip(self._gradient, self._parts(of_state), self._parts(self._lasting)):
-            for part in more:
-                total |= part
+        (at_start,) = self.programs.to_start(fixed, self._both(self._at_start), self._bars)
+        for total, *more in zip(self._gradient, self._parts(at_start), self._parts(self._lasting)):
+            for name, bar in (item for part in more for item in part.items()):
+                total[name] = total[name] + bar if name in total else bar
             self._fill_up(total)
         return self._gradient
 
@@ -170,8 +170,8 @@ class Run:
     def _parts(x):
         return [x.value, x.slopes] if isinstance(x, Pair) else [x]
 
-    def _of_state(self, values, of_slopes=False):
-        return {c.name: values[c.name] for c in self.programs.of_state}
+    def _at_start(self, values, of_slopes=False):
+        return {c.name: values[c.name] for c in self.programs.at_start}
 
     def params(self, unit):
         def choose(values, of_slopes=False):
@@ -218,5 +218,6 @@ def programs_of(problem, lengths, pairs):
     """The Programs of a problem, made once."""
     key = tuple(lengths), pairs
     if key not in problem.programs:
-        problem.programs[key] = Programs(problem.communicator, problem.controls, lengths, pairs)
+        tracers = bool(problem.model.tracers)
+        problem.programs[key] = Programs(problem.communicator, problem.controls, lengths, pairs, tracers)
     return problem.programs[key]

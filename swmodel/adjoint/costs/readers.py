@@ -71,7 +71,7 @@ class SectionReader:
         return SectionReader(model.scatter(faces["u"]), model.scatter(faces["v"]))
 
     def read(self, state, equations, time):
-        flow = equations.flow(state.u, state.v, state.eta, time)
+        flow = equations.flow(state, time)
         through_u, through_v = flow.U * flow.geometry.dy["u"], flow.V * flow.geometry.dx["v"]
         return jnp.sum(self.along_u * through_u.interior + self.along_v * through_v.interior)[None]
 
@@ -118,7 +118,7 @@ class BoxReader:
         return BoxReader(model.scatter(inside * float(density)))
 
     def read(self, state, equations, time):
-        flow = equations.flow(state.u, state.v, state.eta, time)
+        flow = equations.flow(state, time)
         specific = flow.h * flow.kinetic_energy + 0.5 * flow.gravity * (flow.eta * flow.eta)
         return jnp.sum(self.inside * (specific * flow.geometry.area_h).interior)[None]
 

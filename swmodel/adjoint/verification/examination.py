@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import State
 from ...fields.operators import difference_x, difference_y
 from ...fields.pytrees import replace
+from ...fields.state import State
 from ...models.ensemble import perturbation
 from ...runtime.compilation import jit
 from ...stepping.arrays import one_step
@@ -65,8 +65,13 @@ def term_by_term(model, stepper, state):
     dynamics = model.dynamics(stepper)
     random = np.random.default_rng(0)
     size = max(ELEVATION * model.depth[model.wet].mean(), 1e-3)
-    masks = {"u": model.faces("u"), "v": model.faces("v"), "eta": model.wet, "depth": model.wet}
-    x = {k: model.scatter(size * random.standard_normal(model.grid.shape) * mask) for k, mask in masks.items()}
+    masks = {"u": model.faces("u"), "v": model.faces("v"), "h": model.wet}
+
+    def noise(position):
+        return model.scatter(size * random.standard_normal(model.grid.shape) * masks[position])
+
+    positions = {row.name: row.position for row in model.variables}
+    x = State.of({name: noise(position) for name, position in positions.items()}, positions), noise("h")
     found = {}
     for name in pieces(dynamics, stepper):
         test = jit(model.communicator.spmd(lambda *a, name=name: _product(name, *a)))
@@ -81,7 +86,7 @@ def pieces(dynamics, stepper):
     """{name: function of (equations, State) to arrays}."""
     along = lambda u, v: (u.interior, v.interior)  # noqa: E731
     found = {
-        "halos and open sides": lambda e, s, flow: (flow.u.data, flow.v.data, flow.eta.data),
+        "halos and open sides": lambda e, s, flow: tuple(x.data for _, x in flow.state),
         "divergence of the transports": lambda e, s, flow: e.continuity(flow, flow.time).interior,
         "pressure": lambda e, s, flow: along(difference_x(e.gravity * flow.eta), difference_y(e.gravity * flow.eta)),
         "kinetic energy": lambda e, s, flow: flow.kinetic_energy.interior,
@@ -100,13 +105,12 @@ def _product(name, dynamics, stepper, state, x):
 
     def piece(state, depth):
         equations = replace(dynamics, depth=depth).prepare()
-        flow = equations.flow(state.u, state.v, state.eta, Time(0, dt=stepper.dt, exact_dt=equations.dt))
+        flow = equations.flow(state, Time(0, dt=stepper.dt, exact_dt=equations.dt))
         return pieces(dynamics, stepper)[name](equations, state, flow)
 
-    given = State(x["u"], x["v"], x["eta"]), x["depth"]
-    values, image = jax.jvp(piece, (state, dynamics.depth), given)
+    values, image = jax.jvp(piece, (state, dynamics.depth), x)
     y = jax.tree.map(lambda a: jnp.sin(1.0 + 12.9898 * jnp.arange(a.size, dtype=a.dtype)).reshape(a.shape), values)
     back = jax.vjp(piece, state, dynamics.depth)[1](y)
     inner = lambda a, b: sum(jnp.sum(p * q) for p, q in zip(jax.tree.leaves(a), jax.tree.leaves(b)))  # noqa: E731
-    numbers = (inner(image, y), inner(given, back), inner(image, image), inner(y, y))
+    numbers = (inner(image, y), inner(x, back), inner(image, image), inner(y, y))
     return tuple(dynamics.communicator.sum(number) for number in numbers)

@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...dynamics.shallow_water import State
 from ...errors import ConfigError
 from ...fields.pytrees import pytree
+from ...fields.state import State
 from ...models.ensemble import perturbation
 from ..costs.tile_costs import TileCost
 from ..problem import dot
@@ -64,15 +64,16 @@ class Probe(TileCost):
         random = np.random.default_rng(seed)
         cells = math.sqrt(model.wet.sum())
         speed = math.sqrt(model.gravity / model.depth[model.wet].mean())  # of the water per metre of elevation [s-1]
-        masks = {"u": model.faces("u") / speed, "v": model.faces("v") / speed, "eta": model.wet}
-        shape = (number, *model.grid.shape)
-        return Probe(State(*(model.scatter(random.standard_normal(shape) * mask / cells) for mask in masks.values())))
+        masks = {"u": model.faces("u") / speed, "v": model.faces("v") / speed, "h": model.wet}
+        shape, positions = (number, *model.grid.shape), {row.name: row.position for row in model.variables}
+        weights = {
+            name: model.scatter(random.standard_normal(shape) * masks[position] / cells)
+            for name, position in positions.items()
+        }
+        return Probe(State.of(weights, positions))
 
     def read(self, state, equations, time):
-        return sum(
-            jnp.sum(w * x[None], axis=(1, 2))
-            for w, x in ((self.weights.u, state.u), (self.weights.v, state.v), (self.weights.eta, state.eta))
-        )
+        return sum(jnp.sum(weights * state[name][None], axis=(1, 2)) for name, weights in self.weights)
 
     def start(self):
         return jnp.zeros((), self.weights.eta.dtype)

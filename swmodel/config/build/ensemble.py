@@ -3,7 +3,6 @@
 import dataclasses
 
 from ...errors import ConfigError, SwmodelError
-from ...fields.pytrees import replace
 from ...models.ensemble import Ensemble, perturbation
 from .. import member_drafts
 from ..members import value_at
@@ -61,4 +60,4 @@ def _perturbed(state, section, model, k):
     if section.perturbation is None or k == 0:
         return state
     noise = perturbation(model.grid, section.perturbation, section.radius, section.seed, k)
-    return replace(state, eta=state.eta + model.scatter(noise * model.wet))
+    return state.replace(eta=state.eta + model.scatter(noise * model.wet))

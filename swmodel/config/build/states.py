@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...errors import ConfigError, DataError
+from ...fields.variables import PROGNOSTIC
 from ..expressions import Expression
 from ..mistakes import nearest
 
@@ -23,8 +24,8 @@ def on_grid(value, grid, position, name):
 def state_of(section, model):
     """This tile's initial State of an [initial] section; collective."""
     if section.type == "formula":
-        places = (("u", "u"), ("v", "v"), ("eta", "h"))
-        return model.state(**{name: on_grid(getattr(section, name), model.grid, at, name) for name, at in places})
+        given = {row: getattr(section, row.name) for row in model.variables if hasattr(section, row.name)}
+        return model.state(**{row.name: on_grid(x, model.grid, row.position, row.name) for row, x in given.items()})
     if section.type == "gaussian":
         return model.state(eta=_gaussian(section, model.grid))
     if section.type == "random_vortices":
@@ -32,7 +33,7 @@ def state_of(section, model):
 
         return random_vortices(model, section.speed, section.length, section.seed)
     if section.type == "file":
-        return model.state(**_from_file(section, model.grid))
+        return model.state(**_from_file(section, model))
     return model.at_rest()
 
 
@@ -50,24 +51,26 @@ def _gaussian(section, grid):
     return bump
 
 
-def _from_file(section, grid):
-    """eta, u, v (ny, nx) of a record of a file on the same grid; faces on the west and south edge are dropped."""
+def _from_file(section, model):
+    """The variables (ny, nx) in a record of a file on the same grid; faces on the west and south edge are dropped.
+
+    Tracers that the file does not hold start as they do without one. Restarts hold their content, which is not read.
+    """
     import netCDF4
 
     try:
         with netCDF4.Dataset(section.file) as dataset:
-            return {
-                name: _record(dataset, name, section, grid.shape, faces)
-                for name, faces in (("eta", (0, 0)), ("u", (0, 1)), ("v", (1, 0)))
-            }
+            rows = [row for row in model.variables if row in PROGNOSTIC or row.name in dataset.variables]
+            return {row.name: _record(dataset, row, section, model.grid.shape) for row in rows}
     except OSError as error:
         raise DataError(
             f"{section.file} is no netCDF file ({error.strerror}); give one that a run has written"
         ) from error
 
 
-def _record(dataset, name, section, shape, faces):
+def _record(dataset, row, section, shape):
     """One record (ny, nx) of a variable, with 0 where it is missing."""
+    name, faces = row.name, (row.position == "v", row.position == "u")
     found = next((n for n in (name, f"state_{name}") if n in dataset.variables), None)
     if found is None:
         raise DataError(f"{section.file} has no variable {name!r}; {nearest(name, dataset.variables)}")

@@ -33,10 +33,10 @@ from ...fields.field import AbstractField
 from ...fields.operators import mean_y
 from ...fields.parameters import Flag, Part, declared, parameter
 from ...fields.pytrees import pytree, replace, static
+from ...fields.state import State
 from ...parallel.halo import without_padding
 from ..cores import Core, rates_of_terms, summed
 from ..momentum import DEFAULT as DEFAULT_FORM
-from ..shallow_water import State
 from .flow import SpectralFlow, flux, kinetic, turned
 from .series import Series, scaled
 
@@ -228,7 +228,7 @@ class PseudoSpectral(Core):
         if not equations.terms:
             return []
         state = self.to_tile(modes) if state is None else state
-        flow = equations.flow(state.u, state.v, state.eta, time)
+        flow = equations.flow(state, time)
         totals = [sum(rates) for rates in zip(*summed(equations, flow, rates_of_terms(equations, flow)).values())]
         last = 3 if any(term.changes_elevation for term in equations.terms) else 2
         return [(total, field, False) for total, field in zip(totals[:last], FIELDS)]
@@ -300,7 +300,7 @@ class PseudoSpectral(Core):
     # -- what others ask ----------------------------------------------------------------------------------------------
 
     def flow(self, flow):
-        return SpectralFlow(flow.equations, flow.u, flow.v, flow.eta, flow.time, flow.more)
+        return SpectralFlow(flow.equations, flow.state, flow.more, flow.outside, flow.time)
 
     def describe(self):
         ny, nx = self.series.resolves()
@@ -337,6 +337,8 @@ def _check(model):
     grid, wrong = model.grid, []
     elsewhere = "use core=FiniteDifferences() for that"
     walls = [axis for axis in "xy" if axis not in grid.periodic]
+    if model.tracers:
+        wrong.append(f"PseudoSpectral steps u, v and eta alone, and not {model.tracers[0].name!r}; {elsewhere}.")
     if grid.spherical:
         wrong.append(f"PseudoSpectral needs a plane, and the grid is a SphericalGrid; {elsewhere}.")
     if not model.wet.all():

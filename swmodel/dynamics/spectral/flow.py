@@ -6,8 +6,9 @@ Products are (values, what they become, whether they lie at centres), as Series'
 import functools
 
 from ...fields.field import Field
+from ...fields.state import State
 from ...parallel.halo import exchange
-from ..shallow_water import Flow, State
+from ..shallow_water import Flow
 from ..terms import as_field
 
 __all__ = ["SpectralFlow", "flux", "kinetic", "turned"]

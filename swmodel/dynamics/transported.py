@@ -1,0 +1,68 @@
+"""Variables that the flow transports, which a model steps besides u, v and eta.
+
+    d s / dt = rate(flow, s, t),        s = h c
+
+What is stepped is the content s of a column of water: of a concentration c [1] it is s = h c [m], with the thickness
+h = H + eta. Steppers add up rates of s linearly, so that the sum of area s is conserved where its rate is a divergence.
+The transports flow.U and flow.V are those by which the stepper's continuity equation changes eta: a rate of
+-div(U c, V c) + c (water that terms add) keeps c = 1 to rounding, with every explicit stepper and with SemiImplicit.
+What a stepper gives as `s` belongs to the thickness flow.column, for the same reason. RigidLid keeps c = 1 as far as
+its solver makes the transport free of divergence.
+
+Files, gauges, initial states and controls hold the variable as `shown`, c; States, histories and restarts hold it as
+`stored`, s. By default both are the same.
+"""
+
+import abc
+from typing import Any
+
+from ..fields.pytrees import static
+from ..fields.variables import Variable
+from .terms import TiledPart
+
+__all__ = ["Transported"]
+
+
+class Transported(TiledPart):
+    """One variable at cell centres that the flow transports.
+
+    Its parameters are declared by `parameter`, and are cut to tiles and differentiated, as those of a Term are.
+
+    Attributes:
+        variable: its row of the table, as it is shown: name, position "h", units and metadata; a static field.
+        initial: what it is at the start unless an initial state says otherwise, as it is shown.
+    """
+
+    kind = "tracer"
+    uses_time = False
+    initial = 0.0
+
+    variable: Variable = static()
+
+    @property
+    def name(self) -> str:
+        """Its name in States, files and controls."""
+        return self.variable.name
+
+    @abc.abstractmethod
+    def rate(self, flow: Any, value: Any, time: Any) -> Any:
+        """d value/dt, a Field at h.
+
+        Args:
+            flow: a Flow; flow.U and flow.V [m2 s-1] are the transports by which eta changes, flow.column [m] is the
+                thickness that belongs to `value`, flow.water_added [m s-1] is what terms add to the water.
+            value: the stored variable, a Field at h with halo; it continues as at the edge beyond open sides, and is 0
+                beyond walls.
+            time: a Time.
+        """
+
+    def shown(self, value: Any, column: Any) -> Any:
+        """What files and gauges show of the stored `value`, where the water is `column` deep [m]; 0 on land.
+
+        Both are arrays, or both are Fields.
+        """
+        return value
+
+    def stored(self, shown: Any, column: Any) -> Any:
+        """The inverse of `shown`."""
+        return shown

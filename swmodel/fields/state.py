@@ -1,0 +1,172 @@
+"""State: the fields of one tile that a time stepper advances, by name.
+
+Every State holds u, v and eta, whose rows stand in variables.PROGNOSTIC, and may hold further fields that a model
+steps, such as a tracer's content. Code that is not about the momentum or continuity equation goes through the fields of
+a State by `map`, `names` or iteration, so that it works for any number of them.
+"""
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+
+from .field import AbstractField, Field
+from .variables import PROGNOSTIC
+
+__all__ = ["RESERVED", "State", "as_tile_field", "check_state", "each_state", "fields_of", "like"]
+
+_POSITIONS = {variable.name: variable.position for variable in PROGNOSTIC}
+
+
+class State:
+    """Named fields of one tile: an immutable pytree, whose names and positions belong to its structure.
+
+    `State(u, v, eta)` holds the fields that every model steps; further ones are given by name, and lie at cell centres:
+    `State(u, v, eta, dye=content)`. Each value is an array (ny, nx) of the tile's own cells, in SI units, or, within a
+    compiled step, a Field with halo. `state.eta` and `state["eta"]` are the same field.
+
+    Args:
+        u: velocity along x on east faces [m s-1].
+        v: velocity along y on north faces [m s-1].
+        eta: elevation of the surface at cell centres [m].
+        others: further prognostic fields at cell centres, by name.
+    """
+
+    __slots__ = ("_positions", "_values", "__weakref__")
+    __array_ufunc__ = None  # numpy's numbers leave `2.0 * state` to the State
+
+    def __init__(self, u: Any, v: Any, eta: Any, **others: Any):
+        values = {"u": u, "v": v, "eta": eta, **others}
+        _set(self, values, tuple(_POSITIONS.get(name, "h") for name in values))
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], positions: Mapping[str, str]) -> "State":
+        """A State of any named fields at positions of one's own, as the history of a stepper may need."""
+        return _set(object.__new__(cls), dict(values), tuple(positions[name] for name in values))
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, in order."""
+        return tuple(self._values)
+
+    @property
+    def positions(self) -> dict[str, str]:
+        """{name: position on the C-grid}, "h", "u", "v" or "q"."""
+        return dict(zip(self._values, self._positions))
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The names of the fields besides u, v and eta."""
+        return tuple(name for name in self._values if name not in _POSITIONS)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._values:
+            raise AttributeError(f"this State has no {name!r}; it holds {', '.join(self._values)}.")
+        return self._values[name]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """(name, value) of each field, in order."""
+        return iter(self._values.items())
+
+    def __repr__(self) -> str:
+        told = (f"{name}={getattr(x, 'shape', None) or type(x).__name__}" for name, x in self)
+        return f"State({', '.join(told)})"
+
+    # -- making another one -------------------------------------------------------------------------------------------
+
+    def map(self, function: Callable, *others: Any) -> "State":
+        """The State of `function` of each field, and of the fields of that name in `others`, States or dicts."""
+        return self.replace(**{name: function(x, *(other[name] for other in others)) for name, x in self})
+
+    def replace(self, **changes: Any) -> "State":
+        """This State with other values of some fields.
+
+        Raises:
+            TypeError: for the name of a field that it does not hold.
+        """
+        unknown = [name for name in changes if name not in self._values]
+        if unknown:
+            raise TypeError(f"State.replace: there is no {unknown[0]!r}; this State holds {', '.join(self._values)}.")
+        return _set(object.__new__(State), {**self._values, **changes}, self._positions)
+
+    def __add__(self, other: "State") -> "State":
+        return self.map(operator.add, other)
+
+    def __rmul__(self, factor: Any) -> "State":
+        return self.map(lambda x: factor * x)
+
+    # -- as an immutable object ---------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any):
+        raise AttributeError(f"a State is not changed; state.replace({name}=...) makes another one.")
+
+    def __reduce__(self):
+        return State.of, (self._values, self.positions)
+
+
+def _set(state, values, positions):
+    object.__setattr__(state, "_values", values)
+    object.__setattr__(state, "_positions", positions)
+    return state
+
+
+def _flatten(state):
+    return tuple(state._values.values()), (state.names, state._positions)
+
+
+def _flatten_with_keys(state):
+    return [(jax.tree_util.GetAttrKey(name), x) for name, x in state], (state.names, state._positions)
+
+
+def _unflatten(structure, values):
+    names, positions = structure
+    return _set(object.__new__(State), dict(zip(names, values)), positions)
+
+
+jax.tree_util.register_pytree_with_keys(State, _flatten_with_keys, _unflatten, _flatten)
+
+RESERVED = frozenset(name for name in dir(State) if not name.startswith("_"))  # no field can have these names
+
+
+# -- Fields and arrays ------------------------------------------------------------------------------------------------
+
+
+def as_tile_field(x: Any, position: str) -> AbstractField:
+    """A tile array as a Field without halo; a Field as it is."""
+    return x if isinstance(x, AbstractField) else Field(x, position, (0, 0, 0, 0))
+
+
+def like(state: State, new: State) -> State:
+    """`new`, a State of Fields, as `state` holds them: arrays of the tile's own cells if those are arrays."""
+    return new if isinstance(state.u, AbstractField) else new.map(lambda field: field.interior)
+
+
+def _is_state(x):
+    return isinstance(x, State)
+
+
+def fields_of(tree: Any) -> list:
+    """The fields of all States in a pytree, in order."""
+    states = [x for x in jax.tree.leaves(tree, is_leaf=_is_state) if _is_state(x)]
+    return [x for state in states for _, x in state]
+
+
+def each_state(function: Callable, tree: Any) -> Any:
+    """The pytree with `function` of each State in its place."""
+    return jax.tree.map(lambda x: function(x) if _is_state(x) else x, tree, is_leaf=_is_state)
+
+
+def check_state(who: str, state: Any, variables: tuple) -> None:
+    """Raise ValueError unless a State holds the fields of these Variables, in their order."""
+    wanted = tuple(variable.name for variable in variables)
+    if state.names != wanted:
+        raise ValueError(
+            f"{who}: the state holds {', '.join(state.names)}, and the model steps {', '.join(wanted)}; make it by "
+            "model.state(...)."
+        )

@@ -1,0 +1,115 @@
+"""The one table of variables: names, positions on the C-grid, units and the metadata of files.
+
+`PROGNOSTIC` are the rows of what every model steps. A model may step more variables (dynamics/transported.py): each
+brings its own Variable, and `model.variables` holds all of them, in the order of its States. Histories, restarts,
+files, gauges, ensembles, controls and step loops follow that list.
+"""
+
+import dataclasses
+
+__all__ = ["OF_A_LAYER", "PROGNOSTIC", "UNDER_LID", "VARIABLES", "Variable", "named_for", "variable"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """One row of the table: what files, figures, documents and checks say about a variable.
+
+    Attributes:
+        name: as users write it, and in files.
+        position: "h", "u", "v" or "q", where it lies on the C-grid.
+        units: of its values, in the notation of UDUNITS.
+        long_name, standard_name, cell_methods: CF attributes.
+        colormap: of cmocean, for figures.
+    """
+
+    name: str
+    position: str
+    units: str
+    long_name: str
+    standard_name: str | None = None
+    colormap: str = "balance"
+    cell_methods: str = "time: point"
+
+
+def variable(name, *arguments, **options):
+    return {name: Variable(name, *arguments, **options)}
+
+
+VARIABLES = {
+    **variable("eta", "h", "m", "sea surface elevation", "sea_surface_height_above_geoid"),
+    **variable("u", "u", "m s-1", "velocity along x", "sea_water_x_velocity"),
+    **variable("v", "v", "m s-1", "velocity along y", "sea_water_y_velocity"),
+    **variable(
+        "thickness", "h", "m", "thickness of the water column", "sea_floor_depth_below_sea_surface", colormap="deep"
+    ),
+    **variable("vorticity", "q", "s-1", "relative vorticity", "ocean_relative_vorticity", colormap="curl"),
+    **variable(
+        "potential_vorticity",
+        "q",
+        "m-1 s-1",
+        "potential vorticity (f + zeta) / h",
+        "potential_vorticity_of_ocean_layer",
+        colormap="curl",
+    ),
+    **variable("divergence", "h", "s-1", "horizontal divergence of velocity"),
+    **variable("speed", "h", "m s-1", "speed", "sea_water_speed", colormap="speed"),
+    **variable(
+        "kinetic_energy",
+        "h",
+        "m2 s-2",
+        "specific kinetic energy",
+        "specific_kinetic_energy_of_sea_water",
+        colormap="amp",
+    ),
+    **variable("transport_x", "u", "m2 s-1", "volume transport along x per unit width"),
+    **variable("transport_y", "v", "m2 s-1", "volume transport along y per unit width"),
+    **variable(
+        "depth",
+        "h",
+        "m",
+        "depth of the sea floor below the undisturbed surface",
+        "sea_floor_depth_below_geoid",
+        colormap="deep",
+        cell_methods="area: mean",
+    ),
+    **variable("uplift", "h", "m", "uplift of the sea floor since the start", colormap="balance"),
+    **variable(
+        "maximum_elevation",
+        "h",
+        "m",
+        "maximum sea surface elevation, of every step",
+        "sea_surface_height_above_geoid",
+        colormap="amp",
+        cell_methods="time: maximum",
+    ),
+    **variable(
+        "arrival_time",
+        "h",
+        "s",
+        "time after the start at which |eta| first exceeded the threshold",
+        colormap="thermal",
+        cell_methods="time: minimum",
+    ),
+}
+PROGNOSTIC = (VARIABLES["u"], VARIABLES["v"], VARIABLES["eta"])  # of every model, in the order of a State
+UNDER_LID = variable("eta", "h", "m", "pressure on the rigid lid over density and gravity")  # what eta is there
+
+EARTH = 9.0  # [m s-2]; gravity is larger anywhere on Earth, and with less the upper edge of the layer is no sea surface
+OF_A_LAYER = {  # what these are of a layer above a deep one at rest
+    **variable("eta", "h", "m", "thickness of the layer less its thickness at rest"),
+    **variable("depth", "h", "m", "thickness of the layer at rest", colormap="deep", cell_methods="area: mean"),
+    **variable("thickness", "h", "m", "thickness of the layer", colormap="deep"),
+    **variable("maximum_elevation", "h", "m", "largest excess of the layer's thickness over that at rest",
+               colormap="amp", cell_methods="time: maximum"),
+}  # fmt: skip
+
+
+def named_for(gravity, lid=False):
+    """Rows of the table that stand in place of those of a sea with a free surface, {name: Variable}.
+
+    Args:
+        gravity: [m s-2]; None where it differs between members.
+        lid: whether the surface is a rigid lid.
+    """
+    layer = OF_A_LAYER if gravity is not None and gravity < EARTH else {}
+    return {**layer, **(UNDER_LID if lid else {})}
