@@ -8,7 +8,12 @@ from .parameters import check_fields, has_rules
 
 __all__ = ["is_pytree", "pytree", "replace", "static"]
 
-replace = dataclasses.replace
+
+def replace(instance, **changes):
+    """A frozen dataclass, or a State, with other values of some fields."""
+    if dataclasses.is_dataclass(instance):
+        return dataclasses.replace(instance, **changes)
+    return instance.replace(**changes)
 
 
 def static(**options):

@@ -162,13 +162,14 @@ def _check_core(made):
 
 
 def _check_gauges(made):
+    from ...fields.variables import PROGNOSTIC
     from ...parallel import SerialCommunicator
     from ...simulation.monitors import Gauges
 
     one = SerialCommunicator()
     like = types.SimpleNamespace(
         grid=made.grid, wet=made.bathymetry.wet, dtype=np.float32, communicator=one,
-        decomposition=one.decomposition(made.grid.shape),
+        decomposition=one.decomposition(made.grid.shape), variables=PROGNOSTIC,
     )  # fmt: skip
     Gauges.at(made.section("output").gauges.positions, like)
 
