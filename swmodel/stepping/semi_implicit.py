@@ -24,7 +24,7 @@ A variable s that the flow transports changes by one rate over the whole step, o
 
     V = V_E + R (theta u' + (1 - theta) u),     V_E = (h - R) u, by AB2,
 
-(under a lid, of H (u' + u) / 2), and of s and h extrapolated by AB2: so s = h stays s = h.
+(under a lid H (u' + u) / 2, but H u' in the first step), and of s and h extrapolated by AB2: so s = h stays s = h.
 
 Casulli & Cattani (1994), doi:10.1016/0898-1221(94)90059-0 (theta); Dukowicz & Smith (1994), doi:10.1029/93JC03455 (the
 pressure as the unknown, which islands do not trouble). `swmodel.elliptic` has the solvers.
@@ -403,8 +403,9 @@ class RigidLidStep(PlannedStep):
 
     def _others(self, flow, old, after, history):
         """({name: what is transported, a step later}, the State that the next step needs)."""
+        share = jnp.where(history.past.count > 0, 0.5, 0.0).astype(flow.u.dtype)  # u at the start may have a divergence
         pairs = zip(self.surface.transports(flow.u, flow.v), self.surface.transports(*after))
-        transports = tuple(0.5 * (before + later) for before, later in pairs)
+        transports = tuple(share * before + (1.0 - share) * later for before, later in pairs)
         names, values = history.transported.names, iter(old)
         now = State.of({name: flow.state[name] for name in names}, history.transported.positions)
         old = now.map(lambda _: next(values))
