@@ -1,11 +1,14 @@
 """The smallest variable that the flow transports, with which tests show that nothing counts three fields."""
 
+from typing import Any
+
 import jax.numpy as jnp
 
 from swmodel.dynamics.transport import divergence
 from swmodel.dynamics.transported import Transported
 from swmodel.fields.operators import mean_x, mean_y
-from swmodel.fields.pytrees import pytree, static
+from swmodel.fields.parameters import parameter
+from swmodel.fields.pytrees import static
 from swmodel.fields.variables import Variable
 
 __all__ = ["DYE", "SALT", "Content"]
@@ -14,12 +17,11 @@ DYE = Variable("dye", "h", "1", "concentration of dye")
 SALT = Variable("salt", "h", "1", "another concentration")
 
 
-@pytree
 class Content(Transported):
     """s = h c, ds/dt = - div(U c, V c) + c times the water that terms add; `decay` [s-1] takes some away."""
 
     variable: Variable = static(default=DYE)
-    decay: float = 0.0
+    decay: Any = parameter(None, "s-1", default=0.0)
 
     initial = 1.0
 

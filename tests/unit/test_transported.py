@@ -183,10 +183,10 @@ def test_a_restart_with_other_variables_is_refused(tmp_path):
     with_dye, plain = model(), model(tracers=())
     for ocean, name in ((with_dye, "dye.nc"), (plain, "plain.nc")):
         sw.Simulation(ocean, moving(ocean), sw.AB2(DT)).restart(tmp_path / name).run(steps=2)
-    with pytest.raises(DataError, match=r"tracers.dye \(Content\) is in the restart and not in the experiment"):
+    with pytest.raises(DataError, match=r"tracers.dye \(.*Content\) is in the restart and not in the experiment"):
         sw.Simulation(plain, plain.at_rest(), sw.AB2(DT)).resume(tmp_path / "dye.nc")
     run = sw.Simulation(with_dye, with_dye.at_rest(), sw.AB2(DT))
-    with pytest.raises(DataError, match=r"tracers.dye \(Content\) is in the experiment and not in the restart"):
+    with pytest.raises(DataError, match=r"tracers.dye \(.*Content\) is in the experiment and not in the restart"):
         run.resume(tmp_path / "plain.nc")
     run.resume(tmp_path / "plain.nc", force="tracers.dye")
     assert run.step == 2 and np.abs(run.state.u).max() > 0

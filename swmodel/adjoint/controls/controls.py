@@ -29,7 +29,6 @@ from ...parallel.halo import without_padding
 __all__ = ["Control", "Transformed", "controls_of", "names_of"]
 
 
-
 @dataclasses.dataclass(frozen=True)
 class Control:
     """One array, number or series of records of a model or of its first state.
