@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
-from ..dynamics.shallow_water import State
 from ..errors import ConfigError
 from ..fields.parts import replaced
+from ..fields.state import State
 
 __all__ = ["beside_waves", "first_growth", "interval_beside_waves", "largest_root", "of_step"]
 

@@ -84,7 +84,7 @@ class Parted(sw.TimeStepper):
     dt: Any = sw.time_step()
 
     def step(self, equations, state, history, time):
-        equations.flow(state.u, state.v, state.eta, time)
+        equations.flow(state, time)
         return state, history
 
 
