@@ -59,12 +59,6 @@ class Layout:
         return jnp.pad(array, [(0, 0)] * (array.ndim - 2) + [(south, north), (west, east)])
 
     @property
-    def room(self):  # the name until all callers are renamed
-        return self.border
-
-    with_room = with_border
-
-    @property
     def padded(self):
         west, east, south, north = self.border
         whole = self.shape[0] + south + north, self.shape[1] + west + east

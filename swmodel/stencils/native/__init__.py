@@ -14,6 +14,4 @@ from .messages import shift
 from .strips import cut, paste
 from .tape import depends_on, empty, push_slot, read_slot
 
-after, fetch, store, vacant = depends_on, read_slot, push_slot, empty  # the names until all callers are renamed
-
 __all__ = ["cut", "depends_on", "empty", "paste", "push_slot", "read_slot", "shift", "usable", "why_not"]
