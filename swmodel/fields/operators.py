@@ -4,6 +4,8 @@
     difference_x(f) = east(f) - west(f)    and difference_y
     mean_x(f) = (east(f) + west(f)) / 2    and mean_y, mean_xy
 
+    pointwise(function, f, g)              a function of the values of two Fields at one position
+
 They take h to u and v to q along x, h to v and u to q along y, and back. Each is declared with its transpose in gather
 form: the cotangent is padded by one zero on each side and the mirrored two-point stencil is applied.
 """
@@ -15,10 +17,12 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import lax
 
+from .field import AbstractField
 from .linear import linear_pair
 
 __all__ = [
-    "west", "east", "south", "north", "difference_x", "difference_y", "mean_x", "mean_y", "mean_xy", "sum_xy",
+    "west", "east", "south", "north", "difference_x", "difference_y", "mean_x", "mean_y", "mean_xy", "pointwise",
+    "sum_xy",
 ]  # fmt: skip
 
 _MOVES = {"x": {"h": "u", "u": "h", "v": "q", "q": "v"}, "y": {"h": "v", "v": "h", "u": "q", "q": "u"}}
@@ -115,6 +119,17 @@ def mean_y(f):
 def sum_xy(f):
     """The sum of the four neighbours: h to q, u to v and back."""
     return _apply(SUM, _apply(SUM, f, "x"), "y")
+
+
+def pointwise(function: Callable, f: AbstractField, g: AbstractField) -> AbstractField:
+    """`function` of the values of two Fields at one position, where both are known.
+
+    It may be any jax.numpy function that works value by value, such as jnp.minimum.
+
+    Raises:
+        FieldError: if the Fields lie at different positions.
+    """
+    return f._with(g, function)
 
 
 def mean_xy(f):
