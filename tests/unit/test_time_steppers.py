@@ -99,6 +99,14 @@ def test_the_first_step_is_that_of_euler_or_complete(kind):
         np.testing.assert_allclose(clean.u, START.u + 10.0 * slope.u, rtol=1e-13)
 
 
+@EACH
+def test_what_does_not_change_is_kept_in_single_precision(kind):
+    """A raised lake at rest: the weights of a scheme's stages add up to 1, or water would come in at every step."""
+    lake = sw.ShallowWater(GRID, 100.0, dtype="float32", communicator="serial", engine="arrays")
+    last = sw.Simulation(lake, lake.state(eta=1.0), kind(10.0)).run(steps=1000)
+    np.testing.assert_allclose(last.eta, 1.0, rtol=0, atol=1e-6)
+
+
 def test_adams_bashforth_combines_the_slopes_with_its_weights():
     states = [START, *(march(sw.RK4(jnp.asarray(10.0)), n)[0] for n in (1, 2))]
     slopes = [tendency(DYNAMICS, state) for state in states]
