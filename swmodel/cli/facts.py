@@ -126,8 +126,9 @@ def output_lines(experiment, cells, dt, members=1):
     gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart
     if gauges is not None:
         names = ", ".join(gauges.positions)
-        about = size(8 * (members * len(gauges.positions) + 1) * until / dt)
-        lines.append(f"{gauges.file}: elevation at {names}, every step, {about}")
+        about = size(8 * (members * len(gauges.positions) * len(gauges.variables) + 1) * until / dt)
+        what = "elevation" if gauges.variables == ("eta",) else ", ".join(gauges.variables)
+        lines.append(f"{gauges.file}: {what} at {names}, every step, {about}")
     if maxima is not None:
         lines.append(f"{maxima.file}: maximum elevation, time at which it first passed {maxima.threshold:g} m")
     if experiment.output.spectra is not None:

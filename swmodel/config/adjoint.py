@@ -22,6 +22,7 @@ from .parts import chosen_from
 from .quantities import Quantity, QuantityError
 from .scenario import OutputFile
 from .sections import AnyCoordinate, Count, Place, Positive, Range, Section, existing_folder
+from .variables import PARTS, transported_controls
 
 __all__ = ["Adjoint", "control_mistakes", "gauge_mistakes", "gauge_places", "known_controls", "time_mistakes"]
 
@@ -161,13 +162,14 @@ def known_controls(sections):
     for kind in ("forcing", "dissipation", "boundary"):
         for k, term in enumerate(sections.get(kind, ())):
             names += [f"{kind}.{k}.{name}" for name in term.controls()]
+    names += transported_controls(sections)
     return names + ["uplift"] * (sections.get("source") is not None)
 
 
 def control_mistakes(sections):
     """Mistakes of control names; of a file with mistakes in the terms themselves, none."""
     adjoint = sections.get("adjoint")
-    if adjoint is None or any(sections.get(kind) is None for kind in ("forcing", "dissipation", "boundary")):
+    if adjoint is None or any(sections.get(kind) is None for kind in PARTS):
         return
     known = known_controls(sections)
     for k, name in enumerate(adjoint.controls):

@@ -8,6 +8,7 @@ from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
 from .mistakes import Mistake, nearest
 from .parts import shipped
+from .variables import variable_mistakes
 
 __all__ = ["mistakes_between"]
 
@@ -15,7 +16,7 @@ __all__ = ["mistakes_between"]
 def mistakes_between(sections):
     """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
     checks = (_coriolis, _formulas, _boundaries, _places, _windows, _files, _intervals, _lid, core_mistakes)
-    checks += (control_mistakes, gauge_mistakes, time_mistakes, inversion_mistakes)
+    checks += (control_mistakes, gauge_mistakes, time_mistakes, inversion_mistakes, variable_mistakes)
     return [mistake for check in checks for mistake in check(sections)]
 
 
@@ -49,9 +50,7 @@ def _formulas(sections):
     if spherical is None:
         return
     entries = [("bathymetry", None), ("initial", None)]
-    entries += [
-        (name, i) for name in ("forcing", "dissipation", "boundary") for i in range(len(sections.get(name, ())))
-    ]
+    entries += [(name, i) for name, found in sections.items() if isinstance(found, tuple) for i in range(len(found))]
     for name, index in entries:
         section = sections.get(name) if index is None else sections[name][index]
         for key, value in section or ():

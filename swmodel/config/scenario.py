@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
-from .mistakes import nearest
 from .quantities import Quantity
 from .sections import (
     AnyCoordinate,
@@ -114,20 +113,18 @@ def _file_name(value):
 OutputFile = Annotated[str, AfterValidator(_file_name)]
 
 
-def _known_variables(names):
-    from ..diagnostics.derived import FIELDS
-
-    for name in names:
-        if name not in FIELDS:
-            raise ValueError(f"unknown variable {name!r}; {nearest(name, FIELDS)}")
+def _different(names):
     if len(set(names)) < len(names):
         raise ValueError("a variable is named twice")
     return names
 
 
+VariableNames = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_different)]  # known: variables.py
+
+
 class Fields(Section):
     file: OutputFile
-    variables: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_known_variables)]
+    variables: VariableNames
     every: Positive("s")
 
 
@@ -135,6 +132,7 @@ class Gauges(Section):
     """Series at points, and how they are scored; `postprocess/scores.py` has the definitions."""
 
     file: OutputFile = "gauges.nc"
+    variables: VariableNames = ("eta",)
     positions: Annotated[dict[str, Place], Field(min_length=1)]
     observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None
     window: Range("s") | dict[str, Range("s")] | None = None  # that is scored, of all gauges or by name; else the run

@@ -371,9 +371,14 @@ class Flow:
 
     @functools.cached_property
     def column(self):
-        """H + eta, also in the linear mode [m], a Field at h."""
-        depth = self.equations.depth_at(self.time)
-        return depth + self.eta * self.geometry.wet if self.equations.linear else self.h
+        """H + eta, also in the linear mode [m], a Field at h.
+
+        Of a sea floor that moves, H is that at the beginning of the step: the step raises eta at its end.
+        """
+        e = self.equations
+        if e.uplift is None and not e.linear:
+            return self.h
+        return e.depth_at(replace(self.time, fraction=0.0 * self.time.fraction)) + self.eta * self.geometry.wet
 
     @functools.cached_property
     def water_added(self):

@@ -30,7 +30,8 @@ class Transported(TiledPart):
 
     Attributes:
         variable: its row of the table, as it is shown: name, position "h", units and metadata; a static field.
-        initial: what it is at the start unless an initial state says otherwise, as it is shown.
+        initial: what it is at the start unless an initial state says otherwise, as it is shown. The model asks for it
+            before `on_tile`, which may leave it out.
     """
 
     kind = "tracer"
@@ -66,3 +67,12 @@ class Transported(TiledPart):
     def stored(self, shown: Any, column: Any) -> Any:
         """The inverse of `shown`."""
         return shown
+
+    def time_step_rate(self, site: Any, carried: float, real: float) -> Any:
+        """1 / the longest stable time step [s-1] in each cell of stability's `site`; 0 where it sets no limit.
+
+        Args:
+            site: a tile with its grid, depth and state.
+            carried, real: the longest |lambda| dt of the time stepper for waves that are carried, and for what decays.
+        """
+        return 0.0

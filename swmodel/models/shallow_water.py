@@ -205,6 +205,7 @@ class ShallowWater:
         self.terms = tuple(term.on_tile(self.domain) for term in terms.values())
         self.term_names, self.open_names = tuple(terms), tuple(opens)  # as an experiment file names them
         self.uplift = None if source is None else source.series(self.domain)
+        self._initial = {tracer.name: tracer.initial for tracer in _one_or_more(tracers)}  # as the user wrote them
         self.tracers = tuple(tracer.on_tile(self.domain) for tracer in _one_or_more(tracers))
         self.variables = (*PROGNOSTIC, *(tracer.variable for tracer in self.tracers))
         self._check()
@@ -269,7 +270,7 @@ class ShallowWater:
         Raises:
             TypeError: for the name of a tracer that the model does not have.
         """
-        given = {"u": u, "v": v, "eta": eta, **{t.name: tracers.pop(t.name, t.initial) for t in self.tracers}}
+        given = {"u": u, "v": v, "eta": eta, **{name: tracers.pop(name, x) for name, x in self._initial.items()}}
         if tracers:
             names = ", ".join(variable.name for variable in self.variables)
             raise TypeError(f"ShallowWater.state: the model has no {next(iter(tracers))!r}; it steps {names}.")

@@ -9,6 +9,7 @@ A scheme is stable while lambda dt lies in its region; each process has its lamb
     viscosity      - 4 nu (1/dx^2 + 1/dy^2) over a flat bottom, more on a shallow face beside deep water; biharmonic
                    its square
     drag, sponge   - r
+    tracers        advection and diffusion of each, by its scheme; they do not act on the flow
     open sides     waves and the sponge's drag together, in the cells where both are; of a sponge alone, too
 
 Implicit waves set none; how far they let Coriolis force and advection go is found beside waves of any speed.
@@ -69,7 +70,8 @@ def limits(model, stepper, state=None):
         each = [(name, limits(one, stepper, its)) for name, one, its in model.each(state)]
         name, found = min(each, key=lambda named: largest_time_step(named[1]) if named[1] else np.inf)
         return [dataclasses.replace(limit, name=f"{limit.name} in {name}") for limit in found]
-    sites = [_Site(model, rank, *tile) for rank, tile in model.communicator.tiles((state, model.terms)).items()]
+    tiles = model.communicator.tiles((state, model.terms, model.tracers))
+    sites = [_Site(model, rank, *tile) for rank, tile in tiles.items()]
     interval, find = stepper.stable_interval, functools.partial(_tightest, sites)
     exact = stepper.exact_waves
     found = [
@@ -85,6 +87,10 @@ def limits(model, stepper, state=None):
     where = "open sides" if model.open_sides else "waves in the sponge"
     open_sides = find(where, OPEN_SIDES, lambda site: site.open_rate(interval("wave"), interval("real")))
     found.append(open_sides and dataclasses.replace(open_sides, alone=True))
+    for k, tracer in enumerate(model.tracers):
+        rates = functools.partial(_transported_rate, k=k, carried=interval("carried"), real=interval("real"))
+        limit = find(tracer.name, 1.0, rates)
+        found.append(limit and dataclasses.replace(limit, alone=True))
     found = sorted((limit for limit in found if limit is not None and limit.dt < np.inf), key=lambda limit: limit.dt)
     if found and found[0].dt <= 0:
         raise ConfigError(_at_no_step(stepper, found[0].name))
@@ -117,9 +123,10 @@ def _largest_record(rank, series):
 class _Site:
     """One tile's rates [s-1] of every process, and what terms are asked with. Padding of the tile counts as land."""
 
-    def __init__(self, model, rank, state, terms):
+    def __init__(self, model, rank, state, terms, tracers=()):
         self.model, self.rank, self.state, self.gravity = model, rank, state, model.gravity
         self.terms = [term.bound(functools.partial(_largest_record, rank)) for term in terms]
+        self.tracers = tracers
         self.box, self.wet = model.decomposition.box(rank), model.decomposition.cut(model.wet, rank)
         metrics = model.grid.metrics(np.arange(self.box.j0, self.box.j1))
         self.per_dx2 = np.broadcast_to(1.0 / np.asarray(metrics["dx_h"], float) ** 2, self.wet.shape)
@@ -188,6 +195,11 @@ class _Site:
         row, column = np.unravel_index(np.argmax(rate), rate.shape)
         x, y = self.model.grid.x_centres[self.box.i0 + column], self.model.grid.y_centres[self.box.j0 + row]
         return float(rate[row, column]), self.rank, float(x), float(y)
+
+
+def _transported_rate(site, k, carried, real):
+    """1 / the longest time step for what the flow transports, number `k`; it does not act on the flow."""
+    return np.asarray(site.tracers[k].time_step_rate(site, carried, real), float)
 
 
 def _tightest(sites, name, interval, rates):

@@ -1,0 +1,45 @@
+"""Which variables an experiment has, by their names in files: known from its sections together."""
+
+from typing import Any
+
+from .mistakes import Mistake, nearest
+
+__all__ = ["PARTS", "known_at_gauges", "known_variables", "transported_controls", "variable_mistakes"]
+
+PARTS = ("forcing", "dissipation", "boundary")  # sections of which there may be several
+
+
+def known_variables(sections: dict) -> tuple[str, ...]:
+    """The names of the variables that outputs of an experiment may hold.
+
+    Args:
+        sections: the valid ones, by name.
+    """
+    from ..diagnostics.derived import FIELDS
+
+    return tuple(FIELDS)
+
+
+def known_at_gauges(sections: dict) -> tuple[str, ...]:
+    """The names of the variables that gauges can read: those that are stepped at cell centres."""
+    return ("eta",)
+
+
+def transported_controls(sections: dict) -> list[str]:
+    """The controls of an adjoint that belong to what the flow transports."""
+    return []
+
+
+def variable_mistakes(sections: dict) -> Any:
+    """Mistakes of outputs that name variables which the experiment does not have."""
+    output = sections.get("output")
+    if output is None:
+        return
+    written = known_variables(sections)
+    named = [(("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)]
+    if output.gauges is not None:
+        named.append((("output", "gauges"), output.gauges.variables, known_at_gauges(sections)))
+    for path, names, known in named:
+        for name in names:
+            if name not in known:
+                yield Mistake((*path, "variables"), f"unknown variable {name!r}; {nearest(name, known)}")
