@@ -29,6 +29,9 @@ _HOMES = {
     "fields.pytrees": ("pytree", "static"),
     "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),
     "dynamics.spectral.core": ("ExponentialFilter", "HyperViscosity", "PseudoSpectral"),
+    "dynamics.tracers": (
+        "Centred", "FluxLimited", "Koren", "MinMod", "MonotonizedCentral", "Superbee", "Tracer", "VanLeer",
+    ),
     "fields.state": ("State",),
     "models.ensemble": ("Ensemble",),
     "grids.grid": ("CartesianGrid", "SphericalGrid"),
@@ -43,7 +46,7 @@ _HOMES = {
     "stepping.explicit": ("AB2", "AB3", "RK4", "SSPRK3", "ForwardBackward", "TimeStepper", "time_step"),
     "runtime.version": ("VERSION",),
     "models.vortices": ("random_vortices",),
-}
+}  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [*_HOME_OF, "units"]

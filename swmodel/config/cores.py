@@ -78,6 +78,8 @@ def _not_spectral(sections, model, stepper):
     for k, boundary in enumerate(sections.get("boundary", ())):
         if issubclass(boundary.part, OpenBoundary):
             yield Mistake(("boundary", k, "type"), f"'pseudo_spectral' has no open sides; use a sponge, or {ELSEWHERE}")
+    for k in range(len(sections.get("tracer", ()))):
+        yield Mistake(("tracer", k, "name"), f"'pseudo_spectral' steps no tracers; leave it out, or {ELSEWHERE}")
     if run is not None and run.engine == "fused":
         yield Mistake(
             ("run", "engine"), "'fused' makes loops of differences, and 'pseudo_spectral' has none; use 'auto'"

@@ -23,6 +23,7 @@ from .own import own_sections
 from .parts import chosen_from
 from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Model, NoRotation, Stepper
 from .scenario import Initial, Output, Rest, Run, Source
+from .tracers import Tracers
 
 __all__ = ["Experiment", "Draft", "Override", "read", "load", "understand", "member_drafts"]
 
@@ -45,6 +46,7 @@ class Experiment(BaseModel):
     forcing: tuple[Forcing, ...] = ()
     dissipation: tuple[Dissipation, ...] = ()
     boundary: tuple[Boundary, ...] = ()
+    tracer: Tracers = ()
     source: Source | None = None
     output: Output = Output()
     ensemble: Ensemble | None = None

@@ -3,10 +3,11 @@
 from typing import Any
 
 from .mistakes import Mistake, nearest
+from .tracers import control_names
 
 __all__ = ["PARTS", "known_at_gauges", "known_variables", "transported_controls", "variable_mistakes"]
 
-PARTS = ("forcing", "dissipation", "boundary")  # sections of which there may be several
+PARTS = ("forcing", "dissipation", "boundary", "tracer")  # sections of which there may be several
 
 
 def known_variables(sections: dict) -> tuple[str, ...]:
@@ -17,23 +18,23 @@ def known_variables(sections: dict) -> tuple[str, ...]:
     """
     from ..diagnostics.derived import FIELDS
 
-    return tuple(FIELDS)
+    return (*FIELDS, *(tracer.name for tracer in sections.get("tracer", ())))
 
 
 def known_at_gauges(sections: dict) -> tuple[str, ...]:
     """The names of the variables that gauges can read: those that are stepped at cell centres."""
-    return ("eta",)
+    return ("eta", *(tracer.name for tracer in sections.get("tracer", ())))
 
 
 def transported_controls(sections: dict) -> list[str]:
     """The controls of an adjoint that belong to what the flow transports."""
-    return []
+    return control_names(sections.get("tracer", ()))
 
 
 def variable_mistakes(sections: dict) -> Any:
     """Mistakes of outputs that name variables which the experiment does not have."""
     output = sections.get("output")
-    if output is None:
+    if output is None or "tracer" not in sections:
         return
     written = known_variables(sections)
     named = [(("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)]

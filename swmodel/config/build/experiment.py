@@ -21,6 +21,7 @@ from ..parts import arguments_of
 from ..physics import FORMS
 from .sources import faults_of, motion_of
 from .states import on_grid, state_of
+from .tracers import tracer_of
 
 __all__ = [
     "Assembly",
@@ -46,6 +47,7 @@ class Assembly:
     grid: Any = None
     bathymetry: Any = None
     forcing: tuple = ()
+    tracers: tuple = ()
     source: Any = None
     summary: Any = None  # of the source
     mistakes: list = dataclasses.field(default_factory=list)
@@ -95,6 +97,11 @@ def assemble(draft, ranks=1, records=MOST_RECORDS):
         entries = enumerate(made.section("forcing"))
         made.forcing = tuple(
             made.attempt(("forcing", i), _forcing, f, made.grid, made.section("run")) for i, f in entries
+        )
+    if made.section("tracer") and made.section("run") is not None:
+        entries = enumerate(made.section("tracer"))
+        made.tracers = tuple(
+            made.attempt(("tracer", i), tracer_of, t, made.grid, made.section("run")) for i, t in entries
         )
     faults = None
     if made.section("source") is not None:
@@ -243,6 +250,7 @@ def model_of(made, communicator="auto", layout=None, engine="auto"):
         forcing=made.forcing,
         dissipation=tuple(_term(section, made.grid) for section in experiment.dissipation),
         boundaries=tuple(_term(section, made.grid) for section in experiment.boundary),
+        tracers=made.tracers,
         source=made.source,
         linear=experiment.model.linear,
         side=sides[experiment.model.side](),

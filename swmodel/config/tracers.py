@@ -1,0 +1,100 @@
+"""[[tracer]] sections: passive tracers that the flow carries. Their numbers are in the tracer's own units.
+
+[[tracer]]
+name = "dye"
+units = "kg m-3"
+initial = "exp(-((x - 300 * km)**2 + (y - 1000 * km)**2) / (100 * km)**2)"
+scheme = "flux_limited"
+diffusivity = "10 m2 s-1"
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from ..dynamics.tracers import LIMITERS, check_name
+from .expressions import Expression
+from .sections import Formula, InputFile, Section
+
+__all__ = ["FieldFile", "FieldRecord", "TracerSection", "Tracers", "control_names"]
+
+SCHEMES = ("flux_limited", "centred")
+
+
+class FieldFile(Section):
+    """A variable of a netCDF file, steady or in time records, which is interpolated to the grid."""
+
+    type: Literal["file"] = "file"
+    file: InputFile
+    variable: str
+
+
+class FieldRecord(FieldFile):
+    """One record of such a variable: the last unless another is asked for, numbered from 0."""
+
+    record: Annotated[int, Field(strict=True)] = -1
+
+
+def FormulaOr(section: type[Section], unit: str = "") -> Any:
+    """The annotation of a number, a formula of the coordinates, or a table that is such a section."""
+    read_formula = Formula(unit).__metadata__[0].func
+
+    def is_table(value):
+        return isinstance(value, (dict, section))
+
+    choice = Annotated[float | Expression, Tag("value")] | Annotated[section, Tag("file")]
+    return Annotated[
+        choice,
+        Discriminator(lambda value: "file" if is_table(value) else "value"),
+        BeforeValidator(lambda value: value if is_table(value) else read_formula(value)),
+    ]
+
+
+def _not_negative(value):
+    if isinstance(value, float) and value < 0:
+        raise ValueError(f"must be at least 0, got {value:g}")
+    return value
+
+
+def _own_name(name):
+    check_name(name)
+    return name
+
+
+class TracerSection(Section):
+    """A passive tracer; `swmodel.Tracer` says what each key means."""
+
+    name: Annotated[str, AfterValidator(_own_name)]
+    units: str = "1"
+    long_name: str = ""
+    initial: FormulaOr(FieldRecord) = 0.0
+    scheme: Literal[SCHEMES] = "flux_limited"
+    limiter: Literal[tuple(LIMITERS)] | None = None
+    diffusivity: Annotated[Formula("m2 s-1"), AfterValidator(_not_negative)] | None = None
+    source: FormulaOr(FieldFile) | None = None
+    flux: FormulaOr(FieldFile) | None = None
+    outside: FormulaOr(FieldFile) | None = None
+
+    @model_validator(mode="after")
+    def _limiter_of_a_limited_scheme(self):
+        if self.limiter is not None and self.scheme != "flux_limited":
+            raise ValueError(f'limiter belongs to scheme = "flux_limited", not to {self.scheme!r}; leave it out')
+        return self
+
+
+def _different_names(tracers):
+    names = [tracer.name for tracer in tracers]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two tracers are called {name!r}; give each a name of its own")
+    return tracers
+
+
+Tracers = Annotated[tuple[TracerSection, ...], AfterValidator(_different_names)]
+
+
+def control_names(tracers: tuple) -> list[str]:
+    """The controls of an adjoint that the sections of tracers add."""
+    given = [(k, key) for k, tracer in enumerate(tracers) for key in ("diffusivity", "source", "flux", "outside")
+             if getattr(tracer, key) is not None]  # fmt: skip
+    return [f"initial.{tracer.name}" for tracer in tracers] + [f"tracer.{k}.{key}" for k, key in given]

@@ -1,0 +1,112 @@
+"""Advection of a tracer: which concentration the flow carries through each face.
+
+    d(h c)/dt = - div (U c),   discretely   - [difference_x(U dy c_u) + difference_y(V dx c_v)] / area
+
+U and V are the volume transports of the continuity equation, whatever they are there. So the sum of area h c does not
+change, and c = 1, for which c_u = c_v = 1, gives the continuity equation itself. A scheme is a choice of c_u and c_v:
+
+    Centred        c_u = mean_x(c): second order, no damping, and ripples behind fronts
+    FluxLimited    c_u = c_upstream + L(a, b) / 2, with a limiter L (limiters.py): no ripples, no new extrema
+
+A step of Euler of length dt with FluxLimited gives in each cell a mean of the values in it and around it, with weights
+that are not negative, while
+
+    dt (1 + s / 2) (sum of the transports out of the cell) <= area h,   s the limiter's steepness
+
+in any number of dimensions, over any depth. SSPRK3 is a convex combination of such steps, and has the same limit.
+
+On a face at a coast nothing flows. On the face of an open side c_u is the value upstream: what is given for the outside
+where the flow comes in, and that of the cell inside where it goes out.
+"""
+
+import abc
+from typing import Any
+
+import jax.numpy as jnp
+
+from ...fields.field import AbstractField
+from ...fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, pointwise, south, west
+from ...fields.parameters import Part, declared
+from ...fields.pytrees import pytree
+from .limiters import Limiter, VanLeer
+
+__all__ = ["AdvectionScheme", "Centred", "FluxLimited"]
+
+AXES = {"x": (west, east, difference_x, mean_x), "y": (south, north, difference_y, mean_y)}
+
+
+class AdvectionScheme(abc.ABC):
+    """What the flow carries through faces.
+
+    Attributes:
+        growth: 0 for a scheme without damping, which needs a time stepper that is stable on the imaginary axis; else
+            1 + s / 2 of the module's docstring.
+        references: what files of a run cite for it, or None.
+    """
+
+    growth = 0.0
+    references = None
+
+    def faces(self, c: AbstractField, U: AbstractField, V: AbstractField, geometry: Any) -> tuple:
+        """(c_u, c_v), Fields at u and v, of the concentration c at h and the transports U, V [m2 s-1] at u and v."""
+        g = geometry
+        return self.along("x", c, U, g.wet_u, g), self.along("y", c, V, g.wet_v, g)
+
+    @abc.abstractmethod
+    def along(self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any):
+        """The concentration on the faces across "x" or "y"; `moving` is 1 between wet cells inside the domain."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """What it is, for people."""
+
+
+@pytree
+class Centred(AdvectionScheme):
+    """The mean of both cells: second order; extrema can grow, and fronts leave ripples behind."""
+
+    def along(self, axis, c, transport, moving, geometry):
+        low, high, difference, mean = AXES[axis]
+        middle = mean(c)
+        if not geometry.tile.sides.opens:
+            return middle
+        open_faces = low(geometry.wet) * high(geometry.wet) - moving
+        return middle + open_faces * (upstream(transport, low(c), high(c)) - middle)
+
+    def describe(self):
+        return "centred, second order"
+
+
+@pytree
+class FluxLimited(AdvectionScheme):
+    """The value upstream, corrected to second order as far as no extremum is made.
+
+    Args:
+        limiter: VanLeer(), MinMod(), MonotonizedCentral(), Koren() or Superbee().
+    """
+
+    limiter: Limiter = declared(Part(("steepness",), "VanLeer()"), default=VanLeer(), static=True)
+
+    @property
+    def growth(self):
+        return 1.0 + 0.5 * self.limiter.steepness
+
+    @property
+    def references(self):
+        return self.limiter.references
+
+    def along(self, axis, c, transport, moving, geometry):
+        low, high, difference, _ = AXES[axis]
+        across = difference(c) * moving
+        behind = upstream(transport, low(low(across)), high(high(across)))
+        half = 0.5 * pointwise(self.limiter, behind, across)
+        return upstream(transport, low(c) + half, high(c) - half)
+
+    def describe(self):
+        return f"flux-limited, {type(self.limiter).__name__}"
+
+
+def upstream(transport: AbstractField, low: AbstractField, high: AbstractField) -> AbstractField:
+    """`low` on faces where the flow goes towards +x or +y, else `high`; derivatives are those of the one taken."""
+    from_low = pointwise(lambda flow, x: jnp.where(flow > 0, x, jnp.zeros_like(x)), transport, low)
+    return from_low + pointwise(lambda flow, x: jnp.where(flow > 0, jnp.zeros_like(x), x), transport, high)

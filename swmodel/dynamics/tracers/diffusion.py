@@ -1,0 +1,58 @@
+"""Diffusion of a tracer along the surface.
+
+    d(h c)/dt = div (h kappa grad c)
+
+    discretely [difference_x(dy h_u kappa_u ddx(c)) + difference_y(dx h_v kappa_v ddy(c))] / area
+
+On faces h is the harmonic mean 2 h_1 h_2 / (h_1 + h_2) of both cells: less than twice the smaller one, so that a
+shallow cell beside a deep one does not shorten the time step. Nothing passes coasts, walls and open sides. The sum of
+area h c does not change, and that of area h c^2 does not grow.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ...fields.field import AbstractField
+from ...fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
+
+__all__ = ["depth_ratios", "diffusive_flux", "diffusive_rate"]
+
+
+def diffusive_flux(c: AbstractField, h: AbstractField, diffusivity: Any, geometry: Any) -> tuple:
+    """(- h kappa dc/dx, - h kappa dc/dy), Fields at u and v, 0 on faces that do not move.
+
+    Args:
+        c: concentration at h.
+        h: thickness of the water column at h [m].
+        diffusivity: kappa [m2 s-1], a number or a Field at h.
+        geometry: a Geometry.
+    """
+    g = geometry
+    along_x = _harmonic(west(h), east(h), g.wet_u) * difference_x(c) * g.per_dx["u"]
+    along_y = _harmonic(south(h), north(h), g.wet_v) * difference_y(c) * g.per_dy["v"]
+    if isinstance(diffusivity, AbstractField):
+        return -mean_x(diffusivity) * along_x, -mean_y(diffusivity) * along_y
+    return -diffusivity * along_x, -diffusivity * along_y
+
+
+def _harmonic(one, other, moving):
+    """The harmonic mean where `moving` is 1, else 0, with finite derivatives on land."""
+    return 2.0 * one * other * moving / (one + other + (1.0 - moving))
+
+
+def diffusive_rate(site: Any, diffusivity: Any) -> np.ndarray:
+    """The fastest rate [s-1] at which diffusion damps, in each cell of stability's `site`: twice the sum of a row."""
+    west, east, south, north = (2.0 * ratio / (1.0 + ratio) for ratio in depth_ratios(site))
+    rows = (west + east) * site.per_dx2 + (south + north) * site.per_dy2
+    return 2.0 * np.asarray(diffusivity, float) * rows
+
+
+def depth_ratios(site: Any) -> tuple:
+    """The depths of the (west, east, south, north) neighbours of each cell over its own [1]; 0 of and on land."""
+    model = site.model
+    modes = ["wrap" if p else "edge" for p in (model.grid.periodic_y, model.grid.periodic_x)]
+    h = site.box.cut(np.where(model.wet, model.depth, 0.0), 1, *modes)
+    here = h[1:-1, 1:-1]
+    around = h[1:-1, :-2], h[1:-1, 2:], h[:-2, 1:-1], h[2:, 1:-1]
+    return tuple(np.where(here > 0, x / np.maximum(here, 1e-30), 0.0) for x in around)

@@ -1,0 +1,111 @@
+"""Slope limiters: how far the value at a face may lie from that of the cell upstream.
+
+    c_face = c_upstream + L(a, b) / 2
+
+a is the difference between the cell upstream and the one further upstream, b the difference across the face. All have
+L = 0 where a and b differ in sign, at extrema, and |L| <= s min(|a|, |b|) elsewhere, with s the limiter's `steepness`:
+Sweby's region (1984), doi:10.1137/0721062. For a = b each gives a, which makes the scheme of second order where the
+field is smooth.
+
+    MinMod              the smaller of a and b; s = 1
+    VanLeer             2 a b / (a + b), the harmonic mean; smooth but where a b = 0; s = 2
+    MonotonizedCentral  the smallest of 2 a, 2 b and (a + b) / 2; s = 2
+    Koren               the smallest of 2 a, 2 b and (a + 2 b) / 3, of third order in one dimension; s = 2
+    Superbee            the steepest in the region: it keeps fronts, and makes them out of smooth slopes; s = 2
+
+A limiter has a kink where it changes from one branch to another. Derivatives are those of the branch that is taken.
+"""
+
+import abc
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+__all__ = ["LIMITERS", "Limiter", "MinMod", "VanLeer", "MonotonizedCentral", "Koren", "Superbee"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Limiter(abc.ABC):
+    """A function L(a, b) of two differences, arrays of one shape.
+
+    Attributes:
+        steepness: the least s for which |L(a, b)| <= s min(|a|, |b|) [1].
+        references: what files of a run cite for it.
+    """
+
+    steepness = 2.0
+    references = "Sweby (1984), doi:10.1137/0721062"
+
+    @abc.abstractmethod
+    def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array: ...
+
+
+def _smallest(first, *others):
+    """The smallest of numbers of one sign, with this sign; 0 where their signs differ."""
+    low, high = first, first
+    for x in others:
+        low, high = jnp.minimum(low, x), jnp.maximum(high, x)
+    return jnp.maximum(low, 0.0) + jnp.minimum(high, 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class MinMod(Limiter):
+    """The smaller difference."""
+
+    steepness = 1.0
+
+    def __call__(self, a, b):
+        return _smallest(a, b)
+
+
+@dataclasses.dataclass(frozen=True)
+class VanLeer(Limiter):
+    """The harmonic mean; van Leer (1974), doi:10.1016/0021-9991(74)90019-9."""
+
+    references = "van Leer (1974), doi:10.1016/0021-9991(74)90019-9"
+
+    def __call__(self, a, b):
+        product = a * b
+        total = jnp.where(product > 0, a + b, 1.0)
+        return jnp.where(product > 0, 2.0 * product / total, 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class MonotonizedCentral(Limiter):
+    """The mean, limited; van Leer (1977), doi:10.1016/0021-9991(77)90095-X."""
+
+    references = "van Leer (1977), doi:10.1016/0021-9991(77)90095-X"
+
+    def __call__(self, a, b):
+        return _smallest(0.5 * (a + b), 2.0 * a, 2.0 * b)
+
+
+@dataclasses.dataclass(frozen=True)
+class Koren(Limiter):
+    """The third-order upwind-biased slope, limited; Koren (1993)."""
+
+    references = "Koren (1993), A robust upwind discretization method for advection, diffusion and source terms"
+
+    def __call__(self, a, b):
+        return _smallest((a + 2.0 * b) / 3.0, 2.0 * a, 2.0 * b)
+
+
+@dataclasses.dataclass(frozen=True)
+class Superbee(Limiter):
+    """The upper edge of the region; Roe (1985)."""
+
+    references = "Roe (1985), Some contributions to the modelling of discontinuous flows"
+
+    def __call__(self, a, b):
+        one, other = _smallest(2.0 * a, b), _smallest(a, 2.0 * b)
+        return jnp.where(jnp.abs(one) > jnp.abs(other), one, other)
+
+
+LIMITERS = {  # as experiment files call them
+    "van_leer": VanLeer,
+    "min_mod": MinMod,
+    "monotonized_central": MonotonizedCentral,
+    "koren": Koren,
+    "superbee": Superbee,
+}

@@ -1,0 +1,181 @@
+"""Passive tracers: what the water carries without being changed by it.
+
+    d(h c)/dt + div (U c) = div (h kappa grad c) + h S + F + c_added W,    h = H + eta
+
+c is the concentration [the tracer's units], U the volume transport of the continuity equation [m2 s-1], kappa the
+diffusivity, S a source of concentration [units s-1], F a flux through surface or bottom [units m s-1], and W the water
+that sponges add [m s-1]. What is stepped is the content s = h c, so that its sum over the domain changes by sources,
+open sides and sponges alone. c = 1 stays 1, because its content obeys the continuity equation. In the linear mode, too,
+h is H + eta, and the transport U = H u is that of the linear continuity equation.
+
+advection.py has the choices of c on faces, limiters.py their limiters, diffusion.py the diffusive flux.
+"""
+
+import re
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...fields.field import AbstractField, Field
+from ...fields.operators import pointwise
+from ...fields.parameters import Part, Text, declared, parameter, refuse
+from ...fields.parts import numbers_of, replaced
+from ...fields.pytrees import replace
+from ...fields.state import RESERVED
+from ...fields.variables import VARIABLES, Variable
+from ...parallel.halo import exchange as fill_halos
+from ..terms import tile_array, value_at
+from ..transport import divergence
+from ..transported import Transported
+from .advection import AdvectionScheme, FluxLimited, upstream
+from .diffusion import depth_ratios, diffusive_flux, diffusive_rate
+
+__all__ = ["Tracer", "check_name"]
+
+TAKEN = frozenset(  # variables and dimensions of files besides those of the table
+    "x y longitude latitude xh xq yh yq grid area wet time bnds member gauge gauge_name name_length wavenumber".split()
+)
+PARAMETERS = ("diffusivity", "source", "flux", "outside")  # None of them is no such term
+
+
+def check_name(name: str) -> None:
+    """Raise ConfigError for what cannot be the name of a tracer in files."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        refuse("Tracer", "name", name, "is no name of a variable in files",
+               "a letter, and then letters, digits and underscores")  # fmt: skip
+    if name in VARIABLES or name in TAKEN or name in RESERVED or name.endswith("_bnds"):
+        refuse("Tracer", "name", name, "is already the name of something else in states and files", "another one")
+
+
+class Tracer(Transported):
+    """A passive tracer of a ShallowWater model.
+
+    Args:
+        name: of its concentration in files, gauges and figures: a letter, then letters, digits and underscores.
+        units: of the concentration, as CF has them.
+        long_name: what it is, for people; the name unless given.
+        initial: its concentration at the start [units]: a number, a function of (x, y), or an (ny, nx) array.
+        scheme: Centred() or FluxLimited(limiter).
+        diffusivity: kappa [m2 s-1]: a number, a function of (x, y), or an array at cell centres.
+        source: S [units s-1]: a number, a function, an array or time records.
+        flux: F, positive into the water [units m s-1], likewise.
+        outside: the concentration of water that comes in through open sides and sponges [units], likewise; of an array,
+            open sides use the edge cells. Unless given, that water has the concentration inside.
+    """
+
+    name: str = declared(Text(), default="", static=True)
+    units: str = declared(Text(), default="1", static=True)
+    long_name: str = declared(Text(), default="", static=True)
+    initial: Any = parameter("h", "its units", default=0.0, optional=True, steady=True, differentiable=False)
+    scheme: AdvectionScheme = declared(Part(("faces",), "FluxLimited()"), default=FluxLimited(), static=True)
+    diffusivity: Any = parameter("h", "m2 s-1", minimum=0.0, default=None, optional=True, steady=True)
+    source: Any = parameter("h", "its units s-1", default=None, optional=True, halo=False)
+    flux: Any = parameter("h", "its units m s-1", default=None, optional=True, halo=False)
+    outside: Any = parameter("h", "its units", default=None, optional=True)
+    beyond: Any = parameter("h", default=None, optional=True, differentiable=False)  # see `prepare`
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_name(self.name)
+
+    @property
+    def variable(self) -> Variable:
+        return Variable(self.name, "h", self.units, self.long_name or self.name, colormap="matter")
+
+    @property
+    def references(self) -> str | None:
+        return self.scheme.references
+
+    # -- on tiles -----------------------------------------------------------------------------------------------------
+
+    def on_tile(self, domain: Any) -> "Tracer":
+        """This tracer with what the user wrote turned into tile arrays; without its initial value, which is no more
+        needed."""
+
+        def cut(x, name):
+            return tile_array(x, "h", domain, f"Tracer {self.name}: {name}")
+
+        return replaced(self, self._given(cut) | {"initial": None})
+
+    def prepare(self, exchange: Any) -> "Tracer":
+        """This tracer with its halos filled; `beyond` is then 1 in ghosts beyond open sides, else 0. Collective."""
+        numbers = numbers_of(type(self))
+
+        def filled(x, name):
+            return (exchange.parameter if numbers[name].halo else exchange.pointwise)(x, "h")
+
+        beyond = None if self.outside is None else _beyond_open_sides(exchange)
+        return replaced(self, self._given(filled) | {"beyond": beyond})
+
+    def _given(self, function):
+        """{name: function(value, name)} of the parameters of the equation that are given."""
+        return {name: function(getattr(self, name), name) for name in PARAMETERS if getattr(self, name) is not None}
+
+    # -- the equation -------------------------------------------------------------------------------------------------
+
+    def shown(self, value: Any, column: Any) -> Any:
+        """c = s / h, 0 where there is no water."""
+        return pointwise(_quotient, value, column) if isinstance(value, AbstractField) else _quotient(value, column)
+
+    def stored(self, shown: Any, column: Any) -> Any:
+        """s = h c."""
+        return shown * column
+
+    def rate(self, flow: Any, value: AbstractField, time: Any) -> AbstractField:
+        """ds/dt [units m s-1], a Field at h; see Transported."""
+        g, c = flow.geometry, self._concentration(flow, value, time)
+        c_u, c_v = self.scheme.faces(c, flow.U, flow.V, g)
+        along_x, along_y = flow.U * c_u, flow.V * c_v
+        if self.diffusivity is not None:
+            spread_x, spread_y = diffusive_flux(c, flow.column, self.diffusivity, g)
+            along_x, along_y = along_x + spread_x, along_y + spread_y
+        total = -divergence(along_x, along_y, g)
+        if isinstance(flow.water_added, AbstractField):
+            added = c if self.outside is None else upstream(flow.water_added, self._outside(c, time), c)
+            total = total + flow.water_added * added
+        if self.source is not None:
+            total = total + value_at(self.source, time) * flow.column * g.wet
+        if self.flux is not None:
+            total = total + value_at(self.flux, time) * g.wet
+        return total
+
+    def _concentration(self, flow, value, time):
+        """c at h, with the concentration outside in ghost cells beyond open sides."""
+        c = self.shown(value, flow.column)
+        return c if self.beyond is None else c + self.beyond * (self._outside(c, time) - c)
+
+    def _outside(self, c, time):
+        outside = value_at(self.outside, time)
+        return outside if isinstance(outside, AbstractField) else 0.0 * c + outside
+
+    # -- limits of time steps -----------------------------------------------------------------------------------------
+
+    def time_step_rate(self, site: Any, carried: float, real: float) -> np.ndarray:
+        """See Transported."""
+        spread = 0.0 if self.diffusivity is None else diffusive_rate(site, self.diffusivity)
+        growth = self.scheme.growth
+        interval = min(real, 1.0) / growth if growth else carried  # an Euler step makes no new extrema up to 1 / growth
+        return self.advective_rate(site) / interval + spread / real
+
+    def advective_rate(self, site: Any) -> np.ndarray:
+        """About what share of the water in each cell of stability's `site` leaves it in a second [s-1]."""
+        speeds = site.speed("x") * np.sqrt(site.per_dx2) + site.speed("y") * np.sqrt(site.per_dy2)
+        return speeds * (0.5 + 0.5 * np.maximum.reduce([np.ones_like(speeds), *depth_ratios(site)]))
+
+
+def _quotient(content, column):
+    """content / column, and 0 where the column is 0, with finite derivatives there."""
+    some = column > 0
+    return jnp.where(some, content, 0.0) / jnp.where(some, column, 1.0)
+
+
+def _beyond_open_sides(exchange):
+    """1 in ghost cells beyond open sides of the domain, else 0, a Field at h; None where no side is open."""
+    tile, sides = exchange.tile, exchange.tile.sides
+    if not sides.opens:
+        return None
+    ones = jnp.ones(tile.shape, tile.metrics["area_h"].dtype)
+    closed = replace(sides, open=jnp.zeros_like(sides.open))
+    both = [fill_halos([ones], tile.halo, each, exchange.communicator)[0] for each in (sides, closed)]
+    return Field(both[0] - both[1], "h", (tile.halo,) * 4)

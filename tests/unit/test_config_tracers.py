@@ -1,0 +1,154 @@
+"""[[tracer]] sections: what they make, and one sentence for each mistake."""
+
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.experiment import understand
+from swmodel.errors import ConfigError
+
+BASE = """
+[run]
+until = "1 hour"
+[grid]
+type = "cartesian"
+nx = 6
+ny = 5
+x = [0, "60 km"]
+y = [0, "50 km"]
+[bathymetry]
+type = "flat"
+depth = "100 m"
+[stepper]
+type = "ssprk3"
+"""
+DYE = """
+[[tracer]]
+name = "dye"
+"""
+
+
+def draft_of(text, folder="."):
+    return understand(BASE + text, "e.toml", folder)
+
+
+def built(text, folder="."):
+    made = assemble(draft_of(text, folder))
+    assert not made.sentences()
+    return model_of(made, communicator="serial", engine="arrays")
+
+
+def file_of(path, values):
+    """A netCDF file of a variable dye(time, y, x) or dye(y, x) on the grid."""
+    with netCDF4.Dataset(path, "w") as file:
+        for name, n, size in (("x", 6, 1e4), ("y", 5, 1e4)):
+            file.createDimension(name, n)
+            file.createVariable(name, "f8", (name,))[:] = size * (0.5 + np.arange(n))
+            file[name].units, file[name].axis = "m", name.upper()
+        dimensions = ("time", "y", "x")[-values.ndim :]
+        if values.ndim == 3:
+            file.createDimension("time", None)
+            file.createVariable("time", "f8", ("time",))[:] = 3600.0 * np.arange(len(values))
+            file["time"].units, file["time"].axis = "seconds since 2000-01-01", "T"
+        file.createVariable("dye", "f8", dimensions)[:] = values
+    return path
+
+
+def test_a_section_makes_the_tracer_that_it_describes():
+    model = built(
+        DYE + 'units = "kg m-3"\nlong_name = "a dye"\ninitial = "1 + x / (60 * km)"\nscheme = "centred"\n'
+        'diffusivity = "20 m2 s-1"\nsource = 1e-3\nflux = "y / km"\noutside = 2.0\n'
+        '[[tracer]]\nname = "ink"\nlimiter = "superbee"\n'
+    )
+    dye, ink = model.tracers
+    assert (dye.name, dye.units, dye.variable.long_name, dye.scheme) == ("dye", "kg m-3", "a dye", sw.Centred())
+    assert ink.scheme == sw.FluxLimited(sw.Superbee()) and ink.source is None
+    assert (float(dye.diffusivity), float(dye.source), float(dye.outside)) == pytest.approx((20.0, 1e-3, 2.0))
+    x, y = model.grid.coordinates("h")
+    np.testing.assert_allclose(dye.flux, np.broadcast_to(y / 1e3, (5, 6)), rtol=1e-6)
+    np.testing.assert_allclose(model.at_rest().dye, np.broadcast_to(100.0 * (1 + x / 6e4), (5, 6)), rtol=1e-6)
+
+
+def test_initial_values_and_records_come_from_files(tmp_path):
+    steady, records = np.arange(30.0).reshape(5, 6), np.arange(90.0).reshape(3, 5, 6)
+    file_of(tmp_path / "steady.nc", steady)
+    file_of(tmp_path / "records.nc", records)
+    model = built(
+        DYE + 'initial = { file = "records.nc", variable = "dye", record = 1 }\n'
+        'source = { file = "steady.nc", variable = "dye" }\noutside = { file = "records.nc", variable = "dye" }\n',
+        tmp_path,
+    )
+    np.testing.assert_allclose(model.at_rest().dye, 100.0 * records[1], rtol=1e-6)
+    np.testing.assert_allclose(model.tracers[0].source, steady, rtol=1e-6)
+    assert len(model.tracers[0].outside.times) >= 2
+
+
+MISTAKES = {
+    "tracer[0]: name is missing": "[[tracer]]\n",
+    "'a dye' is no name of a variable in files": '[[tracer]]\nname = "a dye"\n',
+    "'eta' is already the name of something else": '[[tracer]]\nname = "eta"\n',
+    "'time' is already the name of something else": '[[tracer]]\nname = "time"\n',
+    "two tracers are called 'dye'": DYE + DYE,
+    "tracer[0].diffusivity: must be at least 0, got -1": DYE + "diffusivity = -1\n",
+    "tracer[0].scheme: 'upwind' is unknown": DYE + 'scheme = "upwind"\n',
+    "tracer[0].limiter: 'minmod' is unknown; did you mean 'min_mod'?": DYE + 'limiter = "minmod"\n',
+    'limiter belongs to scheme = "flux_limited"': DYE + 'scheme = "centred"\nlimiter = "koren"\n',
+    "tracer[0].initial: the formula uses longitude": DYE + 'initial = "longitude"\n',
+    "tracer[0].initial.file: there is no file": DYE + 'initial = { file = "none.nc", variable = "dye" }\n',
+    "initial: variable is missing": DYE + 'initial = { file = "d.nc" }\n',
+    "tracer[0].source.record: unknown key": DYE + 'source = { file = "d.nc", variable = "dye", record = 1 }\n',
+    "has no variable 'ink'": DYE + 'initial = { file = "d.nc", variable = "ink" }\n',
+    "has 2 records; 5 is not among them": DYE + 'initial = { file = "d.nc", variable = "dye", record = 5 }\n',
+    "the formula '1 / (x - 5 * km)' is not finite": DYE + 'initial = "1 / (x - 5 * km)"\n',
+    "diffusivity, somewhere, = -60000.0 is negative": DYE + 'diffusivity = "-5 * km - x"\n',
+    "tracer: write it with double brackets": '[tracer]\nname = "dye"\n',
+    "tracer[0].name: 'pseudo_spectral' steps no tracers": DYE + '[model]\ncore = "pseudo_spectral"\n',
+    "unknown variable 'die'; did you mean 'dye'?": DYE
+    + '[[output.fields]]\nfile = "f.nc"\nevery = 60\nvariables = ["die"]\n',
+    "unknown variable 'u'; known are dye, eta": DYE
+    + '[output.gauges]\nvariables = ["u"]\npositions = { a = [1e3, 1e3] }\n',
+}
+
+
+@pytest.mark.parametrize("sentence", MISTAKES)
+def test_each_mistake_gets_one_sentence(sentence, tmp_path):
+    file_of(tmp_path / "d.nc", np.zeros((2, 5, 6)))
+    (found,) = assemble(draft_of(MISTAKES[sentence], tmp_path)).sentences()
+    assert sentence in found and found.startswith("e.toml:")
+
+
+def test_constructors_refuse_what_makes_no_sense():
+    for arguments, sentence in (
+        (("a dye",), "Tracer: name = 'a dye' is no name"),
+        ((), "Tracer: name = '' is no name"),
+        (("speed",), "Tracer: name = 'speed' is already the name"),
+        (("map",), "Tracer: name = 'map' is already the name"),
+        (("dye", 1.0), "Tracer: units = 1.0 is not text"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            sw.Tracer(*arguments)
+    with pytest.raises(ConfigError, match="Tracer: diffusivity = -1.0 is negative"):
+        sw.Tracer("dye", diffusivity=-1.0)
+    with pytest.raises(ConfigError, match=r"Tracer: scheme = 'centred' is a name, as experiment files have it"):
+        sw.Tracer("dye", scheme="centred")
+    with pytest.raises(ConfigError, match=r"FluxLimited: limiter = VanLeer is a class"):
+        sw.FluxLimited(sw.VanLeer)
+    grid = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))
+    with pytest.raises(ValueError, match=r"Tracer dye: source has shape \(2, 3\), and the grid has \(5, 6\)"):
+        sw.ShallowWater(grid, 100.0, tracers=sw.Tracer("dye", source=np.zeros((2, 3))))
+    model = sw.ShallowWater(grid, 100.0, tracers=sw.Tracer("dye", initial=np.zeros((2, 3))))
+    with pytest.raises(ValueError, match=r"dye has shape \(2, 3\), and the grid has \(5, 6\)"):
+        model.at_rest()
+
+
+def test_a_tracer_has_its_own_limit_on_the_time_step():
+    grid = sw.CartesianGrid(6, 5, (0.0, 6e3), (0.0, 5e3))
+    tracers = sw.Tracer("dye", diffusivity=1e5), sw.Tracer("ink", scheme=sw.Centred())
+    model = sw.ShallowWater(grid, 1.0, gravity=0.01, tracers=tracers)
+    found = {limit.name: limit.dt for limit in sw.limits(model, sw.SSPRK3(1.0))}
+    assert found["dye"] == pytest.approx(2.5127 / (1e5 * 8e-6), rel=1e-3) and "ink" not in found
+    moving = {limit.name: limit for limit in sw.limits(model, sw.SSPRK3(1.0), model.state(u=1.0, v=0.5))}
+    assert moving["ink"].dt == pytest.approx(np.sqrt(3.0) / 1.5e-3, rel=1e-3)
+    assert moving["dye"].dt == pytest.approx(1 / (2.0 * 1.5e-3 + 8e-6 * 1e5 / 2.5127), rel=1e-3)

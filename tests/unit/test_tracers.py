@@ -1,0 +1,156 @@
+"""The operators of tracers on arrays, with transports prescribed: what is conserved, what stays constant, and what
+grows no extrema."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.dynamics.clock import as_time
+from swmodel.dynamics.shallow_water import Exchange
+from swmodel.dynamics.tracers import (
+    Centred,
+    FluxLimited,
+    Koren,
+    MinMod,
+    MonotonizedCentral,
+    Superbee,
+    Tracer,
+    VanLeer,
+)
+from swmodel.fields.field import Field
+from swmodel.parallel.halo import exchange
+from swmodel.runtime.compilation import jit
+from swmodel.stepping.stability import _Site
+
+NX, NY, HALO = 12, 9, 2
+LIMITERS = (MinMod(), VanLeer(), MonotonizedCentral(), Koren(), Superbee())
+SCHEMES = (Centred(), *map(FluxLimited, LIMITERS))
+named = dict(ids=lambda x: x.describe() if hasattr(x, "describe") else type(x).__name__)
+
+
+def plane(periodic=""):
+    return sw.CartesianGrid(NX, NY, (0.0, NX * 1e3), (0.0, NY * 1.5e3), periodic)
+
+
+def band():
+    return sw.SphericalGrid(NX, NY, (160.0, 210.0), (-20.0, 50.0))
+
+
+def uniform(seed, low, high):
+    return np.random.default_rng(seed).uniform(low, high, (NY, NX))
+
+
+def depth(seed=0, islands=0.15):
+    return np.where(uniform(seed + 1, 0, 1) < islands, 0.0, uniform(seed, 20.0, 200.0))
+
+
+def model_of(grid, islands=0.15, **options):
+    return sw.ShallowWater(grid, depth(islands=islands), communicator="serial", engine="arrays", **options)
+
+
+@jit
+def _rates(dynamics, tracer, state, c):
+    equations = dynamics.prepare()
+    flow, tracer = equations.flow(state, 0.0), tracer.prepare(Exchange(dynamics.tile, dynamics.communicator))
+    content = tracer.stored(c, flow.column.interior)
+    (content,) = exchange([content], HALO, dynamics.tile.sides, dynamics.communicator)
+    rate = tracer.rate(flow, Field(content, "h", (HALO,) * 4), as_time(0.0))
+    return rate.interior, equations.tendency(state, 0.0).eta
+
+
+def rates(model, tracer, state, c):
+    """(ds/dt, deta/dt) where the concentration is c, arrays (ny, nx)."""
+    found = _rates(model.interval(HALO, 0, 1.0), tracer.on_tile(model.domain), state, jnp.asarray(c))
+    return [np.asarray(x) for x in found]
+
+
+def random_state(model, seed=5):
+    return model.state(uniform(seed, -1, 1), uniform(seed + 1, -1, 1), uniform(seed + 2, -1, 1))
+
+
+# -- limiters ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limiter", LIMITERS, **named)
+def test_a_limiter_lies_in_the_region_without_new_extrema(limiter):
+    a, b = np.random.default_rng(0).standard_normal((2, 1000))
+    slope = np.asarray(limiter(a, b))
+    assert (slope[a * b < 0] == 0).all()
+    assert (slope * b >= 0).all()
+    assert (np.abs(slope) <= limiter.steepness * np.minimum(np.abs(a), np.abs(b)) * (1 + 1e-15)).all()
+    np.testing.assert_allclose(limiter(a, a), a, rtol=1e-15)  # second order where the field is smooth
+    assert np.isfinite(jax.grad(lambda x: jnp.sum(limiter(x, 0.0 * x)))(jnp.zeros(3))).all()
+
+
+# -- conservation and constancy ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("scheme", [Centred(), FluxLimited()], **named)
+@pytest.mark.parametrize("grid", [plane(), plane("x"), plane("xy"), band()], ids=["closed", "x", "xy", "sphere"])
+def test_advection_and_diffusion_keep_the_content_and_a_constant(grid, scheme, linear):
+    model = model_of(grid, linear=linear)
+    tracer = Tracer("dye", scheme=scheme, diffusivity=lambda x, y: 30.0 + 0 * x)
+    area = np.broadcast_to(grid.metrics(np.arange(NY))["area_h"], (NY, NX))
+    state = random_state(model)
+    rate, _ = rates(model, tracer, state, uniform(9, 0, 1))
+    assert abs((rate * area).sum()) < 1e-13 * np.abs(rate * area).sum()
+    assert (rate[~model.wet] == 0).all() and np.abs(rate).max() > 1e-4
+    rate, continuity = rates(model, tracer, state, model.wet.astype(float))
+    np.testing.assert_allclose(rate, continuity, rtol=0, atol=1e-13 * np.abs(continuity).max())
+
+
+def test_diffusion_never_adds_variance_and_damps_no_faster_than_it_says():
+    """On a rough bottom; and over a flat one it damps nearly as fast."""
+    for bottom, nearly in ((depth(), 0.5), (np.full((NY, NX), 50.0), 0.95)):
+        model = sw.ShallowWater(plane("x"), bottom, communicator="serial", engine="arrays")
+        tracer, wet = Tracer("dye", diffusivity=lambda x, y: 10.0 + 1e-4 * x), model.wet.ravel()
+        columns = [rates(model, tracer, model.at_rest(), c.reshape(NY, NX))[0].ravel() for c in np.eye(NX * NY)]
+        operator = np.stack(columns, axis=1)[np.ix_(wet, wet)]
+        np.testing.assert_allclose(operator, operator.T, atol=1e-12 * np.abs(operator).max())
+        decay = -np.linalg.eigvals(operator / model.depth.ravel()[wet][:, None]).real
+        site = _Site(model, 0, None, ())
+        fastest = tracer.on_tile(model.domain).time_step_rate(site, carried=1.0, real=1.0).max()
+        assert decay.min() > -1e-15
+        assert nearly * fastest < decay.max() <= fastest
+
+
+def test_sources_and_fluxes_add_what_they_say():
+    model = model_of(plane())
+    state = model.state(eta=uniform(3, -1, 1))
+    column = np.where(model.wet, model.depth + np.asarray(state.eta), 0.0)
+    rate, _ = rates(model, Tracer("dye", source=2e-3), state, np.zeros((NY, NX)))
+    np.testing.assert_allclose(rate, 2e-3 * column, rtol=1e-14)
+    rate, _ = rates(model, Tracer("dye", flux=lambda x, y: 1e-6 * x), state, np.zeros((NY, NX)))
+    np.testing.assert_allclose(rate, 1e-6 * model.grid.coordinates("h")[0] * model.wet, rtol=1e-14)
+
+
+# -- open sides and sponges -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("speed", [0.3, -0.3])
+@pytest.mark.parametrize("scheme", [Centred(), FluxLimited()], **named)
+def test_inflow_brings_the_concentration_outside_and_outflow_takes_that_inside(scheme, speed):
+    """Through a channel from west to east, over a flat bottom."""
+    flather = sw.Flather(("west", "east"), velocity=lambda x, y: np.where(x < 6e3, -speed, speed))
+    model = sw.ShallowWater(plane(), 50.0, boundaries=(flather,), communicator="serial", engine="arrays")
+    state, c = model.state(u=speed), uniform(4, 0, 1)
+    for outside in (7.0, None):
+        west, east = c[:, 0], c[:, -1]
+        if outside is not None:
+            west, east = (outside, east) if speed > 0 else (west, outside)
+        rate, _ = rates(model, Tracer("dye", scheme=scheme, outside=outside), state, c)
+        np.testing.assert_allclose((rate * 1e3).sum(1), speed * 50.0 * (west - east), rtol=1e-12)
+
+
+def test_water_that_a_sponge_adds_has_the_concentration_outside():
+    sponge = sw.Sponge("west", width=4e3, rate=1e-3)
+    model = model_of(plane(), boundaries=(sponge,), islands=0.0)
+    for eta, c in ((-1.0, 5.0), (1.0, 2.0)):
+        state = model.state(eta=eta)
+        rate, continuity = rates(model, Tracer("dye", outside=5.0), state, np.full((NY, NX), 2.0))
+        np.testing.assert_allclose(rate, c * continuity, rtol=1e-13, atol=1e-18)
+    rate, continuity = rates(model, Tracer("dye"), model.state(eta=1.0), np.full((NY, NX), 2.0))
+    np.testing.assert_allclose(rate, 2.0 * continuity, rtol=1e-13, atol=1e-18)
