@@ -97,7 +97,7 @@ def replaced(part: Any, changes: dict) -> Any:
 
 def numbers_of(cls: type) -> dict[str, Number]:
     """{name: Number} of the parameters that a class declares."""
-    as_pytree(cls)
+    cls = as_pytree(cls) if issubclass(cls, ModelPart) else cls
     rules = {field.name: field.metadata.get("rule") for field in dataclasses.fields(cls)}
     return {name: rule for name, rule in rules.items() if isinstance(rule, Number)}
 

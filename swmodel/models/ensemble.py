@@ -6,6 +6,7 @@ what numbers and arrays hold may differ. members.py says how they are computed t
 """
 
 import math
+import re
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
+from ..fields.parts import units_of
 from ..runtime import budget
 from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
 
@@ -20,6 +22,7 @@ __all__ = ["Ensemble", "perturbation"]
 
 MODELS = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)", several=True)
 STATES = Part(("names", "map"), "model.at_rest()", several=True, alone=False)
+UNITS = {"model.gravity": "m s-2", "bathymetry.depth": "m"}  # of what is no parameter of a part
 REMEDY = "and one program steps all members; vary numbers and fields, or make runs of their own"
 
 
@@ -57,6 +60,14 @@ class Ensemble:
         for k, state in enumerate(states):
             self.models[k].check_state(f"Ensemble: {self.name(k)}", state)
         self.initial = stacked(self.communicator, list(states), (FIELD,) * len(self.variables))
+
+    def units_of(self, name: str) -> str:
+        """The units that the model's parts declare for a parameter that is `varied`, "" where they declare none."""
+        name = re.sub(r"\[(\d+)\]", r".\1", name)  # "dissipation[0].viscosity" is another way to write it
+        model, (part, _, field) = self.models[0], name.rpartition(".")
+        named = zip((*model.term_names, *model.open_names), (*model.terms, *model.opens))
+        parts = {**dict(named), "coriolis": model.coriolis}
+        return units_of(type(parts[part]), field) if parts.get(part) is not None else UNITS.get(name, "")
 
     def __getattr__(self, name):
         """What members share: grid, coasts, communicator, decomposition, precision."""

@@ -13,6 +13,7 @@ import math
 import re
 import shlex
 import sys
+from typing import Any
 
 import netCDF4
 import numpy as np
@@ -22,6 +23,7 @@ from ..runtime.version import VERSION, git_commit
 
 __all__ = [
     "DIMENSIONS",
+    "Varied",
     "continued_attributes",
     "define_field",
     "define_gauges",
@@ -278,6 +280,14 @@ def define_time(dataset, start, dimensions=("time",), chunk=512):
     define(dataset, "time", dimensions, time_attributes(start), dtype="f8", chunks=(chunk,) if dimensions else None)
 
 
+class Varied(list):
+    """The values of a parameter, one for each member of an ensemble, in `units`."""
+
+    def __init__(self, values: Any, units: str):
+        super().__init__(values)
+        self.units = units
+
+
 def define_members(dataset, members):
     """The members of an ensemble, and what tells them apart; `members` is {name: values}, or None for no ensemble.
 
@@ -291,10 +301,11 @@ def define_members(dataset, members):
     define(dataset, "member", ("member",), told, np.arange(count, dtype=np.int32))
     for name, values in members.items():
         if name:
-            values = np.array(values)
+            units, values = getattr(values, "units", ""), np.array(values)
             values = values.astype(float) if values.dtype.kind in "iuf" else values.astype(str).astype(object)
             kind = str if values.dtype == object else values.dtype
-            define(dataset, member_name(name), ("member",), {"long_name": name}, values, dtype=kind, fill=None)
+            told = {"long_name": name} | ({"units": units} if units and kind is not str and "/" not in units else {})
+            define(dataset, member_name(name), ("member",), told, values, dtype=kind, fill=None)
 
 
 def member_name(name):

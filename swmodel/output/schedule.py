@@ -17,7 +17,7 @@ from ..stepping.members import per_member
 from . import Footprint
 from .collisions import same_file
 from .fingerprint import describe, fingerprint
-from .metadata import references
+from .metadata import Varied, references
 from .netcdf import FieldFile, GaugeFile, write_fields
 from .restart import write_restart
 from .resuming import content
@@ -257,7 +257,11 @@ class RestartOutput(Output):
 def members_of(simulation):
     """{name: values} of an ensemble's members, as files want it; None without one."""
     model = simulation.model
-    return None if model.members is None else model.varied or {"": range(model.members)}
+    if model.members is None:
+        return None
+    return {name: Varied(values, model.units_of(name)) for name, values in model.varied.items()} or {
+        "": range(model.members)
+    }
 
 
 def _rows(simulation, names):

@@ -183,8 +183,11 @@ def test_members_that_cannot_go_together_are_refused_by_name(write, capsys, opti
 
 def test_depths_of_members_are_in_their_files(write):
     varied = "--members", "bathymetry.depth=500,1000", "--members", "model.gravity=9.81,9.8"
-    assert status("run", write(), *varied, "--quiet") == 0
+    drag = "--members=dissipation.0.viscosity=[1, 2]"
+    assert status("run", write(), *varied, drag, "--quiet") == 0
     with xr.open_dataset("out/maxima.nc") as maxima:
+        units = [maxima[name].units for name in ("dissipation_0_viscosity", "model_gravity", "bathymetry_depth")]
+        assert units == ["m2 s-1", "m s-2", "m"]
         assert maxima.model_gravity.values.tolist() == [9.81, 9.8] and "gravity" not in maxima.attrs
         assert maxima.depth.dims == ("member", "yh", "xh")
         assert maxima.depth.max(["yh", "xh"]).values.tolist() == [500.0, 1000.0]
