@@ -1,6 +1,8 @@
 """Parts of a user's own: what a class needs, in Python and in experiment files, and what is said of mistakes."""
 
 import dataclasses
+import inspect
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import jax
@@ -9,10 +11,11 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.config import read, understand
+from swmodel.config import own, read, understand
 from swmodel.config.build.adjoint import cost_of, problem_of
 from swmodel.config.build.experiment import assemble, model_of, stepper_of
 from swmodel.errors import ConfigError
+from swmodel.fields.parts import control_names, snake_case, units_of
 from tests import own_parts
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
@@ -189,6 +192,28 @@ def test_a_stepper_that_solves_takes_a_solver_of_ones_own(case):
     assert type(stepper_of(read(case).sections["stepper"]).solver).__name__ == "Jacobi"
     case.write_text(case.read_text().replace("jacobi:Jacobi", "tide:TidalForce"))
     assert any("'tide:TidalForce' does not derive from sw.Solver" in found for found in read(case).sentences())
+
+
+def test_an_entry_point_gives_a_short_name(case, monkeypatch):
+    point = EntryPoint("relaxing", "relaxation:Relaxation", own.GROUP)
+    monkeypatch.setattr(own, "entry_points", lambda group: [point] if group == own.GROUP else [])
+    case.write_text(CASE.replace("relaxation:Relaxation", "relaxing"))
+    (section,) = read(case).sections["dissipation"]
+    assert section.part.__name__ == "Relaxation" and section.rate == pytest.approx(1 / 86400)
+    found = understand(case.read_text(), case, case.parent, own_parts=False).sentences()
+    assert any("'relaxing' is not a part of swmodel" in sentence for sentence in found)
+
+
+def test_every_part_that_the_package_offers_has_a_section_and_controls_with_units():
+    offered = [
+        x for x in (getattr(sw, name) for name in sw.__all__) if isinstance(x, type) and getattr(x, "kind", None)
+    ]
+    known = {name: section for kind in own.SHIPPED for name, section in own.SHIPPED[kind].items()}
+    parts = [cls for cls in offered if not inspect.isabstract(cls)]
+    assert len(parts) > 12
+    for cls in parts:
+        assert known[snake_case(cls.__name__)].part is cls
+        assert all(units_of(cls, name) for name in control_names(cls)), cls
 
 
 def test_a_restart_alone_imports_nothing_and_says_what_it_needs(case):
