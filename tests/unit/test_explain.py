@@ -56,7 +56,7 @@ def test_a_step_of_ab2_is_one_loop_that_moves_what_the_docs_say(case, command, t
 def test_a_graph_names_the_lines_of_physics(case, command):
     status, out, _ = command("explain", case("rk4"), "--graph", "--bandwidth", "1e10")
     assert status == 0
-    assert re.search(r"n\d+ = n\d+ \* eta  # dynamics/\w+\.py:\d+: .*depth \+ eta", out)  # the thickness
+    assert re.search(r"n\d+ = n\d+ \* eta  # dynamics/\w+\.py:\d+: .*depth \+ (self\.)?eta", out)  # the thickness
     assert re.search(r"^writes +stage\.0\.u$", out, re.M) and re.search(r"^reads .*stage\.", out, re.M | re.S)
 
 
