@@ -170,14 +170,6 @@ class Geometry:
         return replace(geometry, wet_area_q=around, dry_q=around.map(lambda a: (a == 0).astype(a.dtype)))
 
     @property
-    def moving_u(self):  # the name until all callers are renamed
-        return self.wet_u
-
-    @property
-    def moving_v(self):
-        return self.wet_v
-
-    @property
     def area_u(self):
         return self.dx["u"] * self.dy["u"]
 
