@@ -170,7 +170,7 @@ class Tasks(ProgressBar):
         if not self.width:
             self.stream.write(text + "\n")
         else:
-            self.stream.write("\r" + self._with_bar(step / last_step, text))
+            self.stream.write("\r" + self._with_bar(step / last_step, text, self.width))
             self.open = True
         self.stream.flush()
 

@@ -7,16 +7,32 @@ On a CPU with several devices JAX stops for good where more than 32 runs are und
 begin others are those that the running ones need. So every few calls wait for their results.
 """
 
+import collections
 import functools
 import itertools
 
 import jax
 
-__all__ = ["jit", "compiler_options"]
+__all__ = ["compilations", "compiler_options", "jit"]
 
 OLDER_FUSION = {"xla_cpu_use_fusion_emitters": False}
 MOST_UNDERWAY = 8  # calls that nobody has waited for
+COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX records this event for each program that it compiles
 _calls = itertools.count(1)
+_events = collections.Counter()
+
+
+def _count(event: str, duration: float, **about: str | int) -> None:
+    if event == COMPILED:
+        _events[event] += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(_count)
+
+
+def compilations() -> int:
+    """The number of programs that JAX has compiled in this process since this module was imported."""
+    return _events[COMPILED]
 
 
 @functools.cache

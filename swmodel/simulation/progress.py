@@ -1,9 +1,11 @@
-"""How far a run is, how fast, and when it will be done: one line that is redrawn, or a line now and then in a log."""
+"""How far a run is, how fast, and when it will be done: one line that is redrawn, or a line every 10 s in a log."""
 
 import os
 import shutil
 import sys
 import time as clock
+from collections.abc import Callable
+from typing import Literal, TextIO
 
 from ..runtime import launch
 from ..units import day, hour, minute, year
@@ -18,24 +20,36 @@ MEMORY = 10.0  # [s] over which the speed is averaged
 class ProgressBar:
     """Called between chunks of steps as progress(step, last_step, model_seconds, wall_seconds); `close` ends the line.
 
+    Speed and time to go are averages over the chunks during which no program was compiled. Neither is shown before the
+    first such chunk.
+
     Args:
         stream: where to write; stdout unless given.
         width: columns of the terminal, None for a log file; found out unless given.
+        compilations: returns the number of programs that have been compiled so far; JAX is asked unless given.
     """
 
-    def __init__(self, stream=None, width="find"):
+    def __init__(
+        self, stream: TextIO | None = None, width: int | Literal["find"] | None = "find",
+        compilations: Callable[[], int] | None = None,
+    ) -> None:  # fmt: skip
         self.stream = sys.stdout if stream is None else stream
         self.width = terminal_width(self.stream) if width == "find" else width
-        self.begun = self.first = self.drawn = self.last = None
-        self.speed, self.open = None, False
+        self.begun, self.first, self.open = 0.0, 0, False
+        self.last: tuple[float, int, float, int] | None = None  # time, step, model time and compilations before
+        self.drawn = self.speed = self.dt = None
+        if compilations is None:
+            from ..runtime.compilation import compilations
+        self._compilations = compilations
 
-    def __call__(self, step, last_step, seconds, wall=None):
+    def __call__(self, step: int, last_step: int, seconds: float, wall: float | None = None) -> None:
         now = clock.perf_counter() if wall is None else wall
-        if self.begun is None:
-            self.begun, self.first, self.dt = now, step, None
+        compiled = self._compilations()
+        if self.last is None:
+            self.begun, self.first = now, step
         else:
-            self._measure(now, step, seconds)
-        self.last = now, step, seconds
+            self._measure(*self.last, now, step, seconds, compiled)
+        self.last = now, step, seconds, compiled
         due = self.drawn is None or now - self.drawn >= (REDRAW if self.width else LOG_EVERY)
         if (due and step < last_step) or step == last_step:
             self.drawn = now
@@ -43,29 +57,29 @@ class ProgressBar:
         if step == last_step:
             self.close()
 
-    def close(self):
+    def close(self) -> None:
         """End the line that is being redrawn."""
         if self.open:
             self.stream.write("\n")
             self.stream.flush()
             self.open = False
 
-    def _measure(self, now, step, seconds):
-        before, step_before, seconds_before = self.last
+    def _measure(self, before, step_before, seconds_before, compiled_before, now, step, seconds, compiled):
+        """Average the speed [steps s-1] over about MEMORY seconds of chunks without compilation."""
         if step == step_before:
             return
         self.dt = (seconds - seconds_before) / (step - step_before)
+        if compiled > compiled_before:
+            return
         took = max(now - before, 1e-9)
         newest = (step - step_before) / took
-        # The first chunk holds the compilation and tells nothing about the speed.
-        known = self.speed is not None and step_before > self.first
-        weight = min(took / MEMORY, 1.0) if known else 1.0
+        weight = 1.0 if self.speed is None else min(took / MEMORY, 1.0)
         self.speed = weight * newest + (1.0 - weight) * (self.speed or 0.0)
 
     def _draw(self, step, last_step, seconds, now):
         share = 1.0 if last_step == self.first else (step - self.first) / (last_step - self.first)
         parts = [f"{100 * share:3.0f} %", f"model time {duration(seconds)}"]
-        if self.speed and step < last_step:
+        if self.speed and self.dt is not None and step < last_step:
             parts += [
                 f"{self.speed:.3g} steps/s" if self.speed < 1000 else f"{self.speed:.0f} steps/s",
                 f"{rounded(self.speed * self.dt)} x real time",
@@ -78,19 +92,19 @@ class ProgressBar:
         if not self.width:
             self.stream.write(text + "\n")
         else:
-            self.stream.write("\r" + self._with_bar(share, text))
+            self.stream.write("\r" + self._with_bar(share, text, self.width))
             self.open = True
         self.stream.flush()
 
-    def _with_bar(self, share, text):
-        room = min(self.width - len(text) - 3, 40)
+    def _with_bar(self, share, text, width):
+        length = min(width - len(text) - 3, 40)
         done, left = ("━", "─") if "utf" in (getattr(self.stream, "encoding", "") or "").lower() else ("#", ".")
-        bar = (done * round(share * room)).ljust(room, left) + "  " if room >= 5 else ""
-        return (bar + text)[: self.width - 1].ljust(self.width - 1)
+        bar = (done * round(share * length)).ljust(length, left) + "  " if length >= 5 else ""
+        return (bar + text)[: width - 1].ljust(width - 1)
 
 
-def duration(seconds):
-    """Seconds in the units people would use: "2 h 05 min", "5 min", "3.2 years"."""
+def duration(seconds: float) -> str:
+    """Seconds in the units that people would use: "2 h 05 min", "5 min", "3.2 years"."""
     seconds = max(float(seconds), 0.0)
     if seconds < minute:
         return f"{seconds:.2g} s"
@@ -108,15 +122,16 @@ def _short(value):
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def rounded(value):
+def rounded(value: float) -> str:
     """Three digits of a number, or two and zeros if it is large."""
     return f"{value:.3g}" if value < 1000 else f"{float(f'{value:.2g}'):.0f}"
 
 
-def terminal_width(stream):
+def terminal_width(stream: TextIO) -> int | None:
     """Columns of the terminal that shows `stream`, or None if it goes to a file or a pipe.
 
-    mpirun gives ranks a terminal of their own whatever becomes of its output, so there it is mpirun's own that counts.
+    mpirun gives each rank a pseudo-terminal, even where its own output goes to a file. Under mpirun the answer is
+    therefore that for the output of mpirun itself.
     """
     if not (hasattr(stream, "isatty") and stream.isatty()):
         return None

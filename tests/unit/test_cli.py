@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 
+import jax
 import netCDF4
 import numpy as np
 import pytest
 
+import swmodel as sw
 from swmodel.cli.library import library
 from swmodel.runtime import launch
 from swmodel.simulation.progress import ProgressBar, duration
@@ -441,6 +443,37 @@ def test_a_log_gets_a_line_every_ten_seconds_with_speed_and_time_to_go():
     assert 10 <= len(lines) <= 12
     assert lines[5].startswith(" 50 %  model time 8 h 20 min  10 steps/s  600 x real time  50 s to go")
     assert lines[-1].startswith("100 %") and "took 1 min 40 s" in lines[-1]
+
+
+def test_speed_and_time_to_go_leave_out_the_chunks_that_compiled_a_program():
+    tape, compiled = Tape(), iter((14, 15, 16, 16, 17, 17))
+    bar = ProgressBar(tape, width=None, compilations=lambda: next(compiled))
+    for step, wall in ((0, 0.0), (8, 200.0), (16, 300.0), (116, 310.0), (216, 910.0), (316, 920.0)):
+        bar(step, 1016, step * 60.0, wall)
+    lines = "".join(tape).splitlines()
+    assert not any("to go" in line or "steps/s" in line for line in lines[:3])
+    assert all("10 steps/s" in line for line in lines[3:])
+    assert [line.rpartition("  ")[2] for line in lines[3:]] == [
+        "1 min 30 s to go",
+        "1 min 20 s to go",
+        "1 min 10 s to go",
+    ]
+
+
+def test_a_run_shows_no_speed_before_a_chunk_without_compilation():
+    tape, speeds = Tape(), []
+    bar = ProgressBar(tape, width=None)
+
+    def progress(step, *rest):
+        if step == 8:
+            jax.jit(lambda x: x + tape.count(0))(1.0)  # a new function, which JAX compiles
+        bar(step, *rest)
+        speeds.append((step, bar.speed))
+
+    model = sw.ShallowWater(sw.CartesianGrid(8, 8, (0, 8e4), (0, 8e4)), 100.0)
+    sw.Simulation(model, model.at_rest(), sw.RK4(dt=60.0)).run(steps=100, progress=progress)
+    assert [speed for step, speed in speeds if step <= 8] == [None, None]
+    assert speeds[-1][1] is not None
 
 
 def test_a_terminal_gets_one_line_that_is_redrawn_and_fits():
