@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 
+from ..runtime.private import origin
+
 __all__ = ["came_through"]
 
 
@@ -25,8 +27,8 @@ def came_through(x: Any, operation: str, settling: frozenset) -> bool:
             continue
         seen.add(id(tracer))
         waiting += [getattr(tracer, name, None) for name in ("primal", "tangent", "val")]  # of grad, jvp and vmap
-        made_by = getattr(tracer, "parent", None)
-        if not hasattr(made_by, "in_tracers"):
+        made_by = origin(tracer)
+        if made_by is None:
             continue
         names = _names(made_by.primitive, made_by.params)
         if names & settling:

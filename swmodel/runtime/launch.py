@@ -26,6 +26,7 @@ from ..errors import ConfigError, SwmodelError
 from .cores import binding_warning, crowding, placement, share_cores, threads_per_rank
 from .libraries import cuda_aware, loaded_mpi
 from .malloc import use_one_arena
+from .private import backends_are_initialized
 from .signals import PROCESS
 
 __all__ = [
@@ -194,7 +195,7 @@ def bind_rank() -> None:
     if started is None or started.size == 1 or started in _bound:
         return
     gpus = usable_gpus(os.environ)
-    if _jax_has_started() and len(gpus) > 1 and started.local_size != 1:
+    if backends_are_initialized() and len(gpus) > 1 and started.local_size != 1:
         raise LaunchError(
             f"JAX has been used before the model was made, so that rank {started.rank} cannot be given one of the "
             f"{len(gpus)} GPUs of this host any more, and all ranks would share the first; call "
@@ -202,12 +203,6 @@ def bind_rank() -> None:
         )
     _bind(started)
     use_one_arena()
-
-
-def _jax_has_started():
-    """Whether JAX has made its devices, after which it looks at none of the variables that choose them."""
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    return bridge is not None and bridge.backends_are_initialized()
 
 
 def _choose(communicator, started, hosts=None):

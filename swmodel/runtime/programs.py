@@ -8,18 +8,18 @@ instructions of the processor as well as for JAX's own key (program, options, ve
 Executables that send messages by mpi4jax hold the addresses of MPI's objects, which differ from run to run. They are
 not kept.
 
-Private names of JAX are used here alone; where a release of JAX lacks them, nothing is kept.
+Where a release of JAX lacks the private names that this needs (private.py), nothing is kept.
 """
 
 import contextlib
 import functools
-import importlib
 import os
 from pathlib import Path
 
 import jax
 
 from . import cache
+from .private import compilation_cache
 
 __all__ = ["keep_programs"]
 
@@ -39,14 +39,12 @@ def keep_programs() -> bool:
     settings = jax.config
     if settings.jax_compilation_cache_dir is not None or not settings.jax_enable_compilation_cache:
         return False
-    try:
-        private = importlib.import_module("jax._src.compilation_cache")
-        interface = importlib.import_module("jax._src.compilation_cache_interface").CacheInterface
-        private.get_file_cache, private.decompress_executable  # noqa: B018
-    except (ImportError, AttributeError):
+    found = compilation_cache()
+    if found is None:
         return False
-    kept = type("VerifiedCache", (_VerifiedCache, interface), {})(private.decompress_executable)
-    private.get_file_cache = lambda path: (kept, path)
+    module, interface = found
+    kept = type("VerifiedCache", (_VerifiedCache, interface), {})(module.decompress_executable)
+    module.get_file_cache = lambda path: (kept, path)
     settings.update("jax_compilation_cache_dir", str(cache.folder()))
     settings.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     settings.update("jax_persistent_cache_min_entry_size_bytes", -1)

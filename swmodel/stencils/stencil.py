@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, Var
 from jax.interpreters import ad, batching, mlir
-from jax.interpreters.partial_eval import JaxprTracer, custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
 
 from ..fields.field import HaloError
+from ..runtime.private import partial_evaluation
 from .compiled import compile_loop, compiled_loop
 from .derivatives import tangent, transpose
 from .graph import trace_graph
@@ -239,7 +239,7 @@ def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
     ]
     types = [t for t, zero in zip(dtypes, is_zero) if not zero]
     parameters["origins"] = [*origins, *(origins[k] for k in sources)]
-    if all(is_zero) or any(isinstance(t, JaxprTracer) for t in tangents):
+    if all(is_zero) or any(isinstance(t, partial_evaluation().JaxprTracer) for t in tangents):
         results = _bind(graph, arrays, numbers, over, dtypes=dtypes, **parameters)
         slopes = _bind(alone, arrays, numbers, over_slopes, dtypes=types, **parameters) if types else []
     else:
@@ -334,8 +334,8 @@ def _known_first(saveable, unknown, at_hand, equation):
 
 ad.primitive_jvps[fused_loop] = _jvp
 ad.primitive_transposes[fused_loop] = _transposed
-custom_partial_eval_rules[fused_loop] = _known_now
-partial_eval_jaxpr_custom_rules[fused_loop] = _known_first
+partial_evaluation().custom_partial_eval_rules[fused_loop] = _known_now
+partial_evaluation().partial_eval_jaxpr_custom_rules[fused_loop] = _known_first
 
 
 # -- lowering ---------------------------------------------------------------------------------------------------------

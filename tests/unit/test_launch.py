@@ -100,10 +100,10 @@ def test_a_script_that_used_jax_before_its_ranks_got_gpus_is_told_what_to_call(s
     started(OPEN_MPI)
     monkeypatch.setattr(launch, "usable_gpus", lambda environment: ["0", "1", "2", "3"])
     monkeypatch.setattr(launch, "_bound", set())
-    monkeypatch.setattr(launch, "_jax_has_started", lambda: True)
+    monkeypatch.setattr(launch, "backends_are_initialized", lambda: True)
     with pytest.raises(launch.LaunchError, match="rank 5 cannot be given .*configure_process\\(\\)"):
         launch.bind_rank()
-    monkeypatch.setattr(launch, "_jax_has_started", lambda: False)
+    monkeypatch.setattr(launch, "backends_are_initialized", lambda: False)
     launch.bind_rank()
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
     launch.bind_rank()  # once

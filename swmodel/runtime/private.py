@@ -1,0 +1,48 @@
+"""Names of JAX that its public interface does not offer, all in one place.
+
+pyproject.toml bounds the versions of JAX for the sake of these; look here first when a new one is to be allowed. The
+one private name of mpi4jax, its ordered effect, is in parallel/mpi.py.
+
+    JaxprTracer, custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
+        how a fused loop is split into what is known before a gradient is taken and what is not (stencils/stencil.py)
+    backends_are_initialized
+        whether JAX has chosen its devices (launch.py)
+    compilation_cache
+        the modules of the persistent compilation cache (programs.py)
+    origin
+        what a tracer was computed from (parallel/lineage.py)
+"""
+
+import importlib
+import sys
+from typing import Any
+
+__all__ = ["backends_are_initialized", "compilation_cache", "origin", "partial_evaluation"]
+
+
+def partial_evaluation() -> Any:
+    """The module with JaxprTracer and the rules of partial evaluation."""
+    return importlib.import_module("jax.interpreters.partial_eval")
+
+
+def backends_are_initialized() -> bool:
+    """Whether JAX has made its devices, after which it looks at none of the variables that choose them."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bridge is not None and bridge.backends_are_initialized()
+
+
+def compilation_cache() -> tuple[Any, type] | None:
+    """(the module of the persistent compilation cache, the base class of caches), or None where they are not there."""
+    try:
+        module = importlib.import_module("jax._src.compilation_cache")
+        interface = importlib.import_module("jax._src.compilation_cache_interface").CacheInterface
+        module.get_file_cache, module.decompress_executable  # noqa: B018
+    except (ImportError, AttributeError):
+        return None
+    return module, interface
+
+
+def origin(tracer: Any) -> Any:
+    """The equation that made a tracer, with `primitive`, `params` and `in_tracers`, or None where it is not known."""
+    made_by = getattr(tracer, "parent", None)
+    return made_by if hasattr(made_by, "in_tracers") else None
