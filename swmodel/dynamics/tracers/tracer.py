@@ -135,7 +135,7 @@ class Tracer(Transported):
             added = c if self.outside is None else upstream(flow.water_added, self._outside(c, time), c)
             total = total + flow.water_added * added
         if self.source is not None:
-            total = total + value_at(self.source, time) * flow.column * g.wet
+            total = total + value_at(self.source, time) * flow.column
         if self.flux is not None:
             total = total + value_at(self.flux, time) * g.wet
         return total
