@@ -9,8 +9,14 @@ All of this happens while a program is traced, and costs nothing at run time. A 
 import abc
 import dataclasses
 import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
+import numpy as np
+
+if TYPE_CHECKING:
+    from .operators import Pair
 
 __all__ = ["AbstractField", "Field", "FieldError", "HaloError", "WHOLE"]
 
@@ -32,12 +38,14 @@ class AbstractField(abc.ABC):
         position: "h", "u", "v" or "q".
     """
 
+    position: str
+
     @abc.abstractmethod
-    def map(self, function):
+    def map(self, function: Callable) -> Self:
         """`function`, a pointwise one, of the values."""
 
     @abc.abstractmethod
-    def along(self, pair, side, position):
+    def along(self, pair: "Pair", side: int, position: str) -> Self:
         """The Field at `position`, half a cell away, made of two neighbours by an operators.Pair.
 
         `side` is the one on which a cell is lost, numbered as in `halo`: on the east, a value between cells i and i + 1
@@ -48,34 +56,34 @@ class AbstractField(abc.ABC):
     def _with(self, other, function):
         """`function` of the values of both, where both are known."""
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Any:
         return self._with(other, operator.add)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Any) -> Any:
         return self._with(other, operator.sub)
 
-    def __mul__(self, other):
+    def __mul__(self, other: Any) -> Any:
         return self._with(other, operator.mul)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Any) -> Any:
         return self._with(other, operator.truediv)
 
-    def __radd__(self, other):
+    def __radd__(self, other: Any) -> Any:
         return self._with(other, lambda a, b: b + a)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Any) -> Any:
         return self._with(other, lambda a, b: b - a)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: Any) -> Any:
         return self._with(other, lambda a, b: b * a)
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: Any) -> Any:
         return self._with(other, lambda a, b: b / a)
 
-    def __neg__(self):
+    def __neg__(self) -> Any:
         return self.map(operator.neg)
 
-    def check_position(self, other):
+    def check_position(self, other: "AbstractField") -> None:
         """Raise FieldError unless both lie at the same points."""
         if self.position != other.position:
             raise FieldError(f"a field at {self.position!r} met one at {other.position!r}; move one of them first.")
@@ -92,21 +100,28 @@ class Field(AbstractField):
 
     data: jax.Array
     position: str
-    halo: tuple
+    halo: tuple[int, ...]
 
-    def tree_flatten(self):
+    def tree_flatten(self) -> tuple[tuple, tuple]:
+        """((data,), (position, halo)): the leaf and the structure."""
         return (self.data,), (self.position, self.halo)
 
     @classmethod
-    def tree_unflatten(cls, static, leaves):
+    def tree_unflatten(cls, static: tuple, leaves: Any) -> "Field":
+        """The inverse of tree_flatten."""
         return cls(leaves[0], *static)
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype:
+        """The type of the values."""
         return self.data.dtype
 
-    def crop(self, halo):
-        """The same Field with less halo."""
+    def crop(self, halo: tuple[int, ...]) -> "Field":
+        """The same Field with less halo.
+
+        Raises:
+            HaloError: if it has less halo than that on any side.
+        """
         if halo == self.halo:
             return self
         cut = [have - want for have, want in zip(self.halo, halo)]
@@ -119,22 +134,26 @@ class Field(AbstractField):
         return Field(data, self.position, kept)
 
     @property
-    def interior(self):
-        """The tile's own cells, (..., ny, nx)."""
+    def interior(self) -> jax.Array:
+        """The tile's own cells, (..., ny, nx).
+
+        Raises:
+            HaloError: if the operations that made the Field used up more halo than there was.
+        """
         if min(self.halo) < 0:
             raise HaloError(f"the stencil of a field at {self.position!r} reached {-min(self.halo)} beyond the halo.")
         return self.crop((0, 0, 0, 0)).data
 
-    def map(self, function):
-        return Field(function(self.data), self.position, self.halo)
+    def map(self, function: Callable) -> Self:
+        return dataclasses.replace(self, data=function(self.data))
 
-    def along(self, pair, side, position):
+    def along(self, pair: "Pair", side: int, position: str) -> Self:
         if self.halo[side] == WHOLE:  # a column: its neighbours along x are itself
-            return Field(pair.values(self.data, self.data), position, self.halo)
+            return dataclasses.replace(self, data=pair.values(self.data, self.data), position=position)
         halo, axis = tuple(n - (k == side) for k, n in enumerate(self.halo)), -1 if side < 2 else -2
         if self.data.shape[axis] < 2:
             raise HaloError(f"the stencil of a field at {self.position!r} reached beyond all cells of a thin tile.")
-        return Field(pair.array(self.data, axis=axis), position, halo)
+        return dataclasses.replace(self, data=pair.array(self.data, axis=axis), position=position, halo=halo)
 
     def _with(self, other, function):
         if not isinstance(other, AbstractField):

@@ -7,22 +7,27 @@ scatters into padded copies; and it is the only way to differentiate a message.
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 __all__ = ["linear_pair", "plain_primitive"]
 
-NO_EFFECTS = frozenset()
+NO_EFFECTS: frozenset = frozenset()
 
 
 def _no_effects(**parameters):
     return NO_EFFECTS
 
 
-def linear_pair(name, function, transpose, effects=_no_effects, transposed=None):
+def linear_pair(
+    name: str, function: Callable, transpose: Callable, effects: Callable = _no_effects, transposed: str | None = None
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Declare `function` and `transpose`, linear in their one array operand, as each other's adjoint.
 
     <x, y> is the sum of x y, of complex numbers too: a transpose is JAX's, without conjugation.
@@ -44,7 +49,7 @@ def linear_pair(name, function, transpose, effects=_no_effects, transposed=None)
     return _caller(forward, function), _caller(backward, transpose)
 
 
-def plain_primitive(name, function, effects=_no_effects):
+def plain_primitive(name: str, function: Callable, effects: Callable = _no_effects) -> Callable[..., Any]:
     """Declare `function` of one array as a primitive without a derivative: its operand must have no tangent."""
     return _caller(_declare(name, function, effects), function)
 
@@ -69,7 +74,7 @@ def _declare(name, function, effects):
 
     def abstract(x, **parameters):
         out = jax.eval_shape(functools.partial(function, **parameters), jax.ShapeDtypeStruct(x.shape, x.dtype))
-        return jax.core.ShapedArray(out.shape, out.dtype), effects(**parameters)
+        return ShapedArray(out.shape, out.dtype), effects(**parameters)
 
     def batch(operands, axes, **parameters):
         (x,), (axis,) = operands, axes

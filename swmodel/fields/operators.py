@@ -13,6 +13,7 @@ form: the cotangent is padded by one zero on each side and the mirrored two-poin
 import dataclasses
 import operator
 from collections.abc import Callable
+from typing import TypeVar
 
 import jax.numpy as jnp
 from jax import lax
@@ -24,6 +25,8 @@ __all__ = [
     "west", "east", "south", "north", "difference_x", "difference_y", "mean_x", "mean_y", "mean_xy", "pointwise",
     "sum_xy",
 ]  # fmt: skip
+
+FieldT = TypeVar("FieldT", bound=AbstractField)
 
 _MOVES = {"x": {"h": "u", "u": "h", "v": "q", "q": "v"}, "y": {"h": "v", "v": "h", "u": "q", "q": "u"}}
 _CENTRED = {"x": "hv", "y": "hu"}  # positions in the middle of a cell along that axis
@@ -79,49 +82,57 @@ DIFFERENCE = Pair(difference, lambda low, high: high - low)
 SUM = Pair(pair_sum, operator.add)
 
 
-def _apply(pair, field, direction):
+def _apply(pair: Pair, field: FieldT, direction: str) -> FieldT:
     side = {"x": 0, "y": 2}[direction] + (field.position in _CENTRED[direction])
     return field.along(pair, side, _MOVES[direction][field.position])
 
 
-def west(f):
+def west(f: FieldT) -> FieldT:
+    """The neighbour on the west."""
     return _apply(LOW, f, "x")
 
 
-def east(f):
+def east(f: FieldT) -> FieldT:
+    """The neighbour on the east."""
     return _apply(HIGH, f, "x")
 
 
-def south(f):
+def south(f: FieldT) -> FieldT:
+    """The neighbour on the south."""
     return _apply(LOW, f, "y")
 
 
-def north(f):
+def north(f: FieldT) -> FieldT:
+    """The neighbour on the north."""
     return _apply(HIGH, f, "y")
 
 
-def difference_x(f):
+def difference_x(f: FieldT) -> FieldT:
+    """east(f) - west(f): h to u, v to q, and back."""
     return _apply(DIFFERENCE, f, "x")
 
 
-def difference_y(f):
+def difference_y(f: FieldT) -> FieldT:
+    """north(f) - south(f): h to v, u to q, and back."""
     return _apply(DIFFERENCE, f, "y")
 
 
-def mean_x(f):
+def mean_x(f: FieldT) -> FieldT:
+    """(east(f) + west(f)) / 2: h to u, v to q, and back."""
     return 0.5 * _apply(SUM, f, "x")
 
 
-def mean_y(f):
+def mean_y(f: FieldT) -> FieldT:
+    """(north(f) + south(f)) / 2: h to v, u to q, and back."""
     return 0.5 * _apply(SUM, f, "y")
 
 
-def sum_xy(f):
+def sum_xy(f: FieldT) -> FieldT:
     """The sum of the four neighbours: h to q, u to v and back."""
     return _apply(SUM, _apply(SUM, f, "x"), "y")
 
 
-def pointwise(function: Callable, f: AbstractField, g: AbstractField) -> AbstractField:
+def pointwise(function: Callable, f: FieldT, g: FieldT) -> FieldT:
     """`function` of the values of two Fields at one position, where both are known.
 
     It may be any jax.numpy function that works value by value, such as jnp.minimum.
@@ -132,5 +143,6 @@ def pointwise(function: Callable, f: AbstractField, g: AbstractField) -> Abstrac
     return f._with(g, function)
 
 
-def mean_xy(f):
+def mean_xy(f: FieldT) -> FieldT:
+    """The mean of the four neighbours: h to q, u to v, and back."""
     return 0.25 * sum_xy(f)

@@ -15,11 +15,11 @@ import dataclasses
 import inspect
 import re
 import sys
-from typing import Any
+from typing import Any, ClassVar, dataclass_transform
 
 from ..errors import ConfigError
-from .parameters import Number, check_fields
-from .pytrees import is_pytree, pytree
+from .parameters import Number, check_fields, declared, parameter
+from .pytrees import is_pytree, pytree, static
 
 __all__ = [
     "ModelPart", "as_pytree", "control_names", "name_of", "numbers_of", "positions_of", "replaced", "shipped_parts",
@@ -29,6 +29,7 @@ __all__ = [
 PACKAGE = __name__.partition(".")[0]
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(static, parameter, declared, dataclasses.field))
 class ModelPart:
     """What every part of a model inherits: its subclasses are frozen dataclasses and pytrees of their parameters.
 
@@ -37,8 +38,8 @@ class ModelPart:
         references: the literature that files of a run cite for it, or None.
     """
 
-    kind = None
-    references = None
+    kind: ClassVar[str | None] = None
+    references: ClassVar[str | None] = None
 
     def __new__(cls, *arguments: Any, **parameters: Any):
         as_pytree(cls)

@@ -1,38 +1,44 @@
 """Frozen dataclasses that are pytrees of JAX: array fields are leaves, fields marked `static()` are structure."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform
 
 import jax
 
-from .parameters import check_fields, has_rules
+from .parameters import check_fields, declared, has_rules, parameter
 
 __all__ = ["is_pytree", "pytree", "replace", "static"]
 
+T = TypeVar("T")
 
-def replace(instance, **changes):
-    """A frozen dataclass, or a State, with other values of some fields."""
-    if dataclasses.is_dataclass(instance):
+
+def replace(instance: T, **changes: Any) -> T:
+    """A copy of a frozen dataclass, or of a State, with other values of some fields."""
+    if dataclasses.is_dataclass(instance) and not isinstance(instance, type):
         return dataclasses.replace(instance, **changes)
-    return instance.replace(**changes)
+    change: Callable = getattr(instance, "replace")  # noqa: B009  (a State, which T does not say)
+    return change(**changes)
 
 
-def static(**options):
+def static(*, default: Any = dataclasses.MISSING, kw_only: bool = False) -> Any:
     """A dataclass field that belongs to the structure: hashable, compared by value, never differentiated."""
-    return dataclasses.field(metadata={"static": True}, **options)
+    return dataclasses.field(metadata={"static": True}, default=default, kw_only=kw_only)
 
 
-def pytree(cls):
-    """Make `cls` a frozen dataclass, if it is none, and register it as a pytree.
+@dataclass_transform(frozen_default=True, field_specifiers=(static, parameter, declared, dataclasses.field))
+def pytree(cls: type[T]) -> type[T]:
+    """Make `cls` a frozen dataclass, if it is not one yet, and register it as a pytree.
 
     Fields that parameters.py declares are checked whenever the class is called, and not when JAX rebuilds a pytree,
     whose leaves may then be anything.
     """
     if "__dataclass_params__" not in vars(cls):
         if has_rules(cls):
-            cls.__post_init__ = _checking(getattr(cls, "__post_init__", None))
+            setattr(cls, "__post_init__", _checking(getattr(cls, "__post_init__", None)))  # noqa: B010
         cls = dataclasses.dataclass(frozen=True)(cls)
-    cls._is_pytree = cls
-    fields = dataclasses.fields(cls)
+    setattr(cls, "_is_pytree", cls)  # noqa: B010  (the type checker knows no such attribute of a class)
+    fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
     data = [f.name for f in fields if not f.metadata.get("static")]
     meta = [f.name for f in fields if f.metadata.get("static")]
     if any("rule" in f.metadata for f in fields):
@@ -46,7 +52,7 @@ def is_pytree(cls: type) -> bool:
 
 
 def _checking(then):
-    """A __post_init__ that checks the fields, and does `then` what the class asks for."""
+    """A __post_init__ that checks the fields and then calls `then`, the class's own __post_init__, if it has one."""
 
     def post_init(self):
         check_fields(self)

@@ -6,6 +6,7 @@ files, gauges, ensembles, controls and step loops follow that list.
 """
 
 import dataclasses
+from typing import Any
 
 __all__ = ["OF_A_LAYER", "PROGNOSTIC", "UNDER_LID", "VARIABLES", "Variable", "named_for", "variable"]
 
@@ -31,7 +32,8 @@ class Variable:
     cell_methods: str = "time: point"
 
 
-def variable(name, *arguments, **options):
+def variable(name: str, *arguments: Any, **options: Any) -> dict[str, Variable]:
+    """{name: Variable}, one row of the table; the arguments are those of Variable."""
     return {name: Variable(name, *arguments, **options)}
 
 
@@ -104,7 +106,7 @@ OF_A_LAYER = {  # what these are of a layer above a deep one at rest
 }  # fmt: skip
 
 
-def named_for(gravity, lid=False):
+def named_for(gravity: float | None, lid: bool = False) -> dict[str, Variable]:
     """Rows of the table that stand in place of those of a sea with a free surface, {name: Variable}.
 
     Args:
