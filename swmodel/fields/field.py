@@ -10,15 +10,12 @@ import abc
 import dataclasses
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
 
-if TYPE_CHECKING:
-    from .operators import Pair
-
-__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "WHOLE"]
+__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "Pair", "WHOLE"]
 
 WHOLE = 1 << 20  # the halo of a column along x: it never runs out
 
@@ -29,6 +26,14 @@ class FieldError(TypeError):
 
 class HaloError(ValueError):
     """A stencil reached beyond the halo."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """One value of two neighbours: as an operator on whole arrays, and of the two values."""
+
+    array: Callable  # array(x, axis=) -> one cell less along the axis
+    values: Callable  # values(low, high)
 
 
 class AbstractField(abc.ABC):
@@ -45,15 +50,15 @@ class AbstractField(abc.ABC):
         """`function`, a pointwise one, of the values."""
 
     @abc.abstractmethod
-    def along(self, pair: "Pair", side: int, position: str) -> Self:
-        """The Field at `position`, half a cell away, made of two neighbours by an operators.Pair.
+    def along(self, pair: Pair, side: int, position: str) -> Self:
+        """The Field at `position`, half a cell away, made of two neighbours by a Pair.
 
         `side` is the one on which a cell is lost, numbered as in `halo`: on the east, a value between cells i and i + 1
         is numbered i; on the west, one between faces i - 1 and i is.
         """
 
     @abc.abstractmethod
-    def _with(self, other, function):
+    def _with(self, other: Any, function: Callable) -> Any:
         """`function` of the values of both, where both are known."""
 
     def __add__(self, other: Any) -> Any:
@@ -147,7 +152,7 @@ class Field(AbstractField):
     def map(self, function: Callable) -> Self:
         return dataclasses.replace(self, data=function(self.data))
 
-    def along(self, pair: "Pair", side: int, position: str) -> Self:
+    def along(self, pair: Pair, side: int, position: str) -> Self:
         if self.halo[side] == WHOLE:  # a column: its neighbours along x are itself
             return dataclasses.replace(self, data=pair.values(self.data, self.data), position=position)
         halo, axis = tuple(n - (k == side) for k, n in enumerate(self.halo)), -1 if side < 2 else -2
@@ -155,7 +160,7 @@ class Field(AbstractField):
             raise HaloError(f"the stencil of a field at {self.position!r} reached beyond all cells of a thin tile.")
         return dataclasses.replace(self, data=pair.array(self.data, axis=axis), position=position, halo=halo)
 
-    def _with(self, other, function):
+    def _with(self, other: Any, function: Callable) -> Any:
         if not isinstance(other, AbstractField):
             return Field(function(self.data, other), self.position, self.halo)
         if not isinstance(other, Field):

@@ -10,7 +10,6 @@ They take h to u and v to q along x, h to v and u to q along y, and back. Each i
 form: the cotangent is padded by one zero on each side and the mirrored two-point stencil is applied.
 """
 
-import dataclasses
 import operator
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,7 +17,7 @@ from typing import TypeVar
 import jax.numpy as jnp
 from jax import lax
 
-from .field import AbstractField
+from .field import AbstractField, Pair
 from .linear import linear_pair
 
 __all__ = [
@@ -66,14 +65,6 @@ low, _ = linear_pair("low_neighbour", _low, lambda y, *, axis: _padded(y, axis, 
 high, _ = linear_pair("high_neighbour", _high, lambda y, *, axis: _padded(y, axis, 1, 0))
 difference, _ = linear_pair("difference", _difference, _difference_transposed)
 pair_sum, _ = linear_pair("pair_sum", _sum, _sum_transposed)
-
-
-@dataclasses.dataclass(frozen=True)
-class Pair:
-    """One value of two neighbours: as an operator on whole arrays, and of the two values."""
-
-    array: Callable  # array(x, axis=) -> one cell less along the axis
-    values: Callable  # values(low, high)
 
 
 LOW = Pair(low, lambda low, high: low)

@@ -85,7 +85,7 @@ WIDTHS = [
     (sw.EnergyConserving(), (), sw.ForwardBackward(1.0), 2),
     (sw.ArakawaLamb(), (), sw.ForwardBackward(1.0), 2),
     (sw.ArakawaLamb(), (sw.Biharmonic(1.0),), sw.ForwardBackward(1.0), 2),
-    (sw.EnergyConserving(), (sw.QuadraticDrag(1.0), sw.ManningDrag(1.0), sw.LinearDrag(1.0)), sw.SSPRK3(1.0), 1),
+    (sw.EnergyConserving(), (sw.QuadraticDrag(1.0), sw.ManningDrag(0.5), sw.LinearDrag(1.0)), sw.SSPRK3(1.0), 1),
 ]
 
 
