@@ -8,25 +8,34 @@ cost is to programs, and controls.py for what controls are.
 import copy
 import functools
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..dynamics.clock import Time
+from ..dynamics.shallow_water import Dynamics, Equations
 from ..errors import ConfigError
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.pytrees import pytree, static
+from ..fields.state import State
+from ..models.shallow_water import ShallowWater
+from ..parallel.communicator import Communicator
 from ..runtime import budget
+from ..stepping.explicit import TimeStepper
 from ..stepping.loop import arrays_if_loops_fail, differentiable_march_of, shown
-from .controls.controls import Transformed, controls_of, masks_of
+from .controls.controls import ControlDict, Transformed, controls_of, masks_of
 from .core.checkpointing import Readings
 from .core.memory import Needs
 from .core.programs import Pair, Transform
-from .core.runs import Run, Unit
-from .core.schedules import StoreAll
+from .core.runs import Plan, Run, Unit
+from .core.schedules import Checkpoints, Plan, StoreAll
 from .costs.costs import checked
 from .costs.readers import everywhere
-from .costs.tile_costs import TileCost, Weighted
+from .costs.tile_costs import Cost, TileCost, Weighted
 
 __all__ = ["Problem", "dot"]
 
@@ -41,7 +50,7 @@ RULES = {
 }
 
 
-def dot(a, b, communicator):
+def dot(a: ControlDict, b: ControlDict, communicator: Communicator) -> float:
     """The inner product of two dicts of controls over all ranks; what every rank holds counts once.
 
     What has two dimensions or more is distributed, numbers and vectors are replicated.
@@ -81,7 +90,17 @@ class Problem:
         ConfigError: for controls that do not exist, a cost that is none, an ensemble.
     """
 
-    def __init__(self, model, stepper, state, steps, cost, controls, first_step=0, checkpoints=STORE_ALL):
+    def __init__(
+        self,
+        model: ShallowWater,
+        stepper: TimeStepper,
+        state: State,
+        steps: int,
+        cost: Cost,
+        controls: str | Transformed | Iterable[str | Transformed],
+        first_step: int = 0,
+        checkpoints: Checkpoints = STORE_ALL,
+    ):
         if getattr(model, "members", None) is not None:
             raise ConfigError("Problem: the model is an Ensemble; give one of its members, a ShallowWater.")
         check_arguments("Problem", RULES, locals())
@@ -105,7 +124,7 @@ class Problem:
         self.programs = {}
         self._window, self._knows_engine = (None, None), False
 
-    def keeping(self, checkpoints):
+    def keeping(self, checkpoints: Checkpoints) -> "Problem":
         """This problem with other checkpoints; both share compiled programs."""
         other = copy.copy(self)
         for plan in ("plan", "plan_of_products"):
@@ -114,12 +133,12 @@ class Problem:
         return other
 
     @functools.cached_property
-    def plan(self):
+    def plan(self) -> Plan:
         """(the Units of a run, the lengths of Tape within one, how many points the host holds between units)."""
         return self._affordable(self.checkpoints.plan(self))
 
     @functools.cached_property
-    def plan_of_products(self):
+    def plan_of_products(self) -> Plan:
         """The same for Hessian products, which take about twice the memory."""
         return self._affordable(self.checkpoints.plan(self, products=True))
 
@@ -135,12 +154,12 @@ class Problem:
         return plan
 
     @functools.cached_property
-    def needs(self):
+    def needs(self) -> Needs:
         """memory.Needs: what a gradient needs on a rank."""
         return self._needs(self._raw(self._complete({})), None)
 
     @functools.cached_property
-    def needs_of_products(self):
+    def needs_of_products(self) -> Needs:
         """memory.Needs: what a Hessian product needs on a rank."""
         return self._needs(*self._raw_twice(self._complete({}), self._directions({})))
 
@@ -148,12 +167,12 @@ class Problem:
         whole = [Unit(self.first_step, self.steps, self.first_step)]
         return Needs.of(Run(self, raw, slopes, self.cost, (whole, (1,), 1)))
 
-    def bytes_needed(self, products=False):
+    def bytes_needed(self, products: bool = False) -> float:
         """How many bytes a gradient is predicted to need on a rank, or a Hessian product."""
         needs, plan = (self.needs_of_products, self.plan_of_products) if products else (self.needs, self.plan)
         return self.checkpoints.bytes(needs, *plan)
 
-    def dynamics(self, step):
+    def dynamics(self, step: int) -> Dynamics:
         """The Dynamics of the forcing's window that begins with a step."""
         if self._window[0] != step:
             self._window = step, self.model.interval(self.halo, step, self.dt)
@@ -166,7 +185,7 @@ class Problem:
     # -- values -------------------------------------------------------------------------------------------------------
 
     @functools.cached_property
-    def values(self):
+    def values(self) -> ControlDict:
         """The controls as they are now."""
         found = {}
         dynamics = self.dynamics(self.first_step)
@@ -180,7 +199,7 @@ class Problem:
         return found
 
     @functools.cached_property
-    def shown(self):
+    def shown(self) -> State:
         """The first State as files show it, as controls are: of tracers the concentration."""
         if not self.model.tracers:
             return self.state
@@ -218,16 +237,16 @@ class Problem:
 
     # -- what it gives ------------------------------------------------------------------------------------------------
 
-    def value(self, values=None):
+    def value(self, values: ControlDict | None = None) -> float:
         """The cost."""
         return self._number(self._forwards(self._run(self._complete(values))))
 
-    def tangent(self, values, directions):
+    def tangent(self, values: ControlDict | None, directions: ControlDict) -> tuple[float, float]:
         """(J, dJ/dvalues . directions) by the tangent-linear model."""
         J = self._forwards(self._run(self._complete(values), self._directions(directions)))
         return self._number(J.value), self._number(J.slope[0])
 
-    def value_and_gradient(self, values=None):
+    def value_and_gradient(self, values: ControlDict | None = None) -> tuple[float, ControlDict]:
         """(J, {name: dJ/dvalue}); distributed entries tile by tile, replicated ones whole on every rank."""
         values = self._complete(values)
         run = self._run(values)
@@ -235,7 +254,7 @@ class Problem:
         (gradient,) = run.gradient()
         return self._number(run.J), self._leave(self._chained(values, gradient))
 
-    def hessian_product(self, values, directions):
+    def hessian_product(self, values: ControlDict | None, directions: ControlDict) -> ControlDict:
         """{name: (d2J/dvalue2 . directions)}: the tangent of the gradient."""
         values, directions = self._complete(values), self._directions(directions)
         run = self._run(values, directions, plan=self.plan_of_products)
@@ -244,18 +263,18 @@ class Problem:
 
     # -- what the cost reads, for Gauss-Newton: readings r = F(values), M = dF/dvalues --------------------------------
 
-    def observed(self, values=None):
+    def observed(self, values: ControlDict | None = None) -> np.ndarray:
         """All that the cost reads, (steps, count), of the states from `first_step` + 1 on; the same on every rank."""
         run = self._run(self._complete(values), cost=self._all_readings())
         return self._leave_copy(run.to_end()[1])
 
-    def observed_tangent(self, values, directions):
+    def observed_tangent(self, values: ControlDict | None, directions: ControlDict) -> tuple[np.ndarray, np.ndarray]:
         """(readings, M . directions), (steps, count) each."""
         run = self._run(self._complete(values), self._directions(directions), self._all_readings())
         readings = run.to_end()[1]
         return self._leave_copy(readings.value), self._leave_copy(readings.slope[0])
 
-    def observed_adjoint(self, values, readings):
+    def observed_adjoint(self, values: ControlDict | None, readings: ArrayLike) -> ControlDict:
         """M* . readings, a dict like `values`."""
         self._all_readings()
         values = self._complete(values)
@@ -346,13 +365,13 @@ class AllReadings(TileCost):
     shape: tuple = static()
     first: int = static()
 
-    def read(self, state, equations, time):
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         return self.cost.read(state, equations, time)
 
-    def start(self):
+    def start(self) -> jax.Array:
         return jnp.zeros(self.shape)
 
-    def update(self, acc, readings, first_step):
+    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> jax.Array:
         rows = first_step - self.first + jnp.arange(len(readings), dtype=jnp.int32)
         return acc.at[rows].set(readings, mode="drop")
 

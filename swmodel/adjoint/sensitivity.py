@@ -8,11 +8,13 @@ a density, which does not depend on the grid.
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
 
-from .problem import dot
+from .controls.controls import ControlDict
+from .problem import Problem, dot
 from .verification.verification import units_of
 
 __all__ = ["Check", "Sensitivity", "forward_check", "per", "sensitivities"]
@@ -39,14 +41,14 @@ class Sensitivity:
     times: np.ndarray | None = None
 
 
-def per(cost, control):
+def per(cost: str, control: str) -> str:
     """Units of one per the other, as in "m per (N m-2)"."""
     if control in ("1", ""):
         return cost
     return f"{cost} per ({control})" if " " in control else f"{cost} per {control}"
 
 
-def sensitivities(problem, gradient, units="1"):
+def sensitivities(problem: Problem, gradient: ControlDict, units: str = "1") -> dict[str, Sensitivity]:
     """{control: Sensitivity} on the root, {} elsewhere; collective.
 
     Args:
@@ -94,12 +96,12 @@ class Check:
     found: float
 
     @property
-    def error(self):
+    def error(self) -> float:
         """Of the prediction, relative to what was found."""
         return abs(self.predicted - self.found) / abs(self.found) if self.found else float("inf")
 
 
-def forward_check(problem, J, gradient, name, amplitude):
+def forward_check(problem: Problem, J: float, gradient: ControlDict, name: str, amplitude: float) -> Check:
     """The Check of one control; one run of the model. Collective.
 
     Args:
@@ -114,7 +116,7 @@ def forward_check(problem, J, gradient, name, amplitude):
     return Check(name, units_of(problem)[name], amplitude, predicted, problem.value(values | {name: moved}) - J)
 
 
-def pattern(problem, gradient, amplitude):
+def pattern(problem: Problem, gradient: Any, amplitude: float) -> Any:
     """A perturbation with the pattern of a gradient, of time records that of their sum; 0 where that is 0."""
     total = sum(gradient.values()) if isinstance(gradient, dict) else gradient
     tiles = problem.communicator.tiles(total).values() if np.ndim(total) >= 2 else [total]

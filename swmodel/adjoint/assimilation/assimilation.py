@@ -14,10 +14,16 @@ columns are runs of the linear model (responses.py). a is 1, or halved until J f
 
 import dataclasses
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .lanczos import lanczos
+from ...parallel.communicator import Communicator
+from ..controls.controls import ControlDict
+from ..problem import Problem
+from .lanczos import Lanczos, lanczos
 from .minimise import Space
 
 __all__ = ["Analysis", "Departures", "FourDVar", "Loop", "Rules", "Tangent", "incremental", "resumed"]
@@ -32,29 +38,29 @@ class Departures:
         kept: of each gauge, whether it counts; all unless given.
     """
 
-    def __init__(self, cost, communicator, kept=None):
+    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
         tables = next(iter(communicator.tiles((cost.share, cost.observed, cost.per_deviation)).values()))
         self.share, self.observed, per_deviation = (np.asarray(table, float) for table in tables)
         self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
 
-    def of(self, readings):
+    def of(self, readings: ArrayLike) -> np.ndarray:
         """d (steps, M, gauges): 0 where there is no observation."""
         return self.linear(readings) - self.observed * self.per_deviation
 
-    def linear(self, readings):
+    def linear(self, readings: ArrayLike) -> np.ndarray:
         """The part of d that is linear in the readings."""
         now = np.asarray(readings, float)
         before = np.concatenate([np.zeros_like(now[:1]), now[:-1]])
         return ((1.0 - self.share) * before[:, None] + self.share * now[:, None]) * self.per_deviation
 
-    def transposed(self, d):
+    def transposed(self, d: np.ndarray) -> np.ndarray:
         """The transpose of `linear`."""
         d = d * self.per_deviation
         readings = np.sum(self.share * d, axis=1)
         readings[:-1] += np.sum((1.0 - self.share) * d, axis=1)[1:]
         return readings
 
-    def by_gauge(self, readings):
+    def by_gauge(self, readings: ArrayLike) -> np.ndarray:
         """The sum of d^2 of each gauge, (gauges,)."""
         return np.sum(self.of(readings) ** 2, axis=(0, 1))
 
@@ -67,23 +73,23 @@ class FourDVar:
         background: b, a dict like problem.values; these unless given.
     """
 
-    def __init__(self, problem, background=None):
+    def __init__(self, problem: Problem, background: ControlDict | None = None):
         self.problem, self.space = problem, Space(problem.communicator)
         self.background = problem.values if background is None else background
 
-    def away(self, parameters):
+    def away(self, parameters: ControlDict) -> ControlDict:
         """p - b."""
         return self.space.add(parameters, -1.0, self.background)
 
-    def value(self, parameters):
+    def value(self, parameters: ControlDict) -> float:
         return self.problem.value(parameters) + 0.5 * self._square(parameters)
 
-    def value_and_gradient(self, parameters):
+    def value_and_gradient(self, parameters: ControlDict) -> tuple[float, ControlDict]:
         """(J, dJ)."""
         value, gradient = self.problem.value_and_gradient(parameters)
         return value + 0.5 * self._square(parameters), self.space.add(gradient, 1.0, self.away(parameters))
 
-    def hessian_product(self, parameters, direction):
+    def hessian_product(self, parameters: ControlDict, direction: ControlDict) -> ControlDict:
         """The exact Hessian of J, second derivatives of the model included, times a direction."""
         return self.space.add(self.problem.hessian_product(parameters, direction), 1.0, direction)
 
@@ -95,19 +101,26 @@ class FourDVar:
 class Tangent:
     """G of a Problem at some parameters: its exact tangent and adjoint."""
 
-    def __init__(self, problem, departures, parameters):
+    def __init__(self, problem: Problem, departures: Departures, parameters: ControlDict):
         self.problem, self.departures, self.parameters = problem, departures, parameters
 
-    def transposed(self, d):
+    def transposed(self, d: np.ndarray) -> ControlDict:
         """G* d, a dict of parameters."""
         return self.problem.observed_adjoint(self.parameters, self.departures.transposed(d))
 
-    def product(self, direction):
+    def product(self, direction: ControlDict) -> ControlDict:
         """G* G times a dict of parameters: one tangent and one adjoint run."""
         _, readings = self.problem.observed_tangent(self.parameters, direction)
         return self.transposed(self.departures.linear(readings))
 
-    def solve(self, downhill, space, products, residual, progress=None):
+    def solve(
+        self,
+        downhill: ControlDict,
+        space: Space,
+        products: int,
+        residual: float,
+        progress: Callable[[int, float], Any] | None = None,
+    ) -> Lanczos:
         """The Lanczos basis from `downhill`, which has the solution of the inner problem."""
         return lanczos(self.product, downhill, space, products, residual, progress)
 
@@ -168,14 +181,22 @@ class Rules:
     residual: float = 1e-3
     decrease: float = 1e-3
 
-    def reason(self, history):
+    def reason(self, history: Sequence[Loop]) -> str | None:
         """Why to stop after the Loops `history`, or None."""
         if len(history) > 1 and history[-2].value - history[-1].value <= self.decrease * history[-1].value:
             return f"the last outer loop lowered J by less than {self.decrease:g} of it"
         return f"{self.loops} outer loop{'s' * (self.loops > 1)} made" if history[-1].number >= self.loops else None
 
 
-def incremental(variational, departures, rules=Rules(), start=None, linearised=None, progress=None, inner=None):
+def incremental(
+    variational: FourDVar,
+    departures: Departures,
+    rules: Rules = Rules(),
+    start: ControlDict | Analysis | None = None,
+    linearised: Callable[[ControlDict], Any] | None = None,
+    progress: Callable[[Analysis], Any] | None = None,
+    inner: Callable[[int, float], Any] | None = None,
+) -> Analysis:
     """The minimum of J by outer and inner loops.
 
     Args:
@@ -213,7 +234,7 @@ def incremental(variational, departures, rules=Rules(), start=None, linearised=N
         now = found
 
 
-def resumed(variational, departures, parameters, rows):
+def resumed(variational: FourDVar, departures: Departures, parameters: ControlDict, rows: Sequence) -> Analysis:
     """The Analysis to go on from, of parameters and rows (number, J, misfit, background, products) that were kept."""
     now = _evaluated(variational, departures, parameters, int(rows[-1][0]))
     history = [Loop(int(number), *(float(x) for x in parts), int(products)) for number, *parts, products in rows[:-1]]

@@ -22,6 +22,7 @@ from ...errors import ConfigError
 from ...fields.field import Field
 from ...fields.operators import difference_x, difference_y
 from ...fields.pytrees import pytree, replace, static
+from ...models.shallow_water import ShallowWater
 from ...parallel.halo import Sides, exchange, without_padding
 from ...runtime.compilation import jit
 
@@ -60,7 +61,13 @@ class Smooth:
     communicator: Any = static()
 
     @staticmethod
-    def of(model, position, length, deviation=1.0, samples=None):
+    def of(
+        model: ShallowWater,
+        position: str,
+        length: float,
+        deviation: float | np.ndarray = 1.0,
+        samples: int | None = None,
+    ) -> "Smooth":
         """The operator for points at `position` of a model's grid.
 
         Args:
@@ -84,15 +91,15 @@ class Smooth:
         return replace(bare, deviation=deviation, amplitude=_amplitude(deviation, variance))
 
     @staticmethod
-    def check(model, position, length):
+    def check(model: ShallowWater, position: str, length: float) -> None:
         """Raise what `of` raises; little is computed."""
         _coefficients(model, position, length)
 
-    def __call__(self, v):
+    def __call__(self, v: jax.Array) -> jax.Array:
         """U v."""
         return self.amplitude * self.diffused(self.root * v, self.steps)
 
-    def diffused(self, x, steps):
+    def diffused(self, x: jax.Array, steps: int) -> jax.Array:
         """L^steps x."""
         across_x, across_y, per_area = self._with_halo()
 

@@ -13,8 +13,13 @@ section 10.3).
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+
+from ..controls.controls import ControlDict
+from .minimise import Space
 
 __all__ = ["Lanczos", "lanczos"]
 
@@ -38,7 +43,7 @@ class Lanczos:
     norm: float
 
     @property
-    def products(self):
+    def products(self) -> int:
         return len(self.diagonal)
 
     @property
@@ -52,19 +57,19 @@ class Lanczos:
         return np.linalg.solve(np.eye(len(first)) + self._tridiagonal, first)
 
     @property
-    def residual(self):
+    def residual(self) -> float:
         """|b - (1 + A) x| / |b|."""
         return float(self.beside[-1] * abs(self._shares()[-1]) / self.norm)
 
-    def solution(self):
+    def solution(self) -> ControlDict:
         """x, with (1 + A) x = b to within the residual."""
         return self.space.combine(self._shares(), self.vectors)
 
-    def decrease(self):
+    def decrease(self) -> float:
         """By how much x lowers x.(1 + A)x / 2 - b.x."""
         return float(0.5 * self.norm * self._shares()[0])
 
-    def eigenpairs(self, tolerance=1e-2):
+    def eigenpairs(self, tolerance: float = 1e-2) -> tuple[np.ndarray, list[ControlDict]]:
         """(eigenvalues, eigenvectors) of A that have converged, largest first.
 
         Args:
@@ -77,7 +82,14 @@ class Lanczos:
         return values[order], [self.space.combine(shares[:, k], self.vectors) for k in order]
 
 
-def lanczos(operator, start, space, most, residual=0.0, progress=None):
+def lanczos(
+    operator: Callable[[ControlDict], ControlDict],
+    start: ControlDict,
+    space: Space,
+    most: int,
+    residual: float = 0.0,
+    progress: Callable[[int, float], Any] | None = None,
+) -> Lanczos | None:
     """The Lanczos basis of `operator` from `start`.
 
     Args:

@@ -14,11 +14,16 @@ import dataclasses
 import math
 import time as clock
 import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import line_search
+
+from ...parallel.communicator import Communicator
+from ..controls.controls import ControlDict
 
 __all__ = ["Space", "Stop", "Iteration", "Minimum", "minimise"]
 
@@ -31,30 +36,32 @@ class Space:
         dot: `dot(a, b, communicator)`; adjoint.dot unless given.
     """
 
-    def __init__(self, communicator, dot=None):
+    def __init__(
+        self, communicator: Communicator, dot: Callable[[ControlDict, ControlDict, Communicator], float] | None = None
+    ):
         if dot is None:
             from ..problem import dot
         self.communicator, self._dot = communicator, dot
 
-    def dot(self, a, b):
+    def dot(self, a: ControlDict, b: ControlDict) -> float:
         """<a, b>, a float: the root's, where ranks should differ by a rounding error."""
         return self.communicator.host_broadcast(float(self._dot(a, b, self.communicator)))
 
-    def norm(self, a):
+    def norm(self, a: ControlDict) -> float:
         return math.sqrt(max(self.dot(a, a), 0.0))
 
-    def combine(self, weights, vectors):
+    def combine(self, weights: Sequence[float] | np.ndarray, vectors: Sequence[ControlDict]) -> ControlDict:
         """The sum of weights[k] vectors[k]."""
         total = _scaled(float(weights[0]), vectors[0])
         for weight, vector in zip(weights[1:], vectors[1:]):
             total = self.add(total, weight, vector)
         return total
 
-    def add(self, a, weight, b):
+    def add(self, a: ControlDict, weight: float, b: ControlDict) -> ControlDict:
         """a + weight b."""
         return _added(a, float(weight), b)
 
-    def scale(self, factor, a):
+    def scale(self, factor: float, a: ControlDict) -> ControlDict:
         return _scaled(float(factor), a)
 
 
@@ -86,7 +93,7 @@ class Stop:
     value: float | None = None
     seconds: float | None = None
 
-    def reason(self, history, began):
+    def reason(self, history: Sequence["Iteration"], began: float) -> str | None:
         """Why to stop after the Iterations `history`, or None."""
         first, last = history[0], history[-1]
         if last.gradient <= self.gradient * first.gradient:
@@ -134,7 +141,14 @@ class Minimum:
     reason: str | None = None
 
 
-def minimise(function, start, space, stop=Stop(), memory=10, progress=None):
+def minimise(
+    function: Callable[[ControlDict], tuple[float, ControlDict]],
+    start: ControlDict | Minimum,
+    space: Space,
+    stop: Stop = Stop(),
+    memory: int = 10,
+    progress: Callable[[Minimum], Any] | None = None,
+) -> Minimum:
     """The minimum of `function` by L-BFGS.
 
     Args:

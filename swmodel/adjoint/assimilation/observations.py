@@ -17,8 +17,11 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...errors import ConfigError, DataError
+from ...grids.grid import Grid
+from ...models.shallow_water import ShallowWater
 from ..costs.records import ELEVATION, TIME, Record, header, read_columns
 
 __all__ = [
@@ -29,7 +32,7 @@ DEVIATION = "deviation_m"
 GAUGE_ERROR = 0.05  # [m], where nothing is said: a few centimetres, of tides taken out and of coarse grids
 
 
-def write_gauge_folder(folder, series):
+def write_gauge_folder(folder: str | Path, series: dict[str, tuple[ArrayLike, ArrayLike]]) -> None:
     """Write {name: (time [s], elevation [m])} as `records_in` reads them."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +85,7 @@ def gauge_records(
 _NO_WINDOW = "gauge {!r} has no window; give it one, or leave that gauge out."
 
 
-def window_of(window, name):
+def window_of(window: tuple | dict, name: str) -> tuple:
     """(first, last) [s] of a gauge, of one window for all or {name: window}."""
     if not isinstance(window, dict):
         return window
@@ -102,7 +105,7 @@ class Tracks:
     deviation: np.ndarray
 
 
-def read_tracks(path, deviation=None):
+def read_tracks(path: str | Path, deviation: float | None = None) -> Tracks:
     """Tracks from a CSV file.
 
     Args:
@@ -127,7 +130,9 @@ def read_tracks(path, deviation=None):
     return Tracks(columns[across[0]], columns[across[1]], columns[TIME], columns[ELEVATION], error)
 
 
-def ground_tracks(grid, every, until, apart, between, tilt=0.35, deviation=0.02):
+def ground_tracks(
+    grid: Grid, every: float, until: float, apart: float, between: float, tilt: float = 0.35, deviation: float = 0.02
+) -> Tracks:
     """Tracks of an altimeter-like satellite, without values: straight passes across the domain, up and down in turn.
 
     Args:
@@ -159,7 +164,7 @@ def ground_tracks(grid, every, until, apart, between, tilt=0.35, deviation=0.02)
     return Tracks(x, y, time, np.full(x.size, np.nan), np.full(x.size, float(deviation)))
 
 
-def track_records(tracks, model, until):
+def track_records(tracks: Tracks, model: ShallowWater, until: float) -> dict[str, Record]:
     """{name: Record} of the points of tracks that lie in water, those at one place together.
 
     Raises:

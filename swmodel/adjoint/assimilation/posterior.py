@@ -10,13 +10,19 @@ tell (degrees of freedom for signal; Rodgers 2000, section 2.4).
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...models.shallow_water import ShallowWater
+from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
+from ..controls.controls import ControlDict, Transformed
 from .lanczos import lanczos
+from .minimise import Space
 
 __all__ = ["Posterior", "eigenpairs", "noise_like"]
 
@@ -34,21 +40,23 @@ class Posterior:
     vectors: list
 
     @property
-    def shares(self):
+    def shares(self) -> np.ndarray:
         """l / (1 + l): the share of the background's variance along w_k that the observations take away."""
         return self.values / (1.0 + self.values)
 
     @property
-    def signal(self):
+    def signal(self) -> float:
         """Degrees of freedom for signal, of the eigenpairs that are there."""
         return float(np.sum(self.shares))
 
-    def reduction(self, transformed, parameters, communicator):
+    def reduction(
+        self, transformed: Transformed, parameters: ControlDict, communicator: Communicator
+    ) -> dict[str, Any]:
         """{control: by how much its variance has come down}: sum_k l_k / (1 + l_k) (X w_k)^2, point by point."""
         return self._sum_of_squares(self.vectors, self.shares, transformed, parameters, communicator)
 
     @staticmethod
-    def prior(transformed, parameters, communicator):
+    def prior(transformed: Transformed, parameters: ControlDict, communicator: Communicator) -> dict[str, Any]:
         """{control: the background's variance}: of transforms that know it, of numbers by a sum over each of them."""
         variance = jit(communicator.spmd(lambda function, p: function.variance(p)))
         known = variance(transformed.function, _entered(parameters, communicator))
@@ -87,7 +95,16 @@ def _entered(parameters, communicator):
     }
 
 
-def eigenpairs(product, like, model, space, most=30, tolerance=1e-2, seed=0, progress=None):
+def eigenpairs(
+    product: Callable[[ControlDict], ControlDict],
+    like: ControlDict,
+    model: ShallowWater,
+    space: Space,
+    most: int = 30,
+    tolerance: float = 1e-2,
+    seed: int = 0,
+    progress: Callable[[int, float], Any] | None = None,
+) -> Posterior:
     """The Posterior of A by Lanczos from a random vector.
 
     Args:
@@ -104,7 +121,7 @@ def eigenpairs(product, like, model, space, most=30, tolerance=1e-2, seed=0, pro
     return Posterior(*basis.eigenpairs(tolerance))
 
 
-def noise_like(values, model, seed=0):
+def noise_like(values: ControlDict, model: ShallowWater, seed: int | tuple[int, ...] = 0) -> ControlDict:
     """White noise in the shape of a control dict; fields as those of the whole grid, on any number of ranks."""
     noise = np.random.default_rng(seed)
 

@@ -18,10 +18,13 @@ With n independent observations of errors s, and the spread S of the first guess
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from ...models.shallow_water import ShallowWater
+from ..controls.controls import ControlDict
+from .minimise import Space
 from .posterior import noise_like
 
 __all__ = ["Consistency", "members", "spread"]
@@ -29,7 +32,14 @@ __all__ = ["Consistency", "members", "spread"]
 FAR_AT_FIRST, NEAR_AT_FIRST, FAR_AT_LAST = 10.0, 1 / 30, 2.0  # ratios of J to its expectation, worth a warning
 
 
-def members(count, like, model, space, eigenpairs=((), ()), seed=0):
+def members(
+    count: int,
+    like: ControlDict,
+    model: ShallowWater,
+    space: Space,
+    eigenpairs: tuple[Sequence[float] | np.ndarray, Sequence[ControlDict]] = ((), ()),
+    seed: int = 0,
+) -> Iterator[ControlDict]:
     """Yield `count` differences p_j - p_a, control dicts like `like`; of the background's error without eigenpairs.
 
     Args:
@@ -48,7 +58,7 @@ def members(count, like, model, space, eigenpairs=((), ()), seed=0):
         yield member
 
 
-def spread(readings: Callable, centre: dict, differences, space) -> np.ndarray:
+def spread(readings: Callable, centre: dict, differences: Iterable[ControlDict], space: Space) -> np.ndarray:
     """The root mean square difference (steps, gauges) of members' readings from those at `centre`.
 
     Args:

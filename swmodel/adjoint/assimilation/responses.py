@@ -8,18 +8,25 @@ or background.
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...dynamics.clock import Time
 from ...errors import ConfigError
 from ...fields.pytrees import replace
 from ...fields.variables import PROGNOSTIC
+from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import each_interval, march, march_of
-from ..controls.controls import masks_of
+from ..controls.controls import ControlDict, masks_of
+from ..problem import Problem
+from .assimilation import Departures
+from .minimise import Space
 
 __all__ = ["Dense", "Green", "LinearModel", "Matrix", "tangent_columns"]
 
@@ -33,7 +40,7 @@ class LinearModel:
         problem: a Problem whose cost is a Misfit.
     """
 
-    def __init__(self, problem):
+    def __init__(self, problem: Problem):
         self.problem, self.model, self.communicator = problem, problem.model, problem.communicator
         dynamics = self.model.dynamics(problem.scheme, problem.first_step, problem.steps)
         terms = tuple(term for term in dynamics.terms if not getattr(term, "nonlinear", False))
@@ -46,7 +53,7 @@ class LinearModel:
         self._program = jit(self.communicator.spmd(self._run))
         self.at_rest = self._readings({})
 
-    def readings(self, fields):
+    def readings(self, fields: dict[str, jax.Array]) -> np.ndarray:
         """(steps, gauges) from {"initial.eta": tile array, ...}, less what forcing and boundaries do by themselves."""
         other = [name for name in fields if name not in OF_STATE]
         if other:
@@ -94,7 +101,7 @@ class Green:
     name: str
 
     @staticmethod
-    def of(problem, progress=None):
+    def of(problem: Problem, progress: Callable[[int, int], Any] | None = None) -> "Green":
         """By a run of the linear model for each source; `progress(done, all)` is called after each.
 
         Raises:
@@ -112,12 +119,12 @@ class Green:
         return Green(np.stack(columns), sources, name)
 
     @staticmethod
-    def made(problem, columns):
+    def made(problem: Problem, columns: ArrayLike) -> "Green":
         """Those of an earlier run, kept in a file."""
         name, sources, _ = _only_patch(problem)
         return Green(np.asarray(columns), sources, name)
 
-    def readings(self, communicator):
+    def readings(self, communicator: Communicator) -> Callable[[ControlDict], np.ndarray]:
         """F of the linear model, without runs of it: a function of parameters to (steps, gauges)."""
         program = jit(communicator.spmd(lambda p, sources: sources.amplitudes(p)))
 
@@ -127,7 +134,7 @@ class Green:
 
         return of
 
-    def linearised(self, problem, departures):
+    def linearised(self, problem: Problem, departures: Departures) -> Callable[[ControlDict], "Matrix"]:
         """G at parameters, as `incremental` takes it: a function of parameters."""
         counted = departures.per_deviation > 0
         matrix = np.stack([departures.linear(column)[counted] for column in self.columns], axis=1)
@@ -141,7 +148,9 @@ class Green:
         return at
 
 
-def tangent_columns(problem, departures, progress=None):
+def tangent_columns(
+    problem: Problem, departures: Departures, progress: Callable[[int, int], Any] | None = None
+) -> "Callable[[ControlDict], Matrix]":
     """G at parameters, as `incremental` takes it: a run of the linear model for each of them, at each outer loop.
 
     Raises:
@@ -174,16 +183,23 @@ def tangent_columns(problem, departures, progress=None):
 class Matrix:
     """G as a matrix (observations that count, all numbers of the parameters in the order of the dict)."""
 
-    def __init__(self, matrix, counted, like):
+    def __init__(self, matrix: np.ndarray, counted: np.ndarray, like: ControlDict):
         self.matrix, self.counted, self.like = matrix, counted, like
 
-    def transposed(self, d):
+    def transposed(self, d: np.ndarray) -> ControlDict:
         return self._parameters(self.matrix.T @ d[self.counted])
 
-    def product(self, direction):
+    def product(self, direction: ControlDict) -> ControlDict:
         return self._parameters(self.matrix.T @ (self.matrix @ _vector(direction, self.like)))
 
-    def solve(self, downhill, space, products, residual, progress=None):
+    def solve(
+        self,
+        downhill: ControlDict,
+        space: Space,
+        products: int,
+        residual: float,
+        progress: Callable[[int, float], Any] | None = None,
+    ) -> "Dense":
         """The solution of the inner problem, with all eigenpairs."""
         values, vectors = np.linalg.eigh(self.matrix.T @ self.matrix)
         return Dense(np.maximum(values, 0.0), vectors, _vector(downhill, self.like), self)
@@ -213,10 +229,10 @@ class Dense:
     products = 0
     residual = 0.0
 
-    def solution(self):
+    def solution(self) -> ControlDict:
         return self.matrix._parameters(self.vectors @ ((self.vectors.T @ self.downhill) / (1.0 + self.values)))
 
-    def eigenpairs(self, tolerance=None):
+    def eigenpairs(self, tolerance: float | None = None) -> tuple[np.ndarray, list[ControlDict]]:
         """(eigenvalues, eigenvectors), largest first."""
         return self.values[::-1], [self.matrix._parameters(vector) for vector in self.vectors.T[::-1]]
 

@@ -15,18 +15,26 @@ puts any differentiable function from parameters to such values in front.
 
 import dataclasses
 import difflib
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import DTypeLike
 
+from ...dynamics.shallow_water import Dynamics
 from ...dynamics.terms import Series
 from ...errors import ConfigError
 from ...fields.parts import control_names, positions_of, units_of
 from ...fields.pytrees import replace
-from ...parallel.halo import without_padding
+from ...fields.state import State
+from ...models.shallow_water import ShallowWater
+from ...parallel.halo import Sides, without_padding
 
-__all__ = ["Control", "Transformed", "controls_of", "names_of"]
+__all__ = ["Control", "ControlDict", "Transformed", "controls_of", "names_of"]
+
+ControlDict = dict[str, Any]
+"""{name: value}: tile arrays (ny, nx), numbers and vectors that every rank holds, or {record: one of these}."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,21 +58,21 @@ class Control:
     records: tuple = ()
 
     @property
-    def of_state(self):
+    def of_state(self) -> bool:
         return self.place[0] == "state"
 
     @property
-    def distributed(self):
+    def distributed(self) -> bool:
         return self.position != "scalar"
 
-    def get(self, dynamics, state):
+    def get(self, dynamics: Dynamics, state: State | None) -> Any:
         """What it is in a Dynamics and a State; a Window where it has time records."""
         kind, *where = self.place
         if kind in ("state", "dynamics"):
             return getattr(state if kind == "state" else dynamics, where[0])
         return getattr(getattr(dynamics, kind)[where[0]], where[1])
 
-    def put(self, dynamics, state, value):
+    def put(self, dynamics: Dynamics, state: State | None, value: Any) -> tuple[Dynamics, Any]:
         """(dynamics, state) with `value` in its place; of time records (first, second) of the window."""
         kind, *where = self.place
         if kind == "state":
@@ -79,11 +87,11 @@ class Control:
     def _as_held(self, held, value):
         return replace(held, first=value[0], second=value[1]) if self.records else value
 
-    def window_records(self, step, dt):
+    def window_records(self, step: int, dt: float) -> tuple[int, ...]:
         """(first, second): the numbers of the records that bracket `step`."""
         return tuple(int(record) for record in self.series.bracket(step, dt)[:2])
 
-    def of_record(self, number, dtype):
+    def of_record(self, number: int, dtype: DTypeLike) -> Any:
         """A record as the model holds it, tile by tile."""
         return self.series.record(number, dtype)
 
@@ -111,12 +119,12 @@ class Transformed:
     units: dict = dataclasses.field(default_factory=dict)
 
 
-def names_of(model):
+def names_of(model: ShallowWater) -> list[str]:
     """The names of all controls that a model has."""
     return list(_catalogue(model))
 
 
-def controls_of(model, names):
+def controls_of(model: ShallowWater, names: Iterable[str]) -> list[Control]:
     """The Controls of these names.
 
     Raises:
@@ -167,12 +175,12 @@ def _fields(term, name, place):
             yield Control(f"{name}.{key}", position, units_of(type(term), key), (*place, key), series, records)
 
 
-def masks_of(model):
+def masks_of(model: ShallowWater) -> dict[str, jax.Array]:
     """{position: tile array}, 1 where a state may differ from zero."""
     masks = {"u": model.faces("u"), "v": model.faces("v"), "h": model.wet}
     return {position: model.domain.cut(mask) for position, mask in masks.items()}
 
 
-def tidy(control, value, sides):
+def tidy(control: Control, value: Any, sides: Sides) -> Any:
     """A tile's value without what lies in its padding, so that its gradient is zero there."""
     return without_padding(value, sides) if control.distributed else value

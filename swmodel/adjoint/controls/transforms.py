@@ -16,6 +16,7 @@ Transforms are pytrees: their arrays are this tile's and come in as arguments; n
 replicated when they arrive (controls.py).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -26,7 +27,11 @@ from ...errors import ConfigError
 from ...fields.field import Field
 from ...fields.operators import difference_x, difference_y, mean_xy
 from ...fields.pytrees import pytree, replace, static
+from ...fields.state import State
+from ...models.shallow_water import ShallowWater
 from ...parallel.halo import exchange, without_padding
+from ...sources.fault import Source
+from ...sources.kajiura import SeaSurface
 from .controls import Transformed
 
 __all__ = ["Around", "Balanced", "Between", "FaultSource", "Joined", "Positive", "Repeated", "UnitSources", "joined"]
@@ -45,14 +50,14 @@ class Joined:
     parts: dict
     targets: tuple = static()
 
-    def __call__(self, parameters):
+    def __call__(self, parameters: dict[str, Any]) -> dict[str, Any]:
         found = {}
         for (name, part), target in zip(sorted(self.parts.items()), self.targets):
             value = part(parameters[name])
             found |= value if target is None else {target: value}
         return found
 
-    def variance(self, parameters):
+    def variance(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """{control: that of its background error}, for small changes about `parameters`, of parts that know it."""
         found = {}
         for (name, part), target in zip(sorted(self.parts.items()), self.targets):
@@ -67,7 +72,7 @@ def _deviation(spread):
     return spread.deviation if callable(spread) else spread
 
 
-def joined(transforms, model):
+def joined(transforms: dict[str, tuple[str | None, Any]], model: ShallowWater) -> Transformed:
     """The Transformed of {parameter: (control or None, transform)}, at the background: all parameters zero.
 
     Each transform tells by `zero(model)` which parameters it takes.
@@ -81,10 +86,10 @@ def joined(transforms, model):
 class _OfOne:
     """A transform of one number or field, whose errors U p are `spread`: a number or array s, or a function."""
 
-    def deviation_of(self, p):
+    def deviation_of(self, p: jax.Array) -> jax.Array:
         return self.spread(p) if callable(self.spread) else self.spread * p
 
-    def zero(self, model):
+    def zero(self, model: ShallowWater) -> Any:
         """p of the background, as a Problem takes it."""
         field = callable(self.spread) or jnp.ndim(self.background) == 2 or jnp.ndim(self.spread) == 2
         return model.domain.cut(np.zeros(model.grid.shape)) if field else np.zeros((), model.dtype)
@@ -97,10 +102,10 @@ class Around(_OfOne):
     background: Any
     spread: Any
 
-    def __call__(self, p):
+    def __call__(self, p: jax.Array) -> jax.Array:
         return self.background + self.deviation_of(p)
 
-    def variance(self, p):
+    def variance(self, p: jax.Array) -> jax.Array:
         return jnp.zeros_like(self.background) + _deviation(self.spread) ** 2
 
 
@@ -111,10 +116,10 @@ class Positive(_OfOne):
     background: Any
     spread: Any
 
-    def __call__(self, p):
+    def __call__(self, p: jax.Array) -> jax.Array:
         return self.background * jnp.exp(self.deviation_of(p))
 
-    def variance(self, p):
+    def variance(self, p: jax.Array) -> jax.Array:
         return (self(p) * _deviation(self.spread)) ** 2
 
 
@@ -127,7 +132,7 @@ class Between(_OfOne):
     low: Any
     high: Any
 
-    def __call__(self, p):
+    def __call__(self, p: jax.Array) -> jax.Array:
         share = (self.background - self.low) / (self.high - self.low)
         at = jnp.log(share / (1.0 - share)) + self.deviation_of(p) / self._slope(self.background)
         return self.low + (self.high - self.low) * jax.nn.sigmoid(at)
@@ -136,7 +141,7 @@ class Between(_OfOne):
         """dx / d(argument of the logistic function)."""
         return (x - self.low) * (self.high - x) / (self.high - self.low)
 
-    def variance(self, p):
+    def variance(self, p: jax.Array) -> jax.Array:
         return (self._slope(self(p)) / self._slope(self.background) * _deviation(self.spread)) ** 2
 
 
@@ -147,14 +152,14 @@ class Repeated:
     backgrounds: dict
     spread: Any
 
-    def __call__(self, p):
+    def __call__(self, p: jax.Array) -> dict[int, jax.Array]:
         change = self.spread(p) if callable(self.spread) else self.spread * p
         return {record: background + change for record, background in self.backgrounds.items()}
 
-    def variance(self, p):
+    def variance(self, p: jax.Array) -> dict[int, jax.Array]:
         return {k: jnp.zeros_like(b) + _deviation(self.spread) ** 2 for k, b in self.backgrounds.items()}
 
-    def zero(self, model):
+    def zero(self, model: ShallowWater) -> Any:
         field = callable(self.spread) or any(jnp.ndim(b) == 2 for b in self.backgrounds.values())
         return model.domain.cut(np.zeros(model.grid.shape)) if field else np.zeros((), model.dtype)
 
@@ -182,7 +187,7 @@ class Balanced:
     wet_v: Any
 
     @staticmethod
-    def of(model, state, spread):
+    def of(model: ShallowWater, state: State, spread: Callable[[jax.Array], jax.Array]) -> "Balanced":
         """Around a State, with errors `spread` of the elevation [m].
 
         Raises:
@@ -206,7 +211,7 @@ class Balanced:
             cut(faces["v"] * model.gravity / (at_v * metrics["dx_v"])), cut(faces["u"]), cut(faces["v"]),
         )  # fmt: skip
 
-    def __call__(self, p):
+    def __call__(self, p: jax.Array) -> dict[str, jax.Array]:
         change = self.spread(p)
         sides, communicator = self.spread.sides, self.spread.communicator
         arrays = exchange([change, self.wet_u, self.wet_v], 1, sides, communicator)
@@ -216,10 +221,10 @@ class Balanced:
         u, v = (without_padding(x, sides) for x in (u, v))
         return {"initial.eta": self.eta + change, "initial.u": self.u + u, "initial.v": self.v + v}
 
-    def variance(self, p):
+    def variance(self, p: jax.Array) -> dict[str, jax.Array]:
         return {"initial.eta": self.spread.deviation**2}
 
-    def zero(self, model):
+    def zero(self, model: ShallowWater) -> jax.Array:
         return model.domain.cut(np.zeros(model.grid.shape))
 
 
@@ -248,7 +253,15 @@ class UnitSources:
     centres: tuple = static()
 
     @staticmethod
-    def on(model, x, y, spacing, deviation=1.0, length=0.0, bend=None):
+    def on(
+        model: ShallowWater,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        spacing: float,
+        deviation: float = 1.0,
+        length: float = 0.0,
+        bend: float | None = None,
+    ) -> "UnitSources":
         """Unit sources with centres in the patch x = (low, high), y = (low, high) of the grid's coordinates.
 
         Args:
@@ -291,21 +304,21 @@ class UnitSources:
         bend = None if bend is None else place(lambda rank: np.asarray(bend, model.dtype))
         return UnitSources(along_x, along_y, model.domain.cut(1.0 * model.wet), root, bend, tuple(cells), centres)
 
-    def __call__(self, p):
+    def __call__(self, p: jax.Array) -> jax.Array:
         return self.field(self.amplitudes(p))
 
-    def amplitudes(self, p):
+    def amplitudes(self, p: jax.Array) -> jax.Array:
         """a (k,) [m]."""
         a = self.root @ p
         return a if self.bend is None else self.bend * jax.nn.softplus(a / self.bend)
 
-    def field(self, a):
+    def field(self, a: jax.Array) -> jax.Array:
         """sum_k a_k phi_k on this tile [m]."""
         rows, columns = (np.array(k) for k in zip(*self.cells))
         matrix = jnp.zeros((self.along_y.shape[1], self.along_x.shape[0]), a.dtype).at[rows, columns].set(a)
         return self.wet * (self.along_y @ matrix @ self.along_x)
 
-    def zero(self, model):
+    def zero(self, model: ShallowWater) -> np.ndarray:
         return np.zeros(len(self.cells), model.dtype)
 
 
@@ -352,7 +365,7 @@ class FaultSource:
     communicator: Any = static()
 
     @staticmethod
-    def of(model, surface, source, spreads):
+    def of(model: ShallowWater, surface: SeaSurface, source: Source, spreads: dict[str, float]) -> "FaultSource":
         """Faults with background errors `spreads` {name of a field of Fault: number}.
 
         Raises:
@@ -367,10 +380,10 @@ class FaultSource:
         as_numbers = lambda tree: place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), tree))  # noqa: E731
         return FaultSource(as_numbers(surface), as_numbers(source), as_numbers(dict(spreads)), model.communicator)
 
-    def __call__(self, p):
+    def __call__(self, p: jax.Array) -> jax.Array:
         return self.communicator.scatter(self.surface.elevation(self.faults(p)))
 
-    def faults(self, p):
+    def faults(self, p: jax.Array) -> Source:
         """The Source of parameters (fields x faults,), the fields in the order of their names."""
         faults, changes = self.source.faults, {}
         for (name, spread), share in zip(sorted(self.spreads.items()), p.reshape(len(self.spreads), -1)):
@@ -379,5 +392,5 @@ class FaultSource:
             changes[name] = background * jnp.exp(change) if name in LOGARITHMIC else background + change
         return replace(self.source, faults=replace(faults, **changes))
 
-    def zero(self, model):
+    def zero(self, model: ShallowWater) -> np.ndarray:
         return np.zeros(len(self.spreads) * len(self.source.faults.depth), model.dtype)

@@ -16,17 +16,23 @@ to their capacity, so that intervals of all lengths share one program.
 
 import functools
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from ...dynamics.clock import Time
+from ...dynamics.shallow_water import Dynamics
 from ...errors import ConfigError
 from ...fields.pytrees import pytree, static
+from ...fields.state import State
 from ...stencils import evaluate
 from ...stepping.arrays import unwatched
+from ...stepping.explicit import TimeStepper
 from ...stepping.loop import check_covered, differentiable_march_of, each_interval, march, march_of
+from ..costs.tile_costs import TileCost
 from .leaves import Floats, Rows, inputs_read, keep, perturbed, put, room, taken
 
 __all__ = ["Tape", "Span", "advance", "even_lengths", "integrate"]
@@ -39,19 +45,19 @@ class Span:
     first: jax.Array
     count: jax.Array
 
-    def part(self, k, length):
+    def part(self, k: Any, length: int) -> "Span":
         """Part number k of parts of this length; the last may be shorter, and those behind it have no step."""
         start = k * length
         return Span(self.first + start, jnp.clip(self.count - start, 0, length))
 
-    def parts(self, length):
+    def parts(self, length: int) -> jax.Array:
         return (self.count + length - 1) // length
 
 
 class Readings:
     """What a cost reads along a run of a march, and how it is summed up; a cost of None reads nothing."""
 
-    def __init__(self, cost, way, state):
+    def __init__(self, cost: TileCost | None, way: Any, state: State):
         self.cost, self.equations, self.dtype = cost, way.arrays, state.eta.dtype
         self.count = 0
         if cost is not None and cost.read is not None:
@@ -62,14 +68,14 @@ class Readings:
         share = self.cost.read(state, self.equations, Time(step + 1))
         return share.astype(self.dtype)
 
-    def watch(self, step, see, seen):
+    def watch(self, step: Any, see: Callable[[], State], seen: Any) -> Any:
         """`_share` of the newest state: a march's `watch` for single steps."""
         return self._share(see(), step) if self.count else seen
 
-    def nothing(self):
+    def nothing(self) -> jax.Array:
         return jnp.zeros(self.count, self.dtype)
 
-    def accumulate(self, acc, shares, span):
+    def accumulate(self, acc: Any, shares: jax.Array, span: Span) -> Any:
         """`acc` after the first span.count rows of `shares` (n, count)."""
         if not self.count:
             return acc
@@ -89,7 +95,7 @@ class Readings:
         return jax.lax.cond(span.count == len(readings), lambda: update(acc, readings, span.first + 1), some)
 
 
-def advance(way, readings, carry, acc, span, rows):
+def advance(way: Any, readings: Readings, carry: Any, acc: Any, span: Span, rows: int) -> tuple[Any, Any]:
     """(carry, acc) of a march after a Span; readings are summed up `rows` steps at a time."""
     if not readings.count:
         return _steps(way, carry, span)[0], acc
@@ -124,7 +130,15 @@ class Tape:
         fast: makes the march of segments that are run, and not pulled back.
     """
 
-    def __init__(self, make, params, cost, carry, lengths, fast=march_of):
+    def __init__(
+        self,
+        make: Callable[[Any], tuple[Dynamics, TimeStepper]],
+        params: Any,
+        cost: TileCost | None,
+        carry: Any,
+        lengths: Sequence[int],
+        fast: Callable = march_of,
+    ):
         self.lengths, self.cost, self._fast = tuple(lengths), cost, fast
         self.dynamics, self.stepper = make(params)
         self.carry = Floats(carry)
@@ -176,10 +190,10 @@ class Tape:
     # -- forwards -----------------------------------------------------------------------------------------------------
 
     @functools.cached_property
-    def fast(self):
+    def fast(self) -> "Swift":
         return Swift(self._fast(self.dynamics, self.stepper), self.way)
 
-    def record(self, carry, acc, span, level=-1):
+    def record(self, carry: Any, acc: Any, span: Span, level: int = -1) -> tuple[Any, Any, Any]:
         """(carry and acc after the Span, what `sweep` needs)."""
         level = level % len(self.lengths)
         if level == 0:
@@ -214,7 +228,7 @@ class Tape:
 
     # -- backwards ----------------------------------------------------------------------------------------------------
 
-    def sweep(self, stored, span, bars):
+    def sweep(self, stored: Any, span: Span, bars: tuple[Any, Any]) -> tuple[Any, ...]:
         """Cotangents of (params, float leaves of the carry, acc) before the Span.
 
         Args:
@@ -260,18 +274,25 @@ class Tape:
 class Swift:
     """A march that starts from, and ends with, carries of another one."""
 
-    def __init__(self, way, other):
+    def __init__(self, way: Any, other: Any):
         self.way, self.other, self.alike = way, other, type(way) is type(other)
         self.arrays, self.period, self.steps = way.arrays, way.period, way.steps
 
-    def into(self, carry):
+    def into(self, carry: Any) -> Any:
         return carry if self.alike else self.way.start(self.other.state(carry), self.other.history(carry))
 
-    def out(self, carry):
+    def out(self, carry: Any) -> Any:
         return carry if self.alike else self.other.start(self.way.state(carry), self.way.history(carry))
 
 
-def integrate(dynamics, stepper, state, steps, history=None, lengths=None):
+def integrate(
+    dynamics: Dynamics,
+    stepper: TimeStepper,
+    state: State,
+    steps: int,
+    history: Any = None,
+    lengths: Sequence[int] | None = None,
+) -> tuple[State, Any]:
     """`integration.integrate`, which keeps few states when JAX differentiates it in reverse mode.
 
     For costs of one's own under jax.grad or jax.vjp, in one program. A custom VJP has no forward mode (jax.jvp refuses
@@ -355,11 +376,11 @@ class Shape:
     dtype: str = static()
 
     @staticmethod
-    def of(x):
+    def of(x: Any) -> "Shape":
         return Shape(jnp.shape(x), str(jnp.result_type(x)))
 
     @property
-    def like(self):
+    def like(self) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(self.shape, self.dtype)
 
 
@@ -370,7 +391,7 @@ class Touched:
     flags: tuple = static()
 
 
-def even_lengths(steps, levels):
+def even_lengths(steps: int, levels: int) -> tuple[int, ...]:
     """Parts at each level, all about as many, whose product is `steps` or little more; innermost first."""
     lengths = []
     for level in range(levels, 0, -1):

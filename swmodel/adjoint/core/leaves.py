@@ -1,5 +1,8 @@
 """Leaves of pytrees: which are real numbers, which are differentiated, which are read; and rooms for many of them."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
@@ -13,22 +16,22 @@ __all__ = ["Floats", "Rows", "inputs_read", "keep", "perturbed", "put", "room", 
 class Floats:
     """The shapes of a pytree, and which of its leaves are real numbers."""
 
-    def __init__(self, tree):
+    def __init__(self, tree: Any):
         leaves, self._structure = jax.tree.flatten(tree)
         self.leaves = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
         self.real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]
 
-    def tree(self, leaves):
+    def tree(self, leaves: Iterable) -> Any:
         return jax.tree.unflatten(self._structure, leaves)
 
     @property
-    def shapes(self):
+    def shapes(self) -> Any:
         return self.tree(self.leaves)
 
-    def floats(self, leaves):
+    def floats(self, leaves: Iterable) -> list:
         return [x for x, real in zip(leaves, self.real) if real]
 
-    def merged(self, leaves, floats):
+    def merged(self, leaves: Iterable, floats: Iterable) -> list:
         """`leaves` with other real numbers."""
         floats = iter(floats)
         return [next(floats) if real else x for x, real in zip(leaves, self.real)]
@@ -51,7 +54,7 @@ class Rows:
         earlier: how many rows there are before the first step.
     """
 
-    def __init__(self, inputs, outputs, read):
+    def __init__(self, inputs: Sequence, outputs: Sequence, read: Sequence[bool]):
         passed = {k: inputs.index(x) for k, x in enumerate(outputs) if x in inputs}
         self.places, self.before, self.roots = [None] * len(read), {}, []
         for leaf in (k for k, needed in enumerate(read) if needed):
@@ -64,7 +67,7 @@ class Rows:
             self.places[leaf] = self.roots.index(line[-1]), len(line) - 1
         self.earlier = max((lag for _, lag in self.before), default=0)
 
-    def begin(self, leaves, most):
+    def begin(self, leaves: Sequence, most: int) -> tuple[list, list]:
         """(rooms for `most` steps, the leaves before the first step: use these from there on)."""
         rooms, leaves = room([leaves[root] for root in self.roots], most + self.earlier), list(leaves)
         for (root, lag), leaf in self.before.items():
@@ -72,13 +75,13 @@ class Rows:
             (rooms[k],), (leaves[leaf],) = push_slot([rooms[k]], [leaves[leaf]], self.earlier - lag)
         return rooms, leaves
 
-    def keep(self, rooms, k, jaxpr, constants, arguments):
+    def keep(self, rooms: Sequence, k: Any, jaxpr: Any, constants: Sequence, arguments: Sequence) -> tuple[list, list]:
         """(rooms with the leaves before step number k, the results of the jaxpr of that step)."""
         by_root = dict(zip(self.roots, rooms))
         by_root, results = evaluate_storing(jaxpr, constants, arguments, by_root, k + self.earlier)
         return [by_root[root] for root in self.roots], results
 
-    def leaves(self, rooms, k, shapes):
+    def leaves(self, rooms: Sequence, k: Any, shapes: Sequence) -> list:
         """All leaves before step number k, as Slots; zero where they are not kept."""
         zeros = (jnp.zeros(x.shape, x.dtype) for x in shapes)
         slots = [None if place is None else Slot(rooms[place[0]], k + self.earlier - place[1]) for place in self.places]
@@ -95,29 +98,29 @@ def _line(leaf, passed):
     return line
 
 
-def room(tree, count):
+def room(tree: Any, count: int) -> Any:
     """Arrays for so many of a pytree."""
     return jax.tree.map(lambda x: empty((count, *jnp.shape(x)), jnp.result_type(x), [x]), tree)
 
 
-def keep(rooms, tree, k):
+def keep(rooms: Any, tree: Any, k: Any) -> tuple[Any, Any]:
     """(rooms with the arrays of a pytree in row k, the same pytree: use it from there on)."""
     leaves, structure = jax.tree.flatten(tree)
     rooms, leaves = push_slot(jax.tree.leaves(rooms), leaves, k)
     return structure.unflatten(rooms), structure.unflatten(leaves)
 
 
-def put(rooms, tree, k):
+def put(rooms: Any, tree: Any, k: Any) -> Any:
     return jax.tree.map(lambda room, x: jax.lax.dynamic_update_index_in_dim(room, x, k, 0), rooms, tree)
 
 
-def taken(rooms, k):
+def taken(rooms: Any, k: Any) -> Any:
     """What lies in row k of the arrays of a pytree."""
     leaves, structure = jax.tree.flatten(rooms)
     return structure.unflatten(read_slot(leaves, k))
 
 
-def perturbed(arrays):
+def perturbed(arrays: Sequence) -> list[bool]:
     """For each array whether it is being differentiated, told by JAX's own bookkeeping."""
     found = [False] * len(arrays)
 
@@ -134,7 +137,7 @@ def perturbed(arrays):
     return found
 
 
-def inputs_read(closed):
+def inputs_read(closed: Any) -> list[bool]:
     """For each input of a jaxpr whether an output or a message depends on it; a loop counts as reading all it gets."""
     jaxpr = closed.jaxpr
     live = {v for v in jaxpr.outvars if not isinstance(v, Literal)}

@@ -11,6 +11,8 @@ the compiler counts them for a small Tape. Of a Hessian product everything comes
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +37,7 @@ class Needs:
     point: float
 
     @staticmethod
-    def of(run):
+    def of(run: Any) -> "Needs":
         """Of a Run, by compiling what pulls back a Tape of lengths TRIAL; with tangents where the Run has them."""
         sizes, pairs = run.problem.communicator, run.slopes is not None
         programs = Programs(sizes, run.problem.controls, TRIAL, pairs)
@@ -55,7 +57,7 @@ class Needs:
         base = held + pull.memory_analysis().temp_size_in_bytes - TRIAL[0] * step
         return Needs(*np.asarray(sizes.host_maximum(np.array([base, step, point]))))
 
-    def bytes(self, lengths, points):
+    def bytes(self, lengths: Sequence[int], points: int) -> float:
         """With so many parts at each level, and points on the host."""
         return self.base + self.step * lengths[0] + self.point * (sum(lengths[1:]) + points)
 
@@ -67,7 +69,7 @@ def _bytes(tree, communicator):
     return sum(int(np.prod(shape)) * dtype.itemsize / (shared if shape else 1) for shape, dtype in leaves)
 
 
-def fitting(needs, steps, units, memory):
+def fitting(needs: Needs, steps: int, units: int, memory: float) -> tuple[tuple[int, ...], int]:
     """(lengths, how many points the host holds) of the fewest levels that `memory` bytes hold.
 
     Args:
@@ -91,7 +93,7 @@ def fitting(needs, steps, units, memory):
     )
 
 
-def points_held(points, units):
+def points_held(points: int, units: int) -> int:
     """How many there are at once on the host, where each level of it holds `points`."""
     return points if points >= units else 2 * points
 

@@ -16,15 +16,19 @@ and `dual`, along with its tangents: a Hessian product is the tangent of the pro
 {name: value} of the controls of the dynamics, of time records the window's (first, second).
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 from ...dynamics.clock import Time
 from ...errors import ConfigError
 from ...fields.pytrees import pytree
+from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import differentiable_march_of, march_of
-from ..controls.controls import tidy
+from ..controls.controls import Control, ControlDict, Transformed, tidy
 from .checkpointing import Readings, Swift, Tape, advance
 from .leaves import Floats
 
@@ -41,17 +45,17 @@ class Pair:
     slope: list
 
     @property
-    def slopes(self):
+    def slopes(self) -> Any:
         """The tangents in the structure of the value, all of whose leaves are real."""
         return jax.tree.unflatten(jax.tree.structure(self.value), self.slope)
 
 
-def direct(communicator, body, over=()):
+def direct(communicator: Communicator, body: Callable, over: tuple[int, ...] = ()) -> Callable:
     """The program of `body(fixed, *moving)`, which writes over the arrays of the arguments with numbers in `over`."""
     return jit(communicator.spmd(body), donate_argnums=over)
 
 
-def dual(communicator, body, over=()):
+def dual(communicator: Communicator, body: Callable, over: tuple[int, ...] = ()) -> Callable:
     """The program of Pairs for `body(fixed, *moving)`: its values, and their tangents."""
 
     def both(fixed, *pairs):
@@ -88,7 +92,14 @@ class Programs:
         at_start: the Controls on which the first state depends.
     """
 
-    def __init__(self, communicator, controls, lengths, pairs=False, tracers=False):
+    def __init__(
+        self,
+        communicator: Communicator,
+        controls: Sequence[Control],
+        lengths: Sequence[int],
+        pairs: bool = False,
+        tracers: bool = False,
+    ):
         self.communicator, self.lengths = communicator, lengths
         self.of_state = [c for c in controls if c.of_state]
         self.of_dynamics = [c for c in controls if not c.of_state]
@@ -196,7 +207,7 @@ class Transform:
         names: of the controls that it makes.
     """
 
-    def __init__(self, communicator, transformed, parameters):
+    def __init__(self, communicator: Communicator, transformed: Transformed, parameters: ControlDict):
         function = transformed.function
         self.function = function if jax.tree.leaves(function) != [function] else jax.tree_util.Partial(function)
         self.parameters = transformed.parameters
@@ -204,7 +215,7 @@ class Transform:
         self.expand, self.contract = (_Both(communicator, body) for body in (self._expand, self._contract))
         self.names = tuple(jax.eval_shape(communicator.spmd(self._expand), self.function, parameters)[0])
 
-    def chosen(self, values):
+    def chosen(self, values: ControlDict) -> ControlDict:
         return {name: values[name] for name in self.parameters}
 
     def _expand(self, function, parameters):

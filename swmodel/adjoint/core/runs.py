@@ -6,16 +6,21 @@ and `record` write over the arrays of the one they are given.
 """
 
 import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...errors import SwmodelError
+from ...models.shallow_water import ShallowWater
+from ..controls.controls import ControlDict
+from ..costs.tile_costs import TileCost
 from .checkpointing import Span
 from .programs import Pair, Programs
 
-__all__ = ["Run", "Unit", "intervals", "units"]
+__all__ = ["Plan", "Point", "Run", "Unit", "intervals", "units"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +32,14 @@ class Unit:
     window: int
 
 
-def intervals(model, first_step, steps, dt):
+Point = tuple[Any, Any]
+"""(carry, acc) between two units."""
+
+Plan = tuple[list[Unit], tuple[int, ...], int]
+"""(the Units of a run, the number of parts at each level of a Tape, how many points the host holds)."""
+
+
+def intervals(model: ShallowWater, first_step: int, steps: int, dt: float) -> list[tuple[int, int]]:
     """[(first step, number of steps)] between forcing records."""
     found, step, last = [], first_step, first_step + steps
     while step < last:
@@ -38,7 +50,7 @@ def intervals(model, first_step, steps, dt):
     return found
 
 
-def units(parts, most):
+def units(parts: Iterable[tuple[int, int]], most: int) -> list[Unit]:
     """The Units of intervals, of `most` steps or fewer each, as equal as can be."""
     found = []
     for first, count in parts:
@@ -63,7 +75,14 @@ class Run:
         J: the cost, once `finish` has been called.
     """
 
-    def __init__(self, problem, values, slopes, cost, plan=None):
+    def __init__(
+        self,
+        problem: Any,
+        values: ControlDict,
+        slopes: ControlDict | None,
+        cost: TileCost,
+        plan: Plan | None = None,
+    ):
         self.problem, self.values, self.slopes, self.cost = problem, values, slopes, cost
         self.units, lengths, self.points = plan or problem.plan
         self.programs = programs_of(problem, lengths, slopes is not None)
@@ -72,19 +91,19 @@ class Run:
 
     # -- what checkpoints call ----------------------------------------------------------------------------------------
 
-    def start(self):
+    def start(self) -> Point:
         """The first point."""
         return self.programs.start(self._fixed_at_start(), self._both(self._at_start))
 
-    def shapes_at_start(self):
+    def shapes_at_start(self) -> Point:
         """What `start` gives, in shapes alone."""
         return jax.eval_shape(self.programs.start, self._fixed_at_start(), self._both(self._at_start))
 
-    def own(self, point):
+    def own(self, point: Point) -> Point:
         """A copy of a point, to go on from and keep the other."""
         return self.programs.own(*point)
 
-    def forward(self, first, last, point):
+    def forward(self, first: int, last: int, point: Point) -> Point:
         """The point after units first, ..., last - 1, from that before them; those of one window in one call."""
         while first < last:
             parts = [unit for unit in self.units[first:last] if unit.window == self.units[first].window]
@@ -93,18 +112,18 @@ class Run:
             first += len(parts)
         return point
 
-    def to_end(self):
+    def to_end(self) -> Point:
         """The last point."""
         point = self.forward(0, len(self.units), self.start())
         self.check_solves(point)
         return point
 
-    def record(self, unit, point):
+    def record(self, unit: int, point: Point) -> tuple[Point, Any]:
         """(the point after a unit, what `pull` needs)."""
         *point, stored = self.programs.record(self.fixed(unit), self.params(unit), *point)
         return tuple(point), stored
 
-    def finish(self, point):
+    def finish(self, point: Point) -> None:
         """Find J, and cotangents after the last unit."""
         self.check_solves(point)
         last = len(self.units) - 1
@@ -113,18 +132,18 @@ class Run:
         self.J, self._bars, self._lasting, passing = found
         self._collect(last, passing)
 
-    def pull(self, unit, stored):
+    def pull(self, unit: int, stored: Any) -> None:
         """Find cotangents before a unit from those after it."""
         fixed = self.fixed(unit) | {"carry": self._carry}
         found = self.programs.pull(fixed, self.params(unit), stored, self._bars, self._lasting)
         self._bars, self._lasting, passing = found
         self._collect(unit, passing)
 
-    def wait(self):
+    def wait(self) -> None:
         """Until what was asked for is done, and what it needed is given back."""
         jax.block_until_ready(self._bars)
 
-    def check_solves(self, point):
+    def check_solves(self, point: Point) -> None:
         """Raise SwmodelError if an equation on the way to a point was not solved, of steppers that solve some."""
         problem = self.problem
         if not problem.stepper.solves:
@@ -135,12 +154,12 @@ class Run:
 
     # -- results ------------------------------------------------------------------------------------------------------
 
-    def evaluate(self, point):
+    def evaluate(self, point: Point) -> jax.Array:
         """J of the last point."""
         last = len(self.units) - 1
         return self.programs.evaluate(self.fixed(last, at_end=True), self.params(last), *point)[0]
 
-    def gradient(self):
+    def gradient(self) -> list[dict[str, Any]]:
         """The cotangents of all controls, and the tangents of these where there are any."""
         fixed = self._fixed_at_start() | {"carry": self._carry}
         (at_start,) = self.programs.to_start(fixed, self._both(self._at_start), self._bars)
@@ -173,7 +192,7 @@ class Run:
     def _at_start(self, values, of_slopes=False):
         return {c.name: values[c.name] for c in self.programs.at_start}
 
-    def params(self, unit):
+    def params(self, unit: int) -> Any:
         def choose(values, of_slopes=False):
             return {c.name: self._value(c, values, unit, of_slopes) for c in self.programs.of_dynamics}
 
@@ -201,7 +220,7 @@ class Run:
                     for number, bar in zip(self._window(control, unit), bars[control.name]):
                         sums[number] = sums[number] + bar if number in sums else bar
 
-    def fixed(self, unit, steps=None, at_end=False):
+    def fixed(self, unit: int, steps: int | None = None, at_end: bool = False) -> dict[str, Any]:
         """What nothing is differentiated in, for `steps` steps, those of a unit unless told, or after them."""
         problem, here = self.problem, self.units[unit]
         count = here.count if steps is None else steps
@@ -214,7 +233,7 @@ class Run:
         return self.fixed(0) | {"state": self.problem.state, "masks": self.problem.masks}
 
 
-def programs_of(problem, lengths, pairs):
+def programs_of(problem: Any, lengths: Sequence[int], pairs: bool) -> Programs:
     """The Programs of a problem, made once."""
     key = tuple(lengths), pairs
     if key not in problem.programs:

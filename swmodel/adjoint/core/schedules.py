@@ -19,8 +19,8 @@ import jax
 
 from ...errors import ConfigError
 from .checkpointing import even_lengths
-from .memory import fitting, points_held
-from .runs import intervals, units
+from .memory import Needs, fitting, points_held
+from .runs import Plan, Run, Unit, intervals, units
 from .storage import Tiers
 
 __all__ = ["Checkpoints", "StoreAll", "Nested", "Revolve", "Tiered"]
@@ -33,7 +33,7 @@ class Checkpoints(abc.ABC):
     """An arrangement of forward and backward steps."""
 
     @abc.abstractmethod
-    def plan(self, problem, products=False):
+    def plan(self, problem: Any, products: bool = False) -> Plan:
         """(the Units of a run, the lengths of Tape within a unit, how many points the host is to hold).
 
         Args:
@@ -42,11 +42,11 @@ class Checkpoints(abc.ABC):
         """
 
     @abc.abstractmethod
-    def bytes(self, needs, units, lengths, points):
+    def bytes(self, needs: Needs, units: list[Unit], lengths: tuple[int, ...], points: int) -> float:
         """How many bytes a rank holds with memory.Needs and a plan; states on disk and on the host count as none."""
 
     @abc.abstractmethod
-    def differentiate(self, run):
+    def differentiate(self, run: Run) -> None:
         """Take a Run forwards and back."""
 
 
@@ -58,14 +58,14 @@ def _intervals(problem):
 class StoreAll(Checkpoints):
     """Keep what the backward pass reads of every step."""
 
-    def plan(self, problem, products=False):
+    def plan(self, problem: Any, products: bool = False) -> Plan:
         found = units(_intervals(problem), LONGEST)
         return found, (max(unit.count for unit in found),), 1
 
-    def bytes(self, needs, units, lengths, points):
+    def bytes(self, needs: Needs, units: list[Unit], lengths: tuple[int, ...], points: int) -> float:
         return needs.bytes((lengths[0] * len(units),), 1)
 
-    def differentiate(self, run):
+    def differentiate(self, run: Run) -> None:
         point, tapes = run.start(), []
         for unit in range(len(run.units)):
             point, stored = run.record(unit, point)
@@ -88,7 +88,7 @@ class Nested(Checkpoints):
     memory: float | None = None
     lengths: tuple = ()
 
-    def plan(self, problem, products=False):
+    def plan(self, problem: Any, products: bool = False) -> Plan:
         parts = _intervals(problem)
         longest = max(count for _, count in parts)
         if self.memory is not None:
@@ -100,10 +100,10 @@ class Nested(Checkpoints):
         few = 2 * math.isqrt(problem.steps) + 2
         return found, lengths, len(found) if len(found) <= few else math.isqrt(len(found) - 1) + 1
 
-    def bytes(self, needs, units, lengths, points):
+    def bytes(self, needs: Needs, units: list[Unit], lengths: tuple[int, ...], points: int) -> float:
         return needs.bytes(lengths, points_held(points, len(units)))
 
-    def differentiate(self, run):
+    def differentiate(self, run: Run) -> None:
         self._back(run, 0, len(run.units), run.start(), run.points)
 
     def _back(self, run, first, last, point, most):
@@ -128,13 +128,13 @@ class _Scheduled(Checkpoints):
 
     steps = 1
 
-    def plan(self, problem, products=False):
+    def plan(self, problem: Any, products: bool = False) -> Plan:
         return units(_intervals(problem), self.steps), (self.steps,), 1
 
-    def bytes(self, needs, units, lengths, points):
+    def bytes(self, needs: Needs, units: list[Unit], lengths: tuple[int, ...], points: int) -> float:
         return needs.bytes(lengths, min(self.states, len(units)))
 
-    def differentiate(self, run):
+    def differentiate(self, run: Run) -> None:
         with contextlib.closing(self._tiers(run)) as tiers:
             follow(self._schedule(len(run.units)), run, tiers)
 
@@ -142,7 +142,7 @@ class _Scheduled(Checkpoints):
         (in_memory, on_disk), most = self._states(), max(number - 1, 1)
         return binomial(number, min(in_memory, most), min(on_disk, max(most - in_memory, 0)))
 
-    def forward_steps(self, problem):
+    def forward_steps(self, problem: Any) -> int:
         """How many steps are run without being stored, on top of those that are: what the schedule costs."""
         parts = problem.plan[0]
         return sum(
@@ -197,7 +197,7 @@ class Tiered(_Scheduled):
         return Tiers(run.problem.communicator, run.own, self.states, self.folder)
 
 
-def binomial(number, in_memory, on_disk=0):
+def binomial(number: int, in_memory: int, on_disk: int = 0) -> Any:
     """The actions of a multistage binomial schedule for so many units."""
     if in_memory + on_disk < 1:
         raise ConfigError("checkpoints: no state is kept, so that nothing can be run again; keep one or more.")
@@ -211,7 +211,7 @@ def binomial(number, in_memory, on_disk=0):
     return MultistageCheckpointSchedule(number, in_memory, on_disk)
 
 
-def follow(schedule, run, tiers):
+def follow(schedule: Any, run: Run, tiers: Tiers) -> None:
     """Do what a schedule says."""
     import checkpoint_schedules as cs
 

@@ -4,11 +4,15 @@ The system removes such a file as soon as nobody has it open: a run that is inte
 """
 
 import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
 from ...errors import DataError
+from ...parallel.communicator import Communicator
 
 __all__ = ["Tiers"]
 
@@ -23,11 +27,13 @@ class Tiers:
         folder: of the file; the system's folder of temporary ones unless given.
     """
 
-    def __init__(self, communicator, own, on_device, folder=None):
+    def __init__(
+        self, communicator: Communicator, own: Callable[[Any], Any], on_device: int, folder: str | Path | None = None
+    ):
         self.communicator, self.own, self.on_device, self.folder = communicator, own, on_device, folder
         self.device, self.host, self.file = {}, {}, None
 
-    def keep(self, number, point, on_disk=False):
+    def keep(self, number: int, point: Any, on_disk: bool = False) -> None:
         if on_disk:
             self.file = self.file or Slots(self.folder)
             self.file.write(number, self._to_host(point))
@@ -36,7 +42,7 @@ class Tiers:
         else:
             self.host[number] = jax.tree.map(np.array, self._to_host(point))
 
-    def get(self, number, last=False):
+    def get(self, number: int, last: bool = False) -> Any:
         """The point; `last` forgets it."""
         if number in self.device:
             return self.device.pop(number) if last else self.own(self.device[number])
@@ -44,7 +50,7 @@ class Tiers:
             return self._to_device(self.host.pop(number) if last else self.host[number])
         return self._to_device(self.file.read(number, last))
 
-    def close(self):
+    def close(self) -> None:
         self.device, self.host = {}, {}
         if self.file is not None:
             self.file.close()
@@ -59,7 +65,7 @@ class Tiers:
 class Slots:
     """A nameless file with a slot for each of the pytrees in it, all of one structure."""
 
-    def __init__(self, folder=None):
+    def __init__(self, folder: str | Path | None = None):
         try:
             self.file = tempfile.TemporaryFile(dir=folder, prefix="swmodel-")
         except OSError as error:
@@ -69,7 +75,7 @@ class Slots:
             ) from error
         self.slots, self.free, self.structure, self.shapes = {}, [], None, None
 
-    def write(self, number, tree):
+    def write(self, number: int, tree: Any) -> None:
         leaves, self.structure = jax.tree.flatten(tree)
         self.shapes = [(x.shape, x.dtype) for x in leaves]
         slot = self.free.pop() if self.free else len(self.slots)
@@ -85,7 +91,7 @@ class Slots:
             ) from error
         self.slots[number] = slot
 
-    def read(self, number, last):
+    def read(self, number: int, last: bool) -> Any:
         slot = self.slots.pop(number) if last else self.slots[number]
         arrays = [np.empty(shape, dtype) for shape, dtype in self.shapes]
         self.file.seek(slot * sum(x.nbytes for x in arrays))
@@ -95,5 +101,5 @@ class Slots:
             self.free.append(slot)
         return jax.tree.unflatten(self.structure, arrays)
 
-    def close(self):
+    def close(self) -> None:
         self.file.close()

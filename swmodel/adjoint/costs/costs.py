@@ -17,6 +17,7 @@ import numpy as np
 
 from ...defaults import WATER_DENSITY
 from ...errors import ConfigError
+from ...models.shallow_water import ShallowWater
 from .readers import BoxReader, GaugeReader, SectionReader, everywhere, time_weights
 from .records import Record, slots
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
@@ -45,7 +46,7 @@ class GaugeElevation(Cost):
 
     units = "m"
 
-    def on_tile(self, model, dt, first_step, steps):
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         reader = GaugeReader.at(self.places, model)
         return _in_time(self, reader, len(self.places), model, dt, first_step, steps)
 
@@ -69,7 +70,7 @@ class GaugeMaximum(Cost):
 
     units = "m"
 
-    def on_tile(self, model, dt, first_step, steps):
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         if not self.power >= 2:
             raise ConfigError(f"GaugeMaximum: power = {self.power:g} is no maximum; give 2 or more, such as 16.")
         window = self.window if self.window is not None else (dt * (first_step + 1), dt * (first_step + steps))
@@ -97,7 +98,7 @@ class SectionTransport(Cost):
 
     units = "m3 s-1"
 
-    def on_tile(self, model, dt, first_step, steps):
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         return _in_time(self, SectionReader.between(self.start, self.end, model), 1, model, dt, first_step, steps)
 
 
@@ -119,7 +120,7 @@ class BoxEnergy(Cost):
 
     units = "J"
 
-    def on_tile(self, model, dt, first_step, steps):
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         reader = BoxReader.over(self.x, self.y, self.density, model)
         return _in_time(self, reader, 1, model, dt, first_step, steps)
 
@@ -136,7 +137,7 @@ class Misfit(Cost):
 
     records: dict
 
-    def on_tile(self, model, dt, first_step, steps):
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         tables = [everywhere(model, table) for table in slots(self.records, dt, first_step, steps)]
         reader = GaugeReader.at({name: record.place for name, record in self.records.items()}, model)
         return Squares(reader, *tables, first_step + 1)
@@ -157,7 +158,7 @@ class FinalState(Cost):
     arguments: tuple = ()
     units: str = "1"
 
-    def on_tile(self, model, dt, first_step, steps):
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         return OfLastState(tuple(model.domain.cut(x) for x in self.arguments), self.function)
 
 
@@ -169,7 +170,7 @@ def _in_time(cost, reader, count, model, dt, first_step, steps):
     return Weighted(reader, everywhere(model, np.repeat(weights[:, None], count, axis=1)), first_step + 1)
 
 
-def checked(cost):
+def checked(cost: Any) -> Cost:
     """`cost`, if it is one.
 
     Raises:

@@ -6,15 +6,20 @@ A reader is a pytree with `read(state, equations, time)`, this tile's share of a
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ...dynamics.clock import Time
+from ...dynamics.shallow_water import Equations
 from ...errors import ConfigError
 from ...fields.pytrees import pytree
+from ...fields.state import State
+from ...models.shallow_water import ShallowWater
 from ...simulation.monitors import Gauges
 
 __all__ = ["BoxReader", "GaugeReader", "SectionReader", "everywhere", "time_weights"]
 
 
-def everywhere(model, table):
+def everywhere(model: ShallowWater, table: ArrayLike) -> jax.Array:
     """A table or number that every tile holds, as programs take it."""
     return model.communicator.place(lambda rank: np.asarray(table, model.dtype))
 
@@ -29,13 +34,13 @@ class GaugeReader:
     gauges: Gauges
 
     @staticmethod
-    def at(places, model):
+    def at(places: dict[str, tuple[float, float]], model: ShallowWater) -> "GaugeReader":
         """At `places` {name: (x, y)}; raises ConfigError for those without water."""
         if not places:
             raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
         return GaugeReader(Gauges.at(dict(places), model))
 
-    def read(self, state, equations, time):
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         return self.gauges.read(state.eta)
 
 
@@ -47,7 +52,7 @@ class SectionReader:
     along_v: jax.Array
 
     @staticmethod
-    def between(start, end, model):
+    def between(start: tuple[float, float], end: tuple[float, float], model: ShallowWater) -> "SectionReader":
         """Through the line between cells from `start` to `end` (x, y), which are moved to the nearest corners of cells.
 
         Raises:
@@ -70,7 +75,7 @@ class SectionReader:
             raise ConfigError(f"{name} crosses no water on this grid; move it to sea.")
         return SectionReader(model.scatter(faces["u"]), model.scatter(faces["v"]))
 
-    def read(self, state, equations, time):
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         flow = equations.flow(state, time)
         through_u, through_v = flow.U * flow.geometry.dy["u"], flow.V * flow.geometry.dx["v"]
         return jnp.sum(self.along_u * through_u.interior + self.along_v * through_v.interior)[None]
@@ -102,7 +107,7 @@ class BoxReader:
     inside: jax.Array
 
     @staticmethod
-    def over(x, y, density, model):
+    def over(x: tuple | None, y: tuple | None, density: float, model: ShallowWater) -> "BoxReader":
         """Of the cells with centres in the ranges `x` and `y`, None for all.
 
         Raises:
@@ -117,7 +122,7 @@ class BoxReader:
             )
         return BoxReader(model.scatter(inside * float(density)))
 
-    def read(self, state, equations, time):
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         flow = equations.flow(state, time)
         specific = flow.h * flow.kinetic_energy + 0.5 * flow.gravity * (flow.eta * flow.eta)
         return jnp.sum(self.inside * (specific * flow.geometry.area_h).interior)[None]
@@ -139,7 +144,9 @@ def _range(limits):
 # -- times -------------------------------------------------------------------------------------------------------------
 
 
-def time_weights(name, time, window, dt, first_step, steps):
+def time_weights(
+    name: str, time: float | None, window: tuple[float, float] | None, dt: float, first_step: int, steps: int
+) -> np.ndarray:
     """(steps,) weights of the states after each step, whose sum is 1.
 
     Args:

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ class Record:
         """As how many independent observations those that count do."""
         return self.counted()[0].size / self.alike
 
-    def counted(self):
+    def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(time, value, deviation) of the observations that count, (m,) each."""
         time, value = np.asarray(self.time, float), np.asarray(self.value, float)
         deviation = np.broadcast_to(np.asarray(self.deviation, float), time.shape)
@@ -54,7 +55,7 @@ class Record:
         return time[used], value[used], deviation[used]
 
 
-def slots(records, dt, first_step, steps):
+def slots(records: dict[str, Record], dt: float, first_step: int, steps: int) -> np.ndarray:
     """(share, observed, per_deviation), (steps, M, records) each: the observations between steps, as Squares has them.
 
     Args:
@@ -98,7 +99,9 @@ def _mistakes_of(name, record, time, deviation, dt, first_step, steps):
         )
 
 
-def records_in(folder, places, named=()):
+def records_in(
+    folder: str | Path, places: dict[str, tuple[float, float]], named: Iterable[str] | None = ()
+) -> dict[str, Record]:
     """{name: Record} of the gauges `places` {name: (x, y)} that have a file in `folder`.
 
     Files are NAME.csv with a header line and the columns time_s and elevation_m; a gauge's file is named as the gauge,
@@ -136,7 +139,7 @@ def _series(path):
     return columns[TIME][order], columns[ELEVATION][order]
 
 
-def header(path):
+def header(path: str | Path) -> list[str]:
     """The names in the first line of a CSV file."""
     with _text(path) as file:
         return [name.strip() for name in next(csv.reader(file), [])]
@@ -152,7 +155,7 @@ def _text(path):
         raise DataError(f"{path} is no text file that can be read ({error}); save it as CSV in UTF-8.") from error
 
 
-def read_columns(path, names):
+def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """{name: (n,) numbers} of a CSV file with a header; NaN where there is none, rows without a time left out.
 
     Raises:

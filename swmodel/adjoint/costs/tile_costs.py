@@ -14,9 +14,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ...dynamics.clock import Time
+from ...dynamics.shallow_water import Equations
 from ...errors import ConfigError
 from ...fields.parts import ModelPart
 from ...fields.pytrees import pytree, static
+from ...fields.state import State
 
 __all__ = ["AtEnd", "Cost", "OfLastState", "PowerMean", "Squares", "TileCost", "Weighted"]
 
@@ -76,7 +79,7 @@ class AtEnd(TileCost):
 
     reader: Any
 
-    def final(self, state, equations, time):
+    def final(self, state: State, equations: Equations, time: Time) -> jax.Array:
         return jnp.sum(self.reader.read(state, equations, time))
 
 
@@ -88,16 +91,16 @@ class Weighted(TileCost):
     weights: jax.Array
     first: int = static()
 
-    def read(self, state, equations, time):
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 
-    def start(self):
+    def start(self) -> Any:
         return jnp.zeros((), self.weights.dtype)
 
-    def update(self, acc, readings, first_step):
+    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
         return acc + jnp.sum(rows(self.weights, first_step - self.first, len(readings)) * readings)
 
-    def value(self, acc, final):
+    def value(self, acc: Any, final: Any) -> jax.Array:
         return acc
 
 
@@ -113,15 +116,15 @@ class PowerMean(TileCost):
     power: jax.Array
     first: int = static()
 
-    def read(self, state, equations, time):
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 
-    def start(self):
+    def start(self) -> Any:
         """(largest reading so far, sum of powers relative to it), (count,) each."""
         nothing = jnp.zeros(self.weights.shape[1], self.weights.dtype)
         return nothing, nothing
 
-    def update(self, acc, readings, first_step):
+    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
         unit, total = acc
         weights = rows(self.weights, first_step - self.first, len(readings))
         heights = jnp.where(weights > 0, jnp.maximum(readings, 0.0), 0.0)
@@ -134,7 +137,7 @@ class PowerMean(TileCost):
         """x^p, with finite derivatives at 0."""
         return jnp.where(x > 0, jnp.where(x > 0, x, 1.0) ** self.power, 0.0)
 
-    def value(self, acc, final):
+    def value(self, acc: Any, final: Any) -> jax.Array:
         unit, total = acc
         root = jnp.where(total > 0, jnp.where(total > 0, total, 1.0) ** (1.0 / self.power), 0.0)
         return jnp.sum(jax.lax.stop_gradient(unit) * root)
@@ -155,14 +158,14 @@ class Squares(TileCost):
     per_deviation: jax.Array
     first: int = static()
 
-    def read(self, state, equations, time):
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 
-    def start(self):
+    def start(self) -> Any:
         """(J so far, the last readings)."""
         return jnp.zeros((), self.share.dtype), jnp.zeros(self.share.shape[2], self.share.dtype)
 
-    def update(self, acc, readings, first_step):
+    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
         total, last = acc
         before = jnp.concatenate([last[None], readings[:-1]])[:, None]
         share, observed, per_deviation = (
@@ -171,7 +174,7 @@ class Squares(TileCost):
         modelled = before + share * (readings[:, None] - before)
         return total + 0.5 * jnp.sum(((modelled - observed) * per_deviation) ** 2), readings[-1]
 
-    def value(self, acc, final):
+    def value(self, acc: Any, final: Any) -> jax.Array:
         return acc[0]
 
 
@@ -182,7 +185,7 @@ class OfLastState(TileCost):
     arguments: tuple
     function: Any = static()
 
-    def final(self, state, equations, time):
+    def final(self, state: State, equations: Equations, time: Time) -> jax.Array:
         """The function's value.
 
         Raises:
@@ -198,6 +201,6 @@ class OfLastState(TileCost):
         return jnp.asarray(found, state.eta.dtype)
 
 
-def rows(table, first, count):
+def rows(table: jax.Array, first: Any, count: int) -> jax.Array:
     """Rows first, first + 1, ... of a table; zeros behind its end."""
     return jnp.take(table, first + jnp.arange(count, dtype=jnp.int32), axis=0, mode="fill", fill_value=0)

@@ -1,18 +1,23 @@
 """What to verify an adjoint in, and where it is wrong: a run that moves, long enough, and its terms one by one."""
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...dynamics.clock import Time
+from ...dynamics.shallow_water import Dynamics
 from ...fields.operators import difference_x, difference_y
 from ...fields.pytrees import replace
 from ...fields.state import State
+from ...grids.grid import Grid
 from ...models.ensemble import perturbation
+from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit
 from ...stepping.arrays import one_step
+from ...stepping.explicit import TimeStepper
 
 __all__ = ["crossing_steps", "in_motion", "term_by_term"]
 
@@ -20,19 +25,19 @@ LEAST_STEPS = 200
 ELEVATION = 1e-4  # of the mean depth: the perturbation's
 
 
-def crossing_steps(model, dt):
+def crossing_steps(model: ShallowWater, dt: float) -> int:
     """So many steps of `dt` [s] that a gravity wave crosses the domain's longer side, 200 or more."""
     speed = math.sqrt(model.gravity * model.depth[model.wet].mean())
     return max(LEAST_STEPS, math.ceil(longer_side(model.grid) / speed / dt))
 
 
-def longer_side(grid):
+def longer_side(grid: Grid) -> float:
     """[m]"""
     sides = grid.metrics(np.arange(grid.ny))
     return max(float(np.max(sides["dx_h"])) * grid.nx, float(np.max(sides["dy_h"])) * grid.ny)
 
 
-def in_motion(model, state, seed=0):
+def in_motion(model: ShallowWater, state: State, seed: int = 0) -> State:
     """`state`, if anything moves in it; else a random one in geostrophic balance, the same on any number of ranks.
 
     Its streamfunction is smooth over a tenth of the domain. Without rotation eta is random by itself.
@@ -57,7 +62,7 @@ def in_motion(model, state, seed=0):
 # -- terms -------------------------------------------------------------------------------------------------------------
 
 
-def term_by_term(model, stepper, state):
+def term_by_term(model: ShallowWater, stepper: TimeStepper, state: State) -> dict[str, float]:
     """{name: |<L x, y> - <x, L* y>| / (|L x| |y|)} of every linearised term of the equations at `state`, and of a step.
 
     x is a random perturbation of the state and the depth, y one of what the term gives; of all ranks.
@@ -82,7 +87,7 @@ def term_by_term(model, stepper, state):
     return found
 
 
-def pieces(dynamics, stepper):
+def pieces(dynamics: Dynamics, stepper: TimeStepper) -> dict[str, Callable]:
     """{name: function of (equations, State) to arrays}."""
     along = lambda u, v: (u.interior, v.interior)  # noqa: E731
     found = {

@@ -16,17 +16,23 @@ import copy
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...dynamics.clock import Time
+from ...dynamics.shallow_water import Equations
 from ...errors import ConfigError
 from ...fields.pytrees import pytree
 from ...fields.state import State
 from ...models.ensemble import perturbation
-from ..costs.tile_costs import TileCost
-from ..problem import dot
+from ...models.shallow_water import ShallowWater
+from ..controls.controls import ControlDict
+from ..costs.tile_costs import Cost, TileCost
+from ..problem import Problem, dot
 from .examination import longer_side
 
 __all__ = [
@@ -48,6 +54,10 @@ PROBES = 2  # numbers that are read of every state
 SMOOTH = 0.1  # of the domain's longer side: the radius of perturbations
 
 
+Report = Callable[[str], Any]
+"""Called with a few words before each run of the model."""
+
+
 @pytree
 class Probe(TileCost):
     """Reads a few random sums over the whole of each state, without dimensions; J is the sum of them all.
@@ -59,7 +69,7 @@ class Probe(TileCost):
     weights: State
 
     @staticmethod
-    def of(model, seed=0, number=PROBES):
+    def of(model: ShallowWater, seed: int = 0, number: int = PROBES) -> "Probe":
         """A Probe of `number` sums, the same on any number of ranks; velocities count as those of a wave of 1 m."""
         random = np.random.default_rng(seed)
         cells = math.sqrt(model.wet.sum())
@@ -72,16 +82,16 @@ class Probe(TileCost):
         }
         return Probe(State.of(weights, positions))
 
-    def read(self, state, equations, time):
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         return sum(jnp.sum(weights * state[name][None], axis=(1, 2)) for name, weights in self.weights)
 
-    def start(self):
+    def start(self) -> jax.Array:
         return jnp.zeros((), self.weights.eta.dtype)
 
-    def update(self, acc, readings, first_step):
+    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> jax.Array:
         return acc + jnp.sum(readings)
 
-    def value(self, acc, final):
+    def value(self, acc: Any, final: Any) -> jax.Array:
         return acc
 
 
@@ -101,21 +111,21 @@ class Taylor:
     rounding: tuple
 
     @property
-    def rate(self):
+    def rate(self) -> float:
         """Of the residuals of first order; infinite where they are rounding alone, as for what is linear."""
         return best_rate(self.first, self.rounding)
 
     @property
-    def rate_second(self):
+    def rate_second(self) -> float:
         return math.nan if self.second is None else best_rate(self.second, self.rounding)
 
     @property
-    def converged(self):
+    def converged(self) -> bool:
         """Whether the residuals fall as they must."""
         return self.rate >= RATE and (self.second is None or self.rate_second >= RATE_SECOND)
 
 
-def best_rate(residuals, rounding):
+def best_rate(residuals: Sequence[float], rounding: Sequence[float]) -> float:
     """The best rate of a sequence of halvings, as the module says; infinite if none is above rounding."""
     if any(map(math.isnan, residuals)):
         return math.nan
@@ -140,19 +150,19 @@ class Verdict:
     nonlinearity: float
 
     @property
-    def passed(self):
+    def passed(self) -> bool:
         return self.dot_product <= DOT_PRODUCT and self.taylor.converged
 
 
 class Directions:
     """Random directions in the controls of a problem, of `amplitudes` {name: a}; the same on any number of ranks."""
 
-    def __init__(self, problem, amplitudes, seed=0):
+    def __init__(self, problem: Problem, amplitudes: dict[str, float], seed: int = 0):
         self.problem, self.model, self.amplitudes, self.seed = problem, problem.model, amplitudes, seed
         self.values = problem.values
         self.names = list(self.values)
 
-    def along(self, name, smooth):
+    def along(self, name: str, smooth: bool) -> ControlDict:
         """{name: a random direction} of one control."""
         number = self.names.index(name)
         return {name: self._each(self.values[name], lambda x, k: self._random(x, (number, k), name, smooth))}
@@ -177,12 +187,12 @@ class Directions:
             noise = random.standard_normal(grid.shape)
         return self.model.scatter(amplitude * noise * self.model.wet)
 
-    def moved(self, direction, step):
+    def moved(self, direction: ControlDict, step: float) -> ControlDict:
         """The values, `step` times `direction` away."""
         return self.values | jax.tree.map(lambda x, d: x + step * d, {k: self.values[k] for k in direction}, direction)
 
 
-def check_precision(model):
+def check_precision(model: ShallowWater) -> None:
     """Raise ConfigError unless the model computes in float64."""
     if model.dtype != np.float64:
         raise ConfigError(
@@ -191,7 +201,9 @@ def check_precision(model):
         )
 
 
-def dot_products(probe, directions, seed=0, report=lambda what: None):
+def dot_products(
+    probe: Problem, directions: Directions, seed: int = 0, report: Report = lambda what: None
+) -> dict[str, float]:
     """{control: |<M x, y> - <x, M* y>| / (|M x| |y|)} of a problem whose cost is a Probe."""
     values = directions.values
     report("adjoint of the probe")
@@ -208,7 +220,14 @@ def dot_products(probe, directions, seed=0, report=lambda what: None):
     return found
 
 
-def taylor_test(problem, directions, name, base=None, second=True, report=lambda what: None):
+def taylor_test(
+    problem: Problem,
+    directions: Directions,
+    name: str,
+    base: tuple[float, ControlDict] | None = None,
+    second: bool = True,
+    report: Report = lambda what: None,
+) -> Taylor:
     """The Taylor test of a problem's cost along a smooth random direction in one control.
 
     Args:
@@ -274,7 +293,7 @@ def _start(at, slope, second):
     return h
 
 
-def nonlinearities(probe, directions, report=lambda what: None):
+def nonlinearities(probe: Problem, directions: Directions, report: Report = lambda what: None) -> dict[str, float]:
     """{control: |F(x + a d) - F(x) - a M d| / |a M d|} of what a Probe reads, d smooth and random.
 
     Infinite where nothing changes, and not a number where the nonlinear model does not stay finite.
@@ -291,7 +310,13 @@ def nonlinearities(probe, directions, report=lambda what: None):
     return found
 
 
-def verify(problem, amplitudes=None, seed=0, second=True, report=lambda what: None):
+def verify(
+    problem: Problem,
+    amplitudes: dict[str, float] | None = None,
+    seed: int = 0,
+    second: bool = True,
+    report: Report = lambda what: None,
+) -> list[Verdict]:
     """A Verdict for every control of a problem.
 
     Args:
@@ -322,12 +347,12 @@ def verify(problem, amplitudes=None, seed=0, second=True, report=lambda what: No
     ]  # fmt: skip
 
 
-def runs_of(controls, second=True):
+def runs_of(controls: int, second: bool = True) -> int:
     """About how many runs of the model `verify` makes: how often it calls `report`."""
     return 3 + controls * (second + HALVINGS + 8)
 
 
-def with_cost(problem, cost):
+def with_cost(problem: Problem, cost: Cost) -> Problem:
     """The same Problem with another cost."""
     other = copy.copy(problem)
     other.__dict__.pop("_count", None)  # of the other cost's readings
@@ -335,13 +360,13 @@ def with_cost(problem, cost):
     return other
 
 
-def units_of(problem):
+def units_of(problem: Problem) -> dict[str, str]:
     """{control: units}; of the parameters of a Transformed "1", unless it tells others."""
     found = {control.name: control.units for control in problem.controls}
     return {name: found.get(name, problem.units.get(name, "1")) for name in problem.values}
 
 
-def default_amplitudes(problem):
+def default_amplitudes(problem: Problem) -> dict[str, float]:
     """{control: a hundredth of its largest value}, or of the water's own scales where it is zero.
 
     Of the depth it is a tenth of the least there is, if that is less: it must stay positive.
