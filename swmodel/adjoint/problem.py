@@ -30,9 +30,9 @@ from ..stepping.loop import arrays_if_loops_fail, differentiable_march_of, shown
 from .controls.controls import ControlDict, Transformed, controls_of, masks_of
 from .core.checkpointing import Readings
 from .core.memory import Needs
-from .core.programs import Pair, Transform
+from .core.programs import Pair, Programs, Transform
 from .core.runs import Plan, Run, Unit
-from .core.schedules import Checkpoints, Plan, StoreAll
+from .core.schedules import Checkpoints, StoreAll
 from .costs.costs import checked
 from .costs.readers import everywhere
 from .costs.tile_costs import Cost, TileCost, Weighted
@@ -121,8 +121,9 @@ class Problem:
         self._own_controls = [c for c in self.controls if c.name not in made]
         self.halo = model.halo(self.stepper)
         self.masks = masks_of(model)
-        self.programs = {}
-        self._window, self._knows_engine = (None, None), False
+        self.programs: dict[tuple, Programs] = {}
+        self._window: tuple[int | None, Any] = None, None
+        self._knows_engine = False
 
     def keeping(self, checkpoints: Checkpoints) -> "Problem":
         """This problem with other checkpoints; both share compiled programs."""
@@ -220,7 +221,7 @@ class Problem:
         zeros = {name: jax.tree.map(jnp.zeros_like, self._enter(own)) for name, own in self.values.items()}
         return zeros | {name: self._enter(directions[name]) for name in zeros if name in directions}
 
-    def _enter(self, value):
+    def _enter(self, value: Any) -> Any:
         """As programs take it: vectors that every rank holds in as many copies as tiles."""
         if isinstance(value, dict):
             return {k: self._enter(x) for k, x in value.items()}
@@ -229,7 +230,7 @@ class Problem:
             return jnp.asarray(value, dtype)
         return self.communicator.place(lambda rank: np.asarray(value, dtype))
 
-    def _leave(self, value):
+    def _leave(self, value: Any) -> Any:
         """As users see it."""
         if isinstance(value, dict):
             return {k: self._leave(x) for k, x in value.items()}
@@ -311,7 +312,7 @@ class Problem:
     def _forwards(run):
         return run.evaluate(run.to_end())
 
-    def _number(self, J):
+    def _number(self, J: jax.Array) -> float:
         """J as a number, the root's on every rank: searches and tests decide by it."""
         return self.communicator.host_broadcast(float(next(iter(self.communicator.tiles(J).values()))))
 

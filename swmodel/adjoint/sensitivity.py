@@ -56,28 +56,29 @@ def sensitivities(problem: Problem, gradient: ControlDict, units: str = "1") -> 
         gradient: as its value_and_gradient gives it.
         units: of the cost.
     """
-    found, controls, of = {}, {c.name: c for c in problem.controls}, units_of(problem)
+    controls, of = {c.name: c for c in problem.controls}, units_of(problem)
+    found: dict[str, Sensitivity] = {}
     for name, value in gradient.items():
         control = controls.get(name)
-        whole = {k: _whole(problem, x) for k, x in value.items()} if isinstance(value, dict) else _whole(problem, value)
-        if not problem.communicator.is_root:
-            continue
         records = times = None
-        if isinstance(whole, dict):
-            records = np.stack(list(whole.values()))
-            times = np.asarray(control.series.times, float)[list(whole)]
-            whole = records.sum(axis=0)
-        position = "scalar" if np.ndim(whole) < 2 else "h" if control is None else control.position
-        found[name] = Sensitivity(name, position, per(units, of[name]), whole, records, times)
+        if isinstance(value, dict) and control is not None:
+            records = np.array([_gathered(problem, x) for x in value.values()])
+            times = np.asarray(control.series.times, float)[list(value)]
+            gathered = records.sum(axis=0)
+        else:
+            gathered = _gathered(problem, value)
+        if problem.communicator.is_root:
+            position = "scalar" if np.ndim(gathered) < 2 else "h" if control is None else control.position
+            found[name] = Sensitivity(name, position, per(units, of[name]), gathered, records, times)
     return found
 
 
-def _whole(problem, value):
-    """A tile array as a global one in float64, on the root; a number or vector as it is."""
+def _gathered(problem: Problem, value: Any) -> np.ndarray:
+    """A tile array as a global one in float64 on the root (NaN elsewhere); a number or vector as it is."""
     if np.ndim(value) < 2:
         return np.asarray(value, float)
     whole = problem.model.gather(value)
-    return None if whole is None else np.asarray(whole, float)
+    return np.asarray(np.nan if whole is None else whole, float)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +119,7 @@ def forward_check(problem: Problem, J: float, gradient: ControlDict, name: str, 
 
 def pattern(problem: Problem, gradient: Any, amplitude: float) -> Any:
     """A perturbation with the pattern of a gradient, of time records that of their sum; 0 where that is 0."""
-    total = sum(gradient.values()) if isinstance(gradient, dict) else gradient
+    total: Any = sum(gradient.values()) if isinstance(gradient, dict) else gradient
     tiles = problem.communicator.tiles(total).values() if np.ndim(total) >= 2 else [total]
     largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
     made = total * np.asarray(amplitude / largest if largest > 0 else 0.0, total.dtype)

@@ -161,7 +161,7 @@ class Analysis:
     parameters: dict
     readings: np.ndarray
     history: tuple
-    basis: object = None
+    basis: Any = None
     reason: str | None = None
 
 

@@ -36,7 +36,7 @@ class Lanczos:
         norm: |b|.
     """
 
-    space: object
+    space: Space
     vectors: list
     diagonal: np.ndarray
     beside: np.ndarray
@@ -89,7 +89,7 @@ def lanczos(
     most: int,
     residual: float = 0.0,
     progress: Callable[[int, float], Any] | None = None,
-) -> Lanczos | None:
+) -> Lanczos:
     """The Lanczos basis of `operator` from `start`.
 
     Args:
@@ -100,12 +100,12 @@ def lanczos(
         residual: end when |b - (1 + A) x| / |b| has come down to it.
         progress: called as progress(products, residual).
 
-    Returns:
-        Lanczos; None where b vanishes.
+    Raises:
+        ValueError: if b is zero, from which no basis can be built.
     """
     norm = math.sqrt(space.dot(start, start))
     if norm == 0.0:
-        return None
+        raise ValueError("lanczos: the first vector is zero; give one that is not.")
     vectors, diagonal, beside = [space.scale(1.0 / norm, start)], [], []
     while True:
         new = operator(vectors[-1])

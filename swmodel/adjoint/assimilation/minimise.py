@@ -24,6 +24,7 @@ from scipy.optimize import line_search
 
 from ...parallel.communicator import Communicator
 from ..controls.controls import ControlDict
+from ..problem import dot as global_dot
 
 __all__ = ["Space", "Stop", "Iteration", "Minimum", "minimise"]
 
@@ -39,9 +40,7 @@ class Space:
     def __init__(
         self, communicator: Communicator, dot: Callable[[ControlDict, ControlDict, Communicator], float] | None = None
     ):
-        if dot is None:
-            from ..problem import dot
-        self.communicator, self._dot = communicator, dot
+        self.communicator, self._dot = communicator, dot or global_dot
 
     def dot(self, a: ControlDict, b: ControlDict) -> float:
         """<a, b>, a float: the root's, where ranks should differ by a rounding error."""
@@ -200,7 +199,8 @@ class _Line:
 
     def __init__(self, function, now, direction, space):
         self.function, self.now, self.direction, self.space = function, now, direction, space
-        self.length, self.found, self.evaluations = None, None, 0
+        self.length, self.evaluations = None, 0
+        self.found: tuple = ()
 
     def at(self, length):
         """(values, J, gradient, slope); J is infinite where it is not finite."""

@@ -73,7 +73,7 @@ def gauge_records(
                 f"{'give deviation in m, ' if time.size else ''}or leave the gauge out."
             )
             continue
-        apart = float(np.median(np.diff(np.unique(time)))) if np.ptp(time) > 0 else independent
+        apart = float(np.median(np.diff(np.unique(np.asarray(time, float))))) if np.ptp(time) > 0 else independent
         alike = max(independent / apart if apart else 1.0, 1.0)
         own = float(np.hypot(sigma, (error or 0.0) * np.std(value)))
         scaled[name] = dataclasses.replace(record, deviation=own * np.sqrt(alike), alike=alike)
@@ -126,7 +126,7 @@ def read_tracks(path: str | Path, deviation: float | None = None) -> Tracks:
     columns = read_columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])))
     if not columns[TIME].size:
         raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
-    error = columns[DEVIATION] if own else np.full(len(columns[TIME]), float(deviation))
+    error = columns[DEVIATION] if own or deviation is None else np.full(len(columns[TIME]), float(deviation))
     return Tracks(columns[across[0]], columns[across[1]], columns[TIME], columns[ELEVATION], error)
 
 

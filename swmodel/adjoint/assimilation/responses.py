@@ -24,6 +24,7 @@ from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import each_interval, march, march_of
 from ..controls.controls import ControlDict, masks_of
+from ..controls.transforms import UnitSources
 from ..problem import Problem
 from .assimilation import Departures
 from .minimise import Space
@@ -97,7 +98,7 @@ class Green:
     """
 
     columns: np.ndarray
-    sources: object
+    sources: UnitSources
     name: str
 
     @staticmethod

@@ -76,7 +76,7 @@ class Control:
         """(dynamics, state) with `value` in its place; of time records (first, second) of the window."""
         kind, *where = self.place
         if kind == "state":
-            return dynamics, state.replace(**{where[0]: value})
+            return dynamics, replace(state, **{where[0]: value})
         value = self._as_held(self.get(dynamics, state), value)
         if kind == "dynamics":
             return replace(dynamics, **{where[0]: value}), state

@@ -86,6 +86,9 @@ def joined(transforms: dict[str, tuple[str | None, Any]], model: ShallowWater) -
 class _OfOne:
     """A transform of one number or field, whose errors U p are `spread`: a number or array s, or a function."""
 
+    background: Any
+    spread: Any
+
     def deviation_of(self, p: jax.Array) -> jax.Array:
         return self.spread(p) if callable(self.spread) else self.spread * p
 

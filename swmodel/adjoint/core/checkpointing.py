@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
@@ -237,8 +238,8 @@ class Tape:
             bars: cotangents of (float leaves of the carry, acc) after it.
         """
         moved = [jnp.zeros(c.shape, c.dtype) for c in self.moved]
-        moved, *bars = self._sweep(len(self.lengths) - 1, stored, span, (moved, *bars))
-        return self._back(moved)[0], *bars
+        moved, *others = self._sweep(len(self.lengths) - 1, stored, span, (moved, *bars))
+        return self._back(moved)[0], *others
 
     def _sweep(self, level, stored, span, bars):
         if level == 0:

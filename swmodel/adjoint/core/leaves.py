@@ -56,7 +56,8 @@ class Rows:
 
     def __init__(self, inputs: Sequence, outputs: Sequence, read: Sequence[bool]):
         passed = {k: inputs.index(x) for k, x in enumerate(outputs) if x in inputs}
-        self.places, self.before, self.roots = [None] * len(read), {}, []
+        self.before, self.roots = {}, []
+        self.places: list[tuple[int, int] | None] = [None] * len(read)
         for leaf in (k for k, needed in enumerate(read) if needed):
             line = _line(leaf, passed)
             past = {(line[-1], len(line) - 1 - k): one for k, one in enumerate(line[:-1])}

@@ -41,7 +41,7 @@ ROWS = 64  # readings of so many steps are summed up at once, where nothing is r
 class Pair:
     """A pytree and the tangents of its real leaves, in order."""
 
-    value: object
+    value: Any
     slope: list
 
     @property
@@ -91,6 +91,14 @@ class Programs:
     Attributes:
         at_start: the Controls on which the first state depends.
     """
+
+    start: Callable
+    forward: Callable
+    record: Callable
+    pull: Callable
+    finish: Callable
+    evaluate: Callable
+    to_start: Callable
 
     def __init__(
         self,

@@ -120,8 +120,8 @@ class Run:
 
     def record(self, unit: int, point: Point) -> tuple[Point, Any]:
         """(the point after a unit, what `pull` needs)."""
-        *point, stored = self.programs.record(self.fixed(unit), self.params(unit), *point)
-        return tuple(point), stored
+        carry, acc, stored = self.programs.record(self.fixed(unit), self.params(unit), *point)
+        return (carry, acc), stored
 
     def finish(self, point: Point) -> None:
         """Find J, and cotangents after the last unit."""

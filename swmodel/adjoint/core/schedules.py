@@ -126,7 +126,16 @@ class Nested(Checkpoints):
 class _Scheduled(Checkpoints):
     """What a schedule of the package checkpoint-schedules says, unit after unit, from the host."""
 
-    steps = 1
+    states: int
+    steps: int = 1
+
+    @abc.abstractmethod
+    def _states(self) -> tuple[int, int]:
+        """(states kept in memory, states kept on disk)."""
+
+    @abc.abstractmethod
+    def _tiers(self, run: Run) -> Tiers:
+        """Where they are kept."""
 
     def plan(self, problem: Any, products: bool = False) -> Plan:
         return units(_intervals(problem), self.steps), (self.steps,), 1
@@ -215,7 +224,8 @@ def follow(schedule: Any, run: Run, tiers: Tiers) -> None:
     """Do what a schedule says."""
     import checkpoint_schedules as cs
 
-    point, stored = run.start(), None
+    point: Any = run.start()
+    stored = None
     for action in schedule:
         if isinstance(action, cs.Forward):
             if action.write_ics:

@@ -31,7 +31,8 @@ class Tiers:
         self, communicator: Communicator, own: Callable[[Any], Any], on_device: int, folder: str | Path | None = None
     ):
         self.communicator, self.own, self.on_device, self.folder = communicator, own, on_device, folder
-        self.device, self.host, self.file = {}, {}, None
+        self.device, self.host = {}, {}
+        self.file: Slots | None = None
 
     def keep(self, number: int, point: Any, on_disk: bool = False) -> None:
         if on_disk:
@@ -48,6 +49,8 @@ class Tiers:
             return self.device.pop(number) if last else self.own(self.device[number])
         if number in self.host:
             return self._to_device(self.host.pop(number) if last else self.host[number])
+        if self.file is None:
+            raise KeyError(number)
         return self._to_device(self.file.read(number, last))
 
     def close(self) -> None:
@@ -73,7 +76,8 @@ class Slots:
                 f"checkpoints cannot be written to {folder or tempfile.gettempdir()} ({error.strerror}); "
                 "name another folder."
             ) from error
-        self.slots, self.free, self.structure, self.shapes = {}, [], None, None
+        self.slots, self.free, self.structure = {}, [], None
+        self.shapes: list[tuple[tuple[int, ...], Any]] = []
 
     def write(self, number: int, tree: Any) -> None:
         leaves, self.structure = jax.tree.flatten(tree)

@@ -151,8 +151,8 @@ def time_weights(
 
     Args:
         name: of the cost, for messages.
-        time: [s]; between two steps both count.
-        window: (first, last) [s], all steps in which count alike; one of the two is given.
+        time: [s]; the weights of the two steps around it interpolate linearly. The end of the run unless given.
+        window: (first, last) [s], in place of `time`; all steps in it have the same weight.
 
     Raises:
         ConfigError: for a time outside the run.
@@ -170,6 +170,7 @@ def time_weights(
                 f"{name}: no step of {dt:g} s ends in the window from {window[0]:g} to {window[1]:g} s; widen it."
             )
         return inside / inside.sum()
+    time = last if time is None else time
     _inside_run(name, (time, time), first, last, slack)
     place = min(max(time / dt - first_step - 1, 0.0), steps - 1.0)
     low = int(place)

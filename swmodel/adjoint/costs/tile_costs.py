@@ -9,7 +9,8 @@ so that of all readings only those of one segment are ever held. A TileCost is a
 """
 
 import abc
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -45,9 +46,9 @@ class Cost(abc.ABC):
 class TileCost(ModelPart, Cost):
     """A cost as programs take it. Its leaves are this tile's, and numbers and tables that every rank holds."""
 
-    read = None  # nothing is read along the way; else:
+    read: ClassVar[Callable[..., jax.Array] | None] = None  # nothing is read along the way; else:
     #   read(state, equations, time) -> (count,)   this tile's share of what is read of a State
-    final = None  # nothing is read of the last state; else:
+    final: ClassVar[Callable[..., jax.Array] | None] = None  # nothing is read of the last state; else:
     #   final(state, equations, time) -> share     this tile's share of a number
     # `equations` are the prepared Equations, `time` is the Time of the state, as terms get it.
 

@@ -16,7 +16,7 @@ import copy
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -83,7 +83,8 @@ class Probe(TileCost):
         return Probe(State.of(weights, positions))
 
     def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
-        return sum(jnp.sum(weights * state[name][None], axis=(1, 2)) for name, weights in self.weights)
+        sums = [jnp.sum(weights * state[name][None], axis=(1, 2)) for name, weights in self.weights]
+        return functools.reduce(jnp.add, sums)
 
     def start(self) -> jax.Array:
         return jnp.zeros((), self.weights.eta.dtype)
