@@ -5,7 +5,7 @@ from .runtime.signals import PROCESS
 __all__ = ["main"]
 
 
-def main():
+def main() -> None:
     """Run the command line; ends the process."""
     PROCESS.start()
     from .cli import main

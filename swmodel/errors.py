@@ -1,5 +1,7 @@
 """What can go wrong, and the exit status that each kind ends the program with. Imports nothing, so that all can."""
 
+from collections.abc import Sequence
+
 __all__ = [
     "SwmodelError",
     "ConfigError",
@@ -23,7 +25,7 @@ EXIT_BLOW_UP = 3
 LONGEST = 600  # characters of a sentence; what a user wrote may be longer than any
 
 
-def printable(text):
+def printable(text: str) -> str:
     """`text` on a terminal: control characters are escaped, and the middle of what is too long is left out."""
     text = "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} [...] {text[-LONGEST // 2 + 7 :]}"
@@ -44,7 +46,7 @@ class ConfigError(SwmodelError, ValueError):
 
     exit_code = EXIT_CONFIG
 
-    def __init__(self, mistakes):
+    def __init__(self, mistakes: str | Sequence[str]):
         mistakes = [mistakes] if isinstance(mistakes, str) else mistakes
         self.mistakes = [printable(str(mistake)) for mistake in mistakes]
         super().__init__("\n".join(self.mistakes))
@@ -67,6 +69,6 @@ class BlowUp(SwmodelError, ArithmeticError):
 class Interrupted(SwmodelError):
     """A signal ended the run; `exit_code` is 128 + its number, as shells count."""
 
-    def __init__(self, message, signal_number):
+    def __init__(self, message: str, signal_number: int):
         super().__init__(message)
         self.exit_code = 128 + int(signal_number)

@@ -4,11 +4,15 @@ The physics of the mpi4jax demo, but for its depth, which is one number there. A
 counts, and nothing is ever at rest: numbers too small to be normal would cost a hundred times as much.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from ..dynamics.coriolis import BetaPlane
 from ..dynamics.dissipation import Laplacian
 from ..fields.parts import shipped_parts
+from ..fields.state import State
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
@@ -23,14 +27,16 @@ F0, BETA = 1e-4, 4e-12  # [s-1], [m-1 s-1]
 STEPPERS = {name: cls for name, cls in shipped_parts(TimeStepper).items() if not (cls.solves or cls.needs_modes)}
 
 
-def stepper_named(name):
+def stepper_named(name: str) -> TimeStepper:
     """The stepper of that name, with the time step of the benchmarks."""
     if name not in STEPPERS:
         raise ValueError(f"the stepper is one of {', '.join(STEPPERS)}, and {name!r} came; choose one of these.")
     return STEPPERS[name](TIME_STEP)
 
 
-def basin(nx, ny, precision="float32", communicator="auto", layout=None):
+def basin(
+    nx: int, ny: int, precision: str = "float32", communicator: Any = "auto", layout: tuple[int, int] | None = None
+) -> tuple[ShallowWater, State]:
     """(ShallowWater, State of this tile) of the basin with nx x ny cells."""
     length, width = SPACING * nx, SPACING * ny
 
@@ -65,5 +71,5 @@ class OneOfMany(SerialCommunicator):
     its messages cost, and which messages it would send.
     """
 
-    def __init__(self, layout):
+    def __init__(self, layout: Sequence[int]):
         self.layout, self.size = tuple(layout), layout[0] * layout[1]

@@ -1,15 +1,20 @@
 """Compute and Machine from timings made here: of the basin, or of an experiment's own physics."""
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..dynamics.shallow_water import State
 from ..errors import ConfigError
+from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
+from ..parallel.communicator import Communicator
 from ..parallel.decomposition import TileError
+from ..stepping.explicit import TimeStepper
 from .cases import OneOfMany
 from .machine import fit_link, measure_link
-from .prediction import Machine, fit_compute, signature
+from .prediction import Compute, Machine, fit_compute, signature
 from .timing import Program, batch_of
 
 __all__ = ["measure_compute", "measure_links"]
@@ -18,7 +23,14 @@ MOST_CELLS = 4e6  # of a tile that is timed: beyond the cache, the cost of a cel
 CUTS = (8, 4, 2, 1)  # of the largest tile, in each direction: the sizes to fit
 
 
-def measure_compute(make, shape, stepper, cuts=CUTS, repeats=5, share=1.0):
+def measure_compute(
+    make: Callable[[Communicator], tuple[ShallowWater, State]],
+    shape: tuple[int, int],
+    stepper: TimeStepper,
+    cuts: Sequence[int] = CUTS,
+    repeats: int = 5,
+    share: float = 1.0,
+) -> Compute:
     """The Compute of the program that `make` describes, from tiles of several sizes, with all cores of this process.
 
     Args:
@@ -46,7 +58,8 @@ def measure_compute(make, shape, stepper, cuts=CUTS, repeats=5, share=1.0):
     return fit_compute(cells, seconds, of)
 
 
-def measure_links(communicator, hosts, repeats=5):
+def measure_links(communicator: Communicator, hosts: int, repeats: int = 5) -> tuple[list[int], list[float], Machine]:
     """(sizes, seconds, Machine with the Link between these ranks): of one machine, or between several. Collective."""
     sizes, seconds = measure_link(communicator, repeats=repeats)
-    return sizes, seconds, Machine(**{"network" if hosts > 1 else "shared": fit_link(sizes, seconds)})
+    link = fit_link(sizes, seconds)
+    return sizes, seconds, Machine(network=link) if hosts > 1 else Machine(shared=link)

@@ -11,6 +11,7 @@ import glob
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -18,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError
+from ..parallel.communicator import Communicator
 from ..runtime.compilation import jit
 
 __all__ = ["Link", "fit_link", "last_cache", "measure_link", "processor", "triad_bandwidth"]
@@ -41,23 +43,25 @@ class Link:
                 "give a latency of 0 or more and a positive bandwidth."
             )
 
-    def seconds(self, messages, size):
+    def seconds(self, messages: float, size: float) -> float:
         """The time of `messages` messages one after the other, of `size` bytes together."""
         return messages * self.latency + size / self.bandwidth
 
 
-def fit_link(sizes, seconds):
+def fit_link(sizes: Sequence[float], seconds: Sequence[float]) -> Link:
     """The Link that fits messages of `sizes` [bytes] which took `seconds`: least squares of relative errors."""
-    sizes, seconds = np.asarray(sizes, float), np.asarray(seconds, float)
-    matrix = np.stack([1.0 / seconds, sizes / seconds], axis=1)
-    latency, per_byte = np.linalg.lstsq(matrix, np.ones_like(seconds), rcond=None)[0]
-    if latency < 0:  # the shortest messages then tell it
-        latency = seconds[np.argmin(sizes)]
-        per_byte = np.median((seconds - latency)[sizes > sizes.min()] / sizes[sizes > sizes.min()])
+    lengths, times = np.asarray(sizes, float), np.asarray(seconds, float)
+    matrix = np.stack([1.0 / times, lengths / times], axis=1)
+    latency, per_byte = np.linalg.lstsq(matrix, np.ones_like(times), rcond=None)[0]
+    if latency < 0:  # the fit has failed: the shortest message gives the latency, the longer ones the bandwidth
+        latency, longer = times[np.argmin(lengths)], lengths > lengths.min()
+        per_byte = np.median((times - latency)[longer] / lengths[longer])
     return Link(float(latency), float(1.0 / max(per_byte, 1e-15)))
 
 
-def measure_link(communicator, lengths=LENGTHS, repeats=7):
+def measure_link(
+    communicator: Communicator, lengths: Sequence[int] = LENGTHS, repeats: int = 7
+) -> tuple[list[int], list[float]]:
     """(sizes [bytes], seconds a message) by the communicator's own shift; every rank sends and receives. Collective.
 
     Raises:
@@ -91,7 +95,7 @@ def _message_seconds(communicator, axis, length, repeats):
     return float(communicator.host_maximum(statistics.median(took)))
 
 
-def triad_bandwidth(cells=None, repeats=7):
+def triad_bandwidth(cells: int | None = None, repeats: int = 7) -> float:
     """Bytes a second that all threads of this process, or its device, read and write in a triad: the best of several.
 
     The array that is written is one of those read, in place: else XLA would take fresh memory for every pass, and the
@@ -109,7 +113,7 @@ def triad_bandwidth(cells=None, repeats=7):
     return 12.0 * count / best
 
 
-def last_cache():
+def last_cache() -> int:
     """Bytes of the last cache of this machine's first core; 32 MB where the system does not tell."""
     found = [_size(Path(name).read_text()) for name in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size")]
     return max(found, default=32 << 20)
@@ -120,7 +124,7 @@ def _size(text):
     return int(text[:-1]) << {"K": 10, "M": 20, "G": 30}[text[-1]] if text[-1] in "KMG" else int(text)
 
 
-def processor():
+def processor() -> str:
     """The name of this machine's processor, or of its device."""
     device = jax.local_devices()[0]
     if device.platform != "cpu":

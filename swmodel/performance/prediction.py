@@ -13,11 +13,15 @@ The overhead, what a step costs however few its cells, is every rank's own; rank
 import dataclasses
 import json
 import math
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import ConfigError, DataError
+from ..models.shallow_water import ShallowWater
+from ..stepping.explicit import TimeStepper
 from .machine import Link
 
 __all__ = ["Compute", "Machine", "Prediction", "fit_compute", "machines_of", "predict", "signature"]
@@ -43,22 +47,22 @@ class Compute:
         more = f", {1e9 * self.beyond:.3g} ns more beyond {self.knee:.3g} cells" if self.beyond else ""
         return f"{1e6 * self.overhead:.3g} us a step and {1e9 * self.per_cell:.3g} ns a cell{more} ({self.signature})"
 
-    def seconds(self, cells, ranks=1, cores=1):
+    def seconds(self, cells: float, ranks: int = 1, cores: int = 1) -> float:
         """Of a step of `ranks` ranks that have `cells` cells together, on a machine of `cores` cores."""
         arithmetic = self.per_cell * cells + self.beyond * max(cells - self.knee, 0.0)
         return self.overhead * max(1.0, ranks / cores) + arithmetic
 
 
-def fit_compute(cells, seconds, signature=""):
+def fit_compute(cells: Sequence[float], seconds: Sequence[float], signature: str = "") -> Compute:
     """The Compute that fits steps of `cells` cells which took `seconds`: least squares of relative errors.
 
     One size gives the cost of a cell, two a line; from four on the knee is the one of the sizes that leaves the least
     error.
     """
-    cells, seconds = np.asarray(cells, float), np.asarray(seconds, float)
-    if len(cells) == 1:
-        return Compute(0.0, float(seconds[0] / cells[0]), signature=signature)
-    fits = [_fit(cells, seconds, knee) for knee in (0.0, *(np.sort(cells)[1:-1] if len(cells) > 3 else ()))]
+    sizes, times = np.asarray(cells, float), np.asarray(seconds, float)
+    if len(sizes) == 1:
+        return Compute(0.0, float(times[0] / sizes[0]), signature=signature)
+    fits = [_fit(sizes, times, knee) for knee in (0.0, *(np.sort(sizes)[1:-1] if len(sizes) > 3 else ()))]
     _, (overhead, per_cell, beyond), knee = min(fits, key=lambda fit: fit[0])
     return Compute(float(overhead), float(per_cell), float(beyond), float(knee), signature)
 
@@ -89,25 +93,25 @@ class Machine:
     processor: str = ""
     cores: int = 0
     bandwidth: float | None = None
-    compute: tuple = ()
+    compute: tuple[Compute, ...] = ()
     shared: Link | None = None
     network: Link | None = None
 
-    def compute_of(self, signature):
+    def compute_of(self, signature: str) -> Compute | None:
         """The Compute of that signature, or None."""
         return next((compute for compute in self.compute if compute.signature == signature), None)
 
-    def merge(self, other):
+    def merge(self, other: "Machine") -> "Machine":
         """This machine with what `other` knows in addition or anew."""
         kept = tuple(compute for compute in self.compute if other.compute_of(compute.signature) is None)
         newer = {name: value for name, value in vars(other).items() if value != getattr(Machine(), name)}
         return dataclasses.replace(self, **{**newer, "compute": (*kept, *other.compute)})
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike) -> None:
         Path(path).write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
     @staticmethod
-    def load(path):
+    def load(path: str | os.PathLike) -> "Machine":
         """The Machine in a file of `swmodel bench --save`; raises DataError if it holds none."""
         try:
             found = json.loads(Path(path).read_text())
@@ -121,7 +125,7 @@ class Machine:
             ) from None
 
 
-def signature(model, stepper):
+def signature(model: ShallowWater, stepper: TimeStepper) -> str:
     """What a step's cost depends on beside its cells: stepper, precision, grid and terms."""
     terms = sorted(type(term).__name__ for term in (*model.terms, *model.opens))
     form = "linear" if model.linear else type(model.momentum).__name__
@@ -139,18 +143,25 @@ class Prediction:
     link: Link | None
 
     @property
-    def seconds(self):
+    def seconds(self) -> float:
         return self.compute + self.exchange
 
 
-def machines_of(machine, ranks, per_machine=None):
+def machines_of(machine: Machine, ranks: int, per_machine: int | None = None) -> int:
     """How many machines so many ranks take; see `predict`."""
     if per_machine is None:
         per_machine = ranks if machine.network is None else max(machine.cores, 1)
     return math.ceil(ranks / per_machine)
 
 
-def predict(machine, compute, cells, ranks, traffic=(0, 0, 0), per_machine=None):
+def predict(
+    machine: Machine,
+    compute: Compute,
+    cells: float,
+    ranks: int,
+    traffic: Sequence[float] = (0, 0, 0),
+    per_machine: int | None = None,
+) -> Prediction:
     """The Prediction of a step.
 
     Args:

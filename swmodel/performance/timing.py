@@ -11,8 +11,12 @@ import time
 import jax
 import numpy as np
 
+from ..dynamics.shallow_water import State
+from ..models.shallow_water import ShallowWater
+from ..parallel.communicator import Communicator
 from ..parallel.traffic import traffic
 from ..runtime.compilation import jit
+from ..stepping.explicit import TimeStepper
 from ..stepping.loop import begin, march_of, reached, scan_steps
 
 __all__ = ["Program", "Memory", "batch_of"]
@@ -21,7 +25,7 @@ BATCH_CELLS = 4e8  # cell-steps of one timing: about a second on two cores, whic
 MANY = 24  # steps, a multiple of the numbers that go by without a message
 
 
-def batch_of(cells):
+def batch_of(cells: float) -> int:
     """How many steps of so many cells one timing takes."""
     return int(min(max(BATCH_CELLS / cells, 8), 2048))
 
@@ -37,11 +41,11 @@ class Memory:
     tile: int  # one array of the tile
 
     @property
-    def peak(self):
+    def peak(self) -> int:
         return self.arguments + self.results - self.shared + self.temporary
 
     @property
-    def arrays(self):
+    def arrays(self) -> float:
         """The peak, in arrays of the tile's size."""
         return self.peak / self.tile
 
@@ -57,7 +61,7 @@ class Program:
         compiled: or else it is traced only, for what it sends.
     """
 
-    def __init__(self, model, state, stepper, steps, compiled=True):
+    def __init__(self, model: ShallowWater, state: State, stepper: TimeStepper, steps: int, compiled: bool = True):
         self.model, self.steps = model, steps
         place, spmd = self.communicator.place, self.communicator.spmd
         self.stepper = place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
@@ -70,10 +74,10 @@ class Program:
         self.compile_seconds = self.compile() if compiled else None
 
     @property
-    def communicator(self):
+    def communicator(self) -> Communicator:
         return self.model.communicator
 
-    def compile(self):
+    def compile(self) -> float:
         """Trace and compile the program; returns the seconds it took."""
         since = time.perf_counter()
         program = jit(self._program(self.steps), donate_argnums=2)
@@ -83,7 +87,7 @@ class Program:
         self._call = program if self.communicator.effects else self._compiled
         return seconds
 
-    def run(self, calls=1):
+    def run(self, calls: int = 1) -> float:
         """Seconds a step, over `calls` calls; collective."""
         jax.block_until_ready(self._carry)
         self.communicator.barrier()
@@ -94,28 +98,33 @@ class Program:
         self.communicator.barrier()
         return (time.perf_counter() - since) / (calls * self.steps)
 
-    def measure(self, repeats=5):
+    def measure(self, repeats: int = 5) -> float:
         """Seconds a step, the median of `repeats` timings after one to warm up."""
         self.run()
         return statistics.median(self.run() for _ in range(repeats))
 
     @property
-    def state(self):
+    def state(self) -> State:
         """The State it has reached."""
         return reached(*self._arguments())[0]
 
-    def bytes_moved(self, cells):
+    def bytes_moved(self, cells: float) -> float:
         """The least that a step of so many cells moves: each array of state and history read and written once."""
         return 2 * self._numbers / self._cells * self.model.dtype.itemsize * cells
 
-    def memory(self):
+    def memory(self) -> Memory:
         """The Memory of the compiled program on one device."""
         found = self._compiled.memory_analysis()
-        sizes = [found.argument_size_in_bytes, found.output_size_in_bytes, found.alias_size_in_bytes]
         rows, columns = self.model.decomposition.tile(0).shape
-        return Memory(*sizes, found.temp_size_in_bytes, rows * columns * self.model.dtype.itemsize)
+        return Memory(
+            arguments=found.argument_size_in_bytes,
+            results=found.output_size_in_bytes,
+            shared=found.alias_size_in_bytes,
+            temporary=found.temp_size_in_bytes,
+            tile=rows * columns * self.model.dtype.itemsize,
+        )
 
-    def traffic(self):
+    def traffic(self) -> tuple[float, float, float]:
         """(messages, bytes, reductions) that a rank sends a step: what twice as many steps send more, a step."""
         once, twice = (traffic(self._program(n * MANY), *self._arguments()) for n in (1, 2))
         if twice.open_loops:

@@ -14,7 +14,7 @@ GAUGE_RECORDS = 4096  # steps whose readings are kept until they are written, as
 UNLIMITED = 2**60  # [bytes]; version 1 of control groups writes a number of this order where there is no limit
 
 
-def of_model(tile, whole, itemsize, kept=1, records=0):
+def of_model(tile: int, whole: int, itemsize: int, kept: int = 1, records: int = 0) -> float:
     """Bytes that a rank needs: its share of the fields, and what the host has of the whole grid.
 
     The numbers of arrays were measured on a CPU.
@@ -30,7 +30,7 @@ def of_model(tile, whole, itemsize, kept=1, records=0):
     return BASE + arrays * itemsize * tile + (6 * 8 + summed) * whole
 
 
-def of_spectra(tile, itemsize, transfers=True):
+def of_spectra(tile: int, itemsize: int, transfers: bool = True) -> int:
     """Bytes that spectra need beside the model on a rank: complex modes of the fields, and of each transfer's terms."""
     return (24 if transfers else 8) * 2 * itemsize * tile
 
@@ -48,20 +48,20 @@ def of_gauges(gauges: int, itemsize: int, members: int = 1) -> float:
     return float(GAUGE_RECORDS * gauges * members * (2 * itemsize + 5 * 8))
 
 
-def on_host(tile):
+def on_host(tile: int) -> int:
     """`tile` cells if the fields are in the memory of the machine, 0 if they are in that of GPUs."""
     import jax
 
     return tile if jax.default_backend() == "cpu" else 0
 
 
-def available():
+def available() -> float:
     """Bytes that this process and its children may still use: of the machine, its control group, and `ulimit -v`."""
     limits = [_of_machine(), *_of_groups(), _of_process()]
     return min((limit for limit in limits if limit is not None), default=math.inf)
 
 
-def require(needed, what, remedy, ranks=None):
+def require(needed: float, what: str, remedy: str, ranks: int | None = None) -> None:
     """Raise ConfigError if `needed` bytes on each of the ranks of this machine are more than there are.
 
     Args:
@@ -79,7 +79,7 @@ def require(needed, what, remedy, ranks=None):
         raise ConfigError(f"{what} needs about {size(needed)} of memory{each}, and there are {size(there)}; {remedy}.")
 
 
-def size(number):
+def size(number: float) -> str:
     """Bytes in the unit that people would use."""
     power = min(int(math.log(max(number, 1), 1000)), 6)
     return f"{number / 1000**power:.3g} {['B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB'][power]}"

@@ -1,22 +1,25 @@
-"""How programs of the model are compiled: `jax.jit`, with the options that stencils want.
+"""How programs of the model are compiled: `jax.jit`, with the options that suit stencils.
 
-jaxlib 0.10 can lower CPU fusions in two ways. Both run this model's step at the same speed, and the older one compiles
-its gradient in two thirds of the time. Later releases have one way, and no such option.
+jaxlib 0.10 has two ways to lower CPU fusions. The model's step runs at the same speed with both, and the older one
+compiles its gradient in two thirds of the time. Later releases have one way only, and no such option.
 
-On a CPU with several devices JAX stops for good where more than 32 runs are under way on one: the threads that wait to
-begin others are those that the running ones need. So every few calls wait for their results.
+On a CPU with several devices, JAX deadlocks when more than 32 executions are in flight on one device: the threads that
+wait to start further executions are those that the running ones need. Every few calls therefore wait for their results.
 """
 
 import collections
 import functools
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import jax
+import jax.core
 
 __all__ = ["compilations", "compiler_options", "jit"]
 
 OLDER_FUSION = {"xla_cpu_use_fusion_emitters": False}
-MOST_UNDERWAY = 8  # calls that nobody has waited for
+MOST_IN_FLIGHT = 8  # calls whose results have not been waited for
 COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX records this event for each program that it compiles
 _calls = itertools.count(1)
 _events = collections.Counter()
@@ -36,8 +39,8 @@ def compilations() -> int:
 
 
 @functools.cache
-def compiler_options():
-    """Those of OLDER_FUSION that this jaxlib knows, on a CPU; else None."""
+def compiler_options() -> dict[str, bool] | None:
+    """OLDER_FUSION on a CPU, if this jaxlib has that option; else None."""
     if jax.default_backend() != "cpu":
         return None
     try:
@@ -52,8 +55,13 @@ def _devices_meet():
     return jax.default_backend() == "cpu" and jax.device_count() > 1
 
 
-def jit(function=None, **options):
-    """`jax.jit` with `compiler_options`, which are looked up at the first call: the backend starts then, not before."""
+def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """`jax.jit` with `compiler_options`, which are looked up at the first call, because that starts JAX's backend.
+
+    Args:
+        function: the function to compile; without it, the result is a decorator.
+        options: of `jax.jit`, such as donate_argnums.
+    """
     if function is None:
         return functools.partial(jit, **options)
 
@@ -68,9 +76,14 @@ def jit(function=None, **options):
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((arguments, keywords))):
             return inside_another(*arguments, **keywords)
         results = compiled()(*arguments, **keywords)
-        if _devices_meet() and next(_calls) % MOST_UNDERWAY == 0:
+        if _devices_meet() and next(_calls) % MOST_IN_FLIGHT == 0:
             jax.block_until_ready(results)
         return results
 
-    call.lower = lambda *arguments, **keywords: compiled().lower(*arguments, **keywords)
-    return call
+    return _with(call, lower=lambda *arguments, **keywords: compiled().lower(*arguments, **keywords))
+
+
+def _with(function: Any, **attributes: Any) -> Any:
+    """`function`, with these attributes."""
+    vars(function).update(attributes)
+    return function

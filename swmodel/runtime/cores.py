@@ -2,12 +2,14 @@
 
 import contextlib
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 __all__ = ["binding_warning", "crowding", "physical_cores", "placement", "share", "share_cores", "threads_per_rank"]
 
 
-def threads_per_rank():
+def threads_per_rank() -> int:
     """Cores that this process may run on, which is how many threads XLA starts."""
     return len(_affinity())
 
@@ -16,7 +18,7 @@ def _affinity():
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
-def share_cores(environment, started):
+def share_cores(environment: Mapping[str, str], started: Any) -> None:
     """Give ranks that no one bound an even share of their host's cores each.
 
     Else every rank starts as many threads as the host has cores, and they wait for each other: two ranks on two cores
@@ -33,7 +35,7 @@ def share_cores(environment, started):
             os.sched_setaffinity(int(thread), mine)
 
 
-def share(cores, rank, ranks):
+def share(cores: Sequence[set[int]], rank: int, ranks: int) -> set[int]:
     """The hardware threads of rank's even share of `cores`, a list of sets; one core, in turn, if there are too few."""
     if ranks >= len(cores):
         return cores[rank % len(cores)]
@@ -41,7 +43,7 @@ def share(cores, rank, ranks):
     return set().union(*cores[first:last])
 
 
-def physical_cores(cpus):
+def physical_cores(cpus: Iterable[int]) -> list[set[int]]:
     """Sets of hardware threads that share a core, socket by socket: they must go to one rank together."""
     cores = {}
     for cpu in sorted(cpus):
@@ -54,17 +56,17 @@ def physical_cores(cpus):
     return [cores[key] for key in sorted(cores)]
 
 
-def binding_warning(world):
+def binding_warning(world: Any) -> str | None:
     """One sentence if ranks of a host would wait for each other's cores, else None; collective over `world`."""
     return crowding(world.allgather(placement()))
 
 
-def placement():
+def placement() -> tuple[str, tuple[int, ...]]:
     """(host, cores) of this rank."""
     return os.uname().nodename, tuple(sorted(_affinity()))
 
 
-def crowding(placements):
+def crowding(placements: Sequence[tuple[str, Sequence[int]]]) -> str | None:
     """That sentence, from the `placement()` of every rank."""
     for host in dict.fromkeys(host for host, _ in placements):
         ranks = [cores for name, cores in placements if name == host]

@@ -12,6 +12,7 @@ import dataclasses
 import os
 import sys
 import time
+from collections.abc import Mapping
 
 from . import launch
 
@@ -29,7 +30,12 @@ class Hosts:
     process: int
 
 
-def hosts_of(coordinator=None, processes=None, process=None, environment=None):
+def hosts_of(
+    coordinator: str | None = None,
+    processes: int | str | None = None,
+    process: int | str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Hosts | None:
     """The Hosts of this run, or None for a process by itself.
 
     Args:
@@ -42,21 +48,23 @@ def hosts_of(coordinator=None, processes=None, process=None, environment=None):
     """
     environment = os.environ if environment is None else environment
     started = launch.launcher(environment)
-    given = (coordinator, processes, process)
-    coordinator, processes, process = (
-        environment.get(name) if value is None else value for name, value in zip(VARIABLES, given)
-    )
+    alone = processes is None and process is None
+    of_coordinator, of_processes, of_process = VARIABLES
+    coordinator = environment.get(of_coordinator) if coordinator is None else coordinator
+    processes = environment.get(of_processes) if processes is None else processes
+    process = environment.get(of_process) if process is None else process
     if coordinator is None:
-        if given[1:] != (None, None):
+        if not alone:
             raise launch.LaunchError("a run over several processes needs --coordinator HOST:PORT of process 0; add it.")
         return None
     if started is not None:
-        processes, process = (
-            known if value is None else value for value, known in ((processes, started.size), (process, started.rank))
-        )
+        processes = started.size if processes is None else processes
+        process = started.rank if process is None else process
     try:
+        if processes is None or process is None:
+            raise ValueError
         hosts = Hosts(coordinator, int(processes), int(process))
-    except (TypeError, ValueError):
+    except ValueError:
         raise launch.LaunchError(
             f"--coordinator {coordinator} needs the number of processes and which of them this is, and these are "
             f"{processes} and {process}; add --num-processes N --process-id K, or start them with srun."
@@ -73,7 +81,7 @@ def hosts_of(coordinator=None, processes=None, process=None, environment=None):
     return hosts
 
 
-def start_devices(devices, hosts=None):
+def start_devices(devices: int | None, hosts: Hosts | None = None) -> int:
     """Make the devices of this process and meet the others; returns how many devices the run has in all.
 
     Args:
@@ -115,7 +123,7 @@ def _choose_gpus(devices, gpus):
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[:devices])
 
 
-def check_devices(count=None):
+def check_devices(count: int | None = None) -> int:
     """`count`, or all devices of the run where it is None.
 
     Raises:
@@ -142,7 +150,7 @@ def check_devices(count=None):
     return count
 
 
-def leave(status):
+def leave(status: int) -> None:
     """End this process of a run over several at once: an orderly exit would wait for the others, and they for it.
 
     Returns where this process is a run by itself. The first process holds the meeting point, and gives the others a

@@ -20,7 +20,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
+from typing import Any
 
 from ..errors import ConfigError, SwmodelError
 from .cores import binding_warning, crowding, placement, share_cores, threads_per_rank
@@ -65,7 +67,7 @@ class Process:
     tiles: int = 1  # of the run: ranks, or devices of the sharded communicator
 
 
-def launcher(environment=None):
+def launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
     """The Launcher that started this process, or None.
 
     Open MPI's and Hydra's own variables come before those of a Slurm step, because their daemons are themselves a step
@@ -94,10 +96,11 @@ def _of_pals(environment):
     return found and dataclasses.replace(found, local_size=_number(environment, "PALS_LOCAL_SIZE"))
 
 
-def _launcher(environment, name, *variables):
+def _launcher(environment: Mapping[str, str], name: str, *variables: str) -> Launcher | None:
     """From the variables that hold size, rank, and possibly the local ones; None unless all are there."""
-    numbers = [_number(environment, variable) for variable in variables]
-    return None if None in numbers else Launcher(name, *numbers)
+    found = [_number(environment, variable) for variable in variables]
+    numbers = [number for number in found if number is not None]
+    return Launcher(name, *numbers) if len(numbers) == len(found) else None
 
 
 def _slurm_step(environment):
@@ -124,13 +127,13 @@ def _number(environment, name):
     return int(text) if text.isdecimal() else None
 
 
-def launched_ranks():
+def launched_ranks() -> int:
     """How many ranks the launcher started; 1 without one."""
     found = launcher()
     return 1 if found is None else found.size
 
 
-def local_rank():
+def local_rank() -> int:
     """This rank's number on its host; 0 without a launcher."""
     found = launcher()
     return 0 if found is None else found.local_rank
@@ -139,7 +142,9 @@ def local_rank():
 # -- before JAX and MPI start ---------------------------------------------------------------------------------------
 
 
-def configure_process(precision="float64", communicator="auto", devices=None, hosts=None):
+def configure_process(
+    precision: str = "float64", communicator: str = "auto", devices: int | None = None, hosts: Any = None
+) -> Process:
     """Settle the communicator, bind this rank to its GPU and cores, and set JAX's precision.
 
     Call it once, before anything asks JAX for a device or MPI for its world: neither looks again.
@@ -205,7 +210,7 @@ def bind_rank() -> None:
     use_one_arena()
 
 
-def _choose(communicator, started, hosts=None):
+def _choose(communicator: str, started: Launcher | None, hosts: Any = None) -> str:
     ranks = 1 if started is None else started.size
     if communicator == "auto":
         communicator = "mpi" if ranks > 1 else "serial"
@@ -215,7 +220,7 @@ def _choose(communicator, started, hosts=None):
         )
     if communicator == "mpi":
         _require_mpi()
-    elif ranks > 1 and hosts is None:
+    elif started is not None and ranks > 1 and hosts is None:
         raise LaunchError(
             f"{started.name} started {ranks} processes, but the communicator {communicator} was asked for, so that "
             "each would run the whole domain and overwrite the others' files; start one process, or choose mpi."
@@ -233,12 +238,12 @@ def _require_mpi():
         raise LaunchError(f"{why}, but mpi4py and mpi4jax are not installed; start one process, or {HOW_TO_ADD_MPI}.")
 
 
-def mpi_installed():
+def mpi_installed() -> bool:
     """Whether mpi4py and mpi4jax are there; imports neither."""
     return all(importlib.util.find_spec(name) is not None for name in ("mpi4py", "mpi4jax"))
 
 
-def _bind_gpu(environment, started):
+def _bind_gpu(environment: MutableMapping[str, str], started: Launcher) -> str | None:
     """Leave this rank the visible GPU number `local_rank` modulo their number. None where there is no GPU to use.
 
     Before MPI starts, too: a CUDA-aware MPI would otherwise open a context of every rank on the first GPU.
@@ -253,7 +258,7 @@ def _bind_gpu(environment, started):
     return chosen
 
 
-def usable_gpus(environment):
+def usable_gpus(environment: Mapping[str, str]) -> list[str]:
     """The entries of CUDA_VISIBLE_DEVICES that JAX would use;
     none where it has no plugin for them, or is told not to."""
     platforms = environment.get("JAX_PLATFORMS", "")
@@ -269,7 +274,7 @@ def usable_gpus(environment):
 # -- MPI ------------------------------------------------------------------------------------------------------------
 
 
-def load_mpi():
+def load_mpi() -> Any:
     """Import mpi4py and mpi4jax, which starts MPI, and return the module mpi4py.MPI.
 
     Messages go from GPU to GPU where this MPI can, staged through the host where it cannot.
@@ -292,7 +297,7 @@ def load_mpi():
     return mpi
 
 
-def check_world(size):
+def check_world(size: int) -> None:
     """Stop where more ranks were started than MPI's world (or a serial run) has: each would believe it is alone.
 
     Args:
@@ -312,7 +317,7 @@ def check_world(size):
     )
 
 
-def mpirun(ranks):
+def mpirun(ranks: int) -> list[str]:
     """The command that starts `ranks` ranks: this environment's own mpirun, else the one on PATH.
 
     Raises:
@@ -333,7 +338,7 @@ def mpirun(ranks):
 FORWARDED = "2,15,SIGUSR1,SIGUSR2,SIGTSTP,SIGCONT,SIGABRT,SIGALRM,SIGURG"
 
 
-def mpirun_environment():
+def mpirun_environment() -> dict[str, str]:
     """The environment for `mpirun`: as root too, more ranks than cores, and signals for ranks; for Open MPI 4 and 5."""
     environment = {name: value for name, value in os.environ.items() if not _of_a_launcher(name)}
     environment.update(OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
@@ -344,7 +349,7 @@ def mpirun_environment():
     return environment
 
 
-def stop(process):
+def stop(process: subprocess.Popen) -> None:
     """End a process that was started with `start_new_session` and all that it started: mpirun ends its ranks itself."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
@@ -352,7 +357,7 @@ def stop(process):
             process.wait(10)
 
 
-def ask_to_end(process):
+def ask_to_end(process: subprocess.Popen) -> None:
     """Send SIGTERM to such a process and all that it started, and wait for none of them."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)

@@ -4,6 +4,7 @@ import ctypes
 import os
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 __all__ = ["cuda_aware", "library_name", "loaded_library", "loaded_mpi", "mapped_libraries"]
@@ -12,7 +13,7 @@ __all__ = ["cuda_aware", "library_name", "loaded_library", "loaded_mpi", "mapped
 _IS_MPI = re.compile(r"libmpi(?!_gtl)(ch)?([-_]\w+)?\.so")  # libmpi_gnu_91 is Cray's, libmpi-1a2b a wheel's
 
 
-def loaded_mpi():
+def loaded_mpi() -> tuple[str | None, str | None]:
     """(version, path) of the MPI library that mpi4py loaded; (None, None) before it did."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is None:
@@ -20,19 +21,19 @@ def loaded_mpi():
     return library_name(mpi.Get_library_version()), loaded_library("libmpi") or loaded_library("libmpich")
 
 
-def library_name(text):
+def library_name(text: str) -> str:
     """ "Open MPI 5.0.11" of "Open MPI v5.0.11, package: ...", "MPICH 4.3.2" of "MPICH Version:      4.3.2 ..."."""
     named = re.match(r"(.*?)\s+Version\s*:\s*(\S+)", text)
     return " ".join(named.groups()) if named else text.strip("\x00 \n").splitlines()[0].split(",")[0].replace(" v", " ")
 
 
-def loaded_library(name):
+def loaded_library(name: str) -> str | None:
     """The path of the shared library `name`.so that this process has mapped, or None."""
     found = [path for path in mapped_libraries() if Path(path).name.startswith(f"{name}.so")]
     return os.path.realpath(found[0]) if found else None
 
 
-def mapped_libraries():
+def mapped_libraries() -> list[str]:
     """The paths of all shared libraries that this process has mapped, in their order in memory."""
     try:
         maps = Path("/proc/self/maps").read_text()
@@ -41,7 +42,9 @@ def mapped_libraries():
     return list(dict.fromkeys(re.findall(r"(/\S*\.so\S*)", maps)))
 
 
-def cuda_aware(environment, libraries=None, version=None):
+def cuda_aware(
+    environment: Mapping[str, str], libraries: Iterable[str | Path] | None = None, version: str | None = None
+) -> bool:
     """Whether the loaded MPI takes pointers to a GPU's memory. A wrong yes ends in a segmentation fault.
 
     Open MPI, MPICH and MVAPICH tell (MPIX_Query_cuda_support, MPIX_GPU_query_support), once MPI has started. Cray MPICH

@@ -14,12 +14,12 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 LARGEST = 2**31 - 1
 
 
-def use_one_arena():
+def use_one_arena() -> None:
     """Let all threads allocate from the main arena, before they start: other arenas end at 64 MB."""
     _choose((M_ARENA_MAX, 1))
 
 
-def keep_memory():
+def keep_memory() -> None:
     """Allocate large arrays in the arena, too, and keep freed memory."""
     _choose((M_MMAP_THRESHOLD, LARGEST), (M_TRIM_THRESHOLD, LARGEST))
 

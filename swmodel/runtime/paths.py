@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 from ..errors import DataError
@@ -11,7 +12,7 @@ __all__ = ["expanded", "found", "make_folder", "refusal"]
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, of Linux
 
 
-def expanded(text, folder=None):
+def expanded(text: str | os.PathLike, folder: str | os.PathLike | None = None) -> Path:
     """The Path that `text` names, with `~` expanded; a relative one is in `folder` if that is given.
 
     Raises:
@@ -34,7 +35,7 @@ def expanded(text, folder=None):
     return path
 
 
-def found(path, kind):
+def found(path: str | os.PathLike, kind: str) -> bool:
     """Whether there is a `kind` ("file" or "folder") at `path`; raises DataError where one may not look."""
     try:
         mode = os.stat(path).st_mode
@@ -42,10 +43,10 @@ def found(path, kind):
         return False
     except OSError as error:
         raise DataError(refusal(path, error)) from error
-    return (os.path.stat.S_ISDIR if kind == "folder" else os.path.stat.S_ISREG)(mode)
+    return (stat.S_ISDIR if kind == "folder" else stat.S_ISREG)(mode)
 
 
-def make_folder(path):
+def make_folder(path: str | os.PathLike) -> None:
     """Make the folder `path` and those above it, and see that files can be written to it.
 
     Raises:
@@ -69,7 +70,7 @@ def _file_in_the_way(path):
     return next((part for part in there if not part.is_dir()), path)
 
 
-def refusal(path, error):
+def refusal(path: str | os.PathLike, error: OSError) -> str:
     """One sentence for the OSError that the file system gave for `path`."""
     why = (error.strerror or str(error) or "it cannot be used").lower()
     return f"{path} cannot be used: {why}; choose another place, or see to its permissions."

