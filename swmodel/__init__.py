@@ -11,6 +11,7 @@ The same script runs on many ranks: `mpirun -n 4 python script.py`. Names are lo
 
 import importlib
 import os
+from typing import Any
 
 # HDF5 reads it when it loads: files can then be opened while the run that writes them goes on.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
@@ -52,7 +53,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [*_HOME_OF, "units"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "__version__":
         name = "VERSION"
     if name == "units":
@@ -64,5 +65,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

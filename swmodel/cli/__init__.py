@@ -5,7 +5,8 @@ import os
 import shlex
 import signal
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -493,7 +494,7 @@ def _overrides(texts, members=None, **options):
     return [*(texts or []), *(Override(option, path, value) for option, path, value in given)]
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The program `swmodel`; ends with one of the exit codes above."""
     PROCESS.start()
     protect_streams()

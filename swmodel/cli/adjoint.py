@@ -1,9 +1,13 @@
 """`swmodel adjoint`: the sensitivity of a cost to controls, as maps; or, with --verify, whether it is right."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import time as clock
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +29,13 @@ from ..output.figures import remove_figures
 from ..simulation.progress import ProgressBar, duration
 from . import facts, figures, logs
 from .starting import RECORD, begin, files_of_studies, inputs_of, make_room, started_with_step, tiles_line
+
+if TYPE_CHECKING:
+    from ..adjoint import Problem
+    from ..adjoint.costs.costs import Cost
+    from ..config import Experiment
+    from ..config.adjoint import Adjoint
+    from ..config.build.experiment import Assembly
 
 __all__ = ["Options", "adjoint_experiment"]
 
@@ -54,19 +65,19 @@ class VerificationFailed(SwmodelError):
 class Study:
     """What a command works on."""
 
-    made: object
-    experiment: object
-    section: object
-    cost: object
-    problem: object
+    made: Assembly
+    experiment: Experiment
+    section: Adjoint
+    cost: Cost
+    problem: Problem
     folder: Path
 
     @property
-    def is_root(self):
+    def is_root(self) -> bool:
         return self.problem.communicator.is_root
 
 
-def adjoint_experiment(file, overrides, options):
+def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
     """Differentiate the cost of an experiment file, or verify that it can be."""
     if options.verify:
         overrides = [*overrides, Override("--verify", ("model", "precision"), "float64")]
@@ -147,16 +158,16 @@ def _announce(study, verified=False):
 class Tasks(ProgressBar):
     """A bar over tasks of about equal length, of which each is announced before it begins."""
 
-    def __init__(self, number):
+    def __init__(self, number: int):
         super().__init__()
         self.number, self.begun_tasks, self.what = number, 0, ""
 
-    def announce(self, what):
+    def announce(self, what: str) -> None:
         self.what = what
         self(min(self.begun_tasks, self.number - 1), self.number, 0.0)
         self.begun_tasks += 1
 
-    def finish(self):
+    def finish(self) -> None:
         self.what = "done"
         self(self.number, self.number, 0.0)
 
@@ -186,7 +197,7 @@ def _tasks(study, options, number):
 # -- maps --------------------------------------------------------------------------------------------------------------
 
 
-def map_out(study, options):
+def map_out(study: Study, options: Options) -> None:
     """Write the sensitivities, and try each map out in the nonlinear model."""
     from ..adjoint.sensitivity import forward_check, sensitivities
     from ..adjoint.verification.verification import default_amplitudes, units_of
@@ -284,7 +295,7 @@ def _conclude(path, options):
 # -- verification ------------------------------------------------------------------------------------------------------
 
 
-def verify(study, options):
+def verify(study: Study, options: Options) -> None:
     """Print what the tests find.
 
     Raises:

@@ -1,8 +1,12 @@
 """`swmodel bench`: how fast a step is here, in cells a second and as a share of what the memory could do."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +15,14 @@ from ..runtime import launch
 from ..runtime.version import VERSION, git_commit
 from . import facts
 from .profiles import profiled
+
+if TYPE_CHECKING:
+    from ..config import Override
+    from ..config.build.experiment import Assembly
+    from ..fields.state import State
+    from ..models.shallow_water import ShallowWater
+    from ..parallel.communicator import Communicator
+    from ..runtime.launch import Process
 
 __all__ = ["Basin", "Experiment", "Options", "time_steps", "timed_case"]
 
@@ -32,7 +44,7 @@ class Options:
     profile: str | None = None
 
 
-def time_steps(file, overrides, options):
+def time_steps(file: str | None, overrides: Sequence[str | Override], options: Options) -> None:
     """Time the basin of the benchmarks, or the experiment in `file`, on all ranks; print and save what was found."""
     from ..performance import Machine
 
@@ -59,18 +71,18 @@ def time_steps(file, overrides, options):
 class Basin:
     """The basin of the benchmarks, of the size and with the stepper that the command line says."""
 
-    def __init__(self, options):
+    def __init__(self, options: Options):
         from ..performance import stepper_named
 
         self.precision, self.communicator = options.precision, options.communicator or "auto"
         self.stepper, self.shape, self.layout = stepper_named(options.stepper), _shape(options.size), _layout(options)
 
-    def make_communicator(self, process):
+    def make_communicator(self, process: Process) -> Communicator:
         from ..parallel import make_communicator
 
         return make_communicator(process.communicator, self.shape, self.layout)
 
-    def make(self, communicator):
+    def make(self, communicator: Communicator) -> tuple[ShallowWater, State]:
         from ..performance import basin
 
         return basin(self.shape[1], self.shape[0], self.precision, communicator)
@@ -82,7 +94,7 @@ class Basin:
 class Experiment:
     """The experiment of a file, with its own physics, stepper and size."""
 
-    def __init__(self, file, overrides, options):
+    def __init__(self, file: str, overrides: Sequence[str | Override], options: Options):
         from ..config import read
         from ..config.build.experiment import assemble, stepper_of
 
@@ -96,14 +108,16 @@ class Experiment:
 
     make_communicator = Basin.make_communicator
 
-    def make(self, communicator):
+    def make(self, communicator: Communicator) -> tuple[ShallowWater, State]:
         return timed_case(self.made, self.experiment, communicator, self)
 
     def __str__(self):
         return f"{self.name}, {self.shape[1]} x {self.shape[0]} cells, {type(self.stepper).__name__}"
 
 
-def timed_case(made, experiment, communicator, subject=None):
+def timed_case(
+    made: Assembly, experiment: Any, communicator: Communicator, subject: Experiment | None = None
+) -> tuple[ShallowWater, State]:
     """(ShallowWater, State) of an experiment on a communicator; gives `subject` the stepper with its time step."""
     from ..config.build.experiment import model_of, state_of, stepper_of, time_step
     from ..stepping.stability import limits
@@ -170,7 +184,7 @@ def _steps(subject, communicator, options):
     return Machine(processor(), max(map(len, hosts.values())), bandwidth / len(hosts))
 
 
-def placements(communicator):
+def placements(communicator: Communicator) -> dict[str, set[int]]:
     """{host: the cores that its ranks may use}; collective."""
     hosts = {}
     for host, cores in communicator.host_gather(launch.placement()):

@@ -1,8 +1,10 @@
 """`swmodel check`: what a run would do, or every mistake at once."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from ..config import read
+from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstable
 from ..config.build.studies import adjoint_line, inversion_line
 from ..errors import ConfigError
@@ -10,13 +12,13 @@ from ..output.collisions import check_apart
 from ..runtime import budget, launch
 from ..runtime.paths import expanded
 from . import facts, logs
-from .speed import speed_line
+from .speed import Speed, speed_line
 from .starting import files_of_run, files_of_studies, inputs_of, named_files, started
 
 __all__ = ["check_experiment"]
 
 
-def check_experiment(file, overrides, ranks, speed=None):
+def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int, speed: Speed | None = None) -> None:
     """Print what a run on `ranks` ranks would do, and how fast, if `speed` is a Speed.
 
     Raises:

@@ -1,9 +1,22 @@
 """What a run is, in a line each: for the head of a run and for `swmodel check`."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..runtime.budget import size
 from ..simulation.progress import duration
+
+if TYPE_CHECKING:
+    from ..config import Experiment
+    from ..grids.bathymetry import Bathymetry
+    from ..grids.grid import Grid
+    from ..models.ensemble import Ensemble
+    from ..parallel.decomposition import Decomposition
+    from ..stepping.stability import Limit
 
 __all__ = [
     "core_warnings", "engine_line", "grid_line", "members_line", "output_lines", "ranks_line", "sea_line", "size",
@@ -11,14 +24,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def table(lines):
+def table(lines: Sequence[tuple[str, str]]) -> str:
     """(label, text) pairs with the texts below each other."""
     width = max(len(label) for label, _ in lines) + 2
     pad = "\n" + " " * width
     return "\n".join(f"{label:<{width}}{text.replace(chr(10), pad)}" for label, text in lines)
 
 
-def grid_line(grid):
+def grid_line(grid: Grid) -> str:
     """Cells, their size and the domain."""
     metrics = grid.metrics(np.arange(grid.ny))
     sizes = [_span(metrics[name]) for name in ("dx_h", "dy_h")]
@@ -31,7 +44,7 @@ def grid_line(grid):
     return f"cartesian, {grid.nx} x {grid.ny} cells of {sizes[0]} x {sizes[1]}, {extent[0]} x {extent[1]}{closed}"
 
 
-def length(metres):
+def length(metres: float) -> str:
     """A length in m or km."""
     return f"{metres / 1000:.4g} km" if metres >= 1000 else f"{metres:.4g} m"
 
@@ -43,7 +56,7 @@ def _span(lengths):
     return f"{low.removesuffix(' km') if low.endswith('km') == high.endswith('km') else low} to {high}"
 
 
-def sea_line(bathymetry):
+def sea_line(bathymetry: Bathymetry) -> str:
     """Wet share and depths."""
     depth = bathymetry.depth[bathymetry.wet]
     cells = f"{depth.size:,} of {bathymetry.wet.size:,} cells wet ({100 * depth.size / bathymetry.wet.size:.0f} %)"
@@ -52,7 +65,7 @@ def sea_line(bathymetry):
     return f"{cells}, {depth.min():.4g} to {depth.max():.4g} m deep, {depth.mean():.4g} m in the mean"
 
 
-def ranks_line(decomposition, wet=None):
+def ranks_line(decomposition: Decomposition, wet: np.ndarray | None = None) -> str:
     """Tiles and how evenly the water is shared out."""
     tiles = [decomposition.tile(rank) for rank in range(decomposition.size)]
     rows, columns = ({tile.shape[axis] for tile in tiles} for axis in (0, 1))
@@ -66,24 +79,24 @@ def ranks_line(decomposition, wet=None):
     return f"{text}, with {min(water):,} to {max(water):,} wet cells each"
 
 
-def members_line(ensemble):
+def members_line(ensemble: Ensemble) -> str:
     """How many members, and what tells them apart."""
     told = [f"{name} = {', '.join(map(str, values))}" for name, values in ensemble.varied.items()]
     return "\n".join([f"{ensemble.members} members in one program", *told])
 
 
-def engine_line(engine, why):
+def engine_line(engine: str, why: str | None) -> str:
     """What steps run as, and why not as fused loops."""
     return "fused loops" if engine == "fused" else f"arrays (XLA fuses): {why}"
 
 
-def step_line(dt, limits, longest, until):
+def step_line(dt: float, limits: Sequence[Limit], longest: float, until: float) -> str:
     """Time step, its share of the limit, number of steps."""
     share = f"{dt / longest:.2f} of the longest stable one, {longest:.4g} s" if limits else "no limit"
     return f"{dt:.6g} s ({share}); {round(until / dt):,} steps to {duration(until)}"
 
 
-def step_warnings(dt, longest):
+def step_warnings(dt: float, longest: float) -> list[str]:
     """That a time step is longer than what is stable for sure, though below each single limit."""
     if dt <= longest:
         return []
@@ -93,7 +106,7 @@ def step_warnings(dt, longest):
     ]
 
 
-def core_warnings(experiment):
+def core_warnings(experiment: Experiment) -> list[str]:
     """What a user may not expect of the core that was chosen."""
     if experiment.model.core != "pseudo_spectral":
         ignored = experiment.model.spectral is not None
@@ -112,7 +125,7 @@ def _spectra_line(spectra, until):
     return f"{spectra.file}: {what} of energy and enstrophy every {duration(spectra.every)}, {records} records"
 
 
-def output_lines(experiment, cells, dt, members=1):
+def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1) -> list[str]:
     """A line for each file: what, how often, how large at most."""
     cells *= members
     until, lines = experiment.run.until, []

@@ -20,7 +20,7 @@ __all__ = ["fail", "sentences"]
 PATIENCE = 10.0  # [s] that a failing rank waits for the others to fail as well
 
 
-def sentences(error):
+def sentences(error: BaseException) -> list[str]:
     """What to print for an exception, a line each."""
     if hasattr(error, "mistakes"):
         return list(error.mistakes)
@@ -34,7 +34,7 @@ def sentences(error):
     return [f"{type(error).__name__}: {text or 'no explanation'}"]
 
 
-def fail(error, debug=False):
+def fail(error: BaseException, debug: bool = False) -> int:
     """Report `error` as the module says and return the exit status; ends other ranks if this one failed alone."""
     PROCESS.hold_if_ending()
     code = getattr(error, "exit_code", None) or EXIT_ERROR

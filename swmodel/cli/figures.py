@@ -1,6 +1,7 @@
 """`swmodel plot`: the post-processing that comes with the package, with this program's errors."""
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..config.quantities import quantity_of_option
@@ -10,7 +11,7 @@ from ..runtime.resources import postprocess
 __all__ = ["draw", "plot_files", "require"]
 
 
-def require():
+def require() -> None:
     """Raise before a long run, and not after it, if no figure could be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
         raise SwmodelError(
@@ -18,14 +19,32 @@ def require():
         )
 
 
-def plot_files(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0, box=None):
+def plot_files(
+    files: Sequence[str],
+    output: str | None = None,
+    kind: str = "auto",
+    observations: str | None = None,
+    variable: str | None = None,
+    times: Sequence[str] | None = None,
+    member: int = 0,
+    box: Sequence[float] | None = None,
+) -> None:
     """Draw what the files hold and print where the figures are."""
     seconds = [quantity_of_option("--time", time, "s") for time in times] if times else None
     box = (box[:2], box[2:]) if box else None
     print(*draw(files, output, kind, observations, variable, seconds, member, box), sep="\n")
 
 
-def draw(files, output=None, kind="auto", observations=None, variable=None, times=None, member=0, box=None):
+def draw(
+    files: Sequence[str | Path],
+    output: str | None = None,
+    kind: str = "auto",
+    observations: str | None = None,
+    variable: str | None = None,
+    times: Sequence[float] | None = None,
+    member: int = 0,
+    box: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> list[Path]:
     """The paths of the figures; raises SwmodelError with one sentence if they cannot be drawn."""
     module = postprocess()
     try:

@@ -12,7 +12,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..runtime import launch
 from ..runtime.libraries import cuda_aware, loaded_mpi
@@ -35,11 +37,11 @@ class Report:
     remarks: list = dataclasses.field(default_factory=list)
     problems: list = dataclasses.field(default_factory=list)
 
-    def add(self, section, name, text):
+    def add(self, section: str, name: str, text: object) -> None:
         self.rows.append((section, name, str(text)))
 
 
-def run(ranks=2, timeout=120.0, console=None):
+def run(ranks: int = 2, timeout: float = 120.0, console: Any = None) -> int:
     """Print the report; return the exit status: 0, or 1 if something that is installed does not work."""
     started = launch.launcher()
     if started is None or started.size == 1:
@@ -52,7 +54,7 @@ def run(ranks=2, timeout=120.0, console=None):
     return 1 if report.problems else 0
 
 
-def examine(ranks=2, timeout=120.0):
+def examine(ranks: int = 2, timeout: float = 120.0) -> Report:
     """A Report on this installation, with one mpi4jax exchange on `ranks` ranks if MPI is installed."""
     report = Report()
     _add_versions(report)
@@ -170,7 +172,7 @@ def _mpirun_version(command):
     return mpirun_name(answer.stdout + answer.stderr)
 
 
-def mpirun_name(text):
+def mpirun_name(text: str) -> str:
     """ "Open MPI 5.0.11" of "mpirun (Open MPI) 5.0.11", "MPICH 4.3.2" of Hydra's details, else the first line."""
     open_mpi = re.search(r"\(Open MPI\)\s+(\S+)", text)
     hydra = re.search(r"HYDRA.*?Version:\s+(\S+)", text, re.DOTALL)
@@ -235,7 +237,7 @@ def _is_script_with(file, word):
     return text.startswith(b"#!") and word.encode() in text
 
 
-def disagreements(libraries, exchanged):
+def disagreements(libraries: Mapping[str, Sequence[str | None]], exchanged: bool) -> list[str]:
     """Sentences on what of mpi4py, mpi4jax and mpirun does not load or belongs to another MPI.
 
     An mpirun of another release may do: it does if it started ranks and they `exchanged`.
@@ -315,7 +317,7 @@ def _add_exchange(report, answers):
     return right
 
 
-def ranges(numbers):
+def ranges(numbers: Iterable[int]) -> str:
     """ "0-3,6" of (0, 1, 2, 3, 6)."""
     groups = []
     for number in sorted(numbers):

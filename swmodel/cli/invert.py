@@ -1,10 +1,14 @@
 """`swmodel invert`: the controls with which the model comes closest to observations, and how sure they are."""
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import json
 import time as clock
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +27,16 @@ from .inverted import conclude
 from .inverting import Inversion
 from .runs import explained_by
 from .starting import begin, files_of_studies, inputs_of, make_room, started_with_step, tiles_line
+
+if TYPE_CHECKING:
+    from ..adjoint import Problem
+    from ..adjoint.assimilation.restarts import Identity
+    from ..adjoint.controls.transforms import Transformed
+    from ..config import Override
+    from ..config.build.experiment import Assembly
+    from ..config.build.inversion import Observed
+    from ..config.inversion import Inversion as Section
+    from ..parallel.communicator import Communicator
 
 __all__ = ["Options", "invert_experiment"]
 
@@ -46,26 +60,26 @@ class Options:
 class Study:
     """What a command works on."""
 
-    made: object
-    section: object
-    observed: object
-    problem: object
-    transformed: object
+    made: Assembly
+    section: Section
+    observed: Observed
+    problem: Any  # a Problem whose controls are Transformed
+    transformed: Transformed
     folder: Path
-    identity: object = None  # an Identity of restarts.py
-    force: tuple = ()
+    identity: Identity | None = None
+    force: tuple[str, ...] = ()
 
     @property
-    def communicator(self):
+    def communicator(self) -> Communicator:
         return self.problem.communicator
 
     @property
-    def targets(self):
+    def targets(self) -> list[str]:
         """Names of the controls that are looked for."""
         return [control.name for control in self.problem.controls]
 
 
-def invert_experiment(file, overrides, options):
+def invert_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
     """Invert the observations of an experiment file."""
     draft = read(file, overrides)
     draft.experiment()
@@ -128,7 +142,7 @@ def _study(draft, section, options):
     return Study(made, section, told, problem, transformed, begun.folder, identity, force)
 
 
-def identity_of(section, made, told, problem):
+def identity_of(section: Section, made: Assembly, told: Observed, problem: Problem) -> Identity:
     """The Identity of an inversion, from its section, the Assembly, the Observed and the Problem; collective."""
     from ..adjoint.assimilation.restarts import Identity
 
@@ -142,7 +156,7 @@ def identity_of(section, made, told, problem):
     return Identity(entries, told.records, tuple(told.withheld))
 
 
-def described(name, section):
+def described(name: str, section: Iterable[tuple[str, Any]] | None) -> dict[str, Any]:
     """{name of a key: its value} of a section of the experiment, for a fingerprint; of a file the hash of its bytes."""
     found = {}
     for key, value in section or ():
@@ -155,7 +169,7 @@ def described(name, section):
     return found
 
 
-def named_by(overrides):
+def named_by(overrides: Sequence[Override]) -> list[str]:
     """What `--set` says may differ from the inversion that wrote a restart, beyond `explained_by`."""
     sections = {"initial": "initial", "stepper": "stepper", "run": "length", "output": "observations"}
     keys = {"controls": "controls", "until": "length", "method": "method"}

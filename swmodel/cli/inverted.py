@@ -1,6 +1,9 @@
 """What an inversion says at its end, and the tables of its file: misfits of gauges, fields and numbers."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,10 +11,15 @@ from ..simulation.progress import duration
 from . import facts, figures, logs
 from .starting import RECORD
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..adjoint.assimilation.predictive import Consistency
+
 __all__ = ["at_observations", "conclude", "first_guess_line", "gauge_table", "misfits"]
 
 
-def conclude(study, result, path, took, options):
+def conclude(study: Any, result: Any, path: Path, took: float, options: Any) -> None:
     """Write the file, say what was found, and draw it; on the root."""
     _write(study, result, path)
     say = logs.LOGGER.info
@@ -33,7 +41,7 @@ def conclude(study, result, path, took, options):
         say("next:\n  swmodel plot %s", path)
 
 
-def first_guess_line(found) -> str:
+def first_guess_line(found: Consistency) -> str:
     """J of the first guess, a Consistency, beside its expectation."""
     expected = "" if np.isnan(found.expected_first) else f" (expected: {found.expected_first_per_datum:.3g})"
     return (
@@ -42,7 +50,7 @@ def first_guess_line(found) -> str:
     )
 
 
-def analysis_line(found) -> str:
+def analysis_line(found: Consistency) -> str:
     """J of the analysis, a Consistency, beside its expectation."""
     return (
         f"analysis: J = {found.last:.6g}, chi-squared per datum 2 J / n = {found.last_per_datum:.3g} (expected: 1), "
@@ -50,7 +58,7 @@ def analysis_line(found) -> str:
     )
 
 
-def at_observations(study, readings):
+def at_observations(study: Any, readings: np.ndarray) -> dict[str, np.ndarray]:
     """{name: (n,)}: the model at the observations that count, linear between steps."""
     at = study.problem.dt * np.arange(1, study.problem.steps + 1)
     return {
@@ -59,7 +67,7 @@ def at_observations(study, readings):
     }
 
 
-def misfits(study, readings):
+def misfits(study: Any, readings: np.ndarray) -> dict[str, float]:
     """{name: mean((eta - y)^2) / var(y)} of each gauge; of the points of tracks together, {"tracks": ...}.
 
     NaN for gauges that do not vary.
@@ -103,7 +111,7 @@ def _expected_errors(study, spread):
     return {name: float(np.sqrt(np.mean(own**2 + error**2))) for name, (own, error) in pairs}
 
 
-def gauge_table(study, result):
+def gauge_table(study: Any, result: Any) -> str:
     """Misfits before and after, and of gauges that were withheld; below, what the columns mean."""
     found = {role: _scores(study, readings) for role, readings in result.readings.items()}
     apart = study.observed.withheld

@@ -1,8 +1,11 @@
 """The steps of an inversion: first guess, minimisation, the spread of gauges, each gauge from the others."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import time as clock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +13,9 @@ from ..errors import BlowUp
 from ..runtime.signals import PROCESS
 from . import logs
 from .inverted import first_guess_line
+
+if TYPE_CHECKING:
+    from ..adjoint.assimilation.predictive import Consistency
 
 __all__ = ["Inversion", "Result"]
 
@@ -39,7 +45,7 @@ class Result:
     reason: str
     readings: dict
     spread: dict
-    consistency: object
+    consistency: Consistency
     controls: dict
     initial: dict
     signal: float
@@ -48,7 +54,7 @@ class Result:
 class Inversion:
     """The steps of an inversion, all collective."""
 
-    def __init__(self, study, options):
+    def __init__(self, study: Any, options: Any):
         from ..adjoint.assimilation.assimilation import Departures, FourDVar
 
         self.study, self.options, self.section, self.problem = study, options, study.section, study.problem
@@ -59,14 +65,14 @@ class Inversion:
         self.green, self.kept, self.has_kept = None, ({}, {}), options.resume
         self.spread = {}
 
-    def after_signal(self, name):
+    def after_signal(self, name: str) -> str:
         """What an end by a signal says."""
         if not self.has_kept:
             return f"{name} stopped the inversion before its first loop ended. Start again with: {PROCESS.again()}"
         command = PROCESS.again() + ("" if self.options.resume else " --resume")
         return f"{name} stopped the inversion. {self.restart} holds what was found; go on with: {command}"
 
-    def run(self):
+    def run(self) -> Result:
         if self.options.resume:
             self.kept = self._read()
         first = np.asarray(self.problem.observed(self.variational.background), float)

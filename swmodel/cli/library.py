@@ -13,7 +13,7 @@ __all__ = ["library", "copy_experiment"]
 SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
 
 
-def library():
+def library() -> dict[str, list[Path]]:
     """{name: files} of the experiments: a folder is one, and so are files of one stem beside each other."""
     found = {}
     for entry in sorted(experiments().iterdir()):
@@ -26,7 +26,7 @@ def library():
     return found
 
 
-def copy_experiment(name, folder, force):
+def copy_experiment(name: str | None, folder: str | None, force: bool) -> None:
     """Copy experiment `name` to `folder` and say what to do with it; list all of them if `name` is None."""
     known = library()
     if name is None:

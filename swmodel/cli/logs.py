@@ -14,7 +14,7 @@ LOGGER = logging.getLogger("swmodel")
 
 
 class _Plain(logging.Formatter):
-    def format(self, record):
+    def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
         return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
 
@@ -25,12 +25,12 @@ class _Output(logging.StreamHandler):
     The stream of the last message is not flushed again: it may have been closed since, as in notebooks and tests.
     """
 
-    def emit(self, record):
+    def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
         super().emit(record)
 
 
-def start(root, quiet=False):
+def start(root: bool, quiet: bool = False) -> None:
     """Messages of level INFO (WARNING if quiet) from the root."""
     LOGGER.handlers.clear()
     LOGGER.propagate = False
@@ -43,7 +43,7 @@ def start(root, quiet=False):
     logging.getLogger("py.warnings").handlers = [handler]
 
 
-def keep_in(folder, rank):
+def keep_in(folder: str | os.PathLike, rank: int) -> Path:
     """Keep this rank's messages, those of jax, and the stack of a crash in folder/rank-NNNN.log."""
     path = Path(folder) / f"rank-{rank:04d}.log"
     make_folder(path.parent)

@@ -1,7 +1,9 @@
 """`--profile DIR`: what the processor or GPU did when, and who holds its memory, by JAX's own profiler."""
 
 import contextlib
+import os
 import time as clock
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..runtime.paths import make_folder
@@ -14,10 +16,10 @@ LONGEST = 5.0  # [s] of a compiled run after which the trace ends: minutes of it
 class Profile:
     """A trace from `start` on; called between the chunks of a run, it ends by itself LONGEST after the first one."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike):
         self.folder, self.calls, self.compiled, self.open = Path(folder), 0, None, False
 
-    def start(self):
+    def start(self) -> None:
         import jax
 
         make_folder(self.folder)
@@ -26,14 +28,14 @@ class Profile:
         jax.profiler.start_trace(str(self.folder), create_perfetto_trace=True, profiler_options=options)
         self.open = True
 
-    def __call__(self, *progress):
+    def __call__(self, *progress: object) -> None:
         self.calls += 1
         if self.calls == 2:  # the first is before the first chunk, which holds the compilation
             self.compiled = clock.perf_counter()
         if self.compiled is not None and clock.perf_counter() - self.compiled > LONGEST:
             self.stop()
 
-    def stop(self):
+    def stop(self) -> None:
         if self.open:
             import jax
 
@@ -41,7 +43,7 @@ class Profile:
             jax.profiler.stop_trace()
             jax.profiler.save_device_memory_profile(str(self.folder / "memory.prof"))
 
-    def sentence(self):
+    def sentence(self) -> str:
         """Where it is, and how to look at it."""
         traces = sorted(self.folder.glob("plugins/profile/*/perfetto_trace.json.gz"))
         trace = traces[-1] if traces else self.folder
@@ -52,7 +54,7 @@ class Profile:
 
 
 @contextlib.contextmanager
-def profiled(folder, root=True):
+def profiled(folder: str | os.PathLike | None, root: bool = True) -> Iterator[Profile | None]:
     """A Profile of what is inside, of the root's device; None without a folder. Prints how to open it."""
     profile = Profile(folder) if folder is not None and root else None
     if profile is None:

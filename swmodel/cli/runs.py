@@ -3,6 +3,7 @@
 import dataclasses
 import shlex
 import time as clock
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,13 +41,13 @@ class Options:
     experiment: str | None = None  # file that a restart goes on with, in place of the experiment that it holds
 
 
-def run_experiment(file, overrides, options):
+def run_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
     """Run an experiment file from its beginning."""
     draft = read(file, overrides)
     _run(draft, options, restart=None)
 
 
-def resume_experiment(restart, overrides, options):
+def resume_experiment(restart: str, overrides: Sequence[str | Override], options: Options) -> None:
     """Go on from a restart file, with the experiment that it holds or with `options.experiment`."""
     path = expanded(restart)
     if not found(path, "file"):
@@ -92,7 +93,7 @@ def _check_start(path, was, draft, options):
         )
 
 
-def explained_by(overrides):
+def explained_by(overrides: Sequence[Override]) -> list[str]:
     """What a `--set` in this command says may differ from the run that wrote a restart, as names for `--force`."""
     land = ("coast", "depth")
     sections = {"bathymetry": land, "coriolis": ("coriolis",), "source": ("source",), "ensemble": (*land, "physics")}

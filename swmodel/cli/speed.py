@@ -1,16 +1,25 @@
 """`swmodel check --ranks N`: how long a step will take, from what this or another machine was seen to do."""
 
+from __future__ import annotations
+
 import dataclasses
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, SwmodelError
 from ..runtime import launch
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from . import facts
+
+if TYPE_CHECKING:
+    from ..config import Experiment
+    from ..config.build.experiment import Assembly
+    from ..parallel.decomposition import Decomposition
+    from ..performance import Machine
 
 __all__ = ["Speed", "speed_line"]
 
@@ -29,7 +38,7 @@ class Speed:
     bandwidth: float | None = None  # [bytes s-1]
     per_machine: int | None = None
 
-    def read(self):
+    def read(self) -> Machine:
         """The Machine of all that, empty without a file."""
         from ..performance import Link, Machine
 
@@ -39,7 +48,9 @@ class Speed:
         return known if self.latency is None else known.merge(Machine(network=Link(self.latency, self.bandwidth)))
 
 
-def speed_line(asked, made, experiment, ranks, dt, decomposition):
+def speed_line(
+    asked: Speed, made: Assembly, experiment: Experiment, ranks: int, dt: float, decomposition: Decomposition
+) -> str:
     """What `check` says of the speed: seconds a step and in all, and where that comes from."""
     from ..performance import Machine, Program, machines_of, predict, signature
     from ..performance.cases import OneOfMany

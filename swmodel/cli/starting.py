@@ -1,9 +1,12 @@
 """How commands that compute begin: processes, devices, logs and what the experiment file describes."""
 
+from __future__ import annotations
+
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -14,6 +17,16 @@ from ..runtime import launch
 from ..runtime.devices import hosts_of
 from ..runtime.paths import expanded, make_folder
 from . import facts, figures, logs
+
+if TYPE_CHECKING:
+    from ..config import Draft, Experiment
+    from ..config.adjoint import Adjoint
+    from ..config.build.experiment import Assembly
+    from ..config.inversion import Inversion
+    from ..config.scenario import Output
+    from ..fields.state import State
+    from ..models.shallow_water import ShallowWater
+    from ..runtime.launch import Process
 
 __all__ = [
     "Begun",
@@ -48,13 +61,13 @@ def process_age() -> float:
 class Begun(NamedTuple):
     """What a command works on: the launched process, the Assembly and Experiment of its file, and where output goes."""
 
-    process: object
-    made: object
-    experiment: object
+    process: Process
+    made: Assembly
+    experiment: Experiment
     folder: Path
 
 
-def begin(draft, options):
+def begin(draft: Draft, options: Any) -> Begun:
     """Start processes, devices and logs as the Draft and the options of a command ask for.
 
     Args:
@@ -81,7 +94,7 @@ def begin(draft, options):
     return Begun(process, made, experiment, folder)
 
 
-def started(made, experiment, *where):
+def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, Any]:
     """(the model or Ensemble of an Assembly, its State); raises ConfigError with every mistake. Collective."""
     if experiment.ensemble is not None:
         ensemble = made.attempt(("ensemble",), ensemble_of, made, *where)
@@ -92,7 +105,7 @@ def started(made, experiment, *where):
     return model, made.attempt(("initial",), state_of, experiment.initial, model)
 
 
-def started_with_step(begun):
+def started_with_step(begun: Begun) -> tuple[ShallowWater, State, float]:
     """(model, State, time step [s]) of what studies differentiate; collective."""
     from ..stepping.stability import limits
 
@@ -107,7 +120,7 @@ def started_with_step(begun):
     return model, state, dt
 
 
-def inputs_of(draft):
+def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
     """[(key, path)] of the experiment file and of all files and folders that its sections name."""
     found = [("the experiment", draft.file)]
 
@@ -126,7 +139,7 @@ def inputs_of(draft):
     return found
 
 
-def files_of_run(output, folder) -> dict[str, list[Path]]:
+def files_of_run(output: Output, folder: Path) -> dict[str, list[Path]]:
     """{kind: paths} of the files that a run writes into `folder`, from its section [output]."""
     files = {"fields": [folder / fields.file for fields in output.fields]}
     for kind in ("gauges", "maxima", "spectra", "restart"):
@@ -140,7 +153,7 @@ def named_files(files: dict[str, list[Path]]) -> list[tuple[str, Path]]:
     return [(f"output.{kind}", path) for kind, paths in files.items() for path in paths]
 
 
-def files_of_studies(adjoint, inversion, folder) -> list[tuple[str, Path]]:
+def files_of_studies(adjoint: Adjoint | None, inversion: Inversion | None, folder: Path) -> list[tuple[str, Path]]:
     """[(key of the experiment, path)] of the files that the sections [adjoint] and [inversion] write; or None."""
     found = [] if adjoint is None else [("adjoint.file", folder / adjoint.file)]
     if inversion is not None:
@@ -148,7 +161,7 @@ def files_of_studies(adjoint, inversion, folder) -> list[tuple[str, Path]]:
     return found
 
 
-def make_room(paths, overwrite):
+def make_room(paths: Iterable[Path], overwrite: bool) -> None:
     """Make the folders of `paths`; refuse to replace files unless told to."""
     there = [str(path) for path in paths if path.exists()]
     if there and not overwrite:
@@ -160,7 +173,7 @@ def make_room(paths, overwrite):
         make_folder(path.parent)
 
 
-def tiles_line(model):
+def tiles_line(model: ShallowWater) -> tuple[str, str]:
     """(what a model's tiles are on, how many there are, by which communicator, in which precision)."""
     what = "devices" if model.communicator.name == "sharded" else "ranks"
     return what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {model.dtype}"

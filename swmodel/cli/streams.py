@@ -10,6 +10,7 @@ import io
 import os
 import select
 import sys
+from typing import Any
 
 from ..runtime import launch
 
@@ -19,11 +20,11 @@ __all__ = ["protect_streams"]
 class _Lenient(io.FileIO):
     """A descriptor whose errors end nothing: after the first one it leads to the null device."""
 
-    def __init__(self, descriptor):
+    def __init__(self, descriptor: int):
         super().__init__(descriptor, "w", closefd=False)
         self._launchers = _pipe_of_launcher(descriptor)
 
-    def write(self, data):
+    def write(self, data: Any) -> int:
         if self._launchers is not None and not _has_reader(self._launchers):
             self._drop()
         try:
@@ -42,7 +43,7 @@ class _Lenient(io.FileIO):
         os.close(null)
 
 
-def protect_streams():
+def protect_streams() -> None:
     """Put lenient streams in the place of Python's own standard output and error; others (of a test) stay."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # closed ones: else a data file would get their number
         os.set_inheritable(descriptor, True)

@@ -11,8 +11,9 @@ time = "1 hour"
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -20,7 +21,7 @@ from ..fields.variables import PROGNOSTIC
 from .mistakes import Mistake, nearest
 from .parts import chosen_from
 from .quantities import Quantity, QuantityError
-from .scenario import OutputFile
+from .scenario import Output, OutputFile
 from .sections import AnyCoordinate, Count, Place, Positive, Range, Section, existing_folder
 from .variables import PARTS, transported_controls
 
@@ -156,7 +157,7 @@ class Adjoint(Section):
 # -- between sections --------------------------------------------------------------------------------------------------
 
 
-def known_controls(sections):
+def known_controls(sections: Mapping[str, Any]) -> list[str]:
     """Every control that the valid `sections` of an experiment have."""
     names = list(ALWAYS)
     for kind in ("forcing", "dissipation", "boundary"):
@@ -166,7 +167,7 @@ def known_controls(sections):
     return names + ["uplift"] * (sections.get("source") is not None)
 
 
-def control_mistakes(sections):
+def control_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of control names; of a file with mistakes in the terms themselves, none."""
     adjoint = sections.get("adjoint")
     if adjoint is None or any(sections.get(kind) is None for kind in PARTS):
@@ -180,11 +181,13 @@ def control_mistakes(sections):
             yield Mistake(("adjoint", "controls", k), f"there is no control {name!r}; {nearest(name, known)}")
 
 
-def gauge_mistakes(sections):
+def gauge_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of the gauges that a cost names."""
     adjoint, output = sections.get("adjoint"), sections.get("output")
-    cost = None if adjoint is None else adjoint.cost
-    if output is None or not hasattr(cost, "gauges"):
+    if adjoint is None or output is None:
+        return
+    cost: Any = adjoint.cost
+    if not hasattr(cost, "gauges"):
         return
     placed = gauge_places(adjoint, output)
     for name in cost.gauges or ():
@@ -205,7 +208,7 @@ def gauge_mistakes(sections):
                     yield Mistake(path, f"there is no gauge {name!r}; {nearest(name, placed)}")
 
 
-def time_mistakes(sections):
+def time_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of the times of a cost: those after the run's end."""
     adjoint, run = sections.get("adjoint"), sections.get("run")
     if adjoint is None or run is None or adjoint.steps is not None:
@@ -222,7 +225,7 @@ def time_mistakes(sections):
                 yield Mistake(path, text)
 
 
-def gauge_places(adjoint, output):
+def gauge_places(adjoint: Adjoint, output: Output) -> dict[str, tuple[float, float]]:
     """{name: (x, y)} of the gauges that the cost may name: its own, and those that are written."""
     written = {} if output.gauges is None else output.gauges.positions
-    return {**written, **adjoint.cost.positions}
+    return {**written, **getattr(adjoint.cost, "positions", {})}

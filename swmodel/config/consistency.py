@@ -1,5 +1,8 @@
 """What must hold between sections, as far as the file alone tells. Each check sees the sections that are valid."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.coriolis import Coriolis
 from .adjoint import control_mistakes, gauge_mistakes, time_mistakes
@@ -13,7 +16,7 @@ from .variables import variable_mistakes
 __all__ = ["mistakes_between"]
 
 
-def mistakes_between(sections):
+def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
     """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
     checks = (_coriolis, _formulas, _boundaries, _places, _windows, _files, _intervals, _lid, core_mistakes)
     checks += (control_mistakes, gauge_mistakes, time_mistakes, inversion_mistakes, variable_mistakes)
@@ -132,7 +135,9 @@ def _windows(sections):
     """Windows of gauges that there are not."""
     output = sections.get("output")
     gauges = None if output is None else output.gauges
-    for name in () if gauges is None else gauges.windows:
+    if gauges is None:
+        return
+    for name in gauges.windows:
         if name not in gauges.positions:
             yield Mistake(
                 ("output", "gauges", "window", name), f"there is no gauge {name!r}; {nearest(name, gauges.positions)}"
@@ -157,7 +162,7 @@ def _intervals(sections):
     stepper, output, run = sections.get("stepper"), sections.get("output"), sections.get("run")
     if stepper is None or stepper.dt == "auto":
         return
-    intervals = (
+    intervals: list[tuple[tuple[str | int, ...], float]] = (
         [] if output is None else [(("output", "fields", i, "every"), f.every) for i, f in enumerate(output.fields)]
     )
     for name in ("spectra", "restart"):

@@ -1,6 +1,7 @@
 """The section that says how tendencies are computed, and what does not fit the core that was chosen."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -42,7 +43,7 @@ class Spectral(Section):
     filter: ExponentialFilter | None = None
 
 
-def core_mistakes(sections):
+def core_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of an experiment whose parts do not fit its core."""
     model, stepper = sections.get("model"), sections.get("stepper")
     if model is None:

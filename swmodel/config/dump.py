@@ -4,11 +4,13 @@ import datetime
 import json
 import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
 __all__ = ["dump"]
 
 
-def dump(tables):
+def dump(tables: Mapping[str, Any]) -> str:
     """TOML text that `tomllib` reads as `tables` (what it gave: dicts, lists, text, numbers, dates)."""
     return "\n".join(_table(tables, ())) + "\n"
 

@@ -3,9 +3,12 @@
 import contextlib
 import copy
 import dataclasses
+import os
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ValidationError, create_model
 
@@ -59,7 +62,7 @@ class Override:
     """`value` goes to the key at `path`; `option` is how it stood on the command line, as "--set stepper.dt=300"."""
 
     option: str
-    path: tuple
+    path: tuple[str | int, ...]
     value: object
 
 
@@ -80,20 +83,20 @@ class Draft:
 
     file: Path
     folder: Path
-    raw: dict
-    sections: dict
-    mistakes: tuple
-    lines: dict
-    overrides: tuple
+    raw: dict[str, Any]
+    sections: dict[str, Any]
+    mistakes: tuple[Mistake, ...]
+    lines: dict[tuple[str | int, ...], int]
+    overrides: tuple[Override, ...]
     text: str
     own_parts: bool = True
 
     @property
-    def effective_text(self):
+    def effective_text(self) -> str:
         """TOML that says the same without overrides: the file as it was written if there are none."""
         return dump(self.raw) if self.overrides else self.text
 
-    def sentences(self, more=()):
+    def sentences(self, more: Sequence[Mistake] = ()) -> list[str]:
         """All mistakes, and `more`, as sentences with file and line, in the order of the file."""
         found = sorted([*self.mistakes, *more], key=self._order)
         return list(dict.fromkeys(m.sentence(self.file, self.lines, self.overrides) for m in found))
@@ -101,19 +104,19 @@ class Draft:
     def _order(self, mistake):
         return line_of(self.lines, mistake.path) or 0
 
-    def experiment(self, more=()):
+    def experiment(self, more: Sequence[Mistake] = ()) -> Experiment:
         """The Experiment; raises ConfigError with every mistake if there are any."""
         if self.mistakes or more:
             raise ConfigError(self.sentences(more))
         return Experiment.model_construct(**self.sections)
 
 
-def load(file, overrides=()):
+def load(file: str | os.PathLike, overrides: Sequence[str | Override] = ()) -> Experiment:
     """The validated Experiment in a TOML file; see `read`. Raises ConfigError with every mistake."""
     return read(file, overrides).experiment()
 
 
-def read(file, overrides=()):
+def read(file: str | os.PathLike, overrides: Sequence[str | Override] = ()) -> Draft:
     """Read and validate a TOML file as far as possible.
 
     Args:
@@ -128,12 +131,18 @@ def read(file, overrides=()):
     return understand(_text(file), file, file.resolve().parent, overrides)
 
 
-def understand(text, file, folder, overrides=(), own_parts=True):
+def understand(
+    text: str,
+    file: str | os.PathLike,
+    folder: str | os.PathLike,
+    overrides: Sequence[str | Override] = (),
+    own_parts: bool = True,
+) -> Draft:
     """The Draft in `text`, which is called `file` in messages and names files relative to `folder`; see `read`.
 
     `own_parts` says whether parts of the user's own, from files in that folder or installed, may be imported.
     """
-    raw = _parse(text, file)
+    file, raw = Path(file), _parse(text, file)
     overrides = tuple(o if isinstance(o, Override) else _override(o) for o in overrides)
     refused = [f"{o.option}: {why}" for o in overrides if (why := _apply(raw, o))]
     if refused:
@@ -145,7 +154,7 @@ def understand(text, file, folder, overrides=(), own_parts=True):
     return dataclasses.replace(draft, mistakes=(*mistakes, *_members(draft)[1]))
 
 
-def member_drafts(draft):
+def member_drafts(draft: Draft) -> list[Draft]:
     """The Draft of each member of an ensemble, in order."""
     return _members(draft)[0]
 
@@ -244,9 +253,9 @@ def _override(text):
     return Override(f"--set {text}", path, value)
 
 
-def _apply(raw, override):
+def _apply(raw: dict[str, Any], override: Override) -> str | None:
     """Put an override into the raw tables; returns why not if its path leads nowhere."""
-    table = raw
+    table: Any = raw
     for depth, part in enumerate(override.path):
         last = depth == len(override.path) - 1
         if isinstance(table, list):
@@ -303,7 +312,8 @@ def _validate(raw, folder, own_parts):
 
 
 def _section(name, field, raw, folder, own_parts):
-    one = create_model(name, **{name: (field.annotation, field)})
+    keys: dict[str, Any] = {name: (field.annotation, field)}
+    one = create_model(name, **keys)
     return getattr(one.model_validate({name: raw}, context={"folder": folder, "own_parts": own_parts}), name)
 
 

@@ -9,6 +9,7 @@ import ast
 import dataclasses
 import difflib
 import math
+from typing import Any
 
 from .. import units
 
@@ -66,16 +67,16 @@ class Expression:
             raise ExpressionError(f"{self.text!r} is not a finite number; {EXAMPLE}")
 
     @property
-    def names(self):
+    def names(self) -> set[str]:
         """The coordinates that the formula uses."""
         found = {node.id for node in ast.walk(_parse(self.text)) if isinstance(node, ast.Name)}
         return found & {name for names in COORDINATES.values() for name in names}
 
-    def unknown_on(self, spherical):
+    def unknown_on(self, spherical: bool) -> set[str]:
         """The coordinates that the formula uses and such a grid does not have."""
         return self.names - set(COORDINATES[spherical])
 
-    def __call__(self, x, y):
+    def __call__(self, x: Any, y: Any) -> Any:
         """Values of the formula, not finite where they are not defined; the coordinates stay as they are."""
         import numpy as np
 
@@ -91,7 +92,7 @@ def _value(node, names, np):
         return np.float64(node.value)
     if isinstance(node, ast.Name):
         return names[node.id]
-    if isinstance(node, ast.Call):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         function, operands = FUNCTIONS[node.func.id][0], node.args
     elif isinstance(node, ast.UnaryOp):
         function, operands = OPERATORS[type(node.op)], [node.operand]

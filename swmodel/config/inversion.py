@@ -15,6 +15,7 @@ type = "gauges"
 window = ["15 minute", "2 hour"]
 """
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -78,7 +79,7 @@ class Faults(Section):
     kajiura: Flag = True
 
     @property
-    def spreads(self):
+    def spreads(self) -> dict[str, float]:
         """{name of a field of Fault: error}."""
         names = ("longitude", "latitude", "strike", "dip", "rake", "slip", "depth", "length", "width")
         return {name: float(getattr(self, name)) for name in names if getattr(self, name) is not None}
@@ -191,7 +192,7 @@ class Inversion(Section):
         return self
 
     @property
-    def chosen(self):
+    def chosen(self) -> str:
         """The method, where it is "auto": Green's functions of a patch, linear runs for faults, else exact ones."""
         if self.method != "auto":
             return self.method
@@ -201,7 +202,7 @@ class Inversion(Section):
         return "linear" if kinds <= {"unit_sources", "faults"} else "incremental"
 
 
-def inversion_mistakes(sections):
+def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of names and times, as far as the file tells."""
     section = sections.get("inversion")
     if section is None:

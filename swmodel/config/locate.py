@@ -5,6 +5,7 @@ The text is known to be valid TOML (tomllib has read it), so the scanner only ha
 
 import bisect
 import re
+from collections.abc import Mapping, Sequence
 
 __all__ = ["key_lines", "line_of"]
 
@@ -20,14 +21,14 @@ _STRINGS = (
 )
 
 
-def key_lines(text):
+def key_lines(text: str) -> dict[tuple[str | int, ...], int]:
     """{key path: line}, where a path is a tuple of names and, in arrays, indices; lines count from 1."""
     scanner = _Scanner(text)
     scanner.document()
     return scanner.lines
 
 
-def line_of(lines, path):
+def line_of(lines: Mapping[tuple[str | int, ...], int], path: Sequence[str | int]) -> int | None:
     """The line of `path`, or of the nearest table above it that is written down; None for an empty document."""
     for length in range(len(path), 0, -1):
         if tuple(path[:length]) in lines:

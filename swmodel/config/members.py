@@ -3,8 +3,9 @@
 import copy
 import dataclasses
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -23,9 +24,9 @@ VARIABLE = "initial, bathymetry, model, coriolis, forcing, dissipation, boundary
 class Varied:
     """`values`, one a member, go to the key at `path`; `written` is where in the file they stand."""
 
-    path: tuple
-    values: list
-    written: tuple
+    path: tuple[str | int, ...]
+    values: list[Any]
+    written: tuple[str, ...]
 
 
 class Ensemble(Section):
@@ -39,7 +40,7 @@ class Ensemble(Section):
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
 
     @property
-    def varied(self):
+    def varied(self) -> dict[str, Varied]:
         """{name of the key: Varied}."""
         found = {}
         for path, values, written in _flat(self.model_extra, (), ("ensemble",)):
@@ -47,7 +48,7 @@ class Ensemble(Section):
         return found
 
     @property
-    def count(self):
+    def count(self) -> int:
         """How many members there are."""
         return self.members or len(next(iter(self.varied.values())).values)
 
@@ -83,7 +84,7 @@ def _flat(table, path, written):
             yield inner, value, (*written, name)
 
 
-def members_option(text):
+def members_option(text: str) -> tuple[tuple[str, str], Any]:
     """(path, value) of the option --members: "initial.amplitude=0.5,1,2", or a number of members.
 
     Raises:
@@ -102,7 +103,9 @@ def members_option(text):
         return ("ensemble", key), [value.strip() for value in values.strip("[]").split(",")]
 
 
-def member_raws(section, raw, apply):
+def member_raws(
+    section: Ensemble, raw: Mapping[str, Any], apply: Callable[[dict[str, Any], tuple, Any], str | None]
+) -> tuple[list[dict[str, Any]], list[Mistake]]:
     """([the tables of each member], mistakes); `apply(tables, path, value)` says why it could not."""
     base = {name: table for name, table in raw.items() if name != "ensemble"}
     members, mistakes = [copy.deepcopy(base) for _ in range(section.count)], []
@@ -117,7 +120,9 @@ def member_raws(section, raw, apply):
     return members, mistakes
 
 
-def mistakes_of_members(section, found, of_all):
+def mistakes_of_members(
+    section: Ensemble, found: Sequence[Sequence[Mistake]], of_all: Sequence[Mistake]
+) -> list[Mistake]:
     """What is wrong with members alone, as mistakes of the keys in [ensemble].
 
     Args:
@@ -133,11 +138,11 @@ def mistakes_of_members(section, found, of_all):
     return list(mistakes.values())
 
 
-def value_at(sections, path):
+def value_at(sections: Mapping[str, Any], path: Sequence[str | int]) -> Any:
     """What the valid sections hold at a path: a number, or text."""
-    value = sections
+    value: Any = sections
     for part in path:
-        value = value[part] if isinstance(value, (dict, list, tuple)) else getattr(value, part)
+        value = value[part] if isinstance(value, (dict, list, tuple)) else getattr(value, str(part))
     if isinstance(value, Expression):
         return value.text
     return str(value) if isinstance(value, Path) else value

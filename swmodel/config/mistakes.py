@@ -2,8 +2,10 @@
 
 import dataclasses
 import difflib
+import os
 import types
-from typing import Annotated, Literal, Union, get_args, get_origin
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -16,10 +18,12 @@ __all__ = ["Mistake", "from_pydantic", "nearest"]
 class Mistake:
     """`text` is wrong with the key at `path` (names, and indices in arrays)."""
 
-    path: tuple
+    path: tuple[str | int, ...]
     text: str
 
-    def sentence(self, file, lines, overrides=()):
+    def sentence(
+        self, file: str | os.PathLike, lines: Mapping[tuple[str | int, ...], int], overrides: Sequence[Any] = ()
+    ) -> str:
         """With the file and line, or the option of the command line, where the key was written."""
         key = dotted(self.path)
         for override in overrides:
@@ -29,7 +33,7 @@ class Mistake:
         return f"{file}{f':{line}' if line else ''}: {key + ': ' if key else ''}{self.text}"
 
 
-def dotted(path):
+def dotted(path: Sequence[str | int]) -> str:
     """("forcing", 0, "x") as "forcing[0].x"."""
     text = ""
     for part in path:
@@ -37,7 +41,7 @@ def dotted(path):
     return text
 
 
-def nearest(name, known):
+def nearest(name: object, known: Iterable[object]) -> str:
     """ "did you mean ...?", or what is known, for a name that is not."""
     known = [str(k) for k in known]
     holding = [k for k in known if len(str(name)) > 2 and str(name).lower() in k]
@@ -45,7 +49,7 @@ def nearest(name, known):
     return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
 
 
-def from_pydantic(errors, root):
+def from_pydantic(errors: Iterable[Any], root: type[BaseModel]) -> list[Mistake]:
     """Mistakes of pydantic's `errors()` for the model `root`."""
     return [_mistake(error, root) for error in errors]
 
@@ -95,7 +99,7 @@ def _expected_array(came):
 
 
 def _tag_mistake(path, kind, context, union):
-    known = [_tag(model) for model in _members(union) if _tag(model)]
+    known = [tag for model in _members(union) if (tag := _tag(model))]
     if kind == "union_tag_not_found":
         return Mistake(path, f"type is missing; give one of {', '.join(known)}")
     return Mistake((*path, "type"), f"{context['tag']!r} is unknown; {nearest(context['tag'], known)}")

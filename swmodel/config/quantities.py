@@ -44,7 +44,7 @@ UNITS = {
     "GPa": (1e9, (-1, 1, -2, 0)),
     "Sv": (units.Sv, (3, 0, -1, 0)),
 }
-KINDS = {
+KINDS: dict[tuple[int, ...], str] = {
     _LENGTH: "a length",
     _TIME: "a time",
     _MASS: "a mass",
@@ -66,7 +66,7 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=\s|
 _FACTOR = re.compile(r"([*/·]?)\s*([^\W\d]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?\s*(?!\*\*|\^)")
 
 
-def quantity(value, unit):
+def quantity(value: object, unit: str) -> float:
     """`value` (a number, or a string with units) as a float in the SI `unit`.
 
     Raises:
@@ -109,7 +109,7 @@ def _wanted(unit):
     return f"{kind} in {unit}, as a number or as in '{EXAMPLES.get(unit, '1 ' + unit)}'"
 
 
-def _product(text):
+def _product(text: str) -> tuple[float, tuple[int, ...]]:
     """(value in base units, exponents) of a product of units."""
     factor, exponents, position = 1.0, [0, 0, 0, 0], 0
     while position < len(text):

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationInfo
 
 from ..fields.parameters import SIDES
 from ..runtime.paths import expanded, found
@@ -50,7 +50,7 @@ def Range(unit):
 class Coordinate(float):
     """A coordinate, and the unit it was written with: "m", "degree", or None for a bare number."""
 
-    unit = None
+    unit: str | None = None
 
 
 def _coordinate(value):
@@ -59,11 +59,11 @@ def _coordinate(value):
     found = Coordinate(quantity(value, "")) if not isinstance(value, str) else None
     for unit in () if found is not None else ("degree", "m"):
         try:
-            found = Coordinate(quantity(value, unit))
+            written = Coordinate(quantity(value, unit))
         except QuantityError:
             continue
-        found.unit = unit if re.search(r"[^\W\d]+\s*$", value) else None
-        return found
+        written.unit = unit if re.search(r"[^\W\d]+\s*$", value) else None
+        return written
     if found is None:
         raise QuantityError(f"expected a coordinate (metres, or degrees on the sphere), got {value!r}")
     return found
@@ -115,7 +115,8 @@ def _path(value, info, what):
     return expanded(value, (info.context or {}).get("folder", Path())).resolve()
 
 
-def existing_folder(value, info):
+def existing_folder(value: object, info: ValidationInfo) -> Path:
+    """The path of a folder that exists; `info.context` holds the folder that relative paths start from."""
     path = _path(value, info, "folder")
     if not found(path, "folder"):
         raise ValueError(f"there is no folder {path}{_counted_from(value)}")
@@ -148,7 +149,7 @@ def _names_in(folder):
         return []
 
 
-def written_path(value):
+def written_path(value: str) -> str:
     """The name of a file or folder to write: `~` is expanded, and it stays relative if it is."""
     return str(expanded(value))
 
@@ -162,10 +163,9 @@ def _layout(value):
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d+)\s*[xX×]\s*(\d+)\s*", value)
         value = [int(number) for number in match.groups()] if match else None
-    whole = isinstance(value, (list, tuple)) and len(value) == 2 and all(type(n) is int and n >= 1 for n in value)
-    if not whole:
-        raise ValueError("expected 'auto', or tiles along y and x as in '2x3' or [2, 3]")
-    return tuple(value)
+    if isinstance(value, (list, tuple)) and len(value) == 2 and all(type(n) is int and n >= 1 for n in value):
+        return tuple(value)
+    raise ValueError("expected 'auto', or tiles along y and x as in '2x3' or [2, 3]")
 
 
 Layout = Annotated[tuple[int, int] | None, BeforeValidator(_layout)]

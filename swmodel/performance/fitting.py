@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..dynamics.shallow_water import State
 from ..errors import ConfigError
+from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
 from ..parallel.communicator import Communicator

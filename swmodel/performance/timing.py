@@ -11,7 +11,7 @@ import time
 import jax
 import numpy as np
 
-from ..dynamics.shallow_water import State
+from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
 from ..parallel.traffic import traffic

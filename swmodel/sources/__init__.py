@@ -12,6 +12,7 @@ import difflib
 import os
 import re
 import tomllib
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ _UNITS = {
 _REQUIRED = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
 
 
-def read_source(path, **options):
+def read_source(path: str | os.PathLike, **options: Any) -> Source:
     """Source from a table (the format is above).
 
     Args:

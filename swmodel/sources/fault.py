@@ -17,14 +17,18 @@ everywhere, and distances 600 km away are off by 0.04 %.
 import dataclasses
 import functools
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from swmodel.errors import ConfigError
 from swmodel.fields.pytrees import pytree, replace, static
-from swmodel.grids.grid import EARTH_RADIUS
+from swmodel.grids.grid import EARTH_RADIUS, CartesianGrid, SphericalGrid
 from swmodel.sources.okada import Rectangle, surface_displacement
 
 __all__ = [
@@ -54,6 +58,7 @@ REFERENCES = {  # where longitude, latitude and depth are meant: (share of the l
     "bottom_corner": (0.0, 1.0),  # likewise; the origin of Okada (1985)
 }
 HISTORY = ("slip", "onset", "rise_time")
+Numbers = Any  # a float, or an array (faults,); of the history also an array (faults, windows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +67,7 @@ class AzimuthalEqualArea:
 
     radius: float = EARTH_RADIUS
 
-    def local(self, longitude, latitude, at):
+    def local(self, longitude: Any, latitude: Any, at: Sequence[Any]) -> tuple[jax.Array, jax.Array]:
         """Metres to the east and north of `at` = (longitude, latitude); everything else [degrees]."""
         east, latitude = jnp.deg2rad(longitude - at[0]), jnp.deg2rad(latitude)
         at_latitude = jnp.deg2rad(at[1])
@@ -80,7 +85,8 @@ class AzimuthalEqualArea:
 class Plane:
     """No projection: `longitude` and `latitude` are x and y [m] of a Cartesian grid, y to the north."""
 
-    def local(self, longitude, latitude, at):
+    def local(self, longitude: Any, latitude: Any, at: Sequence[Any]) -> tuple[Any, Any]:
+        """x and y [m], counted from `at`."""
         return longitude - at[0], latitude - at[1]
 
 
@@ -102,18 +108,18 @@ class Fault:
         reference: one of REFERENCES.
     """
 
-    longitude: float
-    latitude: float
-    depth: float
-    length: float
-    width: float
-    strike: float
-    dip: float
-    rake: float
-    slip: float
-    onset: float = 0.0
-    rise_time: float = 0.0
-    rigidity: float = 4.0e10
+    longitude: Numbers
+    latitude: Numbers
+    depth: Numbers
+    length: Numbers
+    width: Numbers
+    strike: Numbers
+    dip: Numbers
+    rake: Numbers
+    slip: Numbers
+    onset: Numbers = 0.0
+    rise_time: Numbers = 0.0
+    rigidity: Numbers = 4.0e10
     reference: str = static(default="centroid")
 
 
@@ -132,7 +138,7 @@ class Source:
 
     faults: Fault
     poisson_ratio: float = 0.25
-    projection: object = static(default=AzimuthalEqualArea())
+    projection: AzimuthalEqualArea | Plane = static(default=AzimuthalEqualArea())
 
     def __post_init__(self):
         if isinstance(self.faults, (list, tuple)):
@@ -182,7 +188,7 @@ def _numpy_for(*values):
     return jnp if any(isinstance(value, jax.core.Tracer) for value in values) else np
 
 
-def mistakes(fault, names=None):
+def mistakes(fault: Fault, names: Sequence[str] | None = None) -> list[str]:
     """What is wrong with a stacked Fault, a sentence each; nothing is said of numbers that are still being traced.
 
     Args:
@@ -237,7 +243,7 @@ def _per_metre(source, fault, longitude, latitude):
     return ux * jnp.sin(strike) - uy * jnp.cos(strike), ux * jnp.cos(strike) + uy * jnp.sin(strike), uz
 
 
-def sum_over_faults(source, amounts, field):
+def sum_over_faults(source: Source, amounts: ArrayLike, field: Callable[[Fault], jax.Array]) -> jax.Array:
     """The sum over faults of amounts[m, i] field(fault i), with one fault's field in memory at a time.
 
     Args:
@@ -261,7 +267,9 @@ def sum_over_faults(source, amounts, field):
     return jax.lax.scan(add, total, (source.faults, amounts.T))[0]
 
 
-def per_metre_at(source, longitude, latitude, part):
+def per_metre_at(
+    source: Source, longitude: ArrayLike, latitude: ArrayLike, part: Callable[..., jax.Array]
+) -> Callable[[Fault], jax.Array]:
     """The function of a fault that gives `part` of its (east, north, up) at the points for 1 m of slip, one array.
 
     Args:
@@ -273,7 +281,7 @@ def per_metre_at(source, longitude, latitude, part):
     return lambda fault: part(*_per_metre(source, fault, longitude, latitude))
 
 
-def lift(gradient):
+def lift(gradient: Sequence[ArrayLike] | None) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
     """How much (east, north, up) lifts the water over depths with that (east, north) gradient; None: a level floor."""
     if gradient is None:
         return lambda east, north, up: up
@@ -283,14 +291,20 @@ def lift(gradient):
 
 
 @jax.jit
-def displacement(source, longitude, latitude):
+def displacement(source: Source, longitude: ArrayLike, latitude: ArrayLike) -> jax.Array:
     """(east, north, up) [m] in the end, (3, ny, nx), at longitudes (1, nx) and latitudes (ny, 1) or both (ny, nx)."""
     field = per_metre_at(source, longitude, latitude, lambda *parts: jnp.stack(parts))
     return sum_over_faults(source, _slip(source)[None], field)[0]
 
 
 @functools.partial(jax.jit, static_argnames="each")
-def uplift(source, longitude, latitude, gradient=None, each=False):
+def uplift(
+    source: Source,
+    longitude: ArrayLike,
+    latitude: ArrayLike,
+    gradient: Sequence[ArrayLike] | None = None,
+    each: bool = False,
+) -> jax.Array:
     """How far the sea floor lifts the water in the end [m].
 
     Args:
@@ -319,7 +333,7 @@ def _slip(source):
     return _numpy_for(source.faults.slip).sum(source.faults.slip, axis=1)
 
 
-def breakpoints(source, shortest_rise=1.0):
+def breakpoints(source: Source, shortest_rise: ArrayLike = 1.0) -> Any:
     """When the motion of the floor changes its pace: the onsets and ends of all windows that slip, ascending [s].
 
     While they are being traced their values are unknown: then equal ones, and those of windows without slip, remain.
@@ -333,7 +347,14 @@ def breakpoints(source, shortest_rise=1.0):
     return times[np.diff(times, prepend=-np.inf) > 1e-6]
 
 
-def records(source, longitude, latitude, times=None, gradient=None, shortest_rise=1.0):
+def records(
+    source: Source,
+    longitude: ArrayLike,
+    latitude: ArrayLike,
+    times: ArrayLike | None = None,
+    gradient: Sequence[ArrayLike] | None = None,
+    shortest_rise: float = 1.0,
+) -> tuple[Any, jax.Array]:
     """The history of the sea floor, for linear interpolation in time (constant before the first and after the last).
 
     Args:
@@ -352,7 +373,7 @@ def records(source, longitude, latitude, times=None, gradient=None, shortest_ris
     return times, sum_over_faults(source, amounts, per_metre_at(source, longitude, latitude, lift(gradient)))
 
 
-def slip_history(source, times=None, shortest_rise=1.0):
+def slip_history(source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
     """(times (m,) [s], slip of every fault by then (m, faults) [m]), as `records` takes them."""
     if shortest_rise <= 0:
         raise ConfigError(f"records: shortest_rise = {shortest_rise} s is not positive; give the model's time step.")
@@ -368,11 +389,11 @@ def slip_history(source, times=None, shortest_rise=1.0):
     return times, jnp.sum(risen * faults.slip[None], axis=2)
 
 
-def depth_gradient(grid, depth):
+def depth_gradient(grid: CartesianGrid | SphericalGrid, depth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """(dH/d(east), dH/d(north)) of depths (ny, nx) [m], by centred differences; none on land (depth <= 0)."""
     depth = np.asarray(depth, float)
     x, y = grid.x_centres, grid.y_centres
-    if grid.spherical:
+    if isinstance(grid, SphericalGrid):
         x, y = grid.radius * np.deg2rad(x), grid.radius * np.deg2rad(y)
     east, north = np.gradient(depth, x, axis=1), np.gradient(depth, y, axis=0)
     if grid.spherical:
@@ -400,7 +421,7 @@ class Summary:
             f"moment magnitude    {self.magnitude:.2f}",
             f"maximum slip        {self.maximum_slip:.1f} m",
         ]
-        if self.lifted is not None:
+        if self.lifted is not None and self.lowered is not None:
             lines += [
                 f"uplift              {self.lowest:.2f} to {self.highest:.2f} m",
                 f"displaced volume    {self.lifted / 1e9:.1f} km3 up, {self.lowered / 1e9:.1f} km3 down",
@@ -408,7 +429,7 @@ class Summary:
         return "\n".join(lines)
 
 
-def summarise(source, field=None, area=None):
+def summarise(source: Source, field: ArrayLike | None = None, area: ArrayLike | None = None) -> Summary:
     """Summary of a source, with its volumes where `field`, its uplift [m], and the `area` of the cells [m2] are given.
 
     Mw = (log10 M0 - 9.1) / 1.5 (IASPEI 2013 form of Hanks & Kanamori 1979, doi:10.1029/JB084iB05p02348), M0 the sum of

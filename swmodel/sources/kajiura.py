@@ -22,17 +22,23 @@ node, so that no flux enters land. Sides that are not periodic reflect.
 
 import functools
 import operator
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from swmodel.errors import ConfigError
 from swmodel.fields.pytrees import pytree, static
+from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.runtime.compilation import jit
-from swmodel.sources.fault import depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
+from swmodel.sources.fault import Fault, Source, depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
 
 __all__ = ["KajiuraFilter", "SeaSurface", "region_around"]
+
+Region = tuple[float, float, float, float]  # x0, x1, y0, y1 in the coordinates of the grid
 
 
 @pytree
@@ -64,7 +70,13 @@ class KajiuraFilter:
     shape: tuple = static()
 
     @classmethod
-    def of(cls, grid, depth, region=None, tolerance=1e-3):
+    def of(
+        cls,
+        grid: CartesianGrid | SphericalGrid,
+        depth: ArrayLike,
+        region: Region | None = None,
+        tolerance: float = 1e-3,
+    ) -> "KajiuraFilter":
         """The filter of `grid` for depths (ny, nx) [m], positive down.
 
         Args:
@@ -98,12 +110,12 @@ class KajiuraFilter:
             nodes=_nodes(depths, centres if grid.spherical else np.zeros(1), steps, grid, tolerance),
             phases=(2 * np.pi * np.fft.rfftfreq(depth.shape[1]), 2 * np.pi * np.fft.fftfreq(depth.shape[0])),
             steps=steps,
-            radius=grid.radius if grid.spherical else None,
+            radius=grid.radius if isinstance(grid, SphericalGrid) else None,
             corner=(int(rows.start), int(columns.start)),
             shape=(taper_y.size, taper_x.size),
         )
 
-    def __call__(self, field):
+    def __call__(self, field: jax.Array) -> jax.Array:
         """The sea surface over a floor raised by `field`, (ny, nx) or (records, ny, nx) [m]."""
         if field.ndim == 3:
             return jax.lax.map(self, field)
@@ -263,7 +275,16 @@ class SeaSurface:
     period: float | None = static(default=None)
 
     @classmethod
-    def of(cls, grid, depth, region=None, refinement=3, horizontal=True, kajiura=True, around=None):
+    def of(
+        cls,
+        grid: CartesianGrid | SphericalGrid,
+        depth: ArrayLike,
+        region: Region | None = None,
+        refinement: int = 3,
+        horizontal: bool = True,
+        kajiura: bool = True,
+        around: Source | None = None,
+    ) -> "SeaSurface":
         """For `grid` and its depths (ny, nx) [m], positive down.
 
         Args:
@@ -288,11 +309,11 @@ class SeaSurface:
             (int(rows.start), int(columns.start)), refinement, near, 360.0 if grid.spherical else None,
         )  # fmt: skip
 
-    def elevation(self, source):
+    def elevation(self, source: Source) -> jax.Array:
         """The surface (ny, nx) [m] where all slip of `source` happens at once."""
         return self._surface(source, jnp.sum(jnp.asarray(source.faults.slip), axis=1)[None])[0]
 
-    def records(self, source, times=None, shortest_rise=1.0):
+    def records(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
         """(times (m,) [s], surface (m, ny, nx) [m]): the sum of all that rose until then; see `fault.records`."""
         times, amounts = slip_history(source, times, shortest_rise)
         return times, self._surface(source, amounts)
@@ -313,19 +334,19 @@ class SeaSurface:
         if self.near is None:
             return self._means(source, fault, (0, 0), self.window.shape, self.refinement)
         coarse = self._means(source, fault, (0, 0), self.window.shape, 1)
-        corner = self._corner_near(fault)
+        corner = self._corner_near(fault, self.near)
         return jax.lax.dynamic_update_slice(
             coarse, self._means(source, fault, corner, self.near, self.refinement), corner
         )
 
-    def _corner_near(self, fault):
+    def _corner_near(self, fault: Fault, near: Sequence[int]) -> tuple[jax.Array, ...]:
         """First row and column of the cells around a fault's reference point that are refined."""
         x, y = fault.longitude, fault.latitude
         if self.period is not None:  # the grid may count longitudes from elsewhere
             x = x - self.period * jnp.round((x - 0.5 * (self.x[0] + self.x[-1])) / self.period)
         return tuple(
             jnp.clip(jnp.searchsorted(jnp.asarray(edges), at) - size // 2, 0, len(edges) - 1 - size)
-            for edges, at, size in zip((self.y, self.x), (y, x), self.near)
+            for edges, at, size in zip((self.y, self.x), (y, x), near)
         )
 
     def _means(self, source, fault, corner, size, refinement):
@@ -360,7 +381,7 @@ def _near(source, grid, x, y):
     return tuple(2 * (int(np.ceil(reach / step)) + NEAR) + 1 for step in steps)
 
 
-def region_around(source, grid, reach=5.0e5):
+def region_around(source: Source, grid: CartesianGrid | SphericalGrid, reach: float = 5.0e5) -> Region:
     """(x0, x1, y0, y1) of the cells within `reach` [m] of the faults' reference points, for `SeaSurface.of`."""
     x, y = grid.coordinates("h")
     near = np.zeros(grid.shape, bool)

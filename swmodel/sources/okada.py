@@ -20,10 +20,12 @@ c = cos(dip), s = sin(dip), A = R + eta, B = R + d~, tau = q + eta c / (1 + s), 
 and ln(B / A) = 2 atanh(u), u = -c tau / (A + B), takes 1 / c out of I1 .. I4. For dip = 90 they are his eqs 29.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 __all__ = ["Rectangle", "surface_displacement"]
 
@@ -34,10 +36,10 @@ _TERMS = 15  # 0.25 ** 30 < 1e-18
 class Rectangle(NamedTuple):
     """The slipping rectangle: length, width, depth of its upper edge below the surface [m], dip [degrees], 0 to 90."""
 
-    length: float
-    width: float
-    top: float
-    dip: float
+    length: ArrayLike
+    width: ArrayLike
+    top: ArrayLike
+    dip: ArrayLike
 
 
 class _Corner(NamedTuple):
@@ -55,7 +57,9 @@ class _Corner(NamedTuple):
 
 
 @jax.jit
-def surface_displacement(x, y, rectangle, slip, poisson_ratio=0.25):
+def surface_displacement(
+    x: ArrayLike, y: ArrayLike, rectangle: Rectangle, slip: Sequence[ArrayLike], poisson_ratio: ArrayLike = 0.25
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Displacement of the surface at points (x, y).
 
     Args:
@@ -90,7 +94,8 @@ def surface_displacement(x, y, rectangle, slip, poisson_ratio=0.25):
         jnp.stack([zero, length, zero, length]),
         jnp.stack([width, width, zero, zero]),
     )
-    return jax.lax.scan(add, (jnp.zeros_like(x),) * 3, corners)[0]
+    (ux, uy, uz), _ = jax.lax.scan(add, (jnp.zeros_like(x),) * 3, corners)
+    return ux, uy, uz
 
 
 def _off_the_trace(y, top, hair):

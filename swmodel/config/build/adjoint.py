@@ -1,8 +1,12 @@
 """From an experiment file with [adjoint] to a Problem: cost, controls, and how much memory to take."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
+from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +16,16 @@ from ...simulation.progress import duration
 from ..adjoint import gauge_places, known_controls
 from ..parts import PartSection, arguments_of
 from ..quantities import QuantityError, quantity
+
+if TYPE_CHECKING:
+    from ...adjoint import Problem
+    from ...adjoint.costs.costs import Cost
+    from ...fields.state import State
+    from ...models.shallow_water import ShallowWater
+    from ...stepping.explicit import TimeStepper
+    from .. import Draft
+    from ..adjoint import Adjoint
+    from ..scenario import Output, Run
 
 __all__ = [
     "amplitudes_of", "cost_of", "described", "least_steps", "length_line", "problem_of", "section_of",
@@ -26,7 +40,7 @@ EXAMPLE = """\
     gauges = "NAME"               # of [output.gauges.positions]"""
 
 
-def section_of(draft, verify):
+def section_of(draft: Draft, verify: bool) -> Adjoint:
     """The section [adjoint]; to verify a file without one, the energy at the end in everything there is.
 
     Raises:
@@ -39,17 +53,17 @@ def section_of(draft, verify):
         raise ConfigError(f"{draft.file}: the section [adjoint] is missing; add one, such as\n{EXAMPLE}")
     from ..adjoint import Adjoint
 
-    return Adjoint(cost={"type": "box_energy"}, controls=known_controls(draft.sections))
+    return Adjoint.model_validate({"cost": {"type": "box_energy"}, "controls": known_controls(draft.sections)})
 
 
-def steps_of(section, run, dt):
+def steps_of(section: Adjoint, run: Run, dt: float) -> int:
     """How many steps of `dt` [s] are differentiated."""
     if section.steps is not None:
         return section.steps
     return max(round((run.until if section.until is None else section.until) / dt), 1)
 
 
-def least_steps(section, run, dt):
+def least_steps(section: Adjoint, run: Run, dt: float) -> int:
     """How many steps the times of the cost need."""
     last = [v for v in (getattr(section.cost, "time", None), getattr(section.cost, "window", None)) if v is not None]
     if not last:
@@ -58,12 +72,14 @@ def least_steps(section, run, dt):
     return math.ceil(max(w[1] if isinstance(w, tuple) else w for w in windows) / dt - 1e-6)
 
 
-def length_line(steps, dt):
+def length_line(steps: int, dt: float) -> str:
     """So many steps of `dt` [s], in words."""
     return f"{steps:,} steps of {dt:.6g} s, {duration(steps * dt)} of model time"
 
 
-def problem_of(section, cost, model, state, stepper, steps):
+def problem_of(
+    section: Adjoint, cost: Cost, model: ShallowWater, state: State, stepper: TimeStepper, steps: int
+) -> Problem:
     """The Problem of an [adjoint] section; collective.
 
     Args:
@@ -80,7 +96,7 @@ def problem_of(section, cost, model, state, stepper, steps):
     return Problem(model, stepper, state, steps, cost, section.controls, checkpoints=Nested(memory=section.memory))
 
 
-def amplitudes_of(section, units):
+def amplitudes_of(section: Adjoint, units: Mapping[str, str]) -> dict[str, float]:
     """{control: amplitude} in the `units` {control: text} of each.
 
     Raises:
@@ -103,14 +119,15 @@ def amplitudes_of(section, units):
 # -- costs -------------------------------------------------------------------------------------------------------------
 
 
-def cost_of(section, output):
+def cost_of(section: Adjoint, output: Output) -> Cost:
     """The Cost of an [adjoint] section; `output` is where gauges have their places."""
     from ...adjoint.costs import costs
 
-    cost, places = section.cost, _places(section, output)
+    cost: Any = section.cost
+    places = _places(section, output)
     if isinstance(cost, PartSection):
         return cost.part(**arguments_of(cost))
-    times = {"time": getattr(cost, "time", None), "window": getattr(cost, "window", None)}
+    times: dict[str, Any] = {"time": getattr(cost, "time", None), "window": getattr(cost, "window", None)}
     if cost.type == "gauge_elevation":
         return costs.GaugeElevation(places, **times)
     if cost.type == "gauge_maximum":
@@ -145,9 +162,9 @@ def _records(cost, output, places):
     return made
 
 
-def described(section, output):
+def described(section: Adjoint, output: Output) -> SimpleNamespace:
     """What J is: a name in words, and {name: (x, y)} of the places that it looks at."""
-    cost = section.cost
+    cost: Any = section.cost
     places = _places(section, output)
     where = f"at {', '.join(places)}"
     words = {

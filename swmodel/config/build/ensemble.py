@@ -1,13 +1,14 @@
 """From an experiment file with [ensemble] to an Ensemble: a model and a state for each member."""
 
 import dataclasses
+from typing import Any
 
 from ...errors import ConfigError, SwmodelError
 from ...models.ensemble import Ensemble, perturbation
 from .. import member_drafts
 from ..members import value_at
 from ..mistakes import dotted
-from .experiment import assemble, model_of, state_of
+from .experiment import Assembly, assemble, model_of, state_of
 
 __all__ = ["ensemble_of"]
 
@@ -15,7 +16,7 @@ __all__ = ["ensemble_of"]
 WITH_THE_MODEL = ("initial", "model", "coriolis", "dissipation", "boundary")
 
 
-def ensemble_of(made, *where):
+def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
     """The Ensemble of an Assembly without mistakes; collective.
 
     Args:

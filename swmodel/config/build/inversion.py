@@ -1,14 +1,29 @@
 """From an experiment file with [inversion] to controls in standard parameters, and to observations, or a twin's."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import ConfigError
 from .. import Override, understand
 from .experiment import assemble, model_of, state_of
+
+if TYPE_CHECKING:
+    from ...adjoint.controls.transforms import Transformed
+    from ...adjoint.costs.records import Record
+    from ...fields.state import State
+    from ...models.shallow_water import ShallowWater
+    from ...runtime.launch import Process
+    from ...stepping.explicit import TimeStepper
+    from .. import Draft
+    from ..inversion import Inversion
+    from ..scenario import Output, Run
+    from .experiment import Assembly
 
 __all__ = [
     "EXAMPLE", "Observed", "Truth", "background_of", "check_withheld", "controls_checked", "observed", "placed",
@@ -34,7 +49,7 @@ class Truth:
     model: Any
     state: Any
 
-    def of(self, control, dt):
+    def of(self, control: str, dt: float) -> Any:
         """The value of a control there: of an uplift at once, too."""
         values = background_of(self.model, self.state, control, dt)
         if control == "initial.eta" and self.model.uplift is not None:
@@ -74,7 +89,7 @@ class Observed:
         return {name: record for name, record in self.records.items() if name not in self.withheld}
 
 
-def section_of(draft):
+def section_of(draft: Draft) -> Inversion:
     """The section [inversion]; raises ConfigError with an example if it is missing."""
     section = draft.sections.get("inversion")
     if section is None:
@@ -82,12 +97,12 @@ def section_of(draft):
     return section
 
 
-def steps_of(section, run, dt):
+def steps_of(section: Inversion, run: Run, dt: float) -> int:
     """How many steps of `dt` [s] are compared with observations."""
     return max(math.ceil((section.until or run.until) / dt - 1e-6), 1)
 
 
-def check_withheld(section, records):
+def check_withheld(section: Inversion, records: Mapping[str, Any]) -> None:
     """Raise ConfigError where gauges are to be withheld, and cannot."""
     if not section.withhold:
         return
@@ -107,7 +122,7 @@ def check_withheld(section, records):
 # -- controls ----------------------------------------------------------------------------------------------------------
 
 
-def background_of(model, state, name, dt):
+def background_of(model: ShallowWater, state: State, name: str, dt: float) -> Any:
     """The value of a model's control: tile array or number, of time records {record: such}."""
     from ...adjoint.controls.controls import controls_of
 
@@ -117,7 +132,7 @@ def background_of(model, state, name, dt):
     return control.get(None if control.of_state else model.interval(1, 0, dt), state)
 
 
-def transformed_of(section, made, model, state, dt):
+def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> Transformed:
     """The Transformed of all controls of [inversion]; collective.
 
     Raises:
@@ -134,7 +149,7 @@ def transformed_of(section, made, model, state, dt):
     return joined(parts, model)
 
 
-def controls_checked(section, made, model, state, dt):
+def controls_checked(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> int | None:
     """How many unknowns the controls of [inversion] have, where none of them has a mistake; these are noted.
 
     Nothing that takes long is made: no correlation is measured, and no sea surface above faults.
@@ -230,7 +245,15 @@ def _fault_source(control, grid):
 # -- observations ------------------------------------------------------------------------------------------------------
 
 
-def observed(section, made, process, model, state, stepper, steps):
+def observed(
+    section: Inversion,
+    made: Assembly,
+    process: Process,
+    model: ShallowWater,
+    state: State,
+    stepper: TimeStepper,
+    steps: int,
+) -> Observed:
     """The Observed of [inversion]; collective."""
     until, output = steps * float(stepper.dt), made.experiment().output
     records, source = _recorded(section, output, model, until)
@@ -242,7 +265,9 @@ def observed(section, made, process, model, state, stepper, steps):
     return Observed(records, truth, state, source, withheld)
 
 
-def placed(section, output, model, dt, until):
+def placed(
+    section: Inversion, output: Output, model: ShallowWater, dt: float, until: float
+) -> tuple[dict[str, Record], str, bool]:
     """({name: Record}, where they come from in words, whether it is a twin); its values are zero, as nothing is run."""
     records, source = _recorded(section, output, model, until)
     twin = records is None
@@ -302,9 +327,9 @@ def _twin(section, made, process, model, state, stepper):
     return Truth(true_model, truth), state
 
 
-def truth_of(section, made, ranks=1, **options):
-    """The Assembly of what is there in the twin's truth; raises ConfigError with every mistake of it."""
-    draft, truth = made.draft, section.twin.truth
+def truth_of(section: Inversion, made: Assembly, ranks: int = 1, **options: Any) -> Assembly:
+    """The Assembly of the experiment with the twin's truth; raises ConfigError with every mistake of it."""
+    draft, truth = made.draft, {} if section.twin is None else section.twin.truth
     overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in truth.items()]
     other = understand(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides], draft.own_parts)
     other = assemble(other, ranks, **options)

@@ -81,7 +81,7 @@ def _times(breakpoints, every, most):
 def _name(section, grid, bathymetry, source, times):
     """Digits that stand for everything on which the motion depends."""
     import jax
-    import jaxlib
+    import jaxlib.version
 
     from ... import sources
 
@@ -89,7 +89,7 @@ def _name(section, grid, bathymetry, source, times):
     numbers = [grid.x_edges, grid.y_edges, bathymetry.depth, times, *jax.tree.leaves(source)]
     plain = (
         grid.shape, grid.spherical, getattr(grid, "radius", None), grid.periodic_x, grid.periodic_y, section.horizontal,
-        section.kajiura, str(jax.tree.structure(source)), jax.config.jax_enable_x64, jaxlib.__version__,
+        section.kajiura, str(jax.tree.structure(source)), jax.config.read("jax_enable_x64"), jaxlib.version.__version__,
         jax.default_backend(), cache.instructions(),
     )  # fmt: skip
     return cache.digest(*programs, *map(repr, plain), *map(_content, numbers))

@@ -1,5 +1,9 @@
 """Initial states from experiment files: formulas, bumps, and files of earlier runs."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ...errors import ConfigError, DataError
@@ -7,10 +11,15 @@ from ...fields.variables import PROGNOSTIC
 from ..expressions import Expression
 from ..mistakes import nearest
 
+if TYPE_CHECKING:
+    from ...fields.state import State
+    from ...grids.grid import Grid
+    from ...models.shallow_water import ShallowWater
+
 __all__ = ["on_grid", "state_of"]
 
 
-def on_grid(value, grid, position, name):
+def on_grid(value: float | Expression, grid: Grid, position: str, name: str) -> float | np.ndarray:
     """A number as it is; a formula as its values at `position`, an array (ny, nx), all of them finite."""
     if not isinstance(value, Expression):
         return value
@@ -21,7 +30,7 @@ def on_grid(value, grid, position, name):
     return values
 
 
-def state_of(section, model):
+def state_of(section: Any, model: ShallowWater) -> State:
     """This tile's initial State of an [initial] section; collective."""
     if section.type == "formula":
         given = {row: getattr(section, row.name) for row in model.variables if hasattr(section, row.name)}

@@ -4,14 +4,36 @@ Costs, controls and observations are made by what makes them for a study. What t
 left out of an inversion: the twin's values, correlations, and the sea surface above faults.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import inversion as build_inversion
 from .adjoint import amplitudes_of, cost_of, described, length_line, problem_of, steps_of
 from .experiment import stepper_of
 
+if TYPE_CHECKING:
+    from ...adjoint import Problem
+    from ...adjoint.costs.costs import Cost
+    from ...fields.state import State
+    from ...models.shallow_water import ShallowWater
+    from .. import Experiment
+    from ..adjoint import Adjoint
+    from .experiment import Assembly
+
 __all__ = ["adjoint_line", "inversion_line", "problem_on_tile"]
 
 
-def problem_on_tile(made, section, experiment, cost, model, state, dt, steps):
+def problem_on_tile(
+    made: Assembly,
+    section: Adjoint,
+    experiment: Experiment,
+    cost: Cost,
+    model: ShallowWater,
+    state: State,
+    dt: float,
+    steps: int,
+) -> Problem | None:
     """The adjoint.Problem of a cost; None where there are mistakes, which are noted in the Assembly `made`."""
     on_tile = made.attempt(("adjoint", "cost"), cost.on_tile, model, dt, 0, steps)
     if on_tile is None:
@@ -20,7 +42,7 @@ def problem_on_tile(made, section, experiment, cost, model, state, dt, steps):
     return made.attempt(("adjoint",), problem_of, *given)
 
 
-def adjoint_line(made, model, state, dt):
+def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
     """What [adjoint] differentiates, in words; None where it has mistakes, which are noted in the Assembly `made`."""
     from ...adjoint.verification.verification import units_of
 
@@ -38,7 +60,7 @@ def adjoint_line(made, model, state, dt):
     return f"{what}\nby {', '.join(section.controls)}, over {length_line(steps, dt)}"
 
 
-def inversion_line(made, model, state, dt):
+def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
     """What [inversion] looks for, in words; None where it has mistakes, which are noted in the Assembly `made`."""
     from ...adjoint import Misfit
 
