@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -514,18 +514,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _nothing_kept(name):
-    return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.again()}"
+    return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.command()}"
 
 
-def _again(arguments, started, overwrite=False):
-    """The command line of this very process, for people to copy."""
+def _again(arguments: Sequence[str], started: launch.Launcher | None, overwrite: bool = False) -> str:
+    """The command line that started this process, to be copied; with --overwrite, if asked for."""
     more = ["--overwrite"] if overwrite and "--overwrite" not in arguments else []
-    starter = [] if started is None or started.size == 1 else ["srun" if "srun" in started.name else "mpirun"]
-    return shlex.join([*starter, *(["-n", str(started.size)] if starter else []), "swmodel", *arguments, *more])
+    starter = []
+    if started is not None and started.size > 1:
+        starter = ["srun" if "srun" in started.name else "mpirun", "-n", str(started.size)]
+    return shlex.join([*starter, "swmodel", *arguments, *more])
 
 
-# click, of which typer carries a copy of its own or not: its errors by way of the one that typer shows.
-_UsageError, _ClickError = typer.BadParameter.__mro__[1:3]
+# Some releases of typer bring their own copy of click. Its errors are therefore found as base classes of typer's.
+_UsageError, _ClickError = cast("tuple[type[Exception], type[Exception]]", typer.BadParameter.__mro__[1:3])
 
 
 def _run(arguments, root):
@@ -535,11 +537,12 @@ def _run(arguments, root):
         code = typer.main.get_command(app)(arguments, prog_name="swmodel", standalone_mode=False) or EXIT_OK
         return _end_at_once(root) if code == INTERRUPTED else code  # what typer makes of KeyboardInterrupt
     except _ClickError as error:
+        message = cast(Any, error).format_message()
         if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message())
+            print(message)
         elif root:
             command = getattr(getattr(error, "ctx", None), "command_path", "swmodel")
-            print(f"error: {error.format_message()} (see {command} --help)", file=sys.stderr)
+            print(f"error: {message} (see {command} --help)", file=sys.stderr)
         return EXIT_CONFIG if isinstance(error, _UsageError) else EXIT_ERROR
     except (typer.Abort, KeyboardInterrupt):
         return _end_at_once(root)

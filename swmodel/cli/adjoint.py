@@ -328,7 +328,7 @@ def verify(study: Study, options: Options) -> None:
 
 def _verdict_table(verdicts):
     heads = ("control", "amplitude", "dot product", "rate", "second", "nonlinear by", "")
-    rows = [heads]
+    rows: list[tuple[str, ...]] = [heads]
     for v in verdicts:
         share = {math.inf: "no effect"}.get(v.nonlinearity, f"{100 * v.nonlinearity:.2g} %")
         share = "blows up" if math.isnan(v.nonlinearity) else share

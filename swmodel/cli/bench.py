@@ -259,7 +259,7 @@ def _links(communicator, options):
     hosts = len(placements(communicator))
     sizes, seconds, found = measure_links(communicator, hosts, options.repeats)
     link = found.network or found.shared
-    if communicator.is_root:
+    if communicator.is_root and link is not None:
         rows = [
             (facts.size(n), f"{1e6 * t:10.4g} us, fitted {1e6 * link.seconds(1, n):10.4g} us")
             for n, t in zip(sizes, seconds)

@@ -13,7 +13,7 @@ from ..simulation.progress import duration
 if TYPE_CHECKING:
     from ..config import Experiment
     from ..grids.bathymetry import Bathymetry
-    from ..grids.grid import Grid
+    from ..grids.grid import CartesianGrid, SphericalGrid
     from ..models.ensemble import Ensemble
     from ..parallel.decomposition import Decomposition
     from ..stepping.stability import Limit
@@ -31,7 +31,7 @@ def table(lines: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"{label:<{width}}{text.replace(chr(10), pad)}" for label, text in lines)
 
 
-def grid_line(grid: Grid) -> str:
+def grid_line(grid: CartesianGrid | SphericalGrid) -> str:
     """Cells, their size and the domain."""
     metrics = grid.metrics(np.arange(grid.ny))
     sizes = [_span(metrics[name]) for name in ("dx_h", "dy_h")]

@@ -22,8 +22,9 @@ PATIENCE = 10.0  # [s] that a failing rank waits for the others to fail as well
 
 def sentences(error: BaseException) -> list[str]:
     """What to print for an exception, a line each."""
-    if hasattr(error, "mistakes"):
-        return list(error.mistakes)
+    mistakes = getattr(error, "mistakes", None)
+    if mistakes is not None:
+        return list(mistakes)
     text = printable(str(error).strip())
     if isinstance(error, OSError) and error.filename is not None:
         return [refusal(os.fsdecode(error.filename), error)]

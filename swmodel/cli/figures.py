@@ -31,8 +31,8 @@ def plot_files(
 ) -> None:
     """Draw what the files hold and print where the figures are."""
     seconds = [quantity_of_option("--time", time, "s") for time in times] if times else None
-    box = (box[:2], box[2:]) if box else None
-    print(*draw(files, output, kind, observations, variable, seconds, member, box), sep="\n")
+    sides = (box[:2], box[2:]) if box else None
+    print(*draw(files, output, kind, observations, variable, seconds, member, sides), sep="\n")
 
 
 def draw(

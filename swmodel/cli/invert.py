@@ -149,7 +149,7 @@ def identity_of(section: Section, made: Assembly, told: Observed, problem: Probl
     entries = fingerprint(problem.model, 0, problem.dt, steps=problem.steps)
     entries |= {"stepper": describe(problem.stepper), "length": problem.dt * problem.steps, "method": section.chosen}
     entries |= described("initial", made.experiment().initial)
-    if told.truth is not None and section.twin.spin_up:
+    if told.truth is not None and section.twin is not None and section.twin.spin_up:
         entries["initial.spin_up"] = section.twin.spin_up
     for k, control in enumerate(section.controls):
         entries |= described(f"controls.{k}", control)
@@ -176,7 +176,7 @@ def named_by(overrides: Sequence[Override]) -> list[str]:
     names = []
     for section, *rest in (o.path for o in overrides if o.option.startswith("--set ")):
         if section == "inversion":
-            names.append(keys.get(rest[0] if rest else "", "observations"))
+            names.append(keys.get(str(rest[0]) if rest else "", "observations"))
         elif section in sections:
             names.append(sections[section])
     return names

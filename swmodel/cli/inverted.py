@@ -117,7 +117,7 @@ def gauge_table(study: Any, result: Any) -> str:
     apart = study.observed.withheld
     compared = "analysis" if apart else "withheld"
     heads = _HEADS if apart or compared in found else _HEADS[:5]
-    rows = [heads]
+    rows: list[tuple[str, ...]] = [heads]
     expected = _expected_errors(study, result.spread[compared]) if compared in result.spread else {}
     for name in found["analysis"]:
         used = found["analysis"][name] if name not in apart else None
@@ -303,8 +303,8 @@ def _fault_table(study, part, p):
     before, after = tile.source.faults, tile.faults(np.asarray(p)).faults
     table, places = {}, dict.fromkeys(("longitude", "latitude"), _units_of_places(study))
     for field in ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip"):
-        units = places | dict.fromkeys(("strike", "dip", "rake"), "degrees")
-        units = units.get(field, "m")
+        known: dict[str, str] = {**places, **dict.fromkeys(("strike", "dip", "rake"), "degrees")}
+        units = known.get(field, "m")
         for role, faults in (("background", before), ("analysis", after)):
             values = np.asarray(getattr(faults, field), float)
             values = values.sum(axis=1) if values.ndim == 2 else values

@@ -42,7 +42,7 @@ class Result:
 
     parameters: dict
     history: np.ndarray
-    reason: str
+    reason: str | None
     readings: dict
     spread: dict
     consistency: Consistency
@@ -68,8 +68,8 @@ class Inversion:
     def after_signal(self, name: str) -> str:
         """What an end by a signal says."""
         if not self.has_kept:
-            return f"{name} stopped the inversion before its first loop ended. Start again with: {PROCESS.again()}"
-        command = PROCESS.again() + ("" if self.options.resume else " --resume")
+            return f"{name} stopped the inversion before its first loop ended. Start again with: {PROCESS.command()}"
+        command = PROCESS.command() + ("" if self.options.resume else " --resume")
         return f"{name} stopped the inversion. {self.restart} holds what was found; go on with: {command}"
 
     def run(self) -> Result:
@@ -132,7 +132,9 @@ class Inversion:
             logs.LOGGER.warning("%s", warning)
         return found
 
-    def _add_spread(self, role, parameters, eigenpairs=((), ()), gauge=slice(None)):
+    def _add_spread(
+        self, role: str, parameters: Any, eigenpairs: Any = ((), ()), gauge: int | slice = slice(None)
+    ) -> None:
         """The spread (steps, gauges) of gauges about their readings at `parameters`."""
         from ..adjoint.assimilation.predictive import members, spread
 
@@ -193,8 +195,9 @@ class Inversion:
         rules = Rules(section.loops, section.products, section.residual, section.decrease)
         inner = self._counted_products() if section.chosen == "incremental" else None
         found = incremental(self.variational, departures, rules, start, linearised, progress, inner)
-        if found.basis is not None:
-            eigenpairs = found.basis.eigenpairs()
+        basis: Any = found.basis
+        if basis is not None:
+            eigenpairs = basis.eigenpairs()
         elif linearised is None:  # nothing was left to do
             eigenpairs = self._eigenpairs(found.parameters, section.products)
         else:

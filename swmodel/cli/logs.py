@@ -51,6 +51,7 @@ def keep_in(folder: str | os.PathLike, rank: int) -> Path:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("swmodel", "py.warnings", "jax"):
         logging.getLogger(name).addHandler(handler)
-    faulthandler.enable(handler.stream)
+    if handler.stream is not None:
+        faulthandler.enable(handler.stream)
     LOGGER.debug("rank %d, process %d on %s", rank, os.getpid(), os.uname().nodename)
     return path

@@ -104,7 +104,7 @@ def explained_by(overrides: Sequence[Override]) -> list[str]:
             names.append({"spectral": "core"}.get(key, key) or "physics")
         elif section in ("forcing", "dissipation", "boundary"):
             names.append(f"{section}.{key}" if key.isdigit() else section)
-        names += sections.get(section, ())
+        names += sections.get(str(section), ())
     return names
 
 
@@ -134,7 +134,7 @@ def _after_signal(name, complete):
     """What an end by a signal says just before the run, and after it."""
     if complete:
         return f"{name} stopped the command when the run was complete: all its files are written."
-    return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.again()}"
+    return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.command()}"
 
 
 def _resume(simulation, restart, until, force):

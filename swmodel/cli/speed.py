@@ -43,9 +43,11 @@ class Speed:
         from ..performance import Link, Machine
 
         known = Machine() if self.machine is None else Machine.load(self.machine)
-        if (self.latency is None) != (self.bandwidth is None):
+        if self.latency is None and self.bandwidth is None:
+            return known
+        if self.latency is None or self.bandwidth is None:
             raise ConfigError("--latency and --bandwidth belong together; give both, or neither.")
-        return known if self.latency is None else known.merge(Machine(network=Link(self.latency, self.bandwidth)))
+        return known.merge(Machine(network=Link(self.latency, self.bandwidth)))
 
 
 def speed_line(

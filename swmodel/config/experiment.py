@@ -266,9 +266,10 @@ def _apply(raw: dict[str, Any], override: Override) -> str | None:
             table.setdefault(part, {})
         else:
             return f"{'.'.join(map(str, override.path[:depth]))} is a value, not a table"
+        holder: Any = table
         if last:
-            table[part] = override.value
-        table = table[part]
+            holder[part] = override.value
+        table = holder[part]
     return None
 
 
@@ -279,7 +280,7 @@ def _with_parts(own):
     if "cost" in kinds:
         section = create_model("Adjoint", __base__=Adjoint, cost=(kinds.pop("cost"), ...))
         kinds["adjoint"] = section | None
-    fields = {
+    fields: dict[str, Any] = {
         name: (tuple[kind, ...], ()) if name in several else (kind, ...) for name, kind in kinds.items()
     }  # fmt: skip
     return create_model("Experiment", __base__=Experiment, **fields) if fields else Experiment

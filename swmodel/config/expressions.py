@@ -9,7 +9,7 @@ import ast
 import dataclasses
 import difflib
 import math
-from typing import Any
+from typing import Any, cast
 
 from .. import units
 
@@ -86,14 +86,14 @@ class Expression:
             return np.array(_value(_parse(self.text), {**CONSTANTS, **names}, np), float)
 
 
-def _value(node, names, np):
+def _value(node: Any, names: dict[str, Any], np: Any) -> Any:
     """The value of a node that has been checked: every function makes a new array, so that none changes an operand."""
     if isinstance(node, ast.Constant):
         return np.float64(node.value)
     if isinstance(node, ast.Name):
         return names[node.id]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        function, operands = FUNCTIONS[node.func.id][0], node.args
+    if isinstance(node, ast.Call):
+        function, operands = FUNCTIONS[cast(ast.Name, node.func).id][0], node.args
     elif isinstance(node, ast.UnaryOp):
         function, operands = OPERATORS[type(node.op)], [node.operand]
     elif isinstance(node, ast.BinOp):

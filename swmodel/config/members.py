@@ -142,7 +142,8 @@ def value_at(sections: Mapping[str, Any], path: Sequence[str | int]) -> Any:
     """What the valid sections hold at a path: a number, or text."""
     value: Any = sections
     for part in path:
-        value = value[part] if isinstance(value, (dict, list, tuple)) else getattr(value, str(part))
+        holds_parts = isinstance(value, (dict, list, tuple))
+        value = value[part] if holds_parts else getattr(value, str(part))
     if isinstance(value, Expression):
         return value.text
     return str(value) if isinstance(value, Path) else value

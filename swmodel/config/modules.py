@@ -66,7 +66,8 @@ def _from_file(name, file):
     if known is not None and not hasattr(known, "_swmodel_digest"):
         raise ConfigError(f"the file {file} has the name of a module that Python has loaded already; rename the file")
     spec = importlib.util.spec_from_file_location(name, file)
-    module = importlib.util.module_from_spec(spec)
+    assert spec is not None and spec.loader is not None  # as for every file whose name ends in .py
+    module: Any = importlib.util.module_from_spec(spec)
     module._swmodel_digest, sys.modules[name] = digest, module
     try:
         spec.loader.exec_module(module)

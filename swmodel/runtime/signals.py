@@ -190,6 +190,10 @@ class ExitGuard:
         while self._active and self._deadline is not None and not self._taken_over:
             clock.sleep(0.2)
 
+    def command(self) -> str:
+        """The command line that starts this command again."""
+        return shlex.join(["swmodel", *sys.argv[1:]]) if self.again is None else self.again()
+
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def _listen(self, pipe):
@@ -219,8 +223,8 @@ class ExitGuard:
         if self.rank and not self._silent:
             clock.sleep(ELSEWHERE)
         if not self._silent:
-            again = shlex.join(["swmodel", *sys.argv[1:]])
-            sentence = f"{number.name} stopped the command before it had computed anything. Start again with: {again}"
+            sentence = f"{number.name} stopped the command before it had computed anything."
+            sentence = f"{sentence} Start again with: {self.command()}"
             with contextlib.suppress(Exception):
                 sentence = self._kept[-1](number.name) if self._kept else sentence
             lead = ("\n" if os.isatty(1) else "") + "error: " + (f"rank {self.rank}: " if self.rank else "")

@@ -127,19 +127,19 @@ def _toml_rows(path):
     return [shared | fault | {"": f"[[fault]] {number}"} for number, fault in enumerate(faults, 1)], []
 
 
-def _columns(rows, found):
+def _columns(rows: list[dict[str, Any]], found: list[str]) -> dict[str, tuple[str, float]]:
     """{header: (field, factor)} of the columns with numbers; mistakes go to `found`."""
     columns = {}
     for header in dict.fromkeys(name for row in rows for name in row if name not in ("", "name", "reference")):
         match = re.fullmatch(r"(\w+?)(_\d+)?\s*(?:\[(.+)\])?", header)
-        field, unit = (match[1], match[3]) if match else (header, None)
-        if field not in _UNITS or (match[2] and field != "slip"):
+        field, window, unit = match.groups() if match else (header, None, None)
+        if field not in _UNITS or (window and field != "slip"):
             near = difflib.get_close_matches(field, [*_UNITS, "name", "reference"], 1, 0.0)[0]
             found.append(f"column {header!r} is unknown; the nearest valid name is {near!r}.")
         elif unit not in _UNITS[field]:
             found.append(f"column {header!r} needs a unit out of {', '.join(_UNITS[field])}: '{field} [...]'.")
         else:
-            columns[header] = (field + (match[2] or ""), _UNITS[field][unit])
+            columns[header] = (field + (window or ""), _UNITS[field][unit])
     fields = [re.sub(r"_\d+$", "", field) for field, _ in columns.values()]
     found += [f"the column {field!r} is missing." for field in _REQUIRED if field not in fields and not found]
     fields = [field for field, _ in columns.values()]
