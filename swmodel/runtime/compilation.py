@@ -25,7 +25,7 @@ _calls = itertools.count(1)
 _events = collections.Counter()
 
 
-def _count(event: str, duration: float, **about: str | int) -> None:
+def _count(event: str, duration_secs: float, **about: str | int) -> None:
     if event == COMPILED:
         _events[event] += 1
 
