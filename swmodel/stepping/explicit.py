@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import AB2_EPSILON
+from ..errors import ConfigError
 from ..fields.field import AbstractField
 from ..fields.parameters import parameter
 from ..fields.parts import ModelPart, replaced
@@ -82,11 +83,11 @@ class TimeStepper(ModelPart, abc.ABC):
     def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple[Any, Any]:
         """(state, history) one dt later; `time` is the Time at which the step begins."""
 
-    def amplification(self, z: complex) -> float:
-        """The factor by which dx/dt = lambda x grows in a step, at z = lambda dt: the largest root of the scheme."""
-        return float(of_step(self, np.array([z]))[0])
+    def amplification(self, z: complex | np.ndarray) -> np.ndarray:
+        """The factor by which dx/dt = lambda x grows in a step, at each z = lambda dt: the scheme's largest root."""
+        return of_step(self, np.atleast_1d(z)).reshape(np.shape(z))
 
-    def wave_amplification(self, angle: float) -> float:
+    def wave_amplification(self, angle: float | np.ndarray) -> np.ndarray:
         """The same for a gravity wave of frequency angle / dt, for schemes that take its pressure and flow in turn."""
         return self.amplification(1j * angle)
 
@@ -104,11 +105,21 @@ class TimeStepper(ModelPart, abc.ABC):
     def _growth(self, angles, axis):
         """Growth factors at an array of angles: by the formulas of the class that defines the step, or by the step."""
         if axis == "wave" and _defined_with_step(type(self), "wave_amplification"):
-            return [self.wave_amplification(angle) for angle in angles]
+            return self._of_each("wave_amplification", angles)
         z = (-1.0 if axis == "real" else 1j) * angles
         if _defined_with_step(type(self), "amplification"):
-            return [self.amplification(each) for each in z]
+            return self._of_each("amplification", z)
         return of_step(self, z)
+
+    def _of_each(self, name, z):
+        """What the method `name` gives for an array, one factor for each number in it."""
+        found = np.asarray(getattr(self, name)(z))
+        if found.shape != z.shape:
+            raise ConfigError(
+                f"{type(self).__name__}.{name} gave an array of shape {found.shape} for one of shape {z.shape}; "
+                "it must give a factor for each number of an array."
+            )
+        return found
 
     def check(self) -> None:
         """Raise ValueError for a `dt` that is none."""
@@ -348,7 +359,8 @@ class ForwardBackward(TimeStepper):
         # (G - 1) eta = -i a E u and (G - 1) u = -i a P eta, with E and P polynomials in 1/G; times G^6.
         extrapolate = np.array([0, 1.5 + b, -0.5 - 2 * b, b])
         pressure = np.array([d, 1 - d - c - e, c, e])
-        return largest_root(np.array([1.0, -2.0, 1.0, 0, 0, 0, 0]) + angle**2 * np.convolve(extrapolate, pressure))
+        wave = [1.0, -2.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+        return largest_root([a + angle**2 * c for a, c in zip(wave, np.convolve(extrapolate, pressure))])
 
     def history(self, state):
         return Past.empty(state, 2)

@@ -174,3 +174,17 @@ def test_cells_that_shrink_to_a_pole_set_the_limit_there():
     limit = limit_of(sw.ShallowWater(grid, 4000.0), sw.RK4(1.0), "gravity waves")
     assert abs(limit.place[1]) == 85.0
     assert sw.RK4(1.0).wave_amplification(1.0) == sw.RK4(1.0).amplification(1j)
+
+
+def test_an_amplification_of_ones_own_must_give_a_factor_for_each_number():
+    class Scalar(sw.TimeStepper):
+        dt: Any = sw.time_step()
+
+        def step(self, equations, state, history, time):
+            return state + self.dt * equations.tendency(state, time), history
+
+        def amplification(self, z):
+            return 1.0
+
+    with pytest.raises(ConfigError, match="a factor for each number of an array"):
+        Scalar(dt=1.0).stable_interval("real")
