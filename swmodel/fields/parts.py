@@ -67,6 +67,11 @@ def as_pytree(cls: type) -> type:
             f"{cls.__name__}: objects of a dataclass can change, and a part of a model must not; leave the decorator "
             f"out ({_base_of(cls)} makes the class a frozen dataclass), or write @dataclasses.dataclass(frozen=True)."
         )
+    if "positions" in vars(cls):
+        raise ConfigError(
+            f"{cls.__name__}: `positions` is no longer read; the position of a parameter is a part of its declaration, as "
+            "in `rate: Any = sw.parameter('h', 's-1')`."
+        )
     if "__init__" in vars(cls) and not own:
         raise ConfigError(
             f"{cls.__name__}: parameters of a part are declared on its class, as in "

@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import swmodel as sw
-from swmodel.dynamics.terms import Term
-from swmodel.fields.pytrees import pytree
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
 
@@ -54,15 +52,12 @@ def rates(fields, f):
     }
 
 
-@pytree
-class Source(Term):
+class Source(sw.Term):
     """What keeps a manufactured solution as it is."""
 
-    u: jax.Array
-    v: jax.Array
-    eta: jax.Array
-
-    positions = {"u": "u", "v": "v", "eta": "h"}
+    u: jax.Array = sw.parameter("u", "m s-2")
+    v: jax.Array = sw.parameter("v", "m s-2")
+    eta: jax.Array = sw.parameter("h", "m s-1")
 
     def __call__(self, flow, step):
         return self.u, self.v
