@@ -69,8 +69,8 @@ def as_pytree(cls: type) -> type:
         )
     if "positions" in vars(cls):
         raise ConfigError(
-            f"{cls.__name__}: `positions` is no longer read; the position of a parameter is a part of its declaration, as "
-            "in `rate: Any = sw.parameter('h', 's-1')`."
+            f"{cls.__name__}: `positions` is no longer read; the position of a parameter is a part of its declaration, "
+            "as in `rate: Any = sw.parameter('h', 's-1')`."
         )
     if "__init__" in vars(cls) and not own:
         raise ConfigError(
