@@ -7,7 +7,7 @@ import math
 import time as clock
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from . import facts, figures, logs
 from .starting import RECORD, begin, files_of_studies, inputs_of, make_room, started_with_step, tiles_line
 
 if TYPE_CHECKING:
-    from ..adjoint import Problem
     from ..adjoint.costs.costs import Cost
     from ..config import Experiment
     from ..config.adjoint import Adjoint
@@ -69,7 +68,7 @@ class Study:
     experiment: Experiment
     section: Adjoint
     cost: Cost
-    problem: Problem
+    problem: Any  # a Problem
     folder: Path
 
     @property
@@ -112,8 +111,8 @@ def _study(draft, section, options):
     made.experiment()
     model, state, dt = started_with_step(begun)
     steps, state = _length_and_start(experiment, section, model, state, dt, options)
-    problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
-    made.experiment()
+    problem: Any = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
+    made.experiment()  # raises where there is no problem
     return Study(made, experiment, section, cost, problem, begun.folder)
 
 

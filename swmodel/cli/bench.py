@@ -186,8 +186,9 @@ def _steps(subject, communicator, options):
 
 def placements(communicator: Communicator) -> dict[str, set[int]]:
     """{host: the cores that its ranks may use}; collective."""
-    hosts = {}
-    for host, cores in communicator.host_gather(launch.placement()):
+    hosts: dict[str, set[int]] = {}
+    gathered: Any = communicator.host_gather(launch.placement())
+    for host, cores in gathered:
         hosts.setdefault(host, set()).update(cores)
     return hosts
 

@@ -142,13 +142,16 @@ class Inversion:
         if count == 0:
             return
         if self.green is not None:
-            readings, count = self.green.readings(problem.communicator), max(count, FREE_MEMBERS)
+            readings = self.green.readings(problem.communicator)
+            count = max(count, FREE_MEMBERS)
         else:
             progress, done = self._counted(f"spread of the {ROLES[role]}, members"), iter(range(count + 1))
 
-            def readings(parameters):
+            def run_member(parameters):
                 progress(next(done), count)
                 return problem.observed(parameters)
+
+            readings: Any = run_member
 
         found = members(count, self.variational.background, problem.model, space, eigenpairs)
         known = self.spread.setdefault(role, np.full((problem.steps, len(self.study.observed.records)), np.nan))
@@ -201,7 +204,8 @@ class Inversion:
         elif linearised is None:  # nothing was left to do
             eigenpairs = self._eigenpairs(found.parameters, section.products)
         else:
-            eigenpairs = linearised(found.parameters).solve(found.parameters, None, 0, 0.0).eigenpairs()
+            inner: Any = linearised(found.parameters)
+            eigenpairs = inner.solve(found.parameters, None, 0, 0.0).eigenpairs()
         return found.parameters, _rows(found.history), found.reason, found.readings, eigenpairs
 
     def _counted_products(self):

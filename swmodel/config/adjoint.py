@@ -13,16 +13,26 @@ time = "1 hour"
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ..fields.variables import PROGNOSTIC
 from .mistakes import Mistake, nearest
 from .parts import chosen_from
-from .quantities import Quantity, QuantityError
+from .quantities import QuantityError
 from .scenario import Output, OutputFile
-from .sections import AnyCoordinate, Count, Place, Positive, Range, Section, existing_folder
+from .sections import (
+    AnyCoordinate,
+    Count,
+    Number,
+    Place,
+    PositiveMetres,
+    PositiveSeconds,
+    RangeOfSeconds,
+    Section,
+    existing_folder,
+)
 from .variables import PARTS, transported_controls
 
 __all__ = ["Adjoint", "control_mistakes", "gauge_mistakes", "gauge_places", "known_controls", "time_mistakes"]
@@ -54,8 +64,8 @@ Folder = Annotated[Path, BeforeValidator(existing_folder)]
 
 
 class _Timed(Section):
-    time: Positive("s") | None = None
-    window: Range("s") | None = None
+    time: PositiveSeconds | None = None
+    window: RangeOfSeconds | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self):
@@ -78,8 +88,8 @@ class GaugeMaximum(Section):
     type: Literal["gauge_maximum"]
     gauges: Names | None = None
     positions: dict[str, Place] = {}
-    window: Range("s") | None = None
-    power: Annotated[Quantity(""), Field(ge=2)] = 16.0
+    window: RangeOfSeconds | None = None
+    power: Annotated[Number, Field(ge=2)] = 16.0
 
 
 class SectionTransport(_Timed):
@@ -105,8 +115,8 @@ class Misfit(Section):
     gauges: Names | None = None  # all that have a record unless given
     positions: dict[str, Place] = {}
     observations: Folder | None = None  # of NAME.csv (time_s, elevation_m); that of [output.gauges] unless given
-    deviation: Positive("m") | dict[str, Positive("m")] | None = None  # that of each record unless given
-    window: Range("s") | dict[str, Range("s")] | None = None
+    deviation: PositiveMetres | dict[str, PositiveMetres] | None = None  # that of each record unless given
+    window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = None
 
 
 class ArrivalTime(Section):
@@ -123,7 +133,10 @@ class ArrivalTime(Section):
 
 
 COSTS = (GaugeElevation, GaugeMaximum, SectionTransport, BoxEnergy, Misfit, ArrivalTime)
-Cost = chosen_from(COSTS)
+if TYPE_CHECKING:  # the alternatives are only known when the program runs
+    Cost: TypeAlias = Any
+else:
+    Cost = chosen_from(COSTS)
 
 
 def _distinct(names):
@@ -139,7 +152,7 @@ class Adjoint(Section):
     cost: Cost
     controls: Annotated[Names, AfterValidator(_distinct)]
     steps: Count | None = None
-    until: Positive("s") | None = None  # that of [run] unless given
+    until: PositiveSeconds | None = None  # that of [run] unless given
     amplitude: dict[str, float | str] = {}  # of each control, for --verify: how much it may be wrong
     memory: Annotated[float, BeforeValidator(_memory)] | None = None  # [bytes] per rank, for states that are kept
     file: OutputFile = "sensitivity.nc"

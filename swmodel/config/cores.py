@@ -10,8 +10,8 @@ from ..dynamics.boundaries import OpenBoundary
 from ..stepping.explicit import TimeStepper
 from .mistakes import Mistake
 from .parts import shipped
-from .quantities import Quantity
-from .sections import Flag, Section
+from .quantities import in_unit
+from .sections import Flag, Number, Section
 
 __all__ = ["Spectral", "core_mistakes"]
 
@@ -19,12 +19,12 @@ ELSEWHERE = "core = 'finite_differences' has it"
 
 
 class HyperViscosity(Section):
-    rate: Annotated[Quantity("s-1"), Field(ge=0)]
+    rate: Annotated[float, in_unit("s-1"), Field(ge=0)]
     order: Annotated[int, Field(strict=True, ge=1)] = HYPERVISCOSITY_ORDER
 
 
 class ExponentialFilter(Section):
-    strength: Annotated[Quantity(""), Field(ge=0)] = FILTER_STRENGTH
+    strength: Annotated[Number, Field(ge=0)] = FILTER_STRENGTH
     order: Annotated[int, Field(strict=True, ge=2)] = FILTER_ORDER
 
     @field_validator("order")

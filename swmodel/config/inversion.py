@@ -23,17 +23,22 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from .adjoint import Names, _memory, known_controls
 from .mistakes import Mistake, nearest
-from .quantities import Quantity
 from .scenario import Fault, OutputFile
 from .sections import (
     AnyCoordinate,
     Count,
     Flag,
+    Fraction,
     InputFile,
-    NotNegative,
+    NonNegativeMetres,
+    NonNegativeSeconds,
+    Number,
     Place,
-    Positive,
-    Range,
+    PositiveDegrees,
+    PositiveMetres,
+    PositiveNumber,
+    PositiveSeconds,
+    RangeOfSeconds,
     Section,
     existing_folder,
 )
@@ -45,7 +50,6 @@ TARGETS = {
     "unit_sources": ["initial.eta"], "faults": ["initial.eta"], "balanced": ["initial.eta", "initial.u", "initial.v"],
 }  # fmt: skip
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
-Share = Annotated[Quantity(""), Field(gt=0)]
 
 
 class UnitSources(Section):
@@ -55,9 +59,9 @@ class UnitSources(Section):
     x: Coordinates
     y: Coordinates
     spacing: Annotated[AnyCoordinate, Field(gt=0)]  # degrees on the sphere, m on a plane
-    deviation: Positive("m")
-    length: NotNegative("m") = 0.0  # of the correlation
-    uplift_only: NotNegative("m") = 0.0  # w of a = w log(1 + exp(R p / w)); 0: both signs
+    deviation: PositiveMetres
+    length: NonNegativeMetres = 0.0  # of the correlation
+    uplift_only: NonNegativeMetres = 0.0  # w of a = w log(1 + exp(R p / w)); 0: both signs
 
 
 class Faults(Section):
@@ -68,13 +72,13 @@ class Faults(Section):
     faults: tuple[Fault, ...] = ()
     longitude: Annotated[AnyCoordinate, Field(gt=0)] | None = None
     latitude: Annotated[AnyCoordinate, Field(gt=0)] | None = None
-    strike: Positive("degree") | None = None
-    dip: Positive("degree") | None = None
-    rake: Positive("degree") | None = None
-    slip: Share | None = None  # relative, as the next three
-    depth: Share | None = None
-    length: Share | None = None
-    width: Share | None = None
+    strike: PositiveDegrees | None = None
+    dip: PositiveDegrees | None = None
+    rake: PositiveDegrees | None = None
+    slip: PositiveNumber | None = None  # relative, as the next three
+    depth: PositiveNumber | None = None
+    length: PositiveNumber | None = None
+    width: PositiveNumber | None = None
     horizontal: Flag = False
     kajiura: Flag = True
 
@@ -98,8 +102,8 @@ class FieldControl(Section):
 
     type: Literal["field"]
     name: str
-    deviation: Share  # in the control's unit; relative where it is positive
-    length: Positive("m")  # of the correlation
+    deviation: PositiveNumber  # in the control's unit; relative where it is positive
+    length: PositiveMetres  # of the correlation
     positive: Flag = False
 
 
@@ -108,7 +112,7 @@ class NumberControl(Section):
 
     type: Literal["number"]
     name: str
-    deviation: Share
+    deviation: PositiveNumber
     positive: Flag = False
 
 
@@ -116,8 +120,8 @@ class BalancedControl(Section):
     """The initial state: elevation, and velocities in geostrophic balance with its change."""
 
     type: Literal["balanced"]
-    deviation: Positive("m")
-    length: Positive("m")
+    deviation: PositiveMetres
+    length: PositiveMetres
 
 
 Control = Annotated[UnitSources | Faults | FieldControl | NumberControl | BalancedControl, Field(discriminator="type")]
@@ -130,11 +134,11 @@ class GaugeObservations(Section):
     folder: Annotated[Path, BeforeValidator(existing_folder)] | None = None
     gauges: Names | None = None  # all that have a record unless given
     positions: dict[str, Place] = {}
-    window: Range("s") | dict[str, Range("s")]
-    deviation: Positive("m") | None = None  # of the errors; 5 cm unless this or `error` is given
-    error: Share | None = None  # and a part that is a share of each gauge's own standard deviation
-    independent: NotNegative("s") = 120.0
-    every: Positive("s") = 15.0  # of the twin's
+    window: RangeOfSeconds | dict[str, RangeOfSeconds]
+    deviation: PositiveMetres | None = None  # of the errors; 5 cm unless this or `error` is given
+    error: PositiveNumber | None = None  # and a part that is a share of each gauge's own standard deviation
+    independent: NonNegativeSeconds = 120.0
+    every: PositiveSeconds = 15.0  # of the twin's
 
 
 class TrackObservations(Section):
@@ -142,11 +146,11 @@ class TrackObservations(Section):
 
     type: Literal["tracks"]
     file: InputFile | None = None
-    deviation: Positive("m") | None = None  # of the errors, where the file does not tell
-    every: Positive("s") | None = None  # of the twin's: from pass to pass
-    apart: Positive("m") | None = None  # between points
-    between: Positive("m") | None = None  # between passes
-    tilt: Quantity("") = 0.35
+    deviation: PositiveMetres | None = None  # of the errors, where the file does not tell
+    every: PositiveSeconds | None = None  # of the twin's: from pass to pass
+    apart: PositiveMetres | None = None  # between points
+    between: PositiveMetres | None = None  # between passes
+    tilt: Number = 0.35
 
     @model_validator(mode="after")
     def _enough(self):
@@ -162,7 +166,7 @@ class Twin(Section):
     """Observations that a run of the model itself gives, with errors; used where there are no others."""
 
     truth: dict[str, Any] = {}  # keys of the experiment that are otherwise there, as "source.file"
-    spin_up: NotNegative("s") = 0.0  # of the truth, and of the background: each with its own forcing, before the run
+    spin_up: NonNegativeSeconds = 0.0  # of the truth, and of the background: each with its own forcing, before the run
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
 
 
@@ -172,13 +176,13 @@ class Inversion(Section):
     controls: Annotated[tuple[Control, ...], Field(min_length=1)]
     observations: Observations
     twin: Twin | None = None
-    until: Positive("s") | None = None  # that of [run] unless given
+    until: PositiveSeconds | None = None  # that of [run] unless given
     method: Literal["auto", "green", "linear", "incremental", "descent"] = "auto"
     loops: Count = 20  # outer ones; of descent: iterations
     products: Count = 40  # of an inner loop of 'incremental'
-    residual: Annotated[Quantity(""), Field(gt=0, lt=1)] = 1e-3  # of an inner loop, relative
+    residual: Fraction = 1e-3  # of an inner loop, relative
     uncertainty: Count | None = None  # products for the error that is left; those of the last inner loop unless given
-    decrease: Annotated[Quantity(""), Field(gt=0, lt=1)] = 1e-3
+    decrease: Fraction = 1e-3
     withhold: Flag | Names = False  # true: one gauge after the other; names: gauges that are compared, and not used
     members: Annotated[int, Field(strict=True, ge=0)] = 20  # of the ensembles that give the spread at gauges
     memory: Annotated[float, BeforeValidator(_memory)] | None = None

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 from ..errors import ConfigError
 from .expressions import Expression
 from .mistakes import Mistake, dotted
-from .sections import Count, Positive, Section
+from .sections import Count, PositiveMetres, Section
 
 __all__ = ["Ensemble", "Varied", "members_option", "member_raws", "mistakes_of_members", "value_at"]
 
@@ -35,8 +35,8 @@ class Ensemble(Section):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     members: Count | None = None
-    perturbation: Positive("m") | None = None  # standard deviation of the noise in the initial elevation
-    radius: Positive("m") | None = None  # over which it is smooth
+    perturbation: PositiveMetres | None = None  # standard deviation of the noise in the initial elevation
+    radius: PositiveMetres | None = None  # over which it is smooth
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
 
     @property

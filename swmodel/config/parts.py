@@ -73,12 +73,15 @@ def section_for(cls: type, name: str, common: type = PartSection) -> type[PartSe
     Args:
         common: the class that it derives from; keys that it has are left as they are.
     """
-    keys = {"type": (Literal[name], ...)}
+    keys: dict[str, Any] = {"type": (Literal[name], ...)}
     for field in dataclasses.fields(cls):
         if field.name not in common.model_fields and (kind := _type_of(field, getattr(cls, "kind", None))) is not None:
             keys[field.name] = (kind, _default_of(field))
-    base = type(cls.__name__, (common,), {"part": cls, "__module__": __name__, "__annotations__": {"part": ClassVar}})
-    return create_model(cls.__name__, __base__=base, __module__=__name__, __doc__=cls.__doc__, **keys)
+    base: Any = type(
+        cls.__name__, (common,), {"part": cls, "__module__": __name__, "__annotations__": {"part": ClassVar}}
+    )
+    made: Any = create_model(cls.__name__, __base__=base, __module__=__name__, __doc__=cls.__doc__, **keys)
+    return made
 
 
 def arguments_of(section: PartSection) -> dict[str, Any]:
@@ -87,11 +90,12 @@ def arguments_of(section: PartSection) -> dict[str, Any]:
     return {name: value for name, value in section if name in names}
 
 
-def _default_of(field):
+def _default_of(field: dataclasses.Field) -> Any:
     missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     if missing or field.metadata.get("required"):
         return ...
-    return field.default if field.default is not dataclasses.MISSING else field.default_factory()
+    make: Any = field.default_factory
+    return field.default if field.default is not dataclasses.MISSING else make()
 
 
 def _type_of(field, kind):
@@ -111,7 +115,7 @@ def _number(rule, formulas):
     unit = _unit(rule.units)
     if formulas and rule.position is not None:
         return Annotated[Formula(unit), AfterValidator(functools.partial(_within, rule))]
-    kind = Annotated[int, Field(strict=True)] if rule.whole else Quantity(unit)
+    kind: Any = Annotated[int, Field(strict=True)] if rule.whole else Quantity(unit)
     limits = {"ge": rule.minimum, "gt": rule.above, "le": rule.maximum, "lt": rule.below}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     kind = Annotated[kind, Field(**limits)] if limits else kind

@@ -1,7 +1,7 @@
 """The sections that say what is solved, where and how: grid, sea floor, model, terms, time stepping."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -15,8 +15,21 @@ from ..stepping.explicit import TimeStepper
 from .cores import Spectral
 from .modules import class_named
 from .parts import PartSection, chosen_from, section_for, sections_of, shipped
-from .quantities import Quantity, quantity
-from .sections import Auto, Count, Flag, Formula, InputFile, NotNegative, Positive, Range, Section
+from .quantities import in_unit, quantity
+from .sections import (
+    Count,
+    Flag,
+    FormulaInMetres,
+    Fraction,
+    InputFile,
+    NonNegativeMetres,
+    Number,
+    PositiveMetres,
+    RangeOfDegrees,
+    RangeOfMetres,
+    SecondsOrAuto,
+    Section,
+)
 
 __all__ = ["Bathymetry", "Boundary", "Coriolis", "Dissipation", "Forcing", "Grid", "Model", "Stepper"]
 
@@ -30,8 +43,8 @@ class CartesianGrid(Section):
     type: Literal["cartesian"]
     nx: Count
     ny: Count
-    x: Range("m")
-    y: Range("m")
+    x: RangeOfMetres
+    y: RangeOfMetres
     periodic: Literal["", "x", "y", "xy"] = ""
 
 
@@ -41,10 +54,10 @@ class SphericalGrid(Section):
     type: Literal["spherical"]
     nx: Count
     ny: Count
-    longitude: Range("degree")
-    latitude: Range("degree")
+    longitude: RangeOfDegrees
+    latitude: RangeOfDegrees
     periodic: Literal["", "x"] | None = None
-    radius: Positive("m") = EARTH_RADIUS
+    radius: PositiveMetres = EARTH_RADIUS
 
     @model_validator(mode="after")
     def _on_the_sphere(self):
@@ -59,15 +72,15 @@ Grid = Annotated[CartesianGrid | SphericalGrid, Field(discriminator="type")]
 
 class FlatBottom(Section):
     type: Literal["flat"]
-    depth: Positive("m")
+    depth: PositiveMetres
 
 
 class DepthFormula(Section):
     """Depth from a formula of the coordinates, positive down; land where it is 0 or less."""
 
     type: Literal["formula"]
-    depth: Formula("m")
-    minimum_depth: NotNegative("m") = 0.0
+    depth: FormulaInMetres
+    minimum_depth: NonNegativeMetres = 0.0
     fill_lakes: Flag = False
 
 
@@ -78,7 +91,7 @@ class BathymetryFile(Section):
     file: InputFile
     variable: str | None = None
     method: Literal["average", "interpolate"] = "average"
-    minimum_depth: NotNegative("m") = MINIMUM_DEPTH
+    minimum_depth: NonNegativeMetres = MINIMUM_DEPTH
     fill_lakes: Flag = False
 
 
@@ -88,10 +101,16 @@ Bathymetry = Annotated[FlatBottom | DepthFormula | BathymetryFile, Field(discrim
 FORMS = shipped(VorticityFlux)
 
 
+if TYPE_CHECKING:
+    Form: TypeAlias = str
+else:
+    Form = Literal[tuple(FORMS)]
+
+
 class Model(Section):
-    gravity: Positive("m s-2") = GRAVITY
-    momentum: Literal[tuple(FORMS)] = "energy_conserving"
-    coriolis_form: Literal[tuple(FORMS)] | None = None
+    gravity: Annotated[float, in_unit("m s-2"), Field(gt=0)] = GRAVITY
+    momentum: Form = "energy_conserving"
+    coriolis_form: Form | None = None
     linear: Flag = False
     side: Literal["free_slip", "no_slip"] = "free_slip"
     precision: Literal["float32", "float64"] = "float32"
@@ -104,12 +123,11 @@ class NoRotation(Section):
 
 
 CORIOLIS = sections_of(CoriolisParameter)
-Coriolis = chosen_from([NoRotation, *CORIOLIS.values()])
 
 
 class _Stepper(PartSection):
-    dt: Auto("s") = "auto"
-    fraction: Annotated[Quantity(""), Field(gt=0, le=1)] = 0.8  # of the longest stable step, for dt = "auto"
+    dt: SecondsOrAuto = "auto"
+    fraction: Annotated[Number, Field(gt=0, le=1)] = 0.8  # of the longest stable step, for dt = "auto"
 
 
 def _text(value):
@@ -123,7 +141,7 @@ class _Implicit(_Stepper):
 
     solver: Annotated[Any, BeforeValidator(_text)] = "auto"
     preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None
-    tolerance: Annotated[Quantity(""), Field(gt=0, lt=1)] | None = None
+    tolerance: Fraction | None = None
     iterations: Count | None = None
 
     @field_validator("solver")
@@ -149,13 +167,12 @@ class _Implicit(_Stepper):
         return self
 
 
-def stepper_section(cls, name):
+def stepper_section(cls: type[TimeStepper], name: str) -> type[PartSection]:
     """The section of a TimeStepper."""
     return section_for(cls, name, _Implicit if cls.solves else _Stepper)
 
 
 STEPPERS = {name: stepper_section(cls, name) for name, cls in shipped(TimeStepper).items()}
-Stepper = chosen_from(STEPPERS.values())
 
 
 def _drag_law(value):
@@ -178,11 +195,23 @@ class WindFile(PartSection):
     u: str = "u10"
     v: str = "v10"
     drag: Annotated[str | float, BeforeValidator(_drag_law)] = WIND_DRAG
-    air_density: Positive("kg m-3") = AIR_DENSITY
-    density: Positive("kg m-3") = WATER_DENSITY
+    air_density: Annotated[float, in_unit("kg m-3"), Field(gt=0)] = AIR_DENSITY
+    density: Annotated[float, in_unit("kg m-3"), Field(gt=0)] = WATER_DENSITY
 
 
 FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile}
 DISSIPATION = sections_of(Term, "dissipation")
 BOUNDARY = sections_of(OpenBoundary) | sections_of(Term, "boundary")
-Forcing, Dissipation, Boundary = (chosen_from(known.values()) for known in (FORCING, DISSIPATION, BOUNDARY))
+
+if TYPE_CHECKING:  # the alternatives are only known when the program runs
+    Boundary: TypeAlias = Any
+    Coriolis: TypeAlias = Any
+    Dissipation: TypeAlias = Any
+    Forcing: TypeAlias = Any
+    Stepper: TypeAlias = Any
+else:
+    Boundary = chosen_from(BOUNDARY.values())
+    Coriolis = chosen_from([NoRotation, *CORIOLIS.values()])
+    Dissipation = chosen_from(DISSIPATION.values())
+    Forcing = chosen_from(FORCING.values())
+    Stepper = chosen_from(STEPPERS.values())

@@ -7,14 +7,14 @@ the SI unit (degrees for longitude and latitude). What comes out is a float in t
 import difflib
 import math
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
 from .. import units
 from ..errors import ConfigError
 
-__all__ = ["quantity", "quantity_of_option", "Quantity", "QuantityError"]
+__all__ = ["Quantity", "QuantityError", "in_unit", "quantity", "quantity_of_option"]
 
 
 class QuantityError(ValueError):
@@ -130,9 +130,14 @@ def _product(text: str) -> tuple[float, tuple[int, ...]]:
     return factor, tuple(exponents)
 
 
-def Quantity(unit):
-    """The pydantic type of a float in `unit` that may be written with units."""
-    return Annotated[float, BeforeValidator(lambda value: quantity(value, unit))]
+def in_unit(unit: str) -> BeforeValidator:
+    """What makes the annotation of a float one of a quantity: Annotated[float, in_unit("m2 s-1")]."""
+    return BeforeValidator(lambda value: quantity(value, unit))
+
+
+def Quantity(unit: str) -> Any:
+    """The annotation of a float in a `unit` that is only known when the program runs."""
+    return Annotated[float, in_unit(unit)]
 
 
 def quantity_of_option(option: str, text: str, unit: str) -> float:

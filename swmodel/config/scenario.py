@@ -7,19 +7,25 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
-from .quantities import Quantity
+from .quantities import in_unit
 from .sections import (
     AnyCoordinate,
-    Auto,
+    Degrees,
     Devices,
     Flag,
-    Formula,
+    FormulaInMetres,
+    FormulaInMetresPerSecond,
+    Fraction,
     InputFile,
     Layout,
-    NotNegative,
+    Metres,
+    NonNegativeMetres,
+    NonNegativeSeconds,
     Place,
-    Positive,
-    Range,
+    PositiveMetres,
+    PositiveSeconds,
+    RangeOfSeconds,
+    SecondsOrAuto,
     Section,
     existing_folder,
     written_path,
@@ -33,16 +39,16 @@ class Fault(Section):
 
     longitude: AnyCoordinate  # degrees; x [m] on a plane
     latitude: AnyCoordinate
-    depth: NotNegative("m")
-    length: Positive("m")
-    width: Positive("m")
-    strike: Quantity("degree")
-    dip: Annotated[Quantity("degree"), Field(ge=0, le=90)]
-    rake: Quantity("degree")
-    slip: NotNegative("m")
-    onset: NotNegative("s") = 0.0
-    rise_time: NotNegative("s") = 0.0
-    rigidity: Positive("Pa") = RIGIDITY
+    depth: NonNegativeMetres
+    length: PositiveMetres
+    width: PositiveMetres
+    strike: Degrees
+    dip: Annotated[float, in_unit("degree"), Field(ge=0, le=90)]
+    rake: Degrees
+    slip: NonNegativeMetres
+    onset: NonNegativeSeconds = 0.0
+    rise_time: NonNegativeSeconds = 0.0
+    rigidity: Annotated[float, in_unit("Pa"), Field(gt=0)] = RIGIDITY
     reference: Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"] = "centroid"
 
 
@@ -53,7 +59,7 @@ class Source(Section):
     faults: tuple[Fault, ...] = ()
     horizontal: Flag = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
     kajiura: Flag = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
-    every: Auto("s") = "auto"  # how often the motion is sampled
+    every: SecondsOrAuto = "auto"  # how often the motion is sampled
 
     @model_validator(mode="after")
     def _one_table(self):
@@ -70,26 +76,26 @@ class InitialFormula(Section):
     """Formulas of the coordinates."""
 
     type: Literal["formula"]
-    eta: Formula("m") = 0.0
-    u: Formula("m s-1") = 0.0
-    v: Formula("m s-1") = 0.0
+    eta: FormulaInMetres = 0.0
+    u: FormulaInMetresPerSecond = 0.0
+    v: FormulaInMetresPerSecond = 0.0
 
 
 class GaussianBump(Section):
     """eta = amplitude exp(-(r / radius)^2), at rest; r is the distance on the plane or along the sphere."""
 
     type: Literal["gaussian"]
-    amplitude: Quantity("m")
+    amplitude: Metres
     centre: Place
-    radius: Positive("m")
+    radius: PositiveMetres
 
 
 class RandomVortices(Section):
     """Vortices of about one wavelength, balanced by the elevation."""
 
     type: Literal["random_vortices"]
-    speed: Positive("m s-1")
-    length: Positive("m")
+    speed: Annotated[float, in_unit("m s-1"), Field(gt=0)]
+    length: PositiveMetres
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
 
 
@@ -125,7 +131,7 @@ VariableNames = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_
 class Fields(Section):
     file: OutputFile
     variables: VariableNames
-    every: Positive("s")
+    every: PositiveSeconds
 
 
 class Gauges(Section):
@@ -135,9 +141,9 @@ class Gauges(Section):
     variables: VariableNames = ("eta",)
     positions: Annotated[dict[str, Place], Field(min_length=1)]
     observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None
-    window: Range("s") | dict[str, Range("s")] | None = None  # that is scored, of all gauges or by name; else the run
-    threshold: Positive("m") = MAXIMA_THRESHOLD  # a gauge that stays below it has no arrival
-    arrival_fraction: Annotated[Quantity(""), Field(gt=0, lt=1)] = 0.2  # of its maximum: the wave has arrived
+    window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = None  # to be scored; the whole run unless given
+    threshold: PositiveMetres = MAXIMA_THRESHOLD  # a gauge that stays below it has no arrival
+    arrival_fraction: Fraction = 0.2  # of its maximum: the wave has arrived
 
     @property
     def windows(self) -> dict[str, tuple[float, float]]:
@@ -149,20 +155,20 @@ class Gauges(Section):
 
 class Maxima(Section):
     file: OutputFile = "maxima.nc"
-    threshold: Positive("m") = 0.01
+    threshold: PositiveMetres = 0.01
 
 
 class Spectra(Section):
     """Isotropic spectra of energy and enstrophy; see docs/spectra.md."""
 
     file: OutputFile = "spectra.nc"
-    every: Positive("s")
+    every: PositiveSeconds
     transfers: Flag = True  # and what moves them from scale to scale
 
 
 class Restart(Section):
     file: OutputFile = "restart.nc"
-    every: Positive("s")
+    every: PositiveSeconds
 
 
 class Output(Section):
@@ -191,7 +197,7 @@ def _utc(value):
 
 
 class Run(Section):
-    until: Positive("s")
+    until: PositiveSeconds
     title: str = ""
     start: Annotated[datetime.datetime, BeforeValidator(_utc)] | None = None
     communicator: Literal["auto", "serial", "mpi", "sharded"] = "auto"

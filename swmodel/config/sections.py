@@ -4,18 +4,21 @@ import difflib
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationInfo
 
 from ..fields.parameters import SIDES
 from ..runtime.paths import expanded, found
 from .expressions import Expression, ExpressionError
-from .quantities import Quantity, QuantityError, quantity
+from .quantities import QuantityError, in_unit, quantity
 
 __all__ = [
-    "Section", "Count", "Flag", "InputFile", "Range", "Place", "Positive", "NotNegative", "Formula", "Layout", "Sides",
-    "SIDES", "Devices", "Coordinate", "AnyCoordinate", "existing_folder", "written_path", "Auto",
+    "AnyCoordinate", "Coordinate", "Count", "Degrees", "Devices", "Flag", "Formula", "FormulaInMetres",
+    "FormulaInMetresPerSecond", "Fraction", "InputFile", "Layout", "Metres", "NonNegativeMetres", "NonNegativeSeconds",
+    "Number", "Place", "PositiveDegrees", "PositiveMetres", "PositiveNumber", "PositiveSeconds", "RangeOfDegrees",
+    "RangeOfMetres", "RangeOfSeconds", "SIDES", "Seconds", "SecondsOrAuto", "Section", "Sides", "existing_folder",
+    "formula_in", "written_path",
 ]  # fmt: skip
 
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -28,23 +31,27 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, str_strip_whitespace=True)
 
 
-def Positive(unit):
-    return Annotated[Quantity(unit), Field(gt=0)]
+def _ascending(pair):
+    if not pair[0] < pair[1]:
+        raise ValueError(f"({pair[0]:g}, {pair[1]:g}) is not a range; the first value must be the smaller one")
+    return pair
 
 
-def NotNegative(unit):
-    return Annotated[Quantity(unit), Field(ge=0)]
-
-
-def Range(unit):
-    """(low, high) in `unit`."""
-
-    def ascends(pair):
-        if not pair[0] < pair[1]:
-            raise ValueError(f"({pair[0]:g}, {pair[1]:g}) is not a range; the first value must be the smaller one")
-        return pair
-
-    return Annotated[tuple[Quantity(unit), Quantity(unit)], AfterValidator(ascends)]
+# Floats in SI units, which files may write with other units of the same dimension.
+Number = Annotated[float, in_unit("")]
+PositiveNumber = Annotated[float, in_unit(""), Field(gt=0)]
+Fraction = Annotated[float, in_unit(""), Field(gt=0, lt=1)]
+Metres = Annotated[float, in_unit("m")]
+PositiveMetres = Annotated[float, in_unit("m"), Field(gt=0)]
+NonNegativeMetres = Annotated[float, in_unit("m"), Field(ge=0)]
+RangeOfMetres = Annotated[tuple[Metres, Metres], AfterValidator(_ascending)]
+Seconds = Annotated[float, in_unit("s")]
+PositiveSeconds = Annotated[float, in_unit("s"), Field(gt=0)]
+NonNegativeSeconds = Annotated[float, in_unit("s"), Field(ge=0)]
+RangeOfSeconds = Annotated[tuple[Seconds, Seconds], AfterValidator(_ascending)]
+Degrees = Annotated[float, in_unit("degree")]
+PositiveDegrees = Annotated[float, in_unit("degree"), Field(gt=0)]
+RangeOfDegrees = Annotated[tuple[Degrees, Degrees], AfterValidator(_ascending)]
 
 
 class Coordinate(float):
@@ -73,22 +80,20 @@ AnyCoordinate = Annotated[Coordinate, BeforeValidator(_coordinate)]
 Place = tuple[AnyCoordinate, AnyCoordinate]  # (x, y) as the grid counts them
 
 
-def Auto(unit):
-    """ "auto", or a positive quantity."""
-
-    def read(value):
-        if value == "auto":
-            return value
-        number = quantity(value, unit)
-        if number <= 0:
-            raise ValueError(f"must be greater than 0, got {value!r}")
-        return number
-
-    return Annotated[Literal["auto"] | float, BeforeValidator(read)]
+def _seconds_or_auto(value):
+    if value == "auto":
+        return value
+    number = quantity(value, "s")
+    if number <= 0:
+        raise ValueError(f"must be greater than 0, got {value!r}")
+    return number
 
 
-def Formula(unit):
-    """A number with or without units, or a formula of the coordinates."""
+SecondsOrAuto = Annotated[Literal["auto"] | float, BeforeValidator(_seconds_or_auto)]  # positive, or "auto"
+
+
+def formula_in(unit: str) -> BeforeValidator:
+    """What makes an annotation one of a number, with or without units, or a formula of the coordinates."""
 
     def read(value):
         if isinstance(value, Expression):
@@ -106,7 +111,16 @@ def Formula(unit):
                     raise
             raise
 
-    return Annotated[float | Expression, BeforeValidator(read)]
+    return BeforeValidator(read)
+
+
+def Formula(unit: str) -> Any:
+    """The annotation of a number or formula in a `unit` that is only known when the program runs."""
+    return Annotated[float | Expression, formula_in(unit)]
+
+
+FormulaInMetres = Annotated[float | Expression, formula_in("m")]
+FormulaInMetresPerSecond = Annotated[float | Expression, formula_in("m s-1")]
 
 
 def _path(value, info, what):
@@ -192,4 +206,4 @@ def _some_sides(value):
     return value
 
 
-Sides = Annotated[tuple[Literal[SIDES], ...], BeforeValidator(_some_sides)]
+Sides = Annotated[tuple[Literal[SIDES], ...], BeforeValidator(_some_sides)]  # pyright: ignore[reportInvalidTypeForm]

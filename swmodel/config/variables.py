@@ -1,5 +1,6 @@
 """Which variables an experiment has, by their names in files: known from its sections together."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .mistakes import Mistake, nearest
@@ -10,7 +11,7 @@ __all__ = ["PARTS", "known_at_gauges", "known_variables", "transported_controls"
 PARTS = ("forcing", "dissipation", "boundary", "tracer")  # sections of which there may be several
 
 
-def known_variables(sections: dict) -> tuple[str, ...]:
+def known_variables(sections: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the variables that outputs of an experiment may hold.
 
     Args:
@@ -21,23 +22,25 @@ def known_variables(sections: dict) -> tuple[str, ...]:
     return (*FIELDS, *(tracer.name for tracer in sections.get("tracer", ())))
 
 
-def known_at_gauges(sections: dict) -> tuple[str, ...]:
+def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the variables that gauges can read: those that are stepped at cell centres."""
     return ("eta", *(tracer.name for tracer in sections.get("tracer", ())))
 
 
-def transported_controls(sections: dict) -> list[str]:
+def transported_controls(sections: Mapping[str, Any]) -> list[str]:
     """The controls of an adjoint that belong to what the flow transports."""
     return control_names(sections.get("tracer", ()))
 
 
-def variable_mistakes(sections: dict) -> Any:
+def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of outputs that name variables which the experiment does not have."""
     output = sections.get("output")
     if output is None or "tracer" not in sections:
         return
     written = known_variables(sections)
-    named = [(("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)]
+    named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [
+        (("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)
+    ]
     if output.gauges is not None:
         named.append((("output", "gauges"), output.gauges.variables, known_at_gauges(sections)))
     for path, names, known in named:

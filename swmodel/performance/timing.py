@@ -7,6 +7,7 @@ import dataclasses
 import math
 import statistics
 import time
+from typing import Any
 
 import jax
 import numpy as np
@@ -65,7 +66,8 @@ class Program:
         self.model, self.steps = model, steps
         place, spmd = self.communicator.place, self.communicator.spmd
         self.stepper = place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
-        self.dynamics = model.interval(model.halo(stepper), 0, stepper.dt)
+        scheme: Any = stepper  # every time stepper has a time step, dt
+        self.dynamics = model.interval(model.halo(stepper), 0, scheme.dt)
         history = spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
         self._numbers = sum(leaf.size for leaf in jax.tree.leaves((state, history)) if leaf.ndim >= 2)
         self._cells = math.prod(state.eta.shape[-2:])

@@ -136,7 +136,7 @@ class Source:
         ConfigError: for faults that cannot be, every mistake at once.
     """
 
-    faults: Fault
+    faults: Any
     poisson_ratio: float = 0.25
     projection: AzimuthalEqualArea | Plane = static(default=AzimuthalEqualArea())
 

@@ -200,12 +200,12 @@ def _nodes(depths, latitudes, steps, grid, tolerance):
         squared = sum((2 / step * np.sin(p / 2)) ** 2 for p, step in zip((phase_x, phase_y), along))
         return _phi(phase_x, phase_y, along, depth[:, None, None, None], np), squared
 
-    def fewest(ends, error):
+    def fewest(ends: tuple[float, float], error: Any) -> np.ndarray:
         if ends[1] - ends[0] < 1e-9 * max(abs(ends[1]), 1.0):
             return np.array([0.5 * (ends[0] + ends[1])])
-        nodes = _lobatto(*ends, 2)
+        nodes = _lobatto(ends[0], ends[1], 2)
         while error(nodes) >= tolerance and nodes.size < MOST_NODES:
-            nodes = _lobatto(*ends, nodes.size + 1)
+            nodes = _lobatto(ends[0], ends[1], nodes.size + 1)
         return nodes
 
     depth_ends = min(d.min() for d in depths), max(d.max() for d in depths)
@@ -263,10 +263,10 @@ class SeaSurface:
         period: of x, 360 degrees, or None on a plane.
     """
 
-    x: jnp.ndarray
-    y: jnp.ndarray
+    x: np.ndarray | jax.Array
+    y: np.ndarray | jax.Array
     gradient: tuple | None
-    window: jnp.ndarray
+    window: np.ndarray | jax.Array
     smoothing: KajiuraFilter | None
     shape: tuple = static()
     corner: tuple = static()

@@ -26,7 +26,7 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
     Raises:
         ConfigError: naming the member that cannot be made, or that one program cannot step with the others.
     """
-    section = made.experiment().ensemble
+    section: Any = made.experiment().ensemble
     drafts, varied = member_drafts(made.draft), section.varied
     models, states, known = [], [], {}
     for k, draft in enumerate(drafts):

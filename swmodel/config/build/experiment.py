@@ -5,10 +5,13 @@ the way; `model_of`, `stepper_of` and `state_of` make the rest for this rank. Th
 their constructors; nothing here is a second way of doing physics.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import types
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +25,16 @@ from ..physics import FORMS
 from .sources import faults_of, motion_of
 from .states import on_grid, state_of
 from .tracers import tracer_of
+
+if TYPE_CHECKING:
+    from ...grids.bathymetry import Bathymetry
+    from ...grids.grid import Grid
+    from ...models.shallow_water import ShallowWater
+    from ...parallel.communicator import Communicator
+    from ...parallel.decomposition import Decomposition
+    from ...stepping.explicit import TimeStepper
+    from ...stepping.stability import Limit
+    from .. import Draft, Experiment
 
 __all__ = [
     "Assembly",
@@ -43,19 +56,20 @@ MOST_RECORDS = 24  # of a source's motion, each one a field of the whole grid
 class Assembly:
     """What an experiment file describes, as far as it could be made, and every mistake on the way."""
 
-    draft: Any
+    draft: Draft
     grid: Any = None
     bathymetry: Any = None
-    forcing: tuple = ()
-    tracers: tuple = ()
+    forcing: tuple[Any, ...] = ()
+    tracers: tuple[Any, ...] = ()
     source: Any = None
     summary: Any = None  # of the source
-    mistakes: list = dataclasses.field(default_factory=list)
+    mistakes: list[Mistake] = dataclasses.field(default_factory=list)
 
-    def section(self, name):
+    def section(self, name: str) -> Any:
+        """The valid section of that name; None where it has a mistake, or is left out."""
         return self.draft.sections.get(name)
 
-    def attempt(self, path, make, *arguments):
+    def attempt(self, path: tuple[str | int, ...], make: Callable[..., Any], *arguments: Any) -> Any:
         """make(*arguments), or None with its error noted as a mistake of the key at `path`."""
         try:
             return make(*arguments)
@@ -64,15 +78,16 @@ class Assembly:
             self.mistakes += [Mistake(path, text) for text in texts]
             return None
 
-    def sentences(self):
+    def sentences(self) -> list[str]:
+        """Every mistake of the file and of what it names, a sentence each."""
         return self.draft.sentences(self.mistakes)
 
-    def experiment(self):
+    def experiment(self) -> Experiment:
         """The valid Experiment; raises ConfigError with every mistake of the file and of what it names."""
         return self.draft.experiment(self.mistakes)
 
 
-def assemble(draft, ranks=1, records=MOST_RECORDS):
+def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS) -> Assembly:
     """Make what the valid sections of a Draft describe; never raises for a mistake of the user's.
 
     Args:
@@ -141,7 +156,7 @@ def _check_memory(made, ranks):
     budget.require(needed, f"a grid of {made.grid.nx:,} x {made.grid.ny:,} cells{of}", remedy)
 
 
-def tiles(grid, ranks, layout=None, halo=1):
+def tiles(grid: Grid, ranks: int, layout: tuple[int, int] | None = None, halo: int = 1) -> Decomposition:
     """The Decomposition of `grid` for so many ranks; raises TileError if it cannot be."""
     from ...parallel.decomposition import Decomposition, TileError, best_layout
 
@@ -184,7 +199,7 @@ def _check_gauges(made):
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-def grid_of(section):
+def grid_of(section: Any) -> Grid:
     """The CartesianGrid or SphericalGrid of a [grid] section."""
     from ...grids.grid import CartesianGrid, SphericalGrid
 
@@ -192,7 +207,7 @@ def grid_of(section):
     return kind(**section.model_dump(exclude={"type"}))
 
 
-def bathymetry_of(section, grid):
+def bathymetry_of(section: Any, grid: Grid) -> Bathymetry:
     """The Bathymetry of `grid` from a [bathymetry] section."""
     from ...grids.bathymetry import from_depth, onto_grid, read_elevation
 
@@ -233,7 +248,12 @@ def _wind_from_file(section, grid, run):
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
-def model_of(made, communicator="auto", layout=None, engine="auto"):
+def model_of(
+    made: Assembly,
+    communicator: str | Communicator = "auto",
+    layout: tuple[int, int] | None = None,
+    engine: str = "auto",
+) -> ShallowWater:
     """The ShallowWater model of an Assembly without mistakes, on this rank; collective."""
     import swmodel as sw
 
@@ -288,7 +308,7 @@ def _term(section, grid):
     return section.part(**arguments)
 
 
-def stepper_of(section, dt=1.0):
+def stepper_of(section: Any, dt: float = 1.0) -> TimeStepper:
     """The time stepper of a [stepper] section, with time step `dt` [s]."""
     options = arguments_of(section) | {"dt": dt}
     if "solver" in options:
@@ -311,7 +331,7 @@ def _solver(section):
     return elliptic.named(section.solver, **options)
 
 
-def time_step(experiment, limits):
+def time_step(experiment: Experiment, limits: Sequence[Limit]) -> float:
     """dt [s]: as the file says, or a fraction of the longest stable one, shortened to divide the output intervals.
 
     Raises:
@@ -341,7 +361,7 @@ def _time_step(experiment, limits):
     return dt
 
 
-def too_long(section, limits):
+def too_long(section: Any, limits: Sequence[Limit]) -> str:
     """The sentence for a time step over its limit."""
     from ...stepping.stability import largest_time_step
 
@@ -351,7 +371,7 @@ def too_long(section, limits):
     )
 
 
-def unstable(made):
+def unstable(made: Assembly) -> list[Mistake]:
     """Mistakes of the time step in an Assembly that has others, as far as grid and sea floor tell; at most one."""
     import swmodel as sw
 

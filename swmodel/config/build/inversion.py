@@ -129,7 +129,8 @@ def background_of(model: ShallowWater, state: State, name: str, dt: float) -> An
     (control,) = controls_of(model, [name])
     if control.records:
         return {k: control.of_record(k, model.dtype) for k in control.records}
-    return control.get(None if control.of_state else model.interval(1, 0, dt), state)
+    dynamics: Any = None if control.of_state else model.interval(1, 0, dt)
+    return control.get(dynamics, state)
 
 
 def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> Transformed:
@@ -182,9 +183,9 @@ def _transform(control, made, model, state, dt, smooth=None):
 
     smooth = smooth or Smooth.of
     if control.type == "unit_sources":
-        patch = tuple(map(float, control.x)), tuple(map(float, control.y)), float(control.spacing)
+        x, y = ((float(low), float(high)) for low, high in (control.x, control.y))
         expected = control.deviation, control.length, control.uplift_only or None
-        return "initial.eta", UnitSources.on(model, *patch, *expected)
+        return "initial.eta", UnitSources.on(model, x, y, float(control.spacing), *expected)
     if control.type == "faults":
         return "initial.eta", _faults(control, made, model)
     if control.type == "balanced":
@@ -255,7 +256,8 @@ def observed(
     steps: int,
 ) -> Observed:
     """The Observed of [inversion]; collective."""
-    until, output = steps * float(stepper.dt), made.experiment().output
+    scheme: Any = stepper
+    until, output = steps * float(scheme.dt), made.experiment().output
     records, source = _recorded(section, output, model, until)
     withheld = () if isinstance(section.withhold, bool) else section.withhold
     if records is not None:
@@ -287,7 +289,8 @@ def _recorded(section, output, model, until):
         return None, f"a twin (seed {section.twin.seed})"
     from ...adjoint.costs.records import records_in
 
-    records = records_in(folder, _places(observations, output), observations.gauges)
+    places: Any = _places(observations, output)
+    records = records_in(folder, places, observations.gauges)
     return _weighed(observations, records), str(folder)
 
 

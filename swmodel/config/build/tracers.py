@@ -23,7 +23,7 @@ def tracer_of(section: TracerSection, grid: Any, run: Any) -> Tracer:
         DataError: for a file that cannot be read, does not hold the variable, or does not cover grid and run.
     """
     given = {key: getattr(section, key) for key in ("initial", "diffusivity", "source", "flux", "outside")}
-    fields = {key: _values(value, grid, run, key) for key, value in given.items() if value is not None}
+    fields: dict[str, Any] = {key: _values(value, grid, run, key) for key, value in given.items() if value is not None}
     names = {key: getattr(section, key) for key in ("name", "units", "long_name")}
     return Tracer(**names, scheme=_scheme(section), **fields)
 
