@@ -140,7 +140,7 @@ def new(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-):  # fmt: skip
+) -> None:  # fmt: skip
     """Copy a commented experiment, its data included, to start from."""
     from .library import copy_experiment
 
@@ -284,7 +284,7 @@ def resume(
     ] = "",
     debug: Debug = False,
     quiet: Quiet = False,
-):  # fmt: skip
+) -> None:  # fmt: skip
     """Go on from a restart file, on any number of ranks or devices; the output files are continued."""
     from .runs import Options, resume_experiment
 
@@ -331,7 +331,7 @@ def adjoint(
     seed: Annotated[int, typer.Option(min=0, help="Of the random directions of --verify.")] = 0,
     debug: Debug = False,
     quiet: Quiet = False,
-):  # fmt: skip
+) -> None:  # fmt: skip
     """Compute what a number of the run depends on: maps of the sensitivity to each control that the file names."""
     from .adjoint import Options, adjoint_experiment
 
@@ -427,7 +427,7 @@ def bench(
 
 
 @app.command(epilog=_examples("swmodel doctor"))
-def doctor():
+def doctor() -> None:
     """Print versions, the MPI that each part uses, devices and binding, and make one exchange on 2 ranks."""
     from . import installation
 
@@ -471,7 +471,7 @@ def plot(
         typer.Option(metavar="X0 X1 Y0 Y1", help="Draw spectra of this box, in the file's coordinates."),
     ] = None,
     debug: Debug = False,
-):  # fmt: skip
+) -> None:  # fmt: skip
     """Draw output: maps, gauges, circulation, spectra, budgets, animations; chosen by what the files hold."""
     from .figures import plot_files
 
