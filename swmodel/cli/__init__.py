@@ -55,7 +55,7 @@ def _swmodel(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-):
+) -> None:
     pass
 
 
@@ -172,7 +172,7 @@ def check(
         int | None, typer.Option(min=1, metavar="RANKS", help="Ranks on each machine; one a core without it.")
     ] = None,
     debug: Debug = False,
-):
+) -> None:
     """Say what a run would do (tiles, limits of the time step, memory, speed, output), or every mistake at once."""
     from .checks import check_experiment
     from .speed import Speed
@@ -203,7 +203,7 @@ def explain(
         float | None, typer.Option(metavar="BYTES_PER_S", help="Of the memory; measured without it.")
     ] = None,
     debug: Debug = False,
-):
+) -> None:
     """Say what a step is made of: its fused loops, what each reads, writes and costs, or why it runs on arrays."""
     from .explain import Options, explain_experiment
 
@@ -237,7 +237,7 @@ def run(
     profile: ProfileFolder = None,
     debug: Debug = False,
     quiet: Quiet = False,
-):
+) -> None:
     """Run an experiment on one rank, under mpirun or srun on many, or (sharded) on all devices of a process."""
     from .runs import Options, run_experiment
 
@@ -379,7 +379,7 @@ def invert(
     plot: Plot = False,
     debug: Debug = False,
     quiet: Quiet = False,
-):
+) -> None:
     """Find the sources, states or parameters with which the run comes closest to observations."""
     from .invert import Options, invert_experiment
 
@@ -417,7 +417,7 @@ def bench(
     ] = None,
     profile: ProfileFolder = None,
     debug: Debug = False,
-):
+) -> None:
     """Time a step: cells a second, share of the memory's bandwidth, messages, memory, compilation; or the network."""
     from .bench import Options, time_steps
 
