@@ -26,7 +26,7 @@ from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import arrays_if_loops_fail, differentiable_march_of, shown
+from ..stepping.loop import arrays_if_loops_fail, differentiable_step_loop, shown
 from .controls.controls import ControlDict, Transformed, controls_of, masks_of
 from .core.checkpointing import Readings
 from .core.memory import Needs
@@ -297,7 +297,7 @@ class Problem:
         found = []
 
         def look(dynamics, stepper, state, cost):
-            found.append(Readings(cost, differentiable_march_of(dynamics, stepper), state).count)
+            found.append(Readings(cost, differentiable_step_loop(dynamics, stepper), state).count)
 
         fixed = self.dynamics(self.first_step), self.stepper, self.state, self.cost
         jax.eval_shape(self.communicator.spmd(look), *fixed)

@@ -23,17 +23,18 @@ import jax.numpy as jnp
 from ..fields.field import Field
 from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..fields.pytrees import pytree, replace, static
-from ..fields.state import State, as_tile_field, fields_of, like
+from ..fields.state import State, as_tile_field, like
 from ..fields.variables import PROGNOSTIC
 from ..grids.geometry import Geometry, TileGeometry, safe_inverse
-from ..parallel.halo import beyond_open_sides, exchange
+from ..parallel.halo import exchange
 from .clock import as_time
 from .cores import FiniteDifferences
 from .replicated import entered
+from .stages import ArrayEvaluation
 from .terms import Window, Windows, as_field, value_at
 from .transport import divergence, kinetic_energy, transports
 
-__all__ = ["Coverage", "Dynamics", "Equations", "Flow", "ArrayEngine"]
+__all__ = ["Coverage", "Dynamics", "Equations", "Flow"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Dynamics:
         uplift: None, or a Window of the sea floor's cumulative uplift [m] (ny, nx).
         reach: halo that one evaluation of all terms needs; None where it is the tile's own. A wider one lets several
             stages go without a message.
-        engine: "fused" or "arrays"; see integration.
+        engine: "fused", "arrays" or "interpreted"; stepping.loop.step_loop chooses the step loop by it.
         water: an elliptic.Domain without its tile, for schemes that solve equations; else None.
         flat: whether the depth was one number everywhere when the model was made.
         core: what computes tendencies; see cores.
@@ -182,44 +183,13 @@ class Exchange:
         return Field(padded, position, (self.tile.halo,) * 4)
 
 
-class ArrayEngine:
-    """How Fields get their halos, and when what was computed becomes arrays; this one leaves the latter to XLA.
-
-    `FusedEngine` is the other. Both have `fill`, which gives the Fields of a State, and more, enough halo for one
-    evaluation of all terms, `computed(tendency)`, which gets every tendency that steppers ask for, and `settle(tree)`,
-    which ends a stage where a stepper knows what is needed after it.
-    """
-
-    def fill(self, equations, state, time, more=(), outside=None):
-        """(the State, the Fields `more`, `outside`) with halos; open sides see the elevation `outside`, or else eta."""
-        tile, fields = equations.geometry.tile, [*fields_of(state), *more]
-        fields += [] if outside is None else [outside]
-        if min(min(f.halo) for f in fields) < equations.reach:
-            arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, equations.communicator)
-            fields = [Field(a, f.position, (tile.halo,) * 4) for a, f in zip(arrays, fields)]
-        elif equations.opens:
-            shared = min(min(f.halo) for f in fields)
-            fields = [beyond_open_sides(f.crop((shared,) * 4), tile.sides) for f in fields]
-        values = iter(fields)
-        state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
-        outside = next(values, state.eta)
-        u, v = equations.opened(state.u, state.v, outside, time)
-        return state.replace(u=u, v=v), more, outside
-
-    def settle(self, tree):
-        return tree
-
-    def computed(self, tendency):
-        return tendency
-
-
 @pytree
 class Equations:
     """The terms with their halos filled.
 
     Attributes:
         reach: halo that one evaluation of all terms uses up; the tile's own may be several times as wide.
-        engine: an ArrayEngine, or another with its methods.
+        evaluation: the StageEvaluation, which fills halos and stores what stages have computed.
         tracers: what else is stepped: a tuple of Transported.
     """
 
@@ -234,7 +204,7 @@ class Equations:
     communicator: Any = static()
     reach: int = static()
     coriolis_form: Any = static(default=None, kw_only=True)
-    engine: Any = static(default=ArrayEngine())
+    evaluation: Any = static(default=ArrayEvaluation())
     water: Any = None
     flat: bool = static(default=False)
     core: Any = FiniteDifferences()
@@ -243,7 +213,7 @@ class Equations:
 
     def tendency(self, state, time):
         """d state/dt, as the core computes it."""
-        return self.engine.computed(self.core.tendency(self, state, as_time(time)))
+        return self.evaluation.register_tendency(self.core.tendency(self, state, as_time(time)))
 
     def differences(self, state, time):
         """d state/dt: all terms, from one halo exchange. A State of arrays gives arrays, one of Fields gives Fields."""
@@ -263,7 +233,7 @@ class Equations:
         time = as_time(time)
         fields, more = state.map(as_tile_field, state.positions), [as_tile_field(x, "h") for x in more]
         outside = None if outside is None else as_tile_field(outside, "h")
-        return self.core.flow(Flow(self, *self.engine.fill(self, fields, time, more, outside), time))
+        return self.core.flow(Flow(self, *self.evaluation.fill_halos(self, fields, time, more, outside), time))
 
     def opened(self, u, v, eta, time):
         """u and v (Fields with halo) with the conditions on open faces, and beyond them, that eta gives."""

@@ -18,7 +18,7 @@ from ..parallel.communicator import Communicator
 from ..parallel.traffic import traffic
 from ..runtime.compilation import jit
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import begin, march_of, reached, scan_steps
+from ..stepping.loop import pack_state, scan_steps, step_loop, unpack_state
 
 __all__ = ["Program", "Memory", "batch_of"]
 
@@ -72,7 +72,7 @@ class Program:
         self._numbers = sum(leaf.size for leaf in jax.tree.leaves((state, history)) if leaf.ndim >= 2)
         self._cells = math.prod(state.eta.shape[-2:])
         start = self.dynamics, self.stepper, (state, history)
-        self._carry = begin(*start) if compiled else jax.eval_shape(begin, *start)
+        self._carry = pack_state(*start) if compiled else jax.eval_shape(pack_state, *start)
         self.compile_seconds = self.compile() if compiled else None
 
     @property
@@ -108,7 +108,7 @@ class Program:
     @property
     def state(self) -> State:
         """The State it has reached."""
-        return reached(*self._arguments())[0]
+        return unpack_state(*self._arguments())[0]
 
     def bytes_moved(self, cells: float) -> float:
         """The least that a step of so many cells moves: each array of state and history read and written once."""
@@ -138,7 +138,7 @@ class Program:
         """The function of so many steps, on every tile."""
 
         def steps(dynamics, stepper, carry):
-            return scan_steps(march_of(dynamics, stepper), carry, number)
+            return scan_steps(step_loop(dynamics, stepper), carry, number)
 
         return self.communicator.spmd(steps)
 

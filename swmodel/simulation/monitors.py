@@ -1,4 +1,4 @@
-"""What is watched at every step, inside the compiled loop and outside the differentiated state.
+"""What is monitored at every step, inside the compiled loop and outside the differentiated state.
 
     Maxima   the highest elevation so far, and the step at which |eta| first passed a threshold
     Gauges   elevation, or other variables at centres, at points, bilinear over the wet cells around them
@@ -158,11 +158,11 @@ class Health:
         """(first step at which it was unwell or -1, flat index of the cell, least h, largest CFL there), (1,) each."""
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
-    def update(self, carry, see, depth, uplift, step):
-        """What `start` describes, after a look at the State `see()`
+    def update(self, carry, get_state, depth, uplift, step):
+        """What `start` describes, after a look at the State `get_state()`
         and the sea floor's rise `uplift()` if one is due."""
         due = step % HEALTH_INTERVAL == 0
-        return jax.lax.cond(due, lambda: self.look(carry, see(), depth, uplift(), step), lambda: carry)
+        return jax.lax.cond(due, lambda: self.look(carry, get_state(), depth, uplift(), step), lambda: carry)
 
     def look(self, carry, state, depth, uplift, step):
         """What `start` describes, after a look at `state` over `depth`, H at rest and 0 on land [m];

@@ -28,7 +28,16 @@ from ..output.spectra import SpectraOutput
 from ..runtime import budget
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
 from ..stepping import stability
-from ..stepping.loop import arrays_if_loops_fail, begin, engine_of, march, march_of, on_tiles, reached, shown
+from ..stepping.loop import (
+    arrays_if_loops_fail,
+    engine_of,
+    on_tiles,
+    pack_state,
+    run_steps,
+    shown,
+    step_loop,
+    unpack_state,
+)
 from .monitors import LEAST_THICKNESS, Gauges, Health, Maxima
 
 __all__ = ["Simulation"]
@@ -39,9 +48,9 @@ LONGEST_CHUNK = 4096  # steps; also the length of the buffer that gauges fill
 
 @pytree
 class Carry:
-    """What the compiled loop hands on: state and history as a march keeps them, and what is watched at every step."""
+    """The carry of the compiled program: that of the step loop, and those of the monitors of every step."""
 
-    marched: Any
+    packed: Any
     maxima: Any
     series: Any
     health: Any
@@ -50,28 +59,28 @@ class Carry:
 @functools.partial(on_tiles, donate_argnums=(2,))
 def advance(dynamics, stepper, carry, monitors, first, count):
     """`count` steps from step number `first` on, on every tile. One program for every count."""
-    way = march_of(dynamics, stepper)
+    loop = step_loop(dynamics, stepper)
     maxima, gauges, health = monitors
-    uplift = way.arrays.uplift
+    uplift = loop.equations.uplift
 
     def as_shown(state, step):
-        return way.arrays.shown(state, Time(step), stepper.lid)
+        return loop.equations.shown(state, Time(step), stepper.lid)
 
     def uplift_at(step):
         return None if uplift is None else uplift.at(Time(step)).interior
 
-    def watch(k, see, seen):
-        step = k + 1
+    def monitor(k, get_state, monitored):
+        step, (highest, series, illness) = k + 1, monitored
         return (
-            None if maxima is None else maxima.update(seen[0], see(), step),
-            None if gauges is None else gauges.update(seen[1], as_shown(see(), step), k - first),
-            health.update(seen[2], see, dynamics.depth, lambda: uplift_at(step), step),
+            None if maxima is None else maxima.update(highest, get_state(), step),
+            None if gauges is None else gauges.update(series, as_shown(get_state(), step), k - first),
+            health.update(illness, get_state, dynamics.depth, lambda: uplift_at(step), step),
         )
 
-    seen = carry.maxima, carry.series, carry.health
-    marched, (*seen, illness) = march(way, carry.marched, count, watch, seen, first)
-    illness = health.look(illness, way.state(marched), dynamics.depth, uplift_at(first + count), first + count)
-    return Carry(marched, *seen, illness)
+    monitored = carry.maxima, carry.series, carry.health
+    packed, (*monitored, illness) = run_steps(loop, carry.packed, count, monitor, monitored, first)
+    illness = health.look(illness, loop.get_state(packed), dynamics.depth, uplift_at(first + count), first + count)
+    return Carry(packed, *monitored, illness)
 
 
 def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
@@ -83,9 +92,9 @@ def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
     for count in stages if model.communicator.size > 1 else stages[:1]:
         with contextlib.suppress(TileError):  # tiles are too thin for that
             dynamics = model.interval(simulation.halo, simulation.step, simulation.dt, count)
-            marched = begin(dynamics, simulation.stepper, (simulation.state, simulation.history))
+            packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
             for _ in range(3):  # the first one compiles
-                carry = simulation._carry(monitors, jax.tree.map(jnp.copy, marched))
+                carry = simulation._carry(monitors, jax.tree.map(jnp.copy, packed))
                 model.communicator.barrier()
                 since = clock.perf_counter()
                 arguments = jnp.int32(simulation.step), jnp.int32(steps)
@@ -142,7 +151,7 @@ class Simulation:
             lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper)
         )
         self.step = 0
-        self._marched, self._reached = None, (state, self.start_history(state))
+        self._packed, self._reached = None, (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
         self._outputs, self._maxima, self._gauges = [], None, None
         self._maxima_carry = None
@@ -182,7 +191,7 @@ class Simulation:
 
     def _now(self):
         if self._reached is None:
-            self._reached = reached(self._dynamics(), self.stepper, self._marched)
+            self._reached = unpack_state(self._dynamics(), self.stepper, self._packed)
         return self._reached
 
     def shown(self):
@@ -193,7 +202,7 @@ class Simulation:
 
     def set(self, state, history):
         """Go on from another State; `history` belongs to it."""
-        self._marched, self._reached = None, (state, history)
+        self._packed, self._reached = None, (state, history)
 
     def _dynamics(self):
         dynamics = self.model.interval(self.halo, self.step, self.dt, self.stages)
@@ -357,9 +366,9 @@ class Simulation:
 
     def _loop(self, last, signals, run, report):
         monitors = (self._maxima, self._gauges, Health.of(self.model, self.dt))
-        if self._marched is None:
-            self._marched = begin(self._dynamics(), self.stepper, self._reached)
-        carry = self._carry(monitors, self._marched)
+        if self._packed is None:
+            self._packed = pack_state(self._dynamics(), self.stepper, self._reached)
+        carry = self._carry(monitors, self._packed)
         pace, began = Pace(), clock.perf_counter()
         run.due(self)
         run.settle(self)
@@ -370,7 +379,7 @@ class Simulation:
             carry = advance(dynamics, self.stepper, carry, monitors, jnp.int32(self.step), jnp.int32(count))
             jax.block_until_ready(carry)
             self.step += count
-            self._marched, self._maxima_carry = carry.marched, carry.maxima
+            self._packed, self._maxima_carry = carry.packed, carry.maxima
             self._check_solved(run)  # what its solver left may be why a run is unwell
             self._check_health(carry.health, run)
             run.chunk(self, carry.series, count)
@@ -381,7 +390,7 @@ class Simulation:
             if request:
                 self._obey(request, run)
 
-    def _carry(self, monitors, marched):
+    def _carry(self, monitors, packed):
         """A Carry that may be overwritten: it has a copy of the maxima, which the caller holds."""
         maxima, gauges, health = monitors
         place = self.communicator.place
@@ -392,7 +401,7 @@ class Simulation:
 
         series = None if gauges is None else place(lambda rank: started(gauges.start(LONGEST_CHUNK, self.model.dtype)))
         extremes = jax.tree.map(jnp.copy, self._maxima_carry)
-        return Carry(marched, extremes, series, place(lambda rank: started(health.start())))
+        return Carry(packed, extremes, series, place(lambda rank: started(health.start())))
 
     def _until_next(self, last, run):
         events = [last, run.next_step(self), self.model.next_record(self.step, self.dt)]
@@ -438,7 +447,7 @@ class Simulation:
 
     def _check_solved(self, run):
         """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
-        if self.scheme.solves and (told := self.scheme.complaint(self._marched[1], self.communicator)):
+        if self.scheme.solves and (told := self.scheme.complaint(self._packed[1], self.communicator)):
             raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {told}. {run.restart_hint()}")
 
 

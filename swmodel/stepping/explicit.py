@@ -205,7 +205,7 @@ def _combine(state, dt, weights, tendencies):
     return state.map(sum_of, *tendencies)
 
 
-def _stages(stage, start, table, engine):
+def _stages(stage, start, table, equations):
     """The stages of a Runge-Kutta step: start, a tuple of States,
     becomes stage(*start, weights) for each row of a table.
 
@@ -217,7 +217,7 @@ def _stages(stage, start, table, engine):
         return jax.lax.scan(lambda carry, weights: (stage(*carry, weights), None), start, table)[0]
     *earlier, last = table
     for weights in earlier:
-        start = engine.settle(stage(*start, weights))
+        start = equations.evaluation.finish_stage(stage(*start, weights))
     return stage(*start, last)
 
 
@@ -298,7 +298,7 @@ class SSPRK3(TimeStepper):
             return ((1.0 - new) * state + new * (now + self.dt * equations.tendency(now, time + at)),)
 
         table = [[1.0, 0.0], [0.25, 1.0], [2.0 / 3.0, 0.5]]
-        return _stages(stage, (state,), table, equations.engine)[0], history
+        return _stages(stage, (state,), table, equations)[0], history
 
 
 @pytree
@@ -324,7 +324,7 @@ class RK4(TimeStepper):
             return state + (self.dt * reach) * slope, total + (self.dt * share) * slope
 
         table = [[0.0, 1 / 6, 0.5], [0.5, 1 / 3, 0.5], [0.5, 1 / 3, 1.0], [1.0, 1 / 6, 0.0]]
-        return _stages(stage, (state, state), table, equations.engine)[1], history
+        return _stages(stage, (state, state), table, equations)[1], history
 
 
 @pytree

@@ -1,13 +1,15 @@
 """Many steps inside one compiled program. Knows nothing of outputs or adjoints.
 
-`march` runs a carry on; `integrate` is the function of a state that studies differentiate, in both modes: through fused
-loops, which have derivatives on CPUs, or through the same steps on arrays.
+`step_loop` chooses the StepLoop of a run, and `run_steps` makes any number of its steps. `integrate` is the function of
+a state that studies differentiate, in both modes: by fused loops, which have derivatives on CPUs, or by the same steps
+on arrays.
 """
 
 import functools
 import itertools
 import logging
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,28 +21,36 @@ from ..fields.pytrees import replace
 from ..runtime.compilation import jit
 from ..stencils.native import usable
 from ..stencils.native.library import CompileError
-from .arrays import ArrayMarch, one_step, unwatched
-from .fused import POLE, FusedEngine, NotCompiled
+from .arrays import ArrayStepLoop, one_step
+from .base import Monitor, StepLoop, no_monitor
+from .fused import POLE, FusedStepLoop, NotCompiled
 from .members import Members, first_member, per_member
 
 __all__ = [
-    "arrays_if_loops_fail", "begin", "check_covered", "differentiable_march_of", "each_interval", "engine_of",
-    "integrate", "march", "march_of", "on_tiles", "one_step", "reached", "scan_steps", "shown",
+    "arrays_if_loops_fail", "check_covered", "differentiable_step_loop", "each_interval", "engine_of", "integrate",
+    "on_tiles", "one_step", "pack_state", "run_steps", "scan_steps", "shown", "step_loop", "unpack_state",
 ]  # fmt: skip
 
 
-def march_of(dynamics, stepper, prepared=True):
-    """The march that dynamics.engine asks for: "fused" loops, where they have all that the physics needs, or "arrays".
+def step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
+    """The StepLoop that dynamics.engine names: "fused" loops, where these have all operations, or "arrays".
 
-    "interpreted" are the GPU's loops in Pallas's interpreter, to test them anywhere. Where not `prepared`, it has no
-    `steps`, and is made in less time.
+    "interpreted" are the GPU's loops in Pallas's interpreter, to test them anywhere.
+
+    Args:
+        dynamics: a Dynamics.
+        stepper: a TimeStepper.
+        prepared: False leaves out what `steps` needs, which takes less time.
+
+    Raises:
+        CompileError: if a loop cannot be compiled and there are several processes.
     """
-    return (FusedEngine if _fuses(dynamics, stepper) else ArrayMarch)(dynamics, stepper, prepared)
+    return (FusedStepLoop if _fuses(dynamics, stepper) else ArrayStepLoop)(dynamics, stepper, prepared)
 
 
-def differentiable_march_of(dynamics, stepper, prepared=True):
-    """The march whose `steps` JAX differentiates, in both modes: fused loops on CPUs, arrays elsewhere."""
-    kind = march_of if _loops_have_derivatives(dynamics) else ArrayMarch
+def differentiable_step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
+    """The StepLoop whose `steps` JAX differentiates, in both modes: fused loops on CPUs, arrays elsewhere."""
+    kind = step_loop if _loops_have_derivatives(dynamics) else ArrayStepLoop
     return kind(dynamics, stepper, prepared)
 
 
@@ -104,7 +114,7 @@ def obstacle(dynamics, stepper):
     if key not in _KNOWN:
         while len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.pop(next(iter(_KNOWN)))
-        _KNOWN[key] = FusedEngine.obstacle(dynamics, stepper)
+        _KNOWN[key] = FusedStepLoop.obstacle(dynamics, stepper)
     return _KNOWN[key]
 
 
@@ -147,16 +157,15 @@ def on_tiles(function, **options):
 
 
 @on_tiles
-def begin(dynamics, stepper, both):
-    """(state, history) as a march keeps them, in arrays of their own: loops overwrite theirs."""
-    return march_of(dynamics, stepper, prepared=False).start(*jax.tree.map(jnp.copy, both))
+def pack_state(dynamics: Any, stepper: Any, start: Any) -> Any:
+    """The carry of the step loop for `start`, (state, history), in arrays of its own: its steps overwrite them."""
+    return step_loop(dynamics, stepper, prepared=False).pack_state(*jax.tree.map(jnp.copy, start))
 
 
 @on_tiles
-def reached(dynamics, stepper, marched):
-    """(state, history) of what a march has kept."""
-    way = march_of(dynamics, stepper, prepared=False)
-    return way.state(marched), way.history(marched)
+def unpack_state(dynamics: Any, stepper: Any, carry: Any) -> Any:
+    """(state, history) in a carry of the step loop."""
+    return step_loop(dynamics, stepper, prepared=False).unpack_state(carry)
 
 
 @on_tiles
@@ -166,30 +175,31 @@ def shown(dynamics, stepper, at):
     return dynamics.prepare().shown(state, Time(step), stepper.lid)
 
 
-def march(way, carry, count, watch=unwatched, seen=(), first=0):
-    """`count` steps of a march `way`; any number of them, static or not.
+def run_steps(
+    loop: Any, carry: Any, count: Any, monitor: Monitor = no_monitor, monitored: Any = (), first: Any = 0
+) -> tuple[Any, Any]:
+    """`count` steps of a step loop; any number of them, static or not.
 
     Args:
-        way: an ArrayMarch or FusedEngine.
+        loop: a StepLoop.
         carry: its carry.
         count: of steps.
-        watch: `watch(step, see, seen) -> seen` after each step, of that number; `see()` is the State: whoever looks now
-            and then only (under lax.cond) calls it there, so that it is not made for nothing.
-        seen: what it starts with.
+        monitor: a Monitor, which is called after each step.
+        monitored: the carry of the monitor before the first step.
         first: number of the first step, counted from step 0 of the model.
 
     Returns:
-        (carry, seen).
+        (carry, monitored) after the last step.
     """
 
     def some(start, length):
-        return lambda k, both: way.steps(both[0], start + k * length, length, watch, both[1])
+        return lambda k, carries: loop.steps(carries[0], start + k * length, length, monitor, carries[1])
 
     count, first = jnp.asarray(count, jnp.int32), jnp.asarray(first, jnp.int32)
-    whole = count // way.period
-    both = jax.lax.fori_loop(0, whole, some(first, way.period), (carry, seen))
-    rest = whole * way.period
-    return both if way.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), both)
+    whole = count // loop.period
+    carries = jax.lax.fori_loop(0, whole, some(first, loop.period), (carry, monitored))
+    rest = whole * loop.period
+    return carries if loop.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), carries)
 
 
 def integrate(dynamics, stepper, state, steps: int, history=None):
@@ -212,11 +222,11 @@ def integrate(dynamics, stepper, state, steps: int, history=None):
     """
     check_covered("integrate", dynamics, stepper, steps)
     history = stepper.history(state) if history is None else history
-    run = functools.partial(_scanned, differentiable_march_of, steps=steps)
+    run = functools.partial(_scanned, differentiable_step_loop, steps=steps)
     if _loops_have_derivatives(dynamics) or not _fuses(dynamics.interval(0), stepper):
         return run(dynamics, stepper, state, history)
 
-    values = jax.custom_jvp(functools.partial(_scanned, march_of, steps=steps))
+    values = jax.custom_jvp(functools.partial(_scanned, step_loop, steps=steps))
     values.defjvp(lambda primals, tangents: jax.jvp(run, primals, tangents))
     return values(dynamics, stepper, state, history)
 
@@ -291,22 +301,21 @@ def _grouped(parts):
     return [(length, [number for _, number in group]) for length, group in groups]
 
 
-def _scanned(way_of, dynamics, stepper, state, history, steps):
-    ends = way_of(dynamics.interval(0), stepper, prepared=False)
+def _scanned(chosen, dynamics, stepper, state, history, steps):
+    ends = chosen(dynamics.interval(0), stepper, prepared=False)
 
     def run(here, carry, count):
-        return scan_steps(way_of(here, stepper), carry, count, here.first)
+        return scan_steps(chosen(here, stepper), carry, count, here.first)
 
-    carry = each_interval(dynamics, steps, ends.start(state, history), run)
-    return ends.state(carry), ends.history(carry)
+    return ends.unpack_state(each_interval(dynamics, steps, ends.pack_state(state, history), run))
 
 
-def scan_steps(way, carry, steps, first=0):
-    """What `march` does, for a static number of `steps`, under lax.scan, which JAX can differentiate."""
-    groups, rest = divmod(steps, way.period)
+def scan_steps(loop: StepLoop, carry: Any, steps: int, first: Any = 0) -> Any:
+    """The carry of `run_steps`, for a static number of `steps`, under lax.scan, which JAX can differentiate."""
+    groups, rest = divmod(steps, loop.period)
     first = jnp.asarray(first, jnp.int32)
-    starts = first + jnp.arange(groups, dtype=jnp.int32) * way.period
-    carry, _ = jax.lax.scan(lambda carry, start: way.steps(carry, start, way.period), carry, starts)
+    starts = first + jnp.arange(groups, dtype=jnp.int32) * loop.period
+    carry, _ = jax.lax.scan(lambda carry, start: loop.steps(carry, start, loop.period), carry, starts)
     for step in range(steps - rest, steps):
-        carry, _ = way.steps(carry, first + step, 1)
+        carry, _ = loop.steps(carry, first + step, 1)
     return carry

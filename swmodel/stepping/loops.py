@@ -7,7 +7,7 @@ import jax
 
 from ..stencils.printing import Access, Cost, cost, loop_title, reads
 from ..stencils.stencil import loops_in, types_of
-from .loop import march_of, on_tiles
+from .loop import on_tiles, step_loop
 
 __all__ = ["Loop", "loops_of_steps"]
 
@@ -46,12 +46,12 @@ class Loop:
 
 
 @on_tiles
-def _steps(dynamics, stepper, both):
-    way = march_of(dynamics, stepper)
-    return way.steps(way.start(*both), 0, way.period)[0]
+def _steps(dynamics, stepper, start):
+    loop = step_loop(dynamics, stepper)
+    return loop.steps(loop.pack_state(*start), 0, loop.period)[0]
 
 
-def loops_of_steps(dynamics, stepper, both) -> tuple[list[Loop], int]:
+def loops_of_steps(dynamics, stepper, start) -> tuple[list[Loop], int]:
     """(the fused loops of some steps, in order; the number of these steps); no loops where steps run on arrays.
 
     The number of steps is that after which arrays are in their first roles again. Collective.
@@ -59,12 +59,12 @@ def loops_of_steps(dynamics, stepper, both) -> tuple[list[Loop], int]:
     Args:
         dynamics: a Dynamics, or the Members of an ensemble, as programs take them.
         stepper: a TimeStepper, likewise.
-        both: (state, history).
+        start: (state, history).
     """
-    closed, period = jax.make_jaxpr(_steps)(dynamics, stepper, both), []
+    closed, period = jax.make_jaxpr(_steps)(dynamics, stepper, start), []
     one = getattr(dynamics, "dynamics", dynamics)
     jax.eval_shape(
-        one.communicator.spmd(lambda d, s: period.append(march_of(d, s, prepared=False).period)), one, stepper
+        one.communicator.spmd(lambda d, s: period.append(step_loop(d, s, prepared=False).period)), one, stepper
     )
     return [_loop(equation) for equation in loops_in(closed.jaxpr)], period[0]
 

@@ -340,7 +340,7 @@ class FreeSurfaceStep(PlannedStep):
         now = self.explicit(e, flow, flow.h - self.surface.rest)
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
         u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, flow.eta)
-        filled, *_ = e.engine.fill(e, State(u, v, flow.eta), time + 1.0)
+        filled, *_ = e.evaluation.fill_halos(e, State(u, v, flow.eta), time + 1.0)
         u, v, eta = filled.u, filled.v, filled.eta
         known = dt * slope.eta - (dt * (1.0 - theta)) * self.surface.outflow(e, flow.u, flow.v)
         rhs = known - (dt * theta) * self.surface.outflow(e, u, v)
@@ -391,7 +391,7 @@ class RigidLidStep(PlannedStep):
         now = self.explicit(e, flow, None)
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
         u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, eta)
-        filled, *_ = e.engine.fill(e, State(u, v, eta), time + 1.0)
+        filled, *_ = e.evaluation.fill_halos(e, State(u, v, eta), time + 1.0)
         u, v, eta = filled.u, filled.v, filled.eta
         # g dt is in neither: the equation is div (R grad (g dt delta)) = div R u*
         delta, left = self.surface.solve(-self.surface.outflow(e, u, v).interior)

@@ -11,7 +11,7 @@ from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import traffic
 from swmodel.simulation.monitors import Health
 from swmodel.simulation.simulation import advance
-from swmodel.stepping.loop import begin
+from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 from tests.transported import Content
 
@@ -70,7 +70,7 @@ def test_it_travels_in_the_messages_of_the_others(ranks):
         run = sw.Simulation(ocean, start(ocean), sw.AB2(DT))
         monitors = (None, None, Health.of(ocean, DT))
         dynamics = ocean.interval(run.halo, 0, DT)
-        carry = run._carry(monitors, begin(dynamics, run.stepper, (run.state, run.history)))
+        carry = run._carry(monitors, pack_state(dynamics, run.stepper, (run.state, run.history)))
         programs = [traffic(advance, dynamics, run.stepper, carry, monitors, np.int32(0), np.int32(n)) for n in (4, 5)]
         return (programs[1] - programs[0]).total
 

@@ -15,7 +15,7 @@ from swmodel.elliptic import Coefficients, ConjugateGradients, Domain, Multigrid
 from swmodel.parallel import SerialCommunicator
 from swmodel.simulation.monitors import Gauges, Health, Maxima
 from swmodel.simulation.simulation import Carry, advance
-from swmodel.stepping.loop import begin
+from swmodel.stepping.loop import pack_state
 
 SENDING = ("shift", "all_to_all_ranks", "sum_of_ranks", "broadcast_from_root", "gather_tiles", "scatter_tiles",
            "maximum_of_ranks")  # fmt: skip
@@ -133,8 +133,8 @@ def test_chunks_of_steps_end_together(stepper):
     monitors = Maxima(model.scatter(0.01)), Gauges.at({"A": (3e3, 3e3)}, model), Health.of(model, 1.0)
     maxima, gauges, health = monitors
     dynamics = model.interval(halo, 0, stepper.dt)
-    marched = jax.eval_shape(begin, dynamics, stepper, (state, stepper.history(state)))
-    carry = Carry(marched, maxima.start(state, 0), gauges.start(64, model.dtype), health.start())
+    packed = jax.eval_shape(pack_state, dynamics, stepper, (state, stepper.history(state)))
+    carry = Carry(packed, maxima.start(state, 0), gauges.start(64, model.dtype), health.start())
     follower = follow(lambda *a: advance(dynamics, stepper, a[0], monitors, *a[1:]), carry, jnp.int32(0), jnp.int32(3))
     assert follower.decisions > 0 and not follower.found
 

@@ -21,7 +21,7 @@ from swmodel.stencils.native import library
 from swmodel.stencils.schedule import schedule
 from swmodel.stencils.source import c_source
 from swmodel.stencils.stencil import Layout, run
-from swmodel.stepping.loop import begin
+from swmodel.stepping.loop import pack_state
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
@@ -399,8 +399,8 @@ def advance_of(cells, kind=sw.AB2, **options):
     simulation = Simulation(model, state, kind(4.0))
     monitors = (None, None, Health.of(model, 4.0))
     dynamics = model.interval(simulation.halo, 0, 1.0)
-    marched = begin(dynamics, simulation.stepper, (simulation.state, simulation.history))
-    carry = simulation._carry(monitors, marched)
+    packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
+    carry = simulation._carry(monitors, packed)
     return advance.lower(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(8)).compile()
 
 

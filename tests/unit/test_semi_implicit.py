@@ -18,9 +18,8 @@ from swmodel.dynamics.transport import divergence
 from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.fields.pytrees import replace
 from swmodel.runtime.compilation import jit
-from swmodel.stepping import loop as integration
 from swmodel.stepping.amplification import beside_waves
-from swmodel.stepping.loop import march_of
+from swmodel.stepping.loop import run_steps, step_loop
 from swmodel.stepping.semi_implicit import automatic
 from swmodel.stepping.stability import limits
 
@@ -30,9 +29,9 @@ CHEAP = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)
 
 @jit
 def _run(dynamics, stepper, state, history, steps):
-    way = march_of(dynamics, stepper)
-    end, _ = integration.march(way, way.start(state, history), steps)
-    return way.state(end), way.history(end)
+    loop = step_loop(dynamics, stepper)
+    end, _ = run_steps(loop, loop.pack_state(state, history), steps)
+    return loop.unpack_state(end)
 
 
 def march(model, stepper, state, steps, history=None):

@@ -21,7 +21,7 @@ from swmodel.runtime.launch import LaunchError
 from swmodel.simulation.monitors import Health
 from swmodel.simulation.simulation import Simulation, advance
 from swmodel.stencils import native
-from swmodel.stepping.loop import begin
+from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 from tests.parallel.test_ranks_agree import cost
 
@@ -324,8 +324,8 @@ def test_arrays_lie_on_their_devices_and_the_loop_works_in_place(mesh):
     simulation = Simulation(model, cases.start(model), stepper)
     monitors = (None, None, Health.of(model, stepper.dt))
     dynamics = model.interval(simulation.halo, 0, stepper.dt)
-    state, history = marched = begin(dynamics, simulation.stepper, (simulation.state, simulation.history))
-    carry = simulation._carry(monitors, marched)
+    state, history = packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
+    carry = simulation._carry(monitors, packed)
     rows, columns = (-(-n // p) for n, p in zip(SHAPE, mesh.layout))
     for array in (dynamics.depth, state.u, *(p.eta for p in history.values)):
         assert {(s.device, s.data.shape) for s in array.addressable_shards} == {
@@ -336,8 +336,8 @@ def test_arrays_lie_on_their_devices_and_the_loop_works_in_place(mesh):
     on_each = sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves)
     assert program.memory_analysis().alias_size_in_bytes == on_each
     after = advance(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(3))
-    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(carry.marched))
-    assert after.marched[0].eta.sharding.is_equivalent_to(model.at_rest().eta.sharding, 2)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(carry.packed))
+    assert after.packed[0].eta.sharding.is_equivalent_to(model.at_rest().eta.sharding, 2)
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class Kinematic(sw.SSPRK3):
 
 class _Given:
     def __init__(self, equations, period):
-        self.equations, self.period, self.engine = equations, period, equations.engine
+        self.equations, self.period, self.evaluation = equations, period, equations.evaluation
 
     def tendency(self, state, time):
         factor = 1.0 if self.period is None else jnp.cos(jnp.pi * time.seconds / self.period)

@@ -22,7 +22,7 @@ from ...fields.pytrees import replace
 from ...fields.variables import PROGNOSTIC
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
-from ...stepping.loop import each_interval, march, march_of
+from ...stepping.loop import each_interval, run_steps, step_loop
 from ..controls.controls import ControlDict, masks_of
 from ..controls.transforms import UnitSources
 from ..problem import Problem
@@ -74,15 +74,15 @@ class LinearModel:
         state = dynamics.zeros().replace(**given)
 
         def run(here, both, count):
-            way = march_of(here, stepper)
+            loop = step_loop(here, stepper)
 
-            def watch(k, see, series):
-                reading = cost.read(see(), way.arrays, Time(k + 1))
+            def monitor(k, get_state, series):
+                reading = cost.read(get_state(), loop.equations, Time(k + 1))
                 return jax.lax.dynamic_update_index_in_dim(series, reading, k - dynamics.first, 0)
 
-            return march(way, both[0], count, watch, both[1], here.first)
+            return run_steps(loop, both[0], count, monitor, both[1], here.first)
 
-        carry = march_of(dynamics.interval(0), stepper, prepared=False).start(state, stepper.history(state))
+        carry = step_loop(dynamics.interval(0), stepper, prepared=False).pack_state(state, stepper.history(state))
         series = jnp.zeros((self.problem.steps, cost.share.shape[-1]), state.eta.dtype)
         return self.communicator.sum(each_interval(dynamics, self.problem.steps, (carry, series), run)[1])
 

@@ -30,9 +30,9 @@ from ...errors import ConfigError
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
 from ...stencils import evaluate
-from ...stepping.arrays import unwatched
+from ...stepping.base import no_monitor
 from ...stepping.explicit import TimeStepper
-from ...stepping.loop import check_covered, differentiable_march_of, each_interval, march, march_of
+from ...stepping.loop import check_covered, differentiable_step_loop, each_interval, run_steps, step_loop
 from ..costs.tile_costs import TileCost
 from .leaves import Floats, Rows, inputs_read, keep, perturbed, put, room, taken
 
@@ -56,10 +56,10 @@ class Span:
 
 
 class Readings:
-    """What a cost reads along a run of a march, and how it is summed up; a cost of None reads nothing."""
+    """What a cost reads along a run of a step loop, and how it is summed up; a cost of None reads nothing."""
 
-    def __init__(self, cost: TileCost | None, way: Any, state: State):
-        self.cost, self.equations, self.dtype = cost, way.arrays, state.eta.dtype
+    def __init__(self, cost: TileCost | None, loop: Any, state: State):
+        self.cost, self.equations, self.dtype = cost, loop.equations, state.eta.dtype
         self.count = 0
         if cost is not None and cost.read is not None:
             (self.count,) = jax.eval_shape(self._share, state, jnp.int32(0)).shape
@@ -69,9 +69,9 @@ class Readings:
         share = self.cost.read(state, self.equations, Time(step + 1))
         return share.astype(self.dtype)
 
-    def watch(self, step: Any, see: Callable[[], State], seen: Any) -> Any:
-        """`_share` of the newest state: a march's `watch` for single steps."""
-        return self._share(see(), step) if self.count else seen
+    def monitor(self, step: Any, get_state: Callable[[], State], monitored: Any) -> Any:
+        """`_share` of the newest state: the Monitor of a single step."""
+        return self._share(get_state(), step) if self.count else monitored
 
     def nothing(self) -> jax.Array:
         return jnp.zeros(self.count, self.dtype)
@@ -96,27 +96,27 @@ class Readings:
         return jax.lax.cond(span.count == len(readings), lambda: update(acc, readings, span.first + 1), some)
 
 
-def advance(way: Any, readings: Readings, carry: Any, acc: Any, span: Span, rows: int) -> tuple[Any, Any]:
-    """(carry, acc) of a march after a Span; readings are summed up `rows` steps at a time."""
+def advance(loop: Any, readings: Readings, carry: Any, acc: Any, span: Span, rows: int) -> tuple[Any, Any]:
+    """(carry, acc) of a step loop after a Span; readings are summed up `rows` steps at a time."""
     if not readings.count:
-        return _steps(way, carry, span)[0], acc
+        return _steps(loop, carry, span)[0], acc
 
     def block(k, both):
         carry, acc = both
         part = span.part(k, rows)
 
-        def watch(step, see, shares):
-            share = readings.watch(step, see, shares)
+        def monitor(step, get_state, shares):
+            share = readings.monitor(step, get_state, shares)
             return jax.lax.dynamic_update_index_in_dim(shares, share, step - part.first, 0)
 
-        carry, shares = _steps(way, carry, part, watch, jnp.zeros((rows, readings.count), readings.dtype))
+        carry, shares = _steps(loop, carry, part, monitor, jnp.zeros((rows, readings.count), readings.dtype))
         return carry, readings.accumulate(acc, shares, part)
 
     return jax.lax.fori_loop(0, span.parts(rows), block, (carry, acc))
 
 
-def _steps(way, carry, span, watch=unwatched, seen=()):
-    return march(way, carry, span.count, watch, seen, span.first)
+def _steps(loop, carry, span, monitor=no_monitor, monitored=()):
+    return run_steps(loop, carry, span.count, monitor, monitored, span.first)
 
 
 class Tape:
@@ -126,9 +126,9 @@ class Tape:
         make: `make(params) -> (dynamics, stepper)`.
         params: a pytree of float arrays, in which the run is differentiated beside its start.
         cost: a TileCost, or None.
-        carry: of differentiable_march_of(dynamics, stepper), or a pytree of its shapes.
+        carry: of differentiable_step_loop(dynamics, stepper), or a pytree of its shapes.
         lengths: parts at each level, innermost (steps) first; their product is the most steps that it takes.
-        fast: makes the march of segments that are run, and not pulled back.
+        fast: makes the step loop of segments that are run, and not pulled back.
     """
 
     def __init__(
@@ -138,13 +138,13 @@ class Tape:
         cost: TileCost | None,
         carry: Any,
         lengths: Sequence[int],
-        fast: Callable = march_of,
+        fast: Callable = step_loop,
     ):
         self.lengths, self.cost, self._fast = tuple(lengths), cost, fast
         self.dynamics, self.stepper = make(params)
         self.carry = Floats(carry)
-        self.way = differentiable_march_of(self.dynamics, self.stepper)
-        self.state = jax.eval_shape(self.way.state, carry)
+        self.loop = differentiable_step_loop(self.dynamics, self.stepper)
+        self.state = jax.eval_shape(self.loop.get_state, carry)
         made = jax.vjp(lambda params: self._traced(*make(params)), params, has_aux=True)
         self.moved, self._back, self.others = made
         leaves, share = self.carry.leaves, self.jaxpr.outvars[-1].aval
@@ -157,11 +157,11 @@ class Tape:
 
     def _traced(self, dynamics, stepper):
         """(those arrays a step is made of that depend on what is differentiated, the others); traces the step."""
-        way = differentiable_march_of(dynamics, stepper)
-        readings = Readings(self.cost, way, self.state)
+        loop = differentiable_step_loop(dynamics, stepper)
+        readings = Readings(self.cost, loop, self.state)
 
         def step(leaves, k):
-            carry, share = way.steps(self.carry.tree(leaves), k, 1, readings.watch, readings.nothing())
+            carry, share = loop.steps(self.carry.tree(leaves), k, 1, readings.monitor, readings.nothing())
             return jax.tree.leaves(carry), share
 
         closed = jax.make_jaxpr(step)(self.carry.leaves, jax.ShapeDtypeStruct((), jnp.int32))
@@ -192,29 +192,29 @@ class Tape:
 
     @functools.cached_property
     def fast(self) -> "Swift":
-        return Swift(self._fast(self.dynamics, self.stepper), self.way)
+        return Swift(self._fast(self.dynamics, self.stepper), self.loop)
 
     def record(self, carry: Any, acc: Any, span: Span, level: int = -1) -> tuple[Any, Any, Any]:
         """(carry and acc after the Span, what `sweep` needs)."""
         level = level % len(self.lengths)
         if level == 0:
             return self._record_steps(carry, acc, span)
-        length, way = math.prod(self.lengths[:level]), self.fast
-        readings = Readings(self.cost, way, self.state)
+        length, loop = math.prod(self.lengths[:level]), self.fast
+        readings = Readings(self.cost, loop, self.state)
 
         def part(k, everything):
             carry, acc, starts = everything
-            starts, (same, acc) = keep(starts, (way.out(carry), acc), k)
-            carry = same if way.alike else carry
-            return *advance(way, readings, carry, acc, span.part(k, length), self.lengths[0]), starts
+            starts, (same, acc) = keep(starts, (loop.out(carry), acc), k)
+            carry = same if loop.alike else carry
+            return *advance(loop, readings, carry, acc, span.part(k, length), self.lengths[0]), starts
 
-        everything = way.into(carry), acc, room((carry, acc), self.lengths[level])
+        everything = loop.into(carry), acc, room((carry, acc), self.lengths[level])
         carry, acc, starts = jax.lax.fori_loop(0, span.parts(length), part, everything)
-        return way.out(carry), acc, starts
+        return loop.out(carry), acc, starts
 
     def _record_steps(self, carry, acc, span):
         most = self.lengths[0]
-        readings = Readings(self.cost, self.way, self.state)
+        readings = Readings(self.cost, self.loop, self.state)
         kept, start = self.rows.begin(jax.tree.leaves(carry), most)
 
         def one(k, everything):
@@ -257,7 +257,7 @@ class Tape:
     def _sweep_steps(self, stored, span, bars):
         kept, shares, acc = stored
         moved, carry, acc_bar = bars
-        readings = Readings(self.cost, self.way, self.state)
+        readings = Readings(self.cost, self.loop, self.state)
         summed_up = jax.vjp(lambda acc, shares: readings.accumulate(acc, shares, span), acc, shares)[1]
         acc_bar, shares_bar = summed_up(acc_bar)
 
@@ -273,17 +273,17 @@ class Tape:
 
 
 class Swift:
-    """A march that starts from, and ends with, carries of another one."""
+    """A step loop that starts from, and ends with, carries of another one."""
 
-    def __init__(self, way: Any, other: Any):
-        self.way, self.other, self.alike = way, other, type(way) is type(other)
-        self.arrays, self.period, self.steps = way.arrays, way.period, way.steps
+    def __init__(self, loop: Any, other: Any):
+        self.loop, self.other, self.alike = loop, other, type(loop) is type(other)
+        self.equations, self.period, self.steps = loop.equations, loop.period, loop.steps
 
     def into(self, carry: Any) -> Any:
-        return carry if self.alike else self.way.start(self.other.state(carry), self.other.history(carry))
+        return carry if self.alike else self.loop.pack_state(*self.other.unpack_state(carry))
 
     def out(self, carry: Any) -> Any:
-        return carry if self.alike else self.other.start(self.way.state(carry), self.way.history(carry))
+        return carry if self.alike else self.other.pack_state(*self.loop.unpack_state(carry))
 
 
 def integrate(
@@ -319,9 +319,9 @@ def integrate(
     def run(here, carry, count):
         return _few_states(here, stepper, carry, count, tuple(lengths or even_lengths(count, 2)))
 
-    ends = differentiable_march_of(dynamics.interval(0), stepper, prepared=False)
-    end = each_interval(dynamics, steps, ends.start(state, history), run)
-    return ends.state(end), ends.history(end)
+    ends = differentiable_step_loop(dynamics.interval(0), stepper, prepared=False)
+    end = each_interval(dynamics, steps, ends.pack_state(state, history), run)
+    return ends.unpack_state(end)
 
 
 def _few_states(dynamics, stepper, carry, steps, lengths):
@@ -340,9 +340,9 @@ def _few_states(dynamics, stepper, carry, steps, lengths):
 
     @jax.custom_vjp
     def run(leaves, carry):
-        way = differentiable_march_of(*jax.tree.unflatten(structure, leaves))
-        way = Swift(march_of(*jax.tree.unflatten(structure, leaves)), way)
-        return way.out(march(way, way.into(carry), steps, first=span(leaves).first)[0])
+        loop = differentiable_step_loop(*jax.tree.unflatten(structure, leaves))
+        loop = Swift(step_loop(*jax.tree.unflatten(structure, leaves)), loop)
+        return loop.out(run_steps(loop, loop.into(carry), steps, first=span(leaves).first)[0])
 
     def forward(leaves, carry):
         touched = Touched(tuple(bool(x.perturbed) for x in leaves))

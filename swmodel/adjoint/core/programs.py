@@ -27,7 +27,7 @@ from ...errors import ConfigError
 from ...fields.pytrees import pytree
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
-from ...stepping.loop import differentiable_march_of, march_of
+from ...stepping.loop import differentiable_step_loop, step_loop
 from ..controls.controls import Control, ControlDict, Transformed, tidy
 from .checkpointing import Readings, Swift, Tape, advance
 from .leaves import Floats
@@ -112,7 +112,7 @@ class Programs:
         self.of_state = [c for c in controls if c.of_state]
         self.of_dynamics = [c for c in controls if not c.of_state]
         self.at_start = self.of_state + [c for c in self.of_dynamics if tracers and c.name == "depth"]
-        self.fast = differentiable_march_of if pairs else march_of
+        self.fast = differentiable_step_loop if pairs else step_loop
         for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
             made = (dual if pairs else direct)(communicator, getattr(self, f"_{name}"), OVERWRITTEN.get(name, ()))
             setattr(self, name, made)
@@ -122,16 +122,16 @@ class Programs:
 
     def _start(self, fixed, values):
         dynamics, stepper, first = fixed["dynamics"], fixed["stepper"], Time(fixed["span"].first)
-        way, sides = differentiable_march_of(dynamics, stepper), dynamics.tile.sides
-        state = way.arrays.shown(fixed["state"], first, stepper.lid)
+        loop, sides = differentiable_step_loop(dynamics, stepper), dynamics.tile.sides
+        state = loop.equations.shown(fixed["state"], first, stepper.lid)
         for control in self.at_start:
             value = tidy(control, values[control.name], sides) * fixed["masks"][control.position]
             dynamics, state = control.put(dynamics, state, value)
         if dynamics is not fixed["dynamics"]:  # the depth is another one
-            way = differentiable_march_of(dynamics, stepper)
-        state = way.arrays.stored(state, first, stepper.lid)
+            loop = differentiable_step_loop(dynamics, stepper)
+        state = loop.equations.stored(state, first, stepper.lid)
         acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
-        carry = way.start(state, stepper.history(state))
+        carry = loop.pack_state(state, stepper.history(state))
         return jax.tree.map(jnp.copy, (carry, acc))  # arrays that are the run's own
 
     def _made(self, fixed):
@@ -152,11 +152,11 @@ class Programs:
 
     def _forward(self, fixed, params, carry, acc):
         made = self._made(fixed)(params)
-        way = differentiable_march_of(*made)
-        state, way = way.state(carry), Swift(self.fast(*made), way)
-        readings = Readings(fixed["cost"], way, state)
-        carry, acc = advance(way, readings, way.into(carry), acc, fixed["span"], ROWS)
-        return way.out(carry), acc
+        loop = differentiable_step_loop(*made)
+        state, loop = loop.get_state(carry), Swift(self.fast(*made), loop)
+        readings = Readings(fixed["cost"], loop, state)
+        carry, acc = advance(loop, readings, loop.into(carry), acc, fixed["span"], ROWS)
+        return loop.out(carry), acc
 
     def _record(self, fixed, params, carry, acc):
         return self._tape(fixed, params, carry).record(carry, acc, fixed["span"])
@@ -184,10 +184,10 @@ class Programs:
 
     def _evaluate(self, fixed, params, carry, acc):
         dynamics, stepper = self._made(fixed)(params)
-        cost, way = fixed["cost"], differentiable_march_of(dynamics, stepper)
-        state, final = way.state(carry), None
+        cost, loop = fixed["cost"], differentiable_step_loop(dynamics, stepper)
+        state, final = loop.get_state(carry), None
         if cost.final is not None:
-            final = self.communicator.sum(cost.final(state, way.arrays, Time(fixed["span"].first)))
+            final = self.communicator.sum(cost.final(state, loop.equations, Time(fixed["span"].first)))
         J = cost.value(acc, final)
         if jnp.shape(J) != ():
             raise ConfigError(f"the cost gives an array of shape {jnp.shape(J)}, and a cost is one number; sum it up.")

@@ -1,7 +1,7 @@
 """One pass through a run, forwards and back, unit by unit: what checkpoints arrange.
 
 A unit is a number of steps within one interval between forcing records, and one call of a program. A point is
-(carry, acc) between two of them, the carry as integration.differentiable_march_of has it, or Pairs of these; `forward`
+(carry, acc) between two of them, the carry that of `differentiable_step_loop`, or Pairs of these; `forward`
 and `record` write over the arrays of the one they are given.
 """
 

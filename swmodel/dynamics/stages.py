@@ -1,0 +1,70 @@
+"""How the equations of one stage of a time step get their halos, and when results are stored in arrays.
+
+The physics is written once, in Fields. Their data are arrays here; in fused loops (stepping/fused.py) they are
+expressions, which must be computed before their neighbours can be read.
+"""
+
+import abc
+from typing import Any
+
+from ..fields.field import Field
+from ..fields.state import State, fields_of
+from ..parallel.halo import beyond_open_sides, exchange
+
+__all__ = ["StageEvaluation", "ArrayEvaluation"]
+
+
+class StageEvaluation(abc.ABC):
+    """The operations of a stage that depend on how Fields are computed. Equations hold one of them."""
+
+    @abc.abstractmethod
+    def fill_halos(
+        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None
+    ) -> tuple[State, Any, Any]:
+        """Fill the halos of Fields for one evaluation of all terms, by at most one exchange.
+
+        Args:
+            equations: the Equations.
+            state: a State of Fields.
+            time: the Time of the stage.
+            more: further Fields that are exchanged along with the state.
+            outside: the elevation that open boundaries use, a Field at h; `state.eta` by default.
+
+        Returns:
+            (state, more, outside) with halos of `equations.reach` cells or more, open boundaries applied to u and v.
+        """
+
+    @abc.abstractmethod
+    def finish_stage(self, tree: Any) -> Any:
+        """A pytree of Fields with its values stored, if that has to be done before the next stage reads them."""
+
+    @abc.abstractmethod
+    def register_tendency(self, tendency: State) -> State:
+        """The tendency, which the equations pass to a stepper; it may be stored along with the stage made of it."""
+
+
+class ArrayEvaluation(StageEvaluation):
+    """Fields of arrays: every operation computes its values, and XLA decides what it fuses."""
+
+    def fill_halos(
+        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None
+    ) -> tuple[State, Any, Any]:
+        tile, fields = equations.geometry.tile, [*fields_of(state), *more]
+        fields += [] if outside is None else [outside]
+        if min(min(f.halo) for f in fields) < equations.reach:
+            arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, equations.communicator)
+            fields = [Field(a, f.position, (tile.halo,) * 4) for a, f in zip(arrays, fields)]
+        elif equations.opens:
+            shared = min(min(f.halo) for f in fields)
+            fields = [beyond_open_sides(f.crop((shared,) * 4), tile.sides) for f in fields]
+        values = iter(fields)
+        state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
+        outside = next(values, state.eta)
+        u, v = equations.opened(state.u, state.v, outside, time)
+        return state.replace(u=u, v=v), more, outside
+
+    def finish_stage(self, tree: Any) -> Any:
+        return tree
+
+    def register_tendency(self, tendency: State) -> State:
+        return tendency

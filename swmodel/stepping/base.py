@@ -1,0 +1,72 @@
+"""The abstract step loop: many time steps inside one compiled program.
+
+    state, history --pack_state--> carry --steps--> carry --unpack_state--> state, history
+
+A stepper makes one step from the tendencies of the equations. The step loop decides where its results are stored: in
+arrays that XLA allocates (ArrayStepLoop, arrays.py), or in buffers with halos that fused loops overwrite
+(FusedStepLoop, fused.py). `step_loop` in loop.py chooses between them; nothing else depends on the choice.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+from ..fields.state import State
+
+__all__ = ["Monitor", "StepLoop", "no_monitor"]
+
+Monitor = Callable[[Any, Callable[[], State], Any], Any]
+"""`monitor(step, get_state, carry) -> carry`, called after each step.
+
+`step` is the number of that step and `get_state()` the State after it. `carry` is the monitor's own: what its last call
+returned. A monitor that needs the state in few steps calls `get_state` under lax.cond, so that it is only made there.
+"""
+
+
+def no_monitor(step: Any, get_state: Callable[[], State], carry: Any) -> Any:
+    """The Monitor that leaves its carry as it is."""
+    return carry
+
+
+class StepLoop(abc.ABC):
+    """Time steps of one stepper over the Dynamics of a tile, inside spmd.
+
+    Attributes:
+        equations: the Equations on arrays, for monitors and costs; set unless made with `prepared=False`.
+        stepper: the stepper.
+        period: number of steps that `steps` should make in one call: the step loop is then back in its first
+            configuration of halos and buffers.
+    """
+
+    equations: Any
+    stepper: Any
+    period: int = 1
+
+    @abc.abstractmethod
+    def pack_state(self, state: State, history: Any) -> Any:
+        """The carry of a State and the stepper's history, both of the tile's own cells (ny, nx)."""
+
+    @abc.abstractmethod
+    def unpack_state(self, carry: Any) -> tuple[State, Any]:
+        """(state, history) in a carry: the inverse of `pack_state`."""
+
+    @abc.abstractmethod
+    def get_state(self, carry: Any) -> State:
+        """The State in a carry: the first result of `unpack_state`."""
+
+    @abc.abstractmethod
+    def steps(
+        self, carry: Any, first: Any, count: int, monitor: Monitor = no_monitor, monitored: Any = ()
+    ) -> tuple[Any, Any]:
+        """Make `count` steps.
+
+        Args:
+            carry: from `pack_state` or an earlier call.
+            first: number of the first step, counted from step 0 of the model; it may be traced.
+            count: of steps; static, and `period` or less.
+            monitor: a Monitor, which is called after each step.
+            monitored: the carry of the monitor before the first step.
+
+        Returns:
+            (carry, monitored) after the last step.
+        """
