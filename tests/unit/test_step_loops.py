@@ -1,0 +1,79 @@
+"""Step loops, on arrays and by fused loops: what goes in comes out, and monitors get the state of each step."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.stepping.arrays import ArrayStepLoop
+from swmodel.stepping.base import StepLoop
+from swmodel.stepping.fused import FusedStepLoop
+from swmodel.stepping.loop import on_tiles, pack_state, run_steps, step_loop, unpack_state
+
+KINDS = {"arrays": ArrayStepLoop, "fused": FusedStepLoop}
+STEPPER = sw.AB3(5.0)  # has a history, and buffers that change roles
+
+
+@pytest.fixture(params=KINDS)
+def case(request):
+    """(Dynamics, stepper, (state, history)) of noise, whose steps run as `request.param`."""
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3), periodic="x")
+    model = sw.ShallowWater(grid, 100.0, coriolis=sw.FPlane(1e-4), engine=request.param)
+    noise = np.random.default_rng(1).standard_normal((3, 6, 8))
+    noise[1, -1] = 0.0  # v on the wall
+    state = model.state(**dict(zip(("u", "v", "eta"), 0.01 * noise)))
+    return model.dynamics(STEPPER), STEPPER, (state, STEPPER.history(state)), KINDS[request.param]
+
+
+def test_the_name_of_an_engine_chooses_the_step_loop(case):
+    dynamics, stepper, _, kind = case
+    found = []
+    jax.eval_shape(dynamics.communicator.spmd(lambda d, s: found.append(step_loop(d, s, prepared=False))), *case[:2])
+    assert type(found[0]) is kind
+
+
+def test_a_state_and_its_history_come_back_as_they_went_in(case):
+    dynamics, stepper, start, _ = case
+    carry = pack_state(dynamics, stepper, start)
+    for _ in range(2):  # and unpacking leaves the carry as it is
+        jax.tree.map(np.testing.assert_array_equal, unpack_state(dynamics, stepper, carry), start)
+
+
+@on_tiles
+def recorded(dynamics, stepper, start, first):
+    """((state, history) after 5 steps, eta after each, the numbers of the steps)."""
+    loop = step_loop(dynamics, stepper)
+
+    def monitor(step, get_state, monitored):
+        values, numbers = monitored
+        return values.at[step - first].set(get_state().eta), numbers.at[step - first].set(step)
+
+    monitored = jnp.zeros((5, *start[0].eta.shape), start[0].eta.dtype), jnp.zeros((5, 1), jnp.int32)
+    carry, monitored = run_steps(loop, loop.pack_state(*start), 5, monitor, monitored, first)
+    return loop.unpack_state(carry), loop.get_state(carry), monitored
+
+
+@on_tiles
+def advanced(dynamics, stepper, start, first):
+    loop = step_loop(dynamics, stepper)
+    return loop.unpack_state(loop.steps(loop.pack_state(*start), first, 1)[0])
+
+
+def test_a_monitor_gets_the_number_of_each_step_and_the_state_after_it(case):
+    dynamics, stepper, now, _ = case
+    (state, history), shown, (values, numbers) = recorded(dynamics, stepper, now, jnp.int32(7))
+    assert np.ravel(numbers).tolist() == [7, 8, 9, 10, 11]
+    for k in range(5):
+        now = advanced(dynamics, stepper, now, jnp.int32(7 + k))
+        np.testing.assert_allclose(values[k], now[0].eta, rtol=0, atol=1e-15)
+    jax.tree.map(np.testing.assert_array_equal, shown, state)
+    assert int(history.count) == 2
+    np.testing.assert_array_equal(values[-1], state.eta)
+
+
+def test_a_step_loop_without_one_of_its_methods_cannot_be_made():
+    for name in ("pack_state", "unpack_state", "get_state", "steps"):
+        methods = {other: getattr(ArrayStepLoop, other) for other in StepLoop.__abstractmethods__ - {name}}
+        with pytest.raises(TypeError, match=name):
+            type("Incomplete", (StepLoop,), methods)()
