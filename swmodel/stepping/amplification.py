@@ -55,8 +55,6 @@ def first_growth(grows: Any) -> float:
 class _OneEquation:
     """dx/dt = rate x in the place of Equations: they have `tendency`, and nothing else."""
 
-    engine = None
-
     def __init__(self, rate, who):
         self._rate, self._who = rate, who
 
