@@ -1,18 +1,18 @@
-"""Files: how they come to disk whole, in their place, and by one run at a time.
+"""Files: each is written completely or not at all, under its own path, and by one run at a time.
 
     schedule.py     what a run writes, and when
-    running.py      its files while it lasts
+    running.py      the files of a run while it lasts
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF
-    restart.py      all that a run needs to go on
-    resuming.py     how it goes on, and when it is refused
-    fingerprint.py  what it was computed with, to be compared
-    collisions.py   outputs that are inputs, or one another
-    figures.py      figures of files that are replaced
-    metadata.py     what those files say about themselves
+    restart.py      all that a run needs to continue
+    resuming.py     how a run continues from a restart, and when it is refused
+    fingerprint.py  what a run was computed with, for comparison with a later run
+    collisions.py   outputs that would overwrite an input or another output
+    figures.py      removal of the figures of files that are replaced
+    metadata.py     CF and SGRID metadata of these files
 
-Here is what they share. `claim` keeps two runs off one file; `replacing` writes beside a file and renames, so that the
-old content stays until the new one is complete; `reserve` finds a full disk before HDF5 does, which would leave the
-file unreadable.
+This module holds what they share. `claim` prevents two runs from writing one file. `replacing` writes a temporary file
+next to the final one and renames it, so that the old content stays until the new one is complete. `reserve` detects a
+full disk before HDF5 does, which would leave the file unreadable.
 """
 
 import contextlib
@@ -22,19 +22,21 @@ import fcntl
 import glob
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 from ..errors import DataError, SwmodelError
 from ..runtime.signals import PROCESS
 
 __all__ = ["Claim", "Footprint", "claim", "replacing", "reserve"]
 
-# Without HDF5's own lock a file can be opened and plotted while the run goes on writing it. `claim` keeps other runs
-# off, also on file systems where that lock fails. HDF5 looks once, when netCDF4 is imported.
+# Without HDF5's own lock a file can be opened and plotted while the run still writes it. `claim` excludes other runs,
+# also on file systems where that lock fails. HDF5 reads this variable once, when netCDF4 is imported.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 NO_LOCKS_HERE = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclasses.dataclass
@@ -44,7 +46,7 @@ class Claim:
     path: Path
     descriptor: int | None
 
-    def release(self):
+    def release(self) -> None:
         """Let other runs write the file."""
         if self.descriptor is not None:
             PROCESS.forget(("lock", self.path))
@@ -55,7 +57,7 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True)
 class Footprint:
-    """Which file stood at `path`, and how long it was, when it was written last."""
+    """The identity and the length in bytes of the file at `path` when it was last written."""
 
     path: Path
     device: int
@@ -63,10 +65,10 @@ class Footprint:
     size: int
 
     @classmethod
-    def of(cls, file, path=None):
-        """Of a path, or of an open descriptor of the file at `path`."""
+    def of(cls, file: int | str | Path, path: str | Path | None = None) -> Self:
+        """The Footprint of the file at the path `file`, or of the open descriptor `file` of the file at `path`."""
         status = os.stat(file)
-        return cls(Path(file if path is None else path), status.st_dev, status.st_ino, status.st_size)
+        return cls(Path(str(file) if path is None else path), status.st_dev, status.st_ino, status.st_size)
 
     def check(self) -> None:
         """Raise SwmodelError if the file was removed, replaced or cut short since."""
@@ -87,16 +89,16 @@ class Footprint:
         )
 
 
-def claim(path, *, overwrite=False, append=False):
-    """Claim `path` for this run, with a lock (flock on `.NAME.lock` beside it) that ends with the process.
+def claim(path: str | Path, *, overwrite: bool = False, append: bool = False) -> Claim:
+    """Claim `path` for this run, with a lock (flock on `.NAME.lock` in its folder) that ends with the process.
 
     Args:
-        path: the file; its folder is made if need be.
+        path: the file; its folder is created where it does not exist.
         overwrite: whether an existing file may be replaced.
         append: whether an existing file may be continued.
 
     Returns:
-        Claim: `release` it when the file is closed.
+        Claim: the caller releases it when the file is closed.
 
     Raises:
         DataError: if the file exists and neither is allowed, or its folder cannot be written.
@@ -126,7 +128,7 @@ def _locked(path):
         descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # whoever held it may have removed it between the two lines above: then it locks nothing
+            # Another process may have removed the lock file between the two lines above; then this lock has no effect.
             if os.path.samestat(os.fstat(descriptor), os.stat(_lock_path(path))):
                 break
             os.close(descriptor)
@@ -150,10 +152,10 @@ def _locked(path):
 
 
 @contextlib.contextmanager
-def replacing(path):
-    """A temporary path beside `path`. When the block ends well, it is on disk and becomes `path` in one step.
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A temporary path in the folder of `path`. If the block succeeds, the file is synced and renamed to `path`.
 
-    When the block fails, `path` is what it was before, and the temporary file is gone.
+    If the block fails, `path` is unchanged, and the temporary file is removed.
 
     Raises:
         SwmodelError: if the file cannot be written, naming the cause.
@@ -170,7 +172,7 @@ def replacing(path):
             os.replace(temporary, path)
         with contextlib.suppress(OSError):  # not every file system can sync a folder
             _to_disk(path.parent)
-    except (OSError, RuntimeError) as error:  # what netCDF4 raises when HDF5 fails
+    except (OSError, RuntimeError) as error:  # netCDF4 raises RuntimeError when HDF5 fails
         raise SwmodelError(
             f"{path} could not be written: {error}; make room on the disk, or give another folder. "
             "A file of that name from before is as it was."
@@ -180,7 +182,7 @@ def replacing(path):
 
 
 def _remove_stale(pattern):
-    """Remove what processes that are gone have left half-written."""
+    """Remove the incomplete files of processes that no longer exist."""
     for name in glob.glob(str(pattern), include_hidden=True):
         try:
             os.kill(int(name.split(".")[-2]), 0)
@@ -198,11 +200,11 @@ def _to_disk(path):
         os.close(descriptor)
 
 
-def reserve(descriptor, size, name):
+def reserve(descriptor: int, size: int, name: str | Path) -> None:
     """Fail now if the open file `descriptor` cannot grow by `size` bytes.
 
-    The room is asked for and given back: what follows must fit, because a write that fails half-way (full disk, quota)
-    leaves an HDF5 file that nobody can open.
+    The space is allocated and freed again, which shows that the write that follows fits. A write that fails half-way
+    (full disk, quota) leaves an HDF5 file that cannot be opened.
 
     Raises:
         SwmodelError: naming the file, the cause and the size.
@@ -213,7 +215,7 @@ def reserve(descriptor, size, name):
     try:
         os.posix_fallocate(descriptor, end, size)
     except OSError as error:
-        if error.errno in NO_ROOM:
+        if error.errno in DISK_FULL:
             raise SwmodelError(
                 f"{name} cannot grow by {size / 1e6:.1f} MB: {error.strerror}; its records so far are safe. Make room, "
                 "and resume from the newest restart."

@@ -1,7 +1,7 @@
-"""Files that are one and the same: an output must be none of the inputs of its run, and no other output.
+"""Different paths to one file: no output may be an input of its run or another output.
 
-Files are compared by device and inode where they exist, so that links are followed and hard links recognised, else by
-their real paths.
+Files are compared by device and inode where they exist, so that links are followed and hard links are
+recognised; otherwise by their real paths.
 """
 
 import os
@@ -21,8 +21,8 @@ def _identity(path):
     return status.st_dev, status.st_ino
 
 
-def same_file(a, b) -> bool:
-    """Whether two paths lead to one file, or would if it existed."""
+def same_file(a: str | Path, b: str | Path) -> bool:
+    """Whether two paths lead to one file, or would lead to one if it existed."""
     return _identity(a) == _identity(b)
 
 
@@ -34,7 +34,7 @@ def check_apart(outputs: Iterable[tuple[str, Path]], inputs: Iterable[tuple[str,
         inputs: (what it is, path) of every file that is read; of a folder, the files in it count.
 
     Raises:
-        ConfigError: with one sentence for each output that is another file, too.
+        ConfigError: with one sentence for each output that is also another of these files.
     """
     known, mistakes = {}, []
     for what, path in inputs:

@@ -1,13 +1,18 @@
 """netCDF files of inversions: controls before and after with their deviations, observations, the history of J."""
 
 import dataclasses
+import datetime
 import json
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import netCDF4
 import numpy as np
 
 from ..fields.variables import PROGNOSTIC, Variable
+from ..grids.grid import Grid
 from . import metadata, replacing
 from .netcdf import _checked, _define_static, _dry, _filled
 from .sensitivity import _with_low_faces
@@ -22,12 +27,15 @@ ROLES = {
 
 
 def write_inversion(
-    path, grid, controls, tables, *, about, seconds, start=None, attributes=None, static=None, initial=None
-):
+    path: str | Path, grid: Grid, controls: Mapping[str, tuple[str, str, Mapping[str, Any]]],
+    tables: Mapping[str, Mapping[str, tuple[str, str, Any]]], *, about: Mapping[str, Any], seconds: float,
+    start: datetime.datetime | None = None, attributes: Mapping[str, Any] | None = None,
+    static: Mapping[str | Variable, np.ndarray] | None = None, initial: Mapping[Variable, np.ndarray] | None = None,
+) -> None:  # fmt: skip
     """Write an inversion; an older file stays until this one is complete.
 
     Args:
-        path: of the file; an existing one is replaced.
+        path: the path of the file; an existing one is replaced.
         grid: the Grid.
         controls: {name: (position, units, {role of ROLES: global array (ny, nx) or number})}.
         tables: {dimension: {column: (units, long_name, (n,) values)}}: observations, parameters, the history.
@@ -41,9 +49,9 @@ def write_inversion(
         SwmodelError: if it cannot be written.
     """
     static = dict(static or {})
-    told = {f"inversion_{k}": json.dumps(v) if isinstance(v, dict) else v for k, v in about.items()}
+    inversion = {f"inversion_{k}": json.dumps(v) if isinstance(v, dict) else v for k, v in about.items()}
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **told}))
+        dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **inversion}))
         metadata.define_grid(dataset, grid)
         metadata.define_moment(dataset, start, seconds, since_start=False)
         for name, (position, units, roles) in controls.items():
@@ -62,13 +70,13 @@ def _define_control(dataset, grid, control, role, position, units, values, stati
     more = {"comment": f"in {units}"} if "/" in units else {}  # UDUNITS cannot read fractional powers
     units = "" if more else units
     if np.ndim(values) < 2:
-        told = {"long_name": text} | ({"units": units} if units else {}) | more
-        metadata.define(dataset, name, (), told, np.asarray(values, float))
+        described = {"long_name": text} | ({"units": units} if units else {}) | more
+        metadata.define(dataset, name, (), described, np.asarray(values, float))
         return
     row = Variable(name, position, units, text, cell_methods="")
     values = _with_low_faces(np.asarray(values), grid, position)
     values = _checked(name, values, metadata.shape(grid, position))
-    variable = metadata.define_field(dataset, row, grid, values.dtype, coordinates="time", **more)
+    variable = metadata.define_field(dataset, row, grid, values.dtype, attributes={"coordinates": "time", **more})
     variable[:] = _filled(values, _dry(static, grid, position) | np.isnan(values), values.dtype)
 
 
@@ -90,11 +98,11 @@ def _define_table(dataset, dimension, columns):
     dataset.createDimension(dimension, size)
     for name, (units, text, values) in columns.items():
         values = np.asarray(values)
-        told = {"long_name": text} | ({"units": units} if units else {})
+        attributes = {"long_name": text} | ({"units": units} if units else {})
         if values.dtype.kind in "US":
             variable = dataset.createVariable(f"{dimension}_{name}", str, (dimension,))
-            variable.setncatts(told)
+            variable.setncatts(attributes)
             for k, value in enumerate(values):
                 variable[k] = str(value)
         else:
-            metadata.define(dataset, f"{dimension}_{name}", (dimension,), told, values)
+            metadata.define(dataset, f"{dimension}_{name}", (dimension,), attributes, values)

@@ -1,4 +1,4 @@
-"""What a file says about itself: CF-1.11 and SGRID-0.3 metadata of grid, variables, time and run.
+"""CF-1.11 and SGRID-0.3 metadata of the files: grid, variables, time and run.
 
 Dimensions xh, yh are cell centres, xq, yq faces. A direction that is not periodic has n + 1 faces (SGRID padding none,
 xgcm "outer"); a periodic one has n, the east and north ones (SGRID padding low, xgcm "right").
@@ -13,16 +13,19 @@ import math
 import re
 import shlex
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import netCDF4
 import numpy as np
 
 from ..fields.variables import VARIABLES, Variable
+from ..grids.grid import Grid
 from ..runtime.version import VERSION, git_commit
 
 __all__ = [
     "DIMENSIONS",
+    "MemberValues",
     "Varied",
     "continued_attributes",
     "define_field",
@@ -44,20 +47,26 @@ __all__ = [
 
 CONVENTIONS, SGRID = "CF-1.11", "SGRID-0.3"
 DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq", "xq")}
-LOCATIONS = {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}  # SGRID's words
+LOCATIONS = {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}  # the terms of SGRID
 LARGEST_CHUNK = 4 << 20  # [bytes]
 LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
+MemberValues = Mapping[str, Sequence[Any]]  # {name: values, one for each member of an ensemble}
+Attributes = dict[str, Any]  # of a variable or a file: {name: text, number or array}
 NOMINAL_START = datetime.datetime(2000, 1, 1)
 
-# On longitude and latitude x is east and y is north, and CF has names for that.
+# On the sphere x points east and y north, and CF has standard names for these components.
 ON_SPHERE = {
     "sea_water_x_velocity": "eastward_sea_water_velocity",
     "sea_water_y_velocity": "northward_sea_water_velocity",
 }
 
 
-def variable_of(name):
-    """The row of the variable table (a row is itself), or ValueError naming what there is."""
+def variable_of(name: str | Variable) -> Variable:
+    """The row of the variable table with this name; a row is returned as it is.
+
+    Raises:
+        ValueError: for a name that is not in the table.
+    """
     if isinstance(name, Variable):
         return name
     if name not in VARIABLES:
@@ -65,22 +74,27 @@ def variable_of(name):
     return VARIABLES[name]
 
 
-def faces(grid):
-    """(along y, along x): how many faces a row and a column have in files."""
+def faces(grid: Grid) -> tuple[int, int]:
+    """The numbers of faces in files, (along y, along x)."""
     return grid.ny + (not grid.periodic_y), grid.nx + (not grid.periodic_x)
 
 
-def shape(grid, position):
-    """Shape of an array at `position` in files."""
+def shape(grid: Grid, position: str) -> tuple[int, int]:
+    """The shape in files of a field at the C-grid position "h", "u", "v" or "q"."""
     rows, columns = faces(grid)
     return rows if position in "vq" else grid.ny, columns if position in "uq" else grid.nx
 
 
-def reach_of_water(wet, grid, position):
-    """True at the points of `position` that touch a wet cell; beyond a wall there is land.
+def reach_of_water(wet: np.ndarray, grid: Grid, position: str) -> np.ndarray:
+    """True at the points of a C-grid position that touch a wet cell; beyond a wall there is land.
 
     Args:
         wet: (ny, nx), true in wet cells.
+        grid: the Grid.
+        position: "h", "u", "v" or "q".
+
+    Returns:
+        np.ndarray: bools, of `shape(grid, position)`.
     """
     wet = np.asarray(wet) > 0.5
     for axis, moves, periodic in ((1, position in "uq", grid.periodic_x), (0, position in "vq", grid.periodic_y)):
@@ -93,8 +107,8 @@ def reach_of_water(wet, grid, position):
     return wet
 
 
-def axes(grid):
-    """Coordinates of centres and faces, {name: (values, attributes, bounds or None)}; centres have bounds."""
+def axes(grid: Grid) -> dict[str, tuple[np.ndarray, Attributes, np.ndarray | None]]:
+    """The coordinates of centres and faces, {name: (values, attributes, bounds)}; the bounds of faces are None."""
     found = {}
     for axis, edges, centres, periodic in (
         ("x", grid.x_edges, grid.x_centres, grid.periodic_x),
@@ -104,7 +118,7 @@ def axes(grid):
         name = about["long_name"]
         bounds = np.stack([edges[:-1], edges[1:]], -1)
         found[f"{axis}h"] = centres, about | {"long_name": f"{name} of cell centres"}, bounds
-        # COMODO's word, for readers that do not know SGRID: where face 0 lies, seen from centre 0
+        # An attribute of COMODO for programs that do not read SGRID: the position of face 0 relative to centre 0
         about |= {"long_name": f"{name} of cell faces", "c_grid_axis_shift": 0.5 if periodic else -0.5}
         found[f"{axis}q"] = edges[1:] if periodic else edges, about, None
     return found
@@ -118,8 +132,8 @@ def _direction(grid, axis):
     return {"long_name": name, "standard_name": name, "units": units, "axis": axis.upper()}
 
 
-def topology(grid):
-    """Attributes of the SGRID container variable."""
+def topology(grid: Grid) -> Attributes:
+    """The attributes of the SGRID container variable."""
     x = f"xh: xq (padding: {'low' if grid.periodic_x else 'none'})"
     y = f"yh: yq (padding: {'low' if grid.periodic_y else 'none'})"
     return {
@@ -137,8 +151,8 @@ def topology(grid):
     }
 
 
-def variable_attributes(variable, grid):
-    """CF attributes of a row of the variable table on `grid`."""
+def variable_attributes(variable: Variable, grid: Grid) -> Attributes:
+    """The CF attributes of a row of the variable table on `grid`."""
     found = {name: getattr(variable, name) for name in ("long_name", "standard_name", "units", "cell_methods")}
     if grid.spherical:
         found["standard_name"] = ON_SPHERE.get(variable.standard_name, variable.standard_name)
@@ -150,14 +164,14 @@ def variable_attributes(variable, grid):
     return {name: value for name, value in found.items() if value}
 
 
-def at_point(variable, grid):
-    """CF attributes of a row of the variable table at points, which have no cells."""
+def at_point(variable: Variable, grid: Grid) -> Attributes:
+    """The CF attributes of a row of the variable table at gauges, without those that refer to grid cells."""
     found = variable_attributes(variable, grid)
     return {name: value for name, value in found.items() if name not in ("cell_measures", "grid", "location")}
 
 
-def fill_value(dtype):
-    """netCDF's own default for missing values of `dtype`."""
+def fill_value(dtype: Any) -> int | float | str:
+    """The default fill value of netCDF for missing values of `dtype`."""
     return netCDF4.default_fillvals[np.dtype(dtype).str[1:]]
 
 
@@ -171,10 +185,10 @@ AREA = {
 }  # fmt: skip
 
 
-def time_attributes(start):
-    """CF attributes of time, counted from `start` (a datetime, UTC if it has no zone), or from a nominal date."""
+def time_attributes(start: datetime.datetime | None) -> Attributes:
+    """The CF attributes of time, counted from `start` (in UTC if it has no time zone), or from a nominal date."""
     nominal = start is None
-    start = NOMINAL_START if nominal else start
+    start = NOMINAL_START if start is None else start
     if start.tzinfo is not None:
         start = start.astimezone(datetime.UTC).replace(tzinfo=None)
     found = {
@@ -187,30 +201,31 @@ def time_attributes(start):
     return found
 
 
-def describe_grid(grid):
-    """The grid as text (JSON): its class and the arguments that make it again."""
+def describe_grid(grid: Any) -> str:
+    """The class of a Grid and its arguments, as JSON."""
     return json.dumps({"type": type(grid).__name__, **dataclasses.asdict(grid)})
 
 
-def references(model, *parts):
-    """The literature of the parts of a model that a run uses, and of more `parts`, as one text; None without any."""
-    turns = model.coriolis is not None or not model.linear
-    forms = [model.momentum, model.coriolis_form] if model.core.halos and turns else []
+def references(model: Any, *parts: Any) -> str | None:
+    """The literature of the parts of a model that a run uses, and of further `parts`, as one text, or None."""
+    has_vorticity_flux = model.coriolis is not None or not model.linear
+    forms = [model.momentum, model.coriolis_form] if model.core.halos and has_vorticity_flux else []
     used = [part for part in (model.core, *forms, *model.terms, *model.opens, *parts) if part is not None]
     return "; ".join(dict.fromkeys(part.references for part in used if part.references)) or None
 
 
-def now():
+def now() -> str:
+    """The present time in UTC, in the form of ISO 8601."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def run_attributes(grid, attributes, *, points=False):
-    """Global attributes: who wrote the file, and how to write it again.
+def run_attributes(grid: Grid, attributes: Mapping[str, Any] | None, *, points: bool = False) -> Attributes:
+    """The global attributes of a file: its conventions, the program that wrote it, and how to write it again.
 
     Args:
         grid: the Grid.
-        attributes: of the run; they win over what is said here.
-        points: whether the file holds points, and no C-grid.
+        attributes: those of the run, which replace those of the same name.
+        points: whether the file holds series at points and no fields on the C-grid.
     """
     given = {name: value for name, value in (attributes or {}).items() if value is not None and value != ""}
     own = {
@@ -224,11 +239,14 @@ def run_attributes(grid, attributes, *, points=False):
         "radius": np.float64(grid.radius) if grid.spherical else None,
     }
     found = {name: value for name, value in own.items() if value is not None} | given
-    return dict(sorted(found.items(), key=lambda item: item[0] == "config"))  # the longest comes last
+    return dict(sorted(found.items(), key=lambda item: item[0] == "config"))  # the experiment's text is the longest
 
 
-def continued_attributes(old, new, seconds):
-    """Attributes of a file that a later run continues from `seconds` on: what it was, and what has changed since."""
+def continued_attributes(old: Mapping[str, Any], new: Mapping[str, Any], seconds: float) -> Attributes:
+    """The attributes of a file that a later run continues from `seconds` [s] on.
+
+    Attributes of the earlier run keep their names. Those that differ are added as NAME_from_SECONDS_s.
+    """
     kept = dict(old)
     for name, value in new.items():
         if name != "history" and str(old.get(name, "")) != str(value):
@@ -237,20 +255,35 @@ def continued_attributes(old, new, seconds):
     return {**kept, "history": f"{old['history']}\n{line}" if "history" in old else line}
 
 
-def gauge_coordinates(grid):
-    """Names and attributes of the two coordinates of points, x first."""
+def gauge_coordinates(grid: Grid) -> dict[str, Attributes]:
+    """{name: attributes} of the two coordinates of gauges, x first."""
     if grid.spherical:
         return {"longitude": _direction(grid, "x"), "latitude": _direction(grid, "y")}
     return {axis: _direction(grid, axis) for axis in "xy"}
 
 
-# -- writing it into an open netCDF4.Dataset ---------------------------------------------------------------------------
+# -- writing metadata to an open netCDF4.Dataset -------------------------------------------------------------------------
 
 
-def define(dataset, name, dimensions, attributes, values=None, *, dtype=None, chunks=None, fill=False, compression=0):
-    """A new variable, with its values if they are known; `fill` marks what is missing (False: nothing is)."""
+def define(
+    dataset: netCDF4.Dataset, name: str, dimensions: Iterable[str], attributes: Mapping[str, Any],
+    values: np.ndarray | None = None, *, dtype: Any = None, chunks: Sequence[int] | None = None,
+    fill: float | str | None = False, compression: int = 0,
+) -> netCDF4.Variable:  # fmt: skip
+    """Create a variable, with its values where they are known.
+
+    Args:
+        dataset: the open Dataset.
+        name, dimensions, attributes: those of the variable.
+        values: an array, which is written, or None.
+        dtype: that of `values` unless given; it is needed without values.
+        chunks: the shape of a chunk, or None for netCDF's choice.
+        fill: the fill value; False for a variable without missing values, None for netCDF's default.
+        compression: 1 (fast) to 9 (small), or 0 for none.
+    """
+    dtype = values.dtype if dtype is None and values is not None else dtype
     variable = dataset.createVariable(
-        name, values.dtype if dtype is None else dtype, dimensions, fill_value=fill, chunksizes=chunks,
+        name, dtype, tuple(dimensions), fill_value=fill, chunksizes=chunks,
         compression="zlib" if compression else None, complevel=compression or 1,
     )  # fmt: skip
     variable.setncatts(attributes)
@@ -260,8 +293,8 @@ def define(dataset, name, dimensions, attributes, values=None, *, dtype=None, ch
     return variable
 
 
-def define_grid(dataset, grid):
-    """Dimensions, coordinates, topology and areas."""
+def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
+    """Define the dimensions, coordinates, topology and cell areas of a grid."""
     dataset.createDimension("bnds", 2)
     for name, (values, attributes, bounds) in axes(grid).items():
         dataset.createDimension(name, values.size)
@@ -275,8 +308,10 @@ def define_grid(dataset, grid):
     define(dataset, "area", ("yh", "xh"), AREA, area, compression=1)
 
 
-def define_time(dataset, start, dimensions=("time",), chunk=512):
-    """The time coordinate; with no dimensions, of the one moment that a file holds."""
+def define_time(
+    dataset: netCDF4.Dataset, start: datetime.datetime | None, dimensions: tuple[str, ...] = ("time",), chunk: int = 512
+) -> None:
+    """Define the time coordinate; without dimensions it is the time of all fields of the file."""
     define(dataset, "time", dimensions, time_attributes(start), dtype="f8", chunks=(chunk,) if dimensions else None)
 
 
@@ -288,47 +323,63 @@ class Varied(list):
         self.units = units
 
 
-def define_members(dataset, members):
-    """The members of an ensemble, and what tells them apart; `members` is {name: values}, or None for no ensemble.
+def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> None:
+    """Define the members of an ensemble and the values in which they differ; nothing for None.
 
-    Values are of one length; an entry without a name counts them.
+    All entries of `members` have one length. An entry with an empty name only says how many members there are.
     """
     if members is None:
         return
     count = len(next(iter(members.values())))
     dataset.createDimension("member", count)
-    told = {"long_name": "member of the ensemble", "standard_name": "realization", "units": "1"}
-    define(dataset, "member", ("member",), told, np.arange(count, dtype=np.int32))
+    attributes = {"long_name": "member of the ensemble", "standard_name": "realization", "units": "1"}
+    define(dataset, "member", ("member",), attributes, np.arange(count, dtype=np.int32))
     for name, values in members.items():
         if name:
-            units, values = getattr(values, "units", ""), np.array(values)
-            values = values.astype(float) if values.dtype.kind in "iuf" else values.astype(str).astype(object)
-            kind = str if values.dtype == object else values.dtype
-            told = {"long_name": name} | ({"units": units} if units and kind is not str and "/" not in units else {})
-            define(dataset, member_name(name), ("member",), told, values, dtype=kind, fill=None)
+            units, array = getattr(values, "units", ""), np.array(values)
+            array = array.astype(float) if array.dtype.kind in "iuf" else array.astype(str).astype(object)
+            kind = str if array.dtype == object else array.dtype
+            with_units = units and kind is not str and "/" not in units
+            about = {"long_name": name} | ({"units": units} if with_units else {})
+            define(dataset, member_name(name), ("member",), about, array, dtype=kind, fill=None)
 
 
-def member_name(name):
-    """What a variable is called that holds the members' values of a key such as "dissipation.0.viscosity"."""
+def member_name(name: str) -> str:
+    """The name of the variable that holds the members' values of a key such as "dissipation.0.viscosity"."""
     return re.sub(r"\W+", "_", name).strip("_")
 
 
-def of_members(members):
-    """(dimension names, sizes, attributes) that variables of an ensemble have more."""
+def of_members(members: MemberValues | None) -> tuple[tuple[str, ...], tuple[int, ...], Attributes]:
+    """(dimensions, sizes, attributes) that variables of an ensemble have in addition; empty for None."""
     if members is None:
         return (), (), {}
     named = " ".join(member_name(name) for name in members if name)
     return ("member",), (len(next(iter(members.values()))),), {"coordinates": named} if named else {}
 
 
-def define_field(dataset, row, grid, dtype, *, time=False, members=None, compression=1, **attributes):
-    """A field of the variable table, by record if `time`, in chunks of whole slices or bands of rows."""
+def define_field(
+    dataset: netCDF4.Dataset, row: Variable, grid: Grid, dtype: Any, *, time: bool = False,
+    members: MemberValues | None = None, compression: int = 1, attributes: Mapping[str, Any] | None = None,
+) -> netCDF4.Variable:  # fmt: skip
+    """Define a field of the variable table, with records in time if `time`, in chunks of whole slices or bands of rows.
+
+    Args:
+        dataset: the open Dataset.
+        row: the field's row of the variable table.
+        grid: the Grid.
+        dtype: that of the variable.
+        time: whether the field has a record for each time.
+        members: of an ensemble whose members have this field, or None.
+        compression: 1 (fast) to 9 (small), or 0 for none.
+        attributes: further attributes of the variable.
+    """
+    attributes = dict(attributes or {})
     dtype, size = np.dtype(dtype), shape(grid, row.position)
     bands = math.ceil(size[0] * size[1] * dtype.itemsize / LARGEST_CHUNK)
     chunks = math.ceil(size[0] / bands), size[1]
     dimensions, _, more = of_members(members)
-    words = [a["coordinates"] for a in (attributes, more) if "coordinates" in a]
-    attributes |= {"coordinates": " ".join(words)} if words else {}
+    coordinates = [a["coordinates"] for a in (attributes, more) if "coordinates" in a]
+    attributes |= {"coordinates": " ".join(coordinates)} if coordinates else {}
     return define(
         dataset, row.name, ("time",) * time + dimensions + DIMENSIONS[row.position],
         variable_attributes(row, grid) | attributes, dtype=dtype, chunks=(1,) * (time + len(dimensions)) + chunks,
@@ -336,10 +387,11 @@ def define_field(dataset, row, grid, dtype, *, time=False, members=None, compres
     )  # fmt: skip
 
 
-def limit_chunk_caches(dataset):
-    """Let HDF5 keep no more chunks of a variable in memory than one record touches, and one more along time.
+def limit_chunk_caches(dataset: netCDF4.Dataset) -> None:
+    """Limit HDF5's cache of each variable to the chunks of one record and of the next one along time.
 
-    netCDF's own limit is 64 MB for each variable of each file, which a long run fills with records that nobody reads.
+    The default of netCDF is 64 MB for each variable of each file, which a long run fills with records that are not
+    read again.
     """
     for variable in dataset.variables.values():
         if "time" in variable.dimensions and variable.chunking() != "contiguous":
@@ -350,14 +402,14 @@ def limit_chunk_caches(dataset):
             variable.set_var_chunk_cache(size=min(size, LARGEST_CACHE))
 
 
-def define_wet(dataset, wet):
-    """The land mask."""
+def define_wet(dataset: netCDF4.Dataset, wet: np.ndarray) -> None:
+    """Write the land mask, (ny, nx), 1 in wet cells."""
     values = (wet > 0.5).astype(np.int8)
     define(dataset, "wet", ("yh", "xh"), WET, values)
 
 
-def define_moment(dataset, start, seconds, since_start):
-    """The one time of a file; with bounds from the start on if its fields are statistics `since_start`."""
+def define_moment(dataset: netCDF4.Dataset, start: datetime.datetime | None, seconds: float, since_start: bool) -> None:
+    """Write the one time of a file [s]; with bounds from the start on if its fields are statistics `since_start`."""
     define_time(dataset, start, ())
     dataset["time"][...] = seconds
     if since_start:
@@ -365,8 +417,10 @@ def define_moment(dataset, start, seconds, since_start):
         define(dataset, "time_bnds", ("bnds",), {}, np.array([0.0, seconds]))
 
 
-def define_gauges(dataset, grid, gauges, depth):
-    """Names and places of points, {name: (x, y)}, and the depth there, (n,) or None."""
+def define_gauges(
+    dataset: netCDF4.Dataset, grid: Grid, gauges: Mapping[str, tuple[float, float]], depth: np.ndarray | None
+) -> None:
+    """Write the names and coordinates of gauges, {name: (x, y)}, and the depth there [m], (n,) or None."""
     names = np.char.encode(np.array(list(gauges), str), "utf-8")
     dataset.createDimension("name_length", max(names.dtype.itemsize, 1))
     attributes = {"long_name": "name of the gauge", "cf_role": "timeseries_id", "_Encoding": "utf-8"}
@@ -381,8 +435,10 @@ def define_gauges(dataset, grid, gauges, depth):
         define(dataset, "depth", ("gauge",), attributes | places(grid), np.asarray(depth, float))
 
 
-def define_series(dataset, grid, row, dtype, chunk, members=None):
-    """A variable of the table at gauges, along time."""
+def define_series(
+    dataset: netCDF4.Dataset, grid: Grid, row: Variable, dtype: Any, chunk: int, members: MemberValues | None = None
+) -> None:
+    """Define a variable of the table at gauges, along time, in chunks of `chunk` records."""
     dimensions, _, more = of_members(members)
     attributes = at_point(row, grid) | places(grid)
     attributes["coordinates"] = " ".join([attributes["coordinates"], *more.values()])
@@ -392,6 +448,6 @@ def define_series(dataset, grid, row, dtype, chunk, members=None):
     )
 
 
-def places(grid):
-    """The attribute that ties a series to its gauges."""
+def places(grid: Grid) -> Attributes:
+    """The attribute that relates a series to the names and coordinates of its gauges."""
     return {"coordinates": " ".join([*gauge_coordinates(grid), "gauge_name"])}

@@ -1,30 +1,35 @@
-"""The files of a run while it lasts: opened together, written in turn, closed whatever happens."""
+"""The files of a run while it lasts: opened together, written one after another, and always closed."""
 
 import contextlib
 import shlex
+from collections.abc import Iterator
+from typing import Any
 
 from ..errors import SwmodelError
 from . import claim
 from .collisions import check_apart
 from .figures import remove_figures
-from .schedule import GaugeOutput, MaximaOutput, RestartOutput, run_attributes
+from .schedule import GaugeOutput, MaximaOutput, Output, RestartOutput, run_attributes
 
 __all__ = ["Run"]
 
 
 class Run:
-    """The outputs of one run, opened together and closed whatever happens.
+    """The outputs of one run, opened together and always closed.
 
-    What goes wrong with a file while the run lasts (a full disk, a file that somebody removed) is kept until all ranks
-    meet in `settle`: they write a restart if they can, and end together.
+    An error of a file while the run lasts (a full disk, a file that somebody removed) is kept until all ranks call
+    `settle`. There they write a restart if they can, and end together.
+
+    Args:
+        outputs: the outputs of a Simulation.
     """
 
-    def __init__(self, outputs):
+    def __init__(self, outputs: list[Output]) -> None:
         self.outputs, self.failed = outputs, {}  # {output: the SwmodelError that ended its writing}, on the root
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, simulation, outputs):
+    def opened(cls, simulation: Any, outputs: list[Output]) -> Iterator["Run"]:
         """A Run with its files open on the root; an error there is raised on every rank."""
         attributes = run_attributes(simulation)
         run = cls(outputs)
@@ -40,7 +45,7 @@ class Run:
                 output.close()
 
     def _attempt(self, output, action, *arguments):
-        """action(*arguments), whose communication comes before its writing; a failure to write is kept for `settle`."""
+        """Call action(*arguments), which communicates before it writes; keep an error of its writing for `settle`."""
         try:
             action(*arguments)
         except SwmodelError as error:
@@ -48,7 +53,8 @@ class Run:
             with contextlib.suppress(SwmodelError, OSError, RuntimeError):
                 output.close()
 
-    def due(self, simulation):
+    def due(self, simulation: Any) -> None:
+        """Write the files that are due at this step; collective."""
         for output in self.outputs:
             if output.is_due(simulation) and simulation.step != simulation.resumed_step:
                 if isinstance(output, RestartOutput):
@@ -56,15 +62,17 @@ class Run:
                 else:
                     self._attempt(output, output.write, simulation)
 
-    def chunk(self, simulation, series, count):
+    def chunk(self, simulation: Any, series: Any, count: int) -> None:
+        """Hand the gauges' series of the last `count` steps to the outputs; collective."""
         for output in self.outputs:
             self._attempt(output, output.chunk, simulation, series, count)
 
-    def next_step(self, simulation):
+    def next_step(self, simulation: Any) -> int | None:
+        """The next step at which an output is due, or None."""
         return min((n for n in (o.next_step(simulation) for o in self.outputs) if n is not None), default=None)
 
-    def finish(self, simulation):
-        """Write what the end of a run asks for, close all files, and raise what went wrong with any; collective."""
+    def finish(self, simulation: Any) -> None:
+        """Write what is due at the end of a run, close all files, and raise the first error of any; collective."""
         for output in self.outputs:
             self._attempt(output, output.finish, simulation)
         for output in self.outputs:
@@ -74,7 +82,7 @@ class Run:
             self._attempt(output, output.close)
         self.settle(simulation)
 
-    def settle(self, simulation):
+    def settle(self, simulation: Any) -> None:
         """If a file could not be written, write a restart and raise the error, on every rank; collective."""
         if not simulation.communicator.agree(bool(self.failed)):
             return
@@ -85,16 +93,16 @@ class Run:
         first = next(iter(self.failed.values()))
         raise type(first)(f"{first} {self.restart_hint()}") from first
 
-    def write_restart(self, simulation):
-        """A restart, and first all that was recorded until its step, so that a resumed run leaves no gap."""
+    def write_restart(self, simulation: Any) -> None:
+        """Write all records up to this step and then the restart, so that a resumed run leaves no gap; collective."""
         for output in self.outputs:
             self._attempt(output, output.flush)
         for output in self.outputs:
             if isinstance(output, RestartOutput):
                 self._attempt(output, output.write, simulation)
 
-    def restart_hint(self):
-        """One sentence on where to go on from."""
+    def restart_hint(self) -> str:
+        """One sentence that names the newest restart and the command that continues from it."""
         for output in self.outputs:
             if isinstance(output, RestartOutput) and output.written is not None:
                 command = f"swmodel resume {shlex.quote(str(output.path))}"
@@ -103,10 +111,10 @@ class Run:
 
 
 def _open(outputs, simulation, attributes):
-    """Open all files, once every one of them may be written; files of an earlier run go first, its restart above all.
+    """Claim all files, remove those of an earlier run, its restart first, and open them.
 
-    So a run that is stopped before its first restart leaves none of which it is not the author. With `overwrite` the
-    figures of the files that are replaced go, too.
+    A run that is stopped before its first restart therefore leaves no restart of another run. With `overwrite`, the
+    figures of the files that are replaced are removed, too.
     """
     resumed = simulation.resumed_from
     known = [] if resumed is None else [("the restart that the run goes on from", resumed)]

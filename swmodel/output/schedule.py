@@ -1,8 +1,10 @@
-"""What a run writes and when: snapshots, gauges, maxima, restarts. The root writes; all ranks gather."""
+"""What a run writes and when: snapshots, gauges, maxima, restarts. All ranks gather, and the root writes."""
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,14 +12,14 @@ import numpy as np
 from ..diagnostics import derived as diagnostics
 from ..dynamics.clock import Time
 from ..errors import ConfigError
-from ..fields.variables import named_for
+from ..fields.variables import Variable, named_for
 from ..runtime.compilation import jit
 from ..runtime.version import VERSION
 from ..stepping.members import per_member
-from . import Footprint
+from . import Claim, Footprint
 from .collisions import same_file
 from .fingerprint import describe, fingerprint
-from .metadata import Varied, references
+from .metadata import MemberValues, Varied, references
 from .netcdf import FieldFile, GaugeFile, write_fields
 from .restart import write_restart
 from .resuming import content
@@ -28,30 +30,40 @@ __all__ = [
 
 
 class Output:
-    """One file of a run; the root alone holds a writer."""
+    """One file of a run; only the root has a writer.
 
-    every = None
-    file = None
-    begun = False  # whether `run` has opened it before
+    The methods take the Simulation whose file this is.
 
-    def continues(self, simulation):
-        """Whether the file is gone on with: that of a resumed run, or of an earlier call of `run`."""
+    Attributes:
+        path: the path of the file.
+        every: the interval of model time between two records [s], or None.
+        file: the writer, on the root while the file is open.
+        begun: whether `run` has opened the file before.
+    """
+
+    path: Path
+    every: float | None = None
+    file: Any = None
+    begun = False
+
+    def continues(self, simulation: Any) -> bool:
+        """Whether records are appended to the file of a resumed run, or of an earlier call of `run`."""
         return self.begun or simulation.resumed_at is not None
 
-    def open(self, simulation, attributes, claim):
-        """Prepare the file, on the root; `claim` is the Claim of it."""
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+        """Open the file of which `claim` is the Claim, with these global attributes; on the root."""
 
-    def of_another_run(self, simulation):
-        """Whether what stands at its path is the file of an earlier run."""
+    def of_another_run(self, simulation: Any) -> bool:
+        """Whether an existing file at the path belongs to an earlier run."""
         return not self.continues(simulation)
 
-    def check(self):
-        """Raise SwmodelError if the file is no longer there as it was written; on the root."""
+    def check(self) -> None:
+        """Raise SwmodelError if the file was removed, replaced or cut short; on the root."""
         if self.file is not None:
             self.file.check()
 
-    def next_step(self, simulation):
-        """The next step after this one at which it is due, or None."""
+    def next_step(self, simulation: Any) -> int | None:
+        """The next step after the present one at which a record is due, or None."""
         if self.every is None:
             return None
         number = math.floor(simulation.step * simulation.dt / self.every + 1e-9)
@@ -61,55 +73,60 @@ class Output:
             step = round(number * self.every / simulation.dt)
         return step
 
-    def is_due(self, simulation):
+    def is_due(self, simulation: Any) -> bool:
+        """Whether a record is due at the present step."""
         if self.every is None:
             return False
         nearest = round(simulation.time / self.every)
         return simulation.step == round(nearest * self.every / simulation.dt)
 
-    def write(self, simulation):
-        """Write what is due now; collective."""
+    def write(self, simulation: Any) -> None:
+        """Write a record of the present step; collective."""
 
-    def chunk(self, simulation, series, count):
-        """Take what was recorded at the last `count` steps; collective."""
+    def chunk(self, simulation: Any, series: Any, count: int) -> None:
+        """Take the gauges' series of the last `count` steps; collective."""
 
-    def finish(self, simulation):
-        """Write what the end of a run asks for; collective."""
+    def finish(self, simulation: Any) -> None:
+        """Write what is due at the end of a run; collective."""
 
-    def flush(self):
-        """Bring to disk what was recorded."""
+    def flush(self) -> None:
+        """Write the records that are still in memory."""
 
-    def close(self):
-        """Close or release the file, whatever happened."""
+    def close(self) -> None:
+        """Close the file and release its claim, also after an error."""
         file, self.file = self.file, None
         if file is not None:
             file.close()
 
 
 class SnapshotOutput(Output):
-    """What is written now, every so often, and at the end."""
+    """A file of snapshots: at the start, at regular intervals, and at the end."""
 
-    def found(self, simulation):
-        """What a record of the file is made of, on the root; collective."""
+    def found(self, simulation: Any) -> Mapping[str, np.ndarray | None]:
+        """{name: array} of a record of the present step, on the root; collective."""
         raise NotImplementedError
 
-    def is_due(self, simulation):
+    def is_due(self, simulation: Any) -> bool:
         return super().is_due(simulation) or (self.every is None and simulation.step == 0)
 
-    def write(self, simulation):
+    def write(self, simulation: Any) -> None:
         found = self.found(simulation)
         if self.file is not None:
             self.file.append(simulation.time, found)
 
-    def finish(self, simulation):
+    def finish(self, simulation: Any) -> None:
         if not self.is_due(simulation):
             self.write(simulation)
 
 
 class FieldOutput(SnapshotOutput):
-    """Snapshots of fields."""
+    """Snapshots of fields.
 
-    def __init__(self, path, variables, every, model):
+    Raises:
+        ConfigError: for the name of a variable that the model's runs do not have.
+    """
+
+    def __init__(self, path: str | Path, variables: Sequence[str], every: float | None, model: Any) -> None:
         known = diagnostics.names_of(model)
         unknown = [name for name in variables if name not in known]
         if unknown:
@@ -118,7 +135,7 @@ class FieldOutput(SnapshotOutput):
             )
         self.path, self.variables, self.every, self.file = Path(path), variables, every, None
 
-    def open(self, simulation, attributes, claim):
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = FieldFile(
             claim, simulation.model.grid, _rows(simulation, self.variables), start=simulation.start,
             attributes=attributes,
@@ -127,14 +144,27 @@ class FieldOutput(SnapshotOutput):
             overwrite=simulation.overwrite,
         )  # fmt: skip
 
-    def found(self, simulation):
+    def found(self, simulation: Any) -> dict[str, np.ndarray | None]:
         return collect(simulation, self.variables)
 
 
 class GaugeOutput(Output):
-    """Variables at points, of every step; the file's attributes say how the series are to be scored."""
+    """Variables at points, of every step; the file's attributes say how the series are to be scored.
 
-    def __init__(self, path, points, gauges, windows, threshold, arrival_fraction):
+    Args:
+        path: the path of the file.
+        points: {name: (x, y)} of the gauges.
+        gauges: the monitor that records them (simulation/monitors.py).
+        windows, threshold, arrival_fraction: as of Simulation.gauges.
+
+    Raises:
+        ConfigError: for a window of a gauge that is not among the points.
+    """
+
+    def __init__(
+        self, path: str | Path, points: Mapping[str, tuple[float, float]], gauges: Any,
+        windows: Mapping[str, tuple[float, float]], threshold: float, arrival_fraction: float,
+    ) -> None:  # fmt: skip
         self.path, self.points, self.gauges, self.file = Path(path), points, gauges, None
         unknown = [name for name in windows if name not in points]
         if unknown:
@@ -148,18 +178,19 @@ class GaugeOutput(Output):
             "gauge_arrival_fraction of its maximum there, if that is at least gauge_threshold (in m)",
         }  # fmt: skip
 
-    def open(self, simulation, attributes, claim):
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = GaugeFile(
             claim, self.points, simulation.model.grid, start=simulation.start, attributes=attributes | self.rules,
             members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite, variables=_rows(simulation, self.gauges.variables),
         )  # fmt: skip
 
-    def begin(self, simulation):
+    def begin(self, simulation: Any) -> None:
+        """Record the state before the first step; collective."""
         read = simulation.communicator.spmd(lambda gauges, state: gauges.rows(state))
         self._append(simulation, read(self.gauges, simulation.shown()), np.array([simulation.step]))
 
-    def chunk(self, simulation, series, count):
+    def chunk(self, simulation: Any, series: Any, count: int) -> None:
         self._append(simulation, series, simulation.step - count + 1 + np.arange(count))
 
     def _append(self, simulation, series, steps):
@@ -170,42 +201,49 @@ class GaugeOutput(Output):
         if self.file is not None:
             self.file.append(steps * simulation.dt, values)
 
-    def flush(self):
+    def flush(self) -> None:
         if self.file is not None:
             self.file.flush()
 
 
-class Whole:
-    """A file that is replaced whole, kept from other runs while this one lasts."""
+class WholeFile:
+    """A file that each write replaces as a whole, claimed until the run ends."""
 
-    def __init__(self, claim):
-        self._claim, self._written = claim, None
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+        self._written: Footprint | None = None
 
-    def written(self):
-        """Remember the file that has just been written."""
+    def written(self) -> None:
+        """Record the footprint of the file that has just been written."""
         self._written = Footprint.of(self._claim.path)
 
-    def check(self):
-        """Raise SwmodelError if the file that was written last is no longer there."""
+    def check(self) -> None:
+        """Raise SwmodelError if the file that was last written was removed, replaced or cut short."""
         if self._written is not None:
             self._written.check()
 
-    def close(self):
+    def close(self) -> None:
+        """Release the claim."""
         self._claim.release()
 
 
 class MaximaOutput(Output):
-    """Maximum elevation and arrival time, written at the end and beside every restart."""
+    """Maximum elevation [m] and arrival time [s], written at the end of a run.
 
-    def __init__(self, path, threshold):
+    Args:
+        path: the path of the file.
+        threshold: the elevation |eta| that counts as arrival [m].
+    """
+
+    def __init__(self, path: str | Path, threshold: float) -> None:
         self.path, self.threshold = Path(path), threshold
 
-    def open(self, simulation, attributes, claim):
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         meaning = "arrival_time: the first step at which |eta| exceeds arrival_threshold"
         self.attributes = {**attributes, "arrival_threshold": f"{self.threshold:g} m", "arrival_comment": meaning}
-        self.file = Whole(claim)
+        self.file = WholeFile(claim)
 
-    def finish(self, simulation):
+    def finish(self, simulation: Any) -> None:
         model = simulation.model
         maximum, arrival = (model.gather(simulation._maxima_carry[name]) for name in ("maximum", "arrival"))
         if maximum is None:
@@ -223,22 +261,26 @@ class MaximaOutput(Output):
 
 
 class RestartOutput(Output):
-    """All that a run needs to go on."""
+    """All that a run needs to continue, in a file that each write replaces.
 
-    def __init__(self, path, every):
+    Attributes:
+        tried, written: the newest step at which a write of the restart was tried, and at which it succeeded.
+    """
+
+    def __init__(self, path: str | Path, every: float | None) -> None:
         self.path, self.every, self.fingerprint = Path(path), every, None
-        self.tried = self.written = None  # the newest step of which a restart was asked for, and was written
+        self.tried = self.written = None
 
-    def of_another_run(self, simulation):
-        """The one that a run was resumed from is its own; another one at this path is not."""
+    def of_another_run(self, simulation: Any) -> bool:
+        """Whether an existing restart at the path is not the one from which this run was resumed."""
         resumed = simulation.resumed_from
         return not self.begun and (resumed is None or not same_file(resumed, self.path))
 
-    def open(self, simulation, attributes, claim):
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.attributes = attributes
-        self.file = Whole(claim)
+        self.file = WholeFile(claim)
 
-    def write(self, simulation):
+    def write(self, simulation: Any) -> None:
         if simulation.step == 0 or self.tried == simulation.step:
             return
         self.tried = simulation.step
@@ -254,8 +296,8 @@ class RestartOutput(Output):
     finish = write
 
 
-def members_of(simulation):
-    """{name: values} of an ensemble's members, as files want it; None without one."""
+def members_of(simulation: Any) -> MemberValues | None:
+    """{name: values, one a member} of an ensemble, as the files take it; None for a single model."""
     model = simulation.model
     if model.members is None:
         return None
@@ -265,8 +307,8 @@ def members_of(simulation):
 
 
 def _rows(simulation, names):
-    """Names of variables, or rows of what they are in this run instead."""
-    own = {row.name: row for row in simulation.model.variables}
+    """Names of variables, or their rows where the table's row does not describe them in this run."""
+    own: dict[str, Variable] = {row.name: row for row in simulation.model.variables}
     instead = own | named_for(_gravity(simulation.model), simulation.scheme.lid)
     return [instead.get(name, name) for name in names]
 
@@ -277,15 +319,17 @@ def _gravity(model):
 
 
 def _static(simulation):
-    """Depth and land mask, as files take them."""
+    """{name or row: (ny, nx) array} of depth and land mask, as the files take them."""
     return {_rows(simulation, ["depth"])[0]: simulation.model.depth, "wet": simulation.model.wet}
 
 
-LID = "the surface is a rigid lid: eta is the pressure on it over density and gravity, and no part of the thickness"
+RIGID_LID = (
+    "the surface is a rigid lid: eta is the pressure on it over density and gravity, and no part of the thickness"
+)
 
 
-def run_attributes(simulation):
-    """Global attributes that reproduce the run."""
+def run_attributes(simulation: Any) -> dict[str, Any]:
+    """The global attributes that describe a run so that it can be repeated."""
     model = simulation.model
     py, px = model.communicator.layout
     return {
@@ -299,7 +343,7 @@ def run_attributes(simulation):
         "time_stepper": describe(simulation.scheme),
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
-        "comment": LID if simulation.scheme.lid else None,
+        "comment": RIGID_LID if simulation.scheme.lid else None,
         "references": references(model, simulation.scheme),
     }
 
@@ -319,15 +363,17 @@ def _diagnose(dynamics, state, step, names, edges, lid):
 
 
 def _with_edges(field, edges):
-    """A Field's interior, with the faces on its west and south side in directions that the domain has edges in."""
+    """A Field's interior, with the faces on its west and south side in directions that are not periodic."""
     west, south = edges
     x, y = field.position in "uq", field.position in "vq"
     return field.crop((int(west and x), 0, int(south and y), 0)).data
 
 
-def collect(simulation, names):
-    """{name: global array} on the root, None in its place elsewhere;
-    n + 1 faces in directions that are not periodic."""
+def collect(simulation: Any, names: Sequence[str]) -> dict[str, np.ndarray | None]:
+    """{name: global array (ny, nx)} of the present state on the root, {name: None} elsewhere; collective.
+
+    Arrays on faces have n + 1 entries in directions that are not periodic.
+    """
     model = simulation.model
     edges = not model.grid.periodic_x, not model.grid.periodic_y
     dynamics, step = model.interval(simulation.halo, simulation.step, simulation.dt), jnp.int32(simulation.step)

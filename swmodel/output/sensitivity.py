@@ -1,12 +1,17 @@
-"""netCDF files of sensitivities: a map for each control, numbers for those that have no place."""
+"""netCDF files of sensitivities: a map for each control that is a field, numbers for the other controls."""
 
+import datetime
 import json
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import netCDF4
 import numpy as np
 
 from ..fields.variables import Variable
+from ..grids.grid import Grid
 from . import metadata, replacing
 from .netcdf import _checked, _define_static, _dry, _filled
 
@@ -15,19 +20,23 @@ __all__ = ["name_of", "write_sensitivities"]
 COMMENT = "change of the cost per unit of the control in one cell; divide by its area for a density"
 
 
-def name_of(control):
-    """What the variable of a control is called: "sensitivity_initial_eta"."""
+def name_of(control: str) -> str:
+    """The name of the variable of a control, such as "sensitivity_initial_eta"."""
     return "sensitivity_" + re.sub(r"\W+", "_", control).strip("_")
 
 
-def write_sensitivities(path, grid, found, *, cost, seconds, start=None, attributes=None, static=None):
+def write_sensitivities(
+    path: str | Path, grid: Grid, found: Mapping[str, Any], *, cost: Mapping[str, Any], seconds: float,
+    start: datetime.datetime | None = None, attributes: Mapping[str, Any] | None = None,
+    static: Mapping[str | Variable, np.ndarray] | None = None,
+) -> None:  # fmt: skip
     """Write {control: Sensitivity}; an older file stays until this one is complete.
 
     Args:
-        path: of the file; an existing one is replaced.
+        path: the path of the file; an existing one is replaced.
         grid: the Grid.
-        found: as adjoint.sensitivity.sensitivities gives it.
-        cost: {"name", "value", "units", "places"}: what J is, and {name: (x, y)} of the places that it looks at.
+        found: the result of adjoint.sensitivity.sensitivities.
+        cost: {"name", "value", "units", "places"} of the cost J; "places" is {name: (x, y)} of the points that J reads.
         seconds: model time at the run's end [s].
         start, attributes, static: as of netcdf.FieldFile.
 
@@ -52,7 +61,7 @@ def write_sensitivities(path, grid, found, *, cost, seconds, start=None, attribu
 
 
 def _row(one, cost):
-    """Its row of the variable table; UDUNITS cannot read fractional powers, so that such units stand in the comment."""
+    """The row of the variable table for a sensitivity. Units with fractional powers go to the comment."""
     units = "" if "/" in one.units else one.units
     text = f"sensitivity of {cost} to {one.control}"
     return Variable(name_of(one.control), one.position, units, text, cell_methods="")
@@ -67,21 +76,21 @@ def _define_map(dataset, grid, one, cost, static):
     row, dry = _row(one, cost), _dry(static, grid, one.position)
     text = COMMENT if one.records is None else f"{COMMENT}; the same change at all times of the control's records"
     values = _checked(row.name, _with_low_faces(one.value, grid, one.position), metadata.shape(grid, one.position))
-    words = {"coordinates": "time", "comment": _comment(one, text)}
-    variable = metadata.define_field(dataset, row, grid, values.dtype, **words)
+    described = {"coordinates": "time", "comment": _comment(one, text)}
+    variable = metadata.define_field(dataset, row, grid, values.dtype, attributes=described)
     variable[:] = _filled(values, dry | np.isnan(values), values.dtype)
     if one.records is None:
         return
     records = _with_low_faces(one.records, grid, one.position)
-    told = metadata.variable_attributes(row, grid) | {"comment": _comment(one)}
+    attributes = metadata.variable_attributes(row, grid) | {"comment": _comment(one)}
     along = (_define_record_times(dataset, one, row.name), *metadata.DIMENSIONS[one.position])
     kept = {"dtype": records.dtype, "fill": metadata.fill_value(records.dtype), "compression": 1}
-    variable = metadata.define(dataset, f"{row.name}_by_record", along, told, **kept)
+    variable = metadata.define(dataset, f"{row.name}_by_record", along, attributes, **kept)
     variable[:] = _filled(records, dry | np.isnan(records), records.dtype)
 
 
 def _with_low_faces(values, grid, position):
-    """Global (..., ny, nx) with the faces on the low side of a direction that is not periodic: no control, NaN."""
+    """A global array (..., ny, nx) with NaN on the added low faces of directions that are not periodic."""
     pad = [(0, 0)] * values.ndim
     if position == "u" and not grid.periodic_x:
         pad[-1] = (1, 0)
@@ -93,20 +102,22 @@ def _with_low_faces(values, grid, position):
 def _define_record_times(dataset, one, name):
     along = f"{name}_record"
     dataset.createDimension(along, len(one.times))
-    told = {"long_name": f"time of the records of {one.control} since the start", "units": "s"}
-    metadata.define(dataset, f"{name}_time", (along,), told, np.asarray(one.times, float))
+    attributes = {"long_name": f"time of the records of {one.control} since the start", "units": "s"}
+    metadata.define(dataset, f"{name}_time", (along,), attributes, np.asarray(one.times, float))
     return along
 
 
 def _define_numbers(dataset, one, cost):
-    """A number or vector of a control without a place, and those of its time records."""
+    """Write the number or vector of a control that is not a field, and those of its time records."""
     row, sizes = _row(one, cost), np.shape(one.value)
-    told = {"long_name": row.long_name, "units": row.units}
-    told = told if row.units else {"long_name": row.long_name, "comment": _comment(one, "not per cell")}
+    attributes = {"long_name": row.long_name, "units": row.units}
+    attributes = attributes if row.units else {"long_name": row.long_name, "comment": _comment(one, "not per cell")}
     dimensions = tuple(f"{row.name}_{k}" for k in range(len(sizes)))
     for name, size in zip(dimensions, sizes):
         dataset.createDimension(name, size)
-    metadata.define(dataset, row.name, dimensions, told, np.asarray(one.value, float))
+    metadata.define(dataset, row.name, dimensions, attributes, np.asarray(one.value, float))
     if one.records is not None:
         along = _define_record_times(dataset, one, row.name)
-        metadata.define(dataset, f"{row.name}_by_record", (along, *dimensions), told, np.asarray(one.records, float))
+        metadata.define(
+            dataset, f"{row.name}_by_record", (along, *dimensions), attributes, np.asarray(one.records, float)
+        )

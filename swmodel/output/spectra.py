@@ -1,10 +1,15 @@
-"""netCDF files of spectra along a run: a record every so often, over wavenumber."""
+"""netCDF files of spectra along a run: records in time over wavenumber."""
 
+import datetime
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from . import metadata
+from ..diagnostics.spectra import Spectra
+from ..grids.grid import Grid
+from . import Claim, metadata
 from .netcdf import Records
 from .schedule import SnapshotOutput, members_of
 
@@ -17,16 +22,19 @@ class SpectraFile:
     """Spectra and their transfers along time.
 
     Args:
-        path: of the file.
-        spectra: the Spectra; its rings and names.
+        path: the path of the file, or a Claim of it.
+        spectra: the Spectra, whose rings and names the file has.
         grid, start, attributes, members, append, resume_time, overwrite: as of netcdf.FieldFile.
 
     Raises:
         DataError, SwmodelError: as FieldFile.
     """
 
-    def __init__(self, path, spectra, grid, *, start=None, attributes=None, members=None, append=False,
-                 resume_time=None, overwrite=False):  # fmt: skip
+    def __init__(
+        self, path: str | Path | Claim, spectra: Spectra, grid: Grid, *, start: datetime.datetime | None = None,
+        attributes: Mapping[str, Any] | None = None, members: metadata.MemberValues | None = None,
+        append: bool = False, resume_time: float | None = None, overwrite: bool = False,
+    ) -> None:  # fmt: skip
         self._dimensions, self._sizes, _ = metadata.of_members(members)
         self._names, self._rings = spectra.names, spectra.wavenumber.size
 
@@ -44,17 +52,17 @@ class SpectraFile:
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
         self.path = self._records.path
 
-    def append(self, seconds, found):
+    def append(self, seconds: float, found: Mapping[str, np.ndarray]) -> None:
         """Write one record: {name: (rings,)}, of an ensemble (members, rings), at `seconds` [s]."""
         shape = (1, *self._sizes, self._rings)
         values = {name: np.asarray(found[name], float).reshape(shape) for name in self._names}
         self._records.append(np.array([seconds], float), values)
 
-    def check(self):
+    def check(self) -> None:
         """Raise SwmodelError if the file was removed, replaced or cut short."""
         self._records.check()
 
-    def close(self):
+    def close(self) -> None:
         """Close the file and let other runs write it; a second time it does nothing."""
         self._records.close()
 
@@ -62,34 +70,34 @@ class SpectraFile:
 def _define_rings(dataset, spectra):
     dataset.createDimension("wavenumber", spectra.wavenumber.size)
     dataset.createDimension("bnds", 2)
-    told = {
+    attributes = {
         "long_name": "isotropic angular wavenumber", "units": "rad m-1", "bounds": "wavenumber_bnds",
         "ring_width": np.float64(spectra.width), "largest_resolved_in_all_directions": np.float64(spectra.largest),
     }  # fmt: skip
-    metadata.define(dataset, "wavenumber", ("wavenumber",), told, spectra.wavenumber)
+    metadata.define(dataset, "wavenumber", ("wavenumber",), attributes, spectra.wavenumber)
     metadata.define(dataset, "wavenumber_bnds", ("wavenumber", "bnds"), {}, spectra.bounds)
 
 
-def _define_spectrum(dataset, name, told, members):
+def _define_spectrum(dataset, name, attributes, members):
     dimensions, sizes, more = metadata.of_members(members)
-    told = {**told, "cell_methods": "area: mean time: point", **more}
+    attributes = {**attributes, "cell_methods": "area: mean time: point", **more}
     dimensions, chunks = ("time", *dimensions, "wavenumber"), (1, *sizes, len(dataset.dimensions["wavenumber"]))
-    metadata.define(dataset, name, dimensions, told, dtype="f8", chunks=chunks, compression=1)
+    metadata.define(dataset, name, dimensions, attributes, dtype="f8", chunks=chunks, compression=1)
 
 
 class SpectraOutput(SnapshotOutput):
-    """Spectra and transfers."""
+    """Snapshots of spectra and their transfers."""
 
-    def __init__(self, path, spectra, every):
+    def __init__(self, path: str | Path, spectra: Spectra, every: float | None) -> None:
         self.path, self.spectra, self.every, self.file = Path(path), spectra, every, None
 
-    def open(self, simulation, attributes, claim):
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = SpectraFile(
             claim, self.spectra, simulation.model.grid, start=simulation.start, attributes=attributes,
             members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite,
         )  # fmt: skip
 
-    def found(self, simulation):
+    def found(self, simulation: Any) -> dict[str, np.ndarray]:
         where = {"halo": simulation.halo, "step": simulation.step, "dt": simulation.dt}
         return self.spectra.of(simulation.state, **where)
