@@ -23,6 +23,9 @@ class Grid(abc.ABC):
     """What every grid has: `nx`, `ny`, edges and centres, topology, and metrics for any range of rows."""
 
     spherical = False
+    nx: int
+    ny: int
+    periodic: str
 
     @property
     def shape(self):

@@ -1,4 +1,4 @@
-"""What a run was computed with, in a form that a later run can compare with itself: the fingerprint of a restart.
+"""The fingerprint of a restart: what the run was computed with, in a form that a later run can compare with its own.
 
 A fingerprint is a dict of entries, {name: value}, named as in an experiment file:
 
@@ -17,6 +17,7 @@ Where the members of an ensemble differ, a value is {"members": [one value for e
 """
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -25,27 +26,27 @@ from ..fields.parts import name_of
 
 __all__ = ["Difference", "describe", "differences", "explained", "fingerprint"]
 
-GROUPS = ("coast", "depth", "precision", "physics")  # "physics" is all that is none of the others
-ROUNDING = 4e-6  # relative; values that differ by less are the same: 20 bits, and what float32 makes of a float64
-BLOCK = 1 << 18  # cells that are hashed at once
+GROUPS = ("coast", "depth", "precision", "physics")  # "physics" holds all entries outside the other groups
+ROUNDING = 4e-6  # relative; closer values count as equal: 20 bits, and the rounding of float64 to float32
+BLOCK = 1 << 18  # cells in one pass of the hash
 GOLDEN, FIRST, SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One entry that differs: its name, and a clause that says how."""
+    """One entry that differs: its name, and a clause that describes the difference."""
 
     name: str
     text: str
 
     @property
     def group(self) -> str:
-        """The word of GROUPS that it belongs to."""
+        """The group, one of GROUPS, to which the entry belongs."""
         return self.name if self.name in GROUPS else "physics"
 
 
-def explained(difference: Difference, names) -> bool:
-    """Whether one of `names` ("all", a group, an entry or what comes before its dots) names this difference."""
+def explained(difference: Difference, names: Iterable[str]) -> bool:
+    """Whether one of `names` covers this difference: "all", its group, its name, or its name up to a dot."""
     name = difference.name
     return any(n in ("all", difference.group, name) or name.startswith(f"{n}.") for n in names)
 
@@ -53,7 +54,7 @@ def explained(difference: Difference, names) -> bool:
 def describe(part: Any) -> str:
     """A part of a model as text, from the fields of its class: "SemiImplicit(dt=600, theta=0.6, epsilon=0.1)".
 
-    Fields that are None are left out, and so are those whose values have no short form.
+    Fields that are None and fields that hold arrays are left out.
     """
     if isinstance(part, bool | str) or part is None:
         return str(part)
@@ -64,18 +65,18 @@ def describe(part: Any) -> str:
     if not dataclasses.is_dataclass(part):
         return type(part).__name__
     values = {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
-    told = [f"{name}={describe(x)}" for name, x in values.items() if x is not None and np.ndim(x) == 0]
-    return f"{type(part).__name__}({', '.join(told)})"
+    texts = [f"{name}={describe(x)}" for name, x in values.items() if x is not None and np.ndim(x) == 0]
+    return f"{type(part).__name__}({', '.join(texts)})"
 
 
-# -- making one -------------------------------------------------------------------------------------------------------
+# -- making a fingerprint ---------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class _Tiles:
     """A field of the grid: {rank: array (..., my, mx) of the rank's box}."""
 
-    parts: dict
+    parts: dict[int, np.ndarray]
 
 
 def fingerprint(
@@ -85,10 +86,10 @@ def fingerprint(
 
     Args:
         model: the model.
-        step, dt: the number of steps so far and their length [s]: the moment whose records are described.
-        like: another fingerprint: describe the records that it describes, as far as they are there.
-        known: the fingerprint of this model at another moment, whose fields are not hashed again.
-        steps: describe all records of that many steps more, for what depends on a whole run.
+        step, dt: the number of steps so far and their length [s]; they give the time whose records are described.
+        like: another fingerprint; the records that it describes are described, as far as they exist.
+        known: the fingerprint of this model at another time, whose fields are not hashed again.
+        steps: the records of this many further steps are described, too, for results that depend on a whole run.
     """
     members = getattr(model, "models", [model])
     found = {
@@ -105,7 +106,7 @@ def fingerprint(
 
 
 def _of_member(entries, k):
-    """The entries of member k; of all members, where they have the same."""
+    """The entries of member k; an entry that all members share is taken as it is."""
     return {
         name: value["members"][k] if _is(value, "members") and k < len(value["members"]) else value
         for name, value in entries.items()
@@ -117,8 +118,8 @@ def _together(values):
 
 
 def _entries(model, span, dt, like):
-    """{name: value}, where fields are still _Tiles."""
-    found = {
+    """{name: value} of a model, in which fields are still _Tiles."""
+    found: dict[str, Any] = {
         "precision": str(model.dtype), "gravity": model.gravity, "linear": bool(model.linear),
         "momentum": describe(model.momentum), "side": describe(model.side),
     }  # fmt: skip
@@ -149,7 +150,7 @@ def _part(name, part, model, records):
     """The entries of a part of the model: its class, and its parameters by the fields of the class."""
     if part is None:
         return {name: "none"}
-    found = {name: name_of(part)}
+    found: dict[str, Any] = {name: name_of(part)}
     for field in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
         value, key = getattr(part, field.name), f"{name}.{field.name}"
         if hasattr(value, "times") and hasattr(value, "bracket"):
@@ -165,7 +166,7 @@ def _part(name, part, model, records):
             found[key] = np.asarray(value).item()
         elif isinstance(value, tuple) and all(isinstance(x, bool | str | int | float) for x in value):
             found[key] = list(value)
-        elif dataclasses.is_dataclass(value) and not hasattr(value, "communicator"):  # series of modes are the grid's
+        elif dataclasses.is_dataclass(value) and not hasattr(value, "communicator"):  # modes depend on the grid alone
             found |= _part(key, value, model, records)
     return found
 
@@ -182,7 +183,7 @@ def _records(series, numbers):
 
 
 def _within(series, span, dt):
-    """Numbers of the records between which a run interpolates from the first to the last step of `span`."""
+    """The indices of the records between which a run interpolates from the first to the last step of `span`."""
     first, last = ([int(k) for k in series.bracket(step, dt)[:2]] for step in span)
     if span[0] == span[1]:
         return list(dict.fromkeys(first))
@@ -195,7 +196,7 @@ def _at(series, times):
 
 
 def _hashed(model, entries):
-    """Put the hash and the range of each _Tiles into its place: one reduction for all of them; collective."""
+    """Replace each _Tiles by its hash and range, with one reduction for all of them; collective."""
     places = []
     for one in entries:
         places += [(one, name) for name, value in one.items() if isinstance(value, _Tiles)]
@@ -237,7 +238,7 @@ def hash_of_cells(values: np.ndarray, numbers: np.ndarray) -> int:
         part = slice(begin, begin + BLOCK)
         with np.errstate(over="ignore", invalid="ignore"):
             single = values[part].astype(np.float32) + np.float32(0.0)  # -0 is 0
-        single[np.isnan(single)] = np.nan  # one of the many
+        single[np.isnan(single)] = np.nan  # one bit pattern for all NaNs
         bits = ((single.view(np.uint32).astype(np.uint64) + np.uint64(8)) >> np.uint64(4)) + np.uint64(1)
         mixed = (numbers[part].astype(np.uint64) + np.uint64(1)) * GOLDEN + bits * FIRST
         mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST
@@ -246,28 +247,28 @@ def hash_of_cells(values: np.ndarray, numbers: np.ndarray) -> int:
     return total % (1 << 64)
 
 
-# -- comparing two ----------------------------------------------------------------------------------------------------
+# -- comparing two fingerprints ---------------------------------------------------------------------------------------
 
 
 def differences(was: dict, now: dict) -> list[Difference]:
     """What differs between the fingerprint of a restart and that of the run that is to go on from it."""
-    found, gone = [], []
+    found, reported = [], []
     for name in sorted({**was, **now}, key=lambda name: name.count(".")):
-        if any(name.startswith(f"{parent}.") for parent in gone):
-            continue  # the whole part differs, and says so
+        if any(name.startswith(f"{parent}.") for parent in reported):
+            continue  # the difference of the whole part is already in the list
         if name not in was or name not in now:
             there, missing = ("restart", "experiment") if name in was else ("experiment", "restart")
-            found.append(Difference(name, f"{name} ({_told(was.get(name, now.get(name)))}) is in the {there} and not "
-                                          f"in the {missing}"))  # fmt: skip
-            gone.append(name)
+            value = _as_text(was.get(name, now.get(name)))
+            found.append(Difference(name, f"{name} ({value}) is in the {there} and not in the {missing}"))
+            reported.append(name)
         elif text := _difference(name, was[name], now[name]):
             found.append(Difference(name, text))
-            gone.append(name)
+            reported.append(name)
     return sorted(found, key=lambda difference: (GROUPS.index(difference.group), difference.name))
 
 
 def _difference(name, was, now):
-    """How two values differ, or None."""
+    """A clause that describes how two values differ, or None."""
     if _is(was, "members") or _is(now, "members"):
         return _of_members(name, was, now)
     if _is(was, "records") and _is(now, "records"):
@@ -275,8 +276,8 @@ def _difference(name, was, now):
     if _same(was, now):
         return None
     if _is(was, "hash") and _is(now, "hash") and _same((was["low"], was["high"]), (now["low"], now["high"])):
-        return f"{name} is another field in the restart, of the same range ({_told(was)})"
-    return f"{name} is {_told(was)} in the restart and {_told(now)} in the experiment"
+        return f"{name} is another field in the restart, of the same range ({_as_text(was)})"
+    return f"{name} is {_as_text(was)} in the restart and {_as_text(now)} in the experiment"
 
 
 def _of_members(name, was, now):
@@ -303,12 +304,14 @@ def _is(value, kind):
     return isinstance(value, dict) and kind in value
 
 
-def _same(a, b):
+def _same(a: Any, b: Any) -> bool:
     if _is(a, "hash") and _is(b, "hash"):
         return a["hash"] == b["hash"]
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(_same, a, b))
-    if isinstance(a, bool) or isinstance(b, bool) or not (_is_number(a) and _is_number(b)):
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a == b
+    if not isinstance(a, int | float) or not isinstance(b, int | float):
         return a == b
     return a == b or abs(a - b) <= ROUNDING * max(abs(a), abs(b)) or (a != a and b != b)
 
@@ -317,7 +320,7 @@ def _is_number(x):
     return isinstance(x, int | float)
 
 
-def _told(value):
+def _as_text(value):
     if _is(value, "hash"):
         return f"a field of {value['low']:.6g} to {value['high']:.6g}"
     if _is(value, "records"):
@@ -325,5 +328,5 @@ def _told(value):
     if _is(value, "members"):
         return "different for each member"
     if isinstance(value, list):
-        return ", ".join(map(_told, value)) or "empty"
+        return ", ".join(map(_as_text, value)) or "empty"
     return f"{value:.7g}" if _is_number(value) and not isinstance(value, bool) else str(value)

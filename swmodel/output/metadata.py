@@ -14,13 +14,13 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import netCDF4
 import numpy as np
 
 from ..fields.variables import VARIABLES, Variable
-from ..grids.grid import Grid
+from ..grids.grid import Grid, SphericalGrid
 from ..runtime.version import VERSION, git_commit
 
 __all__ = [
@@ -50,6 +50,7 @@ DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq
 LOCATIONS = {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}  # the terms of SGRID
 LARGEST_CHUNK = 4 << 20  # [bytes]
 LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
+Compression = Literal[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 MemberValues = Mapping[str, Sequence[Any]]  # {name: values, one for each member of an ensemble}
 Attributes = dict[str, Any]  # of a variable or a file: {name: text, number or array}
 NOMINAL_START = datetime.datetime(2000, 1, 1)
@@ -153,9 +154,11 @@ def topology(grid: Grid) -> Attributes:
 
 def variable_attributes(variable: Variable, grid: Grid) -> Attributes:
     """The CF attributes of a row of the variable table on `grid`."""
-    found = {name: getattr(variable, name) for name in ("long_name", "standard_name", "units", "cell_methods")}
+    found: Attributes = {
+        name: getattr(variable, name) for name in ("long_name", "standard_name", "units", "cell_methods")
+    }
     if grid.spherical:
-        found["standard_name"] = ON_SPHERE.get(variable.standard_name, variable.standard_name)
+        found["standard_name"] = ON_SPHERE.get(variable.standard_name or "", variable.standard_name)
         found["long_name"] = re.sub("(.+) along x", r"eastward \1", found["long_name"])
         found["long_name"] = re.sub("(.+) along y", r"northward \1", found["long_name"])
     if variable.position == "h":
@@ -236,7 +239,7 @@ def run_attributes(grid: Grid, attributes: Mapping[str, Any] | None, *, points: 
         "version": VERSION,
         "git_commit": git_commit(),
         "grid_description": describe_grid(grid),
-        "radius": np.float64(grid.radius) if grid.spherical else None,
+        "radius": np.float64(grid.radius) if isinstance(grid, SphericalGrid) else None,
     }
     found = {name: value for name, value in own.items() if value is not None} | given
     return dict(sorted(found.items(), key=lambda item: item[0] == "config"))  # the experiment's text is the longest
@@ -262,13 +265,13 @@ def gauge_coordinates(grid: Grid) -> dict[str, Attributes]:
     return {axis: _direction(grid, axis) for axis in "xy"}
 
 
-# -- writing metadata to an open netCDF4.Dataset -------------------------------------------------------------------------
+# -- writing metadata to an open netCDF4.Dataset -----------------------------------------------------------------------
 
 
 def define(
     dataset: netCDF4.Dataset, name: str, dimensions: Iterable[str], attributes: Mapping[str, Any],
     values: np.ndarray | None = None, *, dtype: Any = None, chunks: Sequence[int] | None = None,
-    fill: float | str | None = False, compression: int = 0,
+    fill: Any = False, compression: Compression = 0,
 ) -> netCDF4.Variable:  # fmt: skip
     """Create a variable, with its values where they are known.
 
@@ -281,9 +284,9 @@ def define(
         fill: the fill value; False for a variable without missing values, None for netCDF's default.
         compression: 1 (fast) to 9 (small), or 0 for none.
     """
-    dtype = values.dtype if dtype is None and values is not None else dtype
+    kind: Any = values.dtype if dtype is None and values is not None else dtype
     variable = dataset.createVariable(
-        name, dtype, tuple(dimensions), fill_value=fill, chunksizes=chunks,
+        name, kind, tuple(dimensions), fill_value=fill, chunksizes=chunks,
         compression="zlib" if compression else None, complevel=compression or 1,
     )  # fmt: skip
     variable.setncatts(attributes)
@@ -359,7 +362,7 @@ def of_members(members: MemberValues | None) -> tuple[tuple[str, ...], tuple[int
 
 def define_field(
     dataset: netCDF4.Dataset, row: Variable, grid: Grid, dtype: Any, *, time: bool = False,
-    members: MemberValues | None = None, compression: int = 1, attributes: Mapping[str, Any] | None = None,
+    members: MemberValues | None = None, compression: Compression = 1, attributes: Mapping[str, Any] | None = None,
 ) -> netCDF4.Variable:  # fmt: skip
     """Define a field of the variable table, with records in time if `time`, in chunks of whole slices or bands of rows.
 
@@ -394,8 +397,8 @@ def limit_chunk_caches(dataset: netCDF4.Dataset) -> None:
     read again.
     """
     for variable in dataset.variables.values():
-        if "time" in variable.dimensions and variable.chunking() != "contiguous":
-            chunks = variable.chunking()
+        chunks = variable.chunking()
+        if "time" in variable.dimensions and not isinstance(chunks, str):
             many = [1 if name == "time" else math.ceil(size / chunk)
                     for name, size, chunk in zip(variable.dimensions, variable.shape, chunks)]  # fmt: skip
             size = 2 * math.prod(many) * math.prod(chunks) * variable.dtype.itemsize

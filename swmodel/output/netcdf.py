@@ -58,7 +58,7 @@ class FieldFile:
         start: datetime.datetime | None = None, attributes: Mapping[str, Any] | None = None,
         static: Mapping[str | Variable, np.ndarray] | None = None, members: metadata.MemberValues | None = None,
         dtype: Any = "float32", append: bool = False, resume_time: float | None = None, overwrite: bool = False,
-        compression: int = 1,
+        compression: metadata.Compression = 1,
     ) -> None:  # fmt: skip
         rows = [metadata.variable_of(name) for name in variables]
         written = {row.name for row in rows}
@@ -71,9 +71,10 @@ class FieldFile:
             dataset.createDimension("time", None)
             metadata.define_time(dataset, start)
             metadata.define_members(dataset, members)
-            kept = {"time": True, "members": members, "compression": compression}
             for row in rows:
-                metadata.define_field(dataset, row, grid, self._dtype, **kept)
+                metadata.define_field(
+                    dataset, row, grid, self._dtype, time=True, members=members, compression=compression
+                )
             _define_static(dataset, grid, static, members)
 
         attributes = metadata.run_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})
@@ -411,7 +412,7 @@ def _along_time(variable, begin, end):
 
 
 def _define_static(dataset, grid, static, members=None):
-    """Write the land mask, and fields of the table that do not change; an ensemble has one for all or for each member."""
+    """Write the land mask, and fields of the table that do not change, one for all members or one for each."""
     for name, array in static.items():
         if name == "wet":
             metadata.define_wet(dataset, _checked(name, array, grid.shape))

@@ -1,59 +1,66 @@
-"""Restart files: all that a run needs to go on, bit for bit, on any number of ranks.
+"""Restart files: all that a run needs to continue, bit for bit, on any number of ranks.
 
-A netCDF file of global arrays in their own dtype, numbers and texts, the grid, and a checksum over all of it. It is
-complete or absent: written under another name, synced to disk, renamed.
+A restart is a netCDF file of global arrays in their own dtype, numbers, texts, the grid, and a checksum of all of them.
+It is either complete or absent: the file is written under another name, synced to disk and then renamed.
 """
 
 import dataclasses
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import netCDF4
 import numpy as np
 
 from ..errors import DataError
+from ..grids.grid import Grid
 from ..runtime.version import VERSION
 from . import replacing
 from .metadata import describe_grid
 
 __all__ = ["Restart", "read_restart", "write_restart"]
 
-FORMAT = 1  # raised when an older swmodel could not read the file
+FORMAT = 1  # increased when an older swmodel cannot read the file
 OWN = ("restart_format", "swmodel_version", "grid_description", "checksum")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.@+-]*")
 
 
 @dataclasses.dataclass(frozen=True)
 class Restart:
-    """What a restart file holds.
+    """The content of a restart file.
 
     Attributes:
         arrays: {name: global array}, in the dtype in which they were written.
         scalars: {name: bool, int, float or str}.
-        attributes: {name: text or number}, as the run describes itself.
-        grid: the grid's class and arguments, a dict.
+        attributes: {name: text or number} that describe the run.
+        grid: the grid's class and arguments.
     """
 
-    arrays: dict
-    scalars: dict
-    attributes: dict
-    grid: dict
+    arrays: dict[str, np.ndarray]
+    scalars: dict[str, Any]
+    attributes: dict[str, Any]
+    grid: dict[str, Any]
 
 
-def write_restart(path, grid, arrays, scalars, attributes=None):
-    """Write a restart; an older one of that name stays until this one is complete and on disk.
+def write_restart(
+    path: str | Path, grid: Grid, arrays: Mapping[str, Any], scalars: Mapping[str, Any],
+    attributes: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """Write a restart; an older file of that name stays until the new one is complete and on disk.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         grid: the Grid.
-        arrays: {name: global array}, (..., ny, nx) or any other shape; numbers or bools.
+        arrays: {name: global array} of numbers or bools, (..., ny, nx) or any other shape.
         scalars: {name: bool, int, float or str}.
         attributes: {name: text or number}; None and "" are left out.
 
     Raises:
-        SwmodelError: if it cannot be written; the older one is as it was.
+        SwmodelError: if the file cannot be written; the older one is unchanged.
+        ValueError: for a name or a value that a netCDF file cannot hold.
     """
     arrays = {name: _storable(name, array) for name, array in arrays.items()}
     scalars = {name: _plain(name, value) for name, value in scalars.items()}
@@ -75,12 +82,12 @@ def write_restart(path, grid, arrays, scalars, attributes=None):
             _write_array(dataset, grid, name, array)
 
 
-def read_restart(path, grid=None):
-    """Read a restart whole; every rank then takes its tile of the arrays.
+def read_restart(path: str | Path, grid: Grid | None = None) -> Restart:
+    """Read a whole restart; every rank then takes its tile of the arrays.
 
     Args:
-        path: of the file.
-        grid: the Grid on which the run goes on, or None to take what comes.
+        path: the path of the file.
+        grid: the Grid on which the run continues, or None to accept any grid.
 
     Raises:
         DataError: if there is no such file, it is damaged, newer than this swmodel, or of another grid.
@@ -146,7 +153,7 @@ def _as_attributes(values):
 
 
 def _write_array(dataset, grid, name, array):
-    """One variable; its last dimensions are y and x where they are the grid's."""
+    """Write one array as a variable; its last dimensions are y and x where it has the grid's shape."""
     names = [f"n{size}" for size in array.shape]
     if array.shape[-2:] == grid.shape:
         names[-2:] = "y", "x"
@@ -173,12 +180,15 @@ def _read(dataset):
     return Restart(arrays, scalars, attributes, json.loads(dataset.grid_description))
 
 
-def _python(value):
-    return bool(value) if isinstance(value, np.int8) else value.item() if isinstance(value, np.generic) else value
+def _python(value: Any) -> Any:
+    """The value of an attribute as a bool, int, float or str; bools are stored as 8-bit integers."""
+    if isinstance(value, np.generic) and value.dtype == np.int8:
+        return bool(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _checksum(arrays, scalars, attributes, grid):
-    """SHA-256 of names, dtypes, shapes and bits."""
+    """The SHA-256 digest of names, dtypes, shapes and bits."""
     digest = hashlib.sha256(grid.encode())
     for name, value in sorted([*scalars.items(), *attributes.items()]):
         digest.update(f"{name}={value};".encode())

@@ -1,12 +1,14 @@
-"""What a restart of a run holds, and how a Simulation goes on from one.
+"""The content of a run's restart, and how a Simulation continues from it.
 
-Beside state, history, maxima and the number of steps a restart holds the fingerprint of its run (fingerprint.py) and
-the depth of the sea floor, 0 on land. A run goes on only if its own fingerprint is the same, or if what differs was
-named: `force` in Python, `--force` or `--set` on the command line.
+A restart holds state, history, maxima and the number of steps, and also the fingerprint of its run (fingerprint.py) and
+the depth of the sea floor, 0 on land. A run continues only if its own fingerprint is the same, or if the user has named
+the differences: by `force` in Python, by `--force` or `--set` on the command line.
 """
 
 import json
 import logging
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +22,11 @@ from .restart import read_restart
 __all__ = ["allowed_names", "content", "restored"]
 
 LAND = {"coast", "depth"}
-STATE = "state_"  # what the names of the arrays of a State begin with
+STATE = "state_"  # the prefix of the names of a State's arrays
 
 
-def content(simulation):
-    """(arrays, scalars) of a restart: global arrays on the root, None in their place elsewhere; collective."""
+def content(simulation: Any) -> tuple[dict[str, np.ndarray | None], dict[str, Any]]:
+    """(arrays, scalars) of a Simulation's restart; collective. Arrays are global on the root and None elsewhere."""
     leaves, model = _named_leaves(_parts(simulation)), simulation.model
     arrays = {name: model.gather(leaf) for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
     scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
@@ -37,11 +39,11 @@ def content(simulation):
     return arrays, scalars
 
 
-def allowed_names(force):
+def allowed_names(force: Any) -> tuple[str, ...]:
     """`force` as a tuple of names: "all", "depth,physics" and ("depth", "physics") are understood.
 
     Raises:
-        ConfigError: for anything but texts.
+        ConfigError: for values that are not texts.
     """
     names = force.split(",") if isinstance(force, str) else force
     if not isinstance(names, tuple | list | set | frozenset) or not all(isinstance(name, str) for name in names):
@@ -52,17 +54,17 @@ def allowed_names(force):
     return tuple(name.strip() for name in names if name.strip())
 
 
-def restored(simulation, path, force=()):
-    """Put a restart's content into `simulation`; collective. Returns one or two sentences on what was resumed.
+def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
+    """Put a restart's content into `simulation`, and return one or two sentences on what was resumed; collective.
 
     Args:
         simulation: the Simulation.
-        path: of the restart.
-        force: what may differ from the run that wrote it; see `allowed_names`.
+        path: the path of the restart.
+        force: the differences from the run that wrote it that are allowed; see `allowed_names`.
 
     Raises:
         DataError: if the restart cannot be read or belongs to another grid, another ensemble or, unless `force` names
-            what differs, another experiment; the simulation is then as it was.
+            what differs, another experiment; the simulation is then unchanged.
     """
     communicator, grid = simulation.communicator, simulation.model.grid
     names = allowed_names(force)
@@ -102,7 +104,7 @@ def _read(communicator, path, grid):
     return whole, communicator.from_root(read)
 
 
-# -- whether it may go on ---------------------------------------------------------------------------------------------
+# -- comparison with the run that wrote the restart -------------------------------------------------------------------
 
 
 def _compared(simulation, path, whole, restart, step):
@@ -120,7 +122,7 @@ def _compared(simulation, path, whole, restart, step):
 
 
 def _compared_without(model, path, restart):
-    """The Differences from the restart of an older swmodel, which has no fingerprint: its precision shows."""
+    """The Differences from the restart of an older swmodel without a fingerprint, of which only the precision is known."""
     if model.communicator.is_root:
         logging.getLogger("swmodel").warning(
             "%s is of an older swmodel, which did not record depth, coast and physics of its run: that they are those "
@@ -144,7 +146,7 @@ def _other_variables(simulation, names):
 
 
 def _land_differences(model, placed):
-    """Differences of coast and depth [m], counted; those that rounding makes are none. Collective."""
+    """The Differences of coast and depth [m], as counts of cells beyond rounding; collective."""
     counts, largest, tiles = np.zeros(3), 0.0, model.communicator.tiles([placed])
     depth = np.where(model.wet, model.depth, 0.0)
     for rank, (was,) in tiles.items():
@@ -162,8 +164,8 @@ def _land_differences(model, placed):
     if dried or flooded:
         parts = [(dried, "water in the restart and land in the experiment"),
                  (flooded, "land in the restart and water in the experiment")]  # fmt: skip
-        told = ", ".join(f"{_cells(n)} {'is' if n == 1 else 'are'} {what}" for n, what in parts if n)
-        found.append(Difference("coast", f"the coast differs ({told})"))
+        text = ", ".join(f"{_cells(n)} {'is' if n == 1 else 'are'} {what}" for n, what in parts if n)
+        found.append(Difference("coast", f"the coast differs ({text})"))
     if deeper:
         found.append(Difference("depth", f"the depth differs in {_cells(deeper)}, by up to {largest:.4g} m"))
     return found
@@ -184,22 +186,22 @@ def _refusal(path, refused):
 
 
 def _message(simulation, path, restart, found, same_stepper):
-    """What was resumed, and what is not as it was."""
-    scalars, told = restart["scalars"], f"resumed {path} at step {simulation.step} ({simulation.time:g} s)"
+    """The sentences that say what was resumed, and what differs from the run that wrote the restart."""
+    scalars, text = restart["scalars"], f"resumed {path} at step {simulation.step} ({simulation.time:g} s)"
     was, now = restart["attributes"]["time_stepper"], describe(simulation.scheme)
     if not same_stepper:
         was = f"{scalars['stepper']} with dt = {scalars['dt']:g} s"
-        told += f"; the file was written by {was}, so the time stepper's history starts anew"
+        text += f"; the file was written by {was}, so the time stepper's history starts anew"
     elif restart["attributes"]["fingerprint"] and was != now:
-        told += f"; the file was written by {was}, and the run goes on with {now}"
+        text += f"; the file was written by {was}, and the run goes on with {now}"
     if found:
-        told += f". As asked for, it goes on although {'; '.join(difference.text for difference in found)}"
+        text += f". As asked for, it goes on although {'; '.join(difference.text for difference in found)}"
         if same_stepper and any(difference.name != "precision" for difference in found):
-            told += "; the time stepper's history starts anew"
-    return f"{told}."
+            text += "; the time stepper's history starts anew"
+    return f"{text}."
 
 
-# -- putting it back --------------------------------------------------------------------------------------------------
+# -- restoring state and history --------------------------------------------------------------------------------------
 
 
 def _parts(simulation):
@@ -212,7 +214,7 @@ def _named_leaves(tree):
 
 
 def _masks_by_leaf(tree, model):
-    """{name of a leaf: tile arrays, 1 where the leaf may differ from 0} of all States in a tree."""
+    """{name of a leaf: tile arrays that are 1 where the leaf may differ from 0} of all States in a tree."""
     masks = _masks(model)
     at = each_state(lambda state: state.map(lambda _, position: position, state.positions), tree)
     return {name: masks[position] for name, position in _named_leaves(at).items() if isinstance(position, str)}
@@ -243,14 +245,14 @@ def _put_back(simulation, whole, restart, keep_history):
 
 
 def _without_land(tile, mask):
-    """Tile arrays with 0 where `mask` is, whatever stands there; as they are without a mask."""
+    """Tile arrays with 0 where `mask` is 0, even over NaN; unchanged without a mask."""
     return tile if mask is None else jnp.where(jnp.broadcast_to(mask != 0, tile.shape), tile, 0)
 
 
 def _masks(model):
-    """{position: tile arrays, 1 where there is water or a face that water can cross, else 0}.
+    """{position: tile arrays that are 1 in wet cells and on faces that water can cross, and 0 elsewhere}.
 
-    The faces of open sides are among them.
+    The faces of open sides count as faces that water can cross.
     """
     faces = {"u": model.faces("u"), "v": model.faces("v"), "h": model.wet}
     if "east" in model.open_sides:
@@ -267,7 +269,7 @@ def _filled(tree, values):
 
 
 def _restore_maxima(simulation, recorded, ratio):
-    """Start maxima that the earlier run did not record; count arrivals in steps of this run, `ratio` to one of that."""
+    """Start maxima that the earlier run did not record, or convert its arrivals: `ratio` steps of this run for one."""
     if not recorded:
         simulation._maxima_carry = simulation._maxima.start(simulation.state, simulation.step)
     elif ratio != 1.0:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,7 @@ class GaugeOutput(Output):
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = GaugeFile(
-            claim, self.points, simulation.model.grid, start=simulation.start, attributes=attributes | self.rules,
+            claim, self.points, simulation.model.grid, start=simulation.start, attributes={**attributes, **self.rules},
             members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
             overwrite=simulation.overwrite, variables=_rows(simulation, self.gauges.variables),
         )  # fmt: skip
@@ -301,12 +301,11 @@ def members_of(simulation: Any) -> MemberValues | None:
     model = simulation.model
     if model.members is None:
         return None
-    return {name: Varied(values, model.units_of(name)) for name, values in model.varied.items()} or {
-        "": range(model.members)
-    }
+    varied = {name: Varied(values, model.units_of(name)) for name, values in model.varied.items()}
+    return varied or {"": range(model.members)}
 
 
-def _rows(simulation, names):
+def _rows(simulation: Any, names: Iterable[str]) -> list[str | Variable]:
     """Names of variables, or their rows where the table's row does not describe them in this run."""
     own: dict[str, Variable] = {row.name: row for row in simulation.model.variables}
     instead = own | named_for(_gravity(simulation.model), simulation.scheme.lid)
