@@ -122,7 +122,7 @@ def _compared(simulation, path, whole, restart, step):
 
 
 def _compared_without(model, path, restart):
-    """The Differences from the restart of an older swmodel without a fingerprint, of which only the precision is known."""
+    """The Differences from the restart of an older swmodel without a fingerprint, whose precision alone is known."""
     if model.communicator.is_root:
         logging.getLogger("swmodel").warning(
             "%s is of an older swmodel, which did not record depth, coast and physics of its run: that they are those "
