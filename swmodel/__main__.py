@@ -1,4 +1,4 @@
-"""`swmodel`, and `python -m swmodel`. Signals are caught before anything else is imported, which takes a while."""
+"""`swmodel`, and `python -m swmodel`. Signals are caught first, because importing everything else takes seconds."""
 
 from .runtime.signals import PROCESS
 

@@ -1,4 +1,4 @@
-"""Numbers that a constructor and the key of an experiment file have in common, unless told otherwise."""
+"""Default values that constructors and the keys of experiment files share."""
 
 __all__ = [
     "AB2_EPSILON", "AIR_DENSITY", "EARTH_RADIUS", "EARTH_ROTATION", "FILTER_ORDER", "FILTER_STRENGTH", "GRAVITY",

@@ -80,13 +80,13 @@ def ranks_line(decomposition: Decomposition, wet: np.ndarray | None = None) -> s
 
 
 def members_line(ensemble: Ensemble) -> str:
-    """How many members, and what tells them apart."""
+    """The number of members, and the values in which they differ."""
     told = [f"{name} = {', '.join(map(str, values))}" for name, values in ensemble.varied.items()]
     return "\n".join([f"{ensemble.members} members in one program", *told])
 
 
 def engine_line(engine: str, why: str | None) -> str:
-    """What steps run as, and why not as fused loops."""
+    """The engine that runs the steps, and why it is not fused loops."""
     return "fused loops" if engine == "fused" else f"arrays (XLA fuses): {why}"
 
 

@@ -1,4 +1,4 @@
-"""The section [inversion]: what is looked for, how sure it is beforehand, and which observations are to tell it.
+"""The section [inversion]: the controls to estimate, their prior uncertainty, and the observations to fit.
 
 [inversion]
 until = "2 hour"
@@ -146,7 +146,7 @@ class TrackObservations(Section):
 
     type: Literal["tracks"]
     file: InputFile | None = None
-    deviation: PositiveMetres | None = None  # of the errors, where the file does not tell
+    deviation: PositiveMetres | None = None  # of the errors, where the file does not give it
     every: PositiveSeconds | None = None  # of the twin's: from pass to pass
     apart: PositiveMetres | None = None  # between points
     between: PositiveMetres | None = None  # between passes
@@ -207,7 +207,7 @@ class Inversion(Section):
 
 
 def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Mistakes of names and times, as far as the file tells."""
+    """Mistakes in names and times that can be found from the file alone."""
     section = sections.get("inversion")
     if section is None:
         return

@@ -1,4 +1,4 @@
-"""What the machine can do: memory bandwidth, and the time of a message between ranks.
+"""Measurements of the machine: memory bandwidth, and the time of a message between ranks.
 
     triad           a = b + s a,  3 n numbers moved in a pass
     message         t(n) = latency + n / bandwidth,  fitted to messages of growing length, each point weighted by 1 / t
@@ -114,7 +114,7 @@ def triad_bandwidth(cells: int | None = None, repeats: int = 7) -> float:
 
 
 def last_cache() -> int:
-    """Bytes of the last cache of this machine's first core; 32 MB where the system does not tell."""
+    """Bytes of the last-level cache of this machine's first core; 32 MB where the system does not report it."""
     found = [_size(Path(name).read_text()) for name in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size")]
     return max(found, default=32 << 20)
 

@@ -1,4 +1,4 @@
-"""Seconds a step on any number of ranks, from what one machine was seen to do.
+"""Seconds per step on any number of ranks, predicted from measurements on one machine.
 
     step     = compute + exchange
     compute  = overhead max(1, r / cores) + per_cell n + beyond max(n - knee, 0)     r ranks with n cells on a machine

@@ -1,4 +1,4 @@
-"""Memory: how much a model needs, from the sizes alone, and how much there is; asked before any array is made."""
+"""Memory that a model needs, estimated from its sizes before any array is allocated, and memory that is available."""
 
 import math
 import os

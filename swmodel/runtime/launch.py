@@ -47,7 +47,7 @@ class LaunchError(SwmodelError):
 
 @dataclasses.dataclass(frozen=True)
 class Launcher:
-    """What the launcher told this process; ranks on this host are "local"."""
+    """This process's place in the run, from its launcher's variables; ranks on this host are "local"."""
 
     name: str
     size: int
@@ -58,7 +58,7 @@ class Launcher:
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """What `configure_process` settled."""
+    """The communicator, devices and threads that `configure_process` chose."""
 
     communicator: str  # "serial", "mpi" or "sharded"
     launcher: Launcher | None
