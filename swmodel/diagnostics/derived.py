@@ -1,12 +1,16 @@
-"""Fields and numbers derived from a state: what files hold beside it, and the invariants of the equations.
+"""Fields and numbers derived from a state: further variables of files, and the invariants of the equations.
 
 Fields are functions of a Flow (halos filled) and give a Field at the position that fields.variables states. Numbers are
 sums over all ranks: volume, energy, potential enstrophy. All are differentiable.
 """
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 
 from ..dynamics.transport import divergence
+from ..fields.field import AbstractField, Field
 from ..fields.operators import mean_x, mean_y
 from ..fields.variables import PROGNOSTIC
 from ..parallel.halo import without_padding
@@ -33,34 +37,34 @@ FIELDS = {
 }
 
 
-def names_of(model):
-    """The names of all fields that files can hold of a model's runs."""
+def names_of(model: Any) -> list[str]:
+    """The names of all fields that the files of a model's runs can hold."""
     return list(dict.fromkeys([*FIELDS, *(row.name for row in model.variables)]))
 
 
-def field(name, flow):
+def field(name: str, flow: Any) -> AbstractField:
     """The Field of this name, as files show it."""
     return FIELDS[name](flow) if name in FIELDS else flow.shown(name)
 
 
-def total(field, flow, ordered=False):
-    """The sum of a Field of a Flow over the cells of all tiles."""
+def total(field: Field, flow: Any, ordered: bool = False) -> jax.Array:
+    """The sum of a Field of a Flow over the cells of all tiles; the order of summation is fixed if `ordered`."""
     own = without_padding(field.interior, flow.geometry.tile.sides)
     return flow.equations.communicator.sum(jnp.sum(own), ordered=ordered)
 
 
-def volume(flow):
+def volume(flow: Any) -> jax.Array:
     """The water above rest, sum of area eta [m3]: constant in a closed domain."""
     return total(flow.geometry.wet_area * flow.eta, flow)
 
 
-def energy(flow):
+def energy(flow: Any) -> jax.Array:
     """Kinetic and potential energy over density, sum of area (h K + g eta^2 / 2) [m5 s-2]."""
     kinetic = flow.h * flow.kinetic_energy
     potential = 0.5 * flow.gravity * (flow.eta * flow.eta)
     return total(flow.geometry.wet_area * (kinetic + potential), flow)
 
 
-def potential_enstrophy(flow):
+def potential_enstrophy(flow: Any) -> jax.Array:
     """Sum of area h_q q^2 / 2 over corners [m s-2]."""
     return total(0.5 * flow.geometry.area_q * (flow.h_q * (flow.q * flow.q)), flow)

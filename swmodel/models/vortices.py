@@ -7,6 +7,8 @@ The noise of a point depends on the seed and the point alone: the flow is the sa
 walls psi is constant, so that nothing flows through them.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,14 +21,14 @@ from .random_fields import white_noise
 __all__ = ["random_vortices"]
 
 
-def random_vortices(model, speed, length, seed=0):
-    """A State of random vortices in balance with the elevation.
+def random_vortices(model: Any, speed: float, length: float, seed: int = 0) -> State:
+    """A State of random vortices in geostrophic balance with the elevation.
 
     Args:
         model: a ShallowWater on a CartesianGrid; land stays at rest.
         speed: root mean square of the velocity [m s-1].
-        length: the wavelength about which they are [m].
-        seed: a whole number that chooses them.
+        length: the central wavelength of their spectrum [m].
+        seed: a whole number; each seed gives another flow.
 
     Raises:
         ConfigError: on the sphere, or for a wavelength that the grid does not hold.

@@ -1,1 +1,1 @@
-"""Runs: the host loop, what is accumulated at every step, and progress."""
+"""Runs: the loop over chunks of steps on the host, monitors that accumulate at every step, and progress."""

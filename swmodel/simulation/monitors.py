@@ -1,13 +1,14 @@
-"""What is monitored at every step, inside the compiled loop and outside the differentiated state.
+"""Monitors, which the compiled loop updates at every step; they are no part of the differentiated state.
 
     Maxima   the highest elevation so far, and the step at which |eta| first passed a threshold
     Gauges   elevation, or other variables at centres, at points, bilinear over the wet cells around them
-    Health   the first step at which the run was no longer one: not finite, a column under 1 m, or over the CFL limit
+    Health   the first step at which the run was invalid: not finite, a column under 1 m, or over the CFL limit
 
 Each has `start()` (its arrays), `update(carry, state, ...)` for one step, and is the same program on every rank: a
 gauge is a set of weights, zero on ranks that do not hold it.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,10 +17,11 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
+from ..fields.state import State
 
 __all__ = ["HEALTH_INTERVAL", "LEAST_THICKNESS", "Gauges", "Health", "Maxima"]
 
-HEALTH_INTERVAL = 10  # steps between two looks; a run that blows up is caught within these
+HEALTH_INTERVAL = 10  # steps between two checks; a run that blows up is stopped within these
 LEAST_THICKNESS = 1.0  # [m]
 
 
@@ -29,12 +31,13 @@ class Maxima:
 
     threshold: Any
 
-    def start(self, state, step=0):
-        """The arrays, with the state at `step` as the first that counts."""
+    def start(self, state: State, step: int = 0) -> dict[str, jax.Array]:
+        """{"maximum": [m], "arrival": step number or -1}, tile arrays that begin with the state at `step`."""
         arrived = jnp.abs(state.eta) > self.threshold
         return {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
 
-    def update(self, carry, state, step):
+    def update(self, carry: dict[str, jax.Array], state: State, step: jax.Array) -> dict[str, jax.Array]:
+        """The arrays of `start` after one more step, whose number is `step`."""
         arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta) > self.threshold)
         return {
             "maximum": jnp.maximum(carry["maximum"], state.eta),
@@ -44,7 +47,7 @@ class Maxima:
 
 @pytree
 class Gauges:
-    """Variables at points, the elevation unless others are asked for.
+    """Variables at points; the elevation unless others are given.
 
     Attributes:
         cells, weights: (n, 4): flat indices into the tile, and weights, which are zero where a cell is not this tile's.
@@ -52,13 +55,13 @@ class Gauges:
         variables: names of the fields of a State that are read, each at cell centres.
     """
 
-    cells: jax.Array
-    weights: jax.Array
-    names: tuple = static()
-    variables: tuple = static(default=("eta",))
+    cells: Any
+    weights: Any
+    names: tuple[str, ...] = static()
+    variables: tuple[str, ...] = static(default=("eta",))
 
     @staticmethod
-    def at(points, model, variables=("eta",)):
+    def at(points: Mapping[str, tuple[float, float]], model: Any, variables: Sequence[str] = ("eta",)) -> Any:
         """Gauges at `points`, {name: (x, y)} in the grid's coordinates (longitudes in any convention).
 
         Raises:
@@ -89,26 +92,27 @@ class Gauges:
 
         return model.communicator.place(make)
 
-    def start(self, capacity, dtype):
+    def start(self, capacity: int, dtype: Any) -> dict[str, jax.Array]:
+        """{variable: empty series (capacity, n)}."""
         return {name: jnp.zeros((capacity, len(self.names)), dtype) for name in self.variables}
 
-    def read(self, field):
-        """This tile's share of the values of a field (..., ny, nx) at each gauge, (..., n); summed over tiles, they."""
+    def read(self, field: jax.Array) -> jax.Array:
+        """This tile's contribution to a field (..., ny, nx) at each gauge, (..., n); tiles add up."""
         around = field.reshape(*field.shape[:-2], -1)[..., self.cells]
         return jnp.sum(around * jnp.broadcast_to(self.weights, around.shape), axis=-1)
 
-    def rows(self, state):
-        """{variable: this tile's share of one record, (..., 1, n)} of a State as files show it."""
+    def rows(self, state: State) -> dict[str, jax.Array]:
+        """{variable: this tile's contribution to one record, (..., 1, n)} of a State as files show it."""
         return {name: self.read(state[name])[..., None, :] for name in self.variables}
 
-    def update(self, series, state, k):
+    def update(self, series: dict[str, jax.Array], state: State, k: jax.Array) -> dict[str, jax.Array]:
         """The series with the readings of a State, as files show it, in row k."""
         put = jax.lax.dynamic_update_index_in_dim
         return {name: put(series[name], self.read(state[name]), k, 0) for name in self.variables}
 
 
 def _around(grid, wet, x, y):
-    """(rows, columns, weights) of the four cells around a point, bilinear weights shared out among the wet ones."""
+    """(rows, columns, weights) of the four cells around a point; bilinear, normalised over wet cells."""
     i, x_share = _between(grid.x_edges, x, grid.nx, grid.periodic_x, grid.spherical)
     j, y_share = _between(grid.y_edges, y, grid.ny, grid.periodic_y, False)
     rows, columns = np.repeat(j, 2), np.tile(i, 2)
@@ -133,54 +137,64 @@ def _between(edges, x, n, periodic, angle):
 
 @pytree
 class Health:
-    """Looks every HEALTH_INTERVAL steps and at the end of a chunk, before anything is written.
+    """A check of the state every HEALTH_INTERVAL steps and at the end of a chunk, before anything is written.
 
     Attributes:
         dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
     """
 
-    dt_per_dx: jax.Array
-    dt_per_dy: jax.Array
+    dt_per_dx: Any
+    dt_per_dy: Any
     linear: bool = static()
 
     @staticmethod
-    def of(model, dt):
+    def of(model: Any, dt: float) -> Any:
+        """The Health of a model's tiles for steps of `dt` [s]."""
+
         def make(rank):
             box = model.decomposition.box(rank)
             metrics = model.grid.metrics(np.arange(box.j0, box.j1))
-            per_side = [np.asarray(dt / np.maximum(metrics[side], 1e-30), model.dtype) for side in ("dx_u", "dy_v")]
-            return Health(*per_side, model.linear)
+            per_x, per_y = (np.asarray(dt / np.maximum(metrics[name], 1e-30), model.dtype) for name in ("dx_u", "dy_v"))
+            return Health(per_x, per_y, model.linear)
 
         return model.communicator.place(make)
 
     @staticmethod
-    def start():
-        """(first step at which it was unwell or -1, flat index of the cell, least h, largest CFL there), (1,) each."""
+    def start() -> tuple[jax.Array, ...]:
+        """(first invalid step or -1, flat index of the cell, h [m] and CFL number there), each of shape (1,)."""
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
-    def update(self, carry, get_state, depth, uplift, step):
-        """What `start` describes, after a look at the State `get_state()`
-        and the sea floor's rise `uplift()` if one is due."""
+    def update(
+        self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: jax.Array
+    ) -> Any:
+        """The arrays of `start` after a check, if one is due, of the State `get_state()` over the uplift `uplift()`."""
         due = step % HEALTH_INTERVAL == 0
         return jax.lax.cond(due, lambda: self.look(carry, get_state(), depth, uplift(), step), lambda: carry)
 
-    def look(self, carry, state, depth, uplift, step):
-        """What `start` describes, after a look at `state` over `depth`, H at rest and 0 on land [m];
-        the first one stays."""
+    def look(self, carry: Any, state: State, depth: jax.Array, uplift: Any, step: Any) -> Any:
+        """The arrays of `start` after a check of `state`; the first invalid step is kept.
 
-        def judged():
+        Args:
+            carry: the arrays so far.
+            state: the State.
+            depth: H at rest, 0 on land [m].
+            uplift: the rise of the sea floor [m], or None.
+            step: the number of the step.
+        """
+
+        def assess():
             thickness = jnp.where(depth > 0, depth - (0.0 if uplift is None else uplift) + state.eta, jnp.inf)
             courant = jnp.abs(state.u) * self.dt_per_dx + jnp.abs(state.v) * self.dt_per_dy
             bad = ~jnp.isfinite(sum((state[name] for name in state.others), courant + state.eta))
-            if not self.linear:  # where amplitudes mean nothing
+            if not self.linear:  # a linear model's amplitudes are arbitrary
                 bad = bad | (thickness < LEAST_THICKNESS) | (courant > 1.0)
             return bad, thickness, courant
 
         def diagnosis():
-            bad, thickness, courant = judged()
+            bad, thickness, courant = assess()
             place = jnp.argmax(bad.reshape(-1))[None].astype(jnp.int32)
             values = (x.reshape(-1)[place].astype(old.dtype) for x, old in zip((thickness, courant), carry[2:]))
             return jnp.full_like(carry[0], step), place, *values
 
-        # Whether, and only then where: to find the place takes ten times as long.
-        return jax.lax.cond(jnp.any(judged()[0]) & (carry[0][0] < 0), diagnosis, lambda: carry)
+        # The cell is located only in an invalid state, since that takes ten times as long as the check.
+        return jax.lax.cond(jnp.any(assess()[0]) & (carry[0][0] < 0), diagnosis, lambda: carry)

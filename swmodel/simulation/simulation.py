@@ -10,7 +10,9 @@ import dataclasses
 import functools
 import shlex
 import time as clock
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +24,11 @@ from ..dynamics.clock import Time
 from ..errors import BlowUp, ConfigError, Interrupted, TileError
 from ..fields.parameters import MOST, FileName, Flag, Moment, Names, Number, Part, Places, Stages, Text, check_arguments
 from ..fields.pytrees import pytree
+from ..fields.state import State
 from ..output.running import Run
 from ..output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
 from ..output.spectra import SpectraOutput
+from ..parallel.communicator import Communicator
 from ..runtime import budget
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
 from ..stepping import stability
@@ -78,9 +82,9 @@ def advance(dynamics, stepper, carry, monitors, first, count):
         )
 
     monitored = carry.maxima, carry.series, carry.health
-    packed, (*monitored, illness) = run_steps(loop, carry.packed, count, monitor, monitored, first)
+    packed, (highest, series, illness) = run_steps(loop, carry.packed, count, monitor, monitored, first)
     illness = health.look(illness, loop.get_state(packed), dynamics.depth, uplift_at(first + count), first + count)
-    return Carry(packed, *monitored, illness)
+    return Carry(packed, highest, series, illness)
 
 
 def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
@@ -101,7 +105,7 @@ def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
                 jax.block_until_ready(advance(dynamics, simulation.stepper, carry, monitors, *arguments))
                 took = model.communicator.host_maximum(clock.perf_counter() - since)
                 seconds[count] = min(took, seconds.get(count, took))
-    return min(seconds, key=seconds.get)
+    return min(seconds, key=lambda count: seconds[count])
 
 
 STEPS = Number(None, "steps", minimum=0, whole=True, optional=True)
@@ -161,7 +165,7 @@ class Simulation:
         self.stages = fastest(self) if stages_per_exchange == "auto" else stages_per_exchange
 
     @property
-    def time(self):
+    def time(self) -> float:
         """Model time [s]: steps times dt."""
         return self.step * self.dt
 
@@ -172,21 +176,22 @@ class Simulation:
         return engine, self._why_arrays or why
 
     @property
-    def communicator(self):
+    def communicator(self) -> Communicator:
+        """The model's Communicator."""
         return self.model.communicator
 
     @property
-    def state(self):
-        """The State of this rank's tile now; another one can be put in its place."""
+    def state(self) -> State:
+        """The present State of this rank's tile; assigning another State replaces it."""
         return self._now()[0]
 
     @state.setter
-    def state(self, state):
+    def state(self, state: State) -> None:
         self.set(state, self.history)
 
     @property
-    def history(self):
-        """What the stepper remembers of earlier steps."""
+    def history(self) -> Any:
+        """What the stepper keeps of earlier steps."""
         return self._now()[1]
 
     def _now(self):
@@ -194,14 +199,14 @@ class Simulation:
             self._reached = unpack_state(self._dynamics(), self.stepper, self._packed)
         return self._reached
 
-    def shown(self):
-        """The State now as files show it: of tracers the concentration, and not the content."""
+    def shown(self) -> State:
+        """The present State as files show it: tracers as concentration instead of content."""
         if not self.model.tracers:
             return self.state
         return shown(self._dynamics(), self.stepper, (self.state, jnp.int32(self.step)))
 
-    def set(self, state, history):
-        """Go on from another State; `history` belongs to it."""
+    def set(self, state: State, history: Any) -> None:
+        """Continue from another State and the stepper's history that belongs to it."""
         self._packed, self._reached = None, (state, history)
 
     def _dynamics(self):
@@ -212,7 +217,7 @@ class Simulation:
         self._why_arrays = arrays_if_loops_fail(self.model, dynamics, self.stepper)
         return self._dynamics()
 
-    def start_history(self, state):
+    def start_history(self, state: State) -> Any:
         """The stepper's history before its first step from `state`."""
         return self.communicator.spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
 
@@ -226,17 +231,21 @@ class Simulation:
 
     # -- what to write ------------------------------------------------------------------------------------------------
 
-    def write(self, path, variables=("eta", "u", "v"), every=None):
-        """Write snapshots of `variables` to the netCDF file `path`, now and `every` so many seconds."""
+    def write(self, path: str | Path, variables: Sequence[str] = ("eta", "u", "v"), every: float | None = None) -> Self:
+        """Write snapshots of `variables` to the netCDF file `path`, at the start and every `every` seconds."""
         check_arguments("Simulation.write", {"path": FileName(), "variables": Names(), "every": EVERY}, locals())
         self._outputs.append(FieldOutput(path, tuple(variables), self._interval(every, path), self.model))
         return self
 
-    def gauges(self, path, points, *, variables=("eta",), windows=None, threshold=0.01, arrival_fraction=0.2):
+    def gauges(
+        self, path: str | Path, points: Mapping[str, tuple[float, float]], *, variables: Sequence[str] = ("eta",),
+        windows: Mapping[str, tuple[float, float]] | None = None, threshold: float = 0.01,
+        arrival_fraction: float = 0.2,
+    ) -> Self:  # fmt: skip
         """Write the elevation at `points`, {name: (x, y)}, at every step; bilinear over the wet cells around them.
 
         Args:
-            path: of the netCDF file, which keeps the next three for whoever scores the series.
+            path: the path of the netCDF file, which also holds the last three arguments for the scoring of the series.
             variables: names of the variables at cell centres to write, instead of the elevation alone.
             windows: {name: (first, last) [s]}: the times by which a gauge is scored; the whole run unless given.
             threshold: a gauge that stays below it [m] has no arrival.
@@ -252,7 +261,7 @@ class Simulation:
         self._outputs.append(GaugeOutput(path, dict(points), self._gauges, **rules))
         return self
 
-    def maxima(self, path, threshold=MAXIMA_THRESHOLD):
+    def maxima(self, path: str | Path, threshold: float = MAXIMA_THRESHOLD) -> Self:
         """Write the maximum elevation and the first time at which |eta| passes `threshold` [m], of every step."""
         rules = {"path": FileName(), "threshold": Number(None, "m", above=0.0)}
         check_arguments("Simulation.maxima", rules, locals())
@@ -264,15 +273,15 @@ class Simulation:
         self._outputs.append(MaximaOutput(path, threshold))
         return self
 
-    def spectra(self, path, every=None, transfers=True):
-        """Write spectra of energy and enstrophy, and their transfers, to `path`, now and `every` so many seconds."""
+    def spectra(self, path: str | Path, every: float | None = None, transfers: bool = True) -> Self:
+        """Write spectra of energy and enstrophy, and transfers, to `path`, at the start and every `every` seconds."""
         rules = {"path": FileName(), "every": EVERY, "transfers": Flag()}
         check_arguments("Simulation.spectra", rules, locals())
         spectra = Spectra(self.model, transfers, self.scheme.lid)
         self._outputs.append(SpectraOutput(path, spectra, self._interval(every, path)))
         return self
 
-    def restart(self, path, every=None):
+    def restart(self, path: str | Path, every: float | None = None) -> Self:
         """Write a restart to `path`, `every` so many seconds, at the end, and when a signal asks for one."""
         check_arguments("Simulation.restart", {"path": FileName(), "every": EVERY}, locals())
         self._outputs.append(RestartOutput(path, self._interval(every, path)))
@@ -290,8 +299,8 @@ class Simulation:
             )
         return every
 
-    def resume(self, path, force: str | tuple = ()) -> str:
-        """Go on from the restart file `path`, written on any number of ranks: bit for bit on the same ranks and dt.
+    def resume(self, path: str | Path, force: str | tuple = ()) -> str:
+        """Continue from the restart file `path`, written on any number of ranks: bit for bit on the same ranks and dt.
 
         The restart must be of a run with this model's coast, depth, precision and physics. Another stepper or time step
         starts its history anew, and so does other physics; the returned message says so.
@@ -316,7 +325,9 @@ class Simulation:
 
     # -- running ------------------------------------------------------------------------------------------------------
 
-    def run(self, until=None, steps=None, progress=None):
+    def run(
+        self, until: float | None = None, steps: int | None = None, progress: Callable[..., Any] | bool | None = None
+    ) -> State:
         """Step until `until` [s] of model time, or for `steps` steps; again to go on, with the same files.
 
         Args:
@@ -333,9 +344,12 @@ class Simulation:
             Interrupted: on SIGINT or SIGTERM, after a restart was written.
         """
         check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
-        if (until is None) == (steps is None):
+        if steps is not None and until is None:
+            last = self.step + int(steps)
+        elif until is not None and steps is None:
+            last = round(until / self.dt)
+        else:
             raise ConfigError("run: give one of until, in seconds of model time, and steps.")
-        last = self.step + int(steps) if steps is not None else round(until / self.dt)
         if last > MOST:
             raise ConfigError(f"run: the run would end at step {last:,}, and steps are counted to {MOST:,} at most.")
         if last < self.step:
