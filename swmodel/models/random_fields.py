@@ -15,11 +15,13 @@ import dataclasses
 import math
 import numbers
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ..fields.parameters import refuse
 from ..parallel import fft
@@ -27,8 +29,8 @@ from ..parallel import fft
 __all__ = ["GaussianCovariance", "filtered", "white_noise"]
 
 
-def white_noise(seed, plan, dtype=float):
-    """Tile arrays of independent standard normal numbers, one a point of a plan's field; the same whoever holds them.
+def white_noise(seed: int, plan: fft.Plan, dtype: Any = float) -> jax.Array:
+    """Tile arrays of independent standard normal numbers, one for each point of a plan's field, on any ranks.
 
     Each row (plane) of the first axis has a generator of its own; a process draws those of which it has a part.
 
@@ -62,7 +64,7 @@ def _check_plan(who, plan):
         refuse(who, "plan", plan, "is not a plan of transforms", "one, as fft.Plan(communicator, (ny, nx))")
 
 
-def filtered(plan, x, response, spacing=None):
+def filtered(plan: fft.Plan, x: jax.Array, response: Callable[[Any], Any], spacing: Any = None) -> jax.Array:
     """x with each mode multiplied by `response(|k|^2)`; inside `communicator.spmd`.
 
     Args:
@@ -97,24 +99,25 @@ class GaussianCovariance:
     def __post_init__(self):
         _check_plan("GaussianCovariance", self.plan)
         for name in ("length", "deviation"):
-            value = getattr(self, name)
-            if isinstance(value, jax.core.Tracer):
+            value: Any = getattr(self, name)
+            if isinstance(value, Tracer):
                 continue
-            if not (isinstance(value, (numbers.Real, jax.Array)) and 0 < value < math.inf):
+            is_number = isinstance(value, (numbers.Real, jax.Array))
+            if not is_number or not 0 < value < math.inf:  # pyright: ignore[reportOperatorIssue]
                 raise ValueError(f"GaussianCovariance: {name} = {value!r} is not positive; give a positive number.")
         object.__setattr__(self, "spacing", self.plan.spacing(self.spacing))
         for kind, n in zip(self.plan.kinds, self.plan.shape):
             kind.weight(np.arange(kind.modes(n)), n)  # or it keeps no sum of squares
 
-    def root(self, noise):
+    def root(self, noise: jax.Array) -> jax.Array:
         """A field with this covariance of white noise, tile arrays; inside `communicator.spmd`. It is self-adjoint."""
         return filtered(self.plan, noise, lambda k2: self._scale() * jnp.exp(-0.25 * self.length**2 * k2), self.spacing)
 
-    def apply(self, x):
+    def apply(self, x: jax.Array) -> jax.Array:
         """The covariance times x."""
         return self.root(self.root(x))
 
-    def sample(self, seed, dtype=float):
+    def sample(self, seed: int, dtype: Any = float) -> jax.Array:
         """A random field, tile arrays as programs hold them; the same for any ranks. From the host."""
         return jax.jit(self.plan.communicator.spmd(self.root))(white_noise(seed, self.plan, dtype))
 
