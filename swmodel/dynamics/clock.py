@@ -1,10 +1,11 @@
-"""Model time, as the terms of the equations are given it: a whole number of steps since step 0, and a part of a step.
+"""Model time in the terms of the equations: a whole number of steps since step 0, and a fraction of a step.
 
     t = (step + fraction) dt
 
-In single precision t itself would be off by 16 s after ten years. The number of steps is an integer, and what is made
-of it here is exact to rounding of the result, not of t: the phase of a periodic force, the time since an event. It does
-not depend on where a compiled run of steps began, so that a run gives the same bits however it was cut into chunks.
+In single precision t itself would be off by 16 s after ten years. The number of steps is an integer. What is computed
+from it here, such as the phase of a periodic force or the time since an event, is exact to rounding of the result, not
+of t. It does not depend on the step at which a compiled loop started, so a run gives the same bits however it is
+divided into loops.
 """
 
 import fractions
@@ -18,7 +19,7 @@ from ..fields.pytrees import pytree, replace, static
 
 __all__ = ["Time", "as_time"]
 
-TURN = 2**64  # one cycle, in the fixed-point numbers of `cycles`
+ONE_CYCLE = 2**64  # one cycle, in the fixed-point numbers of `cycles`
 
 
 @pytree
@@ -27,8 +28,8 @@ class Time:
 
     Attributes:
         step: whole steps since step 0 of the model, an integer.
-        fraction: what is added to them [1]: 0 at the start of a step, 1/2 or 1 in stages of a stepper.
-        dt: the time step [s]; None where a tendency was asked for without one.
+        fraction: of a step, added to `step` [1]: 0 at the start of a step, 1/2 or 1 in stages of a stepper.
+        dt: the time step [s]; None where the caller of a tendency has given none.
         exact_dt: the time step in double precision, where it is known; static.
     """
 
@@ -38,11 +39,11 @@ class Time:
     exact_dt: float | None = static(default=None)
 
     def __add__(self, fraction: Any) -> "Time":
-        """So much of a step later."""
+        """The moment that is `fraction` of a step later."""
         return replace(self, fraction=self.fraction + fraction)
 
     def steps_since(self, start: Any, dtype: Any) -> jax.Array:
-        """Steps, with the fraction, since step number `start`; exact while they are fewer than 2^22."""
+        """The number of steps since step `start`, with the fraction; exact below 2^22 steps."""
         whole = jnp.asarray(self.step, jnp.int32) - jnp.asarray(start, jnp.int32)
         return whole.astype(dtype) + jnp.asarray(self.fraction, dtype)
 
@@ -52,7 +53,11 @@ class Time:
         return self.since(0.0)
 
     def since(self, moment: float) -> jax.Array:
-        """t - `moment` [s], a number of the host; exact near the moment, whatever t is."""
+        """t - `moment` [s], for a Python number `moment`; exact near the moment, however large t is.
+
+        Raises:
+            ValueError: if the length of a step is not known.
+        """
         dt = self._known_dt()
         whole = int(np.floor(moment / self._host_dt())) if moment else 0
         rest = moment - whole * self._host_dt() if moment else 0.0
@@ -62,17 +67,17 @@ class Time:
         """2 pi t / `period`, between -pi and pi [rad].
 
         Args:
-            period: [s], a number or array. Of numbers that the host knows (a static field of a term) the phase is exact
-                to rounding however many periods have passed; of an array that a program is given it is that of a
-                period rounded to the array's own precision, and can be differentiated.
+            period: [s], a number or array. For Python numbers (a static field of a term) the phase is exact to rounding
+                however many periods have passed. For a JAX array it is the phase of a period rounded to the array's
+                precision, and can be differentiated.
         """
         return 2.0 * np.pi * self.cycles(period)
 
     def cycles(self, period: Any) -> jax.Array:
-        """t / `period` without its whole part, between -1/2 and 1/2 and up to a step's share more in stages [1].
+        """t / `period` without its integer part [1]: between -1/2 and 1/2, and up to dt / `period` more within a step.
 
-        The share of a step in a cycle is a fixed-point number of 64 bits; its product with the number of steps, modulo
-        one cycle, is exact.
+        dt / `period` is a fixed-point number of 64 bits. Its product with the number of steps, modulo one cycle, is
+        exact.
         """
         dt = self._known_dt()
         dtype, step = dt.dtype, jnp.asarray(self.step, jnp.int32).astype(jnp.uint32)
@@ -108,21 +113,21 @@ class Time:
 
 
 def as_time(step: Any) -> Time:
-    """A Time; of a number, so many steps from step 0 on, of unknown length."""
+    """A Time as it is; a number as that number of steps after step 0, of unknown length."""
     return step if isinstance(step, Time) else Time(0, step)
 
 
 def _host_words(dt, period):
-    """The share of a step in a cycle, modulo one cycle: (high, low) uint32 of 64 bits, and what these leave out."""
+    """dt / period modulo 1 as two uint32, the high and the low half of 64 bits, and the remainder."""
     shares = [fractions.Fraction(dt) / fractions.Fraction(float(p)) % 1 for p in np.ravel(period)]
-    whole = [int(share * TURN) for share in shares]
-    left = [float(share - fractions.Fraction(n, TURN)) for share, n in zip(shares, whole)]
+    whole = [int(share * ONE_CYCLE) for share in shares]
+    left = [float(share - fractions.Fraction(n, ONE_CYCLE)) for share, n in zip(shares, whole)]
     words = [np.array([n >> 32 for n in whole], np.uint32), np.array([n & 0xFFFFFFFF for n in whole], np.uint32)]
     return [word.reshape(np.shape(period)) for word in (*words, np.array(left))]
 
 
 def _device_words(share):
-    """The same of a floating-point number; scaling it by powers of two is exact."""
+    """The same for a floating-point number; scaling it by powers of two is exact."""
     scaled = (share - jnp.floor(share)) * 2.0**32
     high = jnp.floor(scaled)
     rest = (scaled - high) * 2.0**32

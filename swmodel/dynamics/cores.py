@@ -1,13 +1,14 @@
 """Cores: how the tendencies of the shallow-water equations are computed from a tile's u, v and eta.
 
-    FiniteDifferences   energy- or enstrophy-conserving differences on the C-grid; any coasts and sides, any grid
-    PseudoSpectral      Fourier, cosine and sine series over a flat plane; pseudo_spectral.py
+    FiniteDifferences   energy- or enstrophy-conserving differences on the C-grid, with coasts, on every grid
+    PseudoSpectral      Fourier, cosine and sine series on a Cartesian grid without land; spectral/core.py
 
-Whatever the core, a State holds u on east faces, v on north faces and eta at centres, so that files, gauges,
-diagnostics and the terms of the equations know nothing of it.
+With every core, a State holds u on east faces, v on north faces and eta at centres. So files, gauges, diagnostics and
+the terms of the equations do not depend on the core.
 """
 
 import abc
+from typing import Any, ClassVar, NoReturn, Self
 
 import jax.numpy as jnp
 
@@ -15,126 +16,137 @@ from ..errors import ConfigError
 from ..fields.operators import difference_x, difference_y
 from ..fields.parts import snake_case
 from ..fields.pytrees import pytree
+from ..fields.state import State
 from ..grids.geometry import safe_inverse
+from .clock import Time
+from .coriolis import Coriolis
 from .transport import divergence
 
 __all__ = ["Core", "FiniteDifferences", "named_after"]
 
 
-def named_after(term):
-    """What its share of a tendency is called: "wind_stress" of a WindStress."""
+def named_after(term: Any) -> str:
+    """The name of a term's share of a tendency: "wind_stress" of a WindStress."""
     return snake_case(type(term).__name__)
 
 
 class Core(abc.ABC):
-    """What every core has: a pytree, whose leaves are parameters.
+    """The base class of cores: a pytree whose leaves are parameters.
 
     Attributes:
-        halos: whether it computes from halos, which may then be wider than one stage needs, and in fused loops.
+        halos: whether it computes from halos. Then halos may be wider than one stage needs, and loops may be fused.
         waves, advection: the largest wavenumber of its differences, times the spacing, for the limits of time steps.
-        dissipation: names of parts of its tendency that are no terms of the model's.
-        references: what files of a run cite for it, or None.
+        dissipation: names of the parts of its tendency by which it dissipates energy itself.
+        references: the literature that files of a run cite for it, or None.
     """
 
-    halos = True
-    dissipation = ()
-    references = None
-    waves = 2.0
-    advection = 1.0
+    halos: ClassVar[bool] = True
+    references: ClassVar[str | None] = None
+    dissipation: Any = ()
+    waves: Any = 2.0
+    advection: Any = 1.0
 
-    def on_tile(self, model):
-        """This core for the tiles of a ShallowWater model; raises ConfigError for what it cannot do."""
+    def on_tile(self, model: Any) -> Self:
+        """This core for the tiles of a ShallowWater model.
+
+        Raises:
+            ConfigError: for properties of the model that the core does not support.
+        """
         return self
 
-    def prepare(self, equations):
-        """This core as the compiled program uses it, once at its start; collective."""
+    def prepare(self, equations: Any) -> Self:
+        """This core as the compiled program uses it. It is called once, at the start of the program; collective."""
         return self
 
     @abc.abstractmethod
-    def tendency(self, equations, state, time):
-        """d state/dt, a State as `state` is."""
+    def tendency(self, equations: Any, state: State, time: Time) -> State:
+        """d state/dt, a State of arrays or of Fields, as `state` is."""
 
     @abc.abstractmethod
-    def parts(self, equations, flow):
+    def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
         """{name: (du/dt, dv/dt, deta/dt), tile arrays} whose sum is the tendency of a Flow's state.
 
         Names: advection, coriolis, pressure, continuity, those of `dissipation`, and those of the terms by their types.
         """
 
-    def flow(self, flow):
-        """A Flow with what this core knows better than differences do."""
+    def flow(self, flow: Any) -> Any:
+        """The Flow that this core's tendencies are computed from: by default the one of finite differences."""
         return flow
 
-    def resolved(self, state):
-        """The part of a State, tiles as programs hold them, that the core resolves: all of it, if it cuts no series."""
+    def resolved(self, state: State) -> State:
+        """The part of a State (placed tiles) that the core resolves: all of it, unless the core truncates a series."""
         return state
 
-    def finished(self, equations, state):
-        """The State at the end of a time step."""
+    def finished(self, equations: Any, state: State) -> State:
+        """The State at the end of a time step, after a filter if the core has one."""
         return state
 
     @abc.abstractmethod
-    def describe(self):
-        """What it is, for people."""
+    def describe(self) -> str:
+        """A description for logs, such as "finite differences"."""
 
-    def carries(self, coriolis):
-        """Whether its modes turn with the Coriolis parameter, so that it sets no limit where linear waves are exact."""
+    def carries(self, coriolis: Coriolis) -> bool:
+        """Whether its linear modes include the Coriolis force, which then sets no limit to an exact propagator's step."""
         return False
 
-    def damping(self, site):
-        """The fastest rate [s-1] at which the core itself damps, in stability's `site`."""
+    def damping(self, site: Any) -> Any:
+        """The fastest rate [s-1] at which the core itself damps, at a `site` of stepping/stability.py."""
         return 0.0
 
     @abc.abstractmethod
-    def check_parts(self):
-        """Raise ConfigError where a stepper cannot have the tendency in parts (continuity, pressure and the others)."""
+    def check_parts(self) -> None:
+        """Raise ConfigError if the tendency cannot be split into continuity, pressure and the other terms."""
 
     @abc.abstractmethod
-    def modes(self):
-        """What steppers ask that treat linear waves exactly; raises ConfigError where there are no modes."""
+    def modes(self) -> Any:
+        """The object that computes linear waves exactly, for steppers with an integrating factor.
+
+        Raises:
+            ConfigError: for a core without modes.
+        """
 
 
 @pytree
 class FiniteDifferences(Core):
-    """The C-grid's own differences, of second order."""
+    """Second-order differences on the C-grid."""
 
-    def tendency(self, equations, state, time):
+    def tendency(self, equations: Any, state: State, time: Time) -> State:
         return equations.differences(state, time)
 
-    def parts(self, equations, flow):
+    def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
         g = equations.geometry
 
-        def turned(vorticity, form):
+        def vorticity_flux(vorticity, form):
             q = vorticity * safe_inverse(flow.h_q)
             u, v = form.vorticity_flux(q, flow.U * g.dy["u"], flow.V * g.dx["v"])
             return u * g.per_dx["u"], v * g.per_dy["v"]
 
-        def falling(head):
+        def minus_gradient(head):
             return -difference_x(head) * g.per_dx["u"], -difference_y(head) * g.per_dy["v"]
 
         form = equations.momentum if equations.coriolis_form is None else equations.coriolis_form
         found = [("continuity", 0.0, 0.0, -divergence(flow.U, flow.V, g)),
-                 ("pressure", *falling(flow.gravity * flow.eta)), ("coriolis", *turned(g.f, form))]  # fmt: skip
+                 ("pressure", *minus_gradient(flow.gravity * flow.eta)), ("coriolis", *vorticity_flux(g.f, form))]  # fmt: skip
         if not equations.linear:
-            relative = turned(flow.vorticity, equations.momentum)
-            found.append(("advection", *(a + b for a, b in zip(relative, falling(flow.kinetic_energy)))))
+            relative = vorticity_flux(flow.vorticity, equations.momentum)
+            found.append(("advection", *(a + b for a, b in zip(relative, minus_gradient(flow.kinetic_energy)))))
         return summed(equations, flow, [*found, *rates_of_terms(equations, flow)])
 
-    def describe(self):
+    def describe(self) -> str:
         return "finite differences"
 
-    def check_parts(self):
-        """It has all of them."""
+    def check_parts(self) -> None:
+        """Every part is available."""
 
-    def modes(self):
+    def modes(self) -> NoReturn:
         raise ConfigError(
             "IntegratingFactorRK4 carries waves mode by mode, and the finite-difference core has no modes; "
             "use core=PseudoSpectral(), or RK4."
         )
 
 
-def rates_of_terms(equations, flow):
-    """[(name, du/dt, dv/dt[, deta/dt])] of forcing and drag, Fields."""
+def rates_of_terms(equations: Any, flow: Any) -> list[tuple]:
+    """[(name, du/dt, dv/dt[, deta/dt])] of forcing and drag, Fields or numbers."""
     found = []
     for term in equations.terms:
         term = term.at(flow.time)
@@ -143,8 +155,11 @@ def rates_of_terms(equations, flow):
     return found
 
 
-def summed(equations, flow, parts):
-    """{name: three tile arrays}, zero on faces that cannot move, of (name, Fields or numbers); one name's together."""
+def summed(equations: Any, flow: Any, parts: list[tuple]) -> dict[str, tuple]:
+    """{name: three tile arrays} of (name, Fields or numbers); parts of the same name are added.
+
+    Rates of u and v are zero on faces where no water flows.
+    """
     g, zeros = equations.geometry, jnp.zeros_like(flow.eta.interior)
     masks, found = (g.wet_u, g.wet_v, 1.0), {}
     for name, *rates in parts:

@@ -2,12 +2,13 @@
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..defaults import EARTH_ROTATION
 from ..fields.parameters import check_fields, parameter
+from ..grids.grid import Grid
 
 __all__ = ["Coriolis", "FPlane", "BetaPlane", "RotatingSphere", "EARTH_ROTATION"]
 
@@ -18,22 +19,26 @@ def _corner_y(grid, rows):
 
 
 class Coriolis(abc.ABC):
-    """The Coriolis parameter as a function of the place.
+    """The Coriolis parameter as a function of position.
 
     Attributes:
-        uniform: whether it is one number everywhere.
-        spherical: whether it is for a spherical grid alone (True), a Cartesian one alone (False), or any (None).
+        uniform: whether it is the same everywhere.
+        spherical: True if it is defined on spherical grids only, False if on Cartesian ones only, None if on both.
     """
 
-    uniform = False
-    spherical = None
+    uniform: ClassVar[bool] = False
+    spherical: ClassVar[bool | None] = None
 
     def __post_init__(self):
         check_fields(self)
 
     @abc.abstractmethod
-    def at(self, grid: Any, rows: Any) -> Any:
-        """f [s-1] at the corners north of `rows` of a grid, a number or (rows, 1)."""
+    def at(self, grid: Grid, rows: Any) -> Any:
+        """f [s-1] at the corners north of `rows` of a grid, a number or (rows, 1).
+
+        Raises:
+            ValueError: where the grid is spherical and f is for Cartesian ones, or the other way round.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +49,7 @@ class FPlane(Coriolis):
 
     uniform = True
 
-    def at(self, grid, rows):
+    def at(self, grid: Grid, rows: Any) -> Any:
         return np.float64(self.f0)
 
 
@@ -58,7 +63,7 @@ class BetaPlane(Coriolis):
 
     spherical = False
 
-    def at(self, grid, rows):
+    def at(self, grid: Grid, rows: Any) -> Any:
         if grid.spherical:
             raise ValueError("BetaPlane was given with a SphericalGrid; use RotatingSphere() there.")
         return self.f0 + self.beta * (_corner_y(grid, rows) - self.y0)
@@ -72,7 +77,7 @@ class RotatingSphere(Coriolis):
 
     spherical = True
 
-    def at(self, grid, rows):
+    def at(self, grid: Grid, rows: Any) -> Any:
         if not grid.spherical:
             raise ValueError("RotatingSphere was given with a CartesianGrid; use FPlane or BetaPlane there.")
         return 2.0 * self.rate * np.sin(np.deg2rad(np.clip(_corner_y(grid, rows), -90.0, 90.0)))

@@ -1,4 +1,4 @@
-"""Drag and viscosity: what takes energy out of the flow.
+"""Drag and viscosity, which take energy out of the flow.
 
     drag        du/dt = - r u,   du/dt = - C |u| u / h_u,   C = g n^2 / h_u^(1/3) after Manning
     viscosity   du/dt = div(h nu D) / h, with D the symmetric trace-free strain
@@ -9,9 +9,9 @@
         du/dt = [difference_x(dy^2 h nu T) / dy + difference_y(dx^2 h nu S) / dx] / (h_u area_u)
         dv/dt = [difference_x(dy^2 h nu S) / dy - difference_y(dx^2 h nu T) / dx] / (h_v area_v)
 
-The operator is minus the transpose of the strain, weighted with h nu: it never adds energy, keeps momentum, and a body
-that turns rigidly with the sphere feels none of it. At a coast S is 0 (free slip) or twice the one-sided difference
-(no slip). The biharmonic form applies it twice. After Smagorinsky (1993) and Griffies & Hallberg (2000),
+The operator is minus the transpose of the strain, weighted with h nu. So it never adds energy, it conserves momentum,
+and it vanishes for rigid rotation of the sphere. At a coast S is 0 (free slip) or twice the one-sided difference
+(no slip). The biharmonic form applies the operator twice. After Smagorinsky (1993) and Griffies & Hallberg (2000),
 doi:10.1175/1520-0493(2000)128<2935:BFWASL>2.0.CO;2.
 """
 
@@ -23,6 +23,7 @@ from ..fields.field import AbstractField
 from ..fields.operators import difference_x, difference_y, mean_xy
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
+from .clock import Time
 from .terms import Term, to_u, to_v
 
 __all__ = ["LinearDrag", "QuadraticDrag", "ManningDrag", "Laplacian", "Biharmonic", "viscous_force"]
@@ -42,10 +43,10 @@ class LinearDrag(Term):
 
     uses_time = False
 
-    def rates(self, site):
+    def rates(self, site: Any) -> Any:
         return self.rate
 
-    def __call__(self, flow, time):
+    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
         return -to_u(self.rate) * flow.u, -to_v(self.rate) * flow.v
 
 
@@ -62,10 +63,10 @@ class QuadraticDrag(Term):
     uses_time = False
     nonlinear = True
 
-    def rates(self, site):
+    def rates(self, site: Any) -> Any:
         return self.coefficient * site.speed() / site.thickness
 
-    def __call__(self, flow, time):
+    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
         u, v = flow.u, flow.v
         speed_u, speed_v = _speed(u, mean_xy(v)), _speed(v, mean_xy(u))
         return (
@@ -87,10 +88,10 @@ class ManningDrag(Term):
     uses_time = False
     nonlinear = True
 
-    def rates(self, site):
+    def rates(self, site: Any) -> Any:
         return site.gravity * self.roughness**2 * site.speed() / site.thickness ** (4 / 3)
 
-    def __call__(self, flow, time):
+    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
         u, v = flow.u, flow.v
         speed_u, speed_v = _speed(u, mean_xy(v)), _speed(v, mean_xy(u))
         n_u, n_v = to_u(self.roughness), to_v(self.roughness)
@@ -122,10 +123,10 @@ class Laplacian(Term):
 
     uses_time = False
 
-    def rates(self, site):
+    def rates(self, site: Any) -> Any:
         return site.viscous_rate(self.viscosity)
 
-    def __call__(self, flow, time):
+    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
         return viscous_force(flow.u, flow.v, self.viscosity, flow)
 
 
@@ -141,20 +142,26 @@ class Biharmonic(Term):
 
     uses_time = False
 
-    def rates(self, site):
+    def rates(self, site: Any) -> Any:
         return site.viscous_rate(1.0) * site.viscous_rate(self.viscosity)
 
-    def __call__(self, flow, time):
+    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
         along_x, along_y = viscous_force(flow.u, flow.v, 1.0, flow)
-        moving = flow.geometry
-        along_x = to_u(self.viscosity) * along_x * moving.wet_u
-        along_y = to_v(self.viscosity) * along_y * moving.wet_v
+        geometry = flow.geometry
+        along_x = to_u(self.viscosity) * along_x * geometry.wet_u
+        along_y = to_v(self.viscosity) * along_y * geometry.wet_v
         again_x, again_y = viscous_force(along_x, along_y, 1.0, flow)
         return -again_x, -again_y
 
 
-def viscous_force(u, v, viscosity, flow):
-    """The divergence of the stress h nu D over h (module docstring), Fields at u and v."""
+def viscous_force(u: AbstractField, v: AbstractField, viscosity: Any, flow: Any) -> tuple[AbstractField, AbstractField]:
+    """The divergence of the stress h nu D over h (module docstring), Fields at u and v.
+
+    Args:
+        u, v: the velocity [m s-1], or what the biharmonic form applies the operator to, Fields at u and v.
+        viscosity: nu [m2 s-1], a number or a Field at h.
+        flow: a Flow, which gives the thickness and the geometry.
+    """
     g = flow.geometry
     tension = g.dy["h"] * g.per_dx["h"] * difference_x(u * g.per_dy["u"])
     tension = tension - g.dx["h"] * g.per_dy["h"] * difference_y(v * g.per_dx["v"])

@@ -8,6 +8,7 @@ from typing import Any
 from ..defaults import WATER_DENSITY
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
+from .clock import Time
 from .terms import Forcing
 
 __all__ = ["WindStress"]
@@ -15,7 +16,7 @@ __all__ = ["WindStress"]
 
 @pytree
 class WindStress(Forcing):
-    """Wind stress on the surface, spread over the water column.
+    """Wind stress on the surface, as a body force that is uniform over the water column (module docstring).
 
     Args:
         x, y: stress towards +x at u points and +y at v points [N m-2]: a number, a function of (x, y), an (ny, nx)
@@ -29,5 +30,5 @@ class WindStress(Forcing):
 
     uses_time = False
 
-    def __call__(self, flow, time):
+    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
         return self.x * flow.per_h_u / self.density, self.y * flow.per_h_v / self.density

@@ -1,4 +1,4 @@
-"""The vorticity flux (Coriolis and rotational advection): what turns the flow without working on it.
+"""The vorticity flux: the Coriolis force and rotational advection, which rotate the velocity and do no work.
 
     du/dt = + q V,   dv/dt = - q U,   q = (f + zeta) / h,   U = h_u u,  V = h_v v
 
@@ -7,10 +7,11 @@ on a C-grid, q at corners. Each scheme takes q and the transports through whole 
 
     EnergyConserving     mean_y(q mean_x(V)),      -mean_x(q mean_y(U))       Sadourny (1975)
     EnstrophyConserving  mean_y(q) mean_xy(V),     -mean_x(q) mean_xy(U)      Sadourny (1975)
-    ArakawaLamb          both, by twelve q a face                             Arakawa & Lamb (1981)
+    ArakawaLamb          twelve values of q a face                            Arakawa & Lamb (1981)
 
 The flux is linear in q, so that the Coriolis force (q = f / h) may have another form than rotational advection
-(q = zeta / h). Both forms conserve energy if each of them does; potential enstrophy is conserved by one form alone.
+(q = zeta / h). Two different forms together conserve energy if each of them does. Potential enstrophy is conserved only
+where both have the same form.
 
 References: Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; Arakawa & Lamb (1981),
 doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
@@ -18,8 +19,9 @@ doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
 
 import abc
 import dataclasses
-from typing import Any
+from typing import ClassVar
 
+from ..fields.field import AbstractField
 from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west
 
 __all__ = ["ArakawaLamb", "EnergyConserving", "EnstrophyConserving", "VorticityFlux"]
@@ -34,10 +36,12 @@ class VorticityFlux(abc.ABC):
         references: the literature that files of a run cite for it, or None.
     """
 
-    references = None
+    references: ClassVar[str | None] = None
 
     @abc.abstractmethod
-    def vorticity_flux(self, q: Any, U: Any, V: Any) -> tuple:
+    def vorticity_flux(
+        self, q: AbstractField, U: AbstractField, V: AbstractField
+    ) -> tuple[AbstractField, AbstractField]:
         """(dx_u du/dt, dy_v dv/dt) [m2 s-2], Fields at u and v.
 
         Args:
@@ -48,11 +52,13 @@ class VorticityFlux(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class EnergyConserving(VorticityFlux):
-    """Keeps total energy; potential enstrophy may grow. The default."""
+    """Conserves total energy; potential enstrophy may grow. The default. Sadourny (1975)."""
 
     references = SADOURNY
 
-    def vorticity_flux(self, q, U, V):
+    def vorticity_flux(
+        self, q: AbstractField, U: AbstractField, V: AbstractField
+    ) -> tuple[AbstractField, AbstractField]:
         return mean_y(q * mean_x(V)), -mean_x(q * mean_y(U))
 
 
@@ -61,21 +67,25 @@ DEFAULT = EnergyConserving()
 
 @dataclasses.dataclass(frozen=True)
 class EnstrophyConserving(VorticityFlux):
-    """Keeps potential enstrophy; total energy may change."""
+    """Conserves potential enstrophy; total energy may change. Sadourny (1975)."""
 
     references = SADOURNY
 
-    def vorticity_flux(self, q, U, V):
+    def vorticity_flux(
+        self, q: AbstractField, U: AbstractField, V: AbstractField
+    ) -> tuple[AbstractField, AbstractField]:
         return mean_y(q) * mean_xy(V), -mean_x(q) * mean_xy(U)
 
 
 @dataclasses.dataclass(frozen=True)
 class ArakawaLamb(VorticityFlux):
-    """Keeps total energy and potential enstrophy, for divergent flow too."""
+    """Conserves total energy and potential enstrophy, in divergent flow too. Arakawa & Lamb (1981)."""
 
     references = "Arakawa and Lamb (1981), doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2"
 
-    def vorticity_flux(self, q, U, V):
+    def vorticity_flux(
+        self, q: AbstractField, U: AbstractField, V: AbstractField
+    ) -> tuple[AbstractField, AbstractField]:
         rising = north(east(q)) + south(west(q))  # along the diagonal from south-west to north-east
         falling = north(west(q)) + south(east(q))
         near, far = (2.0 * rising + falling) / 24.0, (rising + 2.0 * falling) / 24.0

@@ -1,12 +1,16 @@
-"""Parameters that every rank holds alike, on their way into arithmetic with tiles.
+"""Parameters that are the same on every rank, and their gradients.
 
-A number of Dynamics or of a stepper (gravity, a drag coefficient, dt) is the same on all ranks. Where it meets a tile's
-arrays each rank finds the part of its gradient that comes from its own tile; `communicator.replicated` adds these parts
-up. `entered` does that for every such leaf of a Dynamics, `numbers_entered` for every leaf of a stepper: when Equations
-are made of the Dynamics, and nowhere else. So Dynamics and steppers hold plain numbers, Equations those that have
-entered, and a number that would enter twice, itself or what was computed from it, is refused: its gradient would be too
-large by the number of ranks.
+A number of Dynamics or of a stepper (gravity, a drag coefficient, dt) is the same on all ranks. Where it is combined
+with a tile's arrays, each rank finds the part of its gradient that comes from its own tile. `communicator.replicated`
+adds these parts up in the backward pass. `entered` applies it to every such leaf of a Dynamics, and `numbers_entered` to
+every leaf of a stepper. This happens when Equations are made of the Dynamics, and nowhere else.
+
+So Dynamics and steppers hold plain numbers, and Equations hold numbers to which `replicated` has been applied. If it
+were applied twice, the gradient would be too large by the number of ranks; so a number that has gone through it, or
+that was computed from one that has, is refused.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +20,15 @@ from ..fields.pytrees import replace
 __all__ = ["entered", "numbers_entered"]
 
 
-def entered(dynamics):
-    """Dynamics whose replicated leaves may meet tiles: identity forwards, a sum over ranks of the cotangents back.
+def entered(dynamics: Any) -> Any:
+    """Dynamics with `replicated` applied to their replicated leaves: the identity, whose transpose sums over ranks.
 
-    By shape, as `communicator.place` has it: leaves of fewer than two dimensions are held alike by all ranks; metrics
-    and Coriolis parameters in columns (rows, 1) by the ranks along x. Ghost rows of such columns are each tile's own.
-    What says how tiles lie beside each other (Sides) is no parameter and is left alone.
+    The shape of a leaf decides, as in `communicator.place`. Leaves of fewer than two dimensions are the same on all
+    ranks. Metrics and Coriolis parameters in columns (rows, 1) are the same on the ranks along x; the ghost rows of such
+    columns are each tile's own. Sides, which describe the neighbours of a tile, are not parameters and are left alone.
+
+    Raises:
+        ValueError: for a number to which `replicated` has been applied already.
     """
     communicator, tile = dynamics.communicator, dynamics.tile
     numbers = lambda tree: numbers_entered(tree, communicator)  # noqa: E731
@@ -38,8 +45,8 @@ def entered(dynamics):
     )
 
 
-def numbers_entered(tree, communicator):
-    """A pytree whose real leaves of fewer than two dimensions may meet tiles."""
+def numbers_entered(tree: Any, communicator: Any) -> Any:
+    """A pytree with `replicated` applied to its real leaves of fewer than two dimensions."""
     return jax.tree.map(lambda x: _entered(x, communicator) if _is_real(x) and x.ndim < 2 else x, tree)
 
 
@@ -60,5 +67,5 @@ def _column_entered(x, communicator):
 
 
 def _is_real(x):
-    """Python's numbers are none: they have no derivative, and take the precision of the arrays that they meet."""
+    """Whether x is a real JAX array. Python's numbers are not: they have no derivative."""
     return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact)
