@@ -1,17 +1,17 @@
-"""Open sides: let waves out.
+"""Open boundaries, through which waves leave the domain.
 
-    Flather   the normal velocity on the open face is diagnosed from the elevation beside it,
+    Flather   the normal velocity on the open face is diagnosed from the elevation in the adjacent cell,
                   u = u_ext +- sqrt(g / H) (eta - eta_ext)       (+ on east and north, - on west and south)
-              Flather (1976). Waves at normal incidence leave; oblique ones are partly sent back.
+              Flather (1976). Waves at normal incidence leave; oblique ones are partly reflected.
     Sponge    near the side, u, v and eta relax towards rest at a rate that grows with the cube of the distance into
               the layer, d/dt = - r (eta - eta_ext); after Israeli & Orszag (1981), doi:10.1016/0021-9991(81)90082-6.
 
-Both together let out what either alone sends back.
+Together they reflect less than either of them alone.
 """
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from ..fields.field import Field
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
+from ..grids.grid import Grid
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from ..stencils.native import paste
 from .terms import Term, TiledPart, to_u, to_v, value_at
@@ -29,18 +30,13 @@ from .terms import Term, TiledPart, to_u, to_v, value_at
 __all__ = ["Flather", "Inside", "OpenBoundary", "Sponge"]
 
 
-def sides_field(**options: Any) -> Any:
-    """The field `sides` of a boundary: some of "west", "east", "south", "north"."""
-    return declared(Sides(), default=SIDES, static=True, required=True, **options)
-
-
 @pytree
 class Inside:
-    """The cells beside an open side: Fields of one row or column, and numbers.
+    """The cells next to an open side: Fields of one row or column, and numbers.
 
     Attributes:
         gravity: [m s-2].
-        depth: of the sea floor below the surface at rest [m]; 1 more on land, so that it is nowhere 0.
+        depth: of the sea floor below the surface at rest [m], plus 1 m on land, so that it is never 0.
         eta: elevation [m].
         wet: 1 in water, 0 on land.
     """
@@ -53,16 +49,16 @@ class Inside:
 
 @dataclasses.dataclass(frozen=True)
 class OpenBoundary(TiledPart):
-    """A condition on open sides: the velocity out of the domain, from what lies beside the side.
+    """A condition on open sides, which gives the velocity out of the domain from the adjacent cells.
 
     An open boundary of your own declares its parameters by `sw.parameter` and has `outflow`; docs/own_parts.md shows
-    one. Parameters that vary in space lie at cell centres, and `outflow` has them in the cells beside the side.
+    one. Parameters that vary in space lie at cell centres; in `outflow` they are those of the cells next to the side.
 
     Args:
         sides: which of "west", "east", "south", "north" are open; all four unless given.
     """
 
-    sides: tuple = sides_field(kw_only=True)
+    sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)
 
     kind = "boundary"
 
@@ -72,10 +68,15 @@ class OpenBoundary(TiledPart):
 
     @abc.abstractmethod
     def outflow(self, inside: Inside, time: Any) -> Any:
-        """The velocity on the open faces, positive out of the domain [m s-1], a Field of the cells `inside`."""
+        """The velocity on the open faces, positive out of the domain [m s-1], a Field of one row or column.
+
+        Args:
+            inside: the cells next to the open side.
+            time: a Time.
+        """
 
     def fill(self, u: Any, v: Any, eta: Any, equations: Any, time: Any) -> tuple[Any, Any]:
-        """u and v (Fields with halo) with this condition on the open faces, and outside them."""
+        """u and v (Fields with halo), set by this condition on the open faces and in the ghost faces outside them."""
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
@@ -106,13 +107,13 @@ class Flather(OpenBoundary):
         velocity: u_ext, towards the outside [m s-1], likewise.
     """
 
-    sides: tuple = sides_field()
+    sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
     elevation: Any = parameter("h", "m", default=0.0, doc="the elevation outside")
     velocity: Any = parameter("h", "m s-1", default=0.0, doc="the velocity outside, out of the domain")
 
     uses_time = False
 
-    def outflow(self, inside, time):
+    def outflow(self, inside: Inside, time: Any) -> Any:
         speed = (inside.gravity / inside.depth).map(jnp.sqrt)
         return speed * (inside.eta - self.elevation) + self.velocity
 
@@ -122,7 +123,7 @@ def _is_field(x):
 
 
 def _cells_inside(field, side):
-    """The row or column of cells beside a side of the tile; numbers as they are."""
+    """The row or column of a tile's cells next to one of its sides; numbers as they are."""
     if not _is_field(field):
         return field
     axis = field.data.ndim - (1 if side in (WEST, EAST) else 2)
@@ -138,11 +139,11 @@ def _beyond(normal, out, side, is_open):
     place, across = (-1, -2) if along_x else (-2, -1)
     faces = normal.halo[side] + (not low)  # u is on the east face: the east side's own face is a cell of the tile
     first = 0 if low else normal.data.shape[place] - faces
-    beside = normal.halo[SOUTH if along_x else WEST] - out.halo[SOUTH if along_x else WEST]
-    rows = lax.slice_in_dim(normal.data, beside, beside + out.data.shape[across], axis=normal.data.ndim + across)
+    start = normal.halo[SOUTH if along_x else WEST] - out.halo[SOUTH if along_x else WEST]
+    rows = lax.slice_in_dim(normal.data, start, start + out.data.shape[across], axis=normal.data.ndim + across)
     old = lax.slice_in_dim(rows, first, first + faces, axis=normal.data.ndim + place)
     new = old + is_open * (out.data - old)
-    corner = (beside, first) if along_x else (first, beside)
+    corner = (start, first) if along_x else (first, start)
     return Field(paste([normal.data], [[new]], [corner])[0], normal.position, normal.halo)
 
 
@@ -153,12 +154,13 @@ class Sponge(Term):
     Args:
         sides: which of "west", "east", "south", "north"; all four unless given.
         width: of the layer [m].
-        rate: the damping rate at the side itself [s-1]: a number, a function or an array. exp(-rate width / (2 c)) of
-            a wave of speed c comes back from a wall behind it: 10 c / width let 1 % back, and 5 do before Flather.
+        rate: the damping rate at the side itself [s-1]: a number, a function or an array. A layer in front of a wall
+            reflects exp(-rate width / (2 c)) of a wave of speed c: a rate of 10 c / width leaves 1 % of it. In front of
+            Flather 5 c / width is enough.
         elevation: what eta relaxes towards [m]: a number, a function, an array or time records.
     """
 
-    sides: tuple = sides_field()
+    sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
     width: float = parameter(None, "m", above=0.0, default=None, static=True, required=True, doc="of the layer")
     rate: Any = parameter(
         "h", "s-1", minimum=0.0, default=None, required=True, steady=True, doc="of damping at the side"
@@ -172,23 +174,23 @@ class Sponge(Term):
     def __post_init__(self):
         object.__setattr__(self, "sides", Sides.tuple_of(self.sides))
 
-    def on_tile(self, domain):
+    def on_tile(self, domain: Any) -> Self:
         profile = sponge_profile(domain.grid, self.sides, self.width)
-        here = Term.on_tile(self, domain)
+        here = super().on_tile(domain)
         return replaced(here, {"rate": here.rate * domain.cut(profile)})
 
-    def rates(self, site):
+    def rates(self, site: Any) -> Any:
         return self.rate
 
-    def __call__(self, flow, time):
+    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
         return -to_u(self.rate) * flow.u, -to_v(self.rate) * flow.v
 
-    def continuity(self, flow, time):
+    def continuity(self, flow: Any, time: Any) -> Any:
         return -self.rate * (flow.eta - self.elevation) * flow.geometry.wet
 
 
-def sponge_profile(grid, sides, width):
-    """(ny, nx): 1 at a side, falling with the cube of the distance to 0 at `width` [m]; the largest where two meet."""
+def sponge_profile(grid: Grid, sides: tuple, width: float) -> np.ndarray:
+    """(1 - distance / width)^3 within `width` [m] of a side and 0 elsewhere, (ny, nx); the maximum over sides."""
     rows = np.arange(grid.ny)
     metrics = grid.metrics(rows)
     dx = np.broadcast_to(metrics["dx_h"], (grid.ny, 1))

@@ -86,7 +86,7 @@ class Core(abc.ABC):
         """A description for logs, such as "finite differences"."""
 
     def carries(self, coriolis: Coriolis) -> bool:
-        """Whether its linear modes include the Coriolis force, which then sets no limit to an exact propagator's step."""
+        """Whether its linear modes include the Coriolis force, which then does not limit an exact propagator."""
         return False
 
     def damping(self, site: Any) -> Any:
@@ -125,8 +125,11 @@ class FiniteDifferences(Core):
             return -difference_x(head) * g.per_dx["u"], -difference_y(head) * g.per_dy["v"]
 
         form = equations.momentum if equations.coriolis_form is None else equations.coriolis_form
-        found = [("continuity", 0.0, 0.0, -divergence(flow.U, flow.V, g)),
-                 ("pressure", *minus_gradient(flow.gravity * flow.eta)), ("coriolis", *vorticity_flux(g.f, form))]  # fmt: skip
+        found = [
+            ("continuity", 0.0, 0.0, -divergence(flow.U, flow.V, g)),
+            ("pressure", *minus_gradient(flow.gravity * flow.eta)),
+            ("coriolis", *vorticity_flux(g.f, form)),
+        ]
         if not equations.linear:
             relative = vorticity_flux(flow.vorticity, equations.momentum)
             found.append(("advection", *(a + b for a, b in zip(relative, minus_gradient(flow.kinetic_energy)))))

@@ -2,8 +2,8 @@
 
 A number of Dynamics or of a stepper (gravity, a drag coefficient, dt) is the same on all ranks. Where it is combined
 with a tile's arrays, each rank finds the part of its gradient that comes from its own tile. `communicator.replicated`
-adds these parts up in the backward pass. `entered` applies it to every such leaf of a Dynamics, and `numbers_entered` to
-every leaf of a stepper. This happens when Equations are made of the Dynamics, and nowhere else.
+adds these parts up in the backward pass. `entered` applies it to every such leaf of a Dynamics, and `numbers_entered`
+to every leaf of a stepper. This happens when Equations are made of the Dynamics, and nowhere else.
 
 So Dynamics and steppers hold plain numbers, and Equations hold numbers to which `replicated` has been applied. If it
 were applied twice, the gradient would be too large by the number of ranks; so a number that has gone through it, or
@@ -21,11 +21,12 @@ __all__ = ["entered", "numbers_entered"]
 
 
 def entered(dynamics: Any) -> Any:
-    """Dynamics with `replicated` applied to their replicated leaves: the identity, whose transpose sums over ranks.
+    """Dynamics with `replicated`, the identity whose transpose sums over ranks, applied to their replicated leaves.
 
     The shape of a leaf decides, as in `communicator.place`. Leaves of fewer than two dimensions are the same on all
-    ranks. Metrics and Coriolis parameters in columns (rows, 1) are the same on the ranks along x; the ghost rows of such
-    columns are each tile's own. Sides, which describe the neighbours of a tile, are not parameters and are left alone.
+    ranks. Metrics and Coriolis parameters in columns (rows, 1) are the same on the ranks along x; the ghost rows of
+    such columns are each tile's own. Sides describe the neighbours of a tile; they are not parameters and are left
+    alone.
 
     Raises:
         ValueError: for a number to which `replicated` has been applied already.

@@ -1,17 +1,18 @@
-"""What every term of the momentum equations has in common, and values that change in time.
+"""The base classes of terms of the equations, and parameters that change in time.
 
 A term is a frozen dataclass and a pytree (fields/parts.py). A user writes its parameters as numbers, functions of
-(x, y), arrays of the whole grid or time records. `on_tile` makes tile arrays of them once, `bound` picks the records
-that a run of steps needs, `prepare` fills halos at the start of a compiled run, `at` interpolates records, and calling
-the term gives accelerations, as Fields at u and v.
+(x, y), arrays of the whole grid or time records. `on_tile` makes tile arrays of them once. `bound` selects the records
+that a compiled loop needs. `prepare` fills halos at the start of the loop. `at` interpolates records. Calling the term
+gives accelerations, as Fields at u and v.
 
-A term is called with the Flow and the Time (clock.py), which counts from step 0 of the model whatever the run of steps
-is. Numbers and vectors among its fields are the same on every rank; Dynamics.prepare makes their gradients so, too.
+A term is called with the Flow and the Time (clock.py), which counts from step 0 of the model in every loop. Numbers and
+vectors among its fields are the same on every rank, and Dynamics.prepare sums their gradients over ranks.
 """
 
 import abc
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -31,12 +32,15 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """Records `values` (n, ...) at `times` [s], linear in between, held at the ends or repeated every `cycle` [s].
+    """Records `values` (n, ...) at `times` [s], interpolated linearly in time.
 
-    With `place` (a communicator's) the values are {rank: its tile's records}. They stay on the host; `window` hands the
-    compiled program two records at a time. Times are rounded to whole steps, so that runs of steps end on records. Of
-    records within one step the last one counts, so that sums of their differences keep all; the very first is kept too,
-    and what follows it within its step is reached one step later.
+    Outside the times the end values hold, or the records repeat every `cycle` [s]. With `place`, a communicator's
+    method, the values are {rank: its tile's records}. They stay on the host; `window` gives the compiled program two
+    records at a time.
+
+    Times are rounded to whole steps, so that a loop of steps can end on a record. Of several records within one step
+    the last one counts, so that the sum of their differences is kept. The first record of all is kept too; records that
+    follow within its step are moved to the next step.
     """
 
     times: np.ndarray
@@ -52,8 +56,8 @@ class Series:
         cycle = max(round(self.cycle / dt), steps[-1] - steps[0] + 1) if self.cycle else None
         return steps[records], records, cycle
 
-    def bracket(self, step, dt):
-        """(record, following record, steps since the first, steps between them or None) at `step`."""
+    def bracket(self, step: int, dt: float) -> tuple:
+        """(record, following record, steps since the first, steps between them) at `step`; None where values hold."""
         steps, records, cycle = self._steps(dt)
         if cycle:
             step = steps[0] + (step - steps[0]) % cycle
@@ -66,28 +70,30 @@ class Series:
             return records[k], 0, step - steps[k], steps[0] + cycle - steps[k]
         return records[k], records[k], step - steps[k], None
 
-    def next_step(self, step, dt):
-        """The step at which the interval that holds `step` ends; None if it never does."""
-        k, _, since, length = self.bracket(step, dt)
+    def next_step(self, step: int, dt: float) -> int | None:
+        """The step at which the interval that contains `step` ends; None if it never ends."""
+        _, _, since, length = self.bracket(step, dt)
         if length is None:
             return int(self._steps(dt)[0][0]) if since < 0 else None
         return int(step - since + length)
 
     def window(self, step: int, dt: float, dtype: Any) -> "Window":
-        """The Window of the interval between records that holds `step`."""
+        """The Window of the interval between records that contains `step`."""
         first, second, start, length = self.interval(step, dt)
         return Window(self.record(first, dtype), self.record(second, dtype), *map(self._whole, (start, length)))
 
     def interval(self, step: int, dt: float) -> tuple:
         """(record, following record, the step number of the first, steps between them) at `step`.
 
-        Where values are held both records are one, at step 0, and 1 step apart.
+        Where the value is constant both records are the same one, at step 0, and 1 step apart.
         """
-        first, second, since, length = (None if n is None else int(n) for n in self.bracket(step, dt))
-        return (first, second, 0, 1) if length is None else (first, second, step - since, length)
+        first, second, since, length = self.bracket(step, dt)
+        if length is None:
+            return int(first), int(second), 0, 1
+        return int(first), int(second), step - int(since), int(length)
 
     def windows(self, steps: tuple, dt: float, dtype: Any) -> "Windows":
-        """The Windows of the intervals that hold each of `steps`, with every record that these need, once."""
+        """The Windows of the intervals that contain `steps`; each record that they need is stored once."""
         intervals = [self.interval(step, dt) for step in steps]
         needed = sorted({record for first, second, *_ in intervals for record in (first, second)})
         columns = [[needed.index(record) for record in column] for column in list(zip(*intervals))[:2]]
@@ -104,8 +110,8 @@ class Series:
     def _whole(self, number):
         return jnp.asarray(number, jnp.int32) if self.place is None else self.place(lambda rank: np.int32(number))
 
-    def record(self, k, dtype):
-        """Record number k as programs hold it, tile by tile."""
+    def record(self, k: int, dtype: Any) -> Any:
+        """Record number k as an array that programs take, placed by tile."""
         if self.place is None:
             return jnp.asarray(self.values[k], dtype)
         return self.place(lambda rank: np.asarray(self.values[rank][k], dtype))
@@ -120,11 +126,11 @@ class Window:
     start: jax.Array
     length: jax.Array
 
-    def at(self, time):
-        """The value at a Time (or so many steps after step 0).
+    def at(self, time: Any) -> Any:
+        """The value at a Time, or at a number of steps after step 0.
 
-        Differences of step numbers are exact, and the one division is the same wherever a run of steps started: so a
-        run does not depend on how it was cut into chunks.
+        Differences of step numbers are exact, and the division does not depend on the step at which a loop started. So
+        a run does not depend on how it is divided into loops.
         """
         dtype = getattr(self.first, "dtype", None) or jnp.result_type(self.first)
         since = as_time(time).steps_since(self.start, dtype)
@@ -133,18 +139,19 @@ class Window:
             return self.first + (self.second - self.first) * weight
         return self.first + weight * (self.second - self.first)
 
-    def map(self, function):
+    def map(self, function: Callable) -> "Window":
+        """The Window with `function` applied to both records."""
         return replace(self, first=function(self.first), second=function(self.second))
 
 
 @pytree
 class Windows:
-    """What a Series is over several intervals, one after another: a run that spans them is differentiated as one.
+    """The records of a Series in consecutive intervals, so that a run across them can be differentiated as a whole.
 
     Attributes:
-        records: (n, ny, nx), or (n,) where they are uniform.
-        first, second: (intervals,): the numbers of the two records of each interval.
-        start, length: (intervals,): of their Windows.
+        records: (n, ny, nx), or (n,) where they are uniform in space.
+        first, second: (intervals,), the numbers of the two records of each interval.
+        start, length: (intervals,), those of each interval's Window, in steps.
     """
 
     records: jax.Array
@@ -161,45 +168,45 @@ class Windows:
 
 
 def holds_windows(tree: Any) -> bool:
-    """Whether a pytree holds records of a part of the time: a Window or Windows."""
+    """Whether a pytree contains a Window or Windows."""
     is_window = lambda x: isinstance(x, (Window, Windows))  # noqa: E731
     return any(map(is_window, jax.tree.leaves(tree, is_leaf=is_window)))
 
 
-def value_at(x, time):
-    """x, or what it is at a Time (or so many steps after step 0)."""
+def value_at(x: Any, time: Any) -> Any:
+    """The value of a Window at a Time, or at a number of steps after step 0; anything else as it is."""
     return x.at(time) if isinstance(x, Window) else x
 
 
 def to_u(x: Any) -> Any:
-    """A parameter at cell centres as it is at u points; numbers are the same everywhere."""
+    """A parameter at cell centres averaged to u points; a number as it is."""
     return mean_x(x) if isinstance(x, AbstractField) else x
 
 
 def to_v(x: Any) -> Any:
-    """A parameter at cell centres as it is at v points; numbers are the same everywhere."""
+    """A parameter at cell centres averaged to v points; a number as it is."""
     return mean_y(x) if isinstance(x, AbstractField) else x
 
 
-def as_field(x, position, dtype=None):
-    """A tile array as a Field without halo; numbers stay numbers; windows keep two."""
+def as_field(x: Any, position: str) -> Any:
+    """A tile array as a Field without halo; a number as it is; a Window with both of its records so."""
     if isinstance(x, Window):
         return x.map(lambda record: as_field(record, position))
     return Field(x, position, (0, 0, 0, 0)) if jnp.ndim(x) == 2 else x
 
 
 class TiledPart(ModelPart, abc.ABC):
-    """A part of the equations whose parameters may vary in space, on this rank's tile, and in time, by records.
+    """A part of the equations whose parameters may vary in space and, by records, in time.
 
     Attributes:
-        uses_time: whether it asks the Time for more than its records: for seconds or phases, which it then knows
-            exactly. Without it programs do not depend on the length of a step, and runs with other steps share them.
+        uses_time: whether it reads seconds or phases from the Time, besides its own records. If no part does, programs
+            do not depend on the length of a step, and runs with different steps share them.
     """
 
-    uses_time = True
+    uses_time: ClassVar[bool] = True
 
-    def on_tile(self, domain: Any) -> "TiledPart":
-        """This part with what the user wrote turned into arrays of the tile."""
+    def on_tile(self, domain: Any) -> Self:
+        """This part with parameters that vary in space as arrays of the tile."""
         return self._each(lambda x, name, position: tile_array(x, position, domain, f"{type(self).__name__}.{name}"))
 
     def series(self) -> dict[str, Series]:
@@ -207,11 +214,11 @@ class TiledPart(ModelPart, abc.ABC):
         found = {name: getattr(self, name) for name in positions_of(self)}
         return {name: x for name, x in found.items() if isinstance(x, Series)}
 
-    def bound(self, windows_of: Any, kind: type = Series) -> "TiledPart":
-        """This part with `windows_of(x)`, a Window or Windows, in the place of each x of a kind."""
+    def bound(self, windows_of: Callable, kind: type = Series) -> Self:
+        """This part with each parameter x that is a `kind` replaced by `windows_of(x)`, a Window or Windows."""
         return self._each(lambda x, name, position: windows_of(x) if isinstance(x, kind) else x)
 
-    def prepare(self, exchange: Any) -> "TiledPart":
+    def prepare(self, exchange: Any) -> Self:
         """This part as the compiled program uses it: tile arrays become Fields, with halo where it is declared."""
         numbers = numbers_of(type(self))
 
@@ -220,8 +227,8 @@ class TiledPart(ModelPart, abc.ABC):
 
         return self._each(prepared)
 
-    def at(self, time: Any) -> "TiledPart":
-        """This part with what its time records are at a Time."""
+    def at(self, time: Any) -> Self:
+        """This part with its time records interpolated to a Time."""
         if not any(isinstance(getattr(self, name), Window) for name in positions_of(self)):
             return self
         return self._each(lambda x, name, position: value_at(x, time))
@@ -239,18 +246,18 @@ class Term(TiledPart):
     A term of your own declares its parameters by `sw.parameter` and has `__call__`; docs/own_parts.md shows one.
 
     Attributes:
-        nonlinear: whether it makes no sense in a linear model.
+        nonlinear: whether it has no meaning in a linear model, which then refuses it.
     """
 
     kind = "dissipation"
-    nonlinear = False
+    nonlinear: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
         """(du/dt, dv/dt) [m s-2] of a Flow at a Time, Fields at u and v or numbers."""
 
     def continuity(self, flow: Any, time: Any) -> Any:
-        """d eta/dt [m s-1], a Field at h; not asked for unless a class defines it."""
+        """d eta/dt [m s-1], a Field at h. It is called only if a class defines it."""
         raise NotImplementedError
 
     @property
@@ -259,7 +266,7 @@ class Term(TiledPart):
         return type(self).continuity is not Term.continuity
 
     def rates(self, site: Any) -> Any:
-        """The fastest rate [s-1] at which it damps, in each cell of stability's `site`; 0 where it sets no limit."""
+        """The fastest damping rate [s-1] in each cell of a `site` of stepping/stability.py; 0 if there is no limit."""
         return 0.0
 
 
@@ -269,16 +276,18 @@ class Forcing(Term):
     kind = "forcing"
 
 
-def tile_array(x, position, domain, name):
-    """What a user wrote for a field, as a number, a tile array, or a Series of tile arrays.
+def tile_array(x: Any, position: str, domain: Any, name: str) -> Any:
+    """A parameter as the user gave it, as a number, a tile array, or a Series of tile arrays.
 
     Args:
         x: number; callable(x, y) of the grid's coordinates at `position`; (ny, nx) array; a tile array as programs hold
             it (jax.Array); an object with `times`, `values` (n, ny, nx) and `cycle`.
+        position: "h", "u", "v" or "q", where the parameter lies on the C-grid.
         domain: the model's Domain.
+        name: of the parameter, for messages.
 
     Raises:
-        ValueError: if an array has another shape than the grid, naming both.
+        ValueError: for an array of another shape than the grid, and for records without increasing times.
     """
     grid = domain.grid
     if hasattr(x, "times") and hasattr(x, "values"):

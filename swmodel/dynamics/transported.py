@@ -1,12 +1,12 @@
-"""Variables that the flow transports, which a model steps besides u, v and eta.
+"""Variables that the flow transports, and that a model steps in addition to u, v and eta.
 
     d s / dt = rate(flow, s, t),        s = h c
 
-What is stepped is the content s of a column of water: of a concentration c [1] it is s = h c [m], with the thickness
-h = H + eta. Steppers add up rates of s linearly, so that the sum of area s is conserved where its rate is a divergence.
-The transports flow.U and flow.V are those by which the stepper's continuity equation changes eta: a rate of
+The prognostic variable is the content s of a column of water. For a concentration c [1] it is s = h c [m], with the
+thickness h = H + eta. Steppers combine rates of s linearly, so that the sum of area s is conserved where its rate is a
+divergence. The transports flow.U and flow.V are those by which the stepper's continuity equation changes eta: a rate of
 -div(U c, V c) + c (water that terms add) keeps c = 1 to rounding, with every explicit stepper and with SemiImplicit.
-What a stepper gives as `s` belongs to the thickness flow.column, for the same reason. RigidLid keeps c = 1 as far as
+For the same reason the `s` that a stepper passes belongs to the thickness flow.column. RigidLid keeps c = 1 as far as
 its solver makes the transport free of divergence.
 
 Files, gauges, initial states and controls hold the variable as `shown`, c; States, histories and restarts hold it as

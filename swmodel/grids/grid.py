@@ -1,12 +1,13 @@
-"""Grids: where the cells are, how long their sides are, and how the directions close.
+"""Grids: positions of the cells, lengths of their sides, and periodic directions.
 
 Arakawa C-grid, arrays [y, x]: cell (j, i) holds eta at its centre ("h"), u on its east face, v on its north face and
 vorticity on its north-east corner ("q"). Metric factors are columns (rows, 1), or numbers where they do not vary, so
-that a Cartesian grid pays nothing for the sphere. All of this is host arithmetic in float64.
+that a Cartesian grid stores no columns. All of this is host arithmetic in float64.
 """
 
 import abc
 import dataclasses
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,59 +21,67 @@ CELLS = Number(None, "cells", minimum=1, whole=True)
 
 
 class Grid(abc.ABC):
-    """What every grid has: `nx`, `ny`, edges and centres, topology, and metrics for any range of rows."""
+    """The base class of grids: numbers of cells, edges and centres, periodic directions, and metrics of any rows.
 
-    spherical = False
+    Attributes:
+        nx, ny: the numbers of cells.
+        periodic: "", "x", "y" or "xy".
+        spherical: whether coordinates are longitude and latitude.
+    """
+
     nx: int
     ny: int
     periodic: str
+    spherical: ClassVar[bool] = False
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """(ny, nx), the shape of every array on the grid."""
         return self.ny, self.nx
 
     @property
-    def periodic_x(self):
+    def periodic_x(self) -> bool:
+        """Whether the grid is periodic along x."""
         return "x" in self.periodic
 
     @property
-    def periodic_y(self):
+    def periodic_y(self) -> bool:
+        """Whether the grid is periodic along y."""
         return "y" in self.periodic
 
     @property
     @abc.abstractmethod
-    def _limits(self):
+    def _limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """((x0, x1), (y0, y1)) in the grid's own coordinates."""
 
     @property
-    def x_edges(self):
+    def x_edges(self) -> np.ndarray:
         """(nx + 1,) west and east ends of the cells [m, or degrees on the sphere]."""
         return _edges(*self._limits[0], self.nx)
 
     @property
-    def y_edges(self):
+    def y_edges(self) -> np.ndarray:
         """(ny + 1,) south and north ends of the cells, likewise."""
         return _edges(*self._limits[1], self.ny)
 
     @property
-    def x_centres(self):
-        """(nx,)"""
+    def x_centres(self) -> np.ndarray:
+        """(nx,) centres of the cells along x [m, or degrees on the sphere]."""
         return 0.5 * (self.x_edges[1:] + self.x_edges[:-1])
 
     @property
-    def y_centres(self):
-        """(ny,)"""
+    def y_centres(self) -> np.ndarray:
+        """(ny,) centres of the cells along y, likewise."""
         return 0.5 * (self.y_edges[1:] + self.y_edges[:-1])
 
-    def coordinates(self, position):
+    def coordinates(self, position: str) -> tuple[np.ndarray, np.ndarray]:
         """(x (1, nx), y (ny, 1)) of the points at `position`: metres, or degrees on the sphere."""
         x = self.x_edges[1:] if position in "uq" else self.x_centres
         y = self.y_edges[1:] if position in "vq" else self.y_centres
         return x[None, :], y[:, None]
 
     @abc.abstractmethod
-    def metrics(self, rows):
+    def metrics(self, rows: Any) -> dict[str, Any]:
         """Sides and areas of the cells in `rows` (global row numbers, also beyond the domain).
 
         Returns:
@@ -80,12 +89,12 @@ class Grid(abc.ABC):
         """
 
     @property
-    def area_h(self):
+    def area_h(self) -> np.ndarray:
         """Areas of the cells [m2], (ny, 1)."""
         return np.broadcast_to(self.metrics(np.arange(self.ny))["area_h"], (self.ny, 1)).copy()
 
     @property
-    def poles(self):
+    def poles(self) -> tuple[bool, bool]:
         """(south, north): whether the first and last row of corners is a pole."""
         return False, False
 
@@ -117,8 +126,8 @@ class CartesianGrid(Grid):
 
     nx: int = declared(CELLS)
     ny: int = declared(CELLS)
-    x: tuple = declared(Pair("m"))
-    y: tuple = declared(Pair("m"))
+    x: tuple[float, float] = declared(Pair("m"))
+    y: tuple[float, float] = declared(Pair("m"))
     periodic: str = declared(Choice(("", "x", "y", "xy")), default="")
 
     def __post_init__(self):
@@ -128,10 +137,10 @@ class CartesianGrid(Grid):
         self._check(("x", "y"))
 
     @property
-    def _limits(self):
+    def _limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
         return self.x, self.y
 
-    def metrics(self, rows):
+    def metrics(self, rows: Any) -> dict[str, Any]:
         dx, dy = (self.x[1] - self.x[0]) / self.nx, (self.y[1] - self.y[0]) / self.ny
         sides = {f"dx_{p}": dx for p in POSITIONS} | {f"dy_{p}": dy for p in POSITIONS}
         return sides | {"area_h": dx * dy}
@@ -155,8 +164,8 @@ class SphericalGrid(Grid):
 
     nx: int = declared(CELLS)
     ny: int = declared(CELLS)
-    longitude: tuple = declared(Pair("degrees"))
-    latitude: tuple = declared(Pair("degrees"))
+    longitude: tuple[float, float] = declared(Pair("degrees"))
+    latitude: tuple[float, float] = declared(Pair("degrees"))
     periodic: str | None = declared(Choice(("", "x", "y", "xy", None)), default=None)
     radius: float = declared(Number(None, "m", above=0.0), default=EARTH_RADIUS)
 
@@ -183,14 +192,15 @@ class SphericalGrid(Grid):
             )
 
     @property
-    def _limits(self):
+    def _limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
         return self.longitude, self.latitude
 
     @property
-    def poles(self):
-        return tuple(bool(np.isclose(abs(phi), 90.0, atol=1e-9)) for phi in self.latitude)
+    def poles(self) -> tuple[bool, bool]:
+        south, north = (bool(np.isclose(abs(phi), 90.0, atol=1e-9)) for phi in self.latitude)
+        return south, north
 
-    def metrics(self, rows):
+    def metrics(self, rows: Any) -> dict[str, Any]:
         rows = np.asarray(rows)[:, None]
         step_x = np.deg2rad(self.longitude[1] - self.longitude[0]) / self.nx
         step_y = np.deg2rad(self.latitude[1] - self.latitude[0]) / self.ny

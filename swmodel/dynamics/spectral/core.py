@@ -29,7 +29,7 @@ import numpy as np
 
 from ...defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
 from ...errors import ConfigError
-from ...fields.field import AbstractField
+from ...fields.field import Field
 from ...fields.operators import mean_y
 from ...fields.parameters import Flag, Part, declared, parameter
 from ...fields.pytrees import pytree, replace, static
@@ -139,8 +139,8 @@ class PseudoSpectral(Core):
     def prepare(self, equations):
         held = self.series.modes(equations.depth.dtype)
         f = equations.geometry.f
-        centred = mean_y(f).interior if isinstance(f, AbstractField) else f
-        carried = 0.0 if isinstance(f, AbstractField) or self.series.periodic != "xy" else f
+        centred = mean_y(f).interior if isinstance(f, Field) else f
+        carried = 0.0 if isinstance(f, Field) or self.series.periodic != "xy" else f
         communicator, sides = equations.communicator, equations.geometry.tile.sides
         total = communicator.sum(jnp.sum(without_padding(equations.depth.interior, sides)))
         depth = communicator.replicated(total) / np.prod(self.series.shape).item()

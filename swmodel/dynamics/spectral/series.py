@@ -163,11 +163,11 @@ class Modes:
     def of(self, *fields):
         """The kept modes of fields, each (tile array, name, centred); those of one plan travel together."""
         found = self._together(fields, lambda plan, batch: plan.forward(batch))
-        return [self._moved(x, *what, -1) * self.kept for x, (_, *what) in zip(found, fields)]
+        return [self._moved(x, name, centred, -1) * self.kept for x, (_, name, centred) in zip(found, fields)]
 
     def points(self, *fields):
         """Tile arrays of fields, each (modes, name, centred)."""
-        moved = [(self._moved(x, *what, 1), *what) for x, *what in fields]
+        moved = [(self._moved(x, name, centred, 1), name, centred) for x, name, centred in fields]
         return self._together(moved, lambda plan, batch: plan.inverse(batch))
 
     def ddx(self, x, field):
