@@ -1,4 +1,4 @@
-"""A pseudo-spectral core: derivatives of series, products at points.
+"""The pseudo-spectral core: derivatives of series, products at points.
 
     du/dt   = + (f + zeta) v - ddx(g eta + K) - D u + F_u      K = (u^2 + v^2) / 2,   zeta = ddx v - ddy u
     dv/dt   = - (f + zeta) u - ddy(g eta + K) - D v + F_v
@@ -6,22 +6,23 @@
 
 in which q V is (f + zeta) v: quadratic, where potential vorticity times transport would be cubic and divided by h. With
 a third of the wavenumbers left out (2/3 rule: Orszag 1971, doi:10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2)
-products of two are exact, so that the equations are Galerkin's; f(x, y) and H(x, y) are products, too, of their values
-at points. Mass is kept to rounding. Energy is kept as far as the flow is resolved: h u, cut, meets (f + zeta) u, cut,
-at an angle; in the linear mode over a flat bottom, to rounding.
+products of two fields are free of aliasing, as in a Galerkin method; f(x, y) and H(x, y) are multiplied at points, too.
+Mass is conserved to rounding. Energy is conserved as far as the flow is resolved, because truncated h u and truncated
+(f + zeta) u are not orthogonal; in the linear mode over a flat bottom it is conserved to rounding.
 
 A tendency takes 15 real 2-D transforms in four batches: u, v, eta to modes (3); u, v, zeta, eta to centres (4), where
 five products are made, and back (5); their tendencies to the C-grid's points (3). Forcing and drag are the terms of the
-other core, on its points, with its means and differences, of second order: two transforms more. Between walls u and eta
-are series of cosines and v is one of sines. With rotation eta has a slope at walls, which cosines have not: there the
-series converge slowly.
+finite-difference core, at its points, with its second-order means and differences; they take two transforms more. Where
+there are walls along y, u and eta are cosine series along y and v is a sine series. With rotation eta has a slope at
+walls, where cosines have none, so that the series converge slowly there.
 
-D acts on all three alike, so that a balanced flow stays balanced and waves keep their direction. The exponential filter
+D acts on all three alike, so that geostrophic balance and the direction of waves are preserved. The exponential filter
 multiplies modes by exp(-strength [(k_x / k_x,max)^order + (k_y / k_y,max)^order]) once a step, after Hou & Li (2007),
 doi:10.1016/j.jcp.2007.04.014.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn, Self
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +38,7 @@ from ...fields.state import State
 from ...parallel.halo import without_padding
 from ..cores import Core, rates_of_terms, summed
 from ..momentum import DEFAULT as DEFAULT_FORM
-from .flow import SpectralFlow, flux, kinetic, turned
+from .flow import SpectralFlow, flux, kinetic, vorticity_flux
 from .series import Series, scaled
 
 __all__ = ["PseudoSpectral", "HyperViscosity", "ExponentialFilter"]
@@ -52,18 +53,19 @@ class HyperViscosity:
     k_max is the largest wavenumber kept along the coarser direction.
 
     Args:
-        rate: at which waves of k_max are damped [s-1].
-        order: p; 1 is the common viscosity, 2 the biharmonic one.
+        rate: the damping rate of waves with k_max [s-1].
+        order: p; 1 is Laplacian viscosity, 2 is biharmonic.
     """
 
     rate: Any = parameter(None, "s-1")
     order: int = static(default=HYPERVISCOSITY_ORDER)
 
-    def of(self, relative):
+    def of(self, relative: Any) -> Any:
         """The rate [s-1] for modes with |k|^2 / k_max^2 = `relative`."""
         return self.rate * relative**self.order
 
-    def check(self):
+    def check(self) -> None:
+        """Raise ConfigError for values out of range."""
         if type(self.order) is not int or self.order < 1:
             raise ConfigError(f"HyperViscosity: order = {self.order!r} is no power of the Laplacian; give 1, 2, 3, ...")
         if not float(self.rate) >= 0:
@@ -72,17 +74,18 @@ class HyperViscosity:
 
 @pytree
 class ExponentialFilter:
-    """What multiplies modes at the end of each time step; the largest wavenumber kept keeps exp(-strength).
+    """A filter of modes at the end of each time step, which multiplies the largest wavenumber by exp(-strength).
 
     Args:
-        strength: 36 leaves rounding of what is largest.
-        order: an even number: the higher, the more of the spectrum is left alone.
+        strength: 36 reduces the largest wavenumber to rounding.
+        order: an even number; the higher it is, the more of the spectrum is left unchanged.
     """
 
     strength: Any = parameter(default=FILTER_STRENGTH)
     order: int = static(default=FILTER_ORDER)
 
-    def check(self):
+    def check(self) -> None:
+        """Raise ConfigError for values out of range."""
         if type(self.order) is not int or self.order < 2 or self.order % 2:
             raise ConfigError(f"ExponentialFilter: order = {self.order!r} is not an even number; give 2, 4, ... 36.")
         if not float(self.strength) >= 0:
@@ -96,7 +99,7 @@ class PseudoSpectral(Core):
     Args:
         hyperviscosity: a HyperViscosity, or None.
         filter: an ExponentialFilter, or None.
-        dealias: leave out the third of the wavenumbers that quadratic products would fall back into.
+        dealias: leave out the highest third of the wavenumbers, which quadratic products alias into (2/3 rule).
     """
 
     hyperviscosity: Any = declared(Part(("of",), "HyperViscosity(rate=1e-5)", optional=True), default=None)
@@ -113,7 +116,8 @@ class PseudoSpectral(Core):
     )
 
     @property
-    def waves(self):
+    def waves(self) -> float:
+        """The largest wavenumber times the spacing."""
         return np.pi * self._kept
 
     advection = waves
@@ -122,7 +126,7 @@ class PseudoSpectral(Core):
     def _kept(self):
         return 2 / 3 if self.dealias else 1.0
 
-    def on_tile(self, model):
+    def on_tile(self, model: Any) -> Self:
         _check(model)
         if not isinstance(self.dealias, bool):
             raise ConfigError(f"PseudoSpectral: dealias = {self.dealias!r} is neither True nor False; give one.")
@@ -136,7 +140,7 @@ class PseudoSpectral(Core):
         placed = jax.tree.map(model.domain.cut, (self.hyperviscosity, self.filter))
         return replace(self, hyperviscosity=placed[0], filter=placed[1], series=series)
 
-    def prepare(self, equations):
+    def prepare(self, equations: Any) -> Self:
         held = self.series.modes(equations.depth.dtype)
         f = equations.geometry.f
         centred = mean_y(f).interior if isinstance(f, Field) else f
@@ -148,24 +152,25 @@ class PseudoSpectral(Core):
 
     # -- between tiles and modes --------------------------------------------------------------------------------------
 
-    def modes(self):
+    def modes(self) -> "PseudoSpectral":
+        """This core, which computes linear waves exactly."""
         return self
 
-    def to_modes(self, state):
-        """(u, v, eta), modes of a State's arrays that are computed with."""
+    def to_modes(self, state: State) -> list:
+        """The kept modes of u, v and eta of a State of arrays."""
         return self.held.of(*((x, field, False) for x, field in zip((state.u, state.v, state.eta), FIELDS)))
 
-    def to_tile(self, modes):
-        """A State of arrays of the tile."""
+    def to_tile(self, modes: Sequence) -> State:
+        """The State of tile arrays with these modes of u, v and eta."""
         return State(*self._points(modes))
 
     def _points(self, modes):
         return tuple(self.held.points(*((x, field, False) for x, field in zip(modes, FIELDS))))
 
-    def resolved(self, state):
+    def resolved(self, state: State) -> State:
         return _resolved(self, state)
 
-    def finished(self, equations, state):
+    def finished(self, equations: Any, state: State) -> State:
         if self.filter is None:
             return state
         return self.to_tile([scaled(self._response(), x) for x in self.to_modes(state)])
@@ -176,18 +181,18 @@ class PseudoSpectral(Core):
 
     # -- tendencies ---------------------------------------------------------------------------------------------------
 
-    def tendency(self, equations, state, time):
+    def tendency(self, equations: Any, state: State, time: Any) -> State:
         return self.to_tile(self.rates(equations, self.to_modes(state), time, state))
 
-    def rates(self, equations, modes, time, state=None, waves=True):
-        """d/dt of (u, v, eta), modes.
+    def rates(self, equations: Any, modes: Sequence, time: Any, state: State | None = None, waves: bool = True) -> list:
+        """Modes of du/dt, dv/dt and deta/dt.
 
         Args:
             equations: the Equations.
             modes: of u, v, eta.
             time: a Time.
-            state: the State of these modes, for the terms; made where there are terms and it is not at hand.
-            waves: without, what a `propagator` holds is left out.
+            state: the State of these modes, which the terms need; computed from the modes unless given.
+            waves: whether the linear waves and the damping that a `propagator` contains are included.
         """
         u, v, eta = modes
         held, (_, f, depth) = self.held, self.at_rest
@@ -206,25 +211,25 @@ class PseudoSpectral(Core):
             new = [x - scaled(rate, old) for x, old in zip(new, modes)]
         return new
 
-    def at_centres(self, equations, modes):
-        """u, v and, but in the linear mode, zeta and eta, where products are made."""
+    def at_centres(self, equations: Any, modes: Sequence) -> tuple:
+        """u, v, zeta and eta at cell centres, where products are computed; 0.0 for the last two in the linear mode."""
         u, v, eta = modes
         held, both = self.held, ((u, "u", True), (v, "v", True))
         if equations.linear:
             return *held.points(*both), 0.0, 0.0
         zeta = held.ddx(v, "v") - held.ddy(u, "u")
-        return held.points(*both, (zeta, "q", True), (eta, "h", True))
+        return tuple(held.points(*both, (zeta, "q", True), (eta, "h", True)))
 
     def _products(self, equations, modes, time, f, depth):
-        """What is multiplied at centres: (f + zeta) v, - (f + zeta) u, h u, h v, and K; f and H above these."""
+        """(f + zeta) v, - (f + zeta) u, h u, h v and K at centres, less the parts of constant `f` and `depth`."""
         u, v, zeta, eta = self.at_centres(equations, modes)
-        turning = self.at_rest[0] - f + zeta
+        vorticity = self.at_rest[0] - f + zeta
         thickness = equations.depth_at(time).interior - depth + eta
-        found = [*turned(turning, u, v), *flux(thickness, u, v)]
+        found = [*vorticity_flux(vorticity, u, v), *flux(thickness, u, v)]
         return found if equations.linear else [*found, kinetic(u, v)]
 
     def _terms(self, equations, modes, time, state):
-        """What forcing and drag do to u, v and, where one does, to eta; at their own points."""
+        """The rates of forcing and drag for u, v and, if a term changes it, eta; at their own points."""
         if not equations.terms:
             return []
         state = self.to_tile(modes) if state is None else state
@@ -233,28 +238,32 @@ class PseudoSpectral(Core):
         last = 3 if any(term.changes_elevation for term in equations.terms) else 2
         return [(total, field, False) for total, field in zip(totals[:last], FIELDS)]
 
-    # -- and in parts, for budgets ------------------------------------------------------------------------------------
+    # -- the parts of a tendency, for budgets -------------------------------------------------------------------------
 
     @property
-    def dissipation(self):
+    def dissipation(self) -> tuple[str, ...]:
+        """The names of the parts by which this core dissipates energy."""
         return () if self.hyperviscosity is None else ("hyperviscosity",)
 
-    def parts(self, equations, flow):
+    def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
         held, zero = self.held, jnp.zeros_like(self.held.kept)
         u, v, zeta, _ = flow.centred
-        products = turned(self.at_rest[0], u, v)
+        products = list(vorticity_flux(self.at_rest[0], u, v))
         if not equations.linear:
-            products += *turned(zeta, u, v), kinetic(u, v)
-        (turn_u, turn_v, *more), (flux_x, flux_y) = held.of(*products), flow.fluxes
+            products += *vorticity_flux(zeta, u, v), kinetic(u, v)
+        (coriolis_u, coriolis_v, *more), (flux_x, flux_y) = held.of(*products), flow.fluxes
 
-        def falling(head):
+        def minus_gradient(head):
             return -held.ddx(head, "h"), -held.ddy(head, "h"), zero
 
-        found = {"coriolis": (turn_u, turn_v, zero), "pressure": falling(scaled(equations.gravity, flow.modes[2])),
-                 "continuity": (zero, zero, -held.ddx(flux_x, "u") - held.ddy(flux_y, "v"))}  # fmt: skip
+        found = {
+            "coriolis": (coriolis_u, coriolis_v, zero),
+            "pressure": minus_gradient(scaled(equations.gravity, flow.modes[2])),
+            "continuity": (zero, zero, -held.ddx(flux_x, "u") - held.ddy(flux_y, "v")),
+        }
         if not equations.linear:
-            down_u, down_v, _ = falling(more[2])
-            found["advection"] = more[0] + down_u, more[1] + down_v, zero
+            gradient_u, gradient_v, _ = minus_gradient(more[2])
+            found["advection"] = more[0] + gradient_u, more[1] + gradient_v, zero
         if self.hyperviscosity is not None:
             found["hyperviscosity"] = tuple(scaled(-self.hyperviscosity.of(held.relative), x) for x in flow.modes)
         for name, rates in summed(equations, flow, rates_of_terms(equations, flow)).items():
@@ -263,8 +272,8 @@ class PseudoSpectral(Core):
 
     # -- linear waves, exactly ----------------------------------------------------------------------------------------
 
-    def propagator(self, equations, seconds):
-        """What `carried` multiplies with: linear waves of a flat bottom of the mean depth, and hyperviscosity, exactly.
+    def propagator(self, equations: Any, seconds: Any) -> tuple:
+        """The factors of `carried`: exact linear waves over a flat bottom of the mean depth, and exact hyperviscosity.
 
         With L U = (f v - g ddx eta, - f u - g ddy eta, - H (ddx u + ddy v)), L^3 = - w^2 L and w^2 = f^2 + g H k^2:
         exp(L t) = 1 + sin(w t) / w L + (1 - cos(w t)) / w^2 L^2. Between walls f is left to `rates`.
@@ -280,7 +289,7 @@ class PseudoSpectral(Core):
             damped = jnp.exp(-self.hyperviscosity.of(self.held.relative) * seconds)
         return damped, damped * first, damped * second
 
-    def carried(self, equations, modes, propagator):
+    def carried(self, equations: Any, modes: Sequence, propagator: tuple) -> list:
         """Modes of u, v and eta after the time of a `propagator`."""
         _, f, depth = self.at_rest
         once = self._waves(equations, modes, f, depth)
@@ -293,30 +302,30 @@ class PseudoSpectral(Core):
         u, v, eta = modes
         held, head = self.held, scaled(equations.gravity, eta)
         wide = -scaled(depth, held.ddx(u, "u") + held.ddy(v, "v"))
-        if isinstance(f, float):  # none that modes could carry
+        if isinstance(f, float):  # f is 0.0 here: it is not uniform, or there are walls
             return [-held.ddx(head, "h"), -held.ddy(head, "h"), wide]
         return [scaled(f, v) - held.ddx(head, "h"), -scaled(f, u) - held.ddy(head, "h"), wide]
 
-    # -- what others ask ----------------------------------------------------------------------------------------------
+    # -- properties of the core ---------------------------------------------------------------------------------------
 
-    def flow(self, flow):
+    def flow(self, flow: Any) -> SpectralFlow:
         return SpectralFlow(flow.equations, flow.state, flow.more, flow.outside, flow.time)
 
-    def describe(self):
+    def describe(self) -> str:
         ny, nx = self.series.resolves()
         rule = "the 2/3 rule" if self.dealias else "aliased products"
         return f"pseudo-spectral, wavenumbers up to {nx} along x and {ny} along y, {rule}"
 
-    def carries(self, coriolis):
+    def carries(self, coriolis: Any) -> bool:
         return self.series.periodic == "xy" and coriolis.uniform
 
-    def damping(self, site):
+    def damping(self, site: Any) -> Any:
         if self.hyperviscosity is None:
             return 0.0
         corner = (site.per_dx2 + site.per_dy2) * max(self.series.spacing) ** 2
         return self.hyperviscosity.of(corner)
 
-    def check_parts(self):
+    def check_parts(self) -> NoReturn:
         raise ConfigError(
             "PseudoSpectral gives tendencies as a whole, and their parts were asked for; "
             "use IntegratingFactorRK4, RK4, SSPRK3, AB3 or AB2, or core=FiniteDifferences()."
@@ -333,7 +342,7 @@ def _resolved(core, state):
 
 
 def _check(model):
-    """Raise ConfigError for what series of waves cannot do, with one sentence each."""
+    """Raise ConfigError for properties of a model that this core does not support, with one sentence for each."""
     grid, wrong = model.grid, []
     elsewhere = "use core=FiniteDifferences() for that"
     walls = [axis for axis in "xy" if axis not in grid.periodic]

@@ -1,9 +1,10 @@
-"""What the pseudo-spectral core multiplies at centres, and the flow that its series make.
+"""The products of the pseudo-spectral core, and the derived fields of its series.
 
-Products are (values, what they become, whether they lie at centres), as Series' modes take them.
+A product is (values at centres, the position "h", "u" or "v" of its series, True), as Modes.of takes it.
 """
 
 import functools
+from typing import Any
 
 from ...fields.field import Field
 from ...fields.state import State
@@ -11,46 +12,46 @@ from ...parallel.halo import exchange
 from ..shallow_water import Flow
 from ..terms import as_field
 
-__all__ = ["SpectralFlow", "flux", "kinetic", "turned"]
+__all__ = ["SpectralFlow", "flux", "kinetic", "vorticity_flux"]
 
 
-def turned(vorticity, u, v):
-    """zeta v and - zeta u."""
+def vorticity_flux(vorticity: Any, u: Any, v: Any) -> tuple[tuple, tuple]:
+    """zeta v and - zeta u [m s-2]."""
     return (vorticity * v, "u", True), (-vorticity * u, "v", True)
 
 
-def flux(thickness, u, v):
-    """h u and h v."""
+def flux(thickness: Any, u: Any, v: Any) -> tuple[tuple, tuple]:
+    """h u and h v [m2 s-1]."""
     return (thickness * u, "u", True), (thickness * v, "v", True)
 
 
-def kinetic(u, v):
-    """(u^2 + v^2) / 2."""
+def kinetic(u: Any, v: Any) -> tuple:
+    """(u^2 + v^2) / 2 [m2 s-2]."""
     return 0.5 * (u * u + v * v), "h", True
 
 
 class SpectralFlow(Flow):
-    """A Flow whose vorticity, kinetic energy and transports are those of the series."""
+    """A Flow whose vorticity, kinetic energy and transports are computed from series."""
 
     @functools.cached_property
-    def modes(self):
-        """Those of u, v and eta."""
+    def modes(self) -> list:
+        """The modes of u, v and eta."""
         return self.equations.core.to_modes(State(*(x.interior for x in (self.u, self.v, self.eta))))
 
     @functools.cached_property
-    def centred(self):
-        """u, v, zeta and eta at centres; 0.0 for zeta and eta in the linear mode."""
+    def centred(self) -> tuple:
+        """u, v, zeta and eta at centres; zeta and eta are 0.0 in the linear mode."""
         return self.equations.core.at_centres(self.equations, self.modes)
 
     @functools.cached_property
-    def fluxes(self):
-        """Modes of h u and h v, minus whose divergence is how eta changes."""
+    def fluxes(self) -> list:
+        """The modes of h u and h v. Minus their divergence is the tendency of eta."""
         u, v, _, eta = self.centred
         thickness = self.equations.depth_at(self.time).interior + eta
         return self.equations.core.held.of(*flux(thickness, u, v))
 
     def _with_halos(self, *fields):
-        """Fields with halos of (modes, name), at the C-grid's points."""
+        """Fields with halos, at the points of the C-grid, of pairs (modes, position)."""
         tile = self.geometry.tile
         arrays = self.equations.core.held.points(*((x, name, False) for x, name in fields))
         arrays = exchange(arrays, tile.halo, tile.sides, self.equations.communicator)
@@ -61,12 +62,13 @@ class SpectralFlow(Flow):
         return self._with_halos(*zip(self.fluxes, "uv"))
 
     @functools.cached_property
-    def vorticity(self):
+    def vorticity(self) -> Field:
         """zeta at corners [s-1]; zero at walls, which are free-slip."""
         held, (u, v, _) = self.equations.core.held, self.modes
         return self._with_halos((held.ddx(v, "v") - held.ddy(u, "u"), "q"))[0]
 
     @functools.cached_property
-    def kinetic_energy(self):
+    def kinetic_energy(self) -> Field:
+        """K = (u^2 + v^2) / 2 at cell centres [m2 s-2]."""
         u, v, *_ = self.centred
         return as_field(kinetic(u, v)[0], "h")

@@ -7,10 +7,10 @@ Along a periodic direction the series is Fourier's. Between walls it is of cosin
     "v"  v, h v          cos x  sin y, on north faces
     "q"  vorticity       sin x  sin y, at corners
 
-so that walls are free-slip, and a product of two has the parity that its place in the equations asks for. A field can
-be read and made at its own points or at centres, where products are taken; from one to the other are phases of half a
-cell, exact, or the sine transform of other points. Modes of all fields are numbered alike, i the wavenumber, and held
-alike.
+so that walls are free-slip, and a product of two series has the parity that its term in the equations needs. A field
+can be evaluated at its own points or at centres, where products are computed. Between the two lies a shift by half a
+cell: an exact phase factor of Fourier modes, or another sine transform. In the modes of all fields index i is the
+wavenumber, and all fields are distributed over ranks alike.
 """
 
 import dataclasses
@@ -26,43 +26,43 @@ from ...parallel.fft.trigonometric import dst, idst
 
 __all__ = ["Series", "Modes", "ODD", "scaled"]
 
-ODD = {"h": "", "u": "x", "v": "y", "q": "xy"}  # directions in which a field is odd about walls, and lies on faces
+ODD = {"h": "", "u": "x", "v": "y", "q": "xy"}  # directions in which a field is odd about walls and lies on faces
 
 
-def scaled(factor, modes):
-    """A real factor, a number or one a mode, times modes."""
+def scaled(factor: Any, modes: jax.Array) -> jax.Array:
+    """Modes times a real factor, which is a number or an array that broadcasts against the modes."""
     return jnp.asarray(factor).astype(modes.dtype) * modes
 
 
 class _Sine(fft.Kind):
-    """Sines whose mode i has wavenumber i, as those of cosines; the one with number 0 is zero."""
+    """Sines, numbered as cosines are: mode i has wavenumber i, and mode 0 is zero."""
 
-    def phase(self, i, n):
+    def phase(self, i: Any, n: int) -> Any:
         return np.pi / n * i
 
-    def weight(self, i, n):
+    def weight(self, i: Any, n: int) -> Any:
         return jnp.where(i == 0, 0.0, 0.5 / n)
 
 
 @dataclasses.dataclass(frozen=True)
 class CentreSine(_Sine):
-    """Of points at centres."""
+    """Sines of values at cell centres."""
 
-    def forward(self, x):
+    def forward(self, x: jax.Array) -> jax.Array:
         return _after_zero(dst(x, 2)[..., :-1])
 
-    def inverse(self, x, n):
+    def inverse(self, x: jax.Array, n: int) -> jax.Array:
         return idst(_before_zero(x[..., 1:]), 2)
 
 
 @dataclasses.dataclass(frozen=True)
 class FaceSine(_Sine):
-    """Of points on the far faces of cells, the last of which is the wall."""
+    """Sines of values on the east or north faces of cells; the last face is the wall."""
 
-    def forward(self, x):
+    def forward(self, x: jax.Array) -> jax.Array:
         return _after_zero(dst(x[..., :-1], 1))
 
-    def inverse(self, x, n):
+    def inverse(self, x: jax.Array, n: int) -> jax.Array:
         return _before_zero(idst(x[..., 1:], 1))
 
 
@@ -80,10 +80,10 @@ class Series:
 
     Args:
         communicator: a Communicator.
-        shape: cells.
+        shape: (ny, nx), numbers of cells.
         spacing: (dy, dx) [m].
         periodic: "", "x", "y" or "xy".
-        kept: of the wavenumbers that the grid has: 2/3 leaves room for those that products make.
+        kept: the fraction of the grid's wavenumbers that is kept; 2/3 prevents aliasing of products of two fields.
     """
 
     communicator: Any
@@ -93,12 +93,12 @@ class Series:
     kept: float
 
     @staticmethod
-    def on(grid, communicator, kept=1.0):
+    def on(grid: Any, communicator: Any, kept: float = 1.0) -> "Series":
         """The series on a CartesianGrid."""
         spacing = tuple((high - low) / n for (low, high), n in ((grid.y, grid.ny), (grid.x, grid.nx)))
         return Series(communicator, grid.shape, spacing, grid.periodic, kept)
 
-    def plan(self, field, centred=False):
+    def plan(self, field: str, centred: bool = False) -> fft.Plan:
         """The fft.Plan of a field ("h", "u", "v", "q"), at its own points or at centres."""
         return fft.Plan(self.communicator, self.shape, tuple(self._kind(axis, field, centred) for axis in "yx"))
 
@@ -109,8 +109,8 @@ class Series:
             return CentreSine() if centred else FaceSine()
         return fft.Cosine(2)
 
-    def modes(self, dtype):
-        """The Modes that this rank holds, for arithmetic with fields of `dtype`; inside spmd, collective."""
+    def modes(self, dtype: Any) -> "Modes":
+        """This rank's Modes, for arithmetic with fields of `dtype`. To be called within spmd; collective."""
         plan = self.plan("h")
         waves, kind = plan.waves(self.spacing, dtype), plan.mode_dtype(dtype)
         within = [self._within(phase, n) for phase, n in zip(waves.phase, self.shape)]
@@ -129,26 +129,26 @@ class Series:
         )
 
     def _within(self, phase, n):
-        """1 for wavenumbers below `kept` of the largest, which is left out itself: its phase is not known."""
+        """1 for wavenumbers below `kept` times the largest one. That one is left out: its phase is undetermined."""
         return (jnp.abs(phase) < self.kept * np.pi - np.pi / (6 * n)).astype(phase.dtype)
 
-    def resolves(self):
-        """How many wavenumbers are kept along y and x, the mean left out."""
-        turns = [np.pi / n * np.arange(n) * (2 if a in self.periodic else 1) for a, n in zip("yx", self.shape)]
-        return tuple(int(np.sum(t[1:] < self.kept * np.pi - np.pi / (6 * len(t)))) for t in turns)
+    def resolves(self) -> tuple[int, ...]:
+        """The numbers of wavenumbers other than 0 that are kept along y and x."""
+        phases = [np.pi / n * np.arange(n) * (2 if a in self.periodic else 1) for a, n in zip("yx", self.shape)]
+        return tuple(int(np.sum(t[1:] < self.kept * np.pi - np.pi / (6 * len(t)))) for t in phases)
 
 
 @pytree
 class Modes:
-    """A rank's block of modes: what they are multiplied with, arrays that broadcast against it.
+    """A rank's block of modes, and arrays that broadcast against it, by which modes are multiplied.
 
     Attributes:
         slopes: {axis: i k where the direction is periodic, k between walls} [m-1].
         shifts: {axis: exp(i k dx / 2), or None between walls}.
-        kept: 1 for modes that are computed with, 0 for the others.
+        kept: 1 for the modes that are kept, 0 for the others.
         squared: |k|^2 [m-2].
-        relative: |k|^2 over that of the largest wavenumber kept along the coarser direction.
-        along: |k| over the largest that is kept, along y and along x.
+        relative: |k|^2 divided by that of the largest wavenumber kept along the coarser direction.
+        along: |k| divided by the largest wavenumber that is kept, along y and along x.
         series: the Series.
     """
 
@@ -160,20 +160,22 @@ class Modes:
     along: tuple
     series: Series = static()
 
-    def of(self, *fields):
-        """The kept modes of fields, each (tile array, name, centred); those of one plan travel together."""
+    def of(self, *fields: tuple) -> list:
+        """The kept modes of fields, each (tile array, name, centred); those with the same plan are sent together."""
         found = self._together(fields, lambda plan, batch: plan.forward(batch))
         return [self._moved(x, name, centred, -1) * self.kept for x, (_, name, centred) in zip(found, fields)]
 
-    def points(self, *fields):
-        """Tile arrays of fields, each (modes, name, centred)."""
+    def points(self, *fields: tuple) -> list:
+        """The tile arrays of fields, each (modes, name, centred)."""
         moved = [(self._moved(x, name, centred, 1), name, centred) for x, name, centred in fields]
         return self._together(moved, lambda plan, batch: plan.inverse(batch))
 
-    def ddx(self, x, field):
+    def ddx(self, x: jax.Array, field: str) -> jax.Array:
+        """Modes of the derivative along x of a field with modes `x` [m-1]."""
         return self._slope(x, field, "x")
 
-    def ddy(self, x, field):
+    def ddy(self, x: jax.Array, field: str) -> jax.Array:
+        """Modes of the derivative along y of a field with modes `x` [m-1]."""
         return self._slope(x, field, "y")
 
     def _slope(self, x, field, axis):
@@ -181,16 +183,16 @@ class Modes:
         falls = axis not in self.series.periodic and axis not in ODD[field]
         return x * (-self.slopes[axis] if falls else self.slopes[axis])
 
-    def _moved(self, x, field, centred, way):
-        """Modes of a field at its own points from those of centred ones (way 1), or back (-1)."""
+    def _moved(self, x, field, centred, direction):
+        """Modes of a field at its own points from those at centres (direction 1), or back (-1)."""
         for axis in "" if centred else ODD[field]:
             shift = self.shifts[axis]
             if shift is not None:
-                x = x * (shift if way > 0 else jnp.conj(shift))
+                x = x * (shift if direction > 0 else jnp.conj(shift))
         return x
 
     def _together(self, fields, transform):
-        batches, found = {}, [None] * len(fields)
+        batches, found = {}, list(fields)
         for n, (_, *what) in enumerate(fields):
             batches.setdefault(self.series.plan(*what), []).append(n)
         for plan, numbers in batches.items():
