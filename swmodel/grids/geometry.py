@@ -1,9 +1,10 @@
 """A tile's geometry: metric factors, wet cells, Coriolis parameter, and what follows from them, as Fields with halo.
 
 `TileGeometry` holds the few arrays that define it and is an argument of the compiled step; `Geometry` adds what is
-derived from them once a run: which faces can move, and how the corners at a coast weigh their neighbours.
+derived from them once a run: the faces with an unknown velocity, and the weights of corners at a coast.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from ..fields import operators as op
 from ..fields.field import WHOLE, AbstractField, Field
 from ..fields.pytrees import pytree, replace, static
 from ..parallel.halo import SIDES, Sides, without_padding
+from .grid import Grid
 
 __all__ = ["TileGeometry", "Geometry"]
 
@@ -43,8 +45,20 @@ class TileGeometry:
     columns: int = static()  # nx of the whole grid
 
     @staticmethod
-    def build(grid, wet, coriolis, halo, opens, communicator, dtype):
-        """The geometry of the tiles of `grid` here, where `wet` (ny, nx) is the whole grid's mask."""
+    def build(
+        grid: Grid, wet: np.ndarray, coriolis: Any, halo: int, opens: tuple, communicator: Any, dtype: Any
+    ) -> "TileGeometry":
+        """The placed geometry of this process's tiles.
+
+        Args:
+            grid: the Grid.
+            wet: (ny, nx), the mask of the whole grid: 1 in water, 0 on land.
+            coriolis: a Coriolis, or None.
+            halo: number of ghost cells around a tile.
+            opens: the names of the open sides.
+            communicator: a Communicator.
+            dtype: of metrics and of f.
+        """
 
         def make(rank):
             return TileGeometry._of_rank(rank, grid, wet, coriolis, halo, opens, communicator, np.dtype(dtype))
@@ -91,12 +105,12 @@ class Geometry:
     Attributes:
         dx, dy: sides by position [m]; per_dx, per_dy: their inverses, 0 where a side has shrunk to a pole.
         f: Coriolis parameter at the corners [s-1].
-        wet: 1 in wet cells [h].
-        wet_u, wet_v: 1 on faces whose velocity is an unknown.
+        wet: 1 in wet cells, 0 on land [h].
+        wet_u, wet_v: 1 on faces whose velocity is an unknown, 0 on the others.
         area_h, area_q: areas [m2], with inverses per_area_h, per_area_q; area_u = dx_u dy_u and area_v = dx_v dy_v
             are those of the energy.
         wet_area: area of wet cells, 0 on land [h].
-        wet_area_q: the wet area round a corner, a sum of four cells, one value at a pole [q]; dry_q is 1 where it
+        wet_area_q: the wet area around a corner, a sum of four cells, one value at a pole [q]; dry_q is 1 where it
             vanishes.
         slip: what multiplies a velocity difference across a corner: 1 at sea, 0 or 2 at a coast (free or no slip).
     """
@@ -120,7 +134,9 @@ class Geometry:
     slip: Field
 
     @staticmethod
-    def derive(tile, slip_at_coast, communicator, lift=None, wet=None):
+    def derive(
+        tile: TileGeometry, slip_at_coast: float, communicator: Any, lift: Callable | None = None, wet: Any = None
+    ) -> "Geometry":
         """Derive the Geometry of a TileGeometry.
 
         Args:
@@ -170,27 +186,29 @@ class Geometry:
         return replace(geometry, wet_area_q=around, dry_q=around.map(lambda a: (a == 0).astype(a.dtype)))
 
     @property
-    def area_u(self):
+    def area_u(self) -> Any:
+        """dx_u dy_u [m2], at u."""
         return self.dx["u"] * self.dy["u"]
 
     @property
-    def area_v(self):
+    def area_v(self) -> Any:
+        """dx_v dy_v [m2], at v."""
         return self.dx["v"] * self.dy["v"]
 
-    def ddx(self, f):
+    def ddx(self, f: AbstractField) -> Any:
         """The derivative along x [per m] of f, half a cell away."""
         __tracebackhide__ = True  # a loop's source names the line of the caller
         slope = op.difference_x(f)
         return slope * self.per_dx[slope.position]
 
-    def ddy(self, f):
+    def ddy(self, f: AbstractField) -> Any:
         """The derivative along y [per m] of f, half a cell away."""
         __tracebackhide__ = True
         slope = op.difference_y(f)
         return slope * self.per_dy[slope.position]
 
-    def at_poles(self, field, communicator):
-        """A corner Field whose rows at a pole hold their zonal mean, one value across all tiles."""
+    def at_poles(self, field: Any, communicator: Any) -> Any:
+        """A corner Field whose rows at a pole are replaced by their zonal mean over all tiles."""
         if self.tile.pole is None:
             return field
         own = without_padding(field.crop((0, 0, *field.halo[2:])).data, self.tile.sides, "x")
@@ -200,7 +218,7 @@ class Geometry:
         return Field(field.data + pole * (mean - field.data), "q", field.halo)
 
 
-def safe_inverse(x):
+def safe_inverse(x: Any) -> Any:
     """1 / x, and 0 where x is 0 (at poles, on land), with finite derivatives there."""
     __tracebackhide__ = True
     if isinstance(x, AbstractField):
