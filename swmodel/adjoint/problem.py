@@ -1,8 +1,8 @@
 """A cost as a function of controls: its value, gradient, tangent and Hessian products.
 
-The host cuts a run into units, which end at forcing records, and runs compiled programs (programs.py) on them in the
-order that the checkpoints ask for; between units it holds states, and cotangents. See tile_costs.TileCost for what a
-cost is to programs, and controls.py for what controls are.
+The host cuts a run into units, which end at forcing records. It calls compiled programs (programs.py) for them in the
+order of the checkpoint schedule, and holds states and cotangents between the calls. See tile_costs.TileCost for the
+interface between a cost and the programs, and controls.py for the controls.
 """
 
 import copy
@@ -51,9 +51,9 @@ RULES = {
 
 
 def dot(a: ControlDict, b: ControlDict, communicator: Communicator) -> float:
-    """The inner product of two dicts of controls over all ranks; what every rank holds counts once.
+    """The inner product of two control dicts over all ranks.
 
-    What has two dimensions or more is distributed, numbers and vectors are replicated.
+    Arrays of two dimensions or more are distributed. Numbers and vectors are replicated, and count once.
     """
     replicated = distributed = 0.0
     for name, x in a.items():
@@ -69,25 +69,25 @@ def dot(a: ControlDict, b: ControlDict, communicator: Communicator) -> float:
 class Problem:
     """A cost of a run of `steps` steps as a function of controls.
 
-    `values`, gradients and directions are dicts {name: value}: tile arrays for what is distributed, whole numpy arrays
-    on every rank for what is replicated, {record: value} for time records. What a dict of values lacks is as in the
-    model, what one of directions lacks is zero.
+    `values`, gradients and directions are dicts {name: value}. A value is a tile array (ny, nx) if the control is
+    distributed, a number or vector that every rank holds if it is replicated, and {record: value} for time records.
+    A control that is missing in `values` is as in the model; one that is missing in `directions` is zero.
 
     Args:
         model: a ShallowWater.
         stepper: a TimeStepper.
-        state: the State to start from.
-        steps: how many.
+        state: the State at step `first_step`.
+        steps: number of steps.
         cost: a costs.Cost.
-        controls: names of controls (controls.py), and Transformed.
-        first_step: number of the step at which the state is.
+        controls: names of controls (controls.py), and Transformed objects.
+        first_step: number of the first step on the model's clock.
         checkpoints: StoreAll(), Nested(...), Revolve(...) or Tiered(...).
 
     Attributes:
         units: {parameter of a Transformed: units}.
 
     Raises:
-        ConfigError: for controls that do not exist, a cost that is none, an ensemble.
+        ConfigError: if a control does not exist, `cost` is not a Cost, or the model is an Ensemble.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Problem:
             raise ConfigError("Problem: the model is an Ensemble; give one of its members, a ShallowWater.")
         check_arguments("Problem", RULES, locals())
         if steps < 1:
-            raise ConfigError(f"Problem: steps = {steps} is no run; give 1 or more.")
+            raise ConfigError(f"Problem: steps = {steps} is not a number of steps; give 1 or more.")
         model.check_state("Problem", state)
         self.model, self.state, self.steps, self.first_step = model, state, int(steps), int(first_step)
         self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(stepper.dt)
@@ -114,7 +114,9 @@ class Problem:
         self.scheme = stepper
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
         transforms, names = _sorted_out(controls)
-        self.units = {name: unit for transform in transforms for name, unit in _units(transform).items()}
+        self.units: dict[str, str] = {
+            name: unit for transform in transforms for name, unit in _units(transform).items()
+        }
         self.transforms = [Transform(self.communicator, t, self._enter(t.parameters)) for t in transforms]
         made = [name for transform in self.transforms for name in transform.names]
         self.controls = controls_of(model, [*names, *made])
@@ -126,7 +128,7 @@ class Problem:
         self._knows_engine = False
 
     def keeping(self, checkpoints: Checkpoints) -> "Problem":
-        """This problem with other checkpoints; both share compiled programs."""
+        """This problem with other checkpoints; the two share compiled programs."""
         other = copy.copy(self)
         for plan in ("plan", "plan_of_products"):
             other.__dict__.pop(plan, None)
@@ -135,16 +137,16 @@ class Problem:
 
     @functools.cached_property
     def plan(self) -> Plan:
-        """(the Units of a run, the lengths of Tape within one, how many points the host holds between units)."""
+        """The Plan of a gradient: Units, the lengths of a Tape within one, and the number of points on the host."""
         return self._affordable(self.checkpoints.plan(self))
 
     @functools.cached_property
     def plan_of_products(self) -> Plan:
-        """The same for Hessian products, which take about twice the memory."""
+        """The Plan of a Hessian product, which needs about twice the memory of a gradient."""
         return self._affordable(self.checkpoints.plan(self, products=True))
 
     def _affordable(self, plan):
-        """A plan; raises ConfigError if its states alone need more memory than there is."""
+        """The given plan; raises ConfigError if its states alone need more memory than the host has."""
         cells = math.prod(self.model.decomposition.tile(0).shape) * len(self.communicator.ranks)
         state = len(self.model.variables) * budget.on_host(cells) * self.model.dtype.itemsize
         budget.require(
@@ -156,12 +158,12 @@ class Problem:
 
     @functools.cached_property
     def needs(self) -> Needs:
-        """memory.Needs: what a gradient needs on a rank."""
+        """memory.Needs: the memory of a gradient on a rank."""
         return self._needs(self._raw(self._complete({})), None)
 
     @functools.cached_property
     def needs_of_products(self) -> Needs:
-        """memory.Needs: what a Hessian product needs on a rank."""
+        """memory.Needs: the memory of a Hessian product on a rank."""
         return self._needs(*self._raw_twice(self._complete({}), self._directions({})))
 
     def _needs(self, raw, slopes):
@@ -169,12 +171,12 @@ class Problem:
         return Needs.of(Run(self, raw, slopes, self.cost, (whole, (1,), 1)))
 
     def bytes_needed(self, products: bool = False) -> float:
-        """How many bytes a gradient is predicted to need on a rank, or a Hessian product."""
+        """The predicted bytes that a gradient (or, with `products`, a Hessian product) needs on a rank."""
         needs, plan = (self.needs_of_products, self.plan_of_products) if products else (self.needs, self.plan)
         return self.checkpoints.bytes(needs, *plan)
 
     def dynamics(self, step: int) -> Dynamics:
-        """The Dynamics of the forcing's window that begins with a step."""
+        """The Dynamics of the interval between forcing records that begins with this step."""
         if self._window[0] != step:
             self._window = step, self.model.interval(self.halo, step, self.dt)
             if not self._knows_engine:
@@ -187,7 +189,7 @@ class Problem:
 
     @functools.cached_property
     def values(self) -> ControlDict:
-        """The controls as they are now."""
+        """The controls as the model and the first state have them."""
         found = {}
         dynamics = self.dynamics(self.first_step)
         for control in self._own_controls:
@@ -201,28 +203,28 @@ class Problem:
 
     @functools.cached_property
     def shown(self) -> State:
-        """The first State as files show it, as controls are: of tracers the concentration."""
+        """The first State in the variables of files and controls: tracers as concentrations."""
         if not self.model.tracers:
             return self.state
         return shown(self.dynamics(self.first_step), self.stepper, (self.state, np.int32(self.first_step)))
 
     def _complete(self, values):
-        """All values, as programs take them."""
+        """The values of all controls, in the form that programs take."""
         unknown = sorted(set(values or ()) - set(self.values))
         if unknown:
             raise ConfigError(
-                f"values for {', '.join(unknown)} came, which are no controls of this problem; "
-                f"it has {', '.join(self.values)}."
+                f"values for {', '.join(unknown)} came, which are not controls of this problem; "
+                f"give some of {', '.join(self.values)}."
             )
         return {name: self._enter((values or {}).get(name, own)) for name, own in self.values.items()}
 
     def _directions(self, directions):
-        """Directions, as programs take them; zero where none came."""
+        """The directions of all controls, in the form that programs take; zero for those that are missing."""
         zeros = {name: jax.tree.map(jnp.zeros_like, self._enter(own)) for name, own in self.values.items()}
         return zeros | {name: self._enter(directions[name]) for name in zeros if name in directions}
 
     def _enter(self, value: Any) -> Any:
-        """As programs take it: vectors that every rank holds in as many copies as tiles."""
+        """A value in the form that programs take: numbers and vectors with one copy for each tile."""
         if isinstance(value, dict):
             return {k: self._enter(x) for k, x in value.items()}
         dtype = self.model.dtype
@@ -231,24 +233,24 @@ class Problem:
         return self.communicator.place(lambda rank: np.asarray(value, dtype))
 
     def _leave(self, value: Any) -> Any:
-        """As users see it."""
+        """A value in the form that users get: numbers and vectors as numpy arrays."""
         if isinstance(value, dict):
             return {k: self._leave(x) for k, x in value.items()}
         return value if np.ndim(value) >= 2 else np.asarray(next(iter(self.communicator.tiles(value).values())))
 
-    # -- what it gives ------------------------------------------------------------------------------------------------
+    # -- values and derivatives ----------------------------------------------------------------------------------------
 
     def value(self, values: ControlDict | None = None) -> float:
-        """The cost."""
+        """J, the cost."""
         return self._number(self._forwards(self._run(self._complete(values))))
 
     def tangent(self, values: ControlDict | None, directions: ControlDict) -> tuple[float, float]:
-        """(J, dJ/dvalues . directions) by the tangent-linear model."""
+        """(J, dJ/dvalues . directions), by the tangent-linear model."""
         J = self._forwards(self._run(self._complete(values), self._directions(directions)))
         return self._number(J.value), self._number(J.slope[0])
 
     def value_and_gradient(self, values: ControlDict | None = None) -> tuple[float, ControlDict]:
-        """(J, {name: dJ/dvalue}); distributed entries tile by tile, replicated ones whole on every rank."""
+        """(J, {name: dJ/dvalue}), by the adjoint; each entry has the form of the control's value."""
         values = self._complete(values)
         run = self._run(values)
         self.checkpoints.differentiate(run)
@@ -256,27 +258,27 @@ class Problem:
         return self._number(run.J), self._leave(self._chained(values, gradient))
 
     def hessian_product(self, values: ControlDict | None, directions: ControlDict) -> ControlDict:
-        """{name: (d2J/dvalue2 . directions)}: the tangent of the gradient."""
+        """{name: d2J/dvalue2 . directions}: the tangent of the gradient."""
         values, directions = self._complete(values), self._directions(directions)
         run = self._run(values, directions, plan=self.plan_of_products)
         self.checkpoints.differentiate(run)
         return self._leave(self._chained_twice(values, directions, *run.gradient()))
 
-    # -- what the cost reads, for Gauss-Newton: readings r = F(values), M = dF/dvalues --------------------------------
+    # -- readings of the cost, for Gauss-Newton: r = F(values), M = dF/dvalues ---------------------------------------
 
     def observed(self, values: ControlDict | None = None) -> np.ndarray:
-        """All that the cost reads, (steps, count), of the states from `first_step` + 1 on; the same on every rank."""
+        """r (steps, count): the readings of the states from step `first_step` + 1 on; the same on every rank."""
         run = self._run(self._complete(values), cost=self._all_readings())
         return self._leave_copy(run.to_end()[1])
 
     def observed_tangent(self, values: ControlDict | None, directions: ControlDict) -> tuple[np.ndarray, np.ndarray]:
-        """(readings, M . directions), (steps, count) each."""
+        """(r, M . directions), (steps, count) each, by the tangent-linear model."""
         run = self._run(self._complete(values), self._directions(directions), self._all_readings())
         readings = run.to_end()[1]
         return self._leave_copy(readings.value), self._leave_copy(readings.slope[0])
 
     def observed_adjoint(self, values: ControlDict | None, readings: ArrayLike) -> ControlDict:
-        """M* . readings, a dict like `values`."""
+        """M* . readings, a dict like `values`, by the adjoint."""
         self._all_readings()
         values = self._complete(values)
         run = self._run(values, cost=Weighted(self.cost, everywhere(self.model, readings), self.first_step + 1))
@@ -293,7 +295,7 @@ class Problem:
 
     @functools.cached_property
     def _count(self):
-        """How many numbers the cost reads of a state."""
+        """The number of readings of one state."""
         found = []
 
         def look(dynamics, stepper, state, cost):
@@ -313,7 +315,7 @@ class Problem:
         return run.evaluate(run.to_end())
 
     def _number(self, J: jax.Array) -> float:
-        """J as a number, the root's on every rank: searches and tests decide by it."""
+        """J as a float: that of the root on every rank, so that all ranks take the same decisions."""
         return self.communicator.host_broadcast(float(next(iter(self.communicator.tiles(J).values()))))
 
     def _run(self, values, directions=None, cost=None, plan=None):
@@ -323,7 +325,7 @@ class Problem:
     # -- transforms ---------------------------------------------------------------------------------------------------
 
     def _raw(self, values):
-        """Values of the model's controls from those of the user's."""
+        """The values of the model's controls from those of the user's parameters."""
         raw = {c.name: values[c.name] for c in self._own_controls}
         for transform in self.transforms:
             raw |= transform.expand.direct(transform.function, transform.chosen(values))[0]
@@ -338,7 +340,7 @@ class Problem:
         return raw, slopes
 
     def _chained(self, values, gradient):
-        """The gradient in the user's values from that in the model's controls."""
+        """The gradient with respect to the user's parameters, by the chain rule."""
         found = {c.name: gradient[c.name] for c in self._own_controls}
         for transform in self.transforms:
             bars = {name: gradient[name] for name in transform.names}
@@ -360,9 +362,9 @@ class Problem:
 
 @pytree
 class AllReadings(TileCost):
-    """No cost: its accumulator, (steps, count), is all that a cost reads."""
+    """A TileCost without a value: its accumulator (steps, count) holds all readings of another cost."""
 
-    cost: TileCost
+    cost: Any
     shape: tuple = static()
     first: int = static()
 
@@ -378,7 +380,7 @@ class AllReadings(TileCost):
 
 
 def _units(transformed):
-    """{parameter: units} of a Transformed; raises ConfigError for those of none of its parameters."""
+    """{parameter: units} of a Transformed; raises ConfigError for units of unknown parameters."""
     unknown = sorted(set(transformed.units) - set(transformed.parameters))
     if unknown:
         raise ConfigError(
@@ -389,6 +391,6 @@ def _units(transformed):
 
 
 def _sorted_out(controls):
-    """(the Transformed, the names of controls of the model)."""
+    """(the Transformed objects, the names of the model's controls)."""
     controls = [controls] if isinstance(controls, (str, Transformed)) else list(controls)
     return [c for c in controls if isinstance(c, Transformed)], [c for c in controls if not isinstance(c, Transformed)]

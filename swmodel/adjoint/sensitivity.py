@@ -1,10 +1,10 @@
-"""Sensitivity maps: what a gradient says, put together from all tiles, with its units, and tried out.
+"""Sensitivity maps: gradients gathered from all tiles, with units, and a check by the nonlinear model.
 
     sensitivities(problem, gradient)     {name: Sensitivity}: global arrays on the root
-    forward_check(problem, J, gradient)  the model's answer to a perturbation d with the map's pattern, beside <g, d>
+    forward_check(problem, J, gradient)  the nonlinear model's response to a perturbation d, and <g, d>
 
-A value of a map is the change of the cost per unit of the control in that cell alone. Divided by the cell's area it is
-a density, which does not depend on the grid.
+A value of a map is the change of the cost per unit of the control in that cell alone. Divided by the cell's area, it
+is a density, which does not depend on the grid.
 """
 
 import dataclasses
@@ -25,12 +25,12 @@ class Sensitivity:
     """dJ/dc of one control.
 
     Attributes:
-        control: its name.
-        position: "h", "u", "v", or "scalar".
-        units: of the cost per unit of the control, as UDUNITS reads them.
-        value: (ny, nx), or a number or vector; of time records their sum: the same change at all times.
-        records: (n, ny, nx) or (n,) of the time records that are controls; None without.
-        times: theirs [s].
+        control: the name of the control.
+        position: "h", "u", "v" (on the C-grid), or "scalar".
+        units: units of the cost per unit of the control, as UDUNITS reads them.
+        value: (ny, nx), or a number or vector. For time records it is their sum: the same change at all times.
+        records: (n, ny, nx) or (n,), for each time record that is a control; None without records.
+        times: times of these records [s], (n,).
     """
 
     control: str
@@ -42,19 +42,19 @@ class Sensitivity:
 
 
 def per(cost: str, control: str) -> str:
-    """Units of one per the other, as in "m per (N m-2)"."""
+    """Units of the cost per units of the control, such as "m per (N m-2)"."""
     if control in ("1", ""):
         return cost
     return f"{cost} per ({control})" if " " in control else f"{cost} per {control}"
 
 
 def sensitivities(problem: Problem, gradient: ControlDict, units: str = "1") -> dict[str, Sensitivity]:
-    """{control: Sensitivity} on the root, {} elsewhere; collective.
+    """{control: Sensitivity} on the root, {} on other ranks; collective.
 
     Args:
         problem: the Problem.
-        gradient: as its value_and_gradient gives it.
-        units: of the cost.
+        gradient: the gradient that its value_and_gradient returns.
+        units: units of the cost.
     """
     controls, of = {c.name: c for c in problem.controls}, units_of(problem)
     found: dict[str, Sensitivity] = {}
@@ -83,10 +83,12 @@ def _gathered(problem: Problem, value: Any) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """The change of the cost under a perturbation with the pattern of a map, `amplitude` at its largest.
+    """The change of the cost under a perturbation d with the pattern of a map and the maximum `amplitude`.
 
     Attributes:
-        predicted: <g, d>.
+        control: the name of the control.
+        units: units of the control and of `amplitude`.
+        predicted: the linear prediction <g, d>.
         found: J(x + d) - J(x) of the nonlinear model.
     """
 
@@ -98,17 +100,18 @@ class Check:
 
     @property
     def error(self) -> float:
-        """Of the prediction, relative to what was found."""
+        """The error of the prediction, relative to the change of the nonlinear model."""
         return abs(self.predicted - self.found) / abs(self.found) if self.found else float("inf")
 
 
 def forward_check(problem: Problem, J: float, gradient: ControlDict, name: str, amplitude: float) -> Check:
-    """The Check of one control; one run of the model. Collective.
+    """The Check of one control, by one run of the model; collective.
 
     Args:
-        J, gradient: of the problem's own values.
-        name: of the control.
-        amplitude: in its units.
+        problem: the Problem.
+        J, gradient: value and gradient at the problem's own values.
+        name: the name of the control.
+        amplitude: the largest perturbation, in the units of the control.
     """
     direction = pattern(problem, gradient[name], amplitude)
     values = problem.values
@@ -118,7 +121,7 @@ def forward_check(problem: Problem, J: float, gradient: ControlDict, name: str, 
 
 
 def pattern(problem: Problem, gradient: Any, amplitude: float) -> Any:
-    """A perturbation with the pattern of a gradient, of time records that of their sum; 0 where that is 0."""
+    """A perturbation with the pattern of a gradient (for time records, of their sum); 0 if the gradient is 0."""
     total: Any = sum(gradient.values()) if isinstance(gradient, dict) else gradient
     tiles = problem.communicator.tiles(total).values() if np.ndim(total) >= 2 else [total]
     largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))

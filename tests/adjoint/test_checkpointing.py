@@ -130,7 +130,7 @@ def test_leaves_come_back_from_rows_as_they_were(outputs, read, kept, earlier):
     found = rows(outputs, read)
     assert (found.roots, found.earlier) == (kept, earlier)
     leaves = [jnp.asarray(100.0 * (k + 1)) for k in range(len(outputs))]
-    rooms, leaves = found.begin(leaves, 5)
+    buffers, leaves = found.allocate(leaves, 5)
     seen = []
 
     def step(leaves, k):
@@ -139,9 +139,9 @@ def test_leaves_come_back_from_rows_as_they_were(outputs, read, kept, earlier):
     closed = jax.make_jaxpr(step)(leaves, 0.0)
     for k in range(5):
         seen.append(leaves)
-        rooms, leaves = found.keep(rooms, jnp.int32(k), closed.jaxpr, closed.consts, [*leaves, float(k)])
+        buffers, leaves = found.store(buffers, jnp.int32(k), closed.jaxpr, closed.consts, [*leaves, float(k)])
     for k, was in enumerate(seen):
-        now = [x.array if isinstance(x, Slot) else x for x in found.leaves(rooms, jnp.int32(k), was)]
+        now = [x.array if isinstance(x, Slot) else x for x in found.leaves(buffers, jnp.int32(k), was)]
         assert [float(x) for x in now] == [float(x) if needed else 0.0 for x, needed in zip(was, read)]
 
 

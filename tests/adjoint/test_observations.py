@@ -89,7 +89,7 @@ def test_what_is_no_number_in_a_record_is_an_error_and_an_empty_field_a_gap(tmp_
     if ok:
         np.testing.assert_array_equal(read_columns(path, ("time_s", "elevation_m"))["elevation_m"], [0.25, np.nan])
         return
-    with pytest.raises(DataError, match=f"{text!r} in elevation_m of row 3, which is no number"):
+    with pytest.raises(DataError, match=f"{text!r} in elevation_m of row 3, which is not a number"):
         read_columns(path, ("time_s", "elevation_m"))
 
 

@@ -168,7 +168,7 @@ def test_the_gradient_in_fault_parameters_is_that_of_differences():
 
 
 def test_a_number_that_no_fault_has_is_refused():
-    with pytest.raises(ConfigError, match="magnitude is to be found; give some of longitude"):
+    with pytest.raises(ConfigError, match="magnitude cannot be a parameter of a fault; give some of longitude"):
         FaultSource.of(ocean("sphere"), fault_source()[1], fault_source()[2], {"magnitude": 1.0})
 
 

@@ -274,7 +274,7 @@ def test_check_names_what_the_model_has_no_place_for(study, command, change, sen
 @pytest.mark.parametrize("change, sentence", [
     (('"initial.radius"', '"grid.nx" = 20\n"initial.radius"'), "twin.truth: 'grid.nx' is the same in the truth"),
     (("loops = 4", 'loops = 4\nrestart = "inversion.nc"'), "file and restart are one file, 'inversion.nc'"),
-    (('type = "gauges"\n', 'type = "gauges"\nfolder = "records"\n'), "near.csv is no text file that can be read"),
+    (('type = "gauges"\n', 'type = "gauges"\nfolder = "records"\n'), "near.csv is not a text file that can be read"),
     (('= 1.0\n"initial.centre"', '= -5000.0\n"initial.centre"'), "the twin's truth does not stay finite"),
 ])  # fmt: skip
 def test_what_is_wrong_with_the_truth_or_with_records_is_told_before_anything_is_looked_for(

@@ -1,15 +1,16 @@
-"""Strong-constraint 4D-Var: the controls with which a run comes closest to observations and to what was known before.
+"""Strong-constraint 4D-Var: the controls for which a run best fits the observations and the background.
 
     J(p) = 1/2 |p - b|^2 + 1/2 |d(p)|^2,   d(p) = (H M(x(p)) - y) / s,
 
-M the model, exact, x(p) the controls of standard parameters (transforms.py, whose background error is 1), H the gauges,
-y the observations with errors s. `FourDVar` is J with its gradient for `minimise`. `incremental` is the sequence of
-quadratic problems of Courtier et al. (1994), doi:10.1002/qj.49712051912: outer loops run M at p_k, inner ones solve
+Here M is the nonlinear model, x(p) are the controls as functions of standard parameters with background errors of 1
+(transforms.py), H reads the gauges, and y are the observations with errors s. `FourDVar` is J with its gradient, for
+`minimise`. `incremental` solves the sequence of quadratic problems of Courtier et al. (1994),
+doi:10.1002/qj.49712051912. Each outer loop runs M at p_k, and an inner loop solves
 
     (1 + G* G) q = b - p_k - G* d(p_k),   p_{k+1} = p_k + a q,
 
-with G the linearisation of d: the exact tangent and adjoint (`Tangent`), or, where parameters are few, a matrix whose
-columns are runs of the linear model (responses.py). a is 1, or halved until J falls.
+where G is the derivative of d: the exact tangent and adjoint (`Tangent`), or, for few parameters, a matrix whose
+columns are runs of the linear model (responses.py). The step a is 1, and is halved until J falls.
 """
 
 import dataclasses
@@ -30,12 +31,12 @@ __all__ = ["Analysis", "Departures", "FourDVar", "Loop", "Rules", "Tangent", "in
 
 
 class Departures:
-    """d as a function of readings (steps, gauges), on the host; every rank holds all of them.
+    """The departures d as a function of readings (steps, gauges), on the host; every rank holds all of them.
 
     Args:
         cost: the TileCost of a Misfit.
-        communicator: of the model.
-        kept: of each gauge, whether it counts; all unless given.
+        communicator: the model's Communicator.
+        kept: for each gauge, whether it counts; all count unless given.
     """
 
     def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
@@ -44,7 +45,7 @@ class Departures:
         self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
 
     def of(self, readings: ArrayLike) -> np.ndarray:
-        """d (steps, M, gauges): 0 where there is no observation."""
+        """d (steps, M, gauges); 0 where there is no observation."""
         return self.linear(readings) - self.observed * self.per_deviation
 
     def linear(self, readings: ArrayLike) -> np.ndarray:
@@ -61,16 +62,16 @@ class Departures:
         return readings
 
     def by_gauge(self, readings: ArrayLike) -> np.ndarray:
-        """The sum of d^2 of each gauge, (gauges,)."""
+        """The sum of d^2 for each gauge, (gauges,)."""
         return np.sum(self.of(readings) ** 2, axis=(0, 1))
 
 
 class FourDVar:
-    """J of parameters with a background.
+    """J as a function of parameters with a background.
 
     Args:
-        problem: a Problem whose cost is a Misfit, and whose controls are Transformed: parameters with errors of 1.
-        background: b, a dict like problem.values; these unless given.
+        problem: a Problem whose cost is a Misfit, with Transformed controls whose parameters have errors of 1.
+        background: b, a dict like problem.values; problem.values unless given.
     """
 
     def __init__(self, problem: Problem, background: ControlDict | None = None):
@@ -82,15 +83,16 @@ class FourDVar:
         return self.space.add(parameters, -1.0, self.background)
 
     def value(self, parameters: ControlDict) -> float:
+        """J."""
         return self.problem.value(parameters) + 0.5 * self._square(parameters)
 
     def value_and_gradient(self, parameters: ControlDict) -> tuple[float, ControlDict]:
-        """(J, dJ)."""
+        """(J, dJ/dp)."""
         value, gradient = self.problem.value_and_gradient(parameters)
         return value + 0.5 * self._square(parameters), self.space.add(gradient, 1.0, self.away(parameters))
 
     def hessian_product(self, parameters: ControlDict, direction: ControlDict) -> ControlDict:
-        """The exact Hessian of J, second derivatives of the model included, times a direction."""
+        """The exact Hessian of J, with second derivatives of the model, times a direction."""
         return self.space.add(self.problem.hessian_product(parameters, direction), 1.0, direction)
 
     def _square(self, parameters):
@@ -99,7 +101,7 @@ class FourDVar:
 
 
 class Tangent:
-    """G of a Problem at some parameters: its exact tangent and adjoint."""
+    """G of a Problem at given parameters, by its exact tangent and adjoint."""
 
     def __init__(self, problem: Problem, departures: Departures, parameters: ControlDict):
         self.problem, self.departures, self.parameters = problem, departures, parameters
@@ -109,7 +111,7 @@ class Tangent:
         return self.problem.observed_adjoint(self.parameters, self.departures.transposed(d))
 
     def product(self, direction: ControlDict) -> ControlDict:
-        """G* G times a dict of parameters: one tangent and one adjoint run."""
+        """G* G times a dict of parameters, by one tangent and one adjoint run."""
         _, readings = self.problem.observed_tangent(self.parameters, direction)
         return self.transposed(self.departures.linear(readings))
 
@@ -121,19 +123,19 @@ class Tangent:
         residual: float,
         progress: Callable[[int, float], Any] | None = None,
     ) -> Lanczos:
-        """The Lanczos basis from `downhill`, which has the solution of the inner problem."""
+        """The Lanczos basis from `downhill`, from which the solution of the inner problem follows."""
         return lanczos(self.product, downhill, space, products, residual, progress)
 
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """A line of the history of `incremental`: J and its parts after so many outer loops, and what the inner loop did.
+    """One line of the history of `incremental`: J and its parts after an outer loop, and statistics of the inner loop.
 
     Attributes:
-        number: of outer loops so far.
-        value, misfit, background: J = misfit + background, the halves of the squares.
-        products: of the inner loop that led here.
-        residual: |b - A x| / |b| with which it ended.
+        number: number of outer loops so far.
+        value, misfit, background: J = misfit + background, each half a sum of squares.
+        products: number of products with G* G in the inner loop.
+        residual: |b - A x| / |b| at the end of the inner loop.
         step: a.
     """
 
@@ -148,14 +150,14 @@ class Loop:
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-    """Where `incremental` ended.
+    """The result of `incremental`.
 
     Attributes:
         parameters: p.
-        readings: (steps, gauges) of the model there.
-        history: a Loop for each outer loop and one for the start.
-        basis: of the last inner loop, with eigenpairs for posterior.py; None if there was none.
-        reason: why it ended; None while it goes on.
+        readings: the model's readings at p, (steps, gauges).
+        history: a Loop for the start and for each outer loop.
+        basis: the basis of the last inner loop, whose eigenpairs posterior.py uses; None if there was no inner loop.
+        reason: why the iteration ended; None while it continues.
     """
 
     parameters: dict
@@ -167,13 +169,13 @@ class Analysis:
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """How far `incremental` goes.
+    """Stopping criteria of `incremental`.
 
     Args:
-        loops: outer loops at most.
-        products: of G* G in an inner loop at most.
-        residual: at which an inner loop ends, relative to where it began.
-        decrease: end when an outer loop lowers J by less than this share.
+        loops: largest number of outer loops.
+        products: largest number of products with G* G in an inner loop.
+        residual: relative residual at which an inner loop ends.
+        decrease: the iteration ends when an outer loop lowers J by less than this share.
     """
 
     loops: int = 3
@@ -203,8 +205,8 @@ def incremental(
         variational: a FourDVar.
         departures: a Departures.
         rules: Rules.
-        start: parameters, or an Analysis to go on from; the background unless given.
-        linearised: `linearised(parameters)` gives G, an object like Tangent; the exact one unless given.
+        start: parameters, or an Analysis from which to continue; the background unless given.
+        linearised: `linearised(parameters)` returns G, an object like Tangent; the exact Tangent unless given.
         progress: called after every outer loop with an Analysis.
         inner: called after every product of an inner loop, as inner(products, residual).
 
@@ -235,14 +237,17 @@ def incremental(
 
 
 def resumed(variational: FourDVar, departures: Departures, parameters: ControlDict, rows: Sequence) -> Analysis:
-    """The Analysis to go on from, of parameters and rows (number, J, misfit, background, products) that were kept."""
+    """The Analysis to continue from, by stored parameters and rows (number, J, misfit, background, products)."""
     now = _evaluated(variational, departures, parameters, int(rows[-1][0]))
-    history = [Loop(int(number), *(float(x) for x in parts), int(products)) for number, *parts, products in rows[:-1]]
+    history = [
+        Loop(int(number), float(value), float(misfit), float(background), int(products))
+        for number, value, misfit, background, products in rows[:-1]
+    ]
     return dataclasses.replace(now, history=(*history, *now.history))
 
 
 def _evaluated(variational, departures, parameters, number, **inner):
-    """The Analysis at some parameters, after a run of the model; the misfit is infinite where it is not finite."""
+    """The Analysis at given parameters, by a run of the model; a misfit that is not finite counts as infinite."""
     readings = np.asarray(variational.problem.observed(parameters))
     misfit = 0.5 * float(np.sum(departures.of(readings) ** 2))
     misfit = variational.space.communicator.host_broadcast(misfit if math.isfinite(misfit) else math.inf)
@@ -252,7 +257,7 @@ def _evaluated(variational, departures, parameters, number, **inner):
 
 
 def _stepped(variational, departures, now, basis, halvings=5):
-    """The Analysis after the inner loop's step, or the half of it, ...; None if J falls along none of them."""
+    """The Analysis after the inner loop's step, or half of it, a quarter, ...; None if no such step lowers J."""
     step, toward = 1.0, basis.solution()
     for _ in range(halvings):
         found = _evaluated(

@@ -1,14 +1,14 @@
-"""Smoothness: the square root of a covariance with a Gaussian correlation, by diffusion (Weaver & Courtier 2001).
+"""The square root of a covariance with a Gaussian correlation, by diffusion (Weaver & Courtier 2001).
 
     B = U U*,   U = s N L^{m} W^{-1/2},   L = 1 + W^{-1} div(k grad),   x = U v,   <v v*> = 1,
 
-with W the areas around the points, s the standard deviation, N what makes the variance s^2, and L one explicit step of
-diffusion between points that are water; nothing flows through coasts and walls. W L is symmetric: B = s N L^{2m}
-W^{-1} N s, whose correlation is that of 2m steps, exp(-r^2 / 2 l^2) far from coasts. k is such that m steps spread by
-l^2 / 2 and no mode is overshot. doi:10.1002/qj.49712757518.
+where W are the areas around the points, s is the standard deviation, N normalises the variance to s^2, and L is one
+explicit step of diffusion between wet points. There is no flux through coasts and walls. Since W L is symmetric, B = s
+N L^{2m} W^{-1} N s. Far from coasts its correlation, that of 2m steps, is exp(-r^2 / 2 l^2). The diffusivity k is such
+that m steps spread by l^2 / 2 without overshooting any mode. doi:10.1002/qj.49712757518.
 
-Values are on tiles, with one halo exchange a step; the transpose of U is JAX's, piece by piece of operators and
-exchanges, which are declared with theirs.
+Values are on tiles, with one halo exchange for each step. JAX derives the transpose of U from the transposes of the
+operators and of the halo exchange.
 """
 
 import math
@@ -28,7 +28,7 @@ from ...runtime.compilation import jit
 
 __all__ = ["Smooth"]
 
-REACH = 5.0  # correlation lengths between two points that are probed at once: the correlation there is 4e-6
+REACH = 5.0  # distance, in correlation lengths, of points that are probed at once; their correlation is 4e-6
 MOST_PROBES = 1000
 ALONG_X = {"h": "u", "u": "h", "v": "q", "q": "v"}
 ALONG_Y = {"h": "v", "v": "h", "u": "q", "q": "u"}
@@ -36,17 +36,17 @@ ALONG_Y = {"h": "v", "v": "h", "u": "q", "q": "u"}
 
 @pytree
 class Smooth:
-    """U of a model's grid, a function from tile arrays to tile arrays; make it with `Smooth.of`.
+    """U on a model's grid, a function from tile arrays to tile arrays; `Smooth.of` makes it.
 
     Attributes:
-        amplitude: s N at the points, 0 where there is no water.
+        amplitude: s N at the points, 0 on land.
         deviation: s at the points.
         root: W^{-1/2} [m-1].
-        across_x, across_y: k times the side between two points over their distance [m2], 0 across coasts.
+        across_x, across_y: k times the length of the side between two points over their distance [m2]; 0 at coasts.
         per_area: W^{-1} [m-2].
-        sides: of the tile.
+        sides: the Sides of the tile.
         steps: m.
-        position: of the points on the C-grid.
+        position: "h", "u" or "v", the position of the points on the C-grid.
     """
 
     amplitude: Any
@@ -75,12 +75,12 @@ class Smooth:
             position: "h", "u" or "v".
             length: l, the correlation length [m].
             deviation: s, a number or (ny, nx), in the units of x.
-            samples: find N from so many random fields, to sqrt(1 / (2 samples)), instead of by probing every point,
-                which is exact and takes (5 l / dx)^2 diffusions; by default it is probed where these are 1000 at most,
-                else 400 are taken.
+            samples: number of random fields from which to estimate N, with the relative error sqrt(1 / (2 samples)).
+                Probing every point is exact, but takes (5 l / dx)^2 diffusions; it is the default if these are at most
+                1000. Otherwise the default is 400 samples.
 
         Raises:
-            ConfigError: for a length that is not positive, or so short that the grid does not see it.
+            ConfigError: if the length is not positive, or less than half a cell.
         """
         parts, steps = _coefficients(model, position, length)
         sides = model.communicator.place(lambda rank: Sides.of(model.grid, model.communicator, (), model.dtype, rank))
@@ -92,7 +92,7 @@ class Smooth:
 
     @staticmethod
     def check(model: ShallowWater, position: str, length: float) -> None:
-        """Raise what `of` raises; little is computed."""
+        """Raise the errors of `of`, at little cost."""
         _coefficients(model, position, length)
 
     def __call__(self, v: jax.Array) -> jax.Array:
@@ -118,14 +118,14 @@ class Smooth:
 
 
 def _points(model, position):
-    """(ny, nx) bool: where the control is."""
+    """(ny, nx) bool: the wet points of a position."""
     return model.wet if position == "h" else model.faces(position)
 
 
 def _coefficients(model, position, length):
     """({field: (ny, nx)}, number of steps) of L."""
     if position not in ("h", "u", "v"):
-        raise ConfigError(f"Smooth: position = {position!r} is none of a control; give 'h', 'u' or 'v'.")
+        raise ConfigError(f"Smooth: position = {position!r} is not a position of a control; give 'h', 'u' or 'v'.")
     if not length > 0:
         raise ConfigError(f"Smooth: length = {length} m is not a correlation length; give a positive one.")
     grid, wet = model.grid, _points(model, position)
@@ -140,7 +140,7 @@ def _coefficients(model, position, length):
     next_y = _both(wet, 0, grid.periodic_y) * ratio_y
     area = dx * dy
     fastest = 2.0 * float(np.max(_over(2 * ratio_x + ratio_y + np.roll(ratio_y, 1, 0), area)))  # [m-2], Gershgorin
-    # Half of the covariance's spread, l^2 / 4 along each direction, in steps that damp every mode without overshooting.
+    # U has half of the spread of the covariance, l^2 / 4 in each direction, in steps that damp every mode.
     steps = max(math.ceil(0.25 * length**2 * fastest), 1)
     if length < 0.5 * float(np.sqrt(area.max())):
         raise ConfigError(
@@ -157,7 +157,7 @@ def _coefficients(model, position, length):
 
 
 def _both(wet, axis, periodic):
-    """1 where a point and the next one along an axis are both water."""
+    """1 where a point and the next one along an axis are both wet."""
     after = np.roll(wet, -1, axis).astype(float)
     if not periodic:
         after[(slice(None), -1) if axis == 1 else -1] = 0.0
@@ -165,12 +165,12 @@ def _both(wet, axis, periodic):
 
 
 def _numbered(between, axis, faces):
-    """What lies between points n and n + 1 as the C-grid counts it: face n for centres, centre n + 1 for `faces`."""
+    """Values between points n and n + 1, at their C-grid index: face n for centres, centre n + 1 for `faces`."""
     return np.roll(between, 1, axis) if faces else between
 
 
 def _over(a, b):
-    """a / b, and 0 where b is 0: sides at poles."""
+    """a / b, and 0 where b is 0, as for sides at poles."""
     return np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b))), where=np.asarray(b) != 0)
 
 
@@ -186,12 +186,12 @@ def _variance(bare, model, length, samples):
 
 
 def _dividing(n, cells):
-    """The least number of cells from n on that divides `cells`, so that a comb closes on itself."""
+    """The smallest divisor of `cells` that is n or more, so that a comb of points is periodic."""
     return next((k for k in range(n, cells) if cells % k == 0), cells)
 
 
 def _probed(bare, model, rows, columns):
-    """Point by point of combs of every `rows`-th row and `columns`-th column."""
+    """The exact diagonal, by probing with combs of every `rows`-th row and `columns`-th column."""
     ny, nx = model.grid.shape
     row, column = (model.domain.cut(np.broadcast_to(x, (ny, nx))) for x in
                    (1.0 + np.arange(ny)[:, None] % rows, 1.0 + np.arange(nx)[None] % columns))  # fmt: skip
@@ -208,7 +208,7 @@ def _probed(bare, model, rows, columns):
 
 
 def _sampled(bare, model, samples):
-    """The mean square of L^m W^-1/2 on white noise, the same noise on any number of ranks."""
+    """The estimated diagonal: the mean square of L^m W^-1/2 v for white noise v, the same on any number of ranks."""
     noise = np.random.default_rng(0)
 
     def square(smooth, v):

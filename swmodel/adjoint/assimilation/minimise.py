@@ -1,13 +1,13 @@
-"""Minimisation over controls that are spread over ranks: L-BFGS with a global inner product.
+"""Minimisation over controls that are distributed over ranks: L-BFGS with a global inner product.
 
     p_k = - H_k g_k,   x_{k+1} = x_k + a_k p_k,
 
-H_k from the last `memory` pairs s = x_{k+1} - x_k, y = g_{k+1} - g_k by the two-loop recursion (Nocedal & Wright 2006,
-algorithm 7.4), a_k by scipy's search for the strong Wolfe conditions, which sees the numbers J(x_k + a p_k) and
-g(x_k + a p_k).p_k alone. All that decides is a number that the root hands to every rank: all ranks take one path.
+H_k follows from the last `memory` pairs s = x_{k+1} - x_k, y = g_{k+1} - g_k by the two-loop recursion (Nocedal &
+Wright 2006, algorithm 7.4). The step a_k satisfies the strong Wolfe conditions; scipy's line search finds it from the
+numbers J(x_k + a p_k) and g(x_k + a p_k).p_k. The root broadcasts these numbers, so that all ranks decide alike.
 
-Controls are dicts {name: value}: tile arrays, (..., ny, nx), which are distributed; numbers and vectors, which every
-rank holds; or {record: value} for records in time.
+A control dict is {name: value}. A value is a distributed tile array (..., ny, nx), a number or vector that every rank
+holds, or {record: value} for time records.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ class Space:
     """The inner product and linear combinations of control dicts, the same on every rank.
 
     Args:
-        communicator: of the model.
+        communicator: the model's Communicator.
         dot: `dot(a, b, communicator)`; adjoint.dot unless given.
     """
 
@@ -43,10 +43,11 @@ class Space:
         self.communicator, self._dot = communicator, dot or global_dot
 
     def dot(self, a: ControlDict, b: ControlDict) -> float:
-        """<a, b>, a float: the root's, where ranks should differ by a rounding error."""
+        """<a, b>, a float; the root's value on every rank, since ranks may differ by rounding errors."""
         return self.communicator.host_broadcast(float(self._dot(a, b, self.communicator)))
 
     def norm(self, a: ControlDict) -> float:
+        """|a|."""
         return math.sqrt(max(self.dot(a, a), 0.0))
 
     def combine(self, weights: Sequence[float] | np.ndarray, vectors: Sequence[ControlDict]) -> ControlDict:
@@ -61,6 +62,7 @@ class Space:
         return _added(a, float(weight), b)
 
     def scale(self, factor: float, a: ControlDict) -> ControlDict:
+        """factor a."""
         return _scaled(float(factor), a)
 
 
@@ -76,14 +78,14 @@ def _added(a, weight, b):
 
 @dataclasses.dataclass(frozen=True)
 class Stop:
-    """When a minimisation ends; the first that holds.
+    """Stopping criteria of a minimisation; the first that holds ends it.
 
     Args:
-        iterations: at most.
-        gradient: when |g| has come down to this share of the first one.
-        decrease: when an iteration lowers J by less than this share of it.
-        value: when J has come down to it, as to the noise of the observations.
-        seconds: of wall time; the iteration under way is completed.
+        iterations: largest number of iterations.
+        gradient: |g| is at most this share of the first |g|.
+        decrease: an iteration has lowered J by less than this share of J.
+        value: J is at most this, such as the noise of the observations.
+        seconds: wall time has passed [s]; the current iteration is completed.
     """
 
     iterations: int = 100
@@ -110,7 +112,7 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True)
 class Iteration:
-    """A line of the history: J, |g|, how many times J was computed so far, and the step's length |x_k - x_{k-1}|."""
+    """One line of the history: J, |g|, the number of evaluations so far, and the length of the step |x_k - x_{k-1}|."""
 
     number: int
     value: float
@@ -121,15 +123,15 @@ class Iteration:
 
 @dataclasses.dataclass(frozen=True)
 class Minimum:
-    """Where a minimisation ended.
+    """The result of a minimisation.
 
     Attributes:
         values: the controls.
-        value: J there.
-        gradient: dJ there.
-        pairs: the (s, y) of L-BFGS, newest last.
-        history: an Iteration for each.
-        reason: why it ended; None while it goes on.
+        value: J.
+        gradient: dJ/dx.
+        pairs: the pairs (s, y) of L-BFGS, newest last.
+        history: an Iteration for the start and for each iteration.
+        reason: why the minimisation ended; None while it continues.
     """
 
     values: dict
@@ -151,13 +153,13 @@ def minimise(
     """The minimum of `function` by L-BFGS.
 
     Args:
-        function: of a control dict to (J, gradient): Problem.value_and_gradient, or FourDVar's. J may be infinite or
-            not a number where the model blows up; the search then takes a shorter step.
-        start: a control dict, or a Minimum to go on from, with its pairs and history.
+        function: a function from a control dict to (J, gradient), such as Problem.value_and_gradient. J may be infinite
+            or NaN where the model blows up; the line search then takes a shorter step.
+        start: a control dict, or a Minimum from which to continue, with its pairs and history.
         space: a Space.
         stop: a Stop.
-        memory: how many pairs to keep.
-        progress: called after every iteration with a Minimum: it may print, or write a restart.
+        memory: number of pairs to store.
+        progress: called with a Minimum after every iteration; it may print, or write a restart.
 
     Returns:
         Minimum.
@@ -176,7 +178,7 @@ def minimise(
         if reason is not None:
             return now
         found = _iteration(function, now, space, memory)
-        if found is None and now.pairs:  # what was learnt misleads: start again from the gradient
+        if found is None and now.pairs:  # the pairs do not give a descent direction: start again from the gradient
             found = _iteration(function, dataclasses.replace(now, pairs=()), space, memory)
         if found is None:
             why = "no lower J was found along the gradient: rounding errors of J, or a gradient that is not J's"
@@ -195,7 +197,7 @@ def _first(function, start, space):
 
 
 class _Line:
-    """J and its slope at x + a p, for a search that asks for both at one a after the other."""
+    """J and its slope at x + a p, computed once for a line search that evaluates both at the same a."""
 
     def __init__(self, function, now, direction, space):
         self.function, self.now, self.direction, self.space = function, now, direction, space
@@ -203,7 +205,7 @@ class _Line:
         self.found: tuple = ()
 
     def at(self, length):
-        """(values, J, gradient, slope); J is infinite where it is not finite."""
+        """(values, J, gradient, slope) at the step `length`; a J that is not finite counts as infinite."""
         length = float(np.ravel(length)[0])
         if length != self.length:
             values = self.space.add(self.now.values, length, self.direction)
@@ -223,7 +225,7 @@ def _iteration(function, now, space, memory):
         return None
     line = _Line(function, now, direction, space)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # that it found nothing is told by its result, too
+        warnings.simplefilter("ignore")  # a search without success is recognised by its result
         length, *_ = line_search(
             lambda a: line.at(a)[1], lambda a: np.array([line.at(a)[3]]), np.zeros(1), np.ones(1), np.array([slope]),
             now.value, maxiter=20,
@@ -234,8 +236,8 @@ def _iteration(function, now, space, memory):
     s, y = space.add(values, -1.0, now.values), space.add(gradient, -1.0, now.gradient)
     pairs = (*now.pairs, (s, y))[-memory:] if space.dot(s, y) > 0 else now.pairs
     last = now.history[-1]
-    told = Iteration(last.number + 1, value, space.norm(gradient), last.evaluations + line.evaluations, space.norm(s))
-    return Minimum(values, value, gradient, pairs, (*now.history, told))
+    latest = Iteration(last.number + 1, value, space.norm(gradient), last.evaluations + line.evaluations, space.norm(s))
+    return Minimum(values, value, gradient, pairs, (*now.history, latest))
 
 
 def _direction(gradient, pairs, space):

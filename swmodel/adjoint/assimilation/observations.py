@@ -6,9 +6,9 @@
 
 Both become {name: Record}, which Misfit takes. Model values are linear between steps and bilinear between wet cells.
 
-The error of a gauge, of the instrument and of what the model's grid cannot show, is sigma [m], and may have a part that
-grows with the waves: a share e of the gauge's own standard deviation. Errors last for minutes, so that observations
-closer together in time than tau do not count as independent: with n of them every dt < tau,
+The error of a gauge comprises the instrument and what the model's grid cannot resolve. It is sigma [m], and may have a
+part in proportion to the waves: a share e of the gauge's own standard deviation. Errors persist for minutes, so that
+observations closer together in time than tau are not independent. For n observations at intervals dt < tau,
 
     s_g = (sigma^2 + e^2 var(y_g))^(1/2) (tau / dt)^(1/2),   sum_i [(eta - y_i) / s_g]^2 = n dt / tau,  expected.
 """
@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 DEVIATION = "deviation_m"
-GAUGE_ERROR = 0.05  # [m], where nothing is said: a few centimetres, of tides taken out and of coarse grids
+GAUGE_ERROR = 0.05  # [m], the default: residual tides and coarse grids cause a few centimetres
 
 
 def write_gauge_folder(folder: str | Path, series: dict[str, tuple[ArrayLike, ArrayLike]]) -> None:
@@ -49,13 +49,13 @@ def gauge_records(
 
     Args:
         records: {name: Record}, as `records_in` reads them.
-        window: (first, last) [s]; what lies outside does not count. Or {name: (first, last)}.
-        error: e, a share of each gauge's own standard deviation in the window; none unless given.
+        window: (first, last) [s]; observations outside do not count. Or {name: (first, last)}.
+        error: e, a share of each gauge's own standard deviation in the window; 0 unless given.
         independent: tau [s].
         deviation: sigma [m]; GAUGE_ERROR unless this or `error` is given.
 
     Raises:
-        ConfigError: for gauges that have no window, or do not vary in it; all of them at once.
+        ConfigError: if gauges have no window, or do not vary in it; the message names all of them.
     """
     scaled, mistakes = {}, []
     sigma = deviation or (GAUGE_ERROR if error is None else 0.0)
@@ -86,7 +86,7 @@ _NO_WINDOW = "gauge {!r} has no window; give it one, or leave that gauge out."
 
 
 def window_of(window: tuple | dict, name: str) -> tuple:
-    """(first, last) [s] of a gauge, of one window for all or {name: window}."""
+    """(first, last) [s] of a gauge, from one window for all gauges or {name: window}."""
     if not isinstance(window, dict):
         return window
     if name not in window:
@@ -109,11 +109,11 @@ def read_tracks(path: str | Path, deviation: float | None = None) -> Tracks:
     """Tracks from a CSV file.
 
     Args:
-        path: of the file.
-        deviation: of the errors [m], where the file has no column of its own for it.
+        path: path of the file.
+        deviation: standard deviation of the errors [m], if the file has no column for it.
 
     Raises:
-        DataError: for a file that cannot be read, lacks a column, or does not tell the errors.
+        DataError: if the file cannot be read, lacks a column, or lacks the errors and `deviation` is not given.
     """
     path = Path(path)
     if not path.is_file():
@@ -122,7 +122,7 @@ def read_tracks(path: str | Path, deviation: float | None = None) -> Tracks:
     across = ("longitude", "latitude") if "longitude" in head else ("x", "y")
     own = DEVIATION in head
     if not own and deviation is None:
-        raise DataError(f"{path} has no column {DEVIATION}; add it, or tell the deviation of all errors.")
+        raise DataError(f"{path} has no column {DEVIATION}; add it, or give the deviation of all errors.")
     columns = read_columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])))
     if not columns[TIME].size:
         raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
@@ -133,19 +133,19 @@ def read_tracks(path: str | Path, deviation: float | None = None) -> Tracks:
 def ground_tracks(
     grid: Grid, every: float, until: float, apart: float, between: float, tilt: float = 0.35, deviation: float = 0.02
 ) -> Tracks:
-    """Tracks of an altimeter-like satellite, without values: straight passes across the domain, up and down in turn.
+    """Tracks of an altimeter-like satellite, without values: straight passes that alternate between north and south.
 
     Args:
         grid: the Grid; distances are in its coordinates.
-        every: time from pass to pass [s]; a pass takes none.
-        until: end of the run [s]; the first pass is half of `every` after its start.
+        every: time between passes [s]; a pass is instantaneous.
+        until: end of the run [s]; the first pass is at half of `every`.
         apart: distance between points along y.
-        between: by how much each pass lies east of the last one of its direction, around the domain.
-        tilt: dx / dy of a pass, of its sign in turn.
-        deviation: of the errors [m].
+        between: distance along x between successive passes of one direction, periodic over the domain.
+        tilt: |dx / dy| of a pass; its sign alternates.
+        deviation: standard deviation of the errors [m].
 
     Raises:
-        ConfigError: where there would be no point.
+        ConfigError: if there would be no point.
     """
     if every / 2 >= until or not apart < 2 * np.ptp(grid.y_edges):
         raise ConfigError(
@@ -165,10 +165,10 @@ def ground_tracks(
 
 
 def track_records(tracks: Tracks, model: ShallowWater, until: float) -> dict[str, Record]:
-    """{name: Record} of the points of tracks that lie in water, those at one place together.
+    """{name: Record} of the points of tracks that lie in water, with one Record for each place.
 
     Raises:
-        ConfigError: for points outside the grid or the run, or errors that are not positive; each in one sentence.
+        ConfigError: if points lie outside the grid or the run, or have errors that are not positive.
     """
     grid = model.grid
     x = np.asarray(tracks.x, float)

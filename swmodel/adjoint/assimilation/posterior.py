@@ -1,12 +1,12 @@
-"""How sure an analysis is: leading eigenpairs of the observation term's Hessian, and the variance that they take away.
+"""The uncertainty of an analysis: leading eigenpairs of the observation term's Hessian, and the posterior variance.
 
 In parameters with a background error of 1, where the Hessian of J is 1 + A, A = G* G, the analysis has the covariance
 
     (1 + A)^-1 = 1 - sum_k l_k / (1 + l_k) w_k w_k*,   A w_k = l_k w_k,
 
-and the controls x(p), with the tangent X of x, have X X* - sum_k l_k / (1 + l_k) (X w_k)(X w_k)*. Eigenpairs that were
-not found leave the estimate too large, never too small. sum_k l_k / (1 + l_k) is how many numbers the observations
-tell (degrees of freedom for signal; Rodgers 2000, section 2.4).
+and the controls x(p), with the tangent X of x, have the covariance X X* - sum_k l_k / (1 + l_k) (X w_k)(X w_k)*. If
+eigenpairs are missing, the estimate is too large, never too small. The sum of l_k / (1 + l_k) is the number of degrees
+of freedom for signal (Rodgers 2000, section 2.4).
 """
 
 import dataclasses
@@ -41,23 +41,23 @@ class Posterior:
 
     @property
     def shares(self) -> np.ndarray:
-        """l / (1 + l): the share of the background's variance along w_k that the observations take away."""
+        """l / (1 + l): the share of the background's variance along w_k that the observations remove."""
         return self.values / (1.0 + self.values)
 
     @property
     def signal(self) -> float:
-        """Degrees of freedom for signal, of the eigenpairs that are there."""
+        """Degrees of freedom for signal of the known eigenpairs."""
         return float(np.sum(self.shares))
 
     def reduction(
         self, transformed: Transformed, parameters: ControlDict, communicator: Communicator
     ) -> dict[str, Any]:
-        """{control: by how much its variance has come down}: sum_k l_k / (1 + l_k) (X w_k)^2, point by point."""
+        """{control: reduction of its variance}: sum_k l_k / (1 + l_k) (X w_k)^2 at each point."""
         return self._sum_of_squares(self.vectors, self.shares, transformed, parameters, communicator)
 
     @staticmethod
     def prior(transformed: Transformed, parameters: ControlDict, communicator: Communicator) -> dict[str, Any]:
-        """{control: the background's variance}: of transforms that know it, of numbers by a sum over each of them."""
+        """{control: the background's variance}, by the transforms that have it, else by a sum over the parameters."""
         variance = jit(communicator.spmd(lambda function, p: function.variance(p)))
         known = variance(transformed.function, _entered(parameters, communicator))
         numbers = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) < 2}
@@ -88,7 +88,7 @@ class Posterior:
 
 
 def _entered(parameters, communicator):
-    """A control dict as programs take it."""
+    """A control dict in the form that programs take."""
     return {
         name: value if np.ndim(value) >= 2 else communicator.place(lambda rank: np.asarray(value))  # noqa: B023
         for name, value in parameters.items()
@@ -108,13 +108,13 @@ def eigenpairs(
     """The Posterior of A by Lanczos from a random vector.
 
     Args:
-        product: A, a function of a control dict: `Tangent`'s for Gauss-Newton, or a FourDVar's exact Hessian less 1.
+        product: A, a function of a control dict: that of `Tangent` for Gauss-Newton, or FourDVar's Hessian minus 1.
         like: a control dict.
         model: a ShallowWater.
         space: a Space.
-        most: products.
-        tolerance: |A w - l w| at most, relative to 1 + l.
-        seed: of the random vector, which is the same on any number of ranks.
+        most: largest number of products.
+        tolerance: bound of |A w - l w| relative to 1 + l.
+        seed: seed of the random vector, which is the same on any number of ranks.
         progress: called as progress(products, residual).
     """
     basis = lanczos(product, noise_like(like, model, seed), space, most, progress=progress)
@@ -122,7 +122,7 @@ def eigenpairs(
 
 
 def noise_like(values: ControlDict, model: ShallowWater, seed: int | tuple[int, ...] = 0) -> ControlDict:
-    """White noise in the shape of a control dict; fields as those of the whole grid, on any number of ranks."""
+    """White noise in the shape of a control dict; fields are the same on any number of ranks."""
     noise = np.random.default_rng(seed)
 
     def one(value):

@@ -1,16 +1,16 @@
-"""The spread of gauges before and after an inversion, and J against what its errors let expect.
+"""The spread of gauges before and after an inversion, and J compared with its expectation.
 
 Members p_j of an ensemble are drawn from the background, N(b, 1), or from the analysis's error, N(p_a, (1 + A)^-1) with
 A = G* G of the leading eigenpairs (l_k, w_k) of posterior.py,
 
-    p_j = p_a + z + sum_k [(1 + l_k)^-1/2 - 1] (w_k . z) w_k,   z white noise;
+    p_j = p_a + z + sum_k [(1 + l_k)^-1/2 - 1] (w_k . z) w_k,   z white noise.
 
-each goes through the controls x(p) and the model to the gauges, F(p_j), and
+The model with the controls x(p_j) gives the readings F(p_j) of the gauges, and
 
     spread = (mean_j (F(p_j) - F(p_a))^2)^1/2
 
-is the error to expect there of F(p_a). It holds what the controls can make: the error of a model that lacks something
-(cells that do not resolve a bay, a source outside the patch) is in the errors of observations, not in the spread.
+is the expected error of F(p_a). It includes only what the controls can cause. Model errors, such as cells that do not
+resolve a bay or a source outside the patch, belong to the errors of observations, not to the spread.
 
 With n independent observations of errors s, and the spread S of the first guess at them, J has the expectations
 
@@ -29,7 +29,7 @@ from .posterior import noise_like
 
 __all__ = ["Consistency", "members", "spread"]
 
-FAR_AT_FIRST, NEAR_AT_FIRST, FAR_AT_LAST = 10.0, 1 / 30, 2.0  # ratios of J to its expectation, worth a warning
+FAR_AT_FIRST, NEAR_AT_FIRST, FAR_AT_LAST = 10.0, 1 / 30, 2.0  # ratios of J to its expectation that cause a warning
 
 
 def members(
@@ -40,15 +40,15 @@ def members(
     eigenpairs: tuple[Sequence[float] | np.ndarray, Sequence[ControlDict]] = ((), ()),
     seed: int = 0,
 ) -> Iterator[ControlDict]:
-    """Yield `count` differences p_j - p_a, control dicts like `like`; of the background's error without eigenpairs.
+    """Yield `count` differences p_j - p_a, control dicts like `like`; without eigenpairs, of the background's error.
 
     Args:
-        count: of members.
+        count: number of members.
         like: a control dict.
         model: a ShallowWater; fields are the same on any number of ranks.
         space: a Space.
         eigenpairs: (values, vectors) as Posterior has them.
-        seed: of the noise: the same members, before the eigenpairs come in.
+        seed: seed of the noise z, which does not depend on the eigenpairs.
     """
     for k in range(count):
         noise = noise_like(like, model, (seed, k))
@@ -64,7 +64,7 @@ def spread(readings: Callable, centre: dict, differences: Iterable[ControlDict],
     Args:
         readings: F, a function of a control dict to (steps, gauges).
         centre: p_a.
-        differences: p_j - p_a, as `members` yields them; those with which the model does not stay finite do not count.
+        differences: p_j - p_a, as `members` yields them; members for which the model blows up do not count.
     """
     middle, total, count = np.asarray(readings(centre), float), 0.0, 0
     for difference in differences:
@@ -76,13 +76,13 @@ def spread(readings: Callable, centre: dict, differences: Iterable[ControlDict],
 
 @dataclasses.dataclass(frozen=True)
 class Consistency:
-    """J of the first guess and of the analysis, and what is expected of them.
+    """J of the first guess and of the analysis, and their expectations.
 
     Attributes:
-        observations: how many there are.
-        data: as how many independent ones they count, n.
+        observations: number of observations.
+        data: n, the number of independent observations that weigh as much.
         first, last: J of the first guess and of the analysis.
-        expected_first: of J(b); NaN where no spread was computed.
+        expected_first: the expectation of J(b); NaN if no spread was computed.
     """
 
     observations: int
@@ -106,7 +106,7 @@ class Consistency:
         return 2.0 * self.last / self.data
 
     def warning_before(self) -> str | None:
-        """What is wrong with errors that make J(b) ten times its expectation, or a thirtieth of it."""
+        """A warning if J(b) is ten times its expectation, or a thirtieth of it; else None."""
         ratio = self.first / self.expected_first
         if not (ratio > FAR_AT_FIRST or ratio < NEAR_AT_FIRST):
             return None
@@ -121,9 +121,9 @@ class Consistency:
         )
 
     def warning_after(self) -> str | None:
-        """What is wrong where chi-squared per datum is far from 1: by a factor of 2, and by four deviations.
+        """A warning if chi-squared per datum is off 1 by a factor of 2 and by four standard deviations; else None.
 
-        Those of few data are wide (Wilson & Hilferty 1931, doi:10.1073/pnas.17.12.684).
+        The deviations are large for few data (Wilson & Hilferty 1931, doi:10.1073/pnas.17.12.684).
         """
         part = 2.0 / (9.0 * self.data)
         low, high = (max(1.0 - part + sign * 4.0 * np.sqrt(part), 0.0) ** 3 for sign in (-1.0, 1.0))

@@ -1,10 +1,10 @@
-"""Linear responses: what the gauges see of a change of the initial state, by runs of the linear model.
+"""Linear responses of gauges to a change of the initial state, by runs of the linear model.
 
-Waves on the deep sea are linear to a few parts in a thousand. So the derivative of what the gauges see, in parameters
-that are few, is found one column a run, as fast as any run, and the inner problem of 4D-Var is solved directly. The
-outer loop keeps the nonlinear model: Courtier et al. (1994) call it a simplified linear model in the inner loop. Of a
-patch of unit sources the columns are Green's functions, which do not change from loop to loop, nor with gauges, errors
-or background.
+Waves on the deep sea are linear to a few parts in a thousand. For few parameters, the derivative of the readings is
+therefore a matrix, of which each forward run of the linear model gives one column, and the inner problem of 4D-Var is
+solved directly. The outer loop keeps the nonlinear model; Courtier et al. (1994) call this a simplified linear model in
+the inner loop. For a patch of unit sources the columns are Green's functions. They do not depend on the outer loop, the
+errors or the background.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ OF_STATE = {f"initial.{row.name}": row for row in PROGNOSTIC}
 
 
 class LinearModel:
-    """Readings of runs of a problem's model without its nonlinear terms, about the sea at rest.
+    """Readings of runs of a problem's model without its nonlinear terms, linearised about the sea at rest.
 
     Args:
         problem: a Problem whose cost is a Misfit.
@@ -55,11 +55,11 @@ class LinearModel:
         self.at_rest = self._readings({})
 
     def readings(self, fields: dict[str, jax.Array]) -> np.ndarray:
-        """(steps, gauges) from {"initial.eta": tile array, ...}, less what forcing and boundaries do by themselves."""
+        """Readings (steps, gauges) for {"initial.eta": tile array, ...}, less those of forcing and boundaries alone."""
         other = [name for name in fields if name not in OF_STATE]
         if other:
             raise ConfigError(
-                f"linear responses are those to the initial state, and {', '.join(other)} is none of it; use the "
+                f"linear responses are those to the initial state, and {', '.join(other)} is not a part of it; use the "
                 "method 'incremental'."
             )
         return self._readings(fields) - self.at_rest
@@ -92,9 +92,9 @@ class Green:
     """Green's functions of a patch of UnitSources.
 
     Attributes:
-        columns: (k, steps, gauges): readings of 1 m of each.
+        columns: readings for 1 m of each source, (k, steps, gauges).
         sources: the UnitSources.
-        name: of their parameters.
+        name: the name of their parameters.
     """
 
     columns: np.ndarray
@@ -103,7 +103,7 @@ class Green:
 
     @staticmethod
     def of(problem: Problem, progress: Callable[[int, int], Any] | None = None) -> "Green":
-        """By a run of the linear model for each source; `progress(done, all)` is called after each.
+        """Green's functions by one run of the linear model for each source; `progress(done, all)` is called after each.
 
         Raises:
             ConfigError: if the problem's controls are not those of one patch of unit sources.
@@ -121,12 +121,12 @@ class Green:
 
     @staticmethod
     def made(problem: Problem, columns: ArrayLike) -> "Green":
-        """Those of an earlier run, kept in a file."""
+        """Green's functions with the `columns` of an earlier run."""
         name, sources, _ = _only_patch(problem)
         return Green(np.asarray(columns), sources, name)
 
     def readings(self, communicator: Communicator) -> Callable[[ControlDict], np.ndarray]:
-        """F of the linear model, without runs of it: a function of parameters to (steps, gauges)."""
+        """F of the linear model as a function from parameters to readings (steps, gauges), without further runs."""
         program = jit(communicator.spmd(lambda p, sources: sources.amplitudes(p)))
 
         def of(parameters):
@@ -136,7 +136,7 @@ class Green:
         return of
 
     def linearised(self, problem: Problem, departures: Departures) -> Callable[[ControlDict], "Matrix"]:
-        """G at parameters, as `incremental` takes it: a function of parameters."""
+        """The function from parameters to G that `incremental` takes."""
         counted = departures.per_deviation > 0
         matrix = np.stack([departures.linear(column)[counted] for column in self.columns], axis=1)
         slope = jit(problem.communicator.spmd(jax.jacfwd(lambda p, sources: sources.amplitudes(p))))
@@ -152,10 +152,10 @@ class Green:
 def tangent_columns(
     problem: Problem, departures: Departures, progress: Callable[[int, int], Any] | None = None
 ) -> "Callable[[ControlDict], Matrix]":
-    """G at parameters, as `incremental` takes it: a run of the linear model for each of them, at each outer loop.
+    """The function from parameters to G that `incremental` takes, by a run of the linear model for each parameter.
 
     Raises:
-        ConfigError: for parameters that are fields.
+        ConfigError: if a parameter is a field.
     """
     fields = [name for name, value in problem.values.items() if np.ndim(value) > 1]
     if fields or len(problem.transforms) != 1:
@@ -182,7 +182,7 @@ def tangent_columns(
 
 
 class Matrix:
-    """G as a matrix (observations that count, all numbers of the parameters in the order of the dict)."""
+    """G as a matrix (observations that count, numbers of all parameters in the order of the dict)."""
 
     def __init__(self, matrix: np.ndarray, counted: np.ndarray, like: ControlDict):
         self.matrix, self.counted, self.like = matrix, counted, like
@@ -201,7 +201,7 @@ class Matrix:
         residual: float,
         progress: Callable[[int, float], Any] | None = None,
     ) -> "Dense":
-        """The solution of the inner problem, with all eigenpairs."""
+        """The direct solution of the inner problem, with all eigenpairs."""
         values, vectors = np.linalg.eigh(self.matrix.T @ self.matrix)
         return Dense(np.maximum(values, 0.0), vectors, _vector(downhill, self.like), self)
 
@@ -215,7 +215,7 @@ class Matrix:
 
 @dataclasses.dataclass(frozen=True)
 class Dense:
-    """What `lanczos` gives, found directly.
+    """The same as a Lanczos basis, but with all eigenpairs of a matrix.
 
     Attributes:
         values, vectors: all eigenpairs of G* G, ascending.
@@ -239,7 +239,7 @@ class Dense:
 
 
 def _only_patch(problem):
-    """(parameter, UnitSources, control) of a problem that has these and nothing else."""
+    """(parameter, UnitSources, control) of a problem whose only control is a patch of unit sources."""
     parts = problem.transforms[0].function.parts if len(problem.transforms) == 1 else {}
     if len(parts) != 1 or not hasattr(next(iter(parts.values()), None), "amplitudes"):
         raise ConfigError(
@@ -251,7 +251,7 @@ def _only_patch(problem):
 
 
 def _everywhere(value, communicator):
-    """Numbers that every rank holds, as programs take them."""
+    """Numbers that every rank holds, in the form that programs take."""
     return communicator.place(lambda rank: np.asarray(value))
 
 
@@ -260,7 +260,7 @@ def _vector(parameters, like):
 
 
 def _units(parameters):
-    """A dict like `parameters` for each of its numbers, 1 there and else 0."""
+    """The unit vectors: for each number of `parameters`, a dict with 1 for this number and 0 for the others."""
     for name, value in parameters.items():
         for k in range(np.size(value)):
             unit = {n: np.zeros_like(np.asarray(v)) for n, v in parameters.items()}

@@ -1,12 +1,12 @@
-"""Where a minimisation is, in a file: on any number of ranks it goes on from there.
+"""Restart files of inversions, from which an inversion continues on any number of ranks.
 
-Parameters and the pairs of L-BFGS are kept as global arrays and numbers, beside the history and what else was
-computed at length (Green's functions). The file is complete or absent, as all restarts are (output/restart.py).
+The file holds the parameters and the pairs of L-BFGS as global arrays and numbers, the history, and costly results
+such as Green's functions. It is complete or absent, like all restarts (output/restart.py).
 
-It also holds what the inversion was of, its Identity: the fingerprint of the model (output/fingerprint.py), the other
-settings on which J depends, and the observations that count. An inversion goes on only where all of these are the
-same, or where what differs was named by `force`. Then the parameters that were found are where it starts, and all that
-depends on J, its history, the pairs of L-BFGS and Green's functions, is computed anew.
+The file also holds the Identity of the inversion: the fingerprint of the model (output/fingerprint.py), the other
+settings on which J depends, and the observations that count. An inversion continues only if all of these are the same,
+or if `force` names what differs. In the latter case it starts from the stored parameters. All that depends on J (its
+history, the pairs of L-BFGS and Green's functions) is computed again.
 """
 
 import dataclasses
@@ -21,19 +21,19 @@ from ...output.restart import read_restart, write_restart
 
 __all__ = ["Identity", "keep", "kept"]
 
-GROUPS = ("initial", "stepper", "length", "method", "controls", "observations")  # beside those of fingerprints
+GROUPS = ("initial", "stepper", "length", "method", "controls", "observations")  # in addition to those of fingerprints
 TOLERANCE = 1e-3  # of an observation's standard deviation: the rounding of a twin's run on another number of ranks
 SHOWN = 4  # differences that a message names; the others are counted
 
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """What an inversion is of.
+    """The model, settings and observations of an inversion.
 
     Attributes:
-        entries: {name: text, number or what else a fingerprint has}: the model's fingerprint and other settings.
+        entries: {name: entry of a fingerprint}: the model's fingerprint and other settings.
         records: {name: Record} of the observations.
-        withheld: names of the records that are compared only.
+        withheld: names of the records that are compared with the model, but not used.
     """
 
     entries: dict
@@ -41,7 +41,7 @@ class Identity:
     withheld: tuple = ()
 
     def observations(self) -> list:
-        """[[name, x, y, whether it is used, how many count]], as JSON has it."""
+        """[[name, x, y, whether it is used, number of observations that count]], for JSON."""
         return [
             [name, *(float(x) for x in record.place), name not in self.withheld, record.counted()[0].size]
             for name, record in self.records.items()
@@ -70,18 +70,18 @@ def keep(path: Any, model: Any, vectors: dict, arrays: dict, identity: Identity)
 
 
 def kept(path: Any, model: Any, like: dict, identity: Identity, force: tuple = ()) -> tuple[dict, dict, list]:
-    """({name: control dict}, {name: array}, the Differences that `force` names) of a file; collective.
+    """({name: control dict}, {name: array}, the Differences that `force` allows) of a file; collective.
 
     Args:
         path: of the file.
         model: the ShallowWater.
         like: a control dict with the names and shapes that the inversion has.
         identity: the Identity of the inversion.
-        force: names of what may differ: "all", groups, entries and what comes before their dots.
+        force: names of what may differ: "all", groups, entries, or the part of an entry's name before a dot.
 
     Raises:
-        DataError: if it is no such file, if it is of another inversion, unless `force` names all that differs, or if
-            it holds other unknowns, which no `force` makes the same.
+        DataError: if the file is not a restart of an inversion, if it belongs to another inversion and `force` does not
+            name all differences, or if it holds other unknowns.
     """
     restart = model.communicator.from_root(lambda: read_restart(path, model.grid))
     if not restart.scalars.get("swmodel_inversion"):
@@ -115,10 +115,10 @@ def _as_tiles(path, vector, like, model):
     shapes = {name: model.grid.shape if np.ndim(x) >= 2 else np.shape(x) for name, x in like.items()}
     was = {name: np.shape(value)[-2:] if np.ndim(value) >= 2 else np.shape(value) for name, value in vector.items()}
     if was != shapes:
-        told = [", ".join(f"{name} {shape}" for name, shape in one.items()) for one in (was, shapes)]
+        unknowns = [", ".join(f"{name} {shape}" for name, shape in one.items()) for one in (was, shapes)]
         raise DataError(
-            f"{path} holds other unknowns ({told[0]}) than the inversion has ({told[1]}), so that it cannot go on from "
-            "them; start it anew, without --resume."
+            f"{path} holds other unknowns ({unknowns[0]}) than the inversion has ({unknowns[1]}), from which it cannot "
+            "continue; start it anew, without --resume."
         )
     return {name: _tile(vector[name], like[name], model) for name in like}
 
@@ -192,10 +192,10 @@ def _explained(difference, names):
 
 
 def _refusal(path, refused):
-    told = "; ".join(difference.text for difference in refused[:SHOWN])
-    told += f"; and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
+    listed = "; ".join(difference.text for difference in refused[:SHOWN])
+    listed += f"; and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
     names = ",".join(dict.fromkeys(map(_group, refused)))
     return (
-        f"{path} belongs to another inversion: {told}. Resume it with the experiment and the observations that it was "
-        f"begun with, start anew without --resume or, if the change is meant, add --force {names}."
+        f"{path} belongs to another inversion: {listed}. Resume it with the experiment and the observations with "
+        f"which it began, start anew without --resume or, if the change is meant, add --force {names}."
     )

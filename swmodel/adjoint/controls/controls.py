@@ -1,16 +1,16 @@
-"""Controls: what a cost is differentiated in, by name, and where it sits in a model.
+"""Controls: the inputs of a model with respect to which a cost is differentiated, by name.
 
-    initial.u, initial.v, initial.eta   the state to start from; zero on land and at coasts whatever comes
-    initial.dye                         of a tracer of that name, as files show it
-    tracer.0.x                          a field of the first tracer
-    depth, gravity                      H at rest [m], after clipping: it moves no coast; g [m s-2]
-    forcing.0.x                         a field of the first forcing: a number, an array, or time records
-    dissipation.0.viscosity             of the first dissipation term
-    boundary.0.elevation                of the first boundary, counted as they were given
-    uplift                              of the sea floor: its time records, without the first, from which it rises
+    initial.u, initial.v, initial.eta   the first state; values on land and at coasts are set to zero
+    initial.dye                         the concentration of the tracer "dye" in the first state
+    tracer.0.x                          the field x of the first tracer
+    depth, gravity                      H at rest [m], after clipping, so that no coast moves; g [m s-2]
+    forcing.0.x                         the field x of the first forcing: a number, an array, or time records
+    dissipation.0.viscosity             a field of the first dissipation term
+    boundary.0.elevation                a field of the first boundary, in the order in which they were given
+    uplift                              the time records of the sea floor's uplift, without the first
 
-A value is a number that every rank holds, a tile's array, or {record: one of these} for time records. `Transformed`
-puts any differentiable function from parameters to such values in front.
+A value is a number that every rank holds, a tile array (ny, nx), or {record: one of these} for time records. A
+`Transformed` computes such values from parameters by any differentiable function.
 """
 
 import dataclasses
@@ -42,12 +42,12 @@ class Control:
     """One array, number or series of records of a model or of its first state.
 
     Attributes:
-        name: as users write it.
-        position: "h", "u", "v", or "scalar" for what every rank holds.
-        units: of the control [text].
-        place: where it is: ("state", field), ("dynamics", field), or ("terms" or "opens" or "tracers", k, field).
-        series: the model's Series, where it has time records.
-        records: the numbers of those that are controls; () without.
+        name: the name that users write.
+        position: "h", "u" or "v" on the C-grid, or "scalar" if every rank holds the value.
+        units: units of the control.
+        place: its location: ("state", field), ("dynamics", field), or ("terms" or "opens" or "tracers", k, field).
+        series: the model's Series, if the control has time records.
+        records: the numbers of the records that are controls; () without records.
     """
 
     name: str
@@ -59,21 +59,23 @@ class Control:
 
     @property
     def of_state(self) -> bool:
+        """Whether it is a field of the first state."""
         return self.place[0] == "state"
 
     @property
     def distributed(self) -> bool:
+        """Whether its values are tile arrays."""
         return self.position != "scalar"
 
     def get(self, dynamics: Dynamics, state: State | None) -> Any:
-        """What it is in a Dynamics and a State; a Window where it has time records."""
+        """The value in a Dynamics and a State; a Window if the control has time records."""
         kind, *where = self.place
         if kind in ("state", "dynamics"):
             return getattr(state if kind == "state" else dynamics, where[0])
         return getattr(getattr(dynamics, kind)[where[0]], where[1])
 
     def put(self, dynamics: Dynamics, state: State | None, value: Any) -> tuple[Dynamics, Any]:
-        """(dynamics, state) with `value` in its place; of time records (first, second) of the window."""
+        """(dynamics, state) with `value` in place; for time records, `value` is (first, second) of a window."""
         kind, *where = self.place
         if kind == "state":
             return dynamics, replace(state, **{where[0]: value})
@@ -92,26 +94,25 @@ class Control:
         return tuple(int(record) for record in self.series.bracket(step, dt)[:2])
 
     def of_record(self, number: int, dtype: DTypeLike) -> Any:
-        """A record as the model holds it, tile by tile."""
+        """The tile array, or number, of one record of the model."""
         return self.series.record(number, dtype)
 
 
 @dataclasses.dataclass(frozen=True)
 class Transformed:
-    """Parameters of one's own in front of controls.
+    """Controls that are a differentiable function of other parameters.
 
-    `function` is called inside `communicator.spmd`, with this tile's part of distributed parameters, and with numbers
-    and vectors of which every rank holds the whole (they have gone through `communicator.replicated` already, so that
-    they may meet tile arrays; what the function itself gets from `communicator.sum` must go through it too). Arrays
-    that it needs come in as its own leaves, where it is a pytree (a frozen dataclass made by `pytrees.pytree`, with
-    `__call__`, or jax.tree_util.Partial), not as captured constants.
+    `function` is called inside `communicator.spmd`. It gets this tile's part of distributed parameters, and numbers and
+    vectors that every rank holds. The latter have gone through `communicator.replicated`, so that they can be combined
+    with tile arrays; results of `communicator.sum` must go through it too. Arrays that the function needs are leaves of
+    a callable pytree (a frozen dataclass made by `pytrees.pytree`, or jax.tree_util.Partial), not captured constants.
 
     Args:
         parameters: {name: value}: numbers and vectors are replicated, arrays of two dimensions are tiles
             (model.scatter).
         function: `function(parameters) -> {control name: value}`, differentiable; values of time records are
             {record: value}.
-        units: {name: text} of the parameters.
+        units: {name: units} of the parameters.
     """
 
     parameters: dict
@@ -120,15 +121,15 @@ class Transformed:
 
 
 def names_of(model: ShallowWater) -> list[str]:
-    """The names of all controls that a model has."""
+    """The names of all controls of a model."""
     return list(_catalogue(model))
 
 
 def controls_of(model: ShallowWater, names: Iterable[str]) -> list[Control]:
-    """The Controls of these names.
+    """The Controls with these names.
 
     Raises:
-        ConfigError: for names that the model does not have, all of them at once, each with the nearest one.
+        ConfigError: if the model lacks some of them; it names all of these, each with the most similar control.
     """
     known = _catalogue(model)
     mistakes = []
@@ -146,7 +147,7 @@ def controls_of(model: ShallowWater, names: Iterable[str]) -> list[Control]:
 
 
 def _catalogue(model):
-    """{name: Control} of all that a model has."""
+    """{name: Control} of all controls of a model."""
     found = [Control(f"initial.{x.name}", x.position, x.units, ("state", x.name)) for x in model.variables]
     found.append(Control("depth", "h", "m", ("dynamics", "depth")))
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
@@ -163,24 +164,25 @@ def _catalogue(model):
 
 
 def _fields(term, name, place):
-    """The Controls of a term's array fields."""
+    """The Controls of a term's fields: arrays, numbers and time records."""
     positions = positions_of(term)
     for key in control_names(type(term)):
-        value = getattr(term, key)
-        series, records = (value, tuple(range(len(value.times)))) if isinstance(value, Series) else (None, ())
-        if series is not None:  # of each tile, or, made without a communicator, of the whole
-            value = (next(iter(series.values.values())) if isinstance(series.values, dict) else series.values)[0]
+        held = getattr(term, key)
+        value, series, records = held, None, ()
+        if isinstance(held, Series):  # of each tile, or of the whole grid if it was made without a communicator
+            series, records = held, tuple(range(len(held.times)))
+            value = (next(iter(held.values.values())) if isinstance(held.values, dict) else held.values)[0]
         if len(jax.tree.leaves(value)) == 1 and np.ndim(value) in (0, 2):
             position = positions.get(key, "scalar") if np.ndim(value) == 2 else "scalar"
             yield Control(f"{name}.{key}", position, units_of(type(term), key), (*place, key), series, records)
 
 
 def masks_of(model: ShallowWater) -> dict[str, jax.Array]:
-    """{position: tile array}, 1 where a state may differ from zero."""
+    """{position: tile array}, 1 at points where the state may differ from zero, else 0."""
     masks = {"u": model.faces("u"), "v": model.faces("v"), "h": model.wet}
     return {position: model.domain.cut(mask) for position, mask in masks.items()}
 
 
 def tidy(control: Control, value: Any, sides: Sides) -> Any:
-    """A tile's value without what lies in its padding, so that its gradient is zero there."""
+    """A tile's value with zeros in its padding, so that the gradient is zero there."""
     return without_padding(value, sides) if control.distributed else value

@@ -1,19 +1,19 @@
-"""From parameters to controls: what an inversion looks for, in units of what is expected of it.
+"""Transforms from parameters to controls: the unknowns of an inversion, scaled by their background errors.
 
-Each is a function x(p) of standard parameters p, whose background is 0 and whose background error is 1:
+Each transform is a function x(p) of standard parameters p, whose background is 0 and whose background error is 1:
 
-    Around        x = b + s p                  a field or number with errors that are not correlated
-    Around(b, U)  x = b + U p                  with a Smooth field of errors (diffusion.py)
-    Positive      x = b exp(U p)               positive, its logarithm being what is uncertain
+    Around        x = b + s p                  a field or number with uncorrelated errors
+    Around(b, U)  x = b + U p                  a field with correlated errors (diffusion.py)
+    Positive      x = b exp(U p)               a positive field or number with errors of its logarithm
     Between       x = low + (high - low) / (1 + exp(-p0 - U p)),  b at p = 0
     UnitSources   x = sum_k a_k phi_k          displacement on a patch of unit sources phi_k; a = R p, R R^T their
                                                covariance, or a = w log(1 + exp(R p / w)): uplift alone
     FaultSource   x = surface(faults(p))       the sea surface above faults (Okada 1985)
     Balanced      eta = b + U p, and u, v in geostrophic balance with the change of eta
 
-`joined({name: (control, transform)}, model)` is the Transformed that a Problem takes: p[name] becomes the control.
-Transforms are pytrees: their arrays are this tile's and come in as arguments; numbers that every rank holds are
-replicated when they arrive (controls.py).
+`joined({name: (control, transform)}, model)` is the Transformed that a Problem takes: p[name] determines the control.
+Transforms are pytrees, so that their arrays, this tile's part, are arguments of compiled programs. Numbers that every
+rank holds are replicated before the transform is called (controls.py).
 """
 
 from collections.abc import Callable
@@ -39,12 +39,12 @@ __all__ = ["Around", "Balanced", "Between", "FaultSource", "Joined", "Positive",
 
 @pytree
 class Joined:
-    """{control: value} of {parameter: value}: each parameter through a transform of its own.
+    """The function {parameter: value} -> {control: value} that applies one transform to each parameter.
 
     Attributes:
         parts: {name of the parameter: transform}.
-        targets: the name of the control that each transform gives, in the order of the sorted names; None for those
-            that give a dict of several.
+        targets: the name of the control that each transform gives, in the order of the sorted names; None if it gives
+            a dict of several controls.
     """
 
     parts: dict
@@ -58,7 +58,7 @@ class Joined:
         return found
 
     def variance(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """{control: that of its background error}, for small changes about `parameters`, of parts that know it."""
+        """{control: variance of its background error} for small changes about `parameters`, of parts that have it."""
         found = {}
         for (name, part), target in zip(sorted(self.parts.items()), self.targets):
             if hasattr(part, "variance"):
@@ -68,14 +68,14 @@ class Joined:
 
 
 def _deviation(spread):
-    """Of U p at every point, for p with errors of 1."""
+    """The standard deviation of U p at every point, for p with errors of 1."""
     return spread.deviation if callable(spread) else spread
 
 
 def joined(transforms: dict[str, tuple[str | None, Any]], model: ShallowWater) -> Transformed:
-    """The Transformed of {parameter: (control or None, transform)}, at the background: all parameters zero.
+    """The Transformed of {parameter: (control or None, transform)} at the background, where all parameters are zero.
 
-    Each transform tells by `zero(model)` which parameters it takes.
+    The method `zero(model)` of a transform returns its parameters at the background.
     """
     parts = {name: transform for name, (_, transform) in transforms.items()}
     targets = tuple(transforms[name][0] for name in sorted(parts))
@@ -89,18 +89,18 @@ class _OfOne:
     background: Any
     spread: Any
 
-    def deviation_of(self, p: jax.Array) -> jax.Array:
+    def deviation_of(self, p: jax.Array) -> Any:
         return self.spread(p) if callable(self.spread) else self.spread * p
 
     def zero(self, model: ShallowWater) -> Any:
-        """p of the background, as a Problem takes it."""
+        """The background p = 0, as a Problem takes it."""
         field = callable(self.spread) or jnp.ndim(self.background) == 2 or jnp.ndim(self.spread) == 2
         return model.domain.cut(np.zeros(model.grid.shape)) if field else np.zeros((), model.dtype)
 
 
 @pytree
 class Around(_OfOne):
-    """background + U p."""
+    """x = background + U p."""
 
     background: Any
     spread: Any
@@ -114,7 +114,7 @@ class Around(_OfOne):
 
 @pytree
 class Positive(_OfOne):
-    """background exp(U p): `spread` is the relative error, and stays small where the background is sure."""
+    """x = background exp(U p), where `spread` is the relative error."""
 
     background: Any
     spread: Any
@@ -128,7 +128,7 @@ class Positive(_OfOne):
 
 @pytree
 class Between(_OfOne):
-    """Between `low` and `high`, the background at p = 0; `spread` is the error in the background's units."""
+    """x between `low` and `high`, with the background at p = 0; `spread` is the error in the background's units."""
 
     background: Any
     spread: Any
@@ -169,32 +169,33 @@ class Repeated:
 
 @pytree
 class Balanced:
-    """eta = b + U p, and velocities that turn with its change: f u = - g d(eta)/dy, f v = + g d(eta)/dx.
+    """eta = b + U p, and velocities in geostrophic balance with its change: f u = - g d(eta)/dy, f v = + g d(eta)/dx.
 
-    A gradient along a face is the mean of those at the four faces of the other direction around it, none across coasts.
+    The gradient along a face is the mean of the gradients at the four surrounding faces of the other direction. There
+    is no gradient across coasts.
 
     Attributes:
         eta, u, v: the background.
         spread: U, a Smooth at "h".
-        turn_u, turn_v: g / (f d) at faces that move, d being the distance along which eta differs, 0 at coasts [s-1].
-        wet_u, wet_v: 1 on such faces.
+        balance_u, balance_v: g / (f d) at wet faces [s-1], where d is the distance between the values of eta; else 0.
+        wet_u, wet_v: 1 at wet faces, else 0.
     """
 
     eta: Any
     u: Any
     v: Any
     spread: Any
-    turn_u: Any
-    turn_v: Any
+    balance_u: Any
+    balance_v: Any
     wet_u: Any
     wet_v: Any
 
     @staticmethod
     def of(model: ShallowWater, state: State, spread: Callable[[jax.Array], jax.Array]) -> "Balanced":
-        """Around a State, with errors `spread` of the elevation [m].
+        """The transform around a State, with errors `spread` of the elevation [m].
 
         Raises:
-            ConfigError: on a grid whose Coriolis parameter is zero somewhere.
+            ConfigError: if the Coriolis parameter is zero somewhere on the grid.
         """
         grid = model.grid
         rows = np.arange(grid.ny)
@@ -219,8 +220,8 @@ class Balanced:
         sides, communicator = self.spread.sides, self.spread.communicator
         arrays = exchange([change, self.wet_u, self.wet_v], 1, sides, communicator)
         eta, wet_u, wet_v = (Field(a, at, (1,) * 4) for a, at in zip(arrays, "huv"))
-        u = -mean_xy(wet_v * difference_y(eta)).interior * self.turn_u
-        v = mean_xy(wet_u * difference_x(eta)).interior * self.turn_v
+        u = -mean_xy(wet_v * difference_y(eta)).interior * self.balance_u
+        v = mean_xy(wet_u * difference_x(eta)).interior * self.balance_v
         u, v = (without_padding(x, sides) for x in (u, v))
         return {"initial.eta": self.eta + change, "initial.u": self.u + u, "initial.v": self.v + v}
 
@@ -235,16 +236,16 @@ class Balanced:
 class UnitSources:
     """Elevation by unit sources: phi_k = c((x - x_k) / d) c((y - y_k) / d), c(s) = cos^2(pi s / 2) for |s| < 1.
 
-    They add up to 1 between their centres, which lie d apart; only those with most of their volume in water are there.
-    Make it with `UnitSources.on`.
+    The centres lie d apart, and between them the phi_k add up to 1. Sources with most of their volume on land are left
+    out. `UnitSources.on` makes the object.
 
     Attributes:
         along_x, along_y: c at the tile's columns (sources along x, nx) and rows (ny, sources along y).
         wet: 1 in water (ny, nx).
-        root: R (k, k) [m], as every rank holds it.
-        bend: w [m], where a is positive; None where it has both signs.
-        cells: (row, column) in the patch of each source.
-        centres: (x, y) of each.
+        root: R (k, k) [m], the same on every rank.
+        bend: w [m] if all a are positive; None if a may have both signs.
+        cells: (row, column) of each source in the patch.
+        centres: (x, y) of each source.
     """
 
     along_x: Any
@@ -269,18 +270,18 @@ class UnitSources:
 
         Args:
             spacing: d, in the grid's coordinates: degrees on the sphere, m on a plane.
-            deviation: of each coefficient's background error [m].
-            length: over which these are correlated, exp(-r^2 / 2 length^2) [m]; 0: they are not.
-            bend: w [m]: coefficients are positive, and follow R p from about w on. None: they have both signs.
+            deviation: standard deviation of each coefficient's background error [m].
+            length: length of their correlation exp(-r^2 / 2 length^2) [m]; 0: they are uncorrelated.
+            bend: w [m]: coefficients are positive, and close to R p above about w. None: they may have both signs.
 
         Raises:
-            ConfigError: for a patch without water, or a spacing under two cells, which the grid cannot tell apart.
+            ConfigError: if the patch holds no water, or the spacing is less than two cells.
         """
         grid = model.grid
         steps = [np.diff(edges).max() for edges in (grid.x_edges, grid.y_edges)]
         if spacing < 2 * max(steps) * (1 - 1e-9):
             raise ConfigError(
-                f"UnitSources: sources {spacing:g} apart cannot be told apart on cells of {max(steps):g}; "
+                f"UnitSources: sources {spacing:g} apart cannot be distinguished on cells of {max(steps):g}; "
                 "give two cells or more, or a finer grid."
             )
         nodes = [low + spacing * np.arange(int((high - low) / spacing + 1e-6) + 1) for low, high in (x, y)]
@@ -311,7 +312,7 @@ class UnitSources:
         return self.field(self.amplitudes(p))
 
     def amplitudes(self, p: jax.Array) -> jax.Array:
-        """a (k,) [m]."""
+        """The coefficients a (k,) [m]."""
         a = self.root @ p
         return a if self.bend is None else self.bend * jax.nn.softplus(a / self.bend)
 
@@ -330,7 +331,7 @@ def _hat(s):
 
 
 def _distances(places, grid):
-    """[m] between all pairs of (x, y)."""
+    """Distances [m] between all pairs of (x, y)."""
     x, y = np.array(places).T
     if not grid.spherical:
         return np.hypot(x[:, None] - x, y[:, None] - y)
@@ -352,14 +353,14 @@ LOGARITHMIC = ("slip", "length", "width", "depth")
 
 @pytree
 class FaultSource:
-    """The sea surface above faults that slip at once, from what is uncertain of them.
+    """The sea surface above faults with instantaneous slip, as a function of uncertain fields of the faults.
 
-    Slip, length, width and depth are b exp(s p), which keeps them positive; the others b + s p.
+    Slip, length, width and depth are b exp(s p), which is positive; other fields are b + s p.
 
     Attributes:
         surface: a sources.SeaSurface of the whole grid.
         source: a sources.Source, the background.
-        spreads: {name: s}: of a field of Fault, in its units, or relative where it is logarithmic.
+        spreads: {field of Fault: s}, relative for slip, length, width and depth, else in the units of the field.
     """
 
     surface: Any
@@ -372,13 +373,13 @@ class FaultSource:
         """Faults with background errors `spreads` {name of a field of Fault: number}.
 
         Raises:
-            ConfigError: for a name that a Fault does not have, or one that moves nothing at once.
+            ConfigError: if a name is not a field of Fault that affects the instantaneous uplift.
         """
         free = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
         wrong = [name for name in spreads if name not in free]
         if wrong or not spreads:
             what = ", ".join(wrong) or "nothing"
-            raise ConfigError(f"FaultSource: {what} is to be found; give some of {', '.join(free)}.")
+            raise ConfigError(f"FaultSource: {what} cannot be a parameter of a fault; give some of {', '.join(free)}.")
         place = model.communicator.place
         as_numbers = lambda tree: place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), tree))  # noqa: E731
         return FaultSource(as_numbers(surface), as_numbers(source), as_numbers(dict(spreads)), model.communicator)
@@ -387,7 +388,7 @@ class FaultSource:
         return self.communicator.scatter(self.surface.elevation(self.faults(p)))
 
     def faults(self, p: jax.Array) -> Source:
-        """The Source of parameters (fields x faults,), the fields in the order of their names."""
+        """The Source for parameters (fields x faults,), with fields in the order of their names."""
         faults, changes = self.source.faults, {}
         for (name, spread), share in zip(sorted(self.spreads.items()), p.reshape(len(self.spreads), -1)):
             background = getattr(faults, name)

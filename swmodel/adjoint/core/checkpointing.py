@@ -1,17 +1,17 @@
-"""Steps that are pulled back: what is stored on the way, and run again from there.
+"""The adjoint of many steps: which states are stored, and which segments are run again.
 
-A run of steps x_{k+1} = M(x_k, c), with c what the equations are made of, is pulled back step by step, last first:
+Let a run be x_{k+1} = M(x_k, c), where c are the arrays of the equations, and let r_k be what a cost reads after step
+k. The adjoint takes the steps in reverse order:
 
-    x*_k = (dM/dx)^T x*_{k+1} + (dr/dx)^T r*_k,   c* += (dM/dc)^T x*_{k+1} + ...,
+    x*_k = (dM/dx)^T x*_{k+1} + (dr/dx)^T r*_k,   c* += (dM/dc)^T x*_{k+1} + ...
 
-r_k what a cost reads after the step. The innermost segments store, of every step, the arrays of x_k that this reads,
-which the traced program of a step tells, each one once, however many later steps remember it; and c* is summed up for
-those arrays of c alone that depend on what is asked for. Levels of segments around them store x at their starts only,
-and run a segment again before they pull it back: with levels of l_0, l_1, ... parts, sum(l) states serve prod(l) steps
-(Griewank & Walther 2008, chapter 12).
+For each step, the innermost segments store only the arrays of x_k that its adjoint reads, once each. Tracing the step
+finds these arrays. The sum c* includes only those arrays of c that depend on the parameters. Outer levels of segments
+store x at the start of each segment, and run a segment again before its adjoint. With levels of l_0, l_1, ... parts,
+sum(l) stored states suffice for prod(l) steps (Griewank & Walther 2008, chapter 12).
 
-Equations are made once, before the first and before the last step, never within; the loops take any number of steps up
-to their capacity, so that intervals of all lengths share one program.
+The equations are prepared once before the forward steps and once before the adjoint, never within a step. The loops
+take any number of steps up to their capacity, so that intervals of all lengths share one program.
 """
 
 import functools
@@ -34,50 +34,53 @@ from ...stepping.base import no_monitor
 from ...stepping.explicit import TimeStepper
 from ...stepping.loop import check_covered, differentiable_step_loop, each_interval, run_steps, step_loop
 from ..costs.tile_costs import TileCost
-from .leaves import Floats, Rows, inputs_read, keep, perturbed, put, room, taken
+from .leaves import Floats, Rows, buffers_for, inputs_read, perturbed, push_row, read_row, set_row
 
 __all__ = ["Tape", "Span", "advance", "even_lengths", "integrate"]
 
 
 @pytree
 class Span:
-    """`count` steps, from number `first` of the model on."""
+    """`count` steps, of which the first has the number `first` on the model's clock."""
 
-    first: jax.Array
-    count: jax.Array
+    first: Any
+    count: Any
 
     def part(self, k: Any, length: int) -> "Span":
-        """Part number k of parts of this length; the last may be shorter, and those behind it have no step."""
+        """Part k when the span is cut into parts of this length. The last part may be shorter; later ones are empty."""
         start = k * length
         return Span(self.first + start, jnp.clip(self.count - start, 0, length))
 
     def parts(self, length: int) -> jax.Array:
+        """The number of parts of this length."""
         return (self.count + length - 1) // length
 
 
 class Readings:
-    """What a cost reads along a run of a step loop, and how it is summed up; a cost of None reads nothing."""
+    """What a cost reads along a run of a step loop, and how it is accumulated; a cost of None reads nothing."""
 
     def __init__(self, cost: TileCost | None, loop: Any, state: State):
-        self.cost, self.equations, self.dtype = cost, loop.equations, state.eta.dtype
+        self.cost: Any = cost
+        self.equations, self.dtype = loop.equations, state.eta.dtype
         self.count = 0
         if cost is not None and cost.read is not None:
             (self.count,) = jax.eval_shape(self._share, state, jnp.int32(0)).shape
 
     def _share(self, state, step):
-        """This tile's share of what is read after step number `step`."""
+        """This tile's share of the readings after step number `step`."""
         share = self.cost.read(state, self.equations, Time(step + 1))
         return share.astype(self.dtype)
 
     def monitor(self, step: Any, get_state: Callable[[], State], monitored: Any) -> Any:
-        """`_share` of the newest state: the Monitor of a single step."""
+        """`_share` of the newest state: the `monitor` of a step loop of single steps."""
         return self._share(get_state(), step) if self.count else monitored
 
     def nothing(self) -> jax.Array:
+        """Readings of zero, (count,)."""
         return jnp.zeros(self.count, self.dtype)
 
     def accumulate(self, acc: Any, shares: jax.Array, span: Span) -> Any:
-        """`acc` after the first span.count rows of `shares` (n, count)."""
+        """`acc` after the first span.count rows of `shares` (n, count), which are summed over tiles."""
         if not self.count:
             return acc
         readings = self.equations.communicator.sum(shares)
@@ -97,7 +100,7 @@ class Readings:
 
 
 def advance(loop: Any, readings: Readings, carry: Any, acc: Any, span: Span, rows: int) -> tuple[Any, Any]:
-    """(carry, acc) of a step loop after a Span; readings are summed up `rows` steps at a time."""
+    """(carry, acc) of a step loop after a Span; readings are accumulated `rows` steps at a time."""
     if not readings.count:
         return _steps(loop, carry, span)[0], acc
 
@@ -120,15 +123,15 @@ def _steps(loop, carry, span, monitor=no_monitor, monitored=()):
 
 
 class Tape:
-    """A run of steps within a traced program: recorded forwards, pulled back from its records.
+    """A run of steps within a traced program: recorded forwards, and differentiated in reverse from these records.
 
     Args:
         make: `make(params) -> (dynamics, stepper)`.
-        params: a pytree of float arrays, in which the run is differentiated beside its start.
+        params: a pytree of float arrays. The run is differentiated with respect to these and to its first carry.
         cost: a TileCost, or None.
         carry: of differentiable_step_loop(dynamics, stepper), or a pytree of its shapes.
-        lengths: parts at each level, innermost (steps) first; their product is the most steps that it takes.
-        fast: makes the step loop of segments that are run, and not pulled back.
+        lengths: number of parts at each level, innermost (steps) first; their product bounds the number of steps.
+        fast: makes the step loop for segments that are run without being recorded.
     """
 
     def __init__(
@@ -156,7 +159,7 @@ class Tape:
         self.rows = Rows(self.jaxpr.invars[steps], self.jaxpr.outvars[steps], read)
 
     def _traced(self, dynamics, stepper):
-        """(those arrays a step is made of that depend on what is differentiated, the others); traces the step."""
+        """(the constants of a step that depend on the parameters, its other constants); traces the step."""
         loop = differentiable_step_loop(dynamics, stepper)
         readings = Readings(self.cost, loop, self.state)
 
@@ -175,7 +178,7 @@ class Tape:
         return leaves, share
 
     def _constants(self, moved):
-        """Of the jaxpr of a step, with those that depend on what is differentiated as given."""
+        """The constants of the jaxpr of a step, where `moved` are those that depend on the parameters."""
         moved, others = iter(moved), iter(self.others)
         return [next(moved if moves else others) for moves in self.touched]
 
@@ -191,11 +194,11 @@ class Tape:
     # -- forwards -----------------------------------------------------------------------------------------------------
 
     @functools.cached_property
-    def fast(self) -> "Swift":
-        return Swift(self._fast(self.dynamics, self.stepper), self.loop)
+    def fast(self) -> "LoopAdapter":
+        return LoopAdapter(self._fast(self.dynamics, self.stepper), self.loop)
 
     def record(self, carry: Any, acc: Any, span: Span, level: int = -1) -> tuple[Any, Any, Any]:
-        """(carry and acc after the Span, what `sweep` needs)."""
+        """(carry and acc after the Span, the records that `sweep` needs)."""
         level = level % len(self.lengths)
         if level == 0:
             return self._record_steps(carry, acc, span)
@@ -204,24 +207,24 @@ class Tape:
 
         def part(k, everything):
             carry, acc, starts = everything
-            starts, (same, acc) = keep(starts, (loop.out(carry), acc), k)
-            carry = same if loop.alike else carry
+            starts, (same, acc) = push_row(starts, (loop.out(carry), acc), k)
+            carry = same if loop.same_carry else carry
             return *advance(loop, readings, carry, acc, span.part(k, length), self.lengths[0]), starts
 
-        everything = loop.into(carry), acc, room((carry, acc), self.lengths[level])
+        everything = loop.into(carry), acc, buffers_for((carry, acc), self.lengths[level])
         carry, acc, starts = jax.lax.fori_loop(0, span.parts(length), part, everything)
         return loop.out(carry), acc, starts
 
     def _record_steps(self, carry, acc, span):
         most = self.lengths[0]
         readings = Readings(self.cost, self.loop, self.state)
-        kept, start = self.rows.begin(jax.tree.leaves(carry), most)
+        kept, start = self.rows.allocate(jax.tree.leaves(carry), most)
 
         def one(k, everything):
             leaves, kept, shares = everything
             arguments = *leaves, span.first + k
-            kept, (*leaves, share) = self.rows.keep(kept, k, self.jaxpr, self._constants(self.moved), arguments)
-            return leaves, kept, put(shares, share, k)
+            kept, (*leaves, share) = self.rows.store(kept, k, self.jaxpr, self._constants(self.moved), arguments)
+            return leaves, kept, set_row(shares, share, k)
 
         everything = start, kept, jnp.zeros((most, readings.count), readings.dtype)
         leaves, kept, shares = jax.lax.fori_loop(0, span.count, one, everything)
@@ -233,9 +236,9 @@ class Tape:
         """Cotangents of (params, float leaves of the carry, acc) before the Span.
 
         Args:
-            stored: what `record` gave.
-            span: as there.
-            bars: cotangents of (float leaves of the carry, acc) after it.
+            stored: the records that `record` returned.
+            span: the same Span.
+            bars: cotangents of (float leaves of the carry, acc) after the Span.
         """
         moved = [jnp.zeros(c.shape, c.dtype) for c in self.moved]
         moved, *others = self._sweep(len(self.lengths) - 1, stored, span, (moved, *bars))
@@ -249,7 +252,8 @@ class Tape:
         def part(j, bars):
             k = span.parts(length) - 1 - j
             within = span.part(k, length)
-            *_, inner = self.record(*taken(stored, k), within, level - 1)
+            carry, acc = read_row(stored, k)
+            *_, inner = self.record(carry, acc, within, level - 1)
             return self._sweep(level - 1, inner, within, bars)
 
         return jax.lax.fori_loop(0, span.parts(length), part, bars)
@@ -272,18 +276,20 @@ class Tape:
         return moved, carry, acc_bar
 
 
-class Swift:
-    """A step loop that starts from, and ends with, carries of another one."""
+class LoopAdapter:
+    """A fast step loop that takes and returns the carries of a differentiable one, whose layout may differ."""
 
     def __init__(self, loop: Any, other: Any):
-        self.loop, self.other, self.alike = loop, other, type(loop) is type(other)
+        self.loop, self.other, self.same_carry = loop, other, type(loop) is type(other)
         self.equations, self.period, self.steps = loop.equations, loop.period, loop.steps
 
     def into(self, carry: Any) -> Any:
-        return carry if self.alike else self.loop.pack_state(*self.other.unpack_state(carry))
+        """The fast loop's carry from the differentiable one's."""
+        return carry if self.same_carry else self.loop.pack_state(*self.other.unpack_state(carry))
 
     def out(self, carry: Any) -> Any:
-        return carry if self.alike else self.other.pack_state(*self.loop.unpack_state(carry))
+        """The differentiable loop's carry from the fast one's."""
+        return carry if self.same_carry else self.other.pack_state(*self.loop.unpack_state(carry))
 
 
 def integrate(
@@ -294,16 +300,15 @@ def integrate(
     history: Any = None,
     lengths: Sequence[int] | None = None,
 ) -> tuple[State, Any]:
-    """`integration.integrate`, which keeps few states when JAX differentiates it in reverse mode.
+    """The same as `sw.integrate`, but it stores few states when JAX differentiates it in reverse mode.
 
-    For costs of one's own under jax.grad or jax.vjp, in one program. A custom VJP has no forward mode (jax.jvp refuses
-    it): tangents are those of integration.integrate, and Hessian products the jvp of a gradient of this.
+    It serves costs of your own under jax.grad or jax.vjp, in one program. A custom VJP has no forward mode (jax.jvp
+    refuses it). Take tangents of `sw.integrate`, and Hessian products as the jvp of a gradient of this function.
 
     Args:
-        dynamics, stepper, state, steps, history: as there.
-        lengths: parts at each level, innermost (steps) first, whose product is `steps` or more; two levels of about
-            sqrt(steps) unless given. Each interval between forcing records has levels of its own, of these lengths or
-            its own.
+        dynamics, stepper, state, steps, history: as for `sw.integrate`.
+        lengths: number of parts at each level, innermost (steps) first. Their product is `steps` or more; two levels
+            of about sqrt(steps) unless given. Each interval between forcing records is cut by itself.
 
     Returns:
         (state, history) after the last step.
@@ -325,10 +330,10 @@ def integrate(
 
 
 def _few_states(dynamics, stepper, carry, steps, lengths):
-    """The carry after `steps` steps in one interval between forcing records; `integrate` says how."""
+    """The carry after `steps` steps in one interval between forcing records; see `integrate`."""
     leaves, structure = jax.tree.flatten((dynamics, stepper))
 
-    def span(leaves):  # made anew in each trace: JAX's custom rules may close over nothing that another trace made
+    def span(leaves):  # made in each trace, since JAX's custom rules must not close over values of another trace
         return Span(jax.tree.unflatten(structure, leaves)[0].first, jnp.int32(steps))
 
     def tape(leaves, touched, carry):
@@ -341,8 +346,9 @@ def _few_states(dynamics, stepper, carry, steps, lengths):
     @jax.custom_vjp
     def run(leaves, carry):
         loop = differentiable_step_loop(*jax.tree.unflatten(structure, leaves))
-        loop = Swift(step_loop(*jax.tree.unflatten(structure, leaves)), loop)
-        return loop.out(run_steps(loop, loop.into(carry), steps, first=span(leaves).first)[0])
+        loop = LoopAdapter(step_loop(*jax.tree.unflatten(structure, leaves)), loop)
+        first: Any = span(leaves).first
+        return loop.out(run_steps(loop, loop.into(carry), steps, first=first)[0])
 
     def forward(leaves, carry):
         touched = Touched(tuple(bool(x.perturbed) for x in leaves))
@@ -371,7 +377,7 @@ def _is_zero(x):
 
 @pytree
 class Shape:
-    """Of an array; structure, no data."""
+    """The shape and dtype of an array, as static structure of a pytree."""
 
     shape: tuple = static()
     dtype: str = static()
@@ -387,13 +393,13 @@ class Shape:
 
 @pytree
 class Touched:
-    """Which leaves are differentiated; structure, no data."""
+    """For each leaf, whether JAX differentiates with respect to it; static structure of a pytree."""
 
     flags: tuple = static()
 
 
 def even_lengths(steps: int, levels: int) -> tuple[int, ...]:
-    """Parts at each level, all about as many, whose product is `steps` or little more; innermost first."""
+    """About equal numbers of parts at each level, innermost first; their product is `steps` or slightly more."""
     lengths = []
     for level in range(levels, 0, -1):
         lengths.append(max(math.ceil(round(steps ** (1 / level), 9)), 1))

@@ -1,4 +1,4 @@
-"""Leaves of pytrees: which are real numbers, which are differentiated, which are read; and rooms for many of them."""
+"""Leaves of pytrees: which are real numbers, which are differentiated, which are read; and buffers that store them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from jax.extend.core import Literal
 from ...stencils import Slot, evaluate_storing
 from ...stencils.native import empty, push_slot, read_slot
 
-__all__ = ["Floats", "Rows", "inputs_read", "keep", "perturbed", "put", "room", "taken"]
+__all__ = ["Floats", "Rows", "buffers_for", "inputs_read", "perturbed", "push_row", "read_row", "set_row"]
 
 
 class Floats:
@@ -22,13 +22,16 @@ class Floats:
         self.real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]
 
     def tree(self, leaves: Iterable) -> Any:
+        """The pytree with these leaves."""
         return jax.tree.unflatten(self._structure, leaves)
 
     @property
     def shapes(self) -> Any:
+        """The pytree of shapes."""
         return self.tree(self.leaves)
 
     def floats(self, leaves: Iterable) -> list:
+        """Those of `leaves` that are real numbers."""
         return [x for x, real in zip(leaves, self.real) if real]
 
     def merged(self, leaves: Iterable, floats: Iterable) -> list:
@@ -38,20 +41,20 @@ class Floats:
 
 
 class Rows:
-    """The leaves of a carry that a step back reads, in rooms with a row for each step.
+    """Storage for the leaves of a carry that the adjoint of a step reads: buffers with one row per step.
 
-    What a step passes on as another leaf (an earlier state that a stepper remembers) is kept once: it lies in the row
-    before, and the rows before the first step hold the history that the run began with.
+    A multistep scheme passes an earlier state on as another leaf of the carry. Such an array is stored once: its value
+    is found in an earlier row. The rows that precede the first step hold the history with which the run began.
 
     Args:
-        inputs, outputs: of a step's jaxpr, the leaves in order.
-        read: for each leaf whether it is kept.
+        inputs, outputs: the leaves of the carry, in order, as variables of a step's jaxpr.
+        read: for each leaf, whether the adjoint of a step reads it.
 
     Attributes:
-        roots: the leaves that are kept.
-        places: for each leaf (number of its room, how many rows before), or None.
-        before: {(root, how many rows before the first step): the leaf that lies there}.
-        earlier: how many rows there are before the first step.
+        roots: the leaves that are stored.
+        places: for each leaf (the number of its buffer, how many rows earlier its value lies), or None.
+        before: {(root, number of rows before the first step): the leaf whose first value is stored there}.
+        earlier: the number of rows that precede the first step.
     """
 
     def __init__(self, inputs: Sequence, outputs: Sequence, read: Sequence[bool]):
@@ -62,35 +65,39 @@ class Rows:
             line = _line(leaf, passed)
             past = {(line[-1], len(line) - 1 - k): one for k, one in enumerate(line[:-1])}
             if any(self.before.get(place, one) != one for place, one in past.items()):
-                line, past = [leaf], {}  # two leaves become one, and may have begun with different values
+                line, past = [leaf], {}  # two leaves continue in one leaf, and their first values may differ
             self.before |= past
             self.roots += [line[-1]] * (line[-1] not in self.roots)
             self.places[leaf] = self.roots.index(line[-1]), len(line) - 1
         self.earlier = max((lag for _, lag in self.before), default=0)
 
-    def begin(self, leaves: Sequence, most: int) -> tuple[list, list]:
-        """(rooms for `most` steps, the leaves before the first step: use these from there on)."""
-        rooms, leaves = room([leaves[root] for root in self.roots], most + self.earlier), list(leaves)
+    def allocate(self, leaves: Sequence, capacity: int) -> tuple[list, list]:
+        """(buffers for `capacity` steps, the leaves before the first step, which replace those that were given)."""
+        buffers, leaves = buffers_for([leaves[root] for root in self.roots], capacity + self.earlier), list(leaves)
         for (root, lag), leaf in self.before.items():
             k = self.roots.index(root)
-            (rooms[k],), (leaves[leaf],) = push_slot([rooms[k]], [leaves[leaf]], self.earlier - lag)
-        return rooms, leaves
+            (buffers[k],), (leaves[leaf],) = push_slot([buffers[k]], [leaves[leaf]], self.earlier - lag)
+        return buffers, leaves
 
-    def keep(self, rooms: Sequence, k: Any, jaxpr: Any, constants: Sequence, arguments: Sequence) -> tuple[list, list]:
-        """(rooms with the leaves before step number k, the results of the jaxpr of that step)."""
-        by_root = dict(zip(self.roots, rooms))
+    def store(
+        self, buffers: Sequence, k: Any, jaxpr: Any, constants: Sequence, arguments: Sequence
+    ) -> tuple[list, list]:
+        """(buffers that also hold the leaves before step number k, the results of the jaxpr of that step)."""
+        by_root = dict(zip(self.roots, buffers))
         by_root, results = evaluate_storing(jaxpr, constants, arguments, by_root, k + self.earlier)
         return [by_root[root] for root in self.roots], results
 
-    def leaves(self, rooms: Sequence, k: Any, shapes: Sequence) -> list:
-        """All leaves before step number k, as Slots; zero where they are not kept."""
+    def leaves(self, buffers: Sequence, k: Any, shapes: Sequence) -> list:
+        """All leaves before step number k, as Slots; zeros for those that are not stored."""
         zeros = (jnp.zeros(x.shape, x.dtype) for x in shapes)
-        slots = [None if place is None else Slot(rooms[place[0]], k + self.earlier - place[1]) for place in self.places]
+        slots = [
+            None if place is None else Slot(buffers[place[0]], k + self.earlier - place[1]) for place in self.places
+        ]
         return [zero if slot is None else slot for zero, slot in zip(zeros, slots)]
 
 
 def _line(leaf, passed):
-    """The leaf, the one that it was a step before, and so on; itself alone where it is handed round."""
+    """The leaf, the leaf that held its value one step earlier, and so on; the leaf alone where these form a cycle."""
     line = [leaf]
     while line[-1] in passed:
         line.append(passed[line[-1]])
@@ -99,30 +106,31 @@ def _line(leaf, passed):
     return line
 
 
-def room(tree: Any, count: int) -> Any:
-    """Arrays for so many of a pytree."""
+def buffers_for(tree: Any, count: int) -> Any:
+    """Empty buffers (count, ...) for `count` copies of the arrays of a pytree."""
     return jax.tree.map(lambda x: empty((count, *jnp.shape(x)), jnp.result_type(x), [x]), tree)
 
 
-def keep(rooms: Any, tree: Any, k: Any) -> tuple[Any, Any]:
-    """(rooms with the arrays of a pytree in row k, the same pytree: use it from there on)."""
+def push_row(buffers: Any, tree: Any, k: Any) -> tuple[Any, Any]:
+    """(buffers with the arrays of a pytree in row k, the same pytree, which replaces the one that was given)."""
     leaves, structure = jax.tree.flatten(tree)
-    rooms, leaves = push_slot(jax.tree.leaves(rooms), leaves, k)
-    return structure.unflatten(rooms), structure.unflatten(leaves)
+    buffers, leaves = push_slot(jax.tree.leaves(buffers), leaves, k)
+    return structure.unflatten(buffers), structure.unflatten(leaves)
 
 
-def put(rooms: Any, tree: Any, k: Any) -> Any:
-    return jax.tree.map(lambda room, x: jax.lax.dynamic_update_index_in_dim(room, x, k, 0), rooms, tree)
+def set_row(buffers: Any, tree: Any, k: Any) -> Any:
+    """Buffers with the arrays of a pytree in row k."""
+    return jax.tree.map(lambda buffer, x: jax.lax.dynamic_update_index_in_dim(buffer, x, k, 0), buffers, tree)
 
 
-def taken(rooms: Any, k: Any) -> Any:
-    """What lies in row k of the arrays of a pytree."""
-    leaves, structure = jax.tree.flatten(rooms)
+def read_row(buffers: Any, k: Any) -> Any:
+    """Row k of each array of a pytree."""
+    leaves, structure = jax.tree.flatten(buffers)
     return structure.unflatten(read_slot(leaves, k))
 
 
 def perturbed(arrays: Sequence) -> list[bool]:
-    """For each array whether it is being differentiated, told by JAX's own bookkeeping."""
+    """For each array, whether JAX differentiates with respect to it at this point of a trace."""
     found = [False] * len(arrays)
 
     @jax.custom_vjp
@@ -139,7 +147,7 @@ def perturbed(arrays: Sequence) -> list[bool]:
 
 
 def inputs_read(closed: Any) -> list[bool]:
-    """For each input of a jaxpr whether an output or a message depends on it; a loop counts as reading all it gets."""
+    """For each input of a jaxpr, whether an output or a message depends on it; a loop counts as reading all inputs."""
     jaxpr = closed.jaxpr
     live = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
     for equation in reversed(jaxpr.eqns):

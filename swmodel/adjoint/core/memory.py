@@ -1,12 +1,12 @@
-"""How many bytes a gradient, or a Hessian product, needs on a rank, and the levels of segments that fit into a budget.
+"""Memory of a gradient or a Hessian product on a rank, and the levels of segments that fit into a budget.
 
-With l_0, l_1, ... parts at each level of Tape, p points held on the host,
+With l_0, l_1, ... parts at each level of a Tape, and p points held on the host,
 
     bytes = base + K l_0 + P (l_1 + l_2 + ... + p)
 
-K are the bytes that are stored of a step, P those of a point, and base the model's arrays, the cotangents, what is
-stored of the stepper's history before the first step, and the temporaries of the compiled program that pulls back, as
-the compiler counts them for a small Tape. Of a Hessian product everything comes with its tangent.
+K are the bytes that are stored for a step, and P those of a point. The base consists of the model's arrays, the
+cotangents, the stepper's history before the first step, and the temporaries of the compiled adjoint program, which the
+compiler counts for a small Tape. In a Hessian product every array has a tangent, which counts too.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ MOST_LEVELS = 8
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """Bytes on the rank that needs most: `base`, of a `step` that is stored, and of a `point`."""
+    """Bytes on the rank that needs most: the `base`, for each stored `step`, and for each `point`."""
 
     base: float
     step: float
@@ -38,7 +38,7 @@ class Needs:
 
     @staticmethod
     def of(run: Any) -> "Needs":
-        """Of a Run, by compiling what pulls back a Tape of lengths TRIAL; with tangents where the Run has them."""
+        """The Needs of a Run, found by compiling the adjoint of a Tape of lengths TRIAL, with the Run's tangents."""
         sizes, pairs = run.problem.communicator, run.slopes is not None
         programs = Programs(sizes, run.problem.controls, TRIAL, pairs)
         fixed, params = run.fixed(0), run.params(0)
@@ -58,35 +58,37 @@ class Needs:
         return Needs(*np.asarray(sizes.host_maximum(np.array([base, step, point]))))
 
     def bytes(self, lengths: Sequence[int], points: int) -> float:
-        """With so many parts at each level, and points on the host."""
+        """The sum for these numbers of parts at each level, and of points on the host."""
         return self.base + self.step * lengths[0] + self.point * (sum(lengths[1:]) + points)
 
 
 def _bytes(tree, communicator):
-    """Of the arrays of a pytree, on one rank."""
+    """The bytes of the arrays of a pytree on one rank."""
     shared = len(communicator.ranks)
-    leaves = [(np.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(tree)]  # of terms some are plain numbers
+    leaves = [
+        (np.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(tree)
+    ]  # some leaves of terms are plain numbers
     return sum(int(np.prod(shape)) * dtype.itemsize / (shared if shape else 1) for shape, dtype in leaves)
 
 
 def fitting(needs: Needs, steps: int, units: int, memory: float) -> tuple[tuple[int, ...], int]:
-    """(lengths, how many points the host holds) of the fewest levels that `memory` bytes hold.
+    """(lengths, number of points on the host) with the fewest levels that fit into `memory` bytes.
 
     Args:
         needs: a Needs.
-        steps: of the longest unit.
-        units: how many there are.
-        memory: bytes.
+        steps: number of steps of the longest unit.
+        units: number of units.
+        memory: the budget [bytes].
 
     Raises:
-        ConfigError: with the least that would do.
+        ConfigError: if no number of levels fits; the message names the least budget that is enough.
     """
     held = [units] + ([math.isqrt(units - 1) + 1] if units > 4 else [])
-    ways = [(lengths, points) for lengths in _ways(needs, steps) for points in held]
-    for lengths, points in ways:
+    choices = [(lengths, points) for lengths in _best_lengths(needs, steps) for points in held]
+    for lengths, points in choices:
         if needs.bytes(lengths, points_held(points, units)) <= memory:
             return lengths, points
-    least = min(needs.bytes(lengths, points_held(points, units)) for lengths, points in ways)
+    least = min(needs.bytes(lengths, points_held(points, units)) for lengths, points in choices)
     raise ConfigError(
         f"memory = {memory:.4g} bytes is too little for {steps} steps of this model; give {least * 1.01:.4g} bytes or "
         "more, use more ranks, or, in Python, Tiered(...), which keeps states on disk."
@@ -94,12 +96,12 @@ def fitting(needs: Needs, steps: int, units: int, memory: float) -> tuple[tuple[
 
 
 def points_held(points: int, units: int) -> int:
-    """How many there are at once on the host, where each level of it holds `points`."""
+    """The number of points on the host at once, if each of its levels holds `points`."""
     return points if points >= units else 2 * points
 
 
-def _ways(needs, steps):
-    """The lengths that need least, for one level, two levels and so on."""
+def _best_lengths(needs, steps):
+    """The lengths that need the least memory, for one level, two levels and so on."""
     found = [(steps,)]
     for levels in range(2, MOST_LEVELS + 1):
         share = (steps * needs.step / needs.point) ** (1 / levels)  # of each outer level, which is P share = K l_0

@@ -1,19 +1,19 @@
-"""The compiled programs of which a host makes values, gradients, tangents and Hessian products.
+"""The compiled programs from which the host assembles values, gradients, tangents and Hessian products.
 
-A body is a function `body(fixed, *moving)` of one tile: `fixed` is what nothing is differentiated in, `moving` the
-pytrees that have tangents; it returns a tuple of such pytrees. Each becomes a program in two ways: `direct` as it is,
-and `dual`, along with its tangents: a Hessian product is the tangent of the programs of a gradient.
+A body is a function `body(fixed, *moving)` on one tile. The arguments `moving` are pytrees that may have tangents, the
+argument `fixed` has none, and the result is a tuple of pytrees like `moving`. Each body is compiled in one of two ways:
+`direct` as it is, and `dual` together with its tangents. A Hessian product is the tangent of a gradient's programs.
 
     start     values of the state's controls -> carry, acc
     forward   params, carry, acc -> the same after a Span
-    record    likewise, and what `pull` needs
-    pull      params, what `record` gave, cotangents after -> cotangents before
+    record    the same, and the records that `pull` needs
+    pull      params, these records, cotangents after the Span -> cotangents before it
     finish    params, carry, acc -> J, and the first cotangents
     to_start  values of the state's controls, cotangents of the carry -> of these controls
     own       carry, acc -> copies of them
 
-`forward`, `record` and `pull` write over the arrays of the carry, acc and cotangents that they are given. `params` are
-{name: value} of the controls of the dynamics, of time records the window's (first, second).
+`forward`, `record` and `pull` donate the arrays of the carry, acc and cotangents that they receive. `params` is
+{name: value} of the controls of the dynamics; the value of a control with time records is (first, second) of a window.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,12 +29,12 @@ from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import differentiable_step_loop, step_loop
 from ..controls.controls import Control, ControlDict, Transformed, tidy
-from .checkpointing import Readings, Swift, Tape, advance
+from .checkpointing import LoopAdapter, Readings, Tape, advance
 from .leaves import Floats
 
 __all__ = ["Pair", "Programs", "Transform"]
 
-ROWS = 64  # readings of so many steps are summed up at once, where nothing is recorded
+ROWS = 64  # number of steps whose readings are accumulated at once, where nothing is recorded
 
 
 @pytree
@@ -51,12 +51,12 @@ class Pair:
 
 
 def direct(communicator: Communicator, body: Callable, over: tuple[int, ...] = ()) -> Callable:
-    """The program of `body(fixed, *moving)`, which writes over the arrays of the arguments with numbers in `over`."""
+    """The compiled program of `body(fixed, *moving)`; it donates the arguments whose numbers are in `over`."""
     return jit(communicator.spmd(body), donate_argnums=over)
 
 
 def dual(communicator: Communicator, body: Callable, over: tuple[int, ...] = ()) -> Callable:
-    """The program of Pairs for `body(fixed, *moving)`: its values, and their tangents."""
+    """The compiled program of `body(fixed, *moving)` for Pairs: it computes values and their tangents."""
 
     def both(fixed, *pairs):
         values = [pair.value for pair in pairs]
@@ -75,7 +75,7 @@ def dual(communicator: Communicator, body: Callable, over: tuple[int, ...] = ())
     return jit(communicator.spmd(both), donate_argnums=over)
 
 
-OVERWRITTEN = {"forward": (2, 3), "record": (2, 3), "pull": (3, 4)}  # arguments of programs, by number
+OVERWRITTEN = {"forward": (2, 3), "record": (2, 3), "pull": (3, 4)}  # numbers of the donated arguments
 
 
 class Programs:
@@ -84,9 +84,9 @@ class Programs:
     Args:
         communicator: the model's.
         controls: all Controls.
-        lengths: of Tape.
-        pairs: whether they are those of Pairs.
-        tracers: whether the first state holds tracers, whose content follows from the depth.
+        lengths: number of parts at each level of a Tape.
+        pairs: whether the programs take Pairs and compute tangents.
+        tracers: whether the first state holds tracers; their content per area depends on the depth.
 
     Attributes:
         at_start: the Controls on which the first state depends.
@@ -127,12 +127,12 @@ class Programs:
         for control in self.at_start:
             value = tidy(control, values[control.name], sides) * fixed["masks"][control.position]
             dynamics, state = control.put(dynamics, state, value)
-        if dynamics is not fixed["dynamics"]:  # the depth is another one
+        if dynamics is not fixed["dynamics"]:  # a control has changed the depth
             loop = differentiable_step_loop(dynamics, stepper)
         state = loop.equations.stored(state, first, stepper.lid)
         acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
         carry = loop.pack_state(state, stepper.history(state))
-        return jax.tree.map(jnp.copy, (carry, acc))  # arrays that are the run's own
+        return jax.tree.map(jnp.copy, (carry, acc))  # copies, since later programs donate them
 
     def _made(self, fixed):
         """`make(params) -> (dynamics, stepper)`."""
@@ -153,7 +153,7 @@ class Programs:
     def _forward(self, fixed, params, carry, acc):
         made = self._made(fixed)(params)
         loop = differentiable_step_loop(*made)
-        state, loop = loop.get_state(carry), Swift(self.fast(*made), loop)
+        state, loop = loop.get_state(carry), LoopAdapter(self.fast(*made), loop)
         readings = Readings(fixed["cost"], loop, state)
         carry, acc = advance(loop, readings, loop.into(carry), acc, fixed["span"], ROWS)
         return loop.out(carry), acc
@@ -165,7 +165,7 @@ class Programs:
         return Tape(self._made(fixed), params, fixed["cost"], carry, self.lengths, self.fast)
 
     def _pull(self, fixed, params, stored, bars, total):
-        """Bars are cotangents of (float leaves of the carry, acc), `total` those of lasting params so far."""
+        """`bars` are cotangents of (float leaves of the carry, acc); `total` sums those of params without records."""
         tape = self._tape(fixed, params, fixed["carry"])
         params_bar, *bars = tape.sweep(stored, fixed["span"], bars)
         lasting, passing = self._parted(params_bar)
@@ -202,7 +202,7 @@ class Programs:
         return (jax.vjp(floats, values)[1](bars[0])[0],)
 
     def _parted(self, params):
-        """(those that last, those of a window's records)."""
+        """(params that are constant in time, params that are records of a window)."""
         records = {c.name for c in self.of_dynamics if c.records}
         return tuple({k: x for k, x in params.items() if (k in records) == passing} for passing in (False, True))
 
@@ -211,8 +211,8 @@ class Transform:
     """The programs of a Transformed.
 
     Attributes:
-        function: a pytree that is called.
-        names: of the controls that it makes.
+        function: a callable pytree from parameters to {control name: value}.
+        names: names of these controls.
     """
 
     def __init__(self, communicator: Communicator, transformed: Transformed, parameters: ControlDict):
@@ -224,6 +224,7 @@ class Transform:
         self.names = tuple(jax.eval_shape(communicator.spmd(self._expand), self.function, parameters)[0])
 
     def chosen(self, values: ControlDict) -> ControlDict:
+        """Those of `values` that are parameters of this transform."""
         return {name: values[name] for name in self.parameters}
 
     def _expand(self, function, parameters):
@@ -233,7 +234,7 @@ class Transform:
         return x if jnp.ndim(x) >= 2 else self.communicator.replicated(x)
 
     def _contract(self, function, parameters, bars):
-        # Cotangents of numbers are whole on every rank: each takes its share, and `replicated` sums them up again.
+        # Every rank holds the whole cotangent of a number. Each takes its share, and `replicated` sums the shares.
         shares = jax.tree.map(lambda x: x if jnp.ndim(x) >= 2 else x / self.communicator.size, bars)
         return (jax.vjp(lambda p: self._expand(function, p)[0], parameters)[1](shares)[0],)
 

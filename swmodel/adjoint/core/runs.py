@@ -1,8 +1,8 @@
-"""One pass through a run, forwards and back, unit by unit: what checkpoints arrange.
+"""One forward and one reverse pass through a run, unit by unit, in the order that a checkpoint schedule chooses.
 
-A unit is a number of steps within one interval between forcing records, and one call of a program. A point is
-(carry, acc) between two of them, the carry that of `differentiable_step_loop`, or Pairs of these; `forward`
-and `record` write over the arrays of the one they are given.
+A unit is a number of steps within one interval between forcing records, and one call of a compiled program. A point is
+(carry, acc) between two units: the carry of a differentiable step loop and the accumulator of the cost, or Pairs of
+these. `forward` and `record` donate the arrays of the point that they receive, so that it cannot be used again.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ __all__ = ["Plan", "Point", "Run", "Unit", "intervals", "units"]
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-    """`count` steps from number `first` on, whose forcing's window begins with step `window`."""
+    """`count` steps from step number `first` on; `window` is the step at which their interval of the forcing begins."""
 
     first: int
     count: int
@@ -40,7 +40,7 @@ Plan = tuple[list[Unit], tuple[int, ...], int]
 
 
 def intervals(model: ShallowWater, first_step: int, steps: int, dt: float) -> list[tuple[int, int]]:
-    """[(first step, number of steps)] between forcing records."""
+    """[(first step, number of steps)] of the intervals between forcing records."""
     found, step, last = [], first_step, first_step + steps
     while step < last:
         record = model.next_record(step, dt)
@@ -51,7 +51,7 @@ def intervals(model: ShallowWater, first_step: int, steps: int, dt: float) -> li
 
 
 def units(parts: Iterable[tuple[int, int]], most: int) -> list[Unit]:
-    """The Units of intervals, of `most` steps or fewer each, as equal as can be."""
+    """The Units into which intervals are cut, of about equal length and at most `most` steps each."""
     found = []
     for first, count in parts:
         number = -(-count // most)
@@ -61,14 +61,14 @@ def units(parts: Iterable[tuple[int, int]], most: int) -> list[Unit]:
 
 
 class Run:
-    """Forwards and back with given values of the controls.
+    """One forward and one reverse pass with given values of the controls.
 
     Args:
         problem: a Problem.
         values: {name: value} of its controls.
-        slopes: of the same structure: their tangents; None to go without.
+        slopes: their tangents, of the same structure; None computes no tangents.
         cost: a TileCost.
-        plan: (units, lengths of Tape, how many points the host holds); the problem's unless given.
+        plan: a Plan; the problem's own unless given.
 
     Attributes:
         units: of the run.
@@ -89,22 +89,22 @@ class Run:
         self.J = self._carry = None
         self._gradient = [{} for _ in range(1 if slopes is None else 2)]
 
-    # -- what checkpoints call ----------------------------------------------------------------------------------------
+    # -- called by checkpoint schedules --------------------------------------------------------------------------------
 
     def start(self) -> Point:
         """The first point."""
         return self.programs.start(self._fixed_at_start(), self._both(self._at_start))
 
     def shapes_at_start(self) -> Point:
-        """What `start` gives, in shapes alone."""
+        """The shapes of the first point; nothing is computed."""
         return jax.eval_shape(self.programs.start, self._fixed_at_start(), self._both(self._at_start))
 
     def own(self, point: Point) -> Point:
-        """A copy of a point, to go on from and keep the other."""
+        """A copy of a point; one of the two may then be donated."""
         return self.programs.own(*point)
 
     def forward(self, first: int, last: int, point: Point) -> Point:
-        """The point after units first, ..., last - 1, from that before them; those of one window in one call."""
+        """The point after units first, ..., last - 1. Consecutive units of one interval take one call of a program."""
         while first < last:
             parts = [unit for unit in self.units[first:last] if unit.window == self.units[first].window]
             steps = sum(part.count for part in parts)
@@ -115,17 +115,17 @@ class Run:
     def to_end(self) -> Point:
         """The last point."""
         point = self.forward(0, len(self.units), self.start())
-        self.check_solves(point)
+        self.check_convergence(point)
         return point
 
     def record(self, unit: int, point: Point) -> tuple[Point, Any]:
-        """(the point after a unit, what `pull` needs)."""
+        """(the point after a unit, the records that `pull` needs)."""
         carry, acc, stored = self.programs.record(self.fixed(unit), self.params(unit), *point)
         return (carry, acc), stored
 
     def finish(self, point: Point) -> None:
-        """Find J, and cotangents after the last unit."""
-        self.check_solves(point)
+        """Compute J and the cotangents after the last unit."""
+        self.check_convergence(point)
         last = len(self.units) - 1
         self._carry = point[0] if self.slopes is None else point[0].value
         found = self.programs.finish(self.fixed(last, at_end=True), self.params(last), *point)
@@ -133,24 +133,24 @@ class Run:
         self._collect(last, passing)
 
     def pull(self, unit: int, stored: Any) -> None:
-        """Find cotangents before a unit from those after it."""
+        """Compute the cotangents before a unit from those after it."""
         fixed = self.fixed(unit) | {"carry": self._carry}
         found = self.programs.pull(fixed, self.params(unit), stored, self._bars, self._lasting)
         self._bars, self._lasting, passing = found
         self._collect(unit, passing)
 
     def wait(self) -> None:
-        """Until what was asked for is done, and what it needed is given back."""
+        """Block until the device has finished, so that the memory of the last unit is free."""
         jax.block_until_ready(self._bars)
 
-    def check_solves(self, point: Point) -> None:
-        """Raise SwmodelError if an equation on the way to a point was not solved, of steppers that solve some."""
+    def check_convergence(self, point: Point) -> None:
+        """Raise SwmodelError if an implicit stepper's solver did not converge in a step up to this point."""
         problem = self.problem
         if not problem.stepper.solves:
             return
         _, history = point[0].value if isinstance(point[0], Pair) else point[0]
-        if told := problem.scheme.complaint(history, problem.communicator):
-            raise SwmodelError(f"Problem: in the run to step {problem.first_step + problem.steps} {told}.")
+        if complaint := problem.scheme.complaint(history, problem.communicator):
+            raise SwmodelError(f"Problem: in the run to step {problem.first_step + problem.steps} {complaint}.")
 
     # -- results ------------------------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Run:
         return self.programs.evaluate(self.fixed(last, at_end=True), self.params(last), *point)[0]
 
     def gradient(self) -> list[dict[str, Any]]:
-        """The cotangents of all controls, and the tangents of these where there are any."""
+        """[the cotangents of all controls], followed by their tangents if the Run has tangents."""
         fixed = self._fixed_at_start() | {"carry": self._carry}
         (at_start,) = self.programs.to_start(fixed, self._both(self._at_start), self._bars)
         for total, *more in zip(self._gradient, self._parts(at_start), self._parts(self._lasting)):
@@ -170,17 +170,17 @@ class Run:
         return self._gradient
 
     def _fill_up(self, total):
-        """Zeros for time records that the run does not see."""
+        """Set the cotangents of time records that lie outside the run to zero."""
         for control in self.programs.of_dynamics:
             if control.records:
-                seen = total.setdefault(control.name, {})
+                found = total.setdefault(control.name, {})
                 given = self.values[control.name]
-                total[control.name] = {k: seen.get(k, jnp.zeros_like(x)) for k, x in given.items()}
+                total[control.name] = {k: found.get(k, jnp.zeros_like(x)) for k, x in given.items()}
 
     # -- arguments of programs ----------------------------------------------------------------------------------------
 
     def _both(self, choose):
-        """`choose` of the values, paired with that of their tangents."""
+        """`choose(values)`, as a Pair with `choose(slopes)` if the Run has tangents."""
         if self.slopes is None:
             return choose(self.values)
         return Pair(choose(self.values), jax.tree.leaves(choose(self.slopes, of_slopes=True)))
@@ -193,13 +193,15 @@ class Run:
         return {c.name: values[c.name] for c in self.programs.at_start}
 
     def params(self, unit: int) -> Any:
+        """{name: value} of the controls of the dynamics during a unit, or a Pair of these."""
+
         def choose(values, of_slopes=False):
             return {c.name: self._value(c, values, unit, of_slopes) for c in self.programs.of_dynamics}
 
         return self._both(choose)
 
     def _value(self, control, values, unit, of_slopes):
-        """A control's value, or (first, second) of a window's records; those that are no controls are the model's."""
+        """A control's value, or (first, second) of a window's records; the model has those that are not controls."""
         value = values[control.name]
         if not control.records:
             return value
@@ -212,7 +214,7 @@ class Run:
         return control.window_records(self.units[unit].window, self.problem.dt)
 
     def _collect(self, unit, passing):
-        """Add cotangents of a window's two records to those of their records."""
+        """Add the cotangents of a window's two records to the sums for these records."""
         for total, bars in zip(self._gradient, self._parts(passing)):
             for control in self.programs.of_dynamics:
                 if control.records:
@@ -221,7 +223,7 @@ class Run:
                         sums[number] = sums[number] + bar if number in sums else bar
 
     def fixed(self, unit: int, steps: int | None = None, at_end: bool = False) -> dict[str, Any]:
-        """What nothing is differentiated in, for `steps` steps, those of a unit unless told, or after them."""
+        """The arguments without derivatives, for the `steps` steps of a unit (all unless given) or for its end."""
         problem, here = self.problem, self.units[unit]
         count = here.count if steps is None else steps
         span = Span(np.int32(here.first + (count if at_end else 0)), np.int32(count))
@@ -234,7 +236,7 @@ class Run:
 
 
 def programs_of(problem: Any, lengths: Sequence[int], pairs: bool) -> Programs:
-    """The Programs of a problem, made once."""
+    """The Programs of a problem; each kind is built once."""
     key = tuple(lengths), pairs
     if key not in problem.programs:
         tracers = bool(problem.model.tracers)

@@ -1,12 +1,12 @@
-"""What a gradient keeps of the forward run, and what it runs again.
+"""Checkpoint schedules: which states of the forward run a gradient stores, and which steps it runs again.
 
-    StoreAll     every step: the fastest, memory in proportion to the number of steps
-    Nested       segments within segments: 2 n^(1/2) states for twice the forward run, 3 n^(1/3) for three times
-    Revolve      the least forward steps for so many states, on the host: Griewank & Walther (2000),
+    StoreAll     stores every step: fastest, with memory in proportion to the number of steps n
+    Nested       segments within segments: 2 n^(1/2) states for two forward runs, 3 n^(1/3) for three
+    Revolve      the fewest forward steps for a given number of states: Griewank & Walther (2000),
                  doi:10.1145/347837.347846, by the package checkpoint-schedules
-    Tiered       states on the device, in the host's memory, and on its disk
+    Tiered       the same with states on the device, in the host's memory, and on disk
 
-Each cuts a run into units (runs.py), and differentiates it unit by unit.
+Each schedule cuts a run into units (runs.py) and differentiates it unit by unit.
 """
 
 import abc
@@ -25,29 +25,29 @@ from .storage import Tiers
 
 __all__ = ["Checkpoints", "StoreAll", "Nested", "Revolve", "Tiered"]
 
-LONGEST = 128  # steps that are stored in one array, where all are
-LARGE = 1 << 26  # [bytes] of stored steps, for the end of which to wait costs little
+LONGEST = 128  # most steps of a unit if every step is stored
+LARGE = 1 << 26  # [bytes] of stored steps from which on waiting for their end costs little
 
 
 class Checkpoints(abc.ABC):
-    """An arrangement of forward and backward steps."""
+    """A schedule of forward and adjoint steps."""
 
     @abc.abstractmethod
     def plan(self, problem: Any, products: bool = False) -> Plan:
-        """(the Units of a run, the lengths of Tape within a unit, how many points the host is to hold).
+        """The Plan of a run: its Units, the lengths of a Tape within a unit, and the number of points on the host.
 
         Args:
             problem: the Problem.
-            products: of Hessian products in place of gradients.
+            products: whether the plan is for Hessian products, which need more memory than gradients.
         """
 
     @abc.abstractmethod
     def bytes(self, needs: Needs, units: list[Unit], lengths: tuple[int, ...], points: int) -> float:
-        """How many bytes a rank holds with memory.Needs and a plan; states on disk and on the host count as none."""
+        """The bytes that a rank needs under a plan, apart from states on disk and in the host's memory."""
 
     @abc.abstractmethod
     def differentiate(self, run: Run) -> None:
-        """Take a Run forwards and back."""
+        """Make the forward and the reverse pass of a Run."""
 
 
 def _intervals(problem):
@@ -56,7 +56,7 @@ def _intervals(problem):
 
 @dataclasses.dataclass(frozen=True)
 class StoreAll(Checkpoints):
-    """Keep what the backward pass reads of every step."""
+    """Store, for every step, the arrays that its adjoint reads."""
 
     def plan(self, problem: Any, products: bool = False) -> Plan:
         found = units(_intervals(problem), LONGEST)
@@ -80,8 +80,8 @@ class Nested(Checkpoints):
     """Segments within segments, in one compiled program for each interval between forcing records.
 
     Args:
-        memory: bytes a rank may use for it, e.g. 2e9: the fewest levels that fit are taken. Without it there are two
-            levels of the square root of the number of steps each.
+        memory: bytes that a rank may use, such as 2e9; the fewest levels that fit are taken. Without it there are
+            two levels, each with the square root of the number of steps.
         lengths: instead, the number of parts at each level, innermost (steps) first.
     """
 
@@ -107,7 +107,7 @@ class Nested(Checkpoints):
         self._back(run, 0, len(run.units), run.start(), run.points)
 
     def _back(self, run, first, last, point, most):
-        """Pull back units first, ..., last - 1, keeping `most` points at once of each level."""
+        """Differentiate units first, ..., last - 1 in reverse; each level holds at most `most` points at once."""
         if last - first == 1:
             point, stored = run.record(first, point)
             if run.J is None:
@@ -124,7 +124,7 @@ class Nested(Checkpoints):
 
 
 class _Scheduled(Checkpoints):
-    """What a schedule of the package checkpoint-schedules says, unit after unit, from the host."""
+    """The host follows a schedule of the package checkpoint-schedules, unit by unit."""
 
     states: int
     steps: int = 1
@@ -152,7 +152,7 @@ class _Scheduled(Checkpoints):
         return binomial(number, min(in_memory, most), min(on_disk, max(most - in_memory, 0)))
 
     def forward_steps(self, problem: Any) -> int:
-        """How many steps are run without being stored, on top of those that are: what the schedule costs."""
+        """The number of steps that the schedule runs without storing them: its cost, on top of the stored steps."""
         parts = problem.plan[0]
         return sum(
             sum(part.count for part in parts[action.n0 : action.n1])
@@ -163,11 +163,11 @@ class _Scheduled(Checkpoints):
 
 @dataclasses.dataclass(frozen=True)
 class Revolve(_Scheduled):
-    """Binomial checkpointing: of all schedules with so many states the one with the fewest forward steps.
+    """Binomial checkpointing: the fewest forward steps for a given number of stored states.
 
     Args:
-        states: how many are kept at once, 1 or more.
-        steps: at a time, whose states are stored one by one, and which are pulled back together.
+        states: number of states stored at once, 1 or more.
+        steps: number of steps in a unit; while a unit is differentiated, each of its steps is stored.
     """
 
     states: int
@@ -185,12 +185,12 @@ class Tiered(_Scheduled):
     """Binomial checkpointing with states on the device, in the host's memory and on disk.
 
     Args:
-        states: how many are kept on the device.
-        on_disk: how many more in a file.
-        on_host: how many more in the host's memory, where that is another than the device's.
-        steps: at a time, whose states are stored one by one, and which are pulled back together.
-        folder: for the file, on a disk of this host; the system's for temporary files unless given. Nothing is left of
-            it, however a run ends.
+        states: number of states stored on the device.
+        on_disk: number of further states in a file.
+        on_host: number of further states in the host's memory, if the device has its own memory.
+        steps: number of steps in a unit; while a unit is differentiated, each of its steps is stored.
+        folder: folder of the file, on a disk of this host; the system's folder for temporary files unless given.
+            The file is gone when the run ends, however it ends.
     """
 
     states: int
@@ -207,7 +207,7 @@ class Tiered(_Scheduled):
 
 
 def binomial(number: int, in_memory: int, on_disk: int = 0) -> Any:
-    """The actions of a multistage binomial schedule for so many units."""
+    """The actions of a multistage binomial schedule for `number` units."""
     if in_memory + on_disk < 1:
         raise ConfigError("checkpoints: no state is kept, so that nothing can be run again; keep one or more.")
     try:
@@ -221,7 +221,7 @@ def binomial(number: int, in_memory: int, on_disk: int = 0) -> Any:
 
 
 def follow(schedule: Any, run: Run, tiers: Tiers) -> None:
-    """Do what a schedule says."""
+    """Carry out the actions of a schedule."""
     import checkpoint_schedules as cs
 
     point: Any = run.start()
@@ -243,6 +243,6 @@ def follow(schedule: Any, run: Run, tiers: Tiers) -> None:
             large = sum(x.nbytes for x in jax.tree.leaves(stored)) > LARGE
             point = stored = None
             if large:
-                run.wait()  # or the next unit's steps would be stored beside these
+                run.wait()  # else the steps of two units would be in memory at once
         elif isinstance(action, cs.EndReverse):
             return

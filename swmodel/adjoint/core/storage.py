@@ -1,6 +1,6 @@
-"""Where points of a run are kept: on the device, in the host's memory, in a file without a name.
+"""Storage for points of a run: on the device, in the host's memory, or in an unnamed temporary file.
 
-The system removes such a file as soon as nobody has it open: a run that is interrupted, or killed, leaves nothing.
+The operating system removes such a file when its last process ends, so that even a killed run leaves nothing behind.
 """
 
 import tempfile
@@ -18,13 +18,13 @@ __all__ = ["Tiers"]
 
 
 class Tiers:
-    """Points by number, kept as copies; the arrays of those that are given back may be written over.
+    """Copies of points by number; the arrays that `get` returns may be donated.
 
     Args:
         communicator: the model's.
-        own: `own(point)`, a copy of one.
-        on_device: how many of those in memory stay on the device; the others go to the host.
-        folder: of the file; the system's folder of temporary ones unless given.
+        own: `own(point)` returns a copy of a point.
+        on_device: number of points that stay on the device; further ones go to the host's memory.
+        folder: folder of the file; the system's folder for temporary files unless given.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class Tiers:
         self.file: Slots | None = None
 
     def keep(self, number: int, point: Any, on_disk: bool = False) -> None:
+        """Store a copy of a point."""
         if on_disk:
             self.file = self.file or Slots(self.folder)
             self.file.write(number, self._to_host(point))
@@ -44,7 +45,7 @@ class Tiers:
             self.host[number] = jax.tree.map(np.array, self._to_host(point))
 
     def get(self, number: int, last: bool = False) -> Any:
-        """The point; `last` forgets it."""
+        """The point with this number; with `last` it is removed."""
         if number in self.device:
             return self.device.pop(number) if last else self.own(self.device[number])
         if number in self.host:
@@ -54,6 +55,7 @@ class Tiers:
         return self._to_device(self.file.read(number, last))
 
     def close(self) -> None:
+        """Release all points and the file."""
         self.device, self.host = {}, {}
         if self.file is not None:
             self.file.close()
@@ -66,7 +68,7 @@ class Tiers:
 
 
 class Slots:
-    """A nameless file with a slot for each of the pytrees in it, all of one structure."""
+    """An unnamed file with one slot for each pytree; all pytrees have the same structure and shapes."""
 
     def __init__(self, folder: str | Path | None = None):
         try:
@@ -80,6 +82,7 @@ class Slots:
         self.shapes: list[tuple[tuple[int, ...], Any]] = []
 
     def write(self, number: int, tree: Any) -> None:
+        """Write a pytree of host arrays; raises DataError if the disk is full."""
         leaves, self.structure = jax.tree.flatten(tree)
         self.shapes = [(x.shape, x.dtype) for x in leaves]
         slot = self.free.pop() if self.free else len(self.slots)
@@ -91,11 +94,12 @@ class Slots:
         except OSError as error:
             raise DataError(
                 f"checkpoint {len(self.slots) + 1} could not be written ({error.strerror}); keep fewer on disk, "
-                "or name a folder with more room."
+                "or name a folder with more free space."
             ) from error
         self.slots[number] = slot
 
     def read(self, number: int, last: bool) -> Any:
+        """The pytree with this number; with `last` its slot becomes free."""
         slot = self.slots.pop(number) if last else self.slots[number]
         arrays = [np.empty(shape, dtype) for shape, dtype in self.shapes]
         self.file.seek(slot * sum(x.nbytes for x in arrays))
@@ -106,4 +110,5 @@ class Slots:
         return jax.tree.unflatten(self.structure, arrays)
 
     def close(self) -> None:
+        """Close the file, which removes it."""
         self.file.close()

@@ -1,4 +1,4 @@
-"""Costs: the number J of a run whose derivatives an adjoint gives.
+"""Costs: the number J of a run of which the adjoint computes derivatives.
 
     GaugeElevation    eta at points, at a time or in the mean over a window                                [m]
     GaugeMaximum      (mean over the window of max(eta, 0)^p)^(1/p), close to the largest eta for large p   [m]
@@ -7,7 +7,7 @@
     Misfit            half the sum of squared differences to observations over their standard deviations   [1]
     FinalState        the user's own function of the last state
 
-A user writes places and times; `on_tile` makes a TileCost (tile_costs.py) of it once, for the steps of a run.
+Users give places and times. `on_tile` converts a cost, once for each Problem, to a TileCost (tile_costs.py).
 """
 
 import dataclasses
@@ -32,12 +32,12 @@ __all__ = [
 class GaugeElevation(Cost):
     """J = sum over gauges of eta(t), or of the mean of eta over the steps in a window [m].
 
-    eta is bilinear over the wet cells around the gauge, and linear between steps.
+    eta is interpolated bilinearly between the wet cells around a gauge, and linearly between steps.
 
     Args:
         places: {name: (x, y)} in the grid's coordinates.
-        time: [s]; the end of the run unless given.
-        window: (first, last) [s], in place of `time`.
+        time: time since the start [s]; the end of the run unless given.
+        window: (first, last) [s], instead of `time`.
     """
 
     places: dict
@@ -55,8 +55,8 @@ class GaugeElevation(Cost):
 class GaugeMaximum(Cost):
     """J = sum over gauges of (1/N sum over the N steps of the window of max(eta, 0)^p)^(1/p) [m].
 
-    Never over the maximum, and nearer to it the larger p is: N^(-1/p) of it if one step alone were high, and more for
-    a wave that is high for many steps. Its gradient is that of the elevation at the crests.
+    J is a smooth lower bound of the maximum that grows with p. If one step alone is high, J is N^(-1/p) of the maximum;
+    it is closer if a wave is high for many steps. The gradient is that of the elevation near the crests.
 
     Args:
         places: {name: (x, y)}.
@@ -72,7 +72,9 @@ class GaugeMaximum(Cost):
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         if not self.power >= 2:
-            raise ConfigError(f"GaugeMaximum: power = {self.power:g} is no maximum; give 2 or more, such as 16.")
+            raise ConfigError(
+                f"GaugeMaximum: power = {self.power:g} is too small for a maximum; give 2 or more, such as 16."
+            )
         window = self.window if self.window is not None else (dt * (first_step + 1), dt * (first_step + steps))
         weights = time_weights("GaugeMaximum", None, window, dt, first_step, steps)
         table = np.repeat(weights[:, None], len(self.places), axis=1)
@@ -84,11 +86,11 @@ class GaugeMaximum(Cost):
 class SectionTransport(Cost):
     """J = sum over the faces of a section of h u dy, or h v dx, at a time or in the mean over a window [m3 s-1].
 
-    Towards +x through a section along y, and towards +y through one along x.
+    It is positive towards +x through a section along y, and towards +y through a section along x.
 
     Args:
-        start, end: (x, y), both on one line between cells (the nearest one is taken), which runs along x or y.
-        time, window: as of GaugeElevation.
+        start, end: (x, y) of the ends, with equal x or equal y; the section lies on the nearest line between cells.
+        time, window: as for GaugeElevation.
     """
 
     start: tuple
@@ -107,9 +109,9 @@ class BoxEnergy(Cost):
     """J = density * sum over the cells in a box of area (h K + g eta^2 / 2), at a time or in the mean over a window.
 
     Args:
-        x, y: (low, high) of the box, which holds the cells with their centres in it; the whole domain unless given.
-        time, window: as of GaugeElevation.
-        density: of the water [kg m-3].
+        x, y: (low, high) of the box, to which cells with their centres in it belong; the whole domain unless given.
+        time, window: as for GaugeElevation.
+        density: density of the water [kg m-3].
     """
 
     x: tuple | None = None
@@ -129,7 +131,7 @@ class BoxEnergy(Cost):
 class Misfit(Cost):
     """J = 1/2 sum over gauges and their observations of [(eta(t_i) - y_i) / s_i]^2 [1].
 
-    eta is linear between steps. An observation counts where its gauge's window holds it.
+    eta is interpolated linearly between steps. Observations outside their record's window do not count.
 
     Args:
         records: {name: Record}.
@@ -138,9 +140,9 @@ class Misfit(Cost):
     records: dict
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        tables = [everywhere(model, table) for table in slots(self.records, dt, first_step, steps)]
+        share, observed, per_deviation = (everywhere(model, x) for x in slots(self.records, dt, first_step, steps))
         reader = GaugeReader.at({name: record.place for name, record in self.records.items()}, model)
-        return Squares(reader, *tables, first_step + 1)
+        return Squares(reader, share, observed, per_deviation, first_step + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,10 +150,11 @@ class FinalState(Cost):
     """J = sum over tiles of function(state, equations, *arguments), the user's own function of the last state.
 
     Args:
-        function: of a State of one tile's arrays (0 on land and in padding), the Equations (equations.depth.interior
-            and so on) and this tile's `arguments`, made of JAX's functions; it gives a number, this tile's share.
-        arguments: (ny, nx) host arrays of the whole grid, of which the function gets this tile's part, and numbers.
-        units: of J.
+        function: `function(state, equations, *arguments)` in JAX, called on each tile. It gets the State of one tile
+            (0 on land and in padding), the Equations (equations.depth.interior, for example) and this tile's part of
+            `arguments`, and returns this tile's share of J, a number.
+        arguments: host arrays (ny, nx) of the whole grid, and numbers.
+        units: units of J.
     """
 
     function: Any
@@ -163,7 +166,7 @@ class FinalState(Cost):
 
 
 def _in_time(cost, reader, count, model, dt, first_step, steps):
-    """The TileCost of a reader's `count` numbers at the time, or in the window, of `cost`."""
+    """The TileCost that sums a reader's `count` numbers at the time, or over the window, of `cost`."""
     if cost.time is None and cost.window is None:
         return AtEnd(reader)
     weights = time_weights(type(cost).__name__, cost.time, cost.window, dt, first_step, steps)
@@ -171,16 +174,17 @@ def _in_time(cost, reader, count, model, dt, first_step, steps):
 
 
 def checked(cost: Any) -> Cost:
-    """`cost`, if it is one.
+    """`cost`, if it is a Cost.
 
     Raises:
-        ConfigError: saying what to give instead.
+        ConfigError: if it is not a Cost; the message says what to give instead.
     """
     if isinstance(cost, Cost):
         return cost
     if callable(cost):
         raise ConfigError(f"the cost is a function, {getattr(cost, '__name__', cost)}; wrap it: FinalState(function).")
     raise ConfigError(
-        f"the cost is a {type(cost).__name__}, which is none; give GaugeElevation, GaugeMaximum, SectionTransport, "
-        "BoxEnergy, Misfit or FinalState(function). Maxima and arrival times have no derivative: give GaugeMaximum."
+        f"the cost is a {type(cost).__name__}, which is not a Cost; give GaugeElevation, GaugeMaximum, "
+        "SectionTransport, BoxEnergy, Misfit or FinalState(function). Maxima and arrival times have "
+        "no derivative: give GaugeMaximum."
     )

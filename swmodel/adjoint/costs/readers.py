@@ -1,6 +1,7 @@
-"""What costs read of a state, and when: places and times of users become arrays of tiles and tables of steps.
+"""Readers: what costs read of a state, and weights in time.
 
-A reader is a pytree with `read(state, equations, time)`, this tile's share of a few numbers (n,).
+The places and times that users give become tile arrays and tables of steps. A reader is a pytree with the method
+`read(state, equations, time)`, which returns this tile's share of a few numbers (n,).
 """
 
 import jax
@@ -20,7 +21,7 @@ __all__ = ["BoxReader", "GaugeReader", "SectionReader", "everywhere", "time_weig
 
 
 def everywhere(model: ShallowWater, table: ArrayLike) -> jax.Array:
-    """A table or number that every tile holds, as programs take it."""
+    """A table or number with one copy for each tile, in the form that programs take."""
     return model.communicator.place(lambda rank: np.asarray(table, model.dtype))
 
 
@@ -35,7 +36,7 @@ class GaugeReader:
 
     @staticmethod
     def at(places: dict[str, tuple[float, float]], model: ShallowWater) -> "GaugeReader":
-        """At `places` {name: (x, y)}; raises ConfigError for those without water."""
+        """The reader of `places` {name: (x, y)}; raises ConfigError if one of them does not lie in water."""
         if not places:
             raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
         return GaugeReader(Gauges.at(dict(places), model))
@@ -46,17 +47,17 @@ class GaugeReader:
 
 @pytree
 class SectionReader:
-    """Volume transport through faces [m3 s-1]: `along_u`, `along_v` (ny, nx) are 1 on faces that count."""
+    """Volume transport [m3 s-1] through the faces on which `along_u` or `along_v` (ny, nx) is 1."""
 
     along_u: jax.Array
     along_v: jax.Array
 
     @staticmethod
     def between(start: tuple[float, float], end: tuple[float, float], model: ShallowWater) -> "SectionReader":
-        """Through the line between cells from `start` to `end` (x, y), which are moved to the nearest corners of cells.
+        """The section from `start` to `end` (x, y), which are moved to the nearest corners of cells.
 
         Raises:
-            ConfigError: for a line that leaves the grid, follows none of its lines, is a wall, or crosses no water.
+            ConfigError: if the section leaves the grid, is not parallel to x or y, lies on a wall, or crosses no water.
         """
         grid, name = model.grid, f"the section from {_point(start)} to {_point(end)}"
         (i0, j0), (i1, j1) = (_corner(grid, place, name) for place in (start, end))
@@ -86,7 +87,7 @@ def _point(place):
 
 
 def _corner(grid, place, name):
-    """(i, j) of the edges nearest to a point."""
+    """(i, j) of the cell corner nearest to a point."""
     found = []
     for k, edges in enumerate((grid.x_edges, grid.y_edges)):
         x = float(place[k])
@@ -102,16 +103,16 @@ def _corner(grid, place, name):
 
 @pytree
 class BoxReader:
-    """Energy in a box [J]: `inside` (ny, nx) is the density [kg m-3] in its cells, 0 outside."""
+    """Energy in a box [J]; `inside` (ny, nx) is the density [kg m-3] in the cells of the box, and 0 outside."""
 
     inside: jax.Array
 
     @staticmethod
     def over(x: tuple | None, y: tuple | None, density: float, model: ShallowWater) -> "BoxReader":
-        """Of the cells with centres in the ranges `x` and `y`, None for all.
+        """The box of the cells whose centres lie in the ranges `x` and `y`; None is the whole range.
 
         Raises:
-            ConfigError: where no wet cell is.
+            ConfigError: if the box holds no wet cell.
         """
         grid = model.grid
         inside = np.outer(_within(grid.y_centres, y, False), _within(grid.x_centres, x, grid.spherical)) & model.wet
@@ -147,15 +148,15 @@ def _range(limits):
 def time_weights(
     name: str, time: float | None, window: tuple[float, float] | None, dt: float, first_step: int, steps: int
 ) -> np.ndarray:
-    """(steps,) weights of the states after each step, whose sum is 1.
+    """Weights (steps,) of the states after each step; their sum is 1.
 
     Args:
-        name: of the cost, for messages.
+        name: the name of the cost, for messages.
         time: [s]; the weights of the two steps around it interpolate linearly. The end of the run unless given.
         window: (first, last) [s], in place of `time`; all steps in it have the same weight.
 
     Raises:
-        ConfigError: for a time outside the run.
+        ConfigError: if a time does not lie in the run.
     """
     first, last = dt * (first_step + 1), dt * (first_step + steps)
     if time is not None and window is not None:
@@ -181,8 +182,8 @@ def time_weights(
 
 def _inside_run(name, span, first, last, slack):
     if not (first - slack <= span[0] <= span[1] <= last + slack):
-        told = f"{span[0]:g} s" if span[0] == span[1] else f"the window from {span[0]:g} to {span[1]:g} s"
+        when = f"{span[0]:g} s" if span[0] == span[1] else f"the window from {span[0]:g} to {span[1]:g} s"
         raise ConfigError(
-            f"{name}: {told} is not in the run, whose steps end from {first:g} to {last:g} s; change it, or make the "
+            f"{name}: {when} is not in the run, whose steps end from {first:g} to {last:g} s; change it, or make the "
             "run longer."
         )

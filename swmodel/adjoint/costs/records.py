@@ -1,4 +1,4 @@
-"""Observed records: series at places, from the files that post-processing reads too; between which steps they fall."""
+"""Observed records: time series at places, read from the same files as in post-processing, and their steps."""
 
 import contextlib
 import csv
@@ -17,16 +17,16 @@ TIME, ELEVATION = "time_s", "elevation_m"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Record:
-    """What was observed at a place.
+    """The observations at a place.
 
     Attributes:
         place: (x, y) in the grid's coordinates.
-        time: since the start of the run [s], (n,).
+        time: time since the start of the run [s], (n,).
         value: eta [m], (n,); NaN is a gap.
         deviation: standard deviation of an observation's error [m]: a number, or (n,).
-        window: (first, last) [s]; what lies outside does not count. None: all counts.
-        alike: how many observations count as one, because their errors are correlated; `deviation` is then that of
-            uncorrelated errors with as much information: `error` times the root of `alike`.
+        window: (first, last) [s]; observations outside do not count. None: all observations count.
+        alike: the number of observations that weigh as much as one independent observation, since their errors are
+            correlated. `deviation` is inflated accordingly: it is `error` times the square root of `alike`.
     """
 
     place: tuple
@@ -43,7 +43,7 @@ class Record:
 
     @property
     def independent(self) -> float:
-        """As how many independent observations those that count do."""
+        """The number of independent observations that weigh as much as those that count."""
         return self.counted()[0].size / self.alike
 
     def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -56,20 +56,20 @@ class Record:
 
 
 def slots(records: dict[str, Record], dt: float, first_step: int, steps: int) -> np.ndarray:
-    """(share, observed, per_deviation), (steps, M, records) each: the observations between steps, as Squares has them.
+    """(share, observed, per_deviation), (steps, M, records) each: the tables of observations that Squares takes.
 
     Args:
         records: {name: Record}.
 
     Raises:
-        ConfigError: for records without observations, or with some outside the run; all of them at once.
+        ConfigError: if records have no observation, or observations outside the run; the message names all of them.
     """
     found, mistakes = [], []
     for name, record in records.items():
         time, value, deviation = record.counted()
         mistakes += _mistakes_of(name, record, time, deviation, dt, first_step, steps)
         place = np.clip(time / dt - first_step - 1, 0.0, steps - 1)
-        row = np.ceil(place - 1e-9).astype(int)  # the step that ends the interval which holds it
+        row = np.ceil(place - 1e-9).astype(int)  # the step at the end of the interval in which the observation lies
         share = np.where(row > 0, 1.0 - (row - place), 1.0)
         found.append((row, share, value, deviation))
     if mistakes or not found:
@@ -104,15 +104,15 @@ def records_in(
 ) -> dict[str, Record]:
     """{name: Record} of the gauges `places` {name: (x, y)} that have a file in `folder`.
 
-    Files are NAME.csv with a header line and the columns time_s and elevation_m; a gauge's file is named as the gauge,
-    or a word of its name.
+    Files are NAME.csv with a header line and the columns time_s and elevation_m. NAME is the name of the gauge or a
+    word of it.
 
     Args:
-        named: gauges that must have one.
+        named: gauges that must have a file.
 
     Raises:
-        DataError: if a file lacks a column, or there is none for any gauge.
-        ConfigError: if one of `named` has none.
+        DataError: if a file lacks a column, or no gauge has a file.
+        ConfigError: if one of `named` has no file.
     """
     folder = Path(folder)
     files = {path.stem.lower(): path for path in sorted(folder.glob("*.csv"))}
@@ -147,19 +147,19 @@ def header(path: str | Path) -> list[str]:
 
 @contextlib.contextmanager
 def _text(path):
-    """The opened file; raises DataError where it is no text."""
+    """The opened file; raises DataError if it is not text."""
     try:
         with open(path, newline="", encoding="utf-8") as file:
             yield file
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} is no text file that can be read ({error}); save it as CSV in UTF-8.") from error
+        raise DataError(f"{path} is not a text file that can be read ({error}); save it as CSV in UTF-8.") from error
 
 
 def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """{name: (n,) numbers} of a CSV file with a header; NaN where there is none, rows without a time left out.
+    """{name: (n,)} of the columns of a CSV file with a header; empty fields are NaN, rows without a time are left out.
 
     Raises:
-        DataError: if it lacks one of these columns, is no text, or has text where a number belongs.
+        DataError: if the file lacks one of these columns, is not text, or has text in place of a number.
     """
     missing = [name for name in names if name not in header(path)]
     if missing:
@@ -175,11 +175,12 @@ def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, np.ndarray
 
 
 def _number(text, column, row, path):
-    """Of a field; NaN where it is empty."""
+    """The number in a field; NaN if it is empty."""
     text = (text or "").strip()
     try:
         return float(text) if text else np.nan
     except ValueError:
         raise DataError(
-            f"{path} has {text!r} in {column} of row {row}, which is no number; mend it, or leave it empty for a gap."
+            f"{path} has {text!r} in {column} of row {row}, which is not a number; correct it, or leave "
+            "it empty for a gap."
         ) from None

@@ -1,11 +1,11 @@
-"""TileCosts: how programs make the number J of a run, from what is read of each state and from the last one.
+"""TileCosts: how programs compute the number J of a run from readings of each state and of the last one.
 
-Of N steps from step 0 on
+For N steps from step 0 on,
 
     J = value(acc, S),   acc = update(acc, r, n) for segment after segment,   r_k = sum over tiles of read(x_n+k),
     S = sum over tiles of final(x_N)
 
-so that of all readings only those of one segment are ever held. A TileCost is a pytree, an argument of programs.
+so that only the readings of one segment are in memory at once. A TileCost is a pytree, and an argument of programs.
 """
 
 import abc
@@ -26,57 +26,57 @@ __all__ = ["AtEnd", "Cost", "OfLastState", "PowerMean", "Squares", "TileCost", "
 
 
 class Cost(abc.ABC):
-    """What a user asks for.
+    """A cost as users define it, independent of the grid and the ranks.
 
     Attributes:
-        units: of J.
+        units: units of J.
     """
 
     units = "1"
 
     @abc.abstractmethod
     def on_tile(self, model: Any, dt: float, first_step: int, steps: int) -> "TileCost":
-        """The TileCost of a run of `steps` steps of `dt` [s] from step number `first_step` on.
+        """The TileCost for a run of `steps` steps of `dt` [s] from step number `first_step` on.
 
         Raises:
-            ConfigError: for a place outside the water, or a time outside the run.
+            ConfigError: if a place does not lie in water, or a time does not lie in the run.
         """
 
 
 class TileCost(ModelPart, Cost):
-    """A cost as programs take it. Its leaves are this tile's, and numbers and tables that every rank holds."""
+    """A cost as programs take it: its leaves are this tile's arrays, and numbers and tables that every rank holds."""
 
-    read: ClassVar[Callable[..., jax.Array] | None] = None  # nothing is read along the way; else:
-    #   read(state, equations, time) -> (count,)   this tile's share of what is read of a State
-    final: ClassVar[Callable[..., jax.Array] | None] = None  # nothing is read of the last state; else:
-    #   final(state, equations, time) -> share     this tile's share of a number
-    # `equations` are the prepared Equations, `time` is the Time of the state, as terms get it.
+    read: ClassVar[Callable[..., jax.Array] | None] = None  # None if nothing is read along the run; else
+    #   read(state, equations, time) -> (count,)   this tile's share of the readings of a State
+    final: ClassVar[Callable[..., jax.Array] | None] = None  # None if the last state is not read; else
+    #   final(state, equations, time) -> ()        this tile's share of a number
+    # `equations` are the prepared Equations, and `time` is the Time of the state.
 
     def on_tile(self, model: Any, dt: float, first_step: int, steps: int) -> "TileCost":
         return self
 
     def start(self) -> Any:
-        """What `update` accumulates, before the first step; every rank holds it."""
+        """The accumulator before the first step; every rank holds the same."""
         return ()
 
     def update(self, acc: Any, readings: Any, first_step: Any) -> Any:
-        """`acc` after some more steps.
+        """The accumulator after further steps.
 
         Args:
-            acc: what `start` or `update` gave.
+            acc: the accumulator so far.
             readings: (steps, count), summed over tiles.
-            first_step: number of the state that row 0 was read of, on the model's clock; may be traced.
+            first_step: number, on the model's clock, of the state from which row 0 was read; may be traced.
         """
         return acc
 
     def value(self, acc: Any, final: Any) -> Any:
-        """J of what was accumulated, and of the sum over tiles of `final`, or None."""
+        """J from the accumulator and the sum over tiles of `final`, which is None if the last state is not read."""
         return final
 
 
 @pytree
 class AtEnd(TileCost):
-    """J = sum of what a reader reads of the last state."""
+    """J = sum_k r_k of the last state."""
 
     reader: Any
 
@@ -86,7 +86,7 @@ class AtEnd(TileCost):
 
 @pytree
 class Weighted(TileCost):
-    """J = sum_nk w_nk r_nk; `weights` (N, count) of the states from number `first` on."""
+    """J = sum_nk w_nk r_nk, with `weights` w (N, count) of the states from number `first` on."""
 
     reader: Any
     weights: jax.Array
@@ -107,9 +107,10 @@ class Weighted(TileCost):
 
 @pytree
 class PowerMean(TileCost):
-    """J = sum_k (sum_n w_nk max(r_nk, 0)^p)^(1/p); the sums of powers are relative to the largest reading so far.
+    """J = sum_k (sum_n w_nk max(r_nk, 0)^p)^(1/p).
 
-    That reading is only a unit: J does not depend on it, and neither do its derivatives.
+    To avoid overflow, sums of powers are relative to the largest reading so far. Neither J nor its derivatives depend
+    on this scale.
     """
 
     reader: Any
@@ -149,8 +150,9 @@ class Squares(TileCost):
     """J = 1/2 sum_nmk [((1 - a) r_{n-1,k} + a r_nk - y) / s]^2 over observations m between steps n - 1 and n.
 
     Attributes:
-        share: a, (N, M, count): how far from one step to the next.
-        observed: y; per_deviation: 1 / s, and 0 where there is no observation.
+        share: a (N, M, count), the position of an observation between the two steps, from 0 to 1.
+        observed: y (N, M, count).
+        per_deviation: 1 / s (N, M, count), and 0 where there is no observation.
     """
 
     reader: Any
@@ -181,7 +183,7 @@ class Squares(TileCost):
 
 @pytree
 class OfLastState(TileCost):
-    """FinalState, on a tile."""
+    """FinalState on a tile."""
 
     arguments: tuple
     function: Any = static()
@@ -190,7 +192,7 @@ class OfLastState(TileCost):
         """The function's value.
 
         Raises:
-            ConfigError: where it is no number, or one without a derivative.
+            ConfigError: if it is not a number, or has no derivative.
         """
         found = self.function(state, equations, *self.arguments)
         kind = getattr(found, "dtype", type(found).__name__)
@@ -203,5 +205,5 @@ class OfLastState(TileCost):
 
 
 def rows(table: jax.Array, first: Any, count: int) -> jax.Array:
-    """Rows first, first + 1, ... of a table; zeros behind its end."""
+    """`count` rows of a table, from number `first` on; zeros after its end."""
     return jnp.take(table, first + jnp.arange(count, dtype=jnp.int32), axis=0, mode="fill", fill_value=0)

@@ -1,4 +1,4 @@
-"""What to verify an adjoint in, and where it is wrong: a run that moves, long enough, and its terms one by one."""
+"""Set-up of a verification (a moving state, enough steps), and dot-product tests of single terms."""
 
 import math
 from collections.abc import Callable
@@ -22,25 +22,25 @@ from ...stepping.explicit import TimeStepper
 __all__ = ["crossing_steps", "in_motion", "term_by_term"]
 
 LEAST_STEPS = 200
-ELEVATION = 1e-4  # of the mean depth: the perturbation's
+ELEVATION = 1e-4  # of the perturbation, relative to the mean depth
 
 
 def crossing_steps(model: ShallowWater, dt: float) -> int:
-    """So many steps of `dt` [s] that a gravity wave crosses the domain's longer side, 200 or more."""
+    """The number of steps of `dt` [s] in which a gravity wave crosses the domain's longer side, 200 or more."""
     speed = math.sqrt(model.gravity * model.depth[model.wet].mean())
     return max(LEAST_STEPS, math.ceil(longer_side(model.grid) / speed / dt))
 
 
 def longer_side(grid: Grid) -> float:
-    """[m]"""
+    """The length of the domain's longer side [m]."""
     sides = grid.metrics(np.arange(grid.ny))
     return max(float(np.max(sides["dx_h"])) * grid.nx, float(np.max(sides["dy_h"])) * grid.ny)
 
 
 def in_motion(model: ShallowWater, state: State, seed: int = 0) -> State:
-    """`state`, if anything moves in it; else a random one in geostrophic balance, the same on any number of ranks.
+    """`state` if it is not at rest; else a random state in geostrophic balance, the same on any number of ranks.
 
-    Its streamfunction is smooth over a tenth of the domain. Without rotation eta is random by itself.
+    Its streamfunction is smooth over a tenth of the domain. Without rotation, eta is an independent random field.
     """
     tiles = jax.tree.leaves(list(model.communicator.tiles(state).values()))
     if model.communicator.agree(any(np.any(x) for x in tiles)):
@@ -63,9 +63,9 @@ def in_motion(model: ShallowWater, state: State, seed: int = 0) -> State:
 
 
 def term_by_term(model: ShallowWater, stepper: TimeStepper, state: State) -> dict[str, float]:
-    """{name: |<L x, y> - <x, L* y>| / (|L x| |y|)} of every linearised term of the equations at `state`, and of a step.
+    """{name: |<L x, y> - <x, L* y>| / (|L x| |y|)} of each term of the equations, linearised at `state`, and of a step.
 
-    x is a random perturbation of the state and the depth, y one of what the term gives; of all ranks.
+    x is a random perturbation of the state and the depth, y one of the term's result; products are over all ranks.
     """
     dynamics = model.dynamics(stepper)
     random = np.random.default_rng(0)

@@ -1,15 +1,15 @@
-"""Are the derivatives right? Tests that anyone can run on a problem of one's own, in float64.
+"""Tests of the derivatives of any Problem, in float64.
 
-    dot product    M is the tangent-linear model from a control x to what a Probe reads of every state, M* its adjoint:
+    dot product    M is the tangent-linear model from a control x to a Probe's readings of every state, M* its adjoint:
                        |<M x, y> - <x, M* y>| / (|M x| |y|)         rounding alone: DOT_PRODUCT at most
     first order    r(h) = |J(x + h d) - J(x) - h <g, d>|            falls with h^2 if the gradient g is right
     second order   s(h) = |J(x + h d) - J(x) - h <g, d> - h^2/2 <d, H d>|    with h^3 if the Hessian product is
-    nonlinearity   |F(x + a d) - F(x) - a M d| / |a M d|, of what the Probe reads: how far the tangent-linear model
-                   holds for perturbations of the amplitude a
+    nonlinearity   |F(x + a d) - F(x) - a M d| / |a M d|, for the Probe's readings F: the error of the tangent-linear
+                   model for perturbations of the amplitude a
 
-A rate is log2 of r(h) / r(h/2). Of eight halvings those with the smallest residuals above rounding tell: before, the
-next order of r hides what is wrong with this one. The best pair of them counts, as one may be good by chance, where two
-terms of r cancel.
+A rate is log2 of r(h) / r(h/2). Of eight halvings, only those with the smallest residuals above rounding are used,
+since for larger h the next order of r hides an error of this order. The best two consecutive rates count, since a
+single rate may be good by chance, where two terms of r cancel.
 """
 
 import copy
@@ -43,12 +43,12 @@ __all__ = [
 DOT_PRODUCT, RATE, RATE_SECOND, NONLINEARITY = 1e-12, 1.95, 2.95, 0.3
 HALVINGS = 8
 VISIBLE = 2.0**16  # times rounding: where a Taylor test may begin, so that five halvings of third order stay above
-SMALL = 1e-3  # share of the linear change at which a residual may end: larger errors of a gradient do not hide in it
-TAIL = 5  # residuals, the smallest above rounding, of whose rates the best counts
+SMALL = 1e-3  # largest last residual relative to the linear change, so that no larger error of a gradient is hidden
+TAIL = 5  # number of residuals, the smallest above rounding, from which rates are taken
 EPSILON = np.finfo(float).eps
 OF_COSTS, OF_DERIVATIVES = 16 * EPSILON, 128 * EPSILON  # relative errors by rounding that a Taylor test allows for
-INVISIBLE = 2.0**-20  # a step at which a cost shows its rounding alone
-NOISE = 4.0  # times that rounding may be elsewhere
+INVISIBLE = 2.0**-20  # a step so small that changes of the cost are rounding errors
+NOISE = 4.0  # factor by which rounding errors may be larger at other steps
 STEEPER = 8.0  # factor by which a step of a Taylor test grows where rounding hides the residual
 PROBES = 2  # numbers that are read of every state
 SMOOTH = 0.1  # of the domain's longer side: the radius of perturbations
@@ -60,17 +60,17 @@ Report = Callable[[str], Any]
 
 @pytree
 class Probe(TileCost):
-    """Reads a few random sums over the whole of each state, without dimensions; J is the sum of them all.
+    """A cost that reads a few random dimensionless sums over each state; J is the sum of all readings.
 
     Attributes:
-        weights: a State of (n, ny, nx) weights.
+        weights: a State of weights (n, ny, nx).
     """
 
     weights: State
 
     @staticmethod
     def of(model: ShallowWater, seed: int = 0, number: int = PROBES) -> "Probe":
-        """A Probe of `number` sums, the same on any number of ranks; velocities count as those of a wave of 1 m."""
+        """A Probe of `number` sums, the same on any number of ranks; velocities are scaled by those of 1 m waves."""
         random = np.random.default_rng(seed)
         cells = math.sqrt(model.wet.sum())
         speed = math.sqrt(model.gravity / model.depth[model.wet].mean())  # of the water per metre of elevation [s-1]
@@ -98,12 +98,12 @@ class Probe(TileCost):
 
 @dataclasses.dataclass(frozen=True)
 class Taylor:
-    """What a Taylor test found, (9,) each.
+    """The results of a Taylor test, (9,) each.
 
     Attributes:
-        steps: h, in amplitudes.
+        steps: h, in units of the amplitude.
         first, second: residuals r(h) and s(h), in the cost's units; `second` is None without a Hessian product.
-        rounding: below which they mean nothing.
+        rounding: bounds of rounding errors; smaller residuals are meaningless.
     """
 
     steps: tuple
@@ -113,7 +113,7 @@ class Taylor:
 
     @property
     def rate(self) -> float:
-        """Of the residuals of first order; infinite where they are rounding alone, as for what is linear."""
+        """The rate of r(h); infinite if all residuals are rounding errors, as for a linear cost of a linear model."""
         return best_rate(self.first, self.rounding)
 
     @property
@@ -122,12 +122,12 @@ class Taylor:
 
     @property
     def converged(self) -> bool:
-        """Whether the residuals fall as they must."""
+        """Whether the residuals fall at the expected orders."""
         return self.rate >= RATE and (self.second is None or self.rate_second >= RATE_SECOND)
 
 
 def best_rate(residuals: Sequence[float], rounding: Sequence[float]) -> float:
-    """The best rate of a sequence of halvings, as the module says; infinite if none is above rounding."""
+    """The rate of a sequence of halvings (see the module); infinite if no residual is above rounding."""
     if any(map(math.isnan, residuals)):
         return math.nan
     above = [r > floor for r, floor in zip(residuals, rounding)]
@@ -141,7 +141,7 @@ def best_rate(residuals: Sequence[float], rounding: Sequence[float]) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What was found for one control; `amplitude` is in its `units`."""
+    """The results for one control; `amplitude` is in its `units`."""
 
     control: str
     units: str
@@ -156,7 +156,7 @@ class Verdict:
 
 
 class Directions:
-    """Random directions in the controls of a problem, of `amplitudes` {name: a}; the same on any number of ranks."""
+    """Random directions of the controls of a problem, with `amplitudes` {name: a}; the same on any number of ranks."""
 
     def __init__(self, problem: Problem, amplitudes: dict[str, float], seed: int = 0):
         self.problem, self.model, self.amplitudes, self.seed = problem, problem.model, amplitudes, seed
@@ -189,7 +189,7 @@ class Directions:
         return self.model.scatter(amplitude * noise * self.model.wet)
 
     def moved(self, direction: ControlDict, step: float) -> ControlDict:
-        """The values, `step` times `direction` away."""
+        """The values plus `step` times `direction`."""
         return self.values | jax.tree.map(lambda x, d: x + step * d, {k: self.values[k] for k in direction}, direction)
 
 
@@ -232,7 +232,7 @@ def taylor_test(
     """The Taylor test of a problem's cost along a smooth random direction in one control.
 
     Args:
-        base: (J, gradient) at the values, where they are known.
+        base: (J, gradient) at the values, if they are known.
         second: whether to test the Hessian product too.
 
     Raises:
@@ -254,13 +254,13 @@ def taylor_test(
         report(f"Taylor test of {name}")
         return problem.value(directions.moved(direction, h)) - J
 
-    # Their second differences hold no error of the slope, and next to none of the curvature.
+    # Their second differences are free of errors of the slope, and almost free of errors of the curvature.
     unseen = [change(k * INVISIBLE) - 0.5 * (k * INVISIBLE) ** 2 * curvature for k in (1, 2, 3)]
     noise = NOISE * float(np.abs(np.diff([0.0, *unseen], 2)).max())
 
     @functools.cache
     def at(h):
-        """(r, s, rounding) of the step h; infinite where the run is."""
+        """(r, s, rounding) of the step h; infinite if the run does not stay finite."""
         linear, square, found = h * slope, 0.5 * h * h * curvature, change(h)
         if not math.isfinite(found):
             return (math.inf,) * 3
@@ -275,11 +275,11 @@ def taylor_test(
         small = first[-1] < SMALL * abs(steps[-1] * slope)
         if (found.converged and small) or (again[-1] if second else first[-1]) <= VISIBLE * rounding[-1]:
             return found
-        start = steps[-1]  # residuals are far above rounding still: orders show where h is small enough
+        start = steps[-1]  # residuals are still far above rounding: try smaller steps
 
 
 def _start(at, slope, second):
-    """The step to halve from: the amplitude, less where the run blows up, more where rounding hides the residual."""
+    """The first step: the amplitude, or less if the run blows up, or more if rounding hides the residual."""
     h = 1.0
     while not math.isfinite(at(h)[0]):
         h /= STEEPER
@@ -295,9 +295,9 @@ def _start(at, slope, second):
 
 
 def nonlinearities(probe: Problem, directions: Directions, report: Report = lambda what: None) -> dict[str, float]:
-    """{control: |F(x + a d) - F(x) - a M d| / |a M d|} of what a Probe reads, d smooth and random.
+    """{control: |F(x + a d) - F(x) - a M d| / |a M d|} for a Probe's readings, with smooth random d.
 
-    Infinite where nothing changes, and not a number where the nonlinear model does not stay finite.
+    It is infinite if no reading changes, and NaN if the nonlinear model does not stay finite.
     """
     values, found = directions.values, {}
     for name in directions.names:
@@ -322,13 +322,13 @@ def verify(
 
     Args:
         problem: a Problem in float64, in motion (see `in_motion`).
-        amplitudes: {control: how much it may be wrong}; one hundredth of its largest value unless given.
-        seed: of the random directions.
+        amplitudes: {control: size of its uncertainty}; one hundredth of its largest value unless given.
+        seed: seed of the random directions.
         second: whether to test Hessian products too.
         report: called with a few words before each run of the model.
 
     Raises:
-        ConfigError: for a model in float32, or one that does not stay finite.
+        ConfigError: if the model computes in float32, or does not stay finite.
     """
     check_precision(problem.model)
     amplitudes = default_amplitudes(problem) | (amplitudes or {})
@@ -349,7 +349,7 @@ def verify(
 
 
 def runs_of(controls: int, second: bool = True) -> int:
-    """About how many runs of the model `verify` makes: how often it calls `report`."""
+    """The approximate number of runs of the model in `verify`: how often it calls `report`."""
     return 3 + controls * (second + HALVINGS + 8)
 
 
@@ -362,15 +362,15 @@ def with_cost(problem: Problem, cost: Cost) -> Problem:
 
 
 def units_of(problem: Problem) -> dict[str, str]:
-    """{control: units}; of the parameters of a Transformed "1", unless it tells others."""
+    """{control: units}; for parameters of a Transformed, its `units`, or "1" unless given."""
     found = {control.name: control.units for control in problem.controls}
     return {name: found.get(name, problem.units.get(name, "1")) for name in problem.values}
 
 
 def default_amplitudes(problem: Problem) -> dict[str, float]:
-    """{control: a hundredth of its largest value}, or of the water's own scales where it is zero.
+    """{control: a hundredth of its largest value}, or a typical scale if that is zero.
 
-    Of the depth it is a tenth of the least there is, if that is less: it must stay positive.
+    For the depth it is at most a tenth of the smallest depth, since the depth must stay positive.
     """
     model, units, found = problem.model, units_of(problem), {}
     depths = model.depth[model.wet]
