@@ -108,10 +108,10 @@ class Problem:
             raise ConfigError(f"Problem: steps = {steps} is not a number of steps; give 1 or more.")
         model.check_state("Problem", state)
         self.model, self.state, self.steps, self.first_step = model, state, int(steps), int(first_step)
-        self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(stepper.dt)
+        self.scheme: Any = stepper
+        self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(self.scheme.dt)
         stepper.check()
         self.cost = checked(cost).on_tile(model, self.dt, self.first_step, self.steps)
-        self.scheme = stepper
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
         transforms, names = _sorted_out(controls)
         self.units: dict[str, str] = {

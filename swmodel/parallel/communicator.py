@@ -23,6 +23,7 @@ collective, and MPI gives them a communicator of their own.
 import abc
 import functools
 import weakref
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -286,19 +287,19 @@ class Communicator(abc.ABC):
         """The tile, as programs hold it, of the root's (..., *shape) array (None elsewhere); `shape` is (ny, nx)."""
 
     @abc.abstractmethod
-    def host_sum(self, array):
+    def host_sum(self, array: Any) -> Any:
         """The sum of numpy arrays over ranks, on every rank."""
 
     @abc.abstractmethod
-    def host_maximum(self, value):
+    def host_maximum(self, value: Any) -> Any:
         """The largest of all ranks, on every rank: of a number, or number by number of an array."""
 
     @abc.abstractmethod
-    def host_broadcast(self, value):
+    def host_broadcast(self, value: Any) -> Any:
         """The root's Python object on every rank."""
 
     @abc.abstractmethod
-    def host_gather(self, value):
+    def host_gather(self, value: Any) -> list:
         """The list of all ranks' Python objects, on every rank."""
 
     @abc.abstractmethod
@@ -308,7 +309,7 @@ class Communicator(abc.ABC):
     def abort(self, status=1):
         """End every rank of the run with this exit status."""
 
-    def agree(self, flag):
+    def agree(self, flag: Any) -> bool:
         """True on every rank if `flag` is true on any."""
         return bool(self.host_maximum(1.0 if flag else 0.0))
 

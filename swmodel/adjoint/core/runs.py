@@ -86,7 +86,8 @@ class Run:
         self.problem, self.values, self.slopes, self.cost = problem, values, slopes, cost
         self.units, lengths, self.points = plan or problem.plan
         self.programs = programs_of(problem, lengths, slopes is not None)
-        self.J = self._carry = None
+        self.J: Any = None
+        self._carry: Any = None
         self._gradient = [{} for _ in range(1 if slopes is None else 2)]
 
     # -- called by checkpoint schedules --------------------------------------------------------------------------------
