@@ -61,7 +61,7 @@ def speed_line(
 
     machine, said = asked.read(), []
     stepper = _stepper(experiment, dt)
-    if stepper.solves:
+    if stepper.is_implicit:
         how = f"swmodel bench {made.draft.file}"
         how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
         return f"not foretold: how long {type(stepper).__name__}'s equation takes depends on the case; time it, {how}"

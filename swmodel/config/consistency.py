@@ -44,7 +44,7 @@ def _coriolis(sections):
 
 def _lid(sections):
     stepper, output = sections.get("stepper"), sections.get("output")
-    if stepper is not None and stepper.part.lid and output is not None and output.maxima is not None:
+    if stepper is not None and stepper.part.rigid_lid and output is not None and output.maxima is not None:
         yield Mistake(("output", "maxima"), "under a rigid lid nothing rises, and there are no maxima; leave it out")
 
 

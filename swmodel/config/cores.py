@@ -85,9 +85,9 @@ def _not_spectral(sections, model, stepper):
         yield Mistake(
             ("run", "engine"), "'fused' makes loops of differences, and 'pseudo_spectral' has none; use 'auto'"
         )
-    if stepper is not None and (stepper.part.needs_parts or stepper.part.solves):
+    if stepper is not None and (stepper.part.needs_parts or stepper.part.is_implicit):
         known = shipped(TimeStepper).items()
-        others = [repr(name) for name, cls in reversed(known) if not (cls.needs_parts or cls.solves)]
+        others = [repr(name) for name, cls in reversed(known) if not (cls.needs_parts or cls.is_implicit)]
         yield Mistake(
             ("stepper", "type"),
             f"'{stepper.type}' asks for parts of a tendency, and 'pseudo_spectral' gives it as a whole; "

@@ -428,7 +428,7 @@ class ShallowWater:
 
     def ready_for(self, stepper):
         """From now on let the Dynamics hold the water bodies, if this scheme solves equations on them."""
-        if stepper.solves and self._water is None:
+        if stepper.is_implicit and self._water is None:
             self._water = elliptic.Domain.without_tile(self.grid, self.communicator, self.wet)
             self._made.clear()
 

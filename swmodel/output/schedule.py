@@ -308,7 +308,7 @@ def members_of(simulation: Any) -> MemberValues | None:
 def _rows(simulation: Any, names: Iterable[str]) -> list[str | Variable]:
     """Names of variables, or their rows where the table's row does not describe them in this run."""
     own: dict[str, Variable] = {row.name: row for row in simulation.model.variables}
-    instead = own | named_for(_gravity(simulation.model), simulation.scheme.lid)
+    instead = own | named_for(_gravity(simulation.model), simulation.scheme.rigid_lid)
     return [instead.get(name, name) for name in names]
 
 
@@ -342,7 +342,7 @@ def run_attributes(simulation: Any) -> dict[str, Any]:
         "time_stepper": describe(simulation.scheme),
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
-        "comment": RIGID_LID if simulation.scheme.lid else None,
+        "comment": RIGID_LID if simulation.scheme.rigid_lid else None,
         "references": references(model, simulation.scheme),
     }
 
@@ -376,5 +376,5 @@ def collect(simulation: Any, names: Sequence[str]) -> dict[str, np.ndarray | Non
     model = simulation.model
     edges = not model.grid.periodic_x, not model.grid.periodic_y
     dynamics, step = model.interval(simulation.halo, simulation.step, simulation.dt), jnp.int32(simulation.step)
-    tiles = _diagnose(dynamics, simulation.state, step, tuple(names), edges, simulation.scheme.lid)
+    tiles = _diagnose(dynamics, simulation.state, step, tuple(names), edges, simulation.scheme.rigid_lid)
     return {name: model.gather(tiles[name]) for name in names}

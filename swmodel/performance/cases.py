@@ -24,7 +24,7 @@ SPACING = 5000.0  # of the cells [m]
 TIME_STEP = 2.0  # [s], for every stepper
 VISCOSITY = 1000.0  # [m2 s-1]
 F0, BETA = 1e-4, 4e-12  # [s-1], [m-1 s-1]
-STEPPERS = {name: cls for name, cls in shipped_parts(TimeStepper).items() if not (cls.solves or cls.needs_modes)}
+STEPPERS = {name: cls for name, cls in shipped_parts(TimeStepper).items() if not (cls.is_implicit or cls.needs_modes)}
 
 
 def stepper_named(name: str) -> TimeStepper:

@@ -68,7 +68,7 @@ def advance(dynamics, stepper, carry, monitors, first, count):
     uplift = loop.equations.uplift
 
     def as_shown(state, step):
-        return loop.equations.shown(state, Time(step), stepper.lid)
+        return loop.equations.shown(state, Time(step), stepper.rigid_lid)
 
     def uplift_at(step):
         return None if uplift is None else uplift.at(Time(step)).interior
@@ -266,7 +266,7 @@ class Simulation:
         rules = {"path": FileName(), "threshold": Number(None, "m", above=0.0)}
         check_arguments("Simulation.maxima", rules, locals())
         self._once(MaximaOutput, path, "maxima")
-        if self.scheme.lid:
+        if self.scheme.rigid_lid:
             raise ConfigError(f"{path}: under a rigid lid nothing rises, and there are no maxima; leave it out.")
         self._maxima = Maxima(self.model.scatter(threshold))
         self._maxima_carry = self._maxima.start(self.state)
@@ -277,7 +277,7 @@ class Simulation:
         """Write spectra of energy and enstrophy, and transfers, to `path`, at the start and every `every` seconds."""
         rules = {"path": FileName(), "every": EVERY, "transfers": Flag()}
         check_arguments("Simulation.spectra", rules, locals())
-        spectra = Spectra(self.model, transfers, self.scheme.lid)
+        spectra = Spectra(self.model, transfers, self.scheme.rigid_lid)
         self._outputs.append(SpectraOutput(path, spectra, self._interval(every, path)))
         return self
 
@@ -461,7 +461,7 @@ class Simulation:
 
     def _check_solved(self, run):
         """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
-        if self.scheme.solves and (told := self.scheme.complaint(self._packed[1], self.communicator)):
+        if self.scheme.is_implicit and (told := self.scheme.complaint(self._packed[1], self.communicator)):
             raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {told}. {run.restart_hint()}")
 
 

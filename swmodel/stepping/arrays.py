@@ -48,7 +48,7 @@ class ArrayStepLoop(StepLoop):
             return
         self.equations = dynamics.prepare()
         self.stepper = numbers_entered(stepper, dynamics.communicator).prepare(self.equations)
-        shared = 1 if stepper.solves else dynamics.tile.halo // (self.equations.reach * stepper.stages)
+        shared = 1 if stepper.is_implicit else dynamics.tile.halo // (self.equations.reach * stepper.stages)
         self.period = shared or 1
         self.wide = dynamics.tile.halo >= 2 * self.equations.reach
 

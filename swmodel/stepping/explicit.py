@@ -50,11 +50,11 @@ class TimeStepper(ModelPart, abc.ABC):
         needs_modes: whether it asks the core for its modes.
         stages: evaluations of the tendency in a step.
         order: of accuracy.
-        remembers: "tendencies" or "states": what the history holds.
-        rotation: after how many steps each array of state and history is again where it was, when the newest is written
-            over what is oldest.
-        solves: whether a step solves an equation of the whole domain.
-        lid: whether the surface does not move: eta is then the pressure on it, and no part of the thickness.
+        history_kind: "tendencies" or "states": what the history holds.
+        buffer_cycle: number of steps after which the buffers of state and history are back in their first roles, when
+            the newest entry overwrites the oldest.
+        is_implicit: whether a step solves an equation of the whole domain.
+        rigid_lid: whether the surface is fixed: eta is then the pressure on it, and no part of the thickness.
         exact_waves: whether linear waves set no limit to its time step.
         remedy: what to use where it is stable at no time step, in words.
     """
@@ -64,10 +64,10 @@ class TimeStepper(ModelPart, abc.ABC):
     order = 1
     needs_parts = False
     needs_modes = False
-    remembers = "tendencies"
-    rotation = 1
-    solves = False
-    lid = False
+    history_kind = "tendencies"
+    buffer_cycle = 1
+    is_implicit = False
+    rigid_lid = False
     exact_waves = False
     remedy = "another scheme"
 
@@ -76,7 +76,7 @@ class TimeStepper(ModelPart, abc.ABC):
         return self
 
     def history(self, state: Any) -> Any:
-        """What the scheme remembers, empty: a pytree of tile arrays and an integer count of steps taken."""
+        """The empty history of the scheme: a pytree of tile arrays and an integer count of steps taken."""
         return ()
 
     @abc.abstractmethod
@@ -260,7 +260,7 @@ class AB3(TimeStepper):
     dt: Any = time_step()
 
     order = 3
-    rotation = 2
+    buffer_cycle = 2
 
     def amplification(self, z):
         return largest_root([1, -1 - 23 / 12 * z, 16 / 12 * z, -5 / 12 * z])
@@ -347,8 +347,8 @@ class ForwardBackward(TimeStepper):
     references = "Shchepetkin and McWilliams (2005), doi:10.1016/j.ocemod.2004.08.002"
     order = 2
     needs_parts = True
-    remembers = "states"
-    rotation = 3
+    history_kind = "states"
+    buffer_cycle = 3
 
     def amplification(self, z):
         b = 0.281105

@@ -175,7 +175,7 @@ class FusedStepLoop(StepLoop):
         self.layout, self.group = self.evaluation.layout, self.evaluation.group
         # else a step goes from one set of arrays to another
         in_order = jax.default_backend() == "cpu" and not self.evaluation.interpret
-        self.period = self.group * stepper.rotation * (1 if in_order else 2)
+        self.period = self.group * stepper.buffer_cycle * (1 if in_order else 2)
         if prepared:
             self.stepper = numbers_entered(stepper, dynamics.communicator)
             self.equations = self.evaluation.arrays = dynamics.prepare()
@@ -240,7 +240,7 @@ class FusedStepLoop(StepLoop):
 
     def _sources(self, state, history):
         """Arrays as Expressions. Only earlier states in the history still have the halos that they were given."""
-        filled = self.evaluation.ghosts if self.stepper.remembers == "states" and self.group == 1 else 0
+        filled = self.evaluation.ghosts if self.stepper.history_kind == "states" and self.group == 1 else 0
         pair = self._sourced(state, 0), each_state(lambda earlier: self._sourced(earlier, filled), history)
         leaves = jax.tree.leaves(pair, is_leaf=lambda x: isinstance(x, Expression))
         for e, name in zip(leaves, _names(pair)):

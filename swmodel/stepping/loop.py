@@ -107,7 +107,7 @@ def obstacle(dynamics, stepper):
     """Why the steps of one member do not run in fused loops, in words; None where they do. Inside spmd."""
     if dynamics.engine == "arrays":
         return _why_arrays(dynamics)
-    if stepper.solves:
+    if stepper.is_implicit:
         return f"{type(stepper).__name__} solves an equation at each step, for which there are no loops"
     leaves, structure = jax.tree.flatten((dynamics, stepper))
     key = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
@@ -172,7 +172,7 @@ def unpack_state(dynamics: Any, stepper: Any, carry: Any) -> Any:
 def shown(dynamics, stepper, at):
     """The State in `at`, (State, number of its step), as files show it: of tracers the concentration."""
     state, step = at
-    return dynamics.prepare().shown(state, Time(step), stepper.lid)
+    return dynamics.prepare().shown(state, Time(step), stepper.rigid_lid)
 
 
 def run_steps(

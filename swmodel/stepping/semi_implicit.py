@@ -75,7 +75,7 @@ class Implicit(TimeStepper):
     """What SemiImplicit and RigidLid share."""
 
     order = 2
-    solves = True
+    is_implicit = True
     remedy = f"epsilon = {AB2_EPSILON:g}"
 
     def stable_interval(self, axis):
@@ -86,7 +86,7 @@ class Implicit(TimeStepper):
         flow, others = State(state.u, state.v, state.eta), {name: state[name] for name in state.others}
         transported = ()
         if others:
-            surface = {} if self.lid else {"transport_x": state.u, "transport_y": state.v, "eta": state.eta}
+            surface = {} if self.rigid_lid else {"transport_x": state.u, "transport_y": state.v, "eta": state.eta}
             places = {"transport_x": "u", "transport_y": "v", "eta": "h", **state.positions}
             transported = jax.tree.map(jnp.zeros_like, State.of(surface | others, places))
         return Solved(Past.empty(flow, 1), jnp.zeros((), state.eta.dtype), transported)
@@ -160,7 +160,7 @@ class RigidLid(Implicit):
 
     references = "Dukowicz and Smith (1994), doi:10.1029/93JC03455"
 
-    lid = True
+    rigid_lid = True
 
     def prepare(self, equations):
         moving = [type(term).__name__ for term in equations.terms if term.changes_elevation]
@@ -206,7 +206,7 @@ class Surface:
                 "model.dynamics(stepper)."
             )
         domain = replace(equations.water, tile=equations.geometry.tile)
-        lid, dtype = scheme.lid, equations.depth.dtype
+        lid, dtype = scheme.rigid_lid, equations.depth.dtype
         constant = equations.flat and not domain.masked and not equations.opens
         rest = _constant(equations) if constant else equations.depth
         numbers = jnp.asarray(1.0, dtype) if lid else equations.gravity * (scheme.theta * scheme.dt) ** 2

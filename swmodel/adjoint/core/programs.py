@@ -123,13 +123,13 @@ class Programs:
     def _start(self, fixed, values):
         dynamics, stepper, first = fixed["dynamics"], fixed["stepper"], Time(fixed["span"].first)
         loop, sides = differentiable_step_loop(dynamics, stepper), dynamics.tile.sides
-        state = loop.equations.shown(fixed["state"], first, stepper.lid)
+        state = loop.equations.shown(fixed["state"], first, stepper.rigid_lid)
         for control in self.at_start:
             value = tidy(control, values[control.name], sides) * fixed["masks"][control.position]
             dynamics, state = control.put(dynamics, state, value)
         if dynamics is not fixed["dynamics"]:  # a control has changed the depth
             loop = differentiable_step_loop(dynamics, stepper)
-        state = loop.equations.stored(state, first, stepper.lid)
+        state = loop.equations.stored(state, first, stepper.rigid_lid)
         acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
         carry = loop.pack_state(state, stepper.history(state))
         return jax.tree.map(jnp.copy, (carry, acc))  # copies, since later programs donate them
