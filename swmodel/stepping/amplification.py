@@ -104,7 +104,7 @@ def _matrices(stepper, z):
 # -- implicit waves ----------------------------------------------------------------------------------------------------
 
 
-def beside_waves(theta, epsilon, waves, turning=0.0, carried=0.0):
+def beside_waves(theta: float, epsilon: float, waves: Any, turning: Any = 0.0, carried: Any = 0.0) -> Any:
     """The largest |root| of SemiImplicit for waves of c k dt = `waves` in water that turns by f dt and is carried by
     u k dt, angles; arrays of one shape."""
     angles = np.broadcast_arrays(waves, turning, carried)

@@ -66,13 +66,14 @@ class ArrayStepLoop(StepLoop):
     ) -> tuple[Any, Any]:
         if self.period == 1:
             for k in range(count):
-                carry = self._own(one_step(self.equations, self.stepper, *self._widened(carry), first + k))
+                state, history = self._widened(carry)
+                carry = self._own(one_step(self.equations, self.stepper, state, history, first + k))
                 monitored = monitor(first + k, functools.partial(self.get_state, carry), monitored)
             return carry, monitored
 
         def body(k, carries):
-            carry, monitored = carries
-            new = one_step(self.equations, self.stepper, *carry, first + k)
+            (state, history), monitored = carries
+            new = one_step(self.equations, self.stepper, state, history, first + k)
             get_state = functools.partial(self._own, new[0])
             return each_state(self._filled_up, new), monitor(first + k, get_state, monitored)
 
@@ -80,7 +81,7 @@ class ArrayStepLoop(StepLoop):
         carry, monitored = jax.lax.fori_loop(0, count, body, (self._widened(carry), monitored))
         return self._own(carry), monitored
 
-    def _widened(self, carry):
+    def _widened(self, carry) -> Any:
         """All States of a carry as Fields with all the halo there is, from one exchange;
         unchanged if one stage needs it."""
         if not self.wide:
@@ -106,6 +107,6 @@ class ArrayStepLoop(StepLoop):
         sides = self.equations.geometry.tile.sides
 
         def own(x):
-            return without_padding(x.interior if isinstance(x, AbstractField) else x, sides)
+            return without_padding(x.interior if isinstance(x, Field) else x, sides)
 
         return each_state(lambda state: state.map(own), tree)

@@ -16,6 +16,7 @@ import functools
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,7 +26,7 @@ from ..fields.field import AbstractField
 from ..fields.parameters import parameter
 from ..fields.parts import ModelPart, replaced
 from ..fields.pytrees import pytree
-from ..fields.state import like
+from ..fields.state import State, like
 from .amplification import first_growth, largest_root, of_step
 
 __all__ = [
@@ -33,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def time_step():
+def time_step() -> Any:
     """The field `dt` of a scheme [s]."""
     hint = "; largest_time_step(limits(model, stepper)) is the longest stable one"
     return parameter(None, "s", above=0.0, hint=hint)
@@ -59,6 +60,7 @@ class TimeStepper(ModelPart, abc.ABC):
         remedy: what to use where it is stable at no time step, in words.
     """
 
+    dt: Any
     kind = "stepper"
     stages = 1
     order = 1
@@ -187,10 +189,10 @@ class Past:
     values: tuple
 
     @staticmethod
-    def empty(state, depth):
+    def empty(state: State, depth: int) -> "Past":
         return Past(jnp.zeros((), jnp.int32), tuple(jax.tree.map(jnp.zeros_like, state) for _ in range(depth)))
 
-    def push(self, newest):
+    def push(self, newest: State) -> "Past":
         return Past(jnp.minimum(self.count + 1, len(self.values)), (newest, *self.values[:-1]))
 
 
@@ -236,14 +238,14 @@ class AB2(TimeStepper):
 
     order = 2
 
-    def amplification(self, z):
+    def amplification(self, z: complex | np.ndarray) -> Any:
         e = float(self.epsilon)
         return largest_root([1, -1 - (1.5 + e) * z, (0.5 + e) * z])
 
-    def history(self, state):
+    def history(self, state: State) -> Any:
         return Past.empty(state, 1)
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         now = equations.tendency(state, time)
         older = jnp.where(history.count > 0, 0.5 + self.epsilon, 0.0)
         return _combine(state, self.dt, (1.0 + older, -older), (now, *history.values)), history.push(now)
@@ -262,13 +264,13 @@ class AB3(TimeStepper):
     order = 3
     buffer_cycle = 2
 
-    def amplification(self, z):
+    def amplification(self, z: complex | np.ndarray) -> Any:
         return largest_root([1, -1 - 23 / 12 * z, 16 / 12 * z, -5 / 12 * z])
 
-    def history(self, state):
+    def history(self, state: State) -> Any:
         return Past.empty(state, 2)
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         now = equations.tendency(state, time)
         table = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [23 / 12, -16 / 12, 5 / 12]])
         return _combine(state, self.dt, table[history.count], (now, *history.values)), history.push(now)
@@ -288,10 +290,10 @@ class SSPRK3(TimeStepper):
     stages = 3
     order = 3
 
-    def amplification(self, z):
+    def amplification(self, z: complex | np.ndarray) -> Any:
         return abs(1 + z + z**2 / 2 + z**3 / 6)
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         def stage(now, weights):
             new, at = weights
             # 1 - new: in single precision 1/3 and 2/3 add up to 1 + 3e-8, which would add mass at every step
@@ -314,10 +316,10 @@ class RK4(TimeStepper):
     stages = 4
     order = 4
 
-    def amplification(self, z):
+    def amplification(self, z: complex | np.ndarray) -> Any:
         return abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         def stage(now, total, weights):
             at, share, reach = weights
             slope = equations.tendency(now, time + at)
@@ -350,11 +352,11 @@ class ForwardBackward(TimeStepper):
     history_kind = "states"
     buffer_cycle = 3
 
-    def amplification(self, z):
+    def amplification(self, z: complex | np.ndarray) -> Any:
         b = 0.281105
         return largest_root([1, -1 - (1.5 + b) * z, (0.5 + 2 * b) * z, -b * z])
 
-    def wave_amplification(self, angle):
+    def wave_amplification(self, angle: float | np.ndarray) -> Any:
         b, c, d, e = 0.281105, 0.088, 0.614, 0.013
         # (G - 1) eta = -i a E u and (G - 1) u = -i a P eta, with E and P polynomials in 1/G; times G^6.
         extrapolate = np.array([0, 1.5 + b, -0.5 - 2 * b, b])
@@ -362,10 +364,10 @@ class ForwardBackward(TimeStepper):
         wave = [1.0, -2.0, 1.0, 0.0, 0.0, 0.0, 0.0]
         return largest_root([a + angle**2 * c for a, c in zip(wave, np.convolve(extrapolate, pressure))])
 
-    def history(self, state):
+    def history(self, state: State) -> Any:
         return Past.empty(state, 2)
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         extrapolate, pressure = self._weights(history.count)
         past, at = (state, *history.values), time + 0.5
         middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values)

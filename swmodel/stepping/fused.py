@@ -55,7 +55,7 @@ class FusedEvaluation(StageEvaluation):
         self.group = self.ghosts // ((dynamics.reach or self.ghosts) * stepper.stages) or 1
         self.sharers, self._tendencies = len(self.communicator.ranks), []
         self.interpret = dynamics.engine == "interpreted"
-        self.arrays = None
+        self.arrays: Any = None
 
     def stored(self, array: jax.Array, position: str, halo: int, name: str = "") -> Expression:
         """An array in `layout`, with values in `halo` cells around the tile, as an Expression at `position`."""
@@ -91,7 +91,7 @@ class FusedEvaluation(StageEvaluation):
         u, v, eta = state.u, state.v, state.eta
         own = outside is eta
         mixed = [f for f in (u, v, outside) if f.plain is None]
-        settled = iter(self.finish_stage(mixed)) if mixed else None
+        settled = iter(self.finish_stage(mixed) if mixed else ())
         u, v, outside = (next(settled) if f.plain is None else f for f in (u, v, outside))
         if self.group > 1 or not short:  # what was computed in ghosts beyond open sides is not what belongs there
             others = {id(source): (source, state[name]) for name in state.others for source in state[name].sources}
@@ -245,7 +245,7 @@ class FusedStepLoop(StepLoop):
         leaves = jax.tree.leaves(pair, is_leaf=lambda x: isinstance(x, Expression))
         for e, name in zip(leaves, _names(pair)):
             if isinstance(e, Expression):
-                e.plain.name = name
+                e.plain.name = name  # pyright: ignore[reportOptionalMemberAccess]
         return pair
 
     def _sourced(self, state, halo):
@@ -253,7 +253,10 @@ class FusedStepLoop(StepLoop):
 
     @staticmethod
     def _arrays(state, history):
-        return jax.tree.map(lambda x: x.plain.array if isinstance(x, Expression) else x, (state, history))
+        def array(x):  # every Expression is stored by now
+            return x.plain.array if isinstance(x, Expression) else x  # pyright: ignore[reportOptionalMemberAccess]
+
+        return jax.tree.map(array, (state, history))
 
 
 def _names(tree):

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from ..dynamics.spectral.series import scaled
 from ..fields.pytrees import pytree
+from ..fields.state import State
 from .explicit import RK4, TimeStepper, time_step
 
 __all__ = ["IntegratingFactorRK4"]
@@ -40,10 +41,10 @@ class IntegratingFactorRK4(TimeStepper):
     needs_modes = True
     references = "Cox and Matthews (2002), doi:10.1006/jcph.2002.6995"
 
-    def prepare(self, equations):
+    def prepare(self, equations: Any) -> Any:
         return IntegratingFactorStep(self.dt, equations.core.modes().propagator(equations, 0.5 * self.dt))
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple[State, Any]:
         return self.prepare(equations).step(equations, state, history, time)
 
 
@@ -59,7 +60,7 @@ class IntegratingFactorStep:
     dt: Any
     halfway: Any
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple[State, Any]:
         """Two halves of two stages; what a half begins with is carried to its end, and so is its first slope."""
         core = equations.core.modes()
 

@@ -9,15 +9,18 @@ import functools
 import itertools
 import logging
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
 from ..dynamics.terms import holds_windows
 from ..fields.pytrees import replace
+from ..fields.state import State
 from ..runtime.compilation import jit
 from ..stencils.native import usable
 from ..stencils.native.library import CompileError
@@ -77,7 +80,7 @@ def _warn(why):
     logging.getLogger("swmodel").warning("steps run on arrays, several times slower than in fused loops: %s", why)
 
 
-def arrays_if_loops_fail(model, dynamics, stepper) -> str | None:
+def arrays_if_loops_fail(model: Any, dynamics: Any, stepper: Any) -> str | None:
     """Let a model's steps run on arrays if one rank cannot compile a loop of theirs; why, or None. Collective.
 
     Programs compile their loops when they are traced, and then ranks cannot agree any more: call it before.
@@ -103,7 +106,7 @@ def arrays_if_loops_fail(model, dynamics, stepper) -> str | None:
     return failed[0]
 
 
-def obstacle(dynamics, stepper):
+def obstacle(dynamics: Any, stepper: Any) -> str | None:
     """Why the steps of one member do not run in fused loops, in words; None where they do. Inside spmd."""
     if dynamics.engine == "arrays":
         return _why_arrays(dynamics)
@@ -128,7 +131,7 @@ def _why_arrays(dynamics):
     return "engine = 'arrays' was chosen" if usable() else "no C++ compiler works here"
 
 
-def engine_of(dynamics, stepper) -> tuple[str, str | None]:
+def engine_of(dynamics: Any, stepper: Any) -> tuple[str, str | None]:
     """What steps of these run as, "fused" or "arrays", and why not as fused loops; collective.
 
     Args:
@@ -147,7 +150,7 @@ def engine_of(dynamics, stepper) -> tuple[str, str | None]:
     return ("fused" if found[0] is None else "arrays"), found[0]
 
 
-def on_tiles(function, **options):
+def on_tiles(function: Callable, **options: Any) -> Callable:
     """The program of a function of (dynamics, stepper, what all members have, ...), on every tile."""
 
     def program(dynamics, *arguments):
@@ -169,7 +172,7 @@ def unpack_state(dynamics: Any, stepper: Any, carry: Any) -> Any:
 
 
 @on_tiles
-def shown(dynamics, stepper, at):
+def shown(dynamics: Any, stepper: Any, at: tuple[State, Any]) -> State:
     """The State in `at`, (State, number of its step), as files show it: of tracers the concentration."""
     state, step = at
     return dynamics.prepare().shown(state, Time(step), stepper.rigid_lid)
@@ -202,7 +205,7 @@ def run_steps(
     return carries if loop.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), carries)
 
 
-def integrate(dynamics, stepper, state, steps: int, history=None):
+def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: Any = None) -> tuple[State, Any]:
     """`steps` time steps: differentiable in `dynamics`, `stepper.dt` and `state`, in both modes.
 
     The result is that of a Simulation: forcing follows its records through the whole run.
@@ -231,7 +234,7 @@ def integrate(dynamics, stepper, state, steps: int, history=None):
     return values(dynamics, stepper, state, history)
 
 
-def check_covered(who: str, dynamics, stepper, steps: int) -> None:
+def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
     """Raise ValueError for Dynamics with which a run of `steps` steps cannot be right."""
     covers = dynamics.covers
     if dynamics.first is None or (covers is None and holds_windows((dynamics.terms, dynamics.opens, dynamics.uplift))):
@@ -254,7 +257,7 @@ def check_covered(who: str, dynamics, stepper, steps: int) -> None:
         )
 
 
-def each_interval(dynamics, steps: int, carry, run):
+def each_interval(dynamics: Any, steps: int, carry: Any, run: Callable[[Any, Any, int], Any]) -> Any:
     """`carry = run(dynamics, carry, count)` of one interval between forcing records after another, for `steps` steps.
 
     The Dynamics that `run` gets are those of the interval, with the number of its first step. Runs of one length in a

@@ -51,7 +51,7 @@ def _steps(dynamics, stepper, start):
     return loop.steps(loop.pack_state(*start), 0, loop.period)[0]
 
 
-def loops_of_steps(dynamics, stepper, start) -> tuple[list[Loop], int]:
+def loops_of_steps(dynamics: Any, stepper: Any, start: Any) -> tuple[list[Loop], int]:
     """(the fused loops of some steps, in order; the number of these steps); no loops where steps run on arrays.
 
     The number of steps is that after which arrays are in their first roles again. Collective.

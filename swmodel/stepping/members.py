@@ -5,6 +5,7 @@ same messages. What is the same in all members is held, and computed, once.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -31,11 +32,11 @@ class Members:
     kinds: tuple = static()
 
     @property
-    def communicator(self):
+    def communicator(self) -> Any:
         return self.dynamics.communicator
 
 
-def stacked(communicator, trees, kinds):
+def stacked(communicator: Any, trees: Sequence, kinds: Sequence[int]) -> Any:
     """One pytree of many of the same structure: leaves of a kind other than SAME one behind the other.
 
     Numbers become arrays (members, 1): an axis of members alone would be taken for one along the tiles.
@@ -56,7 +57,7 @@ def _joined(communicator, kinds, columns):
     return communicator.spmd(join)(columns) if columns else []
 
 
-def first_member(members):
+def first_member(members: Members) -> Any:
     """Shapes of the Dynamics of one member, for traces that need no values."""
     leaves, structure = jax.tree.flatten(members.dynamics)
     drop = {SAME: lambda shape: shape, FIELD: lambda shape: shape[:-3] + shape[-2:], NUMBER: lambda shape: shape[:-2]}
@@ -66,7 +67,7 @@ def first_member(members):
     return jax.tree.unflatten(structure, like)
 
 
-def per_member(function, at):
+def per_member(function: Callable, at: int) -> Callable:
     """`function(dynamics, *arguments)`, which also takes Members for its dynamics.
 
     Args:

@@ -78,11 +78,11 @@ class Implicit(TimeStepper):
     is_implicit = True
     remedy = f"epsilon = {AB2_EPSILON:g}"
 
-    def stable_interval(self, axis):
+    def stable_interval(self, axis: str) -> float:
         """That of the explicit part, which is AB2's, beside waves that set no limit."""
-        return np.inf if axis == "wave" else AB2(1.0, float(self.epsilon)).stable_interval(axis)
+        return np.inf if axis == "wave" else AB2(1.0, float(self.epsilon)).stable_interval(axis)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def history(self, state):
+    def history(self, state: State) -> Any:
         flow, others = State(state.u, state.v, state.eta), {name: state[name] for name in state.others}
         transported = ()
         if others:
@@ -91,18 +91,18 @@ class Implicit(TimeStepper):
             transported = jax.tree.map(jnp.zeros_like, State.of(surface | others, places))
         return Solved(Past.empty(flow, 1), jnp.zeros((), state.eta.dtype), transported)
 
-    def check(self):
+    def check(self) -> None:
         super().check()
-        if self.solver is not None:
-            elliptic.check_solver(self.solver, type(self).__name__)
+        if self.solver is not None:  # pyright: ignore[reportAttributeAccessIssue]
+            elliptic.check_solver(self.solver, type(self).__name__)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         return self.prepare(equations).step(equations, state, history, time)
 
     @abc.abstractmethod
-    def prepare(self, equations): ...
+    def prepare(self, equations: Any) -> Any: ...
 
-    def complaint(self, history, communicator):
+    def complaint(self, history: Any, communicator: Any) -> str | None:
         """None, or a sentence on a solver that did not converge on the way to a history; collective, on the host."""
         left = max(float(np.max(x)) for x in communicator.tiles(history.residual).values())
         residual = communicator.host_maximum(left)
@@ -134,13 +134,13 @@ class SemiImplicit(Implicit):
     references = "Casulli and Cattani (1994), doi:10.1016/0898-1221(94)90059-0"
     remedy = f"theta = {THETA:g} and epsilon = {AB2_EPSILON:g}"
 
-    def stable_interval(self, axis):
+    def stable_interval(self, axis: str) -> float:
         alone = super().stable_interval(axis)
         if axis in ("wave", "real"):
             return alone
         return interval_beside_waves(float(self.theta), float(self.epsilon), axis, alone)
 
-    def prepare(self, equations):
+    def prepare(self, equations: Any) -> Any:
         return FreeSurfaceStep(self.dt, self.theta, self.epsilon, Surface.of(equations, self))
 
 
@@ -162,7 +162,7 @@ class RigidLid(Implicit):
 
     rigid_lid = True
 
-    def prepare(self, equations):
+    def prepare(self, equations: Any) -> Any:
         moving = [type(term).__name__ for term in equations.terms if term.changes_elevation]
         moving += [type(condition).__name__ for condition in equations.opens]
         moving += ["a moving sea floor"] * (equations.uplift is not None)
@@ -177,7 +177,7 @@ class RigidLid(Implicit):
 # -- the equation of the surface --------------------------------------------------------------------------------------
 
 
-def automatic(domain, constant, dtype):
+def automatic(domain: Any, constant: bool, dtype: Any) -> elliptic.Solver:
     """The solver for a domain whose coefficients are constant, or not."""
     if constant:
         return elliptic.FourierTridiagonal() if domain.grid.spherical else elliptic.Spectral()
@@ -199,7 +199,7 @@ class Surface:
     solver: Any = static()
 
     @staticmethod
-    def of(equations, scheme):
+    def of(equations: Any, scheme: Any) -> "Surface":
         if equations.water is None:
             raise ConfigError(
                 f"{type(scheme).__name__}: these Dynamics hold no water bodies to solve on; make them by "
@@ -215,27 +215,27 @@ class Surface:
         solver = scheme.solver or automatic(domain, constant, dtype)
         return Surface(rest, solver.plan(domain, elliptic.Coefficients(c, screening)), solver)
 
-    def solve(self, rhs):
+    def solve(self, rhs: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(delta, what the solver left if it did not converge else 0)."""
         delta, report = self.solver.solve_and_report(self.plan, -rhs)
         # What is no number any more was blown up by something else.
         left = jnp.where(report.converged | ~jnp.isfinite(report.residual), 0.0, report.residual)
         return delta, jax.lax.stop_gradient(left).astype(rhs.dtype)
 
-    def pushed(self, equations, u, v, dt, eta):
+    def pushed(self, equations: Any, u: Any, v: Any, dt: Any, eta: Any) -> tuple[Any, Any]:
         """u and v after `dt` under the pressure of eta."""
         e, g = equations, equations.geometry
         along_x = difference_x(e.gravity * eta) * g.per_dx["u"] * g.wet_u
         along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.wet_v
         return u - dt * along_x, v - dt * along_y
 
-    def transports(self, u, v):
+    def transports(self, u: Any, v: Any) -> tuple[Any, Any]:
         """R u and R v [m2 s-1], Fields at u and v."""
         if not isinstance(self.rest, Field):
             return self.rest * u, self.rest * v
         return mean_x(self.rest) * u, mean_y(self.rest) * v
 
-    def outflow(self, equations, u, v):
+    def outflow(self, equations: Any, u: Any, v: Any) -> Any:
         """div (R u) at h [m s-1]."""
         if not isinstance(self.rest, Field):
             return self.rest * divergence(u, v, equations.geometry)
@@ -282,10 +282,10 @@ def _edge(side, shape):
 class PlannedStep(Implicit):
     """A step with its equation planned: made once a program, for all steps."""
 
-    def prepare(self, equations):
+    def prepare(self, equations: Any) -> Any:
         return self
 
-    def explicit(self, equations, flow, more):
+    def explicit(self, equations: Any, flow: Any, more: Any) -> State:
         """E, a State of Fields, where the water is `more` deep than R: None under a lid, which makes E_eta 0."""
         u, v = equations.acceleration(flow, 0.0 * flow.eta, flow.time)
         if more is None:
@@ -293,16 +293,18 @@ class PlannedStep(Implicit):
         eta = -divergence(mean_x(more) * flow.u, mean_y(more) * flow.v, equations.geometry)
         return State(u, v, equations.with_sources(eta, flow, flow.time))
 
-    def extrapolated(self, now, old, count):
+    def extrapolated(self, now: State, old: Any, count: jax.Array) -> State:
         """AB2's mean of a State of Fields now and of one a step ago, which counts if `count` is positive."""
-        older = jnp.where(count > 0, 0.5 + self.epsilon, 0.0)
+        older = jnp.where(count > 0, 0.5 + self.epsilon, 0.0)  # pyright: ignore[reportAttributeAccessIssue]
 
         def mean(new, old):
             return new + older.astype(new.dtype) * (new - as_tile_field(old, new.position))
 
         return now.map(mean, old)
 
-    def transported(self, flow, transports, now, old, count, water_added=0.0):
+    def transported(
+        self, flow: Any, transports: tuple[Any, Any], now: State, old: Any, count: jax.Array, water_added: Any = 0.0
+    ) -> dict[str, Any]:
         """{name: the variable a step later} of what the flow transports, Fields.
 
         Args:
@@ -318,7 +320,7 @@ class PlannedStep(Implicit):
         rates = flow.equations.transported(flow.with_transports(*transports, middle, at, water_added), at)
         return {name: flow.state[name] + self.dt * rate for name, rate in rates.items()}
 
-    def remembered(self, state, now, history, left, transported):
+    def remembered(self, state: State, now: State, history: Any, left: jax.Array, transported: State | None) -> Solved:
         past, residual = history.past.push(like(state, now)), jnp.maximum(history.residual, left)
         if transported is not None:
             transported = like(state, transported)
@@ -334,7 +336,7 @@ class FreeSurfaceStep(PlannedStep):
     epsilon: Any
     surface: Surface
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         e, dt, theta = equations, self.dt, self.theta
         flow = e.flow(state, time, _fields(history.transported))
         now = self.explicit(e, flow, flow.h - self.surface.rest)
@@ -384,7 +386,7 @@ class RigidLidStep(PlannedStep):
     epsilon: Any
     surface: Surface
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         e, dt = equations, self.dt
         flow = e.flow(state.replace(eta=0.0 * state.eta), time, [state.eta, *_fields(history.transported)])
         eta, *old = flow.more

@@ -18,12 +18,15 @@ The stable intervals on both axes are the scheme's own (TimeStepper.stable_inter
 
 import dataclasses
 import functools
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
 from ..fields.parts import control_names
+from ..fields.state import State
 
 __all__ = ["Limit", "largest_time_step", "limits"]
 
@@ -54,7 +57,7 @@ _RULES = {
 }
 
 
-def limits(model, stepper, state=None):
+def limits(model: Any, stepper: Any, state: State | None = None) -> list[Limit]:
     """The Limits of a run, tightest first, over the wet cells of all ranks; collective.
 
     Args:
@@ -104,7 +107,7 @@ def _at_no_step(stepper, name):
     return f"{type(stepper).__name__}: {what} stable at no time step beside the {name}; use {stepper.remedy}."
 
 
-def largest_time_step(found):
+def largest_time_step(found: Iterable[Limit]) -> Any:
     """dt [s] for which all processes together stay stable: 1/dt is the sum of theirs, if they can add up."""
     together = 1.0 / sum(1.0 / limit.dt for limit in found if not limit.alone)
     return min([together, *(limit.dt for limit in found if limit.alone)])
