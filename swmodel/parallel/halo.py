@@ -19,7 +19,8 @@ from ..fields.pytrees import pytree, replace, static
 from ..stencils.native import paste
 
 __all__ = [
-    "Sides", "exchange", "beyond_open_sides", "refresh", "without_padding", "WEST", "EAST", "SOUTH", "NORTH", "SIDES",
+    "Sides", "exchange", "beyond_open_sides", "refresh", "without_open_faces", "without_padding",
+    "WEST", "EAST", "SOUTH", "NORTH", "SIDES",
 ]  # fmt: skip
 
 WEST, EAST, SOUTH, NORTH = range(4)
@@ -76,6 +77,18 @@ def without_padding(array, sides, axes="yx"):
             first = _cells(array, 0, 1, place)
             rest = _cells(array, 1, None, place)
             array = jnp.concatenate([jnp.where(padded, jnp.zeros_like(first), first), rest], axis=place)
+    return array
+
+
+def without_open_faces(array, position, sides):
+    """A tile's array at `position` with zeros on the faces of open sides that belong to the tile: east ones of u, north
+    ones of v. The velocity there follows from the elevation, and is no part of a state."""
+    for normal, side, place in (("u", EAST, -1), ("v", NORTH, -2)):
+        if position == normal and SIDES[side] in sides.opens:
+            n = array.shape[place]
+            last = _cells(array, n - 1, n, place)
+            last = jnp.where(sides.open[side] > 0.5, jnp.zeros_like(last), last)
+            array = jnp.concatenate([_cells(array, 0, n - 1, place), last], axis=place)
     return array
 
 

@@ -18,7 +18,7 @@ from ..fields.parts import positions_of
 from ..fields.pytrees import replace
 from ..fields.state import State, each_state, fields_of
 from ..grids.geometry import Geometry
-from ..parallel.halo import beyond_open_sides, refresh, without_padding
+from ..parallel.halo import beyond_open_sides, refresh, without_open_faces, without_padding
 from ..stencils.expressions import Expression, Source, lift, path_names, stored
 from ..stencils.graph import Unsupported
 from ..stencils.native import depends_on
@@ -216,9 +216,13 @@ class FusedStepLoop(StepLoop):
         return self.get_state(carry), history
 
     def get_state(self, carry: Any) -> State:
-        """The State of the tile's own cells. Open faces hold nothing: their velocity follows from the elevation."""
-        sides = self.evaluation.sides
-        return carry[0].map(lambda x: without_padding(self.layout.own(x), sides))
+        """The State of the tile's own cells, with zeros on open faces as on arrays."""
+        sides, state = self.evaluation.sides, carry[0]
+
+        def own(x, position):
+            return without_open_faces(without_padding(self.layout.own(x), sides), position, sides)
+
+        return state.map(own, state.positions)
 
     def steps(
         self, carry: Any, first: Any, count: int, monitor: Monitor = no_monitor, monitored: Any = ()

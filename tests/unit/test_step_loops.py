@@ -23,7 +23,8 @@ def case(request):
     noise = np.random.default_rng(1).standard_normal((3, 6, 8))
     noise[1, -1] = 0.0  # v on the wall
     state = model.state(**dict(zip(("u", "v", "eta"), 0.01 * noise)))
-    return model.dynamics(STEPPER), STEPPER, (state, STEPPER.history(state)), KINDS[request.param]
+    history = jax.tree.map(lambda x: x + noise[0].astype(x.dtype) if jnp.ndim(x) == 2 else x, STEPPER.history(state))
+    return model.dynamics(STEPPER), STEPPER, (state, history), KINDS[request.param]
 
 
 def test_the_name_of_an_engine_chooses_the_step_loop(case):
@@ -77,3 +78,19 @@ def test_a_step_loop_without_one_of_its_methods_cannot_be_made():
         methods = {other: getattr(ArrayStepLoop, other) for other in StepLoop.__abstractmethods__ - {name}}
         with pytest.raises(TypeError, match=name):
             type("Incomplete", (StepLoop,), methods)()
+
+
+@pytest.mark.parametrize(
+    "stepper", [sw.AB2(5.0), sw.SSPRK3(5.0), sw.ForwardBackward(5.0)], ids=lambda s: type(s).__name__
+)
+def test_states_are_the_same_on_open_faces_too(stepper):
+    """East faces of u and north faces of v belong to the tile; where they are open, a state holds zero there."""
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
+    found = []
+    for engine in KINDS:
+        model = sw.ShallowWater(grid, 100.0, coriolis=sw.FPlane(1e-4), boundaries=sw.Flather(), engine=engine)
+        state = model.state(eta=lambda x, y: np.exp(-((x - 6e3) ** 2 + (y - 4e3) ** 2) / 2e3**2))
+        found.append(sw.Simulation(model, state, stepper).run(steps=20))
+    for name in ("u", "v", "eta"):
+        np.testing.assert_allclose(*(getattr(state, name) for state in found), atol=1e-12)
+    assert not np.any(found[1].u[:, -1]) and not np.any(found[1].v[-1])
