@@ -59,7 +59,7 @@ mutants: setup  ## break the model on purpose, place by place, and list what no 
 	@$(BIN)/python scripts/mutate.py $(MUTANTS)
 
 types: setup  ## check the types of the modules that pyproject.toml lists, by basedpyright
-	@$(BIN)/python -m basedpyright --pythonpath $(BIN)/python
+	@$(BIN)/python -m basedpyright --project pyproject.toml --pythonpath $(BIN)/python
 
 lint:  ## style, by ruff (pip install ruff)
 	@command -v ruff >/dev/null || { echo "lint: ruff is not on PATH; pip install ruff"; exit 1; }
