@@ -46,10 +46,15 @@ def digest_of_bytes(content: bytes) -> str:
 
 
 def find(what: str, how: str, suffix: str = "so") -> Path | None:
-    """The file that was kept under these names (`how` may be "*", any), intact; None where there is none."""
+    """The file that was kept under these names (`how` may be "*", any), intact; None where there is none.
+
+    Its time of modification becomes that of this use, by which `prune` chooses.
+    """
     for path in sorted(folder().glob(f"{what}.{how}.*.{suffix}")):
         with contextlib.suppress(OSError):
             if _checksum(path) == path.name.split(".")[2]:
+                with contextlib.suppress(OSError):
+                    os.utime(path)
                 return path
             path.unlink()
     return None
@@ -78,7 +83,8 @@ def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_dis
         with PROCESS.undone(lambda: shutil.rmtree(name, ignore_errors=True)):
             target = Path(name, f"made.{suffix}")
             write(target)
-            _to_disk(target)
+            if to_disk:
+                _to_disk(target)
             path = folder() / f"{what}.{how}.{_checksum(target)}.{suffix}"
             target.replace(path)
     return path

@@ -13,7 +13,6 @@ Where a release of JAX lacks the private names that this needs (private.py), not
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,7 +67,6 @@ class _VerifiedCache:
         if found is None:
             return None
         with contextlib.suppress(OSError):
-            os.utime(found)  # `prune` removes what was used longest ago
             return found.read_bytes()
         return None
 

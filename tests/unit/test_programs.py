@@ -92,3 +92,22 @@ def test_what_was_used_longest_ago_is_removed_first(tmp_path, monkeypatch):
         os.utime(path, (k, k))
     cache.prune("program", 250.0)
     assert sorted(path.name[0] for path in tmp_path.iterdir()) == ["b", "c"]
+
+
+def test_a_file_that_is_used_is_the_last_to_be_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    for name in ("first", "second"):
+        os.utime(cache.keep(name, "jax", lambda path: path.write_bytes(bytes(100)), "program"), (1, 1))
+    assert cache.find("first", "jax", "program") is not None
+    cache.prune("program", 150.0)
+    assert [path.name.split(".")[0] for path in tmp_path.iterdir()] == ["first"]
+
+
+def test_what_can_be_made_again_is_not_waited_for_until_it_is_on_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    monkeypatch.setattr(cache, "_to_disk", synced.append)
+    cache.keep("a", "jax", lambda path: path.write_bytes(b"code"), "program")
+    assert not synced
+    cache.make("b", "cpp", lambda path: path.write_bytes(b"code"))
+    assert len(synced) == 1

@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import ConfigError
 from .. import Override, understand
 from .experiment import assemble, model_of, state_of
+from .sources import faults_of
 
 if TYPE_CHECKING:
     from ...adjoint.controls.transforms import Transformed
@@ -173,7 +174,7 @@ def _numbers(control, made, model, state, dt):
 
 
 def _fault_numbers(control, made, model, state, dt):
-    return len(control.spreads) * len(_fault_source(control, made.grid).faults.depth)
+    return len(control.spreads) * len(faults_of(control, made.grid).faults.depth)
 
 
 def _transform(control, made, model, state, dt, smooth=None):
@@ -225,22 +226,12 @@ def _faults(control, made, model):
     from ...adjoint.controls.transforms import FaultSource
 
     grid = made.grid
-    source = _fault_source(control, grid)
+    source = faults_of(control, grid)
     region = sources.region_around(source, grid)
     surface = sources.SeaSurface.of(
         grid, made.bathymetry.depth, region, horizontal=control.horizontal, kajiura=control.kajiura
     )
     return FaultSource.of(model, surface, source, control.spreads)
-
-
-def _fault_source(control, grid):
-    """The Source of a file, or of the faults in the control."""
-    from ... import sources
-
-    projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
-    if control.file is not None:
-        return sources.read_source(control.file, projection=projection)
-    return sources.Source([sources.Fault(**fault.model_dump()) for fault in control.faults], projection=projection)
 
 
 # -- observations ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ program text of `swmodel.sources` and of the precision, so that a later run or t
 
 import contextlib
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +105,6 @@ def _kept(name, shape):
     if path is None:
         return None
     with contextlib.suppress(OSError), path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-        os.utime(path)  # `prune` removes what was used longest ago
         values, (j0, j1, i0, i1) = held["uplift"], held["box"]
         uplift = np.zeros((len(values), *shape), values.dtype)
         uplift[:, j0:j1, i0:i1] = values
