@@ -11,6 +11,8 @@ OUTPUT ?= output/tohoku_2011
 OBSERVATIONS ?=
 # what `make test` passes to pytest: TESTS="-k halo tests/parallel"
 TESTS ?=
+# which figures `make verify` prints, as CASE="channel_order kelvin_error"; CASE=all prints all of them
+CASE ?=
 # what `make bench` passes on: BENCH="--only step --repeats 9"
 BENCH ?=
 # what `make mutants` passes on: MUTANTS="--list", MUTANTS="--module swmodel/fields/operators.py"
@@ -27,7 +29,7 @@ export OMPI_MCA_rmaps_base_oversubscribe := 1
 export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
 BIN = $(VENV)/bin
 
-.PHONY: help setup demo test verify faults bench mutants types lint clean
+.PHONY: help setup demo test docs verify faults bench mutants types lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -46,8 +48,8 @@ demo: setup  ## the 2011 Tohoku tsunami on RANKS ranks, with maps and gauges in 
 test: setup  ## the whole test suite: serial, then under mpirun on 2, 4 and 6 ranks
 	@$(BIN)/python scripts/run_tests.py $(TESTS)
 
-verify: setup  ## the published cases at their full size, and what takes too long for `make test`, serially
-	@$(BIN)/python scripts/run_tests.py --ranks 1 -m verify $(TESTS)
+verify: setup  ## the published cases at full size, and what takes long, serially; CASE=name prints one figure, name=value
+	@$(BIN)/python $(if $(CASE),-m tests.verification.measures $(CASE),scripts/run_tests.py --ranks 1 -m verify $(TESTS))
 
 faults: setup  ## break runs on purpose: kills, signals, full disks, flipped bits, bad input, a million steps
 	@$(BIN)/python -m tests.faults.run $(FAULTS)
@@ -57,6 +59,11 @@ bench: setup  ## every figure that was asked for, side by side with its peer: wi
 
 mutants: setup  ## break the model on purpose, place by place, and list what no test notices: MUTANTS="--module halo"
 	@$(BIN)/python scripts/mutate.py $(MUTANTS)
+
+docs: setup  ## the documentation site, output/docs/index.html; a warning is an error
+	@$(PYTHON) scripts/setup.py --venv "$(VENV)" --extra docs
+	@$(BIN)/python -m sphinx --fail-on-warning --keep-going -q -b html docs output/docs
+	@echo "docs: open output/docs/index.html"
 
 types: setup  ## check the types of the modules that pyproject.toml lists, by basedpyright
 	@$(BIN)/python -m basedpyright --project pyproject.toml --pythonpath $(BIN)/python

@@ -1,9 +1,9 @@
 """The workers of benchmarks/figures/adjoint.py. One argument, a JSON object, whose `kind` is
 
     time      times `what` of `steps` steps of the basin, `size`: "forward", "gradient" (with `checkpoints`), "tangent",
-              or "plain", jax.grad of integrate
-    memory    runs one gradient, or one Hessian `product`, and tells the peak resident memory of this process, and what
-              was predicted
+              or "plain", jax.grad of integrate; by `engine`
+    memory    runs one gradient, or one Hessian `product`, and reports the peak resident memory of this process and the
+              prediction
 
 `checkpoints` are [name, {arguments}] of swmodel.adjoint.
 """
@@ -22,13 +22,19 @@ def problem_of(options, process):
     from swmodel import adjoint
     from swmodel.performance import basin, stepper_named
 
-    model, state = basin(*options["size"], options.get("precision", "float32"), process.communicator)
+    engine = options.get("engine", "auto")
+    model, state = basin(*options["size"], options.get("precision", "float32"), process.communicator, engine=engine)
     name, arguments = options.get("checkpoints", ["StoreAll", {}])
     cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.eta * state.eta))
     return adjoint.Problem(
-        model, stepper_named("ab2"), state, options["steps"], cost, options.get("controls", ["initial.eta"]),
+        model,
+        stepper_named("ab2"),
+        state,
+        options["steps"],
+        cost,
+        options.get("controls", ["initial.eta"]),
         checkpoints=getattr(adjoint, name)(**arguments),
-    )  # fmt: skip
+    )
 
 
 def plain(problem):
@@ -92,10 +98,14 @@ def memory(options):
     else:
         J, gradient = jax.block_until_ready(problem.value_and_gradient())
     info = {
-        "gigabytes": resident("VmHWM") / 1e9, "before": before / 1e9, "seconds": time.perf_counter() - begin, "J": J,
-        "steps": problem.steps, "lengths": problem.plan[1],
+        "gigabytes": resident("VmHWM") / 1e9,
+        "before": before / 1e9,
+        "seconds": time.perf_counter() - begin,
+        "J": J,
+        "steps": problem.steps,
+        "lengths": problem.plan[1],
         "largest": max(float(abs(x).max()) for x in gradient.values()),
-    }  # fmt: skip
+    }
     if options.get("predict"):
         info["predicted"] = predicted / 1e9
     serve(info)
@@ -108,5 +118,5 @@ def resident(key):
 
 
 if __name__ == "__main__":
-    asked = json.loads(sys.argv[1])
-    {"time": timed, "memory": memory}[asked.pop("kind")](asked)
+    options = json.loads(sys.argv[1])
+    {"time": timed, "memory": memory}[options.pop("kind")](options)

@@ -1,6 +1,6 @@
-"""The peer: examples/shallow_water.py of mpi4jax's source distribution, as a worker of the benchmarks.
+"""The demo: examples/shallow_water.py of mpi4jax's source distribution, as a worker of the benchmarks.
 
-Its code is fetched from the package index when the benchmark runs and never kept here. It is run as it is, but for the
+Its code is fetched from the package index when the benchmark runs and never kept here. It is unchanged except for the
 number of cells and the spacing that keeps its domain at 1800 km x 900 km: its jet is a fraction of the domain wide, and
 in a domain ten times as wide its balanced elevation would be deeper than its ocean. One argument: a JSON object with
 source, size and batch.

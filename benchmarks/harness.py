@@ -1,4 +1,4 @@
-"""What every figure needs: workers that time steps when told, taken in turns, and a record of all that was timed.
+"""Shared parts of all figures: workers that time steps on request, in turns, and a record of all timings.
 
 A worker is a process that lives as long as its figure: it prints `ready {json}` once it is compiled and warm, and
 answers `run N` by `took SECONDS` for N steps. While it waits it uses no core, so that the sides of a ratio can be timed
@@ -30,7 +30,7 @@ OPTIMISED = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wall"]
 
 
 class NotMeasured(Exception):
-    """Why a figure cannot be had here, in one sentence."""
+    """The reason why a figure cannot be measured here, in one sentence."""
 
 
 class Worker:
@@ -40,23 +40,30 @@ class Worker:
         name: for messages and its log.
         command: what to start.
         environment: of the process.
-        log: a file for what it prints beside its answers.
-        patience: seconds that it may take to get ready.
+        log: a file for its other output.
+        patience: seconds that it may take to start.
     """
 
     def __init__(self, name, command, environment, log, patience=600.0):
         self.name, self.log = name, log
         self._log = open(log, "w")
         self.process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            text=True, bufsize=1, start_new_session=True,
-        )  # fmt: skip
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            bufsize=1,
+            start_new_session=True,
+        )
         self._lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
         try:
             self.info = json.loads(self._answer("ready", patience))
         except BaseException:
-            launch.stop(self.process)  # it listens to nobody yet
+            launch.stop(self.process)  # it does not read commands yet
             self.stop()
             raise
         self.batch = int(self.info.get("batch", 1))
@@ -67,7 +74,7 @@ class Worker:
         self._lines.put(None)
 
     def _answer(self, word, patience):
-        """The rest of the next line that begins with `word`; other lines are some library's and go to the log."""
+        """The rest of the next line that begins with `word`; other lines are printed by libraries and go to the log."""
         until = time.monotonic() + patience
         while True:
             try:
@@ -82,9 +89,9 @@ class Worker:
 
     def _last_words(self):
         self._log.flush()
-        said = [line.strip() for line in Path(self.log).read_text(errors="replace").splitlines() if line.strip()]
-        told = [line for line in said if re.search(r"[Ee]rror: ", line)] or said
-        return f"{self.name} ended: {told[-1] if told else 'it said nothing'} (see {self.log})"
+        lines = [line.strip() for line in Path(self.log).read_text(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if re.search(r"[Ee]rror: ", line)] or lines
+        return f"{self.name} ended: {errors[-1] if errors else 'it printed nothing'} (see {self.log})"
 
     def ask(self, command, word, patience=600.0):
         try:
@@ -117,7 +124,7 @@ class Worker:
 
 @dataclasses.dataclass
 class Figure:
-    """One line of the result; `value` is None where it could not be had, and `why` says why not."""
+    """One line of the result; `value` is None if it was not measured, and `why` gives the reason."""
 
     name: str
     value: float | None
@@ -131,14 +138,14 @@ class Figure:
 
     @property
     def mark(self):
-        """What was asked of it, and whether it is met."""
+        """The requirement, and whether it is met."""
         if self.at_least is None and self.at_most is None:
             return ""
-        asked = f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
+        required = f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
         if self.value is None:
-            return asked
+            return required
         met = self.value >= self.at_least if self.at_least is not None else self.value <= self.at_most
-        return f"{asked}: {'met' if met else 'MISSED'}"
+        return f"{required}: {'met' if met else 'MISSED'}"
 
 
 class Bench:
@@ -161,7 +168,7 @@ class Bench:
     # -- figures ------------------------------------------------------------------------------------------------------
 
     def figure(self, name, value, at_least=None, at_most=None, **details):
-        """Record a figure; `details` go to bench.json beside it."""
+        """Record a figure; `details` are added to it in bench.json."""
         value = None if value is None or not math.isfinite(value) else float(value)
         why = "" if value is not None else "not a number"
         self.figures[name] = Figure(name, value, why, at_least, at_most, details)
@@ -177,7 +184,7 @@ class Bench:
     # -- workers ------------------------------------------------------------------------------------------------------
 
     def environment(self, ranks=1, **more):
-        """Of a worker on the CPU: mpirun may start as root; ranks that have a core each do not yield to each other."""
+        """The environment of a worker on the CPU: mpirun may run as root; ranks with a core each do not yield."""
         environment = {**launch.mpirun_environment(), "JAX_PLATFORMS": "cpu", **more}
         if ranks <= len(self.cores):
             environment.pop("OMPI_MCA_mpi_yield_when_idle", None)

@@ -1,4 +1,4 @@
-"""What each native operation is worth: the time of a case with and without it, in turns, each in a process of its own.
+"""The gain by each native operation: the time of a case with and without it, in turns, in separate processes.
 
     python benchmarks/native_parts.py [PART ...] [--repeats 5] [--cells 512]
 
@@ -7,6 +7,7 @@ pairs). Parts are the keys of PARTS; without names all of them are measured.
 """
 
 import argparse
+import ctypes
 import json
 import statistics
 import subprocess
@@ -17,13 +18,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 1.0  # of one timing
 
-PARTS = {  # name: (case, operations that run as JAX's own, or "messages", "blocks", "malloc")
+NO_LARGE_PAGES = 41  # PR_SET_THP_DISABLE of Linux's prctl
+
+PARTS = {  # name: (case, operations that run as JAX's own, or "messages", "blocks", "malloc", "large_pages")
     "strips": ("step", ("paste", "cut")),
     "strips_open": ("open", ("paste", "cut")),
     "slots": ("gradient", ("push_slot", "read_slot", "empty")),
     "depends_on": ("run", ("depends_on",)),
     "messages": ("devices", "messages"),
     "blocks": ("transform", "blocks"),
+    "large_pages": ("step", "large_pages"),
     "malloc_run": ("run", "malloc"),
     "malloc_gradient": ("gradient", "malloc"),
 }
@@ -41,6 +45,8 @@ def switch_off(what):
         sharded.native = SimpleNamespace(usable=lambda: False)
     elif what == "blocks":
         blocks.usable = lambda: False
+    elif what == "large_pages":
+        ctypes.CDLL(None).prctl(NO_LARGE_PAGES, 1, 0, 0, 0)
     elif what == "malloc":
         malloc._choose = lambda *options: None
     else:
@@ -143,11 +149,16 @@ def _transform(cells, communicator):
 
 
 CASES = {
-    "step": _step, "open": _open, "gradient": _gradient, "run": _run, "devices": _devices, "transform": _transform,
-}  # fmt: skip
+    "step": _step,
+    "open": _open,
+    "gradient": _gradient,
+    "run": _run,
+    "devices": _devices,
+    "transform": _transform,
+}
 
 
-def _timed(case, cells, off):
+def timed(case, cells, off):
     """The worker's seconds, in a process of its own."""
     program = [sys.executable, __file__, "--worker", json.dumps([case, cells, off])]
     done = subprocess.run(program, capture_output=True, text=True)
@@ -162,16 +173,20 @@ def main():
     parser.add_argument("--repeats", type=int, default=5, help="pairs of processes (default: 5)")
     parser.add_argument("--cells", type=int, default=512, help="of the grid along each axis (default: 512)")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.worker:
-        return worker(*json.loads(asked.worker))
-    if unknown := [part for part in asked.parts if part not in PARTS]:
+    arguments = parser.parse_args()
+    if arguments.worker:
+        return worker(*json.loads(arguments.worker))
+    if unknown := [part for part in arguments.parts if part not in PARTS]:
         parser.error(f"no part is called {unknown[0]!r}; there are {', '.join(PARTS)}")
-    for part in asked.parts or PARTS:
+    for part in arguments.parts or PARTS:
         case, off = PARTS[part]
-        pairs = [[_timed(case, asked.cells, switch) for switch in (None, off)] for _ in range(asked.repeats)]
-        print(f"{part}_with={min(w for w, _ in pairs):.4g}", f"{part}_without={min(o for _, o in pairs):.4g}",
-              f"{part}_gain={statistics.median(o / w for w, o in pairs):.3g}", flush=True)  # fmt: skip
+        pairs = [[timed(case, arguments.cells, switch) for switch in (None, off)] for _ in range(arguments.repeats)]
+        print(
+            f"{part}_with={min(w for w, _ in pairs):.4g}",
+            f"{part}_without={min(o for _, o in pairs):.4g}",
+            f"{part}_gain={statistics.median(o / w for w, o in pairs):.3g}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

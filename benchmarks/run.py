@@ -44,7 +44,7 @@ def parts(only):
 
 
 def measure(bench, module, deadline):
-    """Run one part; whatever it could not give is recorded with the reason."""
+    """Run one part; figures that it did not measure are recorded with the reason."""
     bench.say(f"{module.__name__.removeprefix('figures.')}: {module.__doc__.strip().splitlines()[0]}")
     why = "it was not reached"
     try:
@@ -64,20 +64,33 @@ def measure(bench, module, deadline):
 def write(bench, path, begun):
     """bench.json: sizes, repeats, raw times, versions, processor."""
     figures = {
-        figure.name: {"value": figure.value, **({"why": figure.why} if figure.why else {}),
-                      "asked": {k: v for k in ("at_least", "at_most") if (v := getattr(figure, k)) is not None},
-                      **figure.details}
+        figure.name: {
+            "value": figure.value,
+            **({"why": figure.why} if figure.why else {}),
+            "required": {k: v for k in ("at_least", "at_most") if (v := getattr(figure, k)) is not None},
+            **figure.details,
+        }
         for figure in bench.figures.values()
-    }  # fmt: skip
+    }
     record = {
-        "size": bench.size, "small": bench.small, "repeats": bench.repeats, "cores": bench.cores,
+        "size": bench.size,
+        "small": bench.small,
+        "repeats": bench.repeats,
+        "cores": bench.cores,
         "machine": {
-            "processor": processor(), "cores": os.cpu_count(), "last_cache": last_cache(),
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "last_cache": last_cache(),
             "system": platform.platform(),
         },
-        "load_at_start": bench.load, "minutes": (time.monotonic() - begun) / 60, "versions": versions(),
-        "commit": git_commit(), "figures": figures, "times": bench.raw, "workers": bench.workers,
-    }  # fmt: skip
+        "load_at_start": bench.load,
+        "minutes": (time.monotonic() - begun) / 60,
+        "versions": versions(),
+        "commit": git_commit(),
+        "figures": figures,
+        "times": bench.raw,
+        "workers": bench.workers,
+    }
     path.write_text(json.dumps(record, indent=1, default=str) + "\n")
 
 
@@ -107,22 +120,22 @@ def main():
     parser.add_argument("--minutes", type=float, default=40.0, help="after which no further part is begun")
     parser.add_argument("--only", type=lambda text: text.split(","), help="parts, as step,ranks")
     parser.add_argument("--json", type=Path, default=Path("bench.json"), help="where the record goes")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     begun = time.monotonic()
-    cores = first_threads()[: asked.cores]
+    cores = first_threads()[: arguments.cores]
     os.sched_setaffinity(0, cores)
-    bench = Bench(asked.size, asked.small, asked.repeats, cores, ROOT / "output" / "bench")
+    bench = Bench(arguments.size, arguments.small, arguments.repeats, cores, ROOT / "output" / "bench")
     bench.load = os.getloadavg()
     if bench.load[0] > 0.5:
         bench.say(f"bench: this machine is busy (load {bench.load[0]:.1f}); figures of today count for little.")
-    for module in parts(asked.only):
-        measure(bench, module, begun + 60 * asked.minutes)
-        write(bench, asked.json, begun)
+    for module in parts(arguments.only):
+        measure(bench, module, begun + 60 * arguments.minutes)
+        write(bench, arguments.json, begun)
     report(bench)
 
 
 def report(bench):
-    """What was asked and whether it is met, on standard error; the figures, last, on standard output."""
+    """Print the requirements and whether they are met on standard error, and then the figures on standard output."""
     for figure in bench.figures.values():
         if figure.mark:
             value = "" if figure.value is None else f"{figure.value:.4g}"

@@ -50,8 +50,11 @@ def fft(options):
     whole = np.random.default_rng(0).standard_normal(shape)
     held = [plan.place(whole)]
     pair = lambda x: plan.inverse(plan.forward(x))  # noqa: E731
-    program = jax.jit(lambda x: lax.fori_loop(0, BATCH, lambda _, x: pair(x), x), donate_argnums=0,
-                      compiler_options=compiler_options())  # fmt: skip
+    program = jax.jit(
+        lambda x: lax.fori_loop(0, BATCH, lambda _, x: pair(x), x),
+        donate_argnums=0,
+        compiler_options=compiler_options(),
+    )
     start = np.asarray(held[0])
 
     def run(pairs):
@@ -81,9 +84,11 @@ class FFTW:
 
         self.world, self.mpi, self.shape = MPI.COMM_WORLD, MPI, shape
         py, px = _layout(shape, self.world.size)
-        lines = [self.world] if len(shape) == 2 else [
-            self.world.Split(self.world.rank % px), self.world.Split(self.world.rank // px)
-        ]  # fmt: skip
+        lines = (
+            [self.world]
+            if len(shape) == 2
+            else [self.world.Split(self.world.rank % px), self.world.Split(self.world.rank // px)]
+        )
         modes = (*shape[:-1], shape[-1] // 2 + 1)
         owner = dict(enumerate(lines))  # which line of ranks an axis is cut by; the last axis is whole first
         self.real = pyfftw.empty_aligned(self._local(shape, owner), "float64")
@@ -248,15 +253,15 @@ def pcg(options):
     plan = jit(communicator.spmd(lambda domain, c: solver.plan(domain, elliptic.Coefficients(c, 1.0))))(domain, c)
     program = jit(communicator.spmd(solver.solve_and_report))
     _, report = jax.block_until_ready(program(plan, b))
-    told = {"iterations": int(report.iterations), "residual": float(report.residual), "explicit_limit": float(limit)}
+    info = {"iterations": int(report.iterations), "residual": float(report.residual), "explicit_limit": float(limit)}
 
     def run(times):
         return "took", timed(lambda: [jax.block_until_ready(program(plan, b)) for _ in range(int(times))])
 
-    serve({"batch": 1, **told}, _world(ranks), run=run)
+    serve({"batch": 1, **info}, _world(ranks), run=run)
 
 
 if __name__ == "__main__":
-    asked = json.loads(sys.argv[1])
+    options = json.loads(sys.argv[1])
     kinds = {"fft": fft, "fftw": fftw, "mpi4py-fft": mpi4py_fft, "poisson": poisson, "pcg": pcg}
-    kinds[asked.pop("kind")](asked)
+    kinds[options.pop("kind")](options)

@@ -1,11 +1,12 @@
 """The workers of the benchmarks that run swmodel. One argument, a JSON object, whose `kind` is
 
-    step       times steps of the basin: size, and stepper, precision, communicator, layout, devices, batch, save; or of
-               the experiment in `file`; with `simulation`, as a whole run takes them
+    step       times steps of the basin: size, and stepper, precision, communicator, layout, devices, drag, engine,
+               batch, save; or of the experiment in `file`; with `simulation`, as a whole run takes them
+    exchange   times exchanges of the halos that such a step needs, without the step
     compile    times compilations of the full nonlinear step on the sphere; a "step" is one of them
     copy       times a copy (a = b) on the device JAX has; a "step" is one pass over `cells` numbers
 
-Beside `run N`, a step worker answers `state FILE` by writing its tile's u, v, eta to FILE.
+In addition to `run N`, a step worker answers `state FILE` by writing its tile's u, v, eta to FILE.
 """
 
 import json
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from swmodel.runtime import launch  # noqa: E402
 
-PAUSE = 0.002  # [s] between looks at whether the root has news
+PAUSE = 0.002  # [s] between two checks for messages of the root
 
 
 def northwest_pacific():
@@ -37,7 +38,7 @@ def serve(info, world=None, **commands):
 
     Args:
         info: for the harness; JSON.
-        world: the ranks' mpi4py communicator: the root reads, the others are told, and sleep until then.
+        world: the ranks' mpi4py communicator: the root reads and sends to the others, which sleep in between.
         commands: functions from an argument to (word, value), of which the root prints `word value`.
     """
     root = world is None or world.rank == 0
@@ -51,7 +52,7 @@ def serve(info, world=None, **commands):
 
 
 def _everywhere(line, world):
-    """The root's line on every rank, without waiting on a core."""
+    """The root's line on every rank; ranks sleep while they wait."""
     if world is None or world.size == 1:
         return line
     if world.rank == 0:
@@ -94,6 +95,39 @@ def step(options):
     serve(_info(program, process), _world(process), run=run, state=save)
 
 
+def exchange(options):
+    process = launch.configure_process(options.get("precision", "float32"), options["communicator"])
+    import jax
+    import jax.numpy as jnp
+
+    from swmodel.parallel.halo import refresh
+    from swmodel.stencils.stencil import Layout
+    from swmodel.stepping.loop import on_tiles
+
+    model, state, stepper = _case(options, process)
+
+    @on_tiles
+    def exchanges(dynamics, stepper, fields, count):
+        tile, communicator = dynamics.tile, dynamics.communicator
+        layout = Layout(tuple(tile.shape), tile.halo)
+
+        def once(_, arrays):
+            return tuple(refresh(list(arrays), tile.halo, tile.sides, communicator, layout.border))
+
+        return jax.lax.fori_loop(0, count, once, tuple(layout.with_border(x) for x in fields))
+
+    dynamics, fields = model.interval(model.halo(stepper), 0, stepper.dt), (state.u, state.v, state.eta)
+
+    def run(count):
+        model.communicator.barrier()
+        begin = time.perf_counter()
+        jax.block_until_ready(exchanges(dynamics, stepper, fields, jnp.int32(int(count))))
+        return "took", model.communicator.host_maximum(time.perf_counter() - begin)
+
+    run(1)
+    serve({"batch": options.get("batch", 200), "layout": model.communicator.layout}, _world(process), run=run)
+
+
 def _case(options, process):
     """(model, state, stepper) of the basin, or of an experiment's file."""
     from swmodel.performance import basin, stepper_named
@@ -104,7 +138,8 @@ def _case(options, process):
         subject = Experiment(options["file"], [], Options())
         return *subject.make(process.communicator), subject.stepper
     layout, precision = options.get("layout"), options.get("precision", "float32")
-    case = basin(*options["size"], precision, process.communicator, layout and tuple(layout))
+    chosen = {name: options[name] for name in ("drag", "engine") if name in options}
+    case = basin(*options["size"], precision, process.communicator, layout and tuple(layout), **chosen)
     return *case, stepper_named(options.get("stepper", "ab2"))
 
 
@@ -119,10 +154,17 @@ def _info(program, process):
 
     messages, size, reductions = program.traffic()
     return {
-        "batch": program.steps, "compile_seconds": program.compile_seconds, "memory_arrays": program.memory().arrays,
-        "messages": messages, "bytes": size, "reductions": reductions, "layout": program.communicator.layout,
-        "device": jax.devices()[0].device_kind, "threads": process.threads, "engine": program.model.engine,
-    }  # fmt: skip
+        "batch": program.steps,
+        "compile_seconds": program.compile_seconds,
+        "memory_arrays": program.memory().arrays,
+        "messages": messages,
+        "bytes": size,
+        "reductions": reductions,
+        "layout": program.communicator.layout,
+        "device": jax.devices()[0].device_kind,
+        "threads": process.threads,
+        "engine": program.model.engine,
+    }
 
 
 def _world(process):
@@ -180,5 +222,5 @@ def copy(options):
 
 
 if __name__ == "__main__":
-    asked = json.loads(sys.argv[1])
-    {"step": step, "compile": compile_step, "copy": copy}[asked.pop("kind")](asked)
+    options = json.loads(sys.argv[1])
+    {"step": step, "exchange": exchange, "compile": compile_step, "copy": copy}[options.pop("kind")](options)

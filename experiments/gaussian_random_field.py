@@ -1,4 +1,4 @@
-"""A 3-D Gaussian random field, its gravitational potential, and what of the initial noise matters.
+"""A 3-D Gaussian random field, its gravitational potential, and the gradient of a statistic with respect to the noise.
 
 As particle-mesh codes of cosmology need it: a density contrast delta of spectrum k^n exp(-k^2 L^2)
 is filtered white noise; its potential fulfils laplacian(phi) = delta. The summary statistic is the skewness
@@ -68,7 +68,7 @@ def second_order(delta):
 def skewness(noise):
     """<d^3> / <d^2>^(3/2) over all cells of all ranks, of what delta, scaled to unit variance, has become."""
     delta = density(noise)
-    delta = delta / communicator.replicated(jnp.sqrt(mean(delta**2)))  # what all hold meets what each has a part of
+    delta = delta / communicator.replicated(jnp.sqrt(mean(delta**2)))  # a number that all ranks hold meets tile arrays
     evolved = delta + 5 / 7 * delta**2 + 2 / 7 * second_order(delta)
     evolved = evolved - communicator.replicated(mean(evolved))
     return mean(evolved**3) / mean(evolved**2) ** 1.5

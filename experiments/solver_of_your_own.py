@@ -1,6 +1,6 @@
-"""An elliptic solver of your own, registered beside the model's: Chebyshev's semi-iteration, without global sums.
+"""An elliptic solver of your own, registered by its name: Chebyshev's semi-iteration, without global sums.
 
-A solver gives two methods. `prepare` looks at the equation once; `invert` solves A x = r on this rank's tile.
+A solver gives two methods. `prepare` is called once for an equation; `invert` solves A x = r on this rank's tile.
 Derivatives, null spaces and areas are seen to. An installed package needs no call of `register`: it names its solver as
 an entry point of the group "swmodel.elliptic".
 

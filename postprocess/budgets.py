@@ -34,7 +34,7 @@ EARTH_ROTATION = 7.292115e-5  # [s-1]
 
 
 def gravity_of(dataset, gravity=None):
-    """The acceleration of gravity [m s-2]: as given, else from the file's attributes; None if neither knows it."""
+    """The acceleration of gravity [m s-2]: as given, else from the file's attributes; None if it is in neither."""
     given = dataset.attrs.get("gravity") if gravity is None else gravity
     return None if given is None else float(given)
 
@@ -230,7 +230,7 @@ def _through(path, along_x, along_y, mesh):
 
 
 def figure(dataset, gravity=None, coriolis=None):
-    """A figure of the budgets over time, each as it is or, where it hardly changes, as its change since the start."""
+    """A figure of the budgets over time, each as its values or, if it hardly changes, as its change since the start."""
     sums = budgets(dataset, gravity, coriolis)
     time, unit = time_axis(sums["time"].values)
     with style.applied():
@@ -245,8 +245,8 @@ def figure(dataset, gravity=None, coriolis=None):
             one.plot(time, shown, linewidth=1.5)
             one.yaxis.set_major_locator(MaxNLocator(4))
             one.set_title(name.replace("_", " ").capitalize())
-            told = f"[{units}]" if units else ""
-            one.set_ylabel(f"relative change {told}".rstrip() if steady else told)
+            unit = f"[{units}]" if units else ""
+            one.set_ylabel(f"relative change {unit}".rstrip() if steady else unit)
             one.set_xlabel(f"Time [{unit}]")
             one.grid(axis="both")
             one.spines[["top", "right"]].set_visible(False)
@@ -255,7 +255,7 @@ def figure(dataset, gravity=None, coriolis=None):
 
 
 def time_axis(time):
-    """(times, unit) in whatever unit of time people would use."""
+    """(times, unit) in a unit of time that suits their range."""
     for unit, length in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if time[-1] - time[0] >= 3 * length:
             return time / length, unit

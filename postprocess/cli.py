@@ -33,8 +33,8 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
 
     Args:
         paths: a path or several: fields, maxima and gauges in any order.
-        output: the file to write; its suffix chooses the format. Without it, `NAME.KIND.png` beside the first file. A
-            second figure has its kind in its name, too.
+        output: the file to write; its suffix chooses the format. By default it is NAME.KIND.png in the folder of the
+            first file. A second figure has its kind in its name, too.
         kind: one of KINDS; "auto" chooses by what the files hold.
         observations: a folder with a CSV file per gauge (see gauges.py); their scores are printed.
         variable: what maps, animations and spectra show; eta, or kinetic energy, without it.
@@ -66,7 +66,7 @@ def plot(paths, output=None, kind="auto", observations=None, variable=None, time
 
 
 def _sort(paths, opened, member):
-    """({what it holds: dataset}, {the same: path}); restarts beside others are passed over."""
+    """({what it holds: dataset}, {the same: path}); restarts are ignored if there are other files."""
     from .files import kind_of, open_output
 
     files, sources = {}, {}
@@ -89,14 +89,14 @@ def _require(*modules):
 
 
 def _choose(files, variable=None, box=None):
-    """The kinds of figures that the files call for."""
+    """The kinds of figures that suit the files."""
     if box is not None:
         return ["spectrum"]
     if "fields" in files:
         kinds = [_of_fields(files, variable)]
         if kinds == ["circulation"]:
-            beside = {"gauges": "gauges"} | ({"maxima": "maximum"} if _is_short(files["fields"]) else {})
-            kinds += [kind for holds, kind in beside.items() if holds in files]
+            others = {"gauges": "gauges"} | ({"maxima": "maximum"} if _is_short(files["fields"]) else {})
+            kinds += [kind for holds, kind in others.items() if holds in files]
     else:
         kinds = [kind for holds, kind in WITHOUT_FIELDS.items() if holds in files]
     if "spectra" in files and (not kinds or variable is None or f"{variable}_spectrum" in files["spectra"]):
@@ -105,7 +105,7 @@ def _choose(files, variable=None, box=None):
 
 
 def _is_short(fields):
-    """Whether a wave is worth following through it."""
+    """Whether a run is so short that the figure of a single wave suits it."""
     import numpy as np
 
     from .files import seconds
@@ -126,7 +126,7 @@ def _of_fields(files, variable):
 
 
 def _check_apart(outputs, paths, observations):
-    """Refuse to draw over a file that is read."""
+    """Refuse a figure that would overwrite one of its input files."""
     read = [*paths, *(pathlib.Path(observations).glob("*") if observations is not None else ())]
     for output in outputs:
         taken = next((file for file in read if output.exists() and file.exists() and output.samefile(file)), None)
@@ -181,7 +181,7 @@ def _draw(kind, files, output, observed, variable, times, box):
 
 
 def _observed(files, folder, kinds):
-    """The observed series, after printing what the gauges' scores are where figures show them or they are observed."""
+    """Print the scores of gauges if a figure shows them or there are observations; return the observed series."""
     from . import gauges
 
     series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
@@ -217,8 +217,8 @@ def main(arguments=None):
     """The command line; returns the exit code. `spectra FILE...` is `--kind spectrum FILE...`."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     arguments = ["--kind", "spectrum", *arguments[1:]] if arguments[:1] == ["spectra"] else arguments
-    told = "Draw figures of model output; `python -m postprocess spectra FILE...` is the same with --kind spectrum."
-    parser = argparse.ArgumentParser(prog="python -m postprocess", description=told)
+    description = "Draw figures of model output; `python -m postprocess spectra FILE...` stands for --kind spectrum."
+    parser = argparse.ArgumentParser(prog="python -m postprocess", description=description)
     parser.add_argument("files", nargs="+", help="netCDF files of one run: fields, maxima, gauges, in any order")
     parser.add_argument("-o", "--output", help="file to write; its suffix chooses the format")
     parser.add_argument("-k", "--kind", choices=KINDS, default="auto")
@@ -231,8 +231,8 @@ def main(arguments=None):
     given = parser.parse_args(arguments)
     try:
         box = (tuple(given.box[:2]), tuple(given.box[2:])) if given.box else None
-        asked = given.observations, given.variable, given.times, given.member, box
-        print(*plot(given.files, given.output, given.kind, *asked), sep="\n")
+        options = given.observations, given.variable, given.times, given.member, box
+        print(*plot(given.files, given.output, given.kind, *options), sep="\n")
     except PlotError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

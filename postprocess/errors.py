@@ -1,7 +1,7 @@
-"""The one error that users of this package see."""
+"""The error that this package raises for mistakes of the user."""
 
 __all__ = ["PlotError"]
 
 
 class PlotError(ValueError):
-    """Something that was asked for cannot be drawn or computed; the message is one sentence that says what to do."""
+    """A figure or number that cannot be drawn or computed; the message is one sentence that says what to do."""

@@ -1,4 +1,4 @@
-"""The one-page figure of a tsunami: the wave at four times, how high it rose where, and what the gauges saw."""
+"""The one-page figure of a tsunami: the wave at four times, the maximum elevation, and the series of the gauges."""
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def tsunami(fields, maxima=None, gauges=None, observations=None, times=None):
 
 
 def _map_size(mesh, gauges):
-    """(width, height) of the map of maxima: half the page or, beside many gauges, more; all of it without any."""
+    """(width, height) of the map of maxima: half the page or, with many gauges, more; the whole page without gauges."""
     if gauges == 0:
         width, height = WIDTH - MARGIN - 0.95, 7.5
     else:

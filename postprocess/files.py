@@ -1,4 +1,4 @@
-"""What is in an output file: times, C-grid coordinates, land, and which kind of figure it calls for.
+"""The content of an output file: times, C-grid coordinates, land, and the kind of figure that suits it.
 
 Files follow CF and SGRID: centres `yh, xh` with eta, faces `xq` of u and `yq` of v, corners `yq, xq`; n + 1 faces along
 a closed or open direction, n (the east and north ones) along a periodic one; NaN on land; time since the start.
@@ -42,13 +42,16 @@ def open_output(path, member=0):
     """An output file as a lazy xarray.Dataset whose times are still numbers; of an ensemble one member.
 
     Raises:
-        PlotError: for a file that is missing or no netCDF, or a member that there is not.
+        PlotError: for a file that is missing or no netCDF, or a member that does not exist.
     """
     path = pathlib.Path(path)
-    if not path.is_file():
+    is_store = path.suffix == ".zarr" and path.is_dir()
+    if not path.is_file() and not is_store:
         raise PlotError(f"open_output: {path} is no file; give the path of a netCDF file that a run has written.")
     try:
-        dataset = xr.open_dataset(path, decode_times=False)
+        dataset = (xr.open_zarr if is_store else xr.open_dataset)(path, decode_times=False)
+    except ImportError as error:
+        raise PlotError(f"open_output: {path} needs the library zarr; install swmodel[zarr].") from error
     except (OSError, ValueError) as error:
         raise PlotError(f"open_output: {path} cannot be read as netCDF; give a file that a run has written.") from error
     dataset = _of_member(dataset, member, path)
@@ -57,7 +60,7 @@ def open_output(path, member=0):
 
 
 def _of_member(dataset, member, path):
-    """That member of an ensemble's file, named in the title; a file of one run as it is."""
+    """One member of an ensemble's file, named in the title; a file of one run is returned unchanged."""
     count = dataset.sizes.get("member", 1)
     if not 0 <= member < count:
         dataset.close()
@@ -67,8 +70,8 @@ def _of_member(dataset, member, path):
     names = [name for name, values in dataset.variables.items() if values.dims == ("member",) and name != "member"]
     one = dataset.isel(member=member)
     one.set_close(dataset.close)
-    told = ", ".join(f"{name} = {one[name].item()}" for name in names)
-    title = f"{dataset.attrs.get('title', '')}: member {member}{f' ({told})' if told else ''}"
+    values = ", ".join(f"{name} = {one[name].item()}" for name in names)
+    title = f"{dataset.attrs.get('title', '')}: member {member}{f' ({values})' if values else ''}"
     return one.assign_attrs(title=title)
 
 
@@ -99,7 +102,7 @@ def kind_of(dataset):
 
 
 def driven(dataset):
-    """Whether wind or the like drives the flow, and no earthquake, by the experiment that the file keeps."""
+    """Whether the experiment in the file has forcing, such as wind, and no earthquake source."""
     try:
         experiment = tomllib.loads(dataset.attrs.get("config", ""))
     except tomllib.TOMLDecodeError:  # a Simulation keeps any text
@@ -130,7 +133,7 @@ def seconds(dataset):
 
 
 def start_of(dataset):
-    """The date at which the time axis starts, or None where the file gives none that means anything."""
+    """The date at which the time axis starts, or None if the file has none or a nominal one."""
     attributes = dataset["time"].attrs if "time" in dataset.variables else {}
     if attributes.get("comment", "").startswith("nominal"):
         return None
@@ -146,7 +149,7 @@ def start_of(dataset):
 def stamp(time, start=None, longest=0.0):
     """`time` [s] for people: "T+01:30 (07:16 UTC)", "day 31.5 (2011-04-11)" or "year 2.5 (2013-09-09)".
 
-    Which of them, is for the largest of `time` and `longest` to say: the stamps of one figure look alike.
+    The larger of `time` and `longest` decides which form is used, so that all stamps of a figure have the same form.
     """
     longest = max(abs(time), longest)
     if longest < 4 * 86400:
@@ -209,7 +212,7 @@ def pretty(units):
 
 
 def scaled(values, units):
-    """(values without their power of ten, "10¹⁵ J"), for axes whose numbers would be long."""
+    """(values divided by a power of ten, units such as "10¹⁵ J"), for axes with large or small numbers."""
     size = np.nanmax(np.abs(values), initial=0.0)
     if size == 0 or 1e-2 <= size < 1e4:
         return values, pretty(units)
@@ -219,7 +222,7 @@ def scaled(values, units):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mesh:
-    """Where the cells are, in the file's own coordinates: metres, or degrees of longitude and latitude.
+    """The positions of the cells in the file's coordinates: metres, or degrees of longitude and latitude.
 
     Attributes:
         x, y: centres, (nx,) and (ny,).
@@ -248,12 +251,12 @@ class Mesh:
 
     @property
     def scale(self):
-        """What the coordinates are multiplied with on a map: degrees stay, metres become km."""
+        """The factor of the coordinates on a map: 1 for degrees, 1e-3 for metres, which are shown as km."""
         return 1.0 if self.spherical else 1e-3
 
     @property
     def aspect(self):
-        """How much longer a unit of y is drawn than one of x: 1 / cos(middle latitude) on the sphere."""
+        """The ratio of the drawn lengths of a unit of y and of x: 1 / cos(middle latitude) on the sphere."""
         middle = 0.5 * (self.extent[2] + self.extent[3])
         return 1 / np.cos(np.deg2rad(np.clip(middle, -80, 80))) if self.spherical else 1.0
 

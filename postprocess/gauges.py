@@ -1,4 +1,4 @@
-"""Gauges: the model's series beside observed ones, read from files and drawn; scores.py says how they are judged.
+"""Gauges: modelled and observed series, read from files and drawn; scores.py defines their scores.
 
 Observed series are a folder of CSV files, one a gauge, with a header line and the columns `time_s` (seconds since the
 start) and `elevation_m`; a gauge belongs to the file whose name, without .csv, is its own name or a word of it.
@@ -60,7 +60,7 @@ def read_gauges(dataset, variable=None):
 
 
 def rules_of(attributes, names):
-    """{name: Rules} that a gauge file's global attributes declare; the whole series where they declare none.
+    """{name: Rules} that a gauge file's global attributes declare; the whole series if they declare none.
 
     A run that was continued with other rules keeps both ("NAME_from_3600_s"); the latest ones count.
     """
@@ -127,7 +127,7 @@ def _number(text):
 
 
 def draw_series(axes, model, observed=None, span=None):
-    """One gauge: the model, the observed series under it, and what the Score says; grey is outside the window.
+    """One gauge: the model, the observed series under it, and its Score; grey is outside the window.
 
     Returns:
         Score.
@@ -164,7 +164,7 @@ def draw_series(axes, model, observed=None, span=None):
 
 
 def draw_legend(axes, observed, fraction=Rules.fraction):
-    """A legend below the right end of `axes`, beside their label, where no wave can be."""
+    """A legend below the right end of `axes`, next to their label, where it hides no wave."""
     lines = [Line2D([], [], color=style.VERMILLION, linewidth=1.4, label="model")]
     if observed:
         lines.append(Line2D([], [], color=_OBSERVED, linewidth=2.2, label="observed"))
@@ -197,7 +197,7 @@ def _at(series, time):
 
 
 def _height(model, observed):
-    """Vertical limits; what an observed record holds outside the window, such as seismic waves, does not set them."""
+    """Vertical limits; observations outside the window, such as seismic waves, do not determine them."""
     values = [model.value[np.isfinite(model.value)]]
     if observed is not None:
         values.append(observed.between(*model.rules.window)[1])
@@ -208,7 +208,7 @@ def _height(model, observed):
 
 
 def _summary(row):
-    """The Score in a line; the first note, where there is one and figures are missing."""
+    """The Score in a line; the first note if scores are missing."""
     symbol, _, length = time_unit(row.window[1] if np.isfinite(row.window[1]) else 3600.0)
     said = []
     if np.isfinite(row.variance_explained):

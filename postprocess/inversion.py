@@ -1,4 +1,4 @@
-"""Inversions: what was looked for before and after, how sure it is, and the observations beside the model."""
+"""Inversions: the controls before and after with their errors, and the observations with the model's series."""
 
 import dataclasses
 import re
@@ -19,8 +19,11 @@ __all__ = ["Control", "controls_of", "figure", "series_of"]
 ROLES = ("truth", "background", "analysis", "background_deviation", "analysis_deviation")  # as in output/inversion.py
 MAPS = ROLES[:3]
 TITLES = {
-    "truth": "truth", "background": "first guess", "analysis": "found", "analysis_deviation": "error left (linear)",
-}  # fmt: skip
+    "truth": "truth",
+    "background": "first guess",
+    "analysis": "found",
+    "analysis_deviation": "error left (linear)",
+}
 SPREAD = ("withheld", "analysis")  # of which the band of one standard deviation is drawn
 WORDS = {"analysis": "found", "withheld": "from the others"}
 OBSERVED = "#8c8c8c"
@@ -30,7 +33,7 @@ WIDTH, GAP, LEFT = 3.3, 1.25, 0.65  # [inches]
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """A map that was looked for: its name, and the variable of each role that the file has."""
+    """A control that is a map: its name, and the variable of each of its roles in the file."""
 
     name: str
     variables: dict
@@ -83,7 +86,7 @@ def series_of(dataset):
 
 
 def figure(dataset, variable=None):
-    """A row of maps for each control, or that of `variable` alone; below, the gauges, or how far tracks are off.
+    """A row of maps for each control, or that of `variable` alone; below, the gauges, or the misfits of tracks.
 
     Raises:
         PlotError: for a control that the file does not have.
@@ -127,16 +130,16 @@ def figure(dataset, variable=None):
 def _heading(dataset):
     about = dataset.attrs
     share = about.get("inversion_misfit_reduction_percent")
-    told = "" if share is None else f": misfit down by {share:.0f} %"
+    summary = "" if share is None else f": misfit down by {share:.0f} %"
     chi = about.get("inversion_chi_squared_per_datum")
-    told += "" if chi is None else f", chi-squared per datum {chi:.2g} (expected: 1)"
-    return f"{about.get('title', 'Inversion')}{told}"
+    summary += "" if chi is None else f", chi-squared per datum {chi:.2g} (expected: 1)"
+    return f"{about.get('title', 'Inversion')}{summary}"
 
 
 def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
     wet, shown = wet_cells(dataset), _shown(dataset, mesh, control)
-    told = dataset[control.variables["analysis"]].attrs
-    units = pretty(told.get("units", told.get("comment", "").removeprefix("in ")))
+    attributes = dataset[control.variables["analysis"]].attrs
+    units = pretty(attributes.get("units", attributes.get("comment", "").removeprefix("in ")))
     region = _region(mesh, drawable(dataset, mesh, control.variables["analysis"], None)) if mesh.spherical else None
     for column, (role, values, norm, colours) in enumerate(shown):
         axes = map_axes(page, (LEFT + column * (WIDTH + GAP), bottom, WIDTH, height), mesh)
@@ -156,7 +159,7 @@ def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
 
 
 def _shown(dataset, mesh, control):
-    """[(role, values, norm, colour map)]: truth, before and after on one scale, the error that is left on its own."""
+    """[(role, values, norm, colour map)]: truth, before and after on one scale, the analysis error on its own."""
     fields = {role: drawable(dataset, mesh, name, None) for role, name in control.variables.items()}
     if not np.any(np.nan_to_num(fields["background"])):
         del fields["background"]  # nothing: it needs no map
@@ -170,14 +173,14 @@ def _shown(dataset, mesh, control):
 
 
 def _high(values):
-    """The upper end of a scale for values of which most may be nothing."""
+    """The upper end of a scale for values of which most may be zero."""
     size = np.abs(values[np.isfinite(values)])
     some = size[size > 0.02 * size.max(initial=0.0)]
     return float(np.percentile(some, 99.5)) if some.size else 1.0
 
 
 def _region(mesh, values, share=0.02, margin=1.5):
-    """((west, east), (south, north)) around what differs from nothing, where that is a small part of the map."""
+    """((west, east), (south, north)) around the values other than zero, if they are a small part of the map."""
     rows, columns = np.nonzero(np.abs(np.nan_to_num(values)) > share * np.nanmax(np.abs(values), initial=0.0))
     if rows.size == 0 or np.ptp(rows) > 0.6 * values.shape[0] or np.ptp(columns) > 0.6 * values.shape[1]:
         return None
@@ -189,18 +192,44 @@ def _region(mesh, values, share=0.02, margin=1.5):
 
 
 def _words(dataset, control):
-    """The control's own name."""
+    """The control's name."""
     return dataset[control.variables["analysis"]].attrs.get("long_name", control.name).split(",")[0]
 
 
 LINES = (
-    ("observed", OBSERVED, 2.2, "-", "observed"), ("background", style.GREY, 0.9, ":", "first guess"),
-    ("withheld", style.BLUE, 1.2, "-", "from the other gauges"), ("analysis", style.VERMILLION, 1.4, "-", "found"),
-)  # fmt: skip
+    ("observed", OBSERVED, 2.2, "-", "observed"),
+    ("background", style.GREY, 0.9, ":", "first guess"),
+    ("withheld", style.BLUE, 1.2, "-", "from the other gauges"),
+    ("analysis", style.VERMILLION, 1.4, "-", "found"),
+)
+
+
+def _draw_gauge(axes, gauge, length):
+    """Draw the observations of one gauge, the model there and its spread; times are divided by `length` [s]."""
+    for role, colour, weight, dashes, _ in LINES:
+        if role in gauge.values:
+            axes.plot(gauge.time / length, gauge.values[role], color=colour, linewidth=weight, linestyle=dashes)
+        if role in SPREAD and role in gauge.spread:
+            low, high = (gauge.values[role] + sign * gauge.spread[role] for sign in (-1, 1))
+            axes.fill_between(gauge.time / length, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
+    axes.set_title(gauge.name + ("" if gauge.used else " (not used)"))
+    axes.text(
+        1,
+        1.02,
+        _explained(gauge),
+        transform=axes.transAxes,
+        ha="right",
+        va="bottom",
+        fontsize=7.5,
+        color=style.GREY,
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="x")
 
 
 def _draw_series(page, gauges, lower):
-    """Two gauges a row."""
+    """Draw the series of the gauges, two in a row."""
     size = page.get_size_inches()
     rows = -(-len(gauges) // 2)
     width = (size[0] - LEFT - 0.9) / 2
@@ -210,27 +239,8 @@ def _draw_series(page, gauges, lower):
         row, column = divmod(n, 2)
         place = (LEFT + column * (width + 0.6), 0.6 + (rows - 1 - row) * 1.45, width, 1.0)
         axes = page.add_axes((place[0] / size[0], place[1] / size[1], place[2] / size[0], place[3] / size[1]))
-        for role, colour, weight, dashes, _ in LINES:
-            if role in gauge.values:
-                axes.plot(gauge.time / length, gauge.values[role], color=colour, linewidth=weight, linestyle=dashes)
-            if role in SPREAD and role in gauge.spread:
-                low, high = (gauge.values[role] + sign * gauge.spread[role] for sign in (-1, 1))
-                axes.fill_between(gauge.time / length, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
+        _draw_gauge(axes, gauge, length)
         axes.set_xlim(span[0] / length, span[1] / length)
-        axes.set_title(gauge.name + ("" if gauge.used else " (not used)"))
-        axes.text(
-            1,
-            1.02,
-            _explained(gauge),
-            transform=axes.transAxes,
-            ha="right",
-            va="bottom",
-            fontsize=7.5,
-            color=style.GREY,
-        )
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="x")
         if column == 0:
             axes.set_ylabel("Elevation [m]")
             axes.set_xlabel(f"{unit} after the start" if row == rows - 1 else "", loc="left")
@@ -245,7 +255,7 @@ def _draw_series(page, gauges, lower):
 
 
 def _explained(gauge):
-    """Of each role the variance explained, as scores.py defines it, and the bias beside it."""
+    """The variance explained, as scores.py defines it, and the bias, for each role."""
     series = {role: Series(gauge.name, gauge.time, values) for role, values in gauge.values.items()}
     words = {word: role for role, word in WORDS.items() if role in series}
     found = {word: variance_explained(series[role], series["observed"]) for word, role in words.items()}
@@ -257,7 +267,7 @@ def _explained(gauge):
 
 
 def _draw_departures(page, points, lower):
-    """Histograms of how far observations are from the model, in units of their errors, before and after."""
+    """Histograms of the differences between observations and model, in units of the errors, before and after."""
     size = page.get_size_inches()
     axes = page.add_axes((LEFT / size[0], 0.6 / size[1], 0.6 * (size[0] - LEFT) / size[0], (lower - 1.1) / size[1]))
     observed = np.concatenate([p.values["observed"] for p in points])

@@ -131,7 +131,7 @@ def _latitude(value):
 
 
 def draw_gauges(axes, mesh, gauges, names=True):
-    """Gauges as white dots, with their names unless told otherwise. `gauges` have name, x and y."""
+    """Gauges as white dots, with their names by default. `gauges` have name, x and y."""
     west, east, south, north = mesh.extent
     placed = []
     for gauge in gauges:
@@ -153,7 +153,7 @@ def draw_gauges(axes, mesh, gauges, names=True):
 
 
 def _draw_names(axes, placed, size=7.5):
-    """The names beside their dots, right and above if there is room, else at another corner."""
+    """The names next to their dots, right and above if there is space, else at another corner."""
     points = [axes.transData.transform(point) * 72 / axes.figure.dpi for _, point in placed]
     frame = axes.get_window_extent().get_points().ravel() * 72 / axes.figure.dpi
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
@@ -185,13 +185,13 @@ def _overlap(a, b):
 
 
 def _outside(box, frame):
-    """The part of a box's area that is not in the frame, and counts most."""
+    """The part of a box's area that is outside of the frame; it has the largest weight."""
     area = (box[2] - box[0]) * (box[3] - box[1])
     return 10 * (area - _overlap(box, frame))
 
 
 def arrival_words(dataset):
-    """What the arrival times of a maxima file are, in words: when |eta| first exceeded the file's threshold."""
+    """A description of the arrival times of a maxima file: when |eta| first exceeded the file's threshold."""
     threshold = dataset.attrs.get("arrival_threshold")
     return "first arrival" if threshold is None else f"first |η| > {threshold}"
 
@@ -203,7 +203,7 @@ def _isochrone_interval(arrival):
 
 
 def draw_arrivals(axes, mesh, arrival, every=None):
-    """Isochrones of `arrival` [s], labelled h:mm, one every `every` s; by how long the wave takes unless given."""
+    """Isochrones of `arrival` [s], labelled h:mm, every `every` s; the longest travel time determines its default."""
     if not np.isfinite(arrival).any() or min(arrival.shape) < 2:
         return
     every = _isochrone_interval(arrival) if every is None else every
@@ -232,7 +232,7 @@ def draw_arrivals(axes, mesh, arrival, every=None):
 
 
 def _is_at_sea(mesh, arrival, point):
-    """Whether the wave came to nearly all cells around a label: along coasts labels would lie on each other."""
+    """Whether the wave reached nearly all cells around a label; labels along coasts would overlap."""
     column = int(np.abs(mesh.x * mesh.scale - point[0]).argmin())
     row = int(np.abs(mesh.y * mesh.scale - point[1]).argmin())
     reach = max(1, round(0.02 * max(arrival.shape)))
@@ -305,7 +305,7 @@ def _logarithmic_ticks(norm):
 
 
 def field_norm(array, values):
-    """(norm, colour map) for `values` of a variable: diverging and symmetric where it has both signs by its nature."""
+    """(norm, colour map) for `values` of a variable: diverging and symmetric if the variable can have both signs."""
     low, high = style.limits(values)
     if array.name in _SIGNED or low < 0:
         high = max(abs(low), abs(high))
@@ -359,7 +359,7 @@ def _records(dataset, variable, times):
 
 
 def keep_outer_labels(axes, left, bottom):
-    """Takes the labels off the axes that have a neighbour there."""
+    """Remove the labels of inner axes."""
     if not left:
         axes.set_ylabel("")
         axes.set_yticklabels([])

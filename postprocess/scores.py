@@ -1,4 +1,4 @@
-"""Scores of a gauge: when the wave arrived, how high it rose, and how much of an observed record the model explains.
+"""Scores of a gauge: arrival time, maximum, and the variance of an observed record that the model explains.
 
 All are taken over one window: what the experiment's window, the run and, where there is one, the observed record have
 in common. The window, the threshold and the fraction come from the gauge file (`[output.gauges]` of the experiment).
@@ -54,14 +54,14 @@ class Series:
     rules: Rules = Rules()
 
     def between(self, first, last):
-        """(time, value) of what was recorded from `first` to `last` [s]."""
+        """(time, value) of the records from `first` to `last` [s]."""
         inside = (self.time >= first) & (self.time <= last) & np.isfinite(self.value)
         return self.time[inside], self.value[inside]
 
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """What is said about a gauge; a figure that cannot be had is NaN.
+    """The scores of a gauge; NaN for those that cannot be computed.
 
     Attributes:
         arrival, maximum: of the model [s], [m].
@@ -86,7 +86,7 @@ class Score:
 
 
 def time_unit(span):
-    """(symbol, word, length [s]) of the unit in which people count times up to `span` [s]."""
+    """(symbol, word, length [s]) of the unit that suits times up to `span` [s]."""
     return next((symbol, word, length) for symbol, word, length, longest in TIME_UNITS if span < longest)
 
 
@@ -121,14 +121,14 @@ def _covered(series, window, whose):
     apart = 2 * np.median(np.diff(series.time)) if series.time.size > 1 else 0.0
     cut = [
         f"{verb} at {_said(end, max(map(abs, ends)))}"
-        for verb, end, asked, sign in (("begins", ends[0], window[0], 1), ("ends", ends[1], window[1], -1))
-        if np.isfinite(asked) and sign * (end - asked) > apart
+        for verb, end, wanted, sign in (("begins", ends[0], window[0], 1), ("ends", ends[1], window[1], -1))
+        if np.isfinite(wanted) and sign * (end - wanted) > apart
     ]
     return (first, last), ((f"{whose} {' and '.join(cut)}, and the window is {_from_to(window)}",) if cut else ())
 
 
 def _extremes(series, window, whose):
-    """(arrival [s], maximum [m], notes) in a window that `series` covers; NaN for what the window cannot tell."""
+    """(arrival [s], maximum [m], notes) in a window that `series` covers; NaN for those that it does not contain."""
     rules, (time, value) = series.rules, series.between(*window)
     if value.size == 0:
         return np.nan, np.nan, (f"{whose} has no values from {_from_to(window)}",)
@@ -146,7 +146,7 @@ def _extremes(series, window, whose):
 
 
 def peak(series):
-    """The maximum [m] of `series` in its own window, or NaN where the window cannot tell it."""
+    """The maximum [m] of `series` in its own window, or NaN if it cannot be found in the window."""
     return score(series).maximum
 
 
@@ -192,7 +192,7 @@ def score(model, observed=None):
 
 
 def _compared(row, model, observed, notes):
-    """The Score with what the two series together say."""
+    """The Score with the entries that need both series."""
     share, bias = variance_explained(model, observed, row.window)
     if np.isnan(share):
         notes += (f"the record varies at fewer than {LEAST_TIMES} times that the run has, too",)
@@ -200,7 +200,7 @@ def _compared(row, model, observed, notes):
 
 
 def scores(gauges, observations=None):
-    """The Scores of all `gauges`, with `observations` {name: Series} where there are any."""
+    """The Scores of all `gauges`, with `observations` {name: Series} if there are any."""
     observations = observations or {}
     return [score(gauge, observations.get(gauge.name)) for gauge in gauges]
 
@@ -209,7 +209,7 @@ def scores(gauges, observations=None):
 
 
 def table(rows):
-    """The Scores as text, aligned, "-" where there is no figure; below, the notes and what the columns mean."""
+    """The Scores as text, aligned, "-" for missing scores; below, the notes and the meaning of the columns."""
     unit, _, length = time_unit(max((t for row in rows for t in row.window if np.isfinite(t)), default=3600.0))
     heads = ("gauge", "arrival", "observed", "late by", "maximum", "observed", "ratio", "variance", "bias", "window")
     when = f"[{unit}]"
@@ -245,7 +245,7 @@ def _cells(row, length):
 
 
 def _metres(value, sign=""):
-    """With three decimals, or two digits where these would be lost."""
+    """A number with three decimals, or with two significant digits if it is too small for that."""
     return _text(value, f"{sign}.3f" if abs(value) >= 0.005 or value == 0 else f"{sign}.2g")
 
 

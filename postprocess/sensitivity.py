@@ -1,4 +1,4 @@
-"""Sensitivity maps: what a number of a run depends on, where, and by how much."""
+"""Sensitivity maps: the derivative of a cost with respect to each control in every cell."""
 
 import json
 import types
@@ -13,7 +13,7 @@ from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, ke
 
 __all__ = ["figure", "maps_of"]
 
-PERCENTILE = 99.8  # of |values|: single cells beside a gauge are far above all others
+PERCENTILE = 99.8  # of |values|: single cells next to a gauge are far above all others
 FAINT = 1e-3  # of that: what lies beyond is not shown
 MARGIN, LEAST = 0.08, 0.25  # of the domain: around what is shown, and what is shown at least
 
@@ -21,9 +21,10 @@ MARGIN, LEAST = 0.08, 0.25  # of the domain: around what is shown, and what is s
 def maps_of(dataset):
     """The names of the maps in a file: not those of single records."""
     return [
-        name for name, array in dataset.data_vars.items()
+        name
+        for name, array in dataset.data_vars.items()
         if name.startswith("sensitivity_") and positions(array) and not name.endswith("_by_record")
-    ]  # fmt: skip
+    ]
 
 
 def figure(dataset, variable=None, columns=2):
@@ -80,7 +81,7 @@ def _high(values):
 
 
 def _where_it_matters(dataset, names):
-    """The part of the file in which any of the maps differs from zero, and the cost looks."""
+    """The part of the domain in which a map differs from zero or the cost reads the state."""
     mesh = mesh_of(dataset)
     whole, shape = dataset, (mesh.y.size, mesh.x.size)
     seen = np.zeros(shape, bool)
@@ -102,7 +103,7 @@ def _where_it_matters(dataset, names):
 
 
 def _name(dataset, variable):
-    """The map of a control that is called so, as a variable or as a control."""
+    """The map with this name, which is that of a variable or of a control."""
     known = maps_of(dataset)
     wanted = "sensitivity_" + variable.replace(".", "_")
     for name in (variable, wanted):
@@ -112,7 +113,7 @@ def _name(dataset, variable):
 
 
 def places_of(dataset):
-    """What the cost looks at: objects with name, x and y."""
+    """The places that the cost reads: objects with name, x and y."""
     found = json.loads(dataset.attrs.get("cost_places", "{}"))
     return [types.SimpleNamespace(name=name, x=x, y=y) for name, (x, y) in found.items()]
 
@@ -123,7 +124,7 @@ def control_of(dataset, name):
 
 
 def _units(array):
-    """Of a map; text in the comment where they are no units to UDUNITS."""
+    """The units of a map; from the comment if UDUNITS cannot read them."""
     return array.attrs.get("units", array.attrs.get("comment", "").rpartition("; in ")[2])
 
 

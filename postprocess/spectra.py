@@ -1,4 +1,4 @@
-"""Figures of spectra: of energy over wavenumber and what moves it (wavenumbers.py), and frequency spectra of gauges."""
+"""Figures of spectra: of energy and its transfers over wavenumber (wavenumbers.py), and frequency spectra of gauges."""
 
 import functools
 
@@ -101,7 +101,7 @@ def figure(dataset, variable=None, records=None, box=None):
 
 
 def _panels(found, later, names, variable, stamps):
-    """What draws each panel: energies, enstrophy, what changes one of them, fluxes; as far as they are known."""
+    """The functions that draw the panels: energies, enstrophy, their transfers, fluxes; those that the file has."""
     squares = [name for name in names if name.startswith("enstrophy")]
     groups = [[name for name in names if name not in squares], squares]
     panels = [functools.partial(_draw_spectra, found=found, names=group, stamps=stamps) for group in groups if group]
@@ -114,7 +114,7 @@ def _panels(found, later, names, variable, stamps):
 
 
 def _resolved(found):
-    """Without the mean, and the rings beyond the shortest waves."""
+    """The spectra without the mean and without the rings beyond the shortest waves."""
     k, name = found["wavenumber"], "largest_resolved_in_all_directions"
     largest = k.attrs[name] if name in k.attrs else next(iter(found.values())).attrs["largest_wavenumber"]
     return found.isel(wavenumber=np.flatnonzero((k > 0) & (k <= largest * (1 + 1e-9))))
@@ -130,8 +130,8 @@ def _draw_spectra(axes, found, names, stamps):
             values = found[name].isel(time=record).values
             if not (values > 0).any():
                 continue
-            told = stamps[record] if len(names) == 1 else f"{_words(name)}, {stamps[record]}"
-            axes.loglog(k, np.where(values > 0, values, np.nan), color=shades[record], linewidth=1.6, label=told)
+            text = stamps[record] if len(names) == 1 else f"{_words(name)}, {stamps[record]}"
+            axes.loglog(k, np.where(values > 0, values, np.nan), color=shades[record], linewidth=1.6, label=text)
     if not axes.lines:
         axes.set(xscale="log", xlim=(k[0], k[-1]), yticks=[])
         axes.text(0.5, 0.5, "nothing moves", transform=axes.transAxes, ha="center")
@@ -157,7 +157,7 @@ def _wavenumbers(axes):
 
 
 def _slopes(axes, k, values, guides):
-    """Guides through the middle of the last spectrum."""
+    """Lines of given slopes through the middle of the last spectrum."""
     middle = len(k) // 6
     if not values[middle] > 0:
         return
@@ -169,7 +169,7 @@ def _slopes(axes, k, values, guides):
 
 
 def _draw_transfers(axes, later, quantity):
-    """k T(k) on a logarithmic axis, whose area is the power, by what does it."""
+    """k T(k) on a logarithmic axis, on which equal areas are equal powers, for each term."""
     k = later["wavenumber"].values
     names = [name for name in later if name.startswith(f"{quantity}_transfer")]
     means = [later[name].mean("time").values * k for name in names]

@@ -1,4 +1,4 @@
-"""What all figures share: type, line weights, and colours that every eye can tell apart."""
+"""What all figures share: type, line weights, and colours that can be distinguished with any colour vision."""
 
 import warnings
 
@@ -76,7 +76,7 @@ _FALLBACK = {
 
 
 def applied():
-    """A context in which matplotlib draws in this package's style; the user's own settings come back after it."""
+    """A context in which matplotlib draws in this package's style; the user's own settings are restored afterwards."""
     return mpl.rc_context(_RC)
 
 
@@ -122,7 +122,7 @@ def new_figure(width, height):
 
 
 def heading(figure, title, left=0.6, right=0.6):
-    """The title of a page, with so much room beside it [inches]; small if it is long."""
+    """The title of a page, with margins of this width [inches]; in small type if it is long."""
     width, height = figure.get_size_inches()
     size = min(14.0, 120 * (width - left - right) / max(len(title), 1))
     figure.text(left / width, 1 - 0.33 / height, title, fontsize=size, fontweight="bold", va="center")

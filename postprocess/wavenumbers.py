@@ -63,7 +63,7 @@ def _of_spectrum(units):
 
 
 def transfers(dataset, record=-1, box=None):
-    """What advection and pressure do to the spectra of energy and enstrophy at one record, as Sadourny's
+    """The transfers of energy and enstrophy by advection and pressure at one record, as Sadourny's
     energy-conserving form has it (1975, doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2), on a plane.
 
     Returns:
@@ -91,8 +91,8 @@ def transfers(dataset, record=-1, box=None):
     rows = {}
     for name, (pairs, factor) in found.items():
         units = "m s-3" if name.startswith("enstrophy") else "m3 s-3"
-        told = f"rate of change of the spectrum of {name.replace('_', ' ').replace(' transfer ', ' by ')}"
-        rows[name] = sea.array(0.5 * factor * sea.rings(pairs), {"units": units, "long_name": told}, name)
+        text = f"rate of change of the spectrum of {name.replace('_', ' ').replace(' transfer ', ' by ')}"
+        rows[name] = sea.array(0.5 * factor * sea.rings(pairs), {"units": units, "long_name": text}, name)
     for name in ("kinetic_energy", "enstrophy"):
         flux = -rows[f"{name}_transfer_advection"].cumsum("wavenumber") * sea.width
         attrs = {"units": "s-3" if name == "enstrophy" else "m2 s-3", "long_name": f"flux of {name.replace('_', ' ')}"}
@@ -101,7 +101,7 @@ def transfers(dataset, record=-1, box=None):
 
 
 class Sea:
-    """The part of a record that is transformed: fields of one value a cell, as they lie, and the modes of these."""
+    """The part of a record that is transformed: fields of one value for each cell, and their modes."""
 
     def __init__(self, dataset, record, box):
         self.dataset, self.record, self.box, self.mesh = dataset, record, box, mesh_of(dataset)
@@ -136,7 +136,7 @@ class Sea:
         return tuple(found)
 
     def _closed(self, name):
-        """Whether nothing ever flows through both ends."""
+        """Whether the direction has walls at both ends."""
         along = {"u": "xq", "v": "yq"}[name]
         if name not in self.dataset or along not in self.dataset[name].dims:
             return False
@@ -149,7 +149,7 @@ class Sea:
         return values[values.shape[0] - self.mesh.y.size :, values.shape[1] - self.mesh.x.size :]
 
     def whole(self, name):
-        """The same with 0 for what is missing."""
+        """The same with 0 for missing values."""
         return np.nan_to_num(self.field(name))
 
     @property
@@ -163,7 +163,7 @@ class Sea:
         return float(np.nanmean(self.field("depth")[self.rows, self.columns]))
 
     def lifted(self, eta):
-        """What the water is thicker by."""
+        """The elevation that is part of the thickness."""
         return 0.0 * eta if under_lid(self.dataset) else eta
 
     def pairs(self, variable):
@@ -214,8 +214,8 @@ class Sea:
         """(modes, the sum of whose squares is the mean square; whole numbers of waves in a repeat along y and x)."""
         values = values[self.rows, self.columns]
         if not np.isfinite(values).all():
-            told = "there is land in the box, or the field is not finite; choose one at sea with --box X0 X1 Y0 Y1"
-            raise PlotError(f"wavenumber_spectrum: {told}.")
+            why = "there is land in the box, or the field is not finite; choose one at sea with --box X0 X1 Y0 Y1"
+            raise PlotError(f"wavenumber_spectrum: {why}.")
         windows = [_hann(n) if way == "window" else np.ones(n) for way, n in zip(self.ways, self.shape)]
         if "window" in self.ways:
             window = windows[0][:, None] * windows[1]
@@ -298,7 +298,7 @@ class Neighbours:
 
 
 class Flow(Neighbours):
-    """A record's flow on a plane, and how it changes; 0 on land, next to which nothing here means anything."""
+    """A record's flow on a plane, and its tendencies; 0 on land. Values next to land have no meaning."""
 
     def __init__(self, sea):
         super().__init__(sea)

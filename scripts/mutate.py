@@ -1,4 +1,4 @@
-"""Break the model on purpose, one small change at a time, and see whether the tests notice.
+"""Break the model on purpose, one small change at a time, and check whether a test fails.
 
     python scripts/mutate.py --list                                  the modules, how many mutants each has, their tests
     python scripts/mutate.py --module swmodel/fields/operators.py           every mutant of a module
@@ -33,7 +33,7 @@ SHORT = tuple(
     f"{_VERIFICATION}{name}.py" for name in ("wall_stress", "dissipation", "conservation", "walls", "convergence")
 )
 STEPPERS = "tests/unit/test_stage_times.py", "tests/unit/test_time_steppers.py", f"{_VERIFICATION}open_sides.py"
-# The tests that ought to kill any mutant of a module, the quickest first.
+# The tests that should kill every mutant of a module, the fastest first.
 TESTS = {
     "swmodel/fields/operators.py": ("tests/unit/test_operators.py", "tests/unit/test_linear.py"),
     "swmodel/fields/linear.py": ("tests/unit/test_linear.py",),
@@ -93,7 +93,10 @@ TESTS = {
     "swmodel/adjoint/costs/readers.py": ("tests/adjoint/test_costs.py", "tests/adjoint/test_observations.py"),
     "swmodel/adjoint/costs/records.py": ("tests/adjoint/test_costs.py", "tests/adjoint/test_observations.py"),
     "swmodel/adjoint/costs/tile_costs.py": ("tests/adjoint/test_costs.py", "tests/adjoint/test_observations.py"),
+    "swmodel/output/definitions.py": ("tests/unit/test_output_metadata.py", "tests/unit/test_netcdf.py"),
+    "swmodel/output/masking.py": ("tests/unit/test_netcdf.py",),
     "swmodel/output/netcdf.py": ("tests/unit/test_netcdf.py",),
+    "swmodel/output/records.py": ("tests/unit/test_netcdf.py",),
     "swmodel/output/metadata.py": ("tests/unit/test_output_metadata.py", "tests/unit/test_netcdf.py"),
     "swmodel/output/restart.py": ("tests/unit/test_restart_file.py",),
     "swmodel/simulation/monitors.py": ("tests/unit/test_monitors.py",),
@@ -266,7 +269,7 @@ def mutants_of(module, source):
 
 
 def pytest(folder, tests, timeout):
-    """(the exit status of pytest in a copy of the project, None where it ran out of time; its last lines; seconds)."""
+    """(the exit status of pytest in a copy of the project, None if its time was over; its last lines; seconds)."""
     begin = time.monotonic()
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", *tests]
@@ -290,7 +293,7 @@ def killer(output):
 
 
 def left_out(folder, names):
-    """What a copy of the project does without."""
+    """Files and folders that a copy of the project leaves out."""
     top = {".git", ".venv", "venv", "output", "build", "dist"} if Path(folder) == ROOT else set()
     return {name for name in names if name in top or name == "__pycache__" or name.endswith("_cache")}
 

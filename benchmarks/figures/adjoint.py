@@ -3,11 +3,17 @@
 from harness import NotMeasured, ratio
 
 NAMES = (
-    "gradient_vs_forward_storeall", "gradient_vs_forward_plain", "gradient_vs_forward_nested",
-    "gradient_vs_forward_revolve", "tangent_vs_forward", "gradient_2ranks_speedup",
-    "gradient_memory_prediction_error", "hessian_memory_prediction_error", "gradient_10000_steps_gigabytes",
+    "gradient_vs_forward_storeall",
+    "gradient_vs_forward_plain",
+    "gradient_vs_forward_nested",
+    "gradient_vs_forward_revolve",
+    "tangent_vs_forward",
+    "gradient_2ranks_speedup",
+    "gradient_memory_prediction_error",
+    "hessian_memory_prediction_error",
+    "gradient_10000_steps_gigabytes",
     "gradient_10000_steps_disk_gigabytes",
-)  # fmt: skip
+)
 SIZE, STEPS = (720, 720), 40
 LONG = 10_000
 REVOLVE = ["Revolve", {"states": 3, "steps": 8}]  # no more than 2 sqrt(n) states, too
@@ -24,7 +30,7 @@ def measure(bench):
 
 def _ratios(bench):
     """One rank, side by side."""
-    asked = {
+    cases = {
         "forward": {"what": "forward"},
         "storeall": {"what": "gradient"},
         "plain": {"what": "plain"},
@@ -34,7 +40,7 @@ def _ratios(bench):
     }
     workers = {}
     try:
-        for name, options in asked.items():
+        for name, options in cases.items():
             command = bench.python("adjoint_worker.py", kind="time", size=SIZE, steps=STEPS, **options)
             workers[name] = bench.start(f"adjoint {name}", command)
         times = bench.interleave("adjoint", workers)
@@ -43,16 +49,16 @@ def _ratios(bench):
     finally:
         for worker in workers.values():
             worker.stop()
-    told = {"size": SIZE, "steps": STEPS, "precision": "float32", "stepper": "AB2"}
+    details = {"size": SIZE, "steps": STEPS, "precision": "float32", "stepper": "AB2"}
     forward = times["forward"]
     for name, most in (("storeall", 4.0), ("plain", None), ("nested", 5.0)):
         more = {"states": sum(lengths)} if name == "nested" else {}
-        bench.figure(f"gradient_vs_forward_{name}", ratio(times[name], forward), at_most=most, **told, **more)
+        bench.figure(f"gradient_vs_forward_{name}", ratio(times[name], forward), at_most=most, **details, **more)
     # The schedule's own count: steps that are run and not stored, and those that are stored and pulled back.
     counted = [again * f / STEPS + g for f, g in zip(forward, times["storeall"])]
     more = {"revolve": REVOLVE[1], "forward_steps": again, "over_forward": ratio(times["revolve"], forward)}
-    bench.figure("gradient_vs_forward_revolve", ratio(times["revolve"], counted), at_most=1.1, **told, **more)
-    bench.figure("tangent_vs_forward", ratio(times["tangent"], forward), at_most=2.2, **told)
+    bench.figure("gradient_vs_forward_revolve", ratio(times["revolve"], counted), at_most=1.1, **details, **more)
+    bench.figure("tangent_vs_forward", ratio(times["tangent"], forward), at_most=2.2, **details)
 
 
 def _ranks(bench):
@@ -81,7 +87,7 @@ def _bound(bench, what, ranks):
 
 def _memory(bench):
     """Peak resident memory of fresh processes, all of whose steps are run."""
-    asked = {
+    cases = {
         "small": {"size": (32, 32), "steps": 400, "checkpoints": PREDICTED, "predict": True},
         "predicted": {"size": SIZE, "steps": 400, "checkpoints": PREDICTED, "predict": True},
         "small product": {"size": (32, 32), "steps": 400, "checkpoints": PREDICTED, "predict": True, "product": True},
@@ -90,14 +96,14 @@ def _memory(bench):
         "disk": {"size": SIZE, "steps": LONG, "checkpoints": KEPT_ON_DISK},
     }
     found = {}
-    for name, options in asked.items():
+    for name, options in cases.items():
         command = bench.python("adjoint_worker.py", kind="memory", **options)
         with bench.start(f"adjoint memory {name}", command) as worker:
             found[name] = worker.info
     for name, large, small in (("gradient", "predicted", "small"), ("hessian", "product", "small product")):
         grown, predicted = (found[large][key] - found[small][key] for key in ("gigabytes", "predicted"))
-        told = {"predicted": predicted, "grown": grown, "lengths": PREDICTED[1]["lengths"], "size": SIZE}
-        bench.figure(f"{name}_memory_prediction_error", abs(predicted / grown - 1.0), at_most=0.2, **told)
+        details = {"predicted": predicted, "grown": grown, "lengths": PREDICTED[1]["lengths"], "size": SIZE}
+        bench.figure(f"{name}_memory_prediction_error", abs(predicted / grown - 1.0), at_most=0.2, **details)
     for name, key, most in (("nested", "", 2.0), ("disk", "_disk", 1.0)):
-        told = {"steps": LONG, "size": SIZE, "seconds": found[name]["seconds"], "lengths": found[name]["lengths"]}
-        bench.figure(f"gradient_10000_steps{key}_gigabytes", found[name]["gigabytes"], at_most=most, **told)
+        details = {"steps": LONG, "size": SIZE, "seconds": found[name]["seconds"], "lengths": found[name]["lengths"]}
+        bench.figure(f"gradient_10000_steps{key}_gigabytes", found[name]["gigabytes"], at_most=most, **details)

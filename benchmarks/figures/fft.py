@@ -19,16 +19,16 @@ def measure(bench):
         try:
             for side, which in sides.items():
                 workers[side] = _start(bench, f"{which} {len(shape)}-D", which, shape)
-            told = {side: worker.info for side, worker in workers.items()}
-            for side, info in told.items():
+            infos = {side: worker.info for side, worker in workers.items()}
+            for side, info in infos.items():
                 if not info["error"] < TOLERANCE:
                     raise NotMeasured(f"{side}: what came back differs by {info['error']:.1e}")
-            bench.say(f"    {name}: the peer is {told['peer']['peer']}")
+            bench.say(f"    {name}: the peer is {infos['peer']['peer']}")
             times = bench.interleave(name, workers)
         finally:
             for worker in workers.values():
                 worker.stop()
-        bench.figure(name, ratio(times["swmodel"], times["peer"]), at_most=1.2, shape=shape, peer=told["peer"]["peer"])
+        bench.figure(name, ratio(times["swmodel"], times["peer"]), at_most=1.2, shape=shape, peer=infos["peer"]["peer"])
 
 
 def peer():

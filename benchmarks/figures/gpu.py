@@ -30,7 +30,7 @@ def measure(bench):
             worker.stop()
     cells = SIZE[0] * SIZE[1]
     share = ratio(times["copy"], times["step"]) * (BYTES * cells) / (8.0 * COPY_CELLS)
-    told = {"device": workers["copy"].info["device"], "size": SIZE, "precision": "float32"}
-    told["copy_bytes_per_second"] = 8.0 * COPY_CELLS / statistics.median(times["copy"])
-    told["million_cell_steps_per_second"] = cells / statistics.median(times["step"]) / 1e6
-    bench.figure(NAMES[0], share, at_least=0.5, **told)
+    details = {"device": workers["copy"].info["device"], "size": SIZE, "precision": "float32"}
+    details["copy_bytes_per_second"] = 8.0 * COPY_CELLS / statistics.median(times["copy"])
+    details["million_cell_steps_per_second"] = cells / statistics.median(times["step"]) / 1e6
+    bench.figure(NAMES[0], share, at_least=0.5, **details)

@@ -1,4 +1,4 @@
-"""The Tohoku source from the records of four gauges: how much it explains, where it lies, what it foretells."""
+"""The Tohoku source from the records of four gauges: misfits, position, and predictions of withheld gauges."""
 
 import os
 import subprocess
@@ -14,9 +14,11 @@ EPICENTRE = 142.369, 38.322
 KILOMETRES = 111.2  # of a degree
 PATIENCE = 5400.0  # [s]
 NAMES = (
-    "inversion_misfit_reduction", "inversion_kilometres_to_epicentre", "inversion_minutes",
+    "inversion_misfit_reduction",
+    "inversion_kilometres_to_epicentre",
+    "inversion_minutes",
     *(f"inversion_withheld_{name}" for name in GAUGES),
-)  # fmt: skip
+)
 
 
 def measure(bench):
@@ -28,21 +30,30 @@ def measure(bench):
     if missing:
         raise NotMeasured(f"OBSERVATIONS={folder} has no {', '.join(f'{name}.csv' for name in missing)}")
     path, minutes = invert(bench, os.path.abspath(folder))
-    tell(bench, path, minutes)
+    record(bench, path, minutes)
 
 
 def invert(bench, records):
     """(the file that experiments/tohoku_2011/inversion.toml gives, minutes that it took)."""
     out, log = bench.folder / "inversion", bench.folder / "inversion.log"
     command = [
-        sys.executable, "-c", "from swmodel.cli import main; main()", "invert", "--overwrite", "--withhold",
-        str(ROOT / "experiments" / "tohoku_2011" / "inversion.toml"), "--observations", records, "--output", str(out),
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        "from swmodel.cli import main; main()",
+        "invert",
+        "--overwrite",
+        "--withhold",
+        str(ROOT / "experiments" / "tohoku_2011" / "inversion.toml"),
+        "--observations",
+        records,
+        "--output",
+        str(out),
+    ]
     begun = time.monotonic()
-    with open(log, "w") as told:
+    with open(log, "w") as output:
         try:
             done = subprocess.run(
-                command, cwd=ROOT, env=bench.environment(), stdout=told, stderr=subprocess.STDOUT, timeout=PATIENCE
+                command, cwd=ROOT, env=bench.environment(), stdout=output, stderr=subprocess.STDOUT, timeout=PATIENCE
             )
         except subprocess.TimeoutExpired:
             raise NotMeasured(f"the inversion did not end within {PATIENCE / 60:g} minutes (see {log})") from None
@@ -51,7 +62,7 @@ def invert(bench, records):
     return out / "inversion.nc", (time.monotonic() - begun) / 60
 
 
-def tell(bench, path, minutes):
+def record(bench, path, minutes):
     """Record the figures of the file."""
     import netCDF4
 
@@ -59,8 +70,8 @@ def tell(bench, path, minutes):
         misfits = {role: misfit(file, role) for role in ("background", "analysis", "withheld")}
         unknowns, kilometres = file.dimensions["source"].size, to_epicentre(file)
     before, after = (sum(misfits[role].values()) for role in ("background", "analysis"))
-    told = {"unknowns": unknowns, "before": misfits["background"], "after": misfits["analysis"]}
-    bench.figure("inversion_misfit_reduction", 1.0 - after / before, at_least=0.9, **told)
+    details = {"unknowns": unknowns, "before": misfits["background"], "after": misfits["analysis"]}
+    bench.figure("inversion_misfit_reduction", 1.0 - after / before, at_least=0.9, **details)
     bench.figure("inversion_kilometres_to_epicentre", kilometres, at_most=150.0)
     bench.figure("inversion_minutes", minutes, at_most=30.0)
     for name in GAUGES:

@@ -1,4 +1,4 @@
-"""What `swmodel check --ranks N` foretells of a step's time, against runs of N ranks; on this machine."""
+"""The prediction of `swmodel check --ranks N` for the time of a step, against runs of N ranks on this machine."""
 
 import re
 import statistics
@@ -48,27 +48,27 @@ def measure(bench):
     file = bench.folder / "prediction.toml"
     text = EXPERIMENT.replace("{x} / 3", f"{nx * 5000 / 3}").replace("{y} / 2", f"{ny * 2500}")
     file.write_text(text.format(nx=nx, ny=ny, x=nx * 5000, y=ny * 5000))
-    workers, foretold = {}, {ranks: [] for ranks in RANKS}
+    workers, predicted = {}, {ranks: [] for ranks in RANKS}
     try:
         for ranks in RANKS:
             workers[ranks] = bench.steps(f"{ranks} ranks", ranks=ranks, file=str(file), batch=16)
         times = {ranks: [] for ranks in RANKS}
         for _ in range(bench.repeats):
             for ranks, worker in workers.items():
-                foretold[ranks].append(check(bench, file, ranks))
+                predicted[ranks].append(check(bench, file, ranks))
                 worker.run(worker.batch)  # warms up
                 times[ranks].append(worker.run(4 * worker.batch) / (4 * worker.batch))
     finally:
         for worker in workers.values():
             worker.stop()
-    bench.raw["prediction"] = {"seconds_per_step": times, "foretold": foretold}
+    bench.raw["prediction"] = {"seconds_per_step": times, "predicted": predicted}
     for name, ranks in zip(NAMES, RANKS):
-        error = statistics.median(abs(said / was - 1) for said, was in zip(foretold[ranks], times[ranks]))
-        bench.figure(name, error, at_most=0.25, size=(nx, ny), foretold=foretold[ranks], measured=times[ranks])
+        error = statistics.median(abs(said / was - 1) for said, was in zip(predicted[ranks], times[ranks]))
+        bench.figure(name, error, at_most=0.25, size=(nx, ny), predicted=predicted[ranks], measured=times[ranks])
 
 
 def check(bench, file, ranks):
-    """Seconds a step that `swmodel check` tells."""
+    """The time of a step [s] that `swmodel check` predicts."""
     program = [sys.executable, "-c", "from swmodel.cli import main; main()", "check", file, "--ranks", ranks]
     environment = {**bench.environment(), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(list(map(str, program)), capture_output=True, text=True, env=environment)

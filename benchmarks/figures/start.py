@@ -2,6 +2,9 @@
 
 The first time nothing is kept of earlier runs (XDG_CACHE_HOME is an empty folder): loops, programs of JAX and the
 source are compiled and computed. Then they are loaded. All run on as many ranks as there are cores, two at most.
+
+What output costs is measured from the first step of such a run to its end: with a snapshot every model minute, over the
+time with none.
 """
 
 import re
@@ -13,8 +16,13 @@ import time
 from harness import ROOT, NotMeasured
 
 NAMES = (
-    "seconds_to_first_step_first_time", "seconds_to_first_step", "seconds_demo", "seconds_of_check", "seconds_of_help",
-)  # fmt: skip
+    "seconds_to_first_step_first_time",
+    "seconds_to_first_step",
+    "seconds_demo",
+    "seconds_of_check",
+    "seconds_of_help",
+    "output_overhead",
+)
 EXPERIMENT = ROOT / "experiments" / "tohoku_2011" / "tohoku.toml"
 RANKS = 2
 AGAIN = 3
@@ -41,6 +49,14 @@ def measure(bench):
     for name, arguments, most in (("check", ["check", str(EXPERIMENT)], 3.0), ("help", ["--help"], 0.2)):
         times = [timed([sys.executable, "-m", "swmodel", *arguments], environment)[1] for _ in range(AGAIN)]
         bench.figure(f"seconds_of_{name}", statistics.median(times), at_most=most, each=times)
+    sides = {"often": "output.fields.0.every='1 minute'", "never": "output.fields=[]"}
+    took = {side: [] for side in sides}
+    for _ in range(AGAIN):
+        for side, setting in sides.items():
+            first, whole = first_step("--set", setting)
+            took[side].append(whole - first)
+    overhead = statistics.median(took["often"]) / statistics.median(took["never"])
+    bench.figure("output_overhead", overhead, at_most=1.10, **took)
 
 
 def timed(command, environment):

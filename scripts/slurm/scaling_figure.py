@@ -13,8 +13,17 @@ from pathlib import Path
 
 HEAD = re.compile(r"^scaling (.*)$", re.MULTILINE)
 COLUMNS = (
-    "scaling", "ranks", "nodes", "cells", "10^6 cells/s", "speed-up", "efficiency", "of bandwidth", "messages", "bytes",
-)  # fmt: skip
+    "scaling",
+    "ranks",
+    "nodes",
+    "cells",
+    "10^6 cells/s",
+    "speed-up",
+    "efficiency",
+    "of bandwidth",
+    "messages",
+    "bytes",
+)
 POINT = re.compile(r"^bench (.*)$", re.MULTILINE)
 
 
@@ -98,15 +107,15 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("logs", nargs="+", help="logs of scaling.sh")
     parser.add_argument("-o", "--output", help="a figure, .png or .pdf; needs matplotlib")
-    asked = parser.parse_args(arguments)
-    points, missing = read(asked.logs)
+    given = parser.parse_args(arguments)
+    points, missing = read(given.logs)
     for sentence in missing:
         print(f"scaling_figure.py: {sentence}", file=sys.stderr)
     if not points:
         sys.exit(1)
     print(table(points))
-    if asked.output:
-        draw(points, asked.output)
+    if given.output:
+        draw(points, given.output)
 
 
 if __name__ == "__main__":

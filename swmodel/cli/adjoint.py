@@ -1,4 +1,4 @@
-"""`swmodel adjoint`: the sensitivity of a cost to controls, as maps; or, with --verify, whether it is right."""
+"""`swmodel adjoint`: the sensitivity of a cost to controls, as maps; or, with --verify, tests of the derivatives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ..config import Override, read
 from ..config.build.adjoint import (
     amplitudes_of,
     cost_of,
-    described,
     least_steps,
     length_line,
     section_of,
@@ -41,7 +40,7 @@ __all__ = ["Options", "adjoint_experiment"]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the command line asks for beside the experiment."""
+    """The options of the command, apart from the experiment."""
 
     verify: bool = False
     steps: int | None = None
@@ -62,7 +61,7 @@ class VerificationFailed(SwmodelError):
 
 @dataclasses.dataclass
 class Study:
-    """What a command works on."""
+    """The data of a sensitivity study."""
 
     made: Assembly
     experiment: Experiment
@@ -83,7 +82,7 @@ def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: 
     draft = read(file, overrides)
     draft.experiment()
     section = section_of(draft, options.verify)
-    section = _as_long_as(section, options)
+    section = _with_length(section, options)
     if draft.sections.get("ensemble") is not None:
         raise ConfigError(f"{draft.file}: an [ensemble] has no adjoint of its own; take that section out.")
     study = _study(draft, section, options)
@@ -93,8 +92,8 @@ def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: 
         map_out(study, options)
 
 
-def _as_long_as(section, options):
-    """The section with the length of the run that the command line asks for."""
+def _with_length(section, options):
+    """The section with the length of the run that `--steps` or `--until` gives."""
     if options.steps is not None and options.until is not None:
         raise ConfigError("--steps and --until exclude one another; give one of them.")
     if options.until is not None:
@@ -110,13 +109,13 @@ def _study(draft, section, options):
     cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
     made.experiment()
     model, state, dt = started_with_step(begun)
-    steps, state = _length_and_start(experiment, section, model, state, dt, options)
+    steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)
     problem: Any = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     made.experiment()  # raises where there is no problem
     return Study(made, experiment, section, cost, problem, begun.folder)
 
 
-def _length_and_start(experiment, section, model, state, dt, options):
+def _length_and_start(experiment, section, cost, model, state, dt, options):
     """(number of steps, State to start from) of the section, or as they are verified."""
     from ..adjoint.verification.examination import crossing_steps, in_motion
 
@@ -124,27 +123,27 @@ def _length_and_start(experiment, section, model, state, dt, options):
     if options.verify:
         state = in_motion(model, state, options.seed)
         if section.steps is None and options.until is None:
-            steps = max(crossing_steps(model, dt), least_steps(section, experiment.run, dt))
+            steps = max(crossing_steps(model, dt), least_steps(cost, dt))
     return steps, state
 
 
 def _memory_lines(study, verified):
-    """What is predicted to be needed of a budget; without one nothing is looked at beforehand."""
+    """The predicted use of a memory budget; no line without a budget."""
     if study.section.memory is None:
         return []
-    asked, made, need = {"a gradient": False}, study.made, study.problem.bytes_needed
+    products, made, need = {"a gradient": False}, study.made, study.problem.bytes_needed
     if verified:
-        asked["a Hessian product"] = True
-    found = {what: made.attempt(("adjoint", "memory"), need, products) for what, products in asked.items()}
+        products["a Hessian product"] = True
+    found = {what: made.attempt(("adjoint", "memory"), need, of_products) for what, of_products in products.items()}
     made.experiment()
-    told = [f"{facts.size(number)} for {what}" for what, number in found.items()]
-    return [("memory", f"about {', '.join(told)}, of {facts.size(study.section.memory)} that a rank may use")]
+    needs = [f"{facts.size(number)} for {what}" for what, number in found.items()]
+    return [("memory", f"about {', '.join(needs)}, of {facts.size(study.section.memory)} that a rank may use")]
 
 
 def _announce(study, verified=False):
-    problem, experiment = study.problem, study.experiment
+    problem = study.problem
     lines = [
-        ("cost", f"{described(study.section, experiment.output).name} [{study.cost.units}]"),
+        ("cost", f"{study.cost.title()} [{study.cost.units}]"),
         ("controls", ", ".join(study.section.controls)),
         ("grid", facts.grid_line(study.made.grid)),
         ("run", length_line(problem.steps, problem.dt)),
@@ -197,7 +196,7 @@ def _tasks(study, options, number):
 
 
 def map_out(study: Study, options: Options) -> None:
-    """Write the sensitivities, and try each map out in the nonlinear model."""
+    """Write the sensitivities, and check each map with the nonlinear model."""
     from ..adjoint.sensitivity import forward_check, sensitivities
     from ..adjoint.verification.verification import default_amplitudes, units_of
 
@@ -226,14 +225,14 @@ def map_out(study: Study, options: Options) -> None:
     found = sensitivities(problem, gradient, units)
     if study.is_root:
         _write(study, path, found, J, units)
-        name = described(study.section, study.experiment.output).name
+        name = study.cost.title()
         logs.LOGGER.info("%s = %.6g %s, differentiated in %s", name, J, units, duration(took))
-        _tell(study, found, units, checks)
+        _report(study, found, units, checks)
         _conclude(path, options)
 
 
 def _make_room(study, path, options):
-    """The file of an earlier study goes at once: what stands there after this command is of this one."""
+    """Remove the file of an earlier study at once, so that a file that exists afterwards is of this study."""
     check_apart(files_of_studies(study.section, None, study.folder), inputs_of(study.made.draft))
     make_room([path], options.overwrite)
     path.unlink(missing_ok=True)
@@ -245,45 +244,57 @@ def _write(study, path, found, J, units):
     from ..output.sensitivity import write_sensitivities
 
     problem, made = study.problem, study.made
-    what = described(study.section, study.experiment.output)
     attributes = {
         "title": study.experiment.run.title or made.draft.file.stem,
         "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
         "computed_in": str(study.problem.model.dtype),
         "references": references(study.problem.model, study.problem.stepper),
     }
+    cost = study.cost
+    described = {"name": cost.title(), "value": J, "units": units, "places": cost.locations()}
     write_sensitivities(
-        path, made.grid, found, cost={"name": what.name, "value": J, "units": units, "places": what.places},
-        seconds=problem.steps * problem.dt, start=study.experiment.run.start, attributes=attributes,
+        path,
+        made.grid,
+        found,
+        cost=described,
+        seconds=problem.steps * problem.dt,
+        start=study.experiment.run.start,
+        attributes=attributes,
         static={"depth": problem.model.depth, "wet": problem.model.wet},
-    )  # fmt: skip
+    )
 
 
-def _tell(study, found, units, checks):
-    """What the maps and their forward checks say."""
+def _report(study, found, units, checks):
+    """Print the largest values of the maps, and the results of the forward checks."""
     say = logs.LOGGER.info
     for name, one in found.items():
         if one.position != "scalar":
             row, column = np.unravel_index(np.argmax(np.abs(one.value)), one.value.shape)
             x, y = (axis[row, column] for axis in np.broadcast_arrays(*study.made.grid.coordinates(one.position)))
-            told = name, one.value[row, column], one.units, x, y
-            say("%s: at most %+.3g %s in one cell, at (%.6g, %.6g)", *told)
+            values = name, one.value[row, column], one.units, x, y
+            say("%s: at most %+.3g %s in one cell, at (%.6g, %.6g)", *values)
         else:
             say("%s: %s %s", name, np.array2string(one.value, precision=4), one.units)
-    for told, check in checks:
+    for name, check in checks:
         if not math.isfinite(check.found):
             what = f"at {check.amplitude:.3g} {check.units} the nonlinear model does not stay finite"
-            logs.LOGGER.warning("forward check of %s: %s; give a smaller amplitude.", told, what)
+            logs.LOGGER.warning("forward check of %s: %s; give a smaller amplitude.", name, what)
             continue
         say(
             "forward check of %s: with the pattern of the map, %.3g %s at most, the change is %+.4g %s in the "
             "nonlinear model and %+.4g in the linear prediction (%.1f %% off)",
-            told, check.amplitude, check.units, check.found, units, check.predicted, 100 * check.error,
-        )  # fmt: skip
+            name,
+            check.amplitude,
+            check.units,
+            check.found,
+            units,
+            check.predicted,
+            100 * check.error,
+        )
 
 
 def _conclude(path, options):
-    """Where the file is, and the figure if asked for."""
+    """Print the path of the file, and draw the figure if `--plot` is given."""
     logs.LOGGER.info("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
     if options.plot:
         logs.LOGGER.info("figure: %s", *figures.draw([path]))
@@ -295,7 +306,7 @@ def _conclude(path, options):
 
 
 def verify(study: Study, options: Options) -> None:
-    """Print what the tests find.
+    """Print the results of the tests.
 
     Raises:
         VerificationFailed: if a derivative is wrong.
@@ -313,7 +324,7 @@ def verify(study: Study, options: Options) -> None:
     if study.is_root:
         print(_verdict_table(verdicts))
         _warn(verdicts, amplitudes)
-    dot_product = np.max([v.dot_product for v in verdicts])  # what is not a number stays so
+    dot_product = np.max([v.dot_product for v in verdicts])  # np.max propagates NaN
     rate, second = np.min([(v.taylor.rate, v.taylor.rate_second) for v in verdicts], axis=0)
     print(f"dot_product={dot_product:.3g}\ntaylor_rate={rate:.4g}\ntaylor_rate_second={second:.4g}", flush=True)
     failed = [v.control for v in verdicts if not v.passed]
@@ -353,8 +364,11 @@ def _warn(verdicts, given):
             logs.LOGGER.warning(
                 "%s: %s the nonlinear model's perturbations differ from the tangent-linear one's by %.0f %%, more than "
                 "%.0f %%: the derivative does not hold so far; trust it for less.",
-                name, amplitude, 100 * v.nonlinearity, 100 * NONLINEARITY,
-            )  # fmt: skip
+                name,
+                amplitude,
+                100 * v.nonlinearity,
+                100 * NONLINEARITY,
+            )
 
 
 def _terms(study):

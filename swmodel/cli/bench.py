@@ -1,4 +1,4 @@
-"""`swmodel bench`: how fast a step is here, in cells a second and as a share of what the memory could do."""
+"""`swmodel bench`: the speed of a step, in cells per second and as a fraction of the memory bandwidth."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Basin", "Experiment", "Options", "time_steps", "timed_case"]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the command line asks for."""
+    """The options of the command."""
 
     size: str = "3600x1800"
     stepper: str = "ab2"
@@ -52,7 +52,7 @@ def time_steps(file: str | None, overrides: Sequence[str | Override], options: O
     process = launch.configure_process(subject.precision, subject.communicator, options.devices)
     known = Machine()
     if options.save and os.path.exists(options.save):
-        known = Machine.load(options.save)  # before the work: it may be another file
+        known = Machine.load(options.save)  # before the timing, since the file may be invalid
     communicator = subject.make_communicator(process)
     found = Machine()
     if options.network:
@@ -96,7 +96,8 @@ class Experiment:
 
     def __init__(self, file: str, overrides: Sequence[str | Override], options: Options):
         from ..config import read
-        from ..config.build.experiment import assemble, stepper_of
+        from ..config.build.experiment import assemble
+        from ..config.build.steppers import stepper_of
 
         self.made = assemble(read(file, overrides), records=1)
         self.experiment = self.made.experiment()
@@ -119,14 +120,16 @@ def timed_case(
     made: Assembly, experiment: Any, communicator: Communicator, subject: Experiment | None = None
 ) -> tuple[ShallowWater, State]:
     """(ShallowWater, State) of an experiment on a communicator; gives `subject` the stepper with its time step."""
-    from ..config.build.experiment import model_of, state_of, stepper_of, time_step
+    from ..config.build.experiment import model_of, state_of
+    from ..config.build.steppers import stepper_of, time_step
     from ..stepping.stability import limits
 
     model = model_of(made, communicator)
     state = state_of(experiment.initial, model)
     if subject is not None:
         stepper = stepper_of(experiment.stepper)
-        subject.stepper = stepper_of(experiment.stepper, time_step(experiment, limits(model, stepper, state)))
+        found = made.require(("stepper",), limits, model, stepper, state)
+        subject.stepper = stepper_of(experiment.stepper, made.require(("stepper", "dt"), time_step, experiment, found))
     return model, state
 
 
@@ -155,7 +158,7 @@ def _layout(options):
 
 
 def _steps(subject, communicator, options):
-    """Time the step and print what it comes to; returns the Machine with its bandwidth. Collective."""
+    """Time the step and print the results; returns the Machine with its bandwidth. Collective."""
     from ..performance import Machine, Program
     from ..performance.machine import last_cache, processor, triad_bandwidth
     from ..performance.timing import batch_of
@@ -178,8 +181,10 @@ def _steps(subject, communicator, options):
     ]
     if communicator.is_root:
         print(facts.table(lines))
-        print(f"the step is the median of {options.repeats} timings of {program.steps} steps: "
-              f"{', '.join(f'{1e3 * t:.4g}' for t in times)} ms")  # fmt: skip
+        print(
+            f"the step is the median of {options.repeats} timings of {program.steps} steps: "
+            f"{', '.join(f'{1e3 * t:.4g}' for t in times)} ms"
+        )
         print(_record(subject, communicator, len(hosts), cells / statistics.median(times), program, bandwidth))
     return Machine(processor(), max(map(len, hosts.values())), bandwidth / len(hosts))
 
@@ -197,13 +202,22 @@ def _record(subject, communicator, hosts, rate, program, bandwidth):
     """The line that scripts read: `bench NAME=VALUE ...`."""
     messages, size, reductions = program.traffic()
     record = {
-        "ranks": communicator.size, "hosts": hosts, "nx": subject.shape[1], "ny": subject.shape[0],
-        "stepper": type(subject.stepper).__name__, "precision": subject.precision, "communicator": communicator.name,
-        "cells_per_second": f"{rate:.6g}", "bandwidth": f"{bandwidth:.6g}",
+        "ranks": communicator.size,
+        "hosts": hosts,
+        "nx": subject.shape[1],
+        "ny": subject.shape[0],
+        "stepper": type(subject.stepper).__name__,
+        "precision": subject.precision,
+        "communicator": communicator.name,
+        "cells_per_second": f"{rate:.6g}",
+        "bandwidth": f"{bandwidth:.6g}",
         "fraction_of_bandwidth": f"{program.bytes_moved(1) * rate / bandwidth:.4g}",
-        "messages": f"{messages:g}", "bytes": f"{size:g}", "reductions": f"{reductions:g}",
-        "arrays": f"{program.memory().arrays:.4g}", "compile_seconds": f"{program.compile_seconds:.4g}",
-    }  # fmt: skip
+        "messages": f"{messages:g}",
+        "bytes": f"{size:g}",
+        "reductions": f"{reductions:g}",
+        "arrays": f"{program.memory().arrays:.4g}",
+        "compile_seconds": f"{program.compile_seconds:.4g}",
+    }
     return "bench " + " ".join(f"{name}={value}" for name, value in record.items())
 
 
@@ -214,12 +228,15 @@ def _figures(program, cells, seconds, bandwidth):
     sums = f", and {reductions:.3g} reductions" if reductions else ""
     return [
         ("step", f"{1e3 * seconds:.4g} ms: {cells / seconds / 1e6:.4g} million cells a second"),
-        ("memory", f"{moved / seconds / bandwidth:.2f} of its bandwidth, {bandwidth / 1e9:.3g} GB/s in a triad by XLA, "
-         f"if each of a cell's {moved / cells:.0f} bytes of state and history is moved once"),
+        (
+            "memory",
+            f"{moved / seconds / bandwidth:.2f} of its bandwidth, {bandwidth / 1e9:.3g} GB/s in a triad by XLA, "
+            f"if each of a cell's {moved / cells:.0f} bytes of state and history is moved once",
+        ),
         ("messages", f"{messages:.3g} a step and rank, of {facts.size(size)} together{sums}"),
         ("arrays", f"{memory.arrays:.1f} of a tile's size at most, {facts.size(memory.peak)} a rank"),
         ("compiled", f"in {program.compile_seconds:.1f} s"),
-    ]  # fmt: skip
+    ]
 
 
 def _on_cpu():

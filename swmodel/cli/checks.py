@@ -1,11 +1,13 @@
-"""`swmodel check`: what a run would do, or every mistake at once."""
+"""`swmodel check`: a description of a run, or all mistakes of an experiment file."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..config import Override, read
-from ..config.build.experiment import MOST_RECORDS, assemble, stepper_of, tiles, time_step, unstable
+from ..config.build.experiment import MOST_RECORDS, assemble, tiles
+from ..config.build.states import is_evaluated_whole
+from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, inversion_line
 from ..errors import ConfigError
 from ..output.collisions import check_apart
@@ -28,13 +30,16 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     model_section = draft.sections.get("model")
     logs.start(root=True)
     launch.configure_process("float32" if model_section is None else model_section.precision, "serial")
-    made = assemble(draft, ranks, records=1)
+    made = assemble(draft, ranks, records=1, here=False)
     if draft.mistakes or made.mistakes:
         made.mistakes += unstable(made)
         raise ConfigError(made.sentences())
     experiment = made.experiment()
-    model, state = started(made, experiment, "serial", None, experiment.run.engine)
-    lines, warnings = _plan(made, experiment, model, state, ranks, speed)
+    if is_evaluated_whole(made.grid):
+        model, state = started(made, experiment, "serial", None, experiment.run.engine)
+        lines, warnings = _plan(made, experiment, model, state, ranks, speed)
+    else:
+        lines, warnings = _plan_of_tiles(made, experiment, ranks)
     print(facts.table(lines))
     for warning in warnings:
         print(f"warning: {warning}")
@@ -42,13 +47,13 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
 
 
 def _plan(made, experiment, model, state, ranks, speed):
-    """((label, text) lines, warnings) of a run; raises ConfigError for what only the model tells."""
+    """((label, text) lines, warnings) of a run; raises ConfigError for mistakes that only the model reveals."""
     from ..diagnostics.spectra import check_model
     from ..simulation.simulation import Simulation
     from ..stepping.stability import largest_time_step, limits
 
     stepper = stepper_of(experiment.stepper)
-    halo, found = model.halo(stepper), limits(model, stepper, state)
+    halo, found = model.halo(stepper), made.require(("stepper",), limits, model, stepper, state)
     decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     if experiment.output.spectra is not None:
@@ -59,13 +64,13 @@ def _plan(made, experiment, model, state, ranks, speed):
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
     moving = 0 if made.source is None else MOST_RECORDS
     members = model.members or 1
-    need = budget.of_model(members * tile, whole, model.dtype.itemsize, _kept(stepper), moving)
+    need = budget.of_model(members * tile, tile, model.dtype.itemsize, stepper.states_kept, moving)
     if experiment.output.gauges is not None:
         need += budget.of_gauges(len(experiment.output.gauges.positions), model.dtype.itemsize, members)
     lines = [
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),
-        ("sea floor", facts.sea_line(made.bathymetry)),
+        ("sea floor", facts.sea_line(model.sea_floor, whole)),
         ("ranks", facts.ranks_line(decomposition, made.bathymetry.wet)),
         ("memory", f"about {facts.size(need)} per rank, in {model.dtype}"),
         ("core", model.core.describe()),
@@ -84,7 +89,63 @@ def _plan(made, experiment, model, state, ranks, speed):
     lines += _studies(made, model, state, dt)
     outputs = facts.output_lines(experiment, whole, dt, members)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
-    return lines, _warnings(made, experiment, dt, longest, ranks)
+    return lines, _warnings(model.sea_floor.report, experiment, dt, longest, ranks)
+
+
+MOST_TILES = 9  # of a large grid that are looked at
+
+
+def _plan_of_tiles(made, experiment, ranks):
+    """As `_plan`, of a grid too large for this process: from a few of its tiles, as ranks would set them up."""
+    from ..parallel.one_tile import OneTileCommunicator
+    from ..stepping.stability import largest_time_step, limits
+
+    if experiment.ensemble is not None:
+        raise ConfigError("ensemble: the grid is too large to be checked with an ensemble; check a single member")
+    stepper, grid = stepper_of(experiment.stepper), made.grid
+    layout = made.attempt(("run", "layout"), tiles, grid, ranks, experiment.run.layout)
+    made.experiment()
+    looked_at = []
+    for rank in _spread(layout):
+        if made.bathymetry.wet.block(*layout.tile(rank).slices).any():
+            communicator = OneTileCommunicator(layout.layout, rank)
+            model, state = started(made, experiment, communicator, layout.layout, "arrays")
+            looked_at.append((model, limits(model, stepper, state)))
+    if not looked_at:
+        raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were looked at, and none of them has water")
+    model, found = min(looked_at, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)
+    halo = model.halo(stepper)
+    dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
+    made.attempt((), _check_files, made, experiment)
+    made.experiment()
+    longest, whole = largest_time_step(found) if found else np.inf, grid.nx * grid.ny
+    tile = int(np.prod(layout.tile(0).shape))
+    need = budget.of_model(tile, tile, model.dtype.itemsize, stepper.states_kept, 2 * (made.source is not None))
+    depths = np.array([one.sea_floor.depths for one, _ in looked_at])
+    seen = f"{len(looked_at)} of {ranks:,} tiles were looked at"
+    lines = [
+        ("experiment", experiment.run.title or made.draft.file.stem),
+        ("grid", facts.grid_line(grid)),
+        ("sea floor", f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {seen}"),
+        ("ranks", facts.ranks_line(layout)),
+        ("memory", f"about {facts.size(need)} per rank, in {model.dtype}"),
+        ("core", model.core.describe()),
+        ("stepper", f"{type(stepper).__name__}, a halo of {halo} cells"),
+        ("limits", "\n".join(map(str, found)) or "none"),
+        ("time step", facts.step_line(dt, found, longest, experiment.run.until)),
+    ]
+    if made.summary is not None:
+        lines.append(("source", str(made.summary)))
+    outputs = facts.output_lines(experiment, whole, dt)
+    lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
+    partly = f"{seen}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
+    return lines, [partly, *_warnings((), experiment, dt, longest, ranks)]
+
+
+def _spread(layout):
+    """Some ranks from all parts of a decomposition."""
+    rows, columns = (sorted({0, n // 2, n - 1}) for n in layout.layout)
+    return [iy * layout.layout[1] + ix for iy in rows for ix in columns][:MOST_TILES]
 
 
 def _check_files(made, experiment):
@@ -104,12 +165,8 @@ def _studies(made, model, state, dt):
     return found
 
 
-def _kept(stepper):
-    return {"AB2": 1, "AB3": 2, "ForwardBackward": 3, "RK4": 2}.get(type(stepper).__name__, 1)
-
-
-def _warnings(made, experiment, dt, longest, ranks):
-    warnings = [*made.bathymetry.report, *facts.core_warnings(experiment)]
+def _warnings(report, experiment, dt, longest, ranks):
+    warnings = [*report, *facts.core_warnings(experiment)]
     warnings += facts.step_warnings(dt, longest)
     for index, fields in enumerate(experiment.output.fields):
         if abs(fields.every / dt - round(fields.every / dt)) > 1e-6 * fields.every / dt:

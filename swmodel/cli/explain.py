@@ -1,9 +1,11 @@
-"""`swmodel explain`: which fused loops a step makes, what each reads, writes and costs; or why there are none."""
+"""`swmodel explain`: the fused loops of a step, what each reads, writes and costs; or why there are none."""
 
 import dataclasses
+from collections.abc import Sequence
 
-from ..config import read
-from ..config.build.experiment import assemble, stepper_of, time_step
+from ..config import Override, read
+from ..config.build.experiment import assemble
+from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError
 from ..runtime import launch
 from ..runtime.paths import make_folder
@@ -17,15 +19,15 @@ SIDES = ("west", "east", "south", "north")
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the command line asks for."""
+    """The options of the command."""
 
     source: str | None = None
     graph: bool = False
     bandwidth: float | None = None  # [bytes s-1]
 
 
-def explain_experiment(file, overrides, options: Options):
-    """Print what a step of an experiment is made of.
+def explain_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
+    """Print the loops of a step of an experiment, or why it has none.
 
     Raises:
         ConfigError: with every mistake of the experiment, or if the folder for sources cannot be made.
@@ -43,8 +45,8 @@ def explain_experiment(file, overrides, options: Options):
     made = assemble(draft, 1, records=1)
     experiment = made.experiment()
     model, state = started(made, experiment, "serial", None, experiment.run.engine)
-    dt = made.attempt(("stepper", "dt"), time_step, experiment, limits(model, stepper_of(experiment.stepper), state))
-    made.experiment()
+    found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
+    dt = made.require(("stepper", "dt"), time_step, experiment, found)
     simulation = Simulation(model, state, stepper_of(experiment.stepper, dt))
     engine, why = simulation.engine
     lines = [
@@ -61,7 +63,7 @@ def explain_experiment(file, overrides, options: Options):
 
 
 def _counted(loops):
-    """[(Loop, how often it is there)]; loops with the same graph and types are one."""
+    """[(Loop, number of occurrences)]; loops with the same graph and types are counted together."""
     counts = {}
     for loop in loops:
         key = loop.graph, loop.dtypes

@@ -1,4 +1,4 @@
-"""What a run is, in a line each: for the head of a run and for `swmodel check`."""
+"""Lines that describe a run, for its header and for `swmodel check`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,26 @@ from ..simulation.progress import duration
 
 if TYPE_CHECKING:
     from ..config import Experiment
-    from ..grids.bathymetry import Bathymetry
     from ..grids.grid import CartesianGrid, SphericalGrid
+    from ..grids.windows import GridValues
     from ..models.ensemble import Ensemble
+    from ..models.floor import Floor
     from ..parallel.decomposition import Decomposition
     from ..stepping.stability import Limit
 
 __all__ = [
-    "core_warnings", "engine_line", "grid_line", "members_line", "output_lines", "ranks_line", "sea_line", "size",
-    "step_line", "step_warnings", "table",
-]  # fmt: skip
+    "core_warnings",
+    "engine_line",
+    "grid_line",
+    "members_line",
+    "output_lines",
+    "ranks_line",
+    "sea_line",
+    "size",
+    "step_line",
+    "step_warnings",
+    "table",
+]
 
 
 def table(lines: Sequence[tuple[str, str]]) -> str:
@@ -56,17 +66,17 @@ def _span(lengths):
     return f"{low.removesuffix(' km') if low.endswith('km') == high.endswith('km') else low} to {high}"
 
 
-def sea_line(bathymetry: Bathymetry) -> str:
-    """Wet share and depths."""
-    depth = bathymetry.depth[bathymetry.wet]
-    cells = f"{depth.size:,} of {bathymetry.wet.size:,} cells wet ({100 * depth.size / bathymetry.wet.size:.0f} %)"
-    if np.ptp(depth) == 0:
-        return f"{cells}, {depth[0]:g} m deep"
-    return f"{cells}, {depth.min():.4g} to {depth.max():.4g} m deep, {depth.mean():.4g} m in the mean"
+def sea_line(floor: Floor, cells: int) -> str:
+    """Wet share and depths of a grid of so many cells; collective."""
+    count, (low, high, mean) = floor.wet_cells, floor.depths
+    wet = f"{count:,} of {cells:,} cells wet ({100 * count / cells:.0f} %)"
+    return (
+        f"{wet}, {low:g} m deep" if low == high else f"{wet}, {low:.4g} to {high:.4g} m deep, {mean:.4g} m in the mean"
+    )
 
 
-def ranks_line(decomposition: Decomposition, wet: np.ndarray | None = None) -> str:
-    """Tiles and how evenly the water is shared out."""
+def ranks_line(decomposition: Decomposition, wet: GridValues | None = None) -> str:
+    """The tiles, and the numbers of wet cells on them."""
     tiles = [decomposition.tile(rank) for rank in range(decomposition.size)]
     rows, columns = ({tile.shape[axis] for tile in tiles} for axis in (0, 1))
     py, px = decomposition.layout
@@ -75,14 +85,14 @@ def ranks_line(decomposition: Decomposition, wet: np.ndarray | None = None) -> s
     text = f"{decomposition.size}, {py} x {px} tiles (y x x) of {across} x {along} cells"
     if wet is None or decomposition.size == 1:
         return text
-    water = [int(wet[tile.slices].sum()) for tile in tiles]
+    water = [int(wet.block(*tile.slices).sum()) for tile in tiles]
     return f"{text}, with {min(water):,} to {max(water):,} wet cells each"
 
 
 def members_line(ensemble: Ensemble) -> str:
     """The number of members, and the values in which they differ."""
-    told = [f"{name} = {', '.join(map(str, values))}" for name, values in ensemble.varied.items()]
-    return "\n".join([f"{ensemble.members} members in one program", *told])
+    varied = [f"{name} = {', '.join(map(str, values))}" for name, values in ensemble.varied.items()]
+    return "\n".join([f"{ensemble.members} members in one program", *varied])
 
 
 def engine_line(engine: str, why: str | None) -> str:
@@ -97,7 +107,7 @@ def step_line(dt: float, limits: Sequence[Limit], longest: float, until: float) 
 
 
 def step_warnings(dt: float, longest: float) -> list[str]:
-    """That a time step is longer than what is stable for sure, though below each single limit."""
+    """A warning if a time step is below each limit, but too long for all processes together."""
     if dt <= longest:
         return []
     return [
@@ -107,7 +117,7 @@ def step_warnings(dt: float, longest: float) -> list[str]:
 
 
 def core_warnings(experiment: Experiment) -> list[str]:
-    """What a user may not expect of the core that was chosen."""
+    """Warnings about properties of the chosen core that a user may not expect."""
     if experiment.model.core != "pseudo_spectral":
         ignored = experiment.model.spectral is not None
         return ["[model.spectral] has no effect with core = 'finite_differences'."] if ignored else []
@@ -126,7 +136,7 @@ def _spectra_line(spectra, until):
 
 
 def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1) -> list[str]:
-    """A line for each file: what, how often, how large at most."""
+    """A line for each file: its content, its interval and its largest size."""
     cells *= members
     until, lines = experiment.run.until, []
     for fields in experiment.output.fields:
@@ -144,6 +154,16 @@ def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1
         lines.append(f"{gauges.file}: {what} at {names}, every step, {about}")
     if maxima is not None:
         lines.append(f"{maxima.file}: maximum elevation, time at which it first passed {maxima.threshold:g} m")
+    if (tides := experiment.output.harmonics) is not None:
+        named = f"{', '.join(tides.constituents)} of {', '.join(tides.variables)}"
+        lines.append(f"{tides.file}: amplitude and phase lag of {named}, after {duration(tides.begin)}")
+    if (means := experiment.output.means) is not None:
+        lines.append(f"{means.file}: means of {', '.join(means.fields)}, after {duration(means.begin)}")
+    if (extremes := experiment.output.extremes) is not None:
+        lines.append(
+            f"{extremes.file}: highest and lowest elevation, largest speed and momentum flux, time over "
+            f"{extremes.threshold:g} m, after {duration(extremes.begin)}"
+        )
     if experiment.output.spectra is not None:
         lines.append(_spectra_line(experiment.output.spectra, until))
     if restart is not None:

@@ -64,7 +64,7 @@ def fail(error: BaseException, debug: bool = False) -> int:
 
 
 def _world(started):
-    """MPI's world, if it can be had and is the one that the launcher started; None otherwise."""
+    """MPI's world, if it can be loaded and is the one that the launcher started; None otherwise."""
     if not launch.mpi_installed():
         return None
     try:
@@ -75,7 +75,7 @@ def _world(started):
 
 
 def _all_fail(world):
-    """Whether all ranks come here within PATIENCE."""
+    """Whether all ranks call this within PATIENCE."""
     request, deadline = world.Ibarrier(), clock.monotonic() + PATIENCE
     while not request.Test():
         if clock.monotonic() > deadline:

@@ -1,6 +1,6 @@
-"""`swmodel doctor`: what is installed, which MPI each part uses, and whether two ranks can talk.
+"""`swmodel doctor`: what is installed, which MPI each part uses, and whether two ranks can exchange messages.
 
-Everything is looked at in processes of its own, since MPI starts once in a process and JAX holds on to its devices.
+Each probe is a separate process, since MPI starts only once in a process and JAX keeps its devices.
 Under a launcher (`srun -n 4 swmodel doctor`) the ranks that it started make the exchange instead.
 """
 
@@ -24,7 +24,7 @@ from ..runtime.version import versions
 __all__ = ["Report", "examine", "run"]
 
 SECTIONS = ("versions", "devices", "launcher", "MPI", "binding", "exchange")
-MARK = "swmodel-doctor:"  # before what a probe answers, since MPI libraries print what they like
+MARK = "swmodel-doctor:"  # before the answer of a probe, since MPI libraries may print other lines
 SIGNALS = "PRTE_MCA_ess_base_forward_signals"
 ADVICE = "`make setup` in a checkout builds both for one MPI (MPI=system for your own)"
 
@@ -116,7 +116,7 @@ def _add_devices(report, timeout):
 
 
 def _add_engine(report):
-    """Whether steps run as fused loops on the CPU, and which compiler makes them."""
+    """Add whether steps run as fused loops on the CPU, and which compiler makes them."""
     from ..stencils.native.library import find_compiler, why_not
 
     compiler, why = find_compiler(), why_not()
@@ -201,15 +201,16 @@ def _add_libraries(report, libraries, exchanged):
 
 
 def unforwarded(starter: str, version: str | None) -> str | None:
-    """A sentence where this mpirun kills its ranks at INT and TERM, in place of handing these on; None elsewhere.
+    """A sentence where this mpirun kills its ranks at INT and TERM, instead of forwarding them; None otherwise.
 
-    Open MPI 5 hands them on if the variable SIGNALS, or a file of parameters of PRRTE, asks for it.
+    Open MPI 5 forwards them if the variable SIGNALS, or a file of parameters of PRRTE, says so.
     """
     if not (release := re.match(r"Open MPI (\d+)", version or "")) or int(release[1]) < 5:
         return None
     own = Path(os.path.realpath(starter)).parents[1] / "etc" / "prte-mca-params.conf"
-    asked = [os.environ.get(SIGNALS, ""), *map(_settings, (own, Path.home() / ".prte" / "mca-params.conf"))]
-    if any({"2", "15"} <= set(re.split("[, ]+", text.strip())) for text in asked) or _is_script_with(starter, SIGNALS):
+    settings = [os.environ.get(SIGNALS, ""), *map(_settings, (own, Path.home() / ".prte" / "mca-params.conf"))]
+    forwarded = any({"2", "15"} <= set(re.split("[, ]+", text.strip())) for text in settings)
+    if forwarded or _is_script_with(starter, SIGNALS):
         return None
     return (
         f"{starter} ({version}) kills its ranks half a second after it gets INT or TERM and ends with status 1, before "
@@ -238,9 +239,9 @@ def _is_script_with(file, word):
 
 
 def disagreements(libraries: Mapping[str, Sequence[str | None]], exchanged: bool) -> list[str]:
-    """Sentences on what of mpi4py, mpi4jax and mpirun does not load or belongs to another MPI.
+    """Sentences on which of mpi4py, mpi4jax and mpirun cannot be loaded or belong to another MPI.
 
-    An mpirun of another release may do: it does if it started ranks and they `exchanged`.
+    An mpirun of another release is accepted if its ranks `exchanged` messages.
     """
     broken = [name for name, (version, *_) in libraries.items() if version is None]
     if broken:
@@ -288,7 +289,7 @@ def _exchange():
 
 
 def _exchange_with_mpirun(report, ranks, timeout):
-    """Whether it worked; adds its rows and problems."""
+    """Make an exchange with mpirun, and add its rows and problems; returns whether it worked."""
     code = "from swmodel.cli.installation import _exchange, launch\nanswers = _exchange()\n"
     code += "launch.launcher().rank or answer(answers)"
     try:
@@ -332,20 +333,25 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 class ProbeError(Exception):
-    """What a probe said last."""
+    """A probe failed; the message is its last line."""
 
 
 def _probe(code, timeout, starter=()):
-    """What `answer(...)` was given in a fresh process that ran `code`."""
+    """The argument of `answer(...)` in a new process that ran `code`."""
     prelude = (
         "import json\nfrom swmodel.runtime.libraries import library_name, loaded_library\n"
         f"def answer(value): print('{MARK}' + json.dumps(value), flush=True)\n"
     )
     command = [*starter, sys.executable, "-c", prelude + code]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        env=launch.mpirun_environment(), start_new_session=True,
-    )  # fmt: skip
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=launch.mpirun_environment(),
+        start_new_session=True,
+    )
     try:
         with PROCESS.undone(lambda: launch.ask_to_end(process)):
             output, _ = process.communicate(timeout=timeout)

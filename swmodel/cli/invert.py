@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import time as clock
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,8 +15,8 @@ import numpy as np
 
 from ..config import read
 from ..config.build.adjoint import length_line
-from ..config.build.experiment import stepper_of
 from ..config.build.inversion import check_withheld, observed, section_of, steps_of, transformed_of
+from ..config.build.steppers import stepper_of
 from ..errors import ConfigError
 from ..output.collisions import check_apart
 from ..output.figures import remove_figures
@@ -43,7 +44,7 @@ __all__ = ["Options", "invert_experiment"]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the command line asks for beside the experiment."""
+    """The options of the command, apart from the experiment."""
 
     folder: str | None = None
     overwrite: bool = False
@@ -58,7 +59,7 @@ class Options:
 
 @dataclasses.dataclass
 class Study:
-    """What a command works on."""
+    """The data of an inversion."""
 
     made: Assembly
     section: Section
@@ -106,7 +107,7 @@ def _make_room(study, path, restart, options):
     check_apart(files_of_studies(None, study.section, study.folder), inputs_of(study.made.draft))
     if options.resume and not restart.exists():
         raise ConfigError(f"there is no {restart} from which to resume an inversion; start it without --resume.")
-    there = next((file for file in (path, restart) if file.exists()), None)
+    there = next((file for file in (path, restart) if os.path.exists(os.path.realpath(file))), None)
     if there is not None and not (options.overwrite or options.resume):
         raise ConfigError(
             f"{there} exists already; add --overwrite or --resume, or choose another folder with --output DIR."
@@ -127,33 +128,41 @@ def _study(draft, section, options):
     stepper = stepper_of(experiment.stepper, dt)
     steps = steps_of(section, experiment.run, dt)
     given = section, made, begun.process, model, state, stepper, steps
-    told = made.attempt(("inversion", "observations"), observed, *given)
+    observations = made.attempt(("inversion", "observations"), observed, *given)
     made.experiment()
-    made.attempt(("inversion", "withhold"), check_withheld, section, told.records)
-    transformed = transformed_of(section, made, model, told.state, dt)
+    made.attempt(("inversion", "withhold"), check_withheld, section, observations.records)
+    transformed = transformed_of(section, made, model, observations.state, dt)
     checkpoints = Nested(memory=section.memory)
     problem = made.attempt(
-        ("inversion", "observations"), Problem, model, stepper, told.state, steps, Misfit(told.weighed), [transformed],
-        0, checkpoints,
-    )  # fmt: skip
+        ("inversion", "observations"),
+        Problem,
+        model,
+        stepper,
+        observations.state,
+        steps,
+        Misfit(observations.weighed),
+        [transformed],
+        0,
+        checkpoints,
+    )
     made.experiment()
-    identity = identity_of(section, made, told, problem)
+    identity = identity_of(section, made, observations, problem)
     force = (*allowed_names(options.force), *explained_by(made.draft.overrides), *named_by(made.draft.overrides))
-    return Study(made, section, told, problem, transformed, begun.folder, identity, force)
+    return Study(made, section, observations, problem, transformed, begun.folder, identity, force)
 
 
-def identity_of(section: Section, made: Assembly, told: Observed, problem: Problem) -> Identity:
+def identity_of(section: Section, made: Assembly, observations: Observed, problem: Problem) -> Identity:
     """The Identity of an inversion, from its section, the Assembly, the Observed and the Problem; collective."""
     from ..adjoint.assimilation.restarts import Identity
 
     entries = fingerprint(problem.model, 0, problem.dt, steps=problem.steps)
     entries |= {"stepper": describe(problem.stepper), "length": problem.dt * problem.steps, "method": section.chosen}
     entries |= described("initial", made.experiment().initial)
-    if told.truth is not None and section.twin is not None and section.twin.spin_up:
+    if observations.truth is not None and section.twin is not None and section.twin.spin_up:
         entries["initial.spin_up"] = section.twin.spin_up
     for k, control in enumerate(section.controls):
         entries |= described(f"controls.{k}", control)
-    return Identity(entries, told.records, tuple(told.withheld))
+    return Identity(entries, observations.records, tuple(observations.withheld))
 
 
 def described(name: str, section: Iterable[tuple[str, Any]] | None) -> dict[str, Any]:

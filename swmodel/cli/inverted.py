@@ -1,4 +1,4 @@
-"""What an inversion says at its end, and the tables of its file: misfits of gauges, fields and numbers."""
+"""The report at the end of an inversion, and the tables of its file: misfits of gauges, fields and numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..fields.parameters import COORDINATES
 from ..simulation.progress import duration
 from . import facts, figures, logs
 from .starting import RECORD
@@ -20,7 +21,7 @@ __all__ = ["at_observations", "conclude", "first_guess_line", "gauge_table", "mi
 
 
 def conclude(study: Any, result: Any, path: Path, took: float, options: Any) -> None:
-    """Write the file, say what was found, and draw it; on the root."""
+    """Write the file, print the results, and draw them if `--plot` is given; on the root."""
     _write(study, result, path)
     say = logs.LOGGER.info
     say("ended after %s: %s", duration(took), result.reason)
@@ -29,11 +30,11 @@ def conclude(study: Any, result: Any, path: Path, took: float, options: Any) -> 
     if warning := result.consistency.warning_after():
         logs.LOGGER.warning("%s", warning)
     for name, (_, units, roles) in result.controls.items():
-        say("%s", _told(study, name, units, roles))
-    for line in _faults_told(_parameter_tables(study, result).get("fault", {})):
+        say("%s", _control_line(study, name, units, roles))
+    for line in _fault_lines(_parameter_tables(study, result).get("fault", {})):
         say("%s", line)
     if np.isfinite(result.signal):
-        say("the observations tell %.1f independent numbers (degrees of freedom for signal)", result.signal)
+        say("the observations determine %.1f independent numbers (degrees of freedom for signal)", result.signal)
     say("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
     if options.plot:
         say("figure: %s", *figures.draw([path]))
@@ -42,7 +43,7 @@ def conclude(study: Any, result: Any, path: Path, took: float, options: Any) -> 
 
 
 def first_guess_line(found: Consistency) -> str:
-    """J of the first guess, a Consistency, beside its expectation."""
+    """J of the first guess, a Consistency, and its expectation."""
     expected = "" if np.isnan(found.expected_first) else f" (expected: {found.expected_first_per_datum:.3g})"
     return (
         f"first guess: J = {found.first:.6g}, chi-squared per datum 2 J / n = {found.first_per_datum:.3g}{expected}, "
@@ -51,7 +52,7 @@ def first_guess_line(found: Consistency) -> str:
 
 
 def analysis_line(found: Consistency) -> str:
-    """J of the analysis, a Consistency, beside its expectation."""
+    """J of the analysis, a Consistency, and its expectation."""
     return (
         f"analysis: J = {found.last:.6g}, chi-squared per datum 2 J / n = {found.last_per_datum:.3g} (expected: 1), "
         f"n = {found.data:.4g}"
@@ -59,7 +60,7 @@ def analysis_line(found: Consistency) -> str:
 
 
 def at_observations(study: Any, readings: np.ndarray) -> dict[str, np.ndarray]:
-    """{name: (n,)}: the model at the observations that count, linear between steps."""
+    """{name: (n,)}: the model at the observations, interpolated linearly between steps."""
     at = study.problem.dt * np.arange(1, study.problem.steps + 1)
     return {
         name: np.interp(record.counted()[0], at, readings[:, k])
@@ -106,13 +107,13 @@ def _pairs(study, readings, value):
 
 
 def _expected_errors(study, spread):
-    """{name: r.m.s. [m] of what eta - y is expected to be where y is not used}: of its own error and of the spread."""
+    """{name: expected r.m.s. of eta - y [m] where y is not used}, from the observation error and the spread."""
     pairs = _pairs(study, spread, lambda record: record.error)
     return {name: float(np.sqrt(np.mean(own**2 + error**2))) for name, (own, error) in pairs}
 
 
 def gauge_table(study: Any, result: Any) -> str:
-    """Misfits before and after, and of gauges that were withheld; below, what the columns mean."""
+    """A table of the misfits before and after, and of withheld gauges; below, the meaning of the columns."""
     found = {role: _scores(study, readings) for role, readings in result.readings.items()}
     apart = study.observed.withheld
     compared = "analysis" if apart else "withheld"
@@ -122,8 +123,12 @@ def gauge_table(study: Any, result: Any) -> str:
     for name in found["analysis"]:
         used = found["analysis"][name] if name not in apart else None
         other = found[compared][name] if compared in found and (name in apart or not apart) else None
-        cells = (found["background"][name].misfit, *_few_of(used), *_few_of(other), *(
-            (np.nan, np.nan) if other is None else (other.error, expected.get(name, np.nan))))  # fmt: skip
+        cells = (
+            found["background"][name].misfit,
+            *_few_of(used),
+            *_few_of(other),
+            *((np.nan, np.nan) if other is None else (other.error, expected.get(name, np.nan))),
+        )
         rows.append((name, *(_cell(x, signed) for x, signed in zip(cells, _SIGNED)))[: len(heads)])
     before, after = _totals(study, result)
     rows.append(("all used" if apart else "all", _cell(before), _cell(after), *[""] * (len(heads) - 3)))
@@ -165,8 +170,8 @@ def _totals(study, result):
     return [float(np.nansum([x for name, x in part.items() if name not in apart])) for part in parts]
 
 
-def _told(study, name, units, roles):
-    """The highest value of a field that was found, and where; or the number; and how near a twin's truth is."""
+def _control_line(study, name, units, roles):
+    """A line on a control: the range of its change, or its value; in a twin experiment, its error, too."""
     analysis, background = roles["analysis"], roles["background"]
     if np.ndim(analysis) < 2:
         return f"{name} = {float(analysis):.4g} {units} (before: {float(background):.4g})"
@@ -190,10 +195,14 @@ def _write(study, result, path):
 
     experiment, problem = study.made.experiment(), study.problem
     about = {
-        "of": ", ".join(result.controls), "method": study.section.chosen, "ended": result.reason,
-        "observations": study.observed.source, "kind": study.section.observations.type,
-        "misfit_reduction_percent": _reduction(study, result), "withheld": ", ".join(study.observed.withheld) or "none",
-    } | _consistency_attributes(result.consistency)  # fmt: skip
+        "of": ", ".join(result.controls),
+        "method": study.section.chosen,
+        "ended": result.reason,
+        "observations": study.observed.source,
+        "kind": study.section.observations.type,
+        "misfit_reduction_percent": _reduction(study, result),
+        "withheld": ", ".join(study.observed.withheld) or "none",
+    } | _consistency_attributes(result.consistency)
     attributes = {
         "title": experiment.run.title or study.made.draft.file.stem,
         "config": f"{RECORD}{study.made.draft.file.resolve()}\n{study.made.draft.effective_text}",
@@ -202,18 +211,28 @@ def _write(study, result, path):
     }
     tables = {"observation": _observation_table(study, result), "loop": _history_table(result)}
     write_inversion(
-        path, study.made.grid, result.controls, tables | _parameter_tables(study, result), about=about,
-        seconds=problem.steps * problem.dt, start=experiment.run.start, attributes=attributes,
-        static={"depth": problem.model.depth, "wet": problem.model.wet}, initial=result.initial,
-    )  # fmt: skip
+        path,
+        study.made.grid,
+        result.controls,
+        tables | _parameter_tables(study, result),
+        about=about,
+        seconds=problem.steps * problem.dt,
+        start=experiment.run.start,
+        attributes=attributes,
+        static={"depth": problem.model.depth, "wet": problem.model.wet},
+        initial=result.initial,
+    )
 
 
 def _consistency_attributes(found):
     numbers = {
-        "observations_used": found.observations, "independent_data": found.data, "cost_first": found.first,
-        "cost_first_expected": found.expected_first, "cost_last": found.last,
+        "observations_used": found.observations,
+        "independent_data": found.data,
+        "cost_first": found.first,
+        "cost_first_expected": found.expected_first,
+        "cost_last": found.last,
         "chi_squared_per_datum": found.last_per_datum,
-    }  # fmt: skip
+    }
     return {name: np.float64(value) for name, value in numbers.items() if np.isfinite(value)}
 
 
@@ -223,7 +242,7 @@ def _reduction(study, result):
 
 
 def _observation_table(study, result):
-    """A row for each observation that counts."""
+    """A row for each observation that is used or withheld."""
     columns = {"gauge": [], "used": [], "x": [], "y": [], "time": [], "observed": [], "deviation": [], "error": []}
     for name, record in study.observed.records.items():
         time, value, deviation = record.counted()
@@ -240,39 +259,45 @@ def _observation_table(study, result):
         columns[f"{role}_spread"] = list(at_observations(study, spread).values())
     units = _units_of_places(study)
     words = {
-        "gauge": ("", "name of the gauge"), "x": (units, "place along x"), "y": (units, "place along y"),
-        "time": ("s", "time since the start"), "observed": ("m", "observed elevation"),
+        "gauge": ("", "name of the gauge"),
+        "x": (units, "place along x"),
+        "y": (units, "place along y"),
+        "time": ("s", "time since the start"),
+        "observed": ("m", "observed elevation"),
         "used": ("1", "1: used by the analysis, 0: withheld, and only compared"),
         "error": ("m", "standard deviation of the observation's error"),
         "deviation": ("m", "that of uncorrelated errors with as much information, as J has it"),
         "background": ("m", "elevation in the model before the inversion: the run of the first guess"),
         "analysis": ("m", "elevation in the model after the inversion"),
         "withheld": ("m", "elevation in the model after the inversion of all other gauges"),
-    }  # fmt: skip
+    }
     for role in ("background", "analysis", "withheld"):
         words[f"{role}_spread"] = ("m", f"error to expect of {role}: r.m.s. difference of the members of an ensemble")
     return {name: (*words[name], np.concatenate(parts)) for name, parts in columns.items()}
 
 
 def _history_table(result):
-    words = (("number", "number of the loop"), ("cost", "J"), ("misfit", "half the sum of squared departures"),
-             ("background", "half the square of the parameters"), ("products", "products or evaluations"))  # fmt: skip
+    words = (
+        ("number", "number of the loop"),
+        ("cost", "J"),
+        ("misfit", "half the sum of squared departures"),
+        ("background", "half the square of the parameters"),
+        ("products", "products or evaluations"),
+    )
     return {name: ("1", text, result.history[:, k]) for k, (name, text) in enumerate(words)}
 
 
 def _parameter_tables(study, result):
-    """What the numbers of unit sources and faults became."""
-    tables, units = {}, _units_of_places(study)
+    """{name: {column: (units, description, values)}} of the parameters of unit sources and faults."""
+    tables, places = {}, _units_of_places(study)
     for name, part in study.transformed.function.parts.items():
-        p = np.asarray(result.parameters[name]) if np.ndim(result.parameters[name]) == 1 else None
-        if p is not None and hasattr(part, "centres"):
-            x, y = np.array(part.centres).T
-            tables["source"] = {
-                "x": (units, "centre along x", x), "y": (units, "centre along y", y),
-                "amplitude": ("m", "amplitude of the unit source", _of_one_tile(study, part.amplitudes, part, p)),
-            }  # fmt: skip
-        elif p is not None and hasattr(part, "faults"):
-            tables["fault"] = _fault_table(study, part, p)
+        on_tile = next(iter(study.communicator.tiles(part).values()))
+        p = np.asarray(result.parameters[name])
+        if p.ndim == 1 and (found := on_tile.table(p)) is not None:
+            columns = found[1].items()
+            tables[found[0]] = {
+                key: (places if units == COORDINATES else units, *rest) for key, (units, *rest) in columns
+            }
     return tables
 
 
@@ -280,8 +305,8 @@ def _units_of_places(study):
     return "degrees" if study.made.grid.spherical else "m"
 
 
-def _faults_told(table):
-    """A line for each number of the faults that was looked for: their values before and after."""
+def _fault_lines(table):
+    """A line for each estimated parameter of the faults: its values before and after."""
     for name in (name.removesuffix("_analysis") for name in table if name.endswith("_analysis")):
         units, _, after = table[f"{name}_analysis"]
         before = table[f"{name}_background"][2]
@@ -291,22 +316,3 @@ def _faults_told(table):
 
 def _few(numbers, most=6):
     return ", ".join(f"{x:.4g}" for x in numbers[:most]) + ", ..." * (len(numbers) > most)
-
-
-def _of_one_tile(study, function, part, p):
-    tile = next(iter(study.communicator.tiles(part).values()))
-    return np.asarray(getattr(tile, function.__name__)(np.asarray(p)))
-
-
-def _fault_table(study, part, p):
-    tile = next(iter(study.communicator.tiles(part).values()))
-    before, after = tile.source.faults, tile.faults(np.asarray(p)).faults
-    table, places = {}, dict.fromkeys(("longitude", "latitude"), _units_of_places(study))
-    for field in ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip"):
-        known: dict[str, str] = {**places, **dict.fromkeys(("strike", "dip", "rake"), "degrees")}
-        units = known.get(field, "m")
-        for role, faults in (("background", before), ("analysis", after)):
-            values = np.asarray(getattr(faults, field), float)
-            values = values.sum(axis=1) if values.ndim == 2 else values
-            table[f"{field}_{role}"] = (units, f"{field} of the fault, {role}", values)
-    return table

@@ -33,7 +33,7 @@ class Result:
         reason: why it ended.
         readings: {"background", "analysis", "withheld"}: (steps, gauges) of the first guess, which is the run with the
             parameters at their background, of the analysis, and of each gauge in the inversion of the others.
-        spread: {the same: (steps, gauges)}: the error to expect of each [m]; {} where none was asked for.
+        spread: {the same: (steps, gauges)}: the error to expect of each [m]; {} if `members` is 0.
         consistency: a Consistency.
         initial: {Variable: array}: the state with which the analysis begins, as files show it.
         controls: as output.inversion.write_inversion takes them.
@@ -66,7 +66,7 @@ class Inversion:
         self.spread = {}
 
     def after_signal(self, name: str) -> str:
-        """What an end by a signal says."""
+        """The sentence that is printed when a signal ends the inversion."""
         if not self.has_kept:
             return f"{name} stopped the inversion before its first loop ended. Start again with: {PROCESS.command()}"
         command = PROCESS.command() + ("" if self.options.resume else " --resume")
@@ -92,7 +92,7 @@ class Inversion:
         return Result(parameters, history, reason, readings, self.spread, consistency, controls, initial, signal)
 
     def _read(self):
-        """(vectors, arrays) of the restart; of one of another inversion that was asked for, the parameters alone."""
+        """(vectors, arrays) of the restart; only parameters if it is of another inversion (`--force`)."""
         from ..adjoint.assimilation.restarts import kept
 
         given = self.problem.model, self.variational.background, self.study.identity, self.study.force
@@ -116,7 +116,7 @@ class Inversion:
             )
 
     def _first_guess(self, readings):
-        """The Consistency of the first guess, which is said, and the spread of the gauges there."""
+        """Print and return the Consistency of the first guess, and compute the spread of the gauges there."""
         from ..adjoint.assimilation.predictive import Consistency
 
         self._linearised(self.departures)  # Green's functions come first: they give the spread without runs
@@ -174,12 +174,12 @@ class Inversion:
         return None if columns is None else Green.made(self.problem, columns)
 
     def _counted(self, what):
-        """A progress function that says now and then how far `what` is."""
-        told = [clock.perf_counter()]
+        """A progress function that prints every 10 s how far `what` is."""
+        last = [clock.perf_counter()]
 
         def progress(done, every):
-            if done == every or clock.perf_counter() - told[0] > 10.0:
-                told[0] = clock.perf_counter()
+            if done == every or clock.perf_counter() - last[0] > 10.0:
+                last[0] = clock.perf_counter()
                 self.say("%s: %d of %d", what, done, every)
 
         return progress
@@ -201,7 +201,7 @@ class Inversion:
         basis: Any = found.basis
         if basis is not None:
             eigenpairs = basis.eigenpairs()
-        elif linearised is None:  # nothing was left to do
+        elif linearised is None:  # no outer loop was needed
             eigenpairs = self._eigenpairs(found.parameters, section.products)
         else:
             inner: Any = linearised(found.parameters)
@@ -246,9 +246,9 @@ class Inversion:
         from ..adjoint.assimilation.posterior import eigenpairs
 
         tangent, progress = Tangent(self.problem, self.departures, parameters), self._counted("uncertainty, products")
-        told = lambda done, residual: progress(done, products)  # noqa: E731
+        report = lambda done, residual: progress(done, products)  # noqa: E731
         space, model = self.variational.space, self.problem.model
-        known = eigenpairs(tangent.product, parameters, model, space, products, progress=told)
+        known = eigenpairs(tangent.product, parameters, model, space, products, progress=report)
         return known.values, known.vectors
 
     def _keep_descent(self, now):
@@ -279,7 +279,7 @@ class Inversion:
             found.append(np.asarray(readings, float)[:, k])
         return np.stack(found, axis=1)
 
-    # -- what is written -----------------------------------------------------------------------------------------------
+    # -- results for the file ---------------------------------------------------------------------------------------
 
     def _fields(self, parameters, eigenpairs):
         """({control: (position, units, {role: array})}, the initial state, degrees of freedom for signal)."""
@@ -311,7 +311,7 @@ class Inversion:
 
 
 def _first(value):
-    """The first record of a series, or what is none."""
+    """The first record of a series {record: value}; other values are returned as they are."""
     return next(iter(value.values())) if isinstance(value, dict) else value
 
 

@@ -14,7 +14,7 @@ SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
 
 
 def library() -> dict[str, list[Path]]:
-    """{name: files} of the experiments: a folder is one, and so are files of one stem beside each other."""
+    """{name: files} of the experiments: a folder is one, and so are files with the same stem."""
     found = {}
     for entry in sorted(experiments().iterdir()):
         if entry.is_dir():
@@ -48,7 +48,7 @@ def copy_experiment(name: str | None, folder: str | None, force: bool) -> None:
 
 
 def _next_commands(file):
-    """What one does with an experiment's main file."""
+    """The commands to try with an experiment's main file."""
     if file.suffix == ".py":
         return [f"python {file}"]
     verb = "invert" if "\n[inversion]" in file.read_text(encoding="utf-8") else "run"
@@ -57,9 +57,13 @@ def _next_commands(file):
 
 def _main_first(name, files):
     """The files of an experiment, first the one that is called as it is, or as its name begins."""
-    return sorted(files, key=lambda file: (
-        [".toml", ".py"].index(file.suffix) if file.suffix in (".toml", ".py") else 2, not name.startswith(file.stem)
-    ))  # fmt: skip
+    return sorted(
+        files,
+        key=lambda file: (
+            [".toml", ".py"].index(file.suffix) if file.suffix in (".toml", ".py") else 2,
+            not name.startswith(file.stem),
+        ),
+    )
 
 
 def _list(known):

@@ -1,4 +1,4 @@
-"""`--profile DIR`: what the processor or GPU did when, and who holds its memory, by JAX's own profiler."""
+"""`--profile DIR`: a trace of the processor or GPU and a memory profile, by JAX's profiler."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ class Profile:
             jax.profiler.save_device_memory_profile(str(self.folder / "memory.prof"))
 
     def sentence(self) -> str:
-        """Where it is, and how to look at it."""
+        """A sentence on the files and on how to open them."""
         traces = sorted(self.folder.glob("plugins/profile/*/perfetto_trace.json.gz"))
         trace = traces[-1] if traces else self.folder
         return (

@@ -1,4 +1,4 @@
-"""`swmodel run` and `swmodel resume`: from a file to a Simulation, and what is said before, during and after."""
+"""`swmodel run` and `swmodel resume`: from a file to a Simulation, and what is printed before, during and after."""
 
 import dataclasses
 import shlex
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Override, read, understand
-from ..config.build.experiment import stepper_of, time_step
+from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart
 from ..runtime import launch
@@ -28,7 +28,7 @@ RESUMED = "the restart that the run goes on from"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the command line asks for beside the experiment; `folder` is where output goes, None for the file's own."""
+    """The options of the command, apart from the experiment; `folder` is None for the output folder of the file."""
 
     folder: str | None = None
     overwrite: bool = False
@@ -50,19 +50,19 @@ def run_experiment(file: str, overrides: Sequence[str | Override], options: Opti
 def resume_experiment(restart: str, overrides: Sequence[str | Override], options: Options) -> None:
     """Go on from a restart file, with the experiment that it holds or with `options.experiment`."""
     path = expanded(restart)
-    if not found(path, "file"):
+    if not (found(path, "file") or found(path / "zarr.json", "file")):
         raise DataError(f"there is no restart file {path.resolve()}.")
-    draft = _remembered(path, overrides, options)
+    draft = _draft_of_restart(path, overrides, options)
     folder = options.folder if options.folder is not None else str(path.parent)
     force = ",".join([options.force, *explained_by(draft.overrides)])
     _run(draft, dataclasses.replace(options, folder=folder, force=force), restart=path)
 
 
-def _remembered(path, overrides, options):
+def _draft_of_restart(path, overrides, options):
     """The Draft with which a restart goes on, with the time step of its run unless `--set` or a file says otherwise."""
-    from ..output.restart import read_restart
+    from ..output.opening import opened
 
-    restart = read_restart(path)
+    restart = opened(path, verify=False)  # the root compares it with its checksum before the run goes on
     head, _, text = str(restart.attributes.get("config", "")).partition("\n")
     anywhere = [Override("any ranks", ("run", key), "auto") for key in ("communicator", "layout", "devices")]
     same_step = Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"]))
@@ -131,7 +131,7 @@ def _run(draft, options, restart):
 
 
 def _after_signal(name, complete):
-    """What an end by a signal says just before the run, and after it."""
+    """The sentence that is printed when a signal ends the command just before or after the run."""
     if complete:
         return f"{name} stopped the command when the run was complete: all its files are written."
     return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.command()}"
@@ -153,9 +153,8 @@ def _simulation(made, experiment, process, overwrite):
     from ..stepping.stability import limits
 
     model, state = started(made, experiment, process.communicator, experiment.run.layout, experiment.run.engine)
-    found = limits(model, stepper_of(experiment.stepper))
-    dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
-    made.experiment()
+    found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper))
+    dt = made.require(("stepper", "dt"), time_step, experiment, found)
     return Simulation(
         model,
         state,
@@ -177,7 +176,7 @@ def _check_files(files, inputs):
 
 
 def _outputs(simulation, experiment, folder, overwrite, inputs):
-    """Ask the simulation for the experiment's files in `folder`; returns {kind: paths}."""
+    """Add the experiment's files in `folder` to the simulation; returns {kind: paths}."""
     output, files = experiment.output, files_of_run(experiment.output, folder)
     simulation.communicator.from_root(lambda: _check_files(files, inputs))
     simulation.communicator.from_root(lambda: make_room(sum(files.values(), []), overwrite))
@@ -189,6 +188,14 @@ def _outputs(simulation, experiment, folder, overwrite, inputs):
         simulation.gauges(path, given.positions, variables=given.variables, windows=given.windows, **rules)
     for path in files["maxima"]:
         simulation.maxima(path, output.maxima.threshold)
+    for path in files["harmonics"]:
+        given = output.harmonics
+        simulation.harmonics(path, given.constituents, variables=given.variables, begin=given.begin)
+    for path in files["means"]:
+        simulation.means(path, output.means.fields, begin=output.means.begin, every=output.means.every)
+    for path in files["extremes"]:
+        options = output.extremes.model_dump(exclude={"file"})
+        simulation.extremes(path, **options)
     for path in files["spectra"]:
         simulation.spectra(path, output.spectra.every, output.spectra.transfers)
     for path in files["restart"]:
@@ -197,7 +204,7 @@ def _outputs(simulation, experiment, folder, overwrite, inputs):
 
 
 def _announce(made, experiment, simulation, process):
-    """What is about to run, on the root; warnings about cores are asked of all ranks."""
+    """Print the header of the run on the root, and warnings; collective."""
     import jax
 
     from ..stepping.stability import largest_time_step, limits
@@ -213,7 +220,7 @@ def _announce(made, experiment, simulation, process):
     lines = [
         ("swmodel", f"{VERSION}{f' ({commit})' if commit else ''}  {experiment.run.title}"),
         ("grid", facts.grid_line(made.grid)),
-        ("sea floor", facts.sea_line(made.bathymetry)),
+        ("sea floor", facts.sea_line(model.sea_floor, model.grid.nx * model.grid.ny)),
         (what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {where}, {model.dtype}"),
         ("time step", facts.step_line(simulation.dt, found, longest, experiment.run.until)),
         ("stepper", f"{type(simulation.scheme).__name__}, strictest limit: {found[0] if found else 'none'}"),
@@ -225,7 +232,7 @@ def _announce(made, experiment, simulation, process):
         lines.append(("ensemble", facts.members_line(model)))
     logs.LOGGER.info("%s", facts.table(lines))
     long = facts.step_warnings(simulation.dt, longest)
-    for warning in [*made.bathymetry.report, *long, *facts.core_warnings(experiment), _crowded(simulation)]:
+    for warning in [*model.sea_floor.report, *long, *facts.core_warnings(experiment), _crowded(simulation)]:
         if warning:
             logs.LOGGER.warning("%s", warning)
 
@@ -259,24 +266,27 @@ def _steps(simulation, experiment, options):
     took = max(clock.perf_counter() - begun, 1e-9)
     logs.LOGGER.info(
         "done: %s of model time in %s, %s times as fast as real time%s",
-        duration(simulation.time - first), duration(took), rounded((simulation.time - first) / took),
+        duration(simulation.time - first),
+        duration(took),
+        rounded((simulation.time - first) / took),
         f"; the first step was taken after {reached[0]:.1f} s" if reached else "",
-    )  # fmt: skip
+    )
 
 
 def _all_of(*listeners):
-    """What tells each of them, of those that are there, how far the run is."""
+    """A progress function that calls all `listeners` that are not None; none of them reads the files."""
     listeners = [listener for listener in listeners if listener is not None]
 
     def progress(*news):
         for listener in listeners:
             listener(*news)
 
+    progress.reads_files = False
     return progress if listeners else None
 
 
 def _conclude(files, experiment, options):
-    """Where the files are, the figure if asked for, and what to try next."""
+    """Print the paths of the files, draw the figure if `--plot` is given, and suggest commands."""
     say = logs.LOGGER.info
     written = [path for paths in files.values() for path in paths if path.exists()]
     if not written:

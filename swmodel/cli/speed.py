@@ -1,4 +1,4 @@
-"""`swmodel check --ranks N`: how long a step will take, from what this or another machine was seen to do."""
+"""`swmodel check --ranks N`: the predicted time of a step, from measurements on this or another machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Speed", "speed_line"]
 
-QUICK_CUTS = (4, 1)  # two sizes give what a step and what a cell costs
+QUICK_CUTS = (4, 1)  # two sizes of tiles give the costs of a step and of a cell
 QUICK_REPEATS, QUICK_SHARE = 3, 0.1
 MOST_A_CORE = 4  # ranks, where their messages are timed
 PATIENCE = 120.0  # [s] for messages between ranks here
@@ -31,7 +31,7 @@ PATIENCE = 120.0  # [s] for messages between ranks here
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """What the command line says of the machine: a file of `swmodel bench --save`, and its network."""
+    """The options on the machine: a file of `swmodel bench --save`, and its network."""
 
     machine: str | None = None
     latency: float | None = None  # [s]
@@ -39,7 +39,7 @@ class Speed:
     per_machine: int | None = None
 
     def read(self) -> Machine:
-        """The Machine of all that, empty without a file."""
+        """The Machine that the options describe; empty without a file and a network."""
         from ..performance import Link, Machine
 
         known = Machine() if self.machine is None else Machine.load(self.machine)
@@ -51,20 +51,20 @@ class Speed:
 
 
 def speed_line(
-    asked: Speed, made: Assembly, experiment: Experiment, ranks: int, dt: float, decomposition: Decomposition
+    speed: Speed, made: Assembly, experiment: Experiment, ranks: int, dt: float, decomposition: Decomposition
 ) -> str:
-    """What `check` says of the speed: seconds a step and in all, and where that comes from."""
+    """The lines of `check` on the speed: the time of a step and of the whole run, and the source of the prediction."""
     from ..performance import Machine, Program, machines_of, predict, signature
     from ..performance.cases import OneOfMany
     from ..performance.fitting import measure_compute
     from .bench import timed_case
 
-    machine, said = asked.read(), []
+    machine, notes = speed.read(), []
     stepper = _stepper(experiment, dt)
     if stepper.is_implicit:
         how = f"swmodel bench {made.draft.file}"
         how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
-        return f"not foretold: how long {type(stepper).__name__}'s equation takes depends on the case; time it, {how}"
+        return f"not predicted: how long {type(stepper).__name__}'s equation takes depends on the case; time it, {how}"
     if not machine.cores:
         machine = machine.merge(Machine(cores=launch.threads_per_rank()))
     make = lambda communicator: timed_case(made, experiment, communicator)  # noqa: E731
@@ -72,24 +72,24 @@ def speed_line(
     traffic = Program(model, state, stepper, 1, compiled=False).traffic() if ranks > 1 else (0, 0, 0)
     compute = machine.compute_of(signature(model, stepper))
     if compute is None:
-        if asked.machine:
-            said.append(f"{asked.machine} was not made with this physics, so its cost was measured here")
+        if speed.machine:
+            notes.append(f"{speed.machine} was not made with this physics, so its cost was measured here")
         compute = measure_compute(make, model.grid.shape, stepper, QUICK_CUTS, QUICK_REPEATS, QUICK_SHARE)
     cells = model.grid.nx * model.grid.ny
-    if ranks > 1 and machine.shared is None and machines_of(machine, ranks, asked.per_machine) == 1:
+    if ranks > 1 and machine.shared is None and machines_of(machine, ranks, speed.per_machine) == 1:
         try:
-            machine = machine.merge(_shared(asked, ranks))
+            machine = machine.merge(_shared(speed, ranks))
         except SwmodelError as why:
             traffic = (0, 0, 0)
-            said.append(f"messages are left out: {why}")
-    found = predict(machine, compute, cells, ranks, traffic, asked.per_machine)
+            notes.append(f"messages are left out: {why}")
+    found = predict(machine, compute, cells, ranks, traffic, speed.per_machine)
     steps = round(experiment.run.until / dt)
     whole = f"{steps:,} steps in about {duration(steps * found.seconds)}"
-    return "\n".join([_sentence(found, ranks, traffic), whole, *said])
+    return "\n".join([_sentence(found, ranks, traffic), whole, *notes])
 
 
 def _stepper(experiment, dt):
-    from ..config.build.experiment import stepper_of
+    from ..config.build.steppers import stepper_of
 
     return stepper_of(experiment.stepper, dt)
 
@@ -112,12 +112,12 @@ def _time(seconds):
     return f"{1e3 * seconds:.3g} ms"
 
 
-def _shared(asked, ranks):
-    """The Machine with the Link between ranks of one machine: measured here, unless a file speaks of another one."""
-    if asked.machine:
+def _shared(speed, ranks):
+    """The Machine with the Link between ranks of one machine; measured, unless a file describes another machine."""
+    if speed.machine:
         raise ConfigError(
-            f"{asked.machine} does not tell their time; add it on that machine, by "
-            f"mpirun -n 2 swmodel bench --network --save {asked.machine}."
+            f"{speed.machine} has no timing of messages; add it on that machine, by "
+            f"mpirun -n 2 swmodel bench --network --save {speed.machine}."
         )
     return _shared_here(min(ranks, MOST_A_CORE * launch.threads_per_rank()))
 
@@ -140,12 +140,16 @@ def _shared_here(ranks):
         environment = launch.mpirun_environment()
         environment["PYTHONPATH"] = f"{package}:{environment.get('PYTHONPATH', '')}".rstrip(":")
         process = subprocess.Popen(
-            [*launch.mpirun(ranks), *map(str, program)], env=environment, text=True, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            [*launch.mpirun(ranks), *map(str, program)],
+            env=environment,
+            text=True,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         try:
             with PROCESS.undone(lambda: launch.ask_to_end(process)):
-                said, _ = process.communicate(timeout=PATIENCE)
+                output, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise ConfigError(
                 f"{ranks} ranks exchanged none within {PATIENCE:g} s; see what `swmodel doctor` says."
@@ -153,6 +157,6 @@ def _shared_here(ranks):
         finally:
             launch.stop(process)
         if not file.exists():
-            last = said.strip().splitlines()[-1:] or ["nothing"]
+            last = output.strip().splitlines()[-1:] or ["nothing"]
             raise ConfigError(f"{ranks} ranks could not be started to time them; mpirun said {last[0]!r}.")
         return Machine.load(file)

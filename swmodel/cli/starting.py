@@ -1,4 +1,4 @@
-"""How commands that compute begin: processes, devices, logs and what the experiment file describes."""
+"""The start of commands that compute: processes, devices, logs and the objects that the experiment file describes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import BaseModel
 
 from ..config.build.ensemble import ensemble_of
-from ..config.build.experiment import assemble, model_of, state_of, stepper_of, time_step
+from ..config.build.experiment import assemble, model_of, state_of
+from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError
 from ..runtime import launch
 from ..runtime.devices import hosts_of
@@ -102,7 +103,9 @@ def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, A
         return ensemble, ensemble.initial
     model = made.attempt((), model_of, made, *where)
     made.experiment()
-    return model, made.attempt(("initial",), state_of, experiment.initial, model)
+    state = made.attempt(("initial",), state_of, experiment.initial, model)
+    made.experiment()  # a rank that failed alone must not go on to what the others do together
+    return model, state
 
 
 def started_with_step(begun: Begun) -> tuple[ShallowWater, State, float]:
@@ -112,12 +115,8 @@ def started_with_step(begun: Begun) -> tuple[ShallowWater, State, float]:
     made, experiment, run = begun.made, begun.experiment, begun.experiment.run
     model, state = started(made, experiment, begun.process.communicator, run.layout, run.engine)
 
-    def step():
-        return time_step(experiment, limits(model, stepper_of(experiment.stepper), state))
-
-    dt = made.attempt(("stepper", "dt"), step)
-    made.experiment()
-    return model, state, dt
+    found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
+    return model, state, made.require(("stepper", "dt"), time_step, experiment, found)
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
@@ -142,7 +141,7 @@ def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
 def files_of_run(output: Output, folder: Path) -> dict[str, list[Path]]:
     """{kind: paths} of the files that a run writes into `folder`, from its section [output]."""
     files = {"fields": [folder / fields.file for fields in output.fields]}
-    for kind in ("gauges", "maxima", "spectra", "restart"):
+    for kind in ("gauges", "maxima", "harmonics", "means", "extremes", "spectra", "restart"):
         section = getattr(output, kind)
         files[kind] = [] if section is None else [folder / section.file]
     return files
@@ -162,8 +161,8 @@ def files_of_studies(adjoint: Adjoint | None, inversion: Inversion | None, folde
 
 
 def make_room(paths: Iterable[Path], overwrite: bool) -> None:
-    """Make the folders of `paths`; refuse to replace files unless told to."""
-    there = [str(path) for path in paths if path.exists()]
+    """Make the folders of `paths`; refuse to replace files unless `overwrite`."""
+    there = [str(path) for path in paths if os.path.exists(os.path.realpath(path))]  # as new/../there
     if there and not overwrite:
         raise ConfigError(
             f"{', '.join(there)} {'exists' if len(there) == 1 else 'exist'} already; add --overwrite, "

@@ -1,7 +1,7 @@
 """Standard output and error that cannot end a run: `swmodel run ... | head -1`, a full disk, a closed descriptor.
 
-What cannot be written is dropped from then on, with one warning unless the reader has left on purpose. Files of
-output are another matter (output/): what they cannot take ends a run.
+Lines that cannot be written are dropped from then on, with one warning unless the reader has closed the pipe. This does
+not hold for output files (output/): a run that cannot write them ends.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class _Lenient(io.FileIO):
 
 def protect_streams() -> None:
     """Put lenient streams in the place of Python's own standard output and error; others (of a test) stay."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # closed ones: else a data file would get their number
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # else a data file would get a closed one
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
@@ -73,7 +73,7 @@ def _has_reader(path):
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
-        return True  # it cannot be found out
+        return True  # unknown
     try:
         poll = select.poll()
         poll.register(descriptor, 0)

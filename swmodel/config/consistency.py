@@ -1,12 +1,16 @@
-"""What must hold between sections, as far as the file alone tells. Each check sees the sections that are valid."""
+"""Conditions between sections that the file alone can violate. Each check gets the sections that are valid."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.coriolis import Coriolis
-from .adjoint import control_mistakes, gauge_mistakes, time_mistakes
+from ..fields.parameters import POINT
+from ..simulation.products import indistinct
+from .adjoint import control_mistakes, time_mistakes
 from .cores import core_mistakes
+from .costs import cost_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
 from .mistakes import Mistake, nearest
@@ -18,8 +22,21 @@ __all__ = ["mistakes_between"]
 
 def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
     """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
-    checks = (_coriolis, _formulas, _boundaries, _places, _windows, _files, _intervals, _lid, core_mistakes)
-    checks += (control_mistakes, gauge_mistakes, time_mistakes, inversion_mistakes, variable_mistakes)
+    checks = (
+        _coriolis,
+        _formulas,
+        _boundaries,
+        _places,
+        _windows,
+        _files,
+        _intervals,
+        _lid,
+        _potential,
+        _harmonics,
+        _sums,
+        core_mistakes,
+    )
+    checks += (control_mistakes, cost_mistakes, time_mistakes, inversion_mistakes, variable_mistakes)
     return [mistake for check in checks for mistake in check(sections)]
 
 
@@ -40,6 +57,28 @@ def _coriolis(sections):
         others += [name for name, cls in shipped(Coriolis).items() if wanted and cls.spherical is None]
         use = " or ".join(map(repr, sorted(others, reverse=True)))
         yield Mistake(("coriolis", "type"), f"{coriolis.type!r} needs a {kind} grid; use {use}")
+
+
+def _potential(sections):
+    for index, entry in enumerate(sections.get("forcing", ())):
+        if entry.type == "tidal_potential" and _spherical(sections) is False:
+            yield Mistake(("forcing", index, "type"), "the tidal potential needs a spherical grid; leave it out")
+
+
+def _harmonics(sections):
+    output, run = sections.get("output"), sections.get("run")
+    tides = None if output is None else output.harmonics
+    if tides is not None and run is not None:
+        if why := indistinct(tides.constituents, run.until - tides.begin):
+            yield Mistake(("output", "harmonics", "constituents"), why.rstrip("."))
+
+
+def _sums(sections):
+    output = sections.get("output")
+    if output is not None and sections.get("ensemble") is not None:
+        for name in ("harmonics", "means", "extremes"):
+            if getattr(output, name) is not None:
+                yield Mistake(("output", name), "an ensemble has no such sums yet; leave the section out")
 
 
 def _lid(sections):
@@ -71,14 +110,14 @@ def _boundaries(sections):
     grid, boundaries = sections.get("grid"), sections.get("boundary", ())
     open_sides = set()
     for index, boundary in enumerate(boundaries):
-        opens = issubclass(boundary.part, OpenBoundary)
+        is_open = issubclass(boundary.part, OpenBoundary)
         for side in getattr(boundary, "sides", ()):
             path = ("boundary", index, "sides")
-            if opens and side in open_sides:
+            if is_open and side in open_sides:
                 yield Mistake(path, f"the {side} side is open twice; name it in one {boundary.type} entry")
             if grid is not None and (reason := _no_side(grid, side)):
                 yield Mistake(path, f"there is no {side} side: {reason}; take it out of sides, or change the grid")
-        open_sides |= set(boundary.sides) if opens else set()
+        open_sides |= set(boundary.sides) if is_open else set()
 
 
 def _no_side(grid, side):
@@ -105,7 +144,9 @@ def _places(sections):
         places.append((("initial", "centre"), initial.centre))
     cost = getattr(sections.get("adjoint"), "cost", None)
     places += [(("adjoint", "cost", "positions", name), at) for name, at in getattr(cost, "positions", {}).items()]
-    places += [(("adjoint", "cost", end), getattr(cost, end)) for end in ("start", "end") if hasattr(cost, end)]
+    for field in () if cost is None else dataclasses.fields(cost.part):
+        if field.metadata.get("rule") == POINT:
+            places.append((("adjoint", "cost", field.name), getattr(cost, field.name)))
     source = sections.get("source")
     for index, fault in enumerate(() if source is None else source.faults):
         places.append((("source", "faults", index, "longitude"), (fault.longitude, fault.latitude)))
@@ -149,7 +190,10 @@ def _files(sections):
     if output is None:
         return
     named = [(("output", "fields", i, "file"), f.file) for i, f in enumerate(output.fields)]
-    kept = [(name, getattr(output, name)) for name in ("gauges", "maxima", "spectra", "restart")]
+    kept = [
+        (name, getattr(output, name))
+        for name in ("gauges", "maxima", "harmonics", "means", "extremes", "spectra", "restart")
+    ]
     named += [(("output", name, "file"), section.file) for name, section in kept if section is not None]
     seen = {}
     for path, file in named:

@@ -19,13 +19,13 @@ ELSEWHERE = "core = 'finite_differences' has it"
 
 
 class HyperViscosity(Section):
-    rate: Annotated[float, in_unit("s-1"), Field(ge=0)]
-    order: Annotated[int, Field(strict=True, ge=1)] = HYPERVISCOSITY_ORDER
+    rate: Annotated[float, in_unit("s-1"), Field(ge=0)]  # at which the shortest wave is damped
+    order: Annotated[int, Field(strict=True, ge=1)] = HYPERVISCOSITY_ORDER  # of the power of the wavenumber
 
 
 class ExponentialFilter(Section):
-    strength: Annotated[Number, Field(ge=0)] = FILTER_STRENGTH
-    order: Annotated[int, Field(strict=True, ge=2)] = FILTER_ORDER
+    strength: Annotated[Number, Field(ge=0)] = FILTER_STRENGTH  # of the damping of the shortest wave in a step
+    order: Annotated[int, Field(strict=True, ge=2)] = FILTER_ORDER  # of the power of the wavenumber, even
 
     @field_validator("order")
     @classmethod
@@ -38,9 +38,9 @@ class ExponentialFilter(Section):
 class Spectral(Section):
     """Options of the pseudo-spectral core; kept while another is tried."""
 
-    dealias: Flag = True
-    hyperviscosity: HyperViscosity | None = None
-    filter: ExponentialFilter | None = None
+    dealias: Flag = True  # cut products to two thirds of the wavenumbers
+    hyperviscosity: HyperViscosity | None = None  # damping in the tendency
+    filter: ExponentialFilter | None = None  # damping after each step
 
 
 def core_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -8,9 +8,9 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from ..errors import ConfigError, DataError
 from ..runtime.paths import expanded, found, refusal
@@ -68,7 +68,7 @@ class Override:
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-    """An experiment file as far as it could be understood.
+    """The valid sections of an experiment file, and its mistakes.
 
     Attributes:
         file: its path as the user named it.
@@ -280,9 +280,12 @@ def _with_parts(own):
     if "cost" in kinds:
         section = create_model("Adjoint", __base__=Adjoint, cost=(kinds.pop("cost"), ...))
         kinds["adjoint"] = section | None
+    if "prior" in kinds:
+        controls: Any = (Annotated[tuple[kinds.pop("prior"), ...], Field(min_length=1)], ...)
+        kinds["inversion"] = create_model("Inversion", __base__=Inversion, controls=controls) | None
     fields: dict[str, Any] = {
         name: (tuple[kind, ...], ()) if name in several else (kind, ...) for name, kind in kinds.items()
-    }  # fmt: skip
+    }
     return create_model("Experiment", __base__=Experiment, **fields) if fields else Experiment
 
 
@@ -307,7 +310,7 @@ def _validate(raw, folder, own_parts):
             mistakes += [mistake for mistake in from_pydantic(errors, root) if mistake.path not in refused]
             unknown = from_pydantic([e for e in errors if e["type"] == "extra_forbidden"], root)
             known = _without(raw[name], [mistake.path[1:] for mistake in unknown])
-            with contextlib.suppress(ValidationError):  # unknown keys alone do not hide what else can be checked
+            with contextlib.suppress(ValidationError):  # with unknown keys removed, the other keys can be checked
                 sections[name] = _section(name, field, known, folder, own_parts)
     return sections, mistakes + mistakes_between(sections)
 

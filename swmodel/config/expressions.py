@@ -1,4 +1,4 @@
-"""Formulas in experiment files: "-0.1 * cos(2 * pi * y / (2000 * km))". Arithmetic and nothing else.
+"""Formulas in experiment files: "-0.1 * cos(2 * pi * y / (2000 * km))". Only arithmetic is allowed.
 
 Names are the coordinates (x, y in metres on a plane; longitude, latitude in degrees on the sphere), `pi`, the units of
 `swmodel.units`, and the functions below. The text is parsed to a syntax tree of which only these parts are allowed, so

@@ -15,26 +15,29 @@ type = "gauges"
 window = ["15 minute", "2 hour"]
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from .adjoint import Names, _memory, known_controls
+from ..adjoint.assimilation.priors import OfFaults, Prior
+from ..fields.parts import as_pytree, unchecked
+from .adjoint import Memory, known_controls
+from .faults import faults_of
 from .mistakes import Mistake, nearest
+from .parts import PartSection, arguments_of, chosen_from, section_for, shipped
 from .scenario import Fault, OutputFile
 from .sections import (
-    AnyCoordinate,
     Count,
     Flag,
     Fraction,
     InputFile,
-    NonNegativeMetres,
+    Names,
     NonNegativeSeconds,
     Number,
     Place,
-    PositiveDegrees,
     PositiveMetres,
     PositiveNumber,
     PositiveSeconds,
@@ -43,114 +46,71 @@ from .sections import (
     existing_folder,
 )
 
-__all__ = ["Inversion", "inversion_mistakes"]
+__all__ = ["CONTROLS", "Inversion", "inversion_mistakes", "prior_of_section", "prior_section"]
 
-Coordinates = tuple[AnyCoordinate, AnyCoordinate]
-TARGETS = {
-    "unit_sources": ["initial.eta"], "faults": ["initial.eta"], "balanced": ["initial.eta", "initial.u", "initial.v"],
-}  # fmt: skip
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 
 
-class UnitSources(Section):
-    """The initial elevation as a sum of unit sources on a patch."""
+class _WithFaults(PartSection):
+    """The keys of a prior that is about faults."""
 
-    type: Literal["unit_sources"]
-    x: Coordinates
-    y: Coordinates
-    spacing: Annotated[AnyCoordinate, Field(gt=0)]  # degrees on the sphere, m on a plane
-    deviation: PositiveMetres
-    length: NonNegativeMetres = 0.0  # of the correlation
-    uplift_only: NonNegativeMetres = 0.0  # w of a = w log(1 + exp(R p / w)); 0: both signs
+    file: InputFile | None = Field(None, description="table of faults")
+    faults: tuple[Fault, ...] = Field((), description="the faults, in place of a table")
 
-
-class Faults(Section):
-    """The initial elevation as the sea surface above faults that slip at once; each key is the error of that number."""
-
-    type: Literal["faults"]
-    file: InputFile | None = None
-    faults: tuple[Fault, ...] = ()
-    longitude: Annotated[AnyCoordinate, Field(gt=0)] | None = None
-    latitude: Annotated[AnyCoordinate, Field(gt=0)] | None = None
-    strike: PositiveDegrees | None = None
-    dip: PositiveDegrees | None = None
-    rake: PositiveDegrees | None = None
-    slip: PositiveNumber | None = None  # relative, as the next three
-    depth: PositiveNumber | None = None
-    length: PositiveNumber | None = None
-    width: PositiveNumber | None = None
-    horizontal: Flag = False
-    kajiura: Flag = True
-
-    @property
-    def spreads(self) -> dict[str, float]:
-        """{name of a field of Fault: error}."""
-        names = ("longitude", "latitude", "strike", "dip", "rake", "slip", "depth", "length", "width")
-        return {name: float(getattr(self, name)) for name in names if getattr(self, name) is not None}
+    def bound(self, grid: Any) -> dict[str, Any]:
+        """The parameters of the prior that follow from these keys."""
+        return {"source": faults_of(self, grid)}
 
     @model_validator(mode="after")
-    def _something(self):
+    def _one_table(self):
         if (self.file is None) == (not self.faults):
             raise ValueError("give either file (a table of faults) or [[inversion.controls.faults]], and one of them")
-        if not self.spreads:
-            raise ValueError("nothing of the faults is uncertain; give an error to slip, depth, strike, ...")
         return self
 
 
-class FieldControl(Section):
-    """A field of the model: what the file gives is its background."""
-
-    type: Literal["field"]
-    name: str
-    deviation: PositiveNumber  # in the control's unit; relative where it is positive
-    length: PositiveMetres  # of the correlation
-    positive: Flag = False
+def prior_section(cls: type[Prior], name: str) -> type[PartSection]:
+    """The section of a Prior: its declared parameters, and faults where it is about these."""
+    rules = {type(field.metadata.get("rule")) for field in dataclasses.fields(as_pytree(cls))}
+    return section_for(cls, name, _WithFaults if OfFaults in rules else PartSection)
 
 
-class NumberControl(Section):
-    """A number of the model: what the file gives is its background."""
-
-    type: Literal["number"]
-    name: str
-    deviation: PositiveNumber
-    positive: Flag = False
+def prior_of_section(section: PartSection, grid: Any) -> Prior:
+    """The Prior of a section."""
+    bound = section.bound(grid) if isinstance(section, _WithFaults) else {}
+    return section.part(**arguments_of(section), **bound)
 
 
-class BalancedControl(Section):
-    """The initial state: elevation, and velocities in geostrophic balance with its change."""
-
-    type: Literal["balanced"]
-    deviation: PositiveMetres
-    length: PositiveMetres
-
-
-Control = Annotated[UnitSources | Faults | FieldControl | NumberControl | BalancedControl, Field(discriminator="type")]
+CONTROLS = {name: prior_section(cls, name) for name, cls in shipped(Prior).items()}
+if TYPE_CHECKING:  # the alternatives are only known when the program runs
+    Control: TypeAlias = Any
+else:
+    Control = chosen_from(CONTROLS.values())
 
 
 class GaugeObservations(Section):
     """Records of gauges: those of --observations, of a folder, or, without either, of the twin."""
 
     type: Literal["gauges"]
-    folder: Annotated[Path, BeforeValidator(existing_folder)] | None = None
-    gauges: Names | None = None  # all that have a record unless given
-    positions: dict[str, Place] = {}
-    window: RangeOfSeconds | dict[str, RangeOfSeconds]
-    deviation: PositiveMetres | None = None  # of the errors; 5 cm unless this or `error` is given
-    error: PositiveNumber | None = None  # and a part that is a share of each gauge's own standard deviation
-    independent: NonNegativeSeconds = 120.0
-    every: PositiveSeconds = 15.0  # of the twin's
+    folder: Annotated[Path, BeforeValidator(existing_folder)] | None = None  # of NAME.csv (time_s, elevation_m)
+    gauges: Names | None = None  # default: all that have a record
+    positions: dict[str, Place] = {}  # {name = [x, y]} of further gauges
+    window: RangeOfSeconds | dict[str, RangeOfSeconds]  # (first, last), for all gauges or each
+    deviation: PositiveMetres | None = None  # of the errors; default: 5 cm, if `error` is not given
+    error: PositiveNumber | None = None  # a further part, as a fraction of each gauge's standard deviation
+    independent: NonNegativeSeconds = 120.0  # time over which errors are correlated
+    every: PositiveSeconds = 15.0  # of the observations of a twin experiment
 
 
 class TrackObservations(Section):
     """Points along the tracks of an altimeter: of a file, or, without it, of the twin."""
 
     type: Literal["tracks"]
-    file: InputFile | None = None
+    file: InputFile | None = None  # netCDF file of tracks
     deviation: PositiveMetres | None = None  # of the errors, where the file does not give it
-    every: PositiveSeconds | None = None  # of the twin's: from pass to pass
+    every: PositiveSeconds | None = None  # of a twin experiment: between two passes
     apart: PositiveMetres | None = None  # between points
     between: PositiveMetres | None = None  # between passes
-    tilt: Number = 0.35
+    tilt: Number = 0.35  # of the twin's tracks: dx over dy
 
     @model_validator(mode="after")
     def _enough(self):
@@ -165,29 +125,29 @@ Observations = Annotated[GaugeObservations | TrackObservations, Field(discrimina
 class Twin(Section):
     """Observations that a run of the model itself gives, with errors; used where there are no others."""
 
-    truth: dict[str, Any] = {}  # keys of the experiment that are otherwise there, as "source.file"
+    truth: dict[str, Any] = {}  # keys in which the truth differs, such as "source.file"
     spin_up: NonNegativeSeconds = 0.0  # of the truth, and of the background: each with its own forcing, before the run
-    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0  # of the random numbers
 
 
 class Inversion(Section):
     """What `swmodel invert` looks for."""
 
-    controls: Annotated[tuple[Control, ...], Field(min_length=1)]
-    observations: Observations
-    twin: Twin | None = None
+    controls: Annotated[tuple[Control, ...], Field(min_length=1)]  # what is estimated
+    observations: Observations  # what is fitted
+    twin: Twin | None = None  # observations from a run of the model itself
     until: PositiveSeconds | None = None  # that of [run] unless given
-    method: Literal["auto", "green", "linear", "incremental", "descent"] = "auto"
-    loops: Count = 20  # outer ones; of descent: iterations
+    method: Literal["auto", "green", "linear", "incremental", "descent"] = "auto"  # chosen by the controls unless given
+    loops: Count = 20  # outer loops; iterations of descent
     products: Count = 40  # of an inner loop of 'incremental'
     residual: Fraction = 1e-3  # of an inner loop, relative
-    uncertainty: Count | None = None  # products for the error that is left; those of the last inner loop unless given
-    decrease: Fraction = 1e-3
-    withhold: Flag | Names = False  # true: one gauge after the other; names: gauges that are compared, and not used
+    uncertainty: Count | None = None  # products for the analysis error; default: those of the last inner loop
+    decrease: Fraction = 1e-3  # of J between loops, relative, at which it ends
+    withhold: Flag | Names = False  # true: each gauge in turn; names: gauges that are only compared
     members: Annotated[int, Field(strict=True, ge=0)] = 20  # of the ensembles that give the spread at gauges
-    memory: Annotated[float, BeforeValidator(_memory)] | None = None
-    file: OutputFile = "inversion.nc"
-    restart: OutputFile = "inversion.restart.nc"
+    memory: Memory | None = None  # bytes per rank, for states that are kept
+    file: OutputFile = "inversion.nc"  # netCDF file to write
+    restart: OutputFile = "inversion.restart.nc"  # netCDF file to go on from
 
     @model_validator(mode="after")
     def _two_files(self):
@@ -200,10 +160,10 @@ class Inversion(Section):
         """The method, where it is "auto": Green's functions of a patch, linear runs for faults, else exact ones."""
         if self.method != "auto":
             return self.method
-        kinds = {control.type for control in self.controls}
-        if kinds == {"unit_sources"} and len(self.controls) == 1:
+        parts = [control.part for control in self.controls]
+        if len(parts) == 1 and parts[0].patterns:
             return "green"
-        return "linear" if kinds <= {"unit_sources", "faults"} else "incremental"
+        return "linear" if all(part.numbers for part in parts) else "incremental"
 
 
 def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -225,12 +185,11 @@ def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
                 path = ("inversion", "observations", "window", *([] if name is None else [name]))
                 yield Mistake(path, f"{last:g} s is after the end of the run, at {end:g} s; change it, or until")
     if section.method == "green":
-        others = [k for k, control in enumerate(section.controls) if control.type != "unit_sources"]
-        if others or len(section.controls) > 1:
+        if len(section.controls) > 1 or not section.controls[0].part.patterns:
             yield Mistake(
                 ("inversion", "method"), "'green' is for one patch of unit sources; use 'linear' or 'incremental'"
             )
-    if section.method == "linear" and {control.type for control in section.controls} - {"unit_sources", "faults"}:
+    if section.method == "linear" and not all(control.part.numbers for control in section.controls):
         text = "'linear' is for the numbers of unit sources and faults; use 'incremental', which is for all controls"
         yield Mistake(("inversion", "method"), text)
 
@@ -239,8 +198,7 @@ def _control_mistakes(section, sections):
     """Of names that the model does not have, and of those that two controls change."""
     known, taken = known_controls(sections), {}
     for k, control in enumerate(section.controls):
-        targets = TARGETS.get(control.type) or [control.name]
-        for name in targets:
+        for name in unchecked(control.part, dict(control)).targets():
             if name not in known:
                 yield Mistake(
                     ("inversion", "controls", k, "name"), f"there is no control {name!r}; {nearest(name, known)}"

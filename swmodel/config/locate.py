@@ -1,6 +1,6 @@
-"""Where each key of a TOML text stands. `tomllib` gives values without lines; this gives lines without values.
+"""The line of each key in a TOML text. `tomllib` gives values without lines; this module gives lines without values.
 
-The text is known to be valid TOML (tomllib has read it), so the scanner only has to tell keys from values.
+The text is known to be valid TOML (tomllib has read it), so the scanner only has to distinguish keys from values.
 """
 
 import bisect

@@ -30,14 +30,14 @@ class Varied:
 
 
 class Ensemble(Section):
-    """Keys with a value for each member, as "initial.amplitude" = [0.5, 1.0]; or members that noise tells apart."""
+    """Keys with a value for each member, as "initial.amplitude" = [0.5, 1.0], or members that differ by noise."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    members: Count | None = None
+    members: Count | None = None  # how many
     perturbation: PositiveMetres | None = None  # standard deviation of the noise in the initial elevation
-    radius: PositiveMetres | None = None  # over which it is smooth
-    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    radius: PositiveMetres | None = None  # length scale of the noise
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0  # of the random numbers
 
     @property
     def varied(self) -> dict[str, Varied]:
@@ -60,8 +60,8 @@ class Ensemble(Section):
                 raise ValueError(f"{name} = {varied.values!r} is no list; give a value for each member, as in [1, 2]")
             counts[name] = len(varied.values)
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{count} for {name}" for name, count in counts.items())
-            raise ValueError(f"lists of different lengths: {told}; give each member one value of every key")
+            lengths = ", ".join(f"{count} for {name}" for name, count in counts.items())
+            raise ValueError(f"lists of different lengths: {lengths}; give each member one value of every key")
         if not self.varied and self.perturbation is None:
             raise ValueError(
                 "its members would all be the same; give lists of values, or a perturbation of the initial elevation"
@@ -123,7 +123,7 @@ def member_raws(
 def mistakes_of_members(
     section: Ensemble, found: Sequence[Sequence[Mistake]], of_all: Sequence[Mistake]
 ) -> list[Mistake]:
-    """What is wrong with members alone, as mistakes of the keys in [ensemble].
+    """Mistakes that only members have, as mistakes of the keys in [ensemble].
 
     Args:
         section: the Ensemble.

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from .locate import line_of
+from .tides import PLAIN
 
 __all__ = ["Mistake", "from_pydantic", "nearest"]
 
@@ -137,6 +138,8 @@ def _follow(annotation, location):
         tagged = [member for member in members if len(members) > 1 and _tag(member) == part]
         if tagged:
             annotation = tagged[0]
+        elif part == PLAIN and any(getattr(member, "tag", None) for member in members):
+            continue
         else:
             path.append(part)
             holder, annotation = annotation, _inside(members, part)
@@ -164,5 +167,7 @@ def _members(annotation):
 
 
 def _tag(model):
+    if hasattr(model, "tag"):
+        return model.tag
     field = getattr(model, "model_fields", {}).get("type")
     return get_args(field.annotation)[0] if field is not None and get_origin(field.annotation) is Literal else None

@@ -1,4 +1,4 @@
-"""Modules of the user's own that experiment files name: files beside them, or installed ones."""
+"""Modules of the user that experiment files name: files in the same folder, or installed modules."""
 
 import hashlib
 import importlib
@@ -18,7 +18,7 @@ def class_named(name: str, folder: Path, allowed: bool, short: dict | None = Non
     """The class that "module:Class" names.
 
     Args:
-        folder: where the experiment file lies, and the modules beside it.
+        folder: the folder of the experiment file and of the modules.
         allowed: whether code may be imported.
         short: {short name: "module:Class"}.
 
@@ -48,7 +48,7 @@ def _module(name: str, folder: Path) -> Any:
         if error.name != name.partition(".")[0]:
             raise ConfigError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
         raise ConfigError(f"there is no file {file}, and no installed module {name!r}; correct the name") from None
-    except (Exception, SystemExit) as error:  # whatever a user's module raises while it is imported
+    except (Exception, SystemExit) as error:  # any error of the user's module during its import
         frame = next((f for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(file)), None)
         line = getattr(error, "lineno", None) or (frame.lineno if frame else None)
         where = f"{file}:{line}" if line else str(file)

@@ -1,6 +1,6 @@
 """Parts of the user's own in experiment files: `type = "module:Class"`, or the short name of an entry point.
 
-The module is a file beside the experiment, or an installed one. An installed package gives its parts short names by
+The module is a file in the folder of the experiment, or installed. An installed package gives its parts short names by
 entry points of the group "swmodel.parts": `relaxation = "package.module:Relaxation"` in its pyproject.toml.
 
 A restart holds the text of its experiment. It never makes this module import code: `allowed` is False then.
@@ -8,15 +8,17 @@ A restart holds the text of its experiment. It never makes this module import co
 
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
+from ..adjoint.assimilation.priors import Prior
 from ..adjoint.costs.tile_costs import Cost
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.terms import Term
 from ..errors import ConfigError
 from ..fields.parts import as_pytree
 from ..stepping.explicit import TimeStepper
-from .adjoint import COSTS
+from .costs import COSTS, cost_section
+from .inversion import CONTROLS, prior_section
 from .mistakes import Mistake
 from .modules import class_named
 from .parts import section_for
@@ -25,11 +27,13 @@ from .physics import BOUNDARY, DISSIPATION, FORCING, STEPPERS, stepper_section
 __all__ = ["GROUP", "own_sections"]
 
 GROUP = "swmodel.parts"
-SHIPPED = {"forcing": FORCING, "dissipation": DISSIPATION, "boundary": BOUNDARY, "stepper": STEPPERS}
-SHIPPED["cost"] = {get_args(section.model_fields["type"].annotation)[0]: section for section in COSTS}
+SHIPPED = {
+    "forcing": FORCING, "dissipation": DISSIPATION, "boundary": BOUNDARY, "stepper": STEPPERS, "cost": COSTS,
+    "prior": CONTROLS,
+}  # fmt: skip
 BASES = {
     "forcing": (Term,), "dissipation": (Term,), "boundary": (OpenBoundary, Term), "stepper": (TimeStepper,),
-    "cost": (Cost,),
+    "cost": (Cost,), "prior": (Prior,),
 }  # fmt: skip
 
 
@@ -37,7 +41,7 @@ def own_sections(raw: dict, folder: Path, allowed: bool) -> tuple[dict, list]:
     """({section: [section classes of the user's parts]}, mistakes) of the tables of an experiment file.
 
     Args:
-        folder: where the file lies, and the modules beside it.
+        folder: the folder of the file and of the modules.
         allowed: whether code may be imported.
     """
     found, mistakes = {kind: {} for kind in SHIPPED}, []
@@ -53,16 +57,15 @@ def own_sections(raw: dict, folder: Path, allowed: bool) -> tuple[dict, list]:
 
 def _named(raw):
     """(section, path, type) of every part that the tables name."""
-    for kind in SHIPPED:
-        tables = raw.get(kind)
-        entries = enumerate(tables) if isinstance(tables, list) else [(None, tables)]
+    adjoint, inversion = (raw.get(name) if isinstance(raw.get(name), dict) else {} for name in ("adjoint", "inversion"))
+    tables: list[tuple[str, tuple[str, ...], Any]] = [(kind, (kind,), raw.get(kind)) for kind in SHIPPED]
+    tables.append(("cost", ("adjoint", "cost"), adjoint.get("cost")))
+    tables.append(("prior", ("inversion", "controls"), inversion.get("controls")))
+    for kind, path, held in tables:
+        entries = enumerate(held) if isinstance(held, list) else [(None, held)]
         for k, table in entries:
             if isinstance(table, dict) and isinstance(table.get("type"), str):
-                yield kind, (kind,) if k is None else (kind, k), table["type"]
-    adjoint = raw.get("adjoint")
-    cost = adjoint.get("cost") if isinstance(adjoint, dict) else None
-    if isinstance(cost, dict) and isinstance(cost.get("type"), str):
-        yield "cost", ("adjoint", "cost"), cost["type"]
+                yield kind, path if k is None else (*path, k), table["type"]
 
 
 def _is_own(name):
@@ -80,4 +83,5 @@ def _section(kind, name, folder, allowed):
         bases = " or ".join(f"sw.{base.__name__}" for base in BASES[kind])
         raise ConfigError(f"{name!r} does not derive from {bases}; let it, or name another class")
     as_pytree(cls)
-    return stepper_section(cls, name) if kind == "stepper" else section_for(cls, name)
+    make = {"stepper": stepper_section, "cost": cost_section, "prior": prior_section}.get(kind, section_for)
+    return make(cls, name)

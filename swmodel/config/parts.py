@@ -1,11 +1,11 @@
-"""Sections of experiment files that follow from the classes of a model's parts, and parts of the user's own.
+"""Sections of experiment files that are derived from the classes of a model's parts, also of the user's parts.
 
     [[dissipation]]
     type = "laplacian"                    # the class Laplacian of this package, in snake case
     viscosity = "300 m2 s-1"              # its declared parameters, with their units and limits
 
     [[dissipation]]
-    type = "relaxation:Relaxation"        # the class Relaxation of relaxation.py, which lies beside the file, or of an
+    type = "relaxation:Relaxation"        # the class Relaxation of relaxation.py, in the folder of the file, or of an
     rate = "1 day-1"                      # installed module
 
 `section_for` makes the pydantic class of a section from the declarations (fields/parameters.py).
@@ -17,13 +17,16 @@ import importlib
 import pkgutil
 from typing import Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import AfterValidator, Field, create_model
+from pydantic import AfterValidator, Field, create_model, model_validator
 
+from .. import forcing
 from ..fields import parameters as rules
-from ..fields.parts import control_names, shipped_parts
+from ..fields.parts import ModelPart, control_names, shipped_parts
+from ..forcing.atmosphere import DragLaw
 from .expressions import Expression
 from .quantities import Quantity, QuantityError, quantity
-from .sections import Flag, Formula, InputFile, Section, Sides
+from .sections import AnyCoordinate, Flag, Formula, InputFile, Section, Sides, ascending
+from .tides import TideSection, number_or_tide
 
 __all__ = ["PartSection", "arguments_of", "chosen_from", "section_for", "sections_of", "shipped"]
 
@@ -37,10 +40,19 @@ class PartSection(Section):
 
     part: ClassVar[Any] = None
 
-    @classmethod
-    def controls(cls) -> list[str]:
-        """The parameters that may be controls of an adjoint."""
-        return control_names(cls.part)
+    @model_validator(mode="after")
+    def _fit_together(self):
+        if issubclass(self.part, ModelPart) and (why := self.part.conflict(self)):
+            raise ValueError(why)
+        return self
+
+    def controls(self) -> list[str]:
+        """The parameters that may be controls of an adjoint; of a tide, its amplitudes and phases."""
+        found = []
+        for name in control_names(self.part):
+            value = getattr(self, name, None)
+            found += [f"{name}.{key}" for key in value.controls()] if isinstance(value, TideSection) else [name]
+        return found
 
 
 @functools.cache
@@ -51,9 +63,9 @@ def shipped(base: type, kind: str | None = None) -> dict[str, type]:
         base: Term, OpenBoundary, TimeStepper, Coriolis ...
         kind: of the part, such as "forcing"; any unless given.
     """
-    package = importlib.import_module(base.__module__.rpartition(".")[0])
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
+    for package in (importlib.import_module(base.__module__.rpartition(".")[0]), forcing):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     return shipped_parts(base, kind)
 
 
@@ -76,7 +88,7 @@ def section_for(cls: type, name: str, common: type = PartSection) -> type[PartSe
     keys: dict[str, Any] = {"type": (Literal[name], ...)}
     for field in dataclasses.fields(cls):
         if field.name not in common.model_fields and (kind := _type_of(field, getattr(cls, "kind", None))) is not None:
-            keys[field.name] = (kind, _default_of(field))
+            keys[field.name] = (kind, Field(_default_of(field), description=field.metadata.get("doc") or None))
     base: Any = type(
         cls.__name__, (common,), {"part": cls, "__module__": __name__, "__annotations__": {"part": ClassVar}}
     )
@@ -101,13 +113,21 @@ def _default_of(field: dataclasses.Field) -> Any:
 def _type_of(field, kind):
     """The pydantic type of a field's key; None for one that files do not have."""
     rule = field.metadata.get("rule")
+    if field.metadata.get("derived"):
+        return None
     if isinstance(rule, rules.Number):
-        return _number(rule, formulas=kind == "forcing")
+        plain = _number(rule, formulas=kind == "forcing")
+        varies = rule.position is not None and not rule.steady and kind in ("forcing", "boundary")
+        return number_or_tide(plain, _unit(rule.units)) if varies and not field.metadata.get("static") else plain
     known = {rules.Flag: Flag, rules.Text: str, rules.Sides: Sides, rules.FileName: InputFile}
+    known |= {rules.Names: tuple[str, ...], DragLaw: str | float}
     if isinstance(rule, rules.Choice):
         return Literal[rule.choices]
-    if type(rule) in known:
-        return known[type(rule)]
+    if isinstance(rule, rules.Pair):
+        return _pair(rule)
+    for kind_of_rule, annotation in known.items():
+        if isinstance(rule, kind_of_rule):
+            return annotation
     return Quantity("") if rule is None and field.type in (float, int, Any) else None
 
 
@@ -115,11 +135,23 @@ def _number(rule, formulas):
     unit = _unit(rule.units)
     if formulas and rule.position is not None:
         return Annotated[Formula(unit), AfterValidator(functools.partial(_within, rule))]
-    kind: Any = Annotated[int, Field(strict=True)] if rule.whole else Quantity(unit)
+    kind: Any = Annotated[int, Field(strict=True)] if rule.whole else _quantity(rule)
     limits = {"ge": rule.minimum, "gt": rule.above, "le": rule.maximum, "lt": rule.below}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     kind = Annotated[kind, Field(**limits)] if limits else kind
     return kind | None if rule.optional else kind
+
+
+def _pair(rule):
+    """The type of two numbers."""
+    each = _quantity(rule)
+    both: Any = Annotated[tuple[each, each], AfterValidator(ascending)] if rule.ascending else tuple[each, each]
+    return both | None if rule.optional else both
+
+
+def _quantity(rule):
+    """The type of one number in the units of a rule."""
+    return AnyCoordinate if rule.units == rules.COORDINATES else Quantity(_unit(rule.units))
 
 
 def _within(rule, value):

@@ -7,10 +7,13 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ..defaults import AIR_DENSITY, EARTH_RADIUS, GRAVITY, MINIMUM_DEPTH, WATER_DENSITY, WIND_DRAG
 from ..dynamics.boundaries import OpenBoundary
+from ..dynamics.conserving import MomentumConserving
 from ..dynamics.coriolis import Coriolis as CoriolisParameter
 from ..dynamics.forcing import WindStress
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
+from ..forcing.cyclones import Cyclone
+from ..forcing.tracks import AMBIENT
 from ..stepping.explicit import TimeStepper
 from .cores import Spectral
 from .modules import class_named
@@ -41,23 +44,23 @@ class CartesianGrid(Section):
     """Equal rectangles on a plane."""
 
     type: Literal["cartesian"]
-    nx: Count
-    ny: Count
-    x: RangeOfMetres
-    y: RangeOfMetres
-    periodic: Literal["", "x", "y", "xy"] = ""
+    nx: Count  # cells along x
+    ny: Count  # cells along y
+    x: RangeOfMetres  # (west, east) edges
+    y: RangeOfMetres  # (south, north) edges
+    periodic: Literal["", "x", "y", "xy"] = ""  # directions that are periodic
 
 
 class SphericalGrid(Section):
     """Longitude-latitude cells."""
 
     type: Literal["spherical"]
-    nx: Count
-    ny: Count
-    longitude: RangeOfDegrees
-    latitude: RangeOfDegrees
-    periodic: Literal["", "x"] | None = None
-    radius: PositiveMetres = EARTH_RADIUS
+    nx: Count  # cells along longitude
+    ny: Count  # cells along latitude
+    longitude: RangeOfDegrees  # (west, east) edges
+    latitude: RangeOfDegrees  # (south, north) edges
+    periodic: Literal["", "x"] | None = None  # "x" where 360 degrees are covered, unless given
+    radius: PositiveMetres = EARTH_RADIUS  # of the sphere
 
     @model_validator(mode="after")
     def _on_the_sphere(self):
@@ -72,27 +75,27 @@ Grid = Annotated[CartesianGrid | SphericalGrid, Field(discriminator="type")]
 
 class FlatBottom(Section):
     type: Literal["flat"]
-    depth: PositiveMetres
+    depth: PositiveMetres  # of the water at rest
 
 
 class DepthFormula(Section):
     """Depth from a formula of the coordinates, positive down; land where it is 0 or less."""
 
     type: Literal["formula"]
-    depth: FormulaInMetres
-    minimum_depth: NonNegativeMetres = 0.0
-    fill_lakes: Flag = False
+    depth: FormulaInMetres  # positive down
+    minimum_depth: NonNegativeMetres = 0.0  # shallower water is this deep
+    fill_lakes: Flag = False  # water apart from the largest body is land
 
 
 class BathymetryFile(Section):
     """Elevation (or depth) from a netCDF file."""
 
     type: Literal["file"]
-    file: InputFile
-    variable: str | None = None
-    method: Literal["average", "interpolate"] = "average"
-    minimum_depth: NonNegativeMetres = MINIMUM_DEPTH
-    fill_lakes: Flag = False
+    file: InputFile  # netCDF file of elevation or depth
+    variable: str | None = None  # its name in the file; found by its metadata unless given
+    method: Literal["average", "interpolate"] = "average"  # average over each cell, or interpolate to its centre
+    minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
+    fill_lakes: Flag = False  # water apart from the largest body is land
 
 
 Bathymetry = Annotated[FlatBottom | DepthFormula | BathymetryFile, Field(discriminator="type")]
@@ -103,19 +106,21 @@ FORMS = shipped(VorticityFlux)
 
 if TYPE_CHECKING:
     Form: TypeAlias = str
+    CoriolisForm: TypeAlias = str
 else:
     Form = Literal[tuple(FORMS)]
+    CoriolisForm = Literal[tuple(name for name, form in FORMS.items() if form is not MomentumConserving)]
 
 
 class Model(Section):
-    gravity: Annotated[float, in_unit("m s-2"), Field(gt=0)] = GRAVITY
-    momentum: Form = "energy_conserving"
-    coriolis_form: Form | None = None
-    linear: Flag = False
-    side: Literal["free_slip", "no_slip"] = "free_slip"
-    precision: Literal["float32", "float64"] = "float32"
-    core: Literal["finite_differences", "pseudo_spectral"] = "finite_differences"
-    spectral: Spectral | None = None
+    gravity: Annotated[float, in_unit("m s-2"), Field(gt=0)] = GRAVITY  # or reduced gravity
+    momentum: Form = "energy_conserving"  # form of the vorticity flux q V
+    coriolis_form: CoriolisForm | None = None  # that of f V, where it is another one
+    linear: Flag = False  # leave out what is not linear in u, v, eta
+    side: Literal["free_slip", "no_slip"] = "free_slip"  # of walls and coasts
+    precision: Literal["float32", "float64"] = "float32"  # of all fields
+    core: Literal["finite_differences", "pseudo_spectral"] = "finite_differences"  # how tendencies are computed
+    spectral: Spectral | None = None  # options of the pseudo-spectral core
 
 
 class NoRotation(Section):
@@ -140,9 +145,9 @@ class _Implicit(_Stepper):
     """A scheme that solves an equation: files name the solver and its options."""
 
     solver: Annotated[Any, BeforeValidator(_text)] = "auto"
-    preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None
-    tolerance: Fraction | None = None
-    iterations: Count | None = None
+    preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None  # of conjugate gradients
+    tolerance: Fraction | None = None  # of conjugate gradients: residual over the right-hand side
+    iterations: Count | None = None  # of conjugate gradients, at most
 
     @field_validator("solver")
     @classmethod
@@ -191,15 +196,31 @@ class WindFile(PartSection):
     part = WindStress
 
     type: Literal["wind_file"]
-    file: InputFile
-    u: str = "u10"
-    v: str = "v10"
-    drag: Annotated[str | float, BeforeValidator(_drag_law)] = WIND_DRAG
-    air_density: Annotated[float, in_unit("kg m-3"), Field(gt=0)] = AIR_DENSITY
-    density: Annotated[float, in_unit("kg m-3"), Field(gt=0)] = WATER_DENSITY
+    file: InputFile  # netCDF file of the wind at 10 m
+    u: str = "u10"  # variable of the eastward wind
+    v: str = "v10"  # variable of the northward wind
+    drag: Annotated[str | float, BeforeValidator(_drag_law)] = WIND_DRAG  # law of the drag coefficient, or its value
+    air_density: Annotated[float, in_unit("kg m-3"), Field(gt=0)] = AIR_DENSITY  # of the air
+    density: Annotated[float, in_unit("kg m-3"), Field(gt=0)] = WATER_DENSITY  # of the water
 
 
-FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile}
+class CycloneTrack(PartSection):
+    """A cyclone that follows the track in a file: CSV, ATCF or IBTrACS netCDF."""
+
+    part = Cyclone
+
+    type: Literal["cyclone"]
+    track: InputFile  # CSV, ATCF or IBTrACS netCDF
+    storm: str | None = None  # identifier or name of one storm in a file of several
+    drag: str | float = "garratt"  # "large_pond", "garratt", "powell", or a coefficient
+    profile: Literal["holland_1980", "holland_2010"] = "holland_1980"  # of the wind over the distance from the centre
+    ambient_pressure: Annotated[float, in_unit("Pa")] = AMBIENT  # air pressure outside of the storm
+    inflow: Annotated[float, in_unit("degree"), Field(ge=0, le=60)] = 20.0  # angle between the wind and the circles
+    reduction: Annotated[float, in_unit(""), Field(gt=0, le=1)] = 0.9  # of the gradient wind to 10 m
+    translation: Annotated[float, in_unit(""), Field(ge=0, le=1)] = 0.5  # share of the motion that is added to the wind
+
+
+FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile, "cyclone": CycloneTrack}
 DISSIPATION = sections_of(Term, "dissipation")
 BOUNDARY = sections_of(OpenBoundary) | sections_of(Term, "boundary")
 

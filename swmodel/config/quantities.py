@@ -1,10 +1,11 @@
-"""Numbers with units, as people write them in experiment files: "5 day", "300 km", "0.1 N m-2", "1year".
+"""Numbers with units, as they are written in experiment files: "5 day", "300 km", "0.1 N m-2", "1year".
 
 A quantity is a number and a product of units with whole exponents ("m2 s-1", "m^2/s", "N m**-2"); a bare number is in
 the SI unit (degrees for longitude and latitude). What comes out is a float in that unit.
 """
 
 import difflib
+import functools
 import math
 import re
 from typing import Annotated, Any
@@ -132,7 +133,7 @@ def _product(text: str) -> tuple[float, tuple[int, ...]]:
 
 def in_unit(unit: str) -> BeforeValidator:
     """What makes the annotation of a float one of a quantity: Annotated[float, in_unit("m2 s-1")]."""
-    return BeforeValidator(lambda value: quantity(value, unit))
+    return BeforeValidator(functools.partial(quantity, unit=unit))
 
 
 def Quantity(unit: str) -> Any:

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
+from ..forcing.constituents import distinct
 from .quantities import in_unit
 from .sections import (
     AnyCoordinate,
+    Count,
     Degrees,
     Devices,
     Flag,
@@ -34,29 +36,32 @@ from .sections import (
 __all__ = ["Source", "Initial", "Output", "Run"]
 
 
+Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"]
+
+
 class Fault(Section):
     """One rectangular fault; `swmodel.sources.Fault` says what each number means."""
 
     longitude: AnyCoordinate  # degrees; x [m] on a plane
-    latitude: AnyCoordinate
-    depth: NonNegativeMetres
-    length: PositiveMetres
-    width: PositiveMetres
-    strike: Degrees
-    dip: Annotated[float, in_unit("degree"), Field(ge=0, le=90)]
-    rake: Degrees
-    slip: NonNegativeMetres
-    onset: NonNegativeSeconds = 0.0
-    rise_time: NonNegativeSeconds = 0.0
-    rigidity: Annotated[float, in_unit("Pa"), Field(gt=0)] = RIGIDITY
-    reference: Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"] = "centroid"
+    latitude: AnyCoordinate  # of the reference point; y [m] on a plane
+    depth: NonNegativeMetres  # of the reference point
+    length: PositiveMetres  # along strike
+    width: PositiveMetres  # down dip
+    strike: Degrees  # clockwise from north
+    dip: Annotated[float, in_unit("degree"), Field(ge=0, le=90)]  # from the horizontal
+    rake: Degrees  # direction of slip in the fault's plane
+    slip: NonNegativeMetres  # of the hanging wall
+    onset: NonNegativeSeconds = 0.0  # when slip begins
+    rise_time: NonNegativeSeconds = 0.0  # how long slip takes
+    rigidity: Annotated[float, in_unit("Pa"), Field(gt=0)] = RIGIDITY  # of the rock, for the moment
+    reference: Reference = "centroid"  # which point of the rectangle is given
 
 
 class Source(Section):
     """An earthquake: faults from a table, or written here."""
 
-    file: InputFile | None = None
-    faults: tuple[Fault, ...] = ()
+    file: InputFile | None = None  # table of faults
+    faults: tuple[Fault, ...] = ()  # the faults, in place of a table
     horizontal: Flag = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
     kajiura: Flag = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
     every: SecondsOrAuto = "auto"  # how often the motion is sampled
@@ -76,35 +81,35 @@ class InitialFormula(Section):
     """Formulas of the coordinates."""
 
     type: Literal["formula"]
-    eta: FormulaInMetres = 0.0
-    u: FormulaInMetresPerSecond = 0.0
-    v: FormulaInMetresPerSecond = 0.0
+    eta: FormulaInMetres = 0.0  # surface elevation
+    u: FormulaInMetresPerSecond = 0.0  # velocity along x
+    v: FormulaInMetresPerSecond = 0.0  # velocity along y
 
 
 class GaussianBump(Section):
     """eta = amplitude exp(-(r / radius)^2), at rest; r is the distance on the plane or along the sphere."""
 
     type: Literal["gaussian"]
-    amplitude: Metres
-    centre: Place
-    radius: PositiveMetres
+    amplitude: Metres  # of the elevation
+    centre: Place  # (x, y)
+    radius: PositiveMetres  # at which the elevation is 1/e of its maximum
 
 
 class RandomVortices(Section):
     """Vortices of about one wavelength, balanced by the elevation."""
 
     type: Literal["random_vortices"]
-    speed: Annotated[float, in_unit("m s-1"), Field(gt=0)]
-    length: PositiveMetres
-    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    speed: Annotated[float, in_unit("m s-1"), Field(gt=0)]  # largest speed
+    length: PositiveMetres  # of the waves
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0  # of the random numbers
 
 
 class InitialFile(Section):
     """eta, u, v from a file that swmodel wrote on the same grid: a restart, an inversion, or a record of fields."""
 
     type: Literal["file"]
-    file: InputFile
-    record: Annotated[int, Field(strict=True)] = -1
+    file: InputFile  # netCDF file that swmodel wrote
+    record: Annotated[int, Field(strict=True)] = -1  # its number, from 0; negative ones count from the end
 
 
 Initial = Annotated[Rest | InitialFormula | GaussianBump | RandomVortices | InitialFile, Field(discriminator="type")]
@@ -129,21 +134,21 @@ VariableNames = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_
 
 
 class Fields(Section):
-    file: OutputFile
-    variables: VariableNames
-    every: PositiveSeconds
+    file: OutputFile  # netCDF file to write
+    variables: VariableNames  # what it holds
+    every: PositiveSeconds  # time between records
 
 
 class Gauges(Section):
     """Series at points, and how they are scored; `postprocess/scores.py` has the definitions."""
 
-    file: OutputFile = "gauges.nc"
-    variables: VariableNames = ("eta",)
-    positions: Annotated[dict[str, Place], Field(min_length=1)]
-    observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None
-    window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = None  # to be scored; the whole run unless given
+    file: OutputFile = "gauges.nc"  # netCDF file to write
+    variables: VariableNames = ("eta",)  # read at each gauge
+    positions: Annotated[dict[str, Place], Field(min_length=1)]  # {name = [x, y]}
+    observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None  # of NAME.csv, to compare with
+    window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = None  # for scores; default: the whole run
     threshold: PositiveMetres = MAXIMA_THRESHOLD  # a gauge that stays below it has no arrival
-    arrival_fraction: Fraction = 0.2  # of its maximum: the wave has arrived
+    arrival_fraction: Fraction = 0.2  # fraction of the maximum that counts as arrival
 
     @property
     def windows(self) -> dict[str, tuple[float, float]]:
@@ -154,30 +159,63 @@ class Gauges(Section):
 
 
 class Maxima(Section):
-    file: OutputFile = "maxima.nc"
-    threshold: PositiveMetres = 0.01
+    file: OutputFile = "maxima.nc"  # netCDF file to write
+    threshold: PositiveMetres = 0.01  # |eta| at which a wave has arrived
 
 
 class Spectra(Section):
     """Isotropic spectra of energy and enstrophy; see docs/spectra.md."""
 
-    file: OutputFile = "spectra.nc"
-    every: PositiveSeconds
-    transfers: Flag = True  # and what moves them from scale to scale
+    file: OutputFile = "spectra.nc"  # netCDF file to write
+    every: PositiveSeconds  # time between records
+    transfers: Flag = True  # also the transfers between scales
+
+
+class Harmonics(Section):
+    """A harmonic analysis of variables, from `begin` to the end of the run."""
+
+    file: OutputFile = "harmonics.nc"  # netCDF file to write
+    constituents: Annotated[tuple[str, ...], AfterValidator(distinct)]  # names of tidal constituents, as "M2"
+    variables: VariableNames = ("eta",)  # prognostic variables to analyse
+    begin: NonNegativeSeconds = 0.0  # when the analysis begins, after the spin-up
+
+
+MeanField = Literal["eta", "u", "v", "eta eta", "u eta", "v eta", "u u", "u v", "v v"]
+
+
+class Means(Section):
+    """Means of fields and of products of two of them, at cell centres."""
+
+    file: OutputFile = "means.nc"  # netCDF file to write
+    fields: tuple[MeanField, ...] = ("eta", "u", "v")  # fields, and products of two of them
+    begin: NonNegativeSeconds = 0.0  # when the means begin
+    every: PositiveSeconds | None = None  # time between samples; every step unless given
+
+
+class Extremes(Section):
+    """Highest and lowest elevation, largest speed and momentum flux, time over a threshold."""
+
+    file: OutputFile = "extremes.nc"  # netCDF file to write
+    threshold: Metres = 0.0  # of the elevation, for the time over it
+    begin: NonNegativeSeconds = 0.0  # when the extremes begin to be taken
+    every: PositiveSeconds | None = None  # time between samples; every step unless given
 
 
 class Restart(Section):
-    file: OutputFile = "restart.nc"
-    every: PositiveSeconds
+    file: OutputFile = "restart.nc"  # netCDF file to write
+    every: PositiveSeconds  # time between restarts; there is one at the end, too
 
 
 class Output(Section):
-    folder: Annotated[str, AfterValidator(written_path)] = "."
-    fields: tuple[Fields, ...] = ()
-    gauges: Gauges | None = None
-    maxima: Maxima | None = None
-    spectra: Spectra | None = None
-    restart: Restart | None = None
+    folder: Annotated[str, AfterValidator(written_path)] = "."  # where all files are written
+    fields: tuple[Fields, ...] = ()  # fields at regular times
+    gauges: Gauges | None = None  # series at points
+    maxima: Maxima | None = None  # highest elevations and arrivals
+    harmonics: Harmonics | None = None  # harmonic constants
+    means: Means | None = None  # means over time
+    extremes: Extremes | None = None  # largest values
+    spectra: Spectra | None = None  # isotropic spectra
+    restart: Restart | None = None  # states to go on from
 
 
 def _utc(value):
@@ -197,14 +235,14 @@ def _utc(value):
 
 
 class Run(Section):
-    until: PositiveSeconds
-    title: str = ""
-    start: Annotated[datetime.datetime, BeforeValidator(_utc)] | None = None
-    communicator: Literal["auto", "serial", "mpi", "sharded"] = "auto"
-    layout: Layout = None
-    devices: Devices = None  # of communicator = "sharded": all GPUs, or one a core
-    engine: Literal["auto", "fused", "arrays"] = "auto"
-    stages_per_exchange: Annotated[int, Field(strict=True, ge=1)] | Literal["auto"] = 1
+    until: PositiveSeconds  # model time at the end
+    title: str = ""  # of the run, in its files
+    start: Annotated[datetime.datetime, BeforeValidator(_utc)] | None = None  # date and time of step 0, in UTC
+    communicator: Literal["auto", "serial", "mpi", "sharded"] = "auto"  # how ranks or devices exchange halos
+    layout: Layout = None  # ranks along x and y; chosen unless given
+    devices: Devices = None  # of communicator = "sharded"; default: all GPUs, or one for each core
+    engine: Literal["auto", "fused", "arrays"] = "auto"  # fused loops, or arrays
+    stages_per_exchange: Count | Literal["auto"] = 1  # how many stages share one exchange of halos
 
     @model_validator(mode="after")
     def _ends_in_the_calendar(self):

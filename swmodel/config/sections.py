@@ -1,6 +1,7 @@
 """What sections of an experiment file are made of: names that must be known, files that must exist, ranges, sides."""
 
 import difflib
+import functools
 import os
 import re
 from pathlib import Path
@@ -15,10 +16,10 @@ from .quantities import QuantityError, in_unit, quantity
 
 __all__ = [
     "AnyCoordinate", "Coordinate", "Count", "Degrees", "Devices", "Flag", "Formula", "FormulaInMetres",
-    "FormulaInMetresPerSecond", "Fraction", "InputFile", "Layout", "Metres", "NonNegativeMetres", "NonNegativeSeconds",
-    "Number", "Place", "PositiveDegrees", "PositiveMetres", "PositiveNumber", "PositiveSeconds", "RangeOfDegrees",
-    "RangeOfMetres", "RangeOfSeconds", "SIDES", "Seconds", "SecondsOrAuto", "Section", "Sides", "existing_folder",
-    "formula_in", "written_path",
+    "FormulaInMetresPerSecond", "Fraction", "InputFile", "Layout", "Metres", "Names", "NonNegativeMetres",
+    "NonNegativeSeconds", "Number", "Place", "PositiveDegrees", "PositiveMetres", "PositiveNumber", "PositiveSeconds",
+    "RangeOfDegrees", "RangeOfMetres", "RangeOfSeconds", "SIDES", "Seconds", "SecondsOrAuto", "Section", "Sides",
+    "ascending", "existing_folder", "formula_in", "written_path",
 ]  # fmt: skip
 
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -31,7 +32,8 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, str_strip_whitespace=True)
 
 
-def _ascending(pair):
+def ascending(pair: tuple[float, float]) -> tuple[float, float]:
+    """`pair`; raises ValueError unless the first number is the smaller one."""
     if not pair[0] < pair[1]:
         raise ValueError(f"({pair[0]:g}, {pair[1]:g}) is not a range; the first value must be the smaller one")
     return pair
@@ -44,14 +46,14 @@ Fraction = Annotated[float, in_unit(""), Field(gt=0, lt=1)]
 Metres = Annotated[float, in_unit("m")]
 PositiveMetres = Annotated[float, in_unit("m"), Field(gt=0)]
 NonNegativeMetres = Annotated[float, in_unit("m"), Field(ge=0)]
-RangeOfMetres = Annotated[tuple[Metres, Metres], AfterValidator(_ascending)]
+RangeOfMetres = Annotated[tuple[Metres, Metres], AfterValidator(ascending)]
 Seconds = Annotated[float, in_unit("s")]
 PositiveSeconds = Annotated[float, in_unit("s"), Field(gt=0)]
 NonNegativeSeconds = Annotated[float, in_unit("s"), Field(ge=0)]
-RangeOfSeconds = Annotated[tuple[Seconds, Seconds], AfterValidator(_ascending)]
+RangeOfSeconds = Annotated[tuple[Seconds, Seconds], AfterValidator(ascending)]
 Degrees = Annotated[float, in_unit("degree")]
 PositiveDegrees = Annotated[float, in_unit("degree"), Field(gt=0)]
-RangeOfDegrees = Annotated[tuple[Degrees, Degrees], AfterValidator(_ascending)]
+RangeOfDegrees = Annotated[tuple[Degrees, Degrees], AfterValidator(ascending)]
 
 
 class Coordinate(float):
@@ -92,26 +94,36 @@ def _seconds_or_auto(value):
 SecondsOrAuto = Annotated[Literal["auto"] | float, BeforeValidator(_seconds_or_auto)]  # positive, or "auto"
 
 
+def _names(value):
+    """One name or several; gauges are often called by a number."""
+    value = value if isinstance(value, (list, tuple)) else (value,)
+    return tuple(str(name) if type(name) is int else name for name in value)
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names), Field(min_length=1)]
+
+
 def formula_in(unit: str) -> BeforeValidator:
     """What makes an annotation one of a number, with or without units, or a formula of the coordinates."""
 
-    def read(value):
-        if isinstance(value, Expression):
-            return value
-        try:
-            return quantity(value, unit)
-        except QuantityError:
-            if not isinstance(value, str):
-                raise
-            wrong_quantity = re.fullmatch(r"\s*[+-]?[\d.].*", value) and not re.search(r"[()]|\*(?!\*)", value)
-            try:
-                return Expression(value)
-            except ExpressionError:
-                if not wrong_quantity:
-                    raise
-            raise
+    return BeforeValidator(functools.partial(_formula, unit=unit))
 
-    return BeforeValidator(read)
+
+def _formula(value, unit):
+    if isinstance(value, Expression):
+        return value
+    try:
+        return quantity(value, unit)
+    except QuantityError:
+        if not isinstance(value, str):
+            raise
+        wrong_quantity = re.fullmatch(r"\s*[+-]?[\d.].*", value) and not re.search(r"[()]|\*(?!\*)", value)
+        try:
+            return Expression(value)
+        except ExpressionError:
+            if not wrong_quantity:
+                raise
+        raise
 
 
 def Formula(unit: str) -> Any:

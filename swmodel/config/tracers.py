@@ -25,14 +25,14 @@ class FieldFile(Section):
     """A variable of a netCDF file, steady or in time records, which is interpolated to the grid."""
 
     type: Literal["file"] = "file"
-    file: InputFile
-    variable: str
+    file: InputFile  # netCDF file
+    variable: str  # its name in the file
 
 
 class FieldRecord(FieldFile):
-    """One record of such a variable: the last unless another is asked for, numbered from 0."""
+    """One record of such a variable: numbered from 0; the last by default."""
 
-    record: Annotated[int, Field(strict=True)] = -1
+    record: Annotated[int, Field(strict=True)] = -1  # number of the record, from 0; negative ones count from the end
 
 
 def FormulaOr(section: type[Section], unit: str = "") -> Any:
@@ -64,16 +64,16 @@ def _own_name(name):
 class TracerSection(Section):
     """A passive tracer; `swmodel.Tracer` says what each key means."""
 
-    name: Annotated[str, AfterValidator(_own_name)]
-    units: str = "1"
-    long_name: str = ""
-    initial: FormulaOr(FieldRecord) = 0.0
-    scheme: Literal[SCHEMES] = "flux_limited"
-    limiter: Literal[tuple(LIMITERS)] | None = None
-    diffusivity: Annotated[Formula("m2 s-1"), AfterValidator(_not_negative)] | None = None
-    source: FormulaOr(FieldFile) | None = None
-    flux: FormulaOr(FieldFile) | None = None
-    outside: FormulaOr(FieldFile) | None = None
+    name: Annotated[str, AfterValidator(_own_name)]  # of the variable in files
+    units: str = "1"  # of the concentration, which the keys below are in
+    long_name: str = ""  # what it is, for people
+    initial: FormulaOr(FieldRecord) = 0.0  # concentration at the start
+    scheme: Literal[SCHEMES] = "flux_limited"  # of advection
+    limiter: Literal[tuple(LIMITERS)] | None = None  # of a flux-limited scheme; van_leer unless given
+    diffusivity: Annotated[Formula("m2 s-1"), AfterValidator(_not_negative)] | None = None  # kappa
+    source: FormulaOr(FieldFile) | None = None  # S, units per second
+    flux: FormulaOr(FieldFile) | None = None  # F into the water, units times m per second
+    outside: FormulaOr(FieldFile) | None = None  # concentration of water that comes in
 
     @model_validator(mode="after")
     def _limiter_of_a_limited_scheme(self):
@@ -95,6 +95,10 @@ Tracers = Annotated[tuple[TracerSection, ...], AfterValidator(_different_names)]
 
 def control_names(tracers: tuple) -> list[str]:
     """The controls of an adjoint that the sections of tracers add."""
-    given = [(k, key) for k, tracer in enumerate(tracers) for key in ("diffusivity", "source", "flux", "outside")
-             if getattr(tracer, key) is not None]  # fmt: skip
+    given = [
+        (k, key)
+        for k, tracer in enumerate(tracers)
+        for key in ("diffusivity", "source", "flux", "outside")
+        if getattr(tracer, key) is not None
+    ]
     return [f"initial.{tracer.name}" for tracer in tracers] + [f"tracer.{k}.{key}" for k, key in given]

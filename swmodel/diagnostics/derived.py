@@ -1,7 +1,7 @@
 """Fields and numbers derived from a state: further variables of files, and the invariants of the equations.
 
-Fields are functions of a Flow (halos filled) and give a Field at the position that fields.variables states. Numbers are
-sums over all ranks: volume, energy, potential enstrophy. All are differentiable.
+Fields are functions of DerivedFields (halos filled) and give a Field at the position that fields.variables states.
+Numbers are sums over all ranks: volume, energy, potential enstrophy. All are differentiable.
 """
 
 from typing import Any
@@ -48,7 +48,7 @@ def field(name: str, flow: Any) -> AbstractField:
 
 
 def total(field: Field, flow: Any, ordered: bool = False) -> jax.Array:
-    """The sum of a Field of a Flow over the cells of all tiles; the order of summation is fixed if `ordered`."""
+    """The sum of a Field of DerivedFields over the cells of all tiles; in a fixed order if `ordered`."""
     own = without_padding(field.interior, flow.geometry.tile.sides)
     return flow.equations.communicator.sum(jnp.sum(own), ordered=ordered)
 

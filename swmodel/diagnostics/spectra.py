@@ -23,6 +23,7 @@ Pi(k) = - sum of T(k') dk over k' <= k, by advection: what passes from below k t
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +40,7 @@ from ..fields.state import State
 from ..parallel import fft
 from ..runtime import budget
 from ..runtime.compilation import jit
-from ..stepping.explicit import AB2
+from ..stepping.explicit import SSPRK3
 from ..stepping.members import per_member
 from .derived import total
 
@@ -71,8 +72,8 @@ class Spectra:
     Args:
         model: a ShallowWater or an Ensemble on a CartesianGrid, all sea.
         transfers: whether to compute transfers and fluxes too.
-        lid: whether the surface is a rigid lid's: eta is the pressure on it, there is no potential energy, and the
-            thickness is the depth.
+        rigid_lid: whether the surface is a rigid lid: eta is the pressure on it, there is no potential energy, and
+            the thickness is the depth.
 
     Attributes:
         wavenumber: of the rings' middles, n dk, 0 is the mean [rad m-1] (rings,).
@@ -86,11 +87,16 @@ class Spectra:
         ConfigError: on the sphere, with open sides or with land.
     """
 
-    def __init__(self, model, transfers=True, lid=False):
+    def __init__(self, model: Any, transfers: bool = True, rigid_lid: bool = False):
         check_arguments("Spectra", {"model": MODEL, "transfers": Flag()}, locals())
         check_model(model)
-        self.model, self.transfers, self.lid = model, transfers, lid
-        self.quantities = [name for name in QUANTITIES if not (lid and name == "potential_energy")]
+        if transfers and model.momentum.conserves_momentum:
+            raise ConfigError(
+                f"Spectra: {type(model.momentum).__name__} has no tendency that could be taken apart into transfers; "
+                "give transfers=False."
+            )
+        self.model, self.transfers, self.rigid_lid = model, transfers, rigid_lid
+        self.quantities = [name for name in QUANTITIES if not (rigid_lid and name == "potential_energy")]
         grid, communicator = model.grid, model.communicator
         sides = tuple(float(edges[-1] - edges[0]) for edges in (grid.y_edges, grid.x_edges))
         self.repeats = tuple(L if axis in grid.periodic else 2 * L for L, axis in zip(sides, "yx"))
@@ -111,7 +117,7 @@ class Spectra:
         self.names = tuple(self._rows())
         self._halo = None
 
-    def about(self, name):
+    def about(self, name: str) -> dict[str, str]:
         """{"units", "long_name"} of a result, one of `names`."""
         if name not in self.names:
             raise ValueError(f"Spectra: there is no {name!r}; there are {', '.join(self.names)}.")
@@ -127,7 +133,9 @@ class Spectra:
 
     # -- on the host --------------------------------------------------------------------------------------------------
 
-    def of(self, state, *, step=None, dt=None, halo=None):
+    def of(
+        self, state: Any, *, step: int | None = None, dt: float | None = None, halo: int | None = None
+    ) -> dict[str, np.ndarray]:
         """{name: (rings,)} of a State, on every rank; of an Ensemble (members, rings). Collective.
 
         Args:
@@ -144,7 +152,7 @@ class Spectra:
                 "step=... and dt=..., or make the Spectra with transfers=False."
             )
         if halo is None:
-            self._halo = self._halo or self.model.halo(AB2(dt=1.0))
+            self._halo = self._halo or self.model.halo(SSPRK3(dt=1.0))
             halo = self._halo
         step, dt = 0 if step is None else int(step), 1.0 if dt is None else float(dt)
         dynamics = self.model.interval(halo, step, dt)
@@ -155,7 +163,7 @@ class Spectra:
 
     # -- inside a program ---------------------------------------------------------------------------------------------
 
-    def traced(self, equations, state, rings, time=None):
+    def traced(self, equations: Any, state: Any, rings: Any, time: Any = None) -> dict[str, jax.Array]:
         """{name: (rings,)} of the tile arrays of a State, summed over ranks; differentiable. In `communicator.spmd`.
 
         `time` is the Time of the state; it is needed where forcing changes in time.
@@ -163,7 +171,7 @@ class Spectra:
         rows = equations.communicator.sum(self.share(equations, state, rings, time))
         return dict(zip(self.names, rows))
 
-    def share(self, equations, state, rings, time=None):
+    def share(self, equations: Any, state: Any, rings: Any, time: Any = None) -> jax.Array:
         """What this rank's modes add to each of `names`, (names, rings)."""
         if time is None and self.transfers and self.model.changes_in_time:
             raise ValueError(
@@ -185,12 +193,12 @@ class Spectra:
         return jnp.stack([rows[name] for name in self.names])
 
     def _flow(self, equations, state, time):
-        thickens = jnp.zeros_like(state.eta) if self.lid else state.eta
+        thickens = jnp.zeros_like(state.eta) if self.rigid_lid else state.eta
         return equations.flow(state.replace(eta=thickens), time)
 
     def _transfers(self, equations, flow, state, modes, rings, scale):
         rates = equations.core.parts(equations, flow)
-        if self.lid:
+        if self.rigid_lid:
             pressed = equations.flow(state, flow.time)
             rates["pressure"] = equations.core.parts(equations, pressed)["pressure"]
         tendencies = jax.tree.map(lambda *x: jnp.stack(x), *(State(*rates[name]) for name in self._parts))
@@ -206,7 +214,7 @@ class Spectra:
 
         found = lax.map(along, tendencies)  # one after another: memory for one
         place = {name: k for k, name in enumerate(self._parts)}
-        rows = {}
+        rows: dict[str, Any] = {}
         for name, (quantity, parts) in self._rows().items():
             if parts:
                 rows[name] = sum(found[quantity][place[part]] for part in parts)
@@ -216,7 +224,7 @@ class Spectra:
 
     def _rows(self):
         """{name: (quantity, the directions whose changes it sums)} of all results; none for spectra and fluxes."""
-        rows = {f"{q}_spectrum": (q, ()) for q in self.quantities}
+        rows: dict[str, tuple[str, tuple[str, ...]]] = {f"{q}_spectrum": (q, ()) for q in self.quantities}
         names = [name for name in self._parts if name != "continuity"]
         for q in self.quantities if self.transfers else ():
             for name in names:
@@ -261,7 +269,7 @@ class Spectra:
     def _ring(self, position, rank):
         """The ring of each mode of a rank's block; those of exactly no wavenumber alone are in the first."""
         plan, squared = self._plans[position], 0.0
-        for axis, kind, n, repeat in zip(range(2), plan.kinds, plan.shape, self.repeats):
+        for axis, kind, n, repeat in zip(range(2), plan.kinds, plan.shape, self.repeats):  # pyright: ignore[reportArgumentType]
             first, count, place = plan.held(axis, rank)
             i = np.minimum(first + np.arange(count), plan.modes[axis] - 1)
             number = np.where(2 * i < n, i, i - n) if isinstance(kind, fft.Fourier) else i
@@ -296,7 +304,7 @@ def _per_second(units):
     return f"{head}s-{int(power) + 1}"
 
 
-def check_model(model):
+def check_model(model: Any) -> None:
     """Raise ConfigError for a model of whose states there are no spectra."""
     grid = model.grid
     if grid.spherical:
@@ -309,9 +317,10 @@ def check_model(model):
             f"Spectra: the {', '.join(model.open_sides)} sides are open, where fields are neither periodic nor "
             "mirrored; write fields, and take spectra of a box with `swmodel plot FILE --box X0 X1 Y0 Y1`."
         )
-    if not model.wet.all():
+    if not model.sea_floor.is_all_wet:
+        land = grid.nx * grid.ny - model.sea_floor.wet_cells
         raise ConfigError(
-            f"Spectra: {int((~model.wet).sum())} cells are land, where fields have no values; write fields, and take "
+            f"Spectra: {land} cells are land, where fields have no values; write fields, and take "
             "spectra of a box at sea with `swmodel plot FILE --box X0 X1 Y0 Y1`."
         )
     if min(grid.shape) < 4:

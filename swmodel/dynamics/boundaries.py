@@ -2,7 +2,11 @@
 
     Flather   the normal velocity on the open face is diagnosed from the elevation in the adjacent cell,
                   u = u_ext +- sqrt(g / H) (eta - eta_ext)       (+ on east and north, - on west and south)
-              Flather (1976). Waves at normal incidence leave; oblique ones are partly reflected.
+              Flather (1976). Waves at normal incidence leave; oblique ones are partly reflected. Of a wave that comes
+              in with the elevation eta_in, eta_ext and the velocity are known: u_ext = -+ sqrt(g / H) eta_in.
+    Clamped   the velocity on the open face is the one with which continuity gives the elevation of the adjacent cell:
+                  d eta/dt = d eta_ext/dt + (eta_ext - eta) / T,    T = 4 dt
+              The elevation is that outside, to the order of the stepper, and what arrives from inside is reflected.
     Sponge    near the side, u, v and eta relax towards rest at a rate that grows with the cube of the distance into
               the layer, d/dt = - r (eta - eta_ext); after Israeli & Orszag (1981), doi:10.1016/0021-9991(81)90082-6.
 
@@ -11,23 +15,29 @@ Together they reflect less than either of them alone.
 
 import abc
 import dataclasses
-from typing import Any, Self
+import functools
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..fields.field import Field
+from ..fields.field import WHOLE, Field
+from ..fields.operators import difference_x, difference_y
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
 from ..grids.grid import Grid
+from ..grids.windows import GridValues
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from ..stencils.native import paste
 from .terms import Term, TiledPart, to_u, to_v, value_at
+from .transport import transports
 
-__all__ = ["Flather", "Inside", "OpenBoundary", "Sponge"]
+__all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge"]
+
+RELAXATION_STEPS = 4.0  # in which Clamped takes back a difference of the elevation; a rate that every stepper bears
 
 
 @pytree
@@ -39,12 +49,17 @@ class Inside:
         depth: of the sea floor below the surface at rest [m], plus 1 m on land, so that it is never 0.
         eta: elevation [m].
         wet: 1 in water, 0 on land.
+        eta_time: the Time of eta, which in some schemes is the beginning of the step.
+        needed: for conditions with `closes_volume`, a function: the velocity [m s-1] with which the cells rise at a
+            given rate [m s-1].
     """
 
     gravity: Any
     depth: Any
     eta: Any
     wet: Any
+    eta_time: Any = None
+    needed: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,11 +71,16 @@ class OpenBoundary(TiledPart):
 
     Args:
         sides: which of "west", "east", "south", "north" are open; all four unless given.
+
+    Attributes:
+        closes_volume: whether `outflow` asks for `inside.needed`, which reads the flow through the other faces of the
+            cells, and so one more cell along the side.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)
 
     kind = "boundary"
+    closes_volume: ClassVar[bool] = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -75,25 +95,38 @@ class OpenBoundary(TiledPart):
             time: a Time.
         """
 
-    def fill(self, u: Any, v: Any, eta: Any, equations: Any, time: Any) -> tuple[Any, Any]:
-        """u and v (Fields with halo), set by this condition on the open faces and in the ghost faces outside them."""
+    def fill(self, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any) -> tuple[Any, Any]:
+        """u and v (Fields with halo), set by this condition on the open faces and in the ghost faces outside them.
+
+        `time` is the Time of the stage, `eta_time` that of eta.
+        """
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
-                out = (-1.0 if side in (WEST, SOUTH) else 1.0) * self._out(side, eta, equations, time)
+                out = (-1.0 if side in (WEST, SOUTH) else 1.0) * self._out(side, (u, v, eta), equations, time, eta_time)
                 if side in (WEST, EAST):
                     u = _beyond(u, out, side, sides.open[side])
                 else:
                     v = _beyond(v, out, side, sides.open[side])
         return u, v
 
-    def _out(self, side, eta, equations, time):
+    def _out(self, side, flow, equations, time, eta_time):
         """The velocity out of the domain at a side of the tile, a Field; 0 on land."""
+        eta = flow[-1]
         near = equations.gravity, equations.depth, equations.uplift, equations.geometry.wet, eta, self
         near = jax.tree.map(lambda field: _cells_inside(field, side), near, is_leaf=_is_field)
         gravity, depth, uplift, wet, eta, condition = near
         depth = (depth if uplift is None else depth - value_at(uplift, time)) + (1.0 - wet)
-        return condition.at(time).outflow(Inside(gravity, depth, eta, wet), time) * wet
+        if equations.wetting is not None:  # waves over what is hardly wet have the speed of the thinnest water
+            thin = equations.wetting.thin
+            wet = wet * (depth + eta).map(lambda h: (h > thin).astype(h.dtype))
+            depth = depth.map(lambda h: jnp.maximum(h, thin))
+        needed = None
+        if self.closes_volume:
+            column = depth if equations.linear else depth + eta * wet
+            needed = functools.partial(_needed, side, column, flow, equations, time)
+        condition = condition if self.closes_volume else condition.at(time)
+        return condition.outflow(Inside(gravity, depth, eta, wet, eta_time, needed), time) * wet
 
 
 @pytree
@@ -105,17 +138,110 @@ class Flather(OpenBoundary):
         elevation: eta_ext outside [m]: a number, a function of (x, y), an (ny, nx) array (its edge cells are used) or
             time records.
         velocity: u_ext, towards the outside [m s-1], likewise.
+        incoming: eta_in, the elevation of a wave that comes in from outside at normal incidence [m], likewise. It is
+            added to eta_ext, and the velocity that linear theory gives it to u_ext, so that the whole of it enters.
+            `elevation` alone lets in half of a wave: it is the level, or the sum of all waves, outside.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
     elevation: Any = parameter("h", "m", default=0.0, doc="the elevation outside")
     velocity: Any = parameter("h", "m s-1", default=0.0, doc="the velocity outside, out of the domain")
+    incoming: Any = parameter("h", "m", default=0.0, doc="the elevation of a wave that comes in")
 
     uses_time = False
+    references = "Flather (1976), Mem. Soc. R. Sci. Liege 10, 141-164"
 
     def outflow(self, inside: Inside, time: Any) -> Any:
         speed = (inside.gravity / inside.depth).map(jnp.sqrt)
-        return speed * (inside.eta - self.elevation) + self.velocity
+        return speed * (inside.eta - self.elevation - 2.0 * self.incoming) + self.velocity
+
+
+@pytree
+class Clamped(OpenBoundary):
+    """Open sides at which the elevation of the adjacent cells is given.
+
+    The volume that they need for it flows through the open face, so that continuity holds there as everywhere, also
+    for tracers. Waves from inside are reflected. Explicit time steppers only.
+
+    Args:
+        sides: which of "west", "east", "south", "north" are open; all four unless given.
+        elevation: of the centres of the cells next to the side [m]: a number, a function of (x, y), an (ny, nx) array,
+            time records, or a Tide.
+    """
+
+    sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
+    elevation: Any = parameter("h", "m", default=0.0, required=True, doc="the elevation at the side")
+
+    closes_volume = True
+
+    def outflow(self, inside: Inside, time: Any) -> Any:
+        before, after = (value_at(self.elevation, time + part) for part in (-0.5, 0.5))
+        off = value_at(self.elevation, inside.eta_time) - inside.eta
+        rate = (after - before) / time.dt + off / (RELAXATION_STEPS * time.dt)
+        return inside.needed(rate)
+
+
+def _needed(side, column, flow, equations, time, rate):
+    """The velocity out of the domain [m s-1] with which the cells next to a side rise at `rate` [m s-1].
+
+    The volume budget of a cell: area rate = -(column length out) - (outflow through the other three faces).
+
+    Args:
+        side: WEST, EAST, SOUTH or NORTH.
+        column: thickness of the cells, a Field of one row or column.
+        flow: (u, v, eta), Fields.
+        equations, time: of the stage.
+        rate: a Field of one row or column, or a number.
+    """
+    g = equations.geometry
+    names = ("depth", "wet", "u", "v", "eta", "dy", "dx", "area")
+    fields = (equations.depth_at(time), g.wet, *flow, g.dy["u"], g.dx["v"], g.area_h)
+    near = {name: _cells_around(field, side) for name, field in zip(names, fields)}
+    h = near["depth"] if equations.linear else near["depth"] + near["eta"] * near["wet"]
+    U, V = transports(h, near["u"], near["v"])
+    U, V = U * near["dy"], V * near["dx"]
+    open_face = 0 if side in (WEST, SOUTH) else 1
+    if side in (WEST, EAST):
+        length, U = _as_h(g.dy["u"]), _closed(U, -1, open_face)
+    else:
+        length, V = _cell(near["dx"], open_face), _closed(V, -2, open_face)
+    through = difference_x(U) + difference_y(V)
+    area = near["area"] if side in (WEST, EAST) else _cell(near["area"], 1)
+    return -(area * rate + through) / (column * length)
+
+
+def _cells_around(field, side):
+    """A Field of the cells next to one of a tile's sides, with a halo of one cell across it; numbers as they are."""
+    along_x = side in (WEST, EAST)
+    if not _is_field(field) or (along_x and field.halo[WEST] == WHOLE):
+        return field
+    axis = field.data.ndim - (1 if along_x else 2)
+    n, width = field.data.shape[axis], field.halo[side]
+    at = width if side in (WEST, SOUTH) else n - width - 1
+    halo = (1, 1, *field.halo[2:]) if along_x else (*field.halo[:2], 1, 1)
+    return Field(lax.slice_in_dim(field.data, at - 1, at + 2, axis=axis), field.position, halo)
+
+
+def _as_h(field):
+    """A Field of lengths of faces as one of the cells next to them."""
+    return Field(field.data, "h", field.halo) if _is_field(field) else field
+
+
+def _cell(field, k):
+    """Row number k of a Field of `_cells_around`, as a Field of one row; numbers as they are."""
+    if not _is_field(field):
+        return field
+    data = lax.slice_in_dim(field.data, k, k + 1, axis=field.data.ndim - 2)
+    return Field(data, "h", (*field.halo[:2], 0, 0))
+
+
+def _closed(flux, place, face):
+    """A Field of `_cells_around` on faces, without the flux through face number `face` across the side."""
+    axis = flux.data.ndim + place
+    shape = [1] * flux.data.ndim
+    shape[axis] = flux.data.shape[axis]
+    kept = (np.arange(flux.data.shape[axis]) != face).reshape(shape)
+    return flux.map(lambda x: x * jnp.asarray(kept, x.dtype))
 
 
 def _is_field(x):
@@ -175,7 +301,7 @@ class Sponge(Term):
         object.__setattr__(self, "sides", Sides.tuple_of(self.sides))
 
     def on_tile(self, domain: Any) -> Self:
-        profile = sponge_profile(domain.grid, self.sides, self.width)
+        profile = _Profile(domain.grid, self.sides, self.width)
         here = super().on_tile(domain)
         return replaced(here, {"rate": here.rate * domain.cut(profile)})
 
@@ -191,16 +317,25 @@ class Sponge(Term):
 
 def sponge_profile(grid: Grid, sides: tuple, width: float) -> np.ndarray:
     """(1 - distance / width)^3 within `width` [m] of a side and 0 elsewhere, (ny, nx); the maximum over sides."""
-    rows = np.arange(grid.ny)
-    metrics = grid.metrics(rows)
-    dx = np.broadcast_to(metrics["dx_h"], (grid.ny, 1))
-    dy = np.broadcast_to(metrics["dy_h"], (grid.ny, 1))
-    along_x, along_y = (np.arange(grid.nx) + 0.5)[None, :], (rows + 0.5)[:, None]
-    distance = {
-        "west": along_x * dx, "east": (grid.nx - along_x) * dx,
-        "south": along_y * dy, "north": (grid.ny - along_y) * dy,
-    }  # fmt: skip
-    profile = np.zeros(grid.shape)
-    for side in sides:
-        profile = np.maximum(profile, np.clip(1.0 - distance[side] / max(width, 1e-30), 0.0, 1.0) ** 3)
-    return profile
+    return np.asarray(_Profile(grid, sides, width))
+
+
+class _Profile(GridValues):
+    """The profile of a sponge."""
+
+    def __init__(self, grid, sides, width):
+        self.grid, self.sides, self.width, self.shape = grid, sides, width, grid.shape
+
+    def block(self, rows, columns):
+        grid, row = self.grid, np.arange(rows.start, rows.stop)
+        metrics, shape = grid.metrics(row), (row.size, columns.stop - columns.start)
+        dx, dy = (np.broadcast_to(metrics[name], (row.size, 1)) for name in ("dx_h", "dy_h"))
+        along_x, along_y = (np.arange(columns.start, columns.stop) + 0.5)[None, :], (row + 0.5)[:, None]
+        distance = {
+            "west": along_x * dx, "east": (grid.nx - along_x) * dx,
+            "south": along_y * dy, "north": (grid.ny - along_y) * dy,
+        }  # fmt: skip
+        profile = np.zeros(shape)
+        for side in self.sides:
+            profile = np.maximum(profile, np.clip(1.0 - distance[side] / max(self.width, 1e-30), 0.0, 1.0) ** 3)
+        return profile

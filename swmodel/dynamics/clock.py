@@ -42,6 +42,11 @@ class Time:
         """The moment that is `fraction` of a step later."""
         return replace(self, fraction=self.fraction + fraction)
 
+    @property
+    def begun(self) -> "Time":
+        """The moment at which this step began."""
+        return replace(self, fraction=0.0 * self.fraction)
+
     def steps_since(self, start: Any, dtype: Any) -> jax.Array:
         """The number of steps since step `start`, with the fraction; exact below 2^22 steps."""
         whole = jnp.asarray(self.step, jnp.int32) - jnp.asarray(start, jnp.int32)
@@ -89,10 +94,11 @@ class Time:
         found = signed.astype(dtype) * 2.0**-32 + rest.astype(dtype) * 2.0**-64
         found = found + step.astype(dtype) * left.astype(dtype)
         passed = self.steps_since(0, dtype)
-        follows = passed * dt / period - jax.lax.stop_gradient(passed * dt / period)  # 0, with the derivatives
         if host:  # a dt that is not the one that the host knows
             off = dt - jnp.asarray(self.exact_dt, dtype)
             follows = passed * off / jnp.asarray(period, dtype)
+        else:  # 0, with the derivatives
+            follows = passed * dt / period - jax.lax.stop_gradient(passed * dt / period)
         return found + jnp.asarray(self.fraction, dtype) * jnp.asarray(share, dtype) + follows
 
     def _known_dt(self):

@@ -22,7 +22,17 @@ from .clock import Time
 from .coriolis import Coriolis
 from .transport import divergence
 
-__all__ = ["Core", "FiniteDifferences", "named_after"]
+__all__ = ["Discretisation", "FiniteDifferences", "check_has_tendencies", "named_after"]
+
+
+def check_has_tendencies(momentum: Any) -> None:
+    """Raise ConfigError for a form of the momentum equation that gives no tendencies (conserving.py)."""
+    if momentum.conserves_momentum:
+        raise ConfigError(
+            f"{type(momentum).__name__} steps momentum in stages of SSPRK3, and has no tendency that could be taken "
+            "apart or integrated otherwise; use stepper SSPRK3 and leave transfers out, or choose another momentum "
+            "form, as EnergyConserving()."
+        )
 
 
 def named_after(term: Any) -> str:
@@ -30,7 +40,7 @@ def named_after(term: Any) -> str:
     return snake_case(type(term).__name__)
 
 
-class Core(abc.ABC):
+class Discretisation(abc.ABC):
     """The base class of cores: a pytree whose leaves are parameters.
 
     Attributes:
@@ -64,13 +74,13 @@ class Core(abc.ABC):
 
     @abc.abstractmethod
     def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
-        """{name: (du/dt, dv/dt, deta/dt), tile arrays} whose sum is the tendency of a Flow's state.
+        """{name: (du/dt, dv/dt, deta/dt), tile arrays} whose sum is the tendency of the state of `flow`.
 
         Names: advection, coriolis, pressure, continuity, those of `dissipation`, and those of the terms by their types.
         """
 
     def flow(self, flow: Any) -> Any:
-        """The Flow that this core's tendencies are computed from: by default the one of finite differences."""
+        """The DerivedFields that this core's tendencies are computed from: by default the one of finite differences."""
         return flow
 
     def resolved(self, state: State) -> State:
@@ -107,13 +117,17 @@ class Core(abc.ABC):
 
 
 @pytree
-class FiniteDifferences(Core):
+class FiniteDifferences(Discretisation):
     """Second-order differences on the C-grid."""
 
     def tendency(self, equations: Any, state: State, time: Time) -> State:
         return equations.differences(state, time)
 
+    def flow(self, flow: Any) -> Any:
+        return flow.equations.momentum.flow(flow)
+
     def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
+        check_has_tendencies(equations.momentum)
         g = equations.geometry
 
         def vorticity_flux(vorticity, form):

@@ -45,7 +45,7 @@ class Coriolis(abc.ABC):
 class FPlane(Coriolis):
     """f = f0 everywhere."""
 
-    f0: float = parameter(None, "s-1")
+    f0: float = parameter(None, "s-1", doc="f everywhere")
 
     uniform = True
 
@@ -57,9 +57,9 @@ class FPlane(Coriolis):
 class BetaPlane(Coriolis):
     """f = f0 + beta (y - y0), on a Cartesian grid."""
 
-    f0: float = parameter(None, "s-1")
-    beta: float = parameter(None, "m-1 s-1")
-    y0: float = parameter(None, "m", default=0.0)
+    f0: float = parameter(None, "s-1", doc="f at y = y0")
+    beta: float = parameter(None, "m-1 s-1", doc="df/dy")
+    y0: float = parameter(None, "m", default=0.0, doc="where f = f0")
 
     spherical = False
 
@@ -73,7 +73,7 @@ class BetaPlane(Coriolis):
 class RotatingSphere(Coriolis):
     """f = 2 Omega sin(latitude), on a spherical grid."""
 
-    rate: float = parameter(None, "s-1", default=EARTH_ROTATION)
+    rate: float = parameter(None, "s-1", default=EARTH_ROTATION, doc="of the rotation: f = 2 rate sin(latitude)")
 
     spherical = True
 

@@ -15,9 +15,11 @@ and it vanishes for rigid rotation of the sphere. At a coast S is 0 (free slip) 
 doi:10.1175/1520-0493(2000)128<2935:BFWASL>2.0.CO;2.
 """
 
+import abc
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from ..fields.field import AbstractField
 from ..fields.operators import difference_x, difference_y, mean_xy
@@ -31,8 +33,20 @@ __all__ = ["LinearDrag", "QuadraticDrag", "ManningDrag", "Laplacian", "Biharmoni
 SPEED_FLOOR = 1e-6  # [m s-1]; keeps |u| differentiable at rest
 
 
+class Drag(Term):
+    """A term du/dt = - r u, dv/dt = - r v, of which `damping` gives r [s-1] at u and v."""
+
+    @abc.abstractmethod
+    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
+        pass
+
+    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
+        along_x, along_y = self.damping(flow, time)
+        return -along_x * flow.u, -along_y * flow.v
+
+
 @pytree
-class LinearDrag(Term):
+class LinearDrag(Drag):
     """du/dt = - rate u.
 
     Args:
@@ -46,12 +60,12 @@ class LinearDrag(Term):
     def rates(self, site: Any) -> Any:
         return self.rate
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
-        return -to_u(self.rate) * flow.u, -to_v(self.rate) * flow.v
+    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
+        return to_u(self.rate), to_v(self.rate)
 
 
 @pytree
-class QuadraticDrag(Term):
+class QuadraticDrag(Drag):
     """du/dt = - coefficient |u| u / h_u.
 
     Args:
@@ -64,19 +78,15 @@ class QuadraticDrag(Term):
     nonlinear = True
 
     def rates(self, site: Any) -> Any:
-        return self.coefficient * site.speed() / site.thickness
+        return np.asarray(self.coefficient, float) * site.speed() / site.thickness
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
-        u, v = flow.u, flow.v
-        speed_u, speed_v = _speed(u, mean_xy(v)), _speed(v, mean_xy(u))
-        return (
-            -to_u(self.coefficient) * speed_u * u * flow.per_h_u,
-            -to_v(self.coefficient) * speed_v * v * flow.per_h_v,
-        )
+    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
+        speed_u, speed_v = _speeds(flow)
+        return to_u(self.coefficient) * speed_u * flow.per_h_u, to_v(self.coefficient) * speed_v * flow.per_h_v
 
 
 @pytree
-class ManningDrag(Term):
+class ManningDrag(Drag):
     """du/dt = - g n^2 |u| u / h_u^(4/3).
 
     Args:
@@ -89,15 +99,14 @@ class ManningDrag(Term):
     nonlinear = True
 
     def rates(self, site: Any) -> Any:
-        return site.gravity * self.roughness**2 * site.speed() / site.thickness ** (4 / 3)
+        return site.gravity * np.asarray(self.roughness, float) ** 2 * site.speed() / site.thickness ** (4 / 3)
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
-        u, v = flow.u, flow.v
-        speed_u, speed_v = _speed(u, mean_xy(v)), _speed(v, mean_xy(u))
+    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
+        speed_u, speed_v = _speeds(flow)
         n_u, n_v = to_u(self.roughness), to_v(self.roughness)
         return (
-            -flow.gravity * n_u * n_u * speed_u * u * flow.per_h_u.map(_four_thirds),
-            -flow.gravity * n_v * n_v * speed_v * v * flow.per_h_v.map(_four_thirds),
+            flow.gravity * n_u * n_u * speed_u * flow.per_h_u.map(_four_thirds),
+            flow.gravity * n_v * n_v * speed_v * flow.per_h_v.map(_four_thirds),
         )
 
 
@@ -105,6 +114,11 @@ def _four_thirds(x):
     """x^(4/3), with a finite derivative at 0, which land has."""
     safe = jnp.where(x > 0, x, 1.0)
     return jnp.where(x > 0, safe * jnp.cbrt(safe), 0.0)
+
+
+def _speeds(flow):
+    """The speed of the flow [m s-1] at u and at v."""
+    return _speed(flow.u, mean_xy(flow.v)), _speed(flow.v, mean_xy(flow.u))
 
 
 def _speed(u, v):
@@ -160,7 +174,7 @@ def viscous_force(u: AbstractField, v: AbstractField, viscosity: Any, flow: Any)
     Args:
         u, v: the velocity [m s-1], or what the biharmonic form applies the operator to, Fields at u and v.
         viscosity: nu [m2 s-1], a number or a Field at h.
-        flow: a Flow, which gives the thickness and the geometry.
+        flow: DerivedFields, which give the thickness and the geometry.
     """
     g = flow.geometry
     tension = g.dy["h"] * g.per_dx["h"] * difference_x(u * g.per_dy["u"])

@@ -19,7 +19,7 @@ doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
 
 import abc
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..fields.field import AbstractField
 from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west
@@ -34,9 +34,15 @@ class VorticityFlux(abc.ABC):
 
     Attributes:
         references: the literature that files of a run cite for it, or None.
+        conserves_momentum: whether it steps the momentum of whole stages (conserving.py) in place of giving tendencies.
     """
 
     references: ClassVar[str | None] = None
+    conserves_momentum: ClassVar[bool] = False
+
+    def flow(self, flow: Any) -> Any:
+        """The Flow that tendencies are computed from."""
+        return flow
 
     @abc.abstractmethod
     def vorticity_flux(

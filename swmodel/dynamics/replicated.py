@@ -38,7 +38,7 @@ def entered(dynamics: Any) -> Any:
         dynamics,
         gravity=numbers(dynamics.gravity),
         terms=numbers(dynamics.terms),
-        opens=numbers(dynamics.opens),
+        open_boundaries=numbers(dynamics.open_boundaries),
         uplift=numbers(dynamics.uplift),
         tracers=numbers(dynamics.tracers),
         core=numbers(dynamics.core),

@@ -30,13 +30,13 @@ from ..fields.variables import PROGNOSTIC
 from ..grids.geometry import Geometry, TileGeometry, safe_inverse
 from ..parallel.halo import exchange
 from .clock import Time, as_time
-from .cores import FiniteDifferences
+from .cores import FiniteDifferences, check_has_tendencies
 from .replicated import entered
-from .stages import ArrayEvaluation
-from .terms import Window, Windows, as_field, value_at
+from .stages import ArrayEvaluation, euler_stage
+from .terms import TimeVarying, Windows, as_field, value_at
 from .transport import divergence, kinetic_energy, transports
 
-__all__ = ["Coverage", "Dynamics", "Equations", "Flow"]
+__all__ = ["Coverage", "DerivedFields", "Dynamics", "Equations"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,18 +66,20 @@ class Dynamics:
         gravity: [m s-2].
         tile: the TileGeometry.
         terms: forcing and dissipation, in the order in which they are added.
-        opens: the OpenBoundary conditions.
+        open_boundaries: the OpenBoundary conditions.
         uplift: None, or a Window of the sea floor's cumulative uplift [m] (ny, nx).
         reach: the halo that one evaluation of all terms needs; None where it is the tile's own. In a wider one several
             stages are computed without a message between them.
-        engine: "fused", "arrays" or "interpreted"; stepping.loop.step_loop chooses the step loop by it.
+        step_loop: the class of StepLoop (stepping/base.py) that makes the steps where it has all of their operations;
+            else they are made on arrays.
         water: an elliptic.Domain without its tile, for implicit schemes; None for the others.
         flat: whether the depth was uniform when the model was made.
-        core: the Core that computes tendencies (cores.py).
+        core: the Discretisation that computes tendencies (cores.py).
         dt: the time step [s] in double precision, where terms read the time; else None.
         first: the number of the step from which `integrate` starts; None where a loop numbers its own steps.
         covers: a Coverage, if the forcing is that of a whole run; None if it is that of one interval between records.
         tracers: further prognostic variables, a tuple of Transported.
+        wetting: a WettingDrying, or None.
 
     Leaves of fewer than two dimensions are the same on every rank. `prepare` applies `communicator.replicated` to them
     once (replicated.py), so that their gradients are summed over all ranks.
@@ -87,7 +89,7 @@ class Dynamics:
     gravity: jax.Array
     tile: TileGeometry
     terms: tuple
-    opens: tuple
+    open_boundaries: tuple
     uplift: Any
     momentum: Any = static()
     linear: bool = static()
@@ -95,7 +97,7 @@ class Dynamics:
     coriolis_form: Any = static(default=None, kw_only=True)
     communicator: Any = static()
     reach: int | None = static(default=None)
-    engine: str = static(default="arrays")
+    step_loop: Any = static(kw_only=True)
     water: Any = None
     flat: bool = static(default=False)
     core: Any = FiniteDifferences()
@@ -103,6 +105,7 @@ class Dynamics:
     first: Any = None
     covers: Any = static(default=None)
     tracers: tuple = ()
+    wetting: Any = static(default=None)
 
     def zeros(self) -> State:
         """A State of one tile's arrays of zeros, with every prognostic variable."""
@@ -130,7 +133,7 @@ class Dynamics:
         return replace(
             self,
             terms=tuple(term.bound(window, Windows) for term in self.terms),
-            opens=tuple(condition.bound(window, Windows) for condition in self.opens),
+            open_boundaries=tuple(condition.bound(window, Windows) for condition in self.open_boundaries),
             uplift=None if self.uplift is None else window(self.uplift),
             tracers=tuple(tracer.bound(window, Windows) for tracer in self.tracers),
             covers=None,
@@ -145,7 +148,7 @@ class Dynamics:
             depth=ghosts.parameter(self.depth) * geometry.wet,
             gravity=self.gravity,
             terms=tuple(term.prepare(ghosts) for term in self.terms),
-            opens=tuple(condition.prepare(ghosts) for condition in self.opens),
+            open_boundaries=tuple(condition.prepare(ghosts) for condition in self.open_boundaries),
             uplift=None if self.uplift is None else self.uplift.map(lambda b: ghosts.parameter(b) * geometry.wet),
             momentum=self.momentum,
             coriolis_form=self.coriolis_form,
@@ -156,6 +159,7 @@ class Dynamics:
             flat=self.flat,
             dt=self.dt,
             tracers=tuple(tracer.prepare(ghosts) for tracer in self.tracers),
+            wetting=self.wetting,
         )
         return replace(equations, core=self.core.prepare(equations))
 
@@ -173,16 +177,16 @@ class Exchange:
         self.tile, self.communicator, self.wide = tile, communicator, wide
         every = tuple(side for side, axis in zip(("west", "east", "south", "north"), "xxyy")
                       if axis not in tile.sides.periodic)  # fmt: skip
-        self.sides = replace(tile.sides, open=1.0 - tile.sides.linked, opens=every)
+        self.sides = replace(tile.sides, open=1.0 - tile.sides.linked, open_sides=every)
 
     def pointwise(self, x: Any, position: str) -> Any:
         """A parameter that is read at its own points only, as a number or a Field; with halo where `wide`."""
         return self.parameter(x, position) if self.wide else as_field(x, position)
 
     def parameter(self, x: Any, position: str = "h") -> Any:
-        """A number as it is; a tile array at `position` as a Field with halo; a Window with both of its records so."""
-        if isinstance(x, Window):
-            return x.map(lambda record: self.parameter(record, position))
+        """A number as it is; a tile array at `position` as a Field with halo; a TimeVarying with its arrays so."""
+        if isinstance(x, TimeVarying):
+            return x.prepared().map(lambda array: self.parameter(array, position))
         if jnp.ndim(x) < 2:
             return x
         (padded,) = exchange([x], self.tile.halo, self.sides, self.communicator)
@@ -203,7 +207,7 @@ class Equations:
     depth: Field
     gravity: jax.Array
     terms: tuple
-    opens: tuple
+    open_boundaries: tuple
     uplift: Any
     momentum: Any = static()
     linear: bool = static()
@@ -216,10 +220,32 @@ class Equations:
     core: Any = FiniteDifferences()
     dt: float | None = static(default=None)
     tracers: tuple = ()
+    wetting: Any = static(default=None)
+
+    def euler(self, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
+        """(1 - weight) start + weight (now + dt d now/dt), States as `now` is; see stages.euler_stage.
+
+        Args:
+            start: the State at the beginning of the time step.
+            now: the State of this stage.
+            weight: of the new State [1].
+            dt: the time step [s].
+            time: the Time of the stage.
+        """
+        if self.momentum.conserves_momentum:
+            return self.momentum.euler(self, start, now, weight, dt, as_time(time))
+        return euler_stage(self, start, now, weight, dt, time)
 
     def tendency(self, state: State, time: Any) -> State:
         """d state/dt, as the core computes it, at a Time or a number of steps after step 0."""
-        return self.evaluation.register_tendency(self.core.tendency(self, state, as_time(time)))
+        return self.evaluation.register_tendency(self.core.tendency(self, state, self._timed(time)))
+
+    def _timed(self, time):
+        """A Time that knows the length of a step, where these Equations know it."""
+        time = as_time(time)
+        if time.dt is not None or self.dt is None:
+            return time
+        return replace(time, dt=jnp.asarray(self.dt, self.depth.dtype), exact_dt=self.dt)
 
     def differences(self, state: State, time: Any) -> State:
         """d state/dt by finite differences, all terms from one halo exchange; of arrays or Fields, as `state` is."""
@@ -227,39 +253,44 @@ class Equations:
         u, v = self.acceleration(flow, flow.eta, time)
         return like(state, state.replace(u=u, v=v, eta=self.continuity(flow, time), **self.transported(flow, time)))
 
-    def flow(self, state: State, time: Any, more: Sequence = (), outside: Any = None) -> "Flow":
-        """The Flow of a State of tile arrays or Fields. If their halos are used up, one exchange fills them.
+    def flow(self, state: State, time: Any, more: Sequence = (), outside: Any = None) -> "DerivedFields":
+        """The DerivedFields of a State of tile arrays or Fields. If their halos are used up, one exchange fills them.
 
         Args:
             state: the State.
             time: a Time, or a number of steps since step 0.
             more: further arrays at h, or Fields, that are exchanged in the same messages and become flow.more.
-            outside: the elevation in the condition on open sides, which becomes flow.outside; state.eta unless given.
+            outside: the elevation at the beginning of the step, for the condition on open sides; it becomes
+                flow.outside. It is state.eta unless given.
         """
-        time = as_time(time)
+        time = self._timed(time)
         fields, more = state.map(as_tile_field, state.positions), [as_tile_field(x, "h") for x in more]
         outside = None if outside is None else as_tile_field(outside, "h")
         filled, more, outside = self.evaluation.fill_halos(self, fields, time, more, outside)
-        return self.core.flow(Flow(self, filled, more, outside, time))
+        return self.core.flow(DerivedFields(self, filled, more, outside, time))
 
-    def opened(self, u: Any, v: Any, eta: Any, time: Time) -> tuple[Any, Any]:
-        """u and v (Fields with halo), set on open faces and beyond them by the open boundary conditions for eta."""
-        for condition in self.opens:
-            u, v = condition.fill(u, v, eta, self, time)
+    def opened(self, u: Any, v: Any, eta: Any, time: Time, eta_time: Time | None = None) -> tuple[Any, Any]:
+        """u and v (Fields with halo), set on open faces and beyond them by the open boundary conditions for eta.
+
+        `eta_time` is the Time of eta, `time` unless given. Conditions that close a volume
+        budget are the last ones, since in corners they read the flow through the other side.
+        """
+        for condition in sorted(self.open_boundaries, key=lambda condition: condition.closes_volume):
+            u, v = condition.fill(u, v, eta, self, time, eta_time or time)
         return u, v
 
-    def continuity(self, flow: "Flow", time: Any) -> AbstractField:
+    def continuity(self, flow: "DerivedFields", time: Any) -> AbstractField:
         """d eta/dt [m s-1], a Field at h."""
         return self.with_sources(-divergence(flow.U, flow.V, self.geometry), flow, time)
 
-    def with_sources(self, rate: Any, flow: "Flow", time: Any) -> Any:
+    def with_sources(self, rate: Any, flow: "DerivedFields", time: Any) -> Any:
         """`rate` of eta [m s-1], a Field at h, plus the sources that terms add to the continuity equation."""
         for term in self.terms:
             if term.changes_elevation:
                 rate = rate + term.at(time).continuity(flow, time)
         return rate
 
-    def transported(self, flow: "Flow", time: Any) -> dict[str, AbstractField]:
+    def transported(self, flow: "DerivedFields", time: Any) -> dict[str, AbstractField]:
         """{name: d value/dt, a Field at h} of the variables that the flow transports."""
         return {x.name: x.at(time).rate(flow, flow.state[x.name], time) for x in self.tracers}
 
@@ -284,13 +315,14 @@ class Equations:
         column = column if rigid_lid else column + state.eta * self.geometry.wet.interior
         return state.replace(**{x.name: getattr(x, how)(state[x.name], column) for x in self.tracers})
 
-    def acceleration(self, flow: "Flow", eta: Any, time: Any) -> tuple[AbstractField, AbstractField]:
+    def acceleration(self, flow: "DerivedFields", eta: Any, time: Any) -> tuple[AbstractField, AbstractField]:
         """(du/dt, dv/dt) [m s-2], Fields at u and v, with the pressure of `eta`; zero on faces without flow.
 
         Raises:
             ConfigError: for a core whose tendency has no parts.
         """
         self.core.check_parts()
+        check_has_tendencies(self.momentum)
         g = self.geometry
         flux_u, flux_v = self.vorticity_flux(flow)
         head = self.gravity * eta if self.linear else self.gravity * eta + flow.kinetic_energy
@@ -301,7 +333,24 @@ class Equations:
             u, v = u + along_x, v + along_y
         return u * g.wet_u, v * g.wet_v
 
-    def vorticity_flux(self, flow: "Flow") -> tuple[AbstractField, AbstractField]:
+    def split_terms(self, flow: "DerivedFields", time: Any) -> tuple[tuple, tuple]:
+        """The accelerations and the damping rates of the terms.
+
+        Returns:
+            ((du/dt, dv/dt) of terms without `damping` [m s-2], (rate at u, rate at v) of those with it [s-1]): Fields
+            or numbers; None in place of a rate where no term damps.
+        """
+        along, damping = (0.0, 0.0), (None, None)
+        for term in self.terms:
+            term = term.at(time)
+            rates = term.damping(flow, time)
+            if rates is None:
+                along = tuple(a + b for a, b in zip(along, term(flow, time)))
+            else:
+                damping = tuple(b if a is None else a + b for a, b in zip(damping, rates))
+        return along, damping
+
+    def vorticity_flux(self, flow: "DerivedFields") -> tuple[AbstractField, AbstractField]:
         """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and rotational advection, Fields at u and v."""
         U, V = flow.U * self.geometry.dy["u"], flow.V * self.geometry.dx["v"]
         if self.coriolis_form is None:
@@ -327,7 +376,7 @@ def zeros(tracers: tuple, shape: tuple, dtype: Any) -> State:
     return State.of({row.name: jnp.zeros(shape, dtype) for row in rows}, {row.name: row.position for row in rows})
 
 
-class Flow:
+class DerivedFields:
     """The fields of one stage, and the derived fields that terms share, which are computed when they are first used.
 
     Attributes:
@@ -344,9 +393,9 @@ class Flow:
         depth = equations.depth_at(time)
         self.h = depth if equations.linear else depth + self.eta * equations.geometry.wet
 
-    def with_transports(self, U: Any, V: Any, state: State, time: Time, water_added: Any) -> "Flow":
-        """A Flow of another State, with the transports of a whole time step and the water that terms add in it."""
-        flow = Flow(self.equations, state, (), state.eta, time)
+    def with_transports(self, U: Any, V: Any, state: State, time: Time, water_added: Any) -> "DerivedFields":
+        """DerivedFields of another State, with the transports of a whole time step and the water that terms add."""
+        flow = DerivedFields(self.equations, state, (), state.eta, time)
         vars(flow).update(_transports=(U, V), water_added=water_added)
         return flow
 

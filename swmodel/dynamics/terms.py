@@ -5,8 +5,8 @@ A term is a frozen dataclass and a pytree (fields/parts.py). A user writes its p
 that a compiled loop needs. `prepare` fills halos at the start of the loop. `at` interpolates records. Calling the term
 gives accelerations, as Fields at u and v.
 
-A term is called with the Flow and the Time (clock.py), which counts from step 0 of the model in every loop. Numbers and
-vectors among its fields are the same on every rank, and Dynamics.prepare sums their gradients over ranks.
+A term is called with DerivedFields and the Time (clock.py), which counts from step 0 of the model in every loop.
+Numbers and vectors among its fields are the same on every rank, and Dynamics.prepare sums their gradients over ranks.
 """
 
 import abc
@@ -22,11 +22,12 @@ from ..fields.field import AbstractField, Field
 from ..fields.operators import mean_x, mean_y
 from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
 from ..fields.pytrees import pytree, replace
+from ..grids.windows import GridRecords, GridValues, grid_values
 from .clock import as_time
 
 __all__ = [
-    "Forcing", "Series", "Term", "TiledPart", "Window", "Windows", "as_field", "holds_windows", "tile_array", "to_u",
-    "to_v", "value_at",
+    "Forcing", "Series", "Term", "TiledPart", "TimeVarying", "Window", "Windows", "as_field",
+    "holds_windows", "tile_array", "to_u", "to_v", "value_at",
 ]  # fmt: skip
 
 
@@ -117,8 +118,30 @@ class Series:
         return self.place(lambda rank: np.asarray(self.values[rank][k], dtype))
 
 
+class TimeVarying(abc.ABC):
+    """The value of a parameter that changes in time, as programs hold it: a pytree of numbers and tile arrays.
+
+    Attributes:
+        uses_time: whether it is computed from seconds or phases, so that programs depend on the length of a step.
+    """
+
+    uses_time: ClassVar[bool] = False
+
+    def prepared(self) -> "TimeVarying":
+        """What a compiled program computes the value from, found once at its start."""
+        return self
+
+    @abc.abstractmethod
+    def map(self, function: Callable) -> Self:
+        """The same with `function` applied to each number or array of which the value is a linear function."""
+
+    @abc.abstractmethod
+    def at(self, time: Any) -> Any:
+        """The value at a Time, a number, an array or a Field."""
+
+
 @pytree
-class Window:
+class Window(TimeVarying):
     """Two records of a Series, `length` steps apart, the first of them at step number `start` of the model."""
 
     first: Any
@@ -139,7 +162,7 @@ class Window:
             return self.first + (self.second - self.first) * weight
         return self.first + weight * (self.second - self.first)
 
-    def map(self, function: Callable) -> "Window":
+    def map(self, function: Callable) -> Self:
         """The Window with `function` applied to both records."""
         return replace(self, first=function(self.first), second=function(self.second))
 
@@ -174,8 +197,8 @@ def holds_windows(tree: Any) -> bool:
 
 
 def value_at(x: Any, time: Any) -> Any:
-    """The value of a Window at a Time, or at a number of steps after step 0; anything else as it is."""
-    return x.at(time) if isinstance(x, Window) else x
+    """The value of a TimeVarying at a Time, or at a number of steps after step 0; anything else as it is."""
+    return x.at(time) if isinstance(x, TimeVarying) else x
 
 
 def to_u(x: Any) -> Any:
@@ -189,9 +212,9 @@ def to_v(x: Any) -> Any:
 
 
 def as_field(x: Any, position: str) -> Any:
-    """A tile array as a Field without halo; a number as it is; a Window with both of its records so."""
-    if isinstance(x, Window):
-        return x.map(lambda record: as_field(record, position))
+    """A tile array as a Field without halo; a number as it is; a TimeVarying with its arrays so."""
+    if isinstance(x, TimeVarying):
+        return x.prepared().map(lambda array: as_field(array, position))
     return Field(x, position, (0, 0, 0, 0)) if jnp.ndim(x) == 2 else x
 
 
@@ -207,7 +230,14 @@ class TiledPart(ModelPart, abc.ABC):
 
     def on_tile(self, domain: Any) -> Self:
         """This part with parameters that vary in space as arrays of the tile."""
-        return self._each(lambda x, name, position: tile_array(x, position, domain, f"{type(self).__name__}.{name}"))
+        rules, who = numbers_of(type(self)), type(self).__name__
+        return self._each(lambda x, name, position: tile_array(x, position, domain, f"{who}.{name}", rules[name]))
+
+    @property
+    def reads_time(self) -> bool:
+        """Whether it, or one of its parameters, is computed from seconds or phases of the time."""
+        varying = (getattr(self, name) for name in positions_of(self))
+        return self.uses_time or any(isinstance(x, TimeVarying) and x.uses_time for x in varying)
 
     def series(self) -> dict[str, Series]:
         """The Series among its parameters, by name."""
@@ -228,8 +258,8 @@ class TiledPart(ModelPart, abc.ABC):
         return self._each(prepared)
 
     def at(self, time: Any) -> Self:
-        """This part with its time records interpolated to a Time."""
-        if not any(isinstance(getattr(self, name), Window) for name in positions_of(self)):
+        """This part with the values of its parameters at a Time."""
+        if not any(isinstance(getattr(self, name), TimeVarying) for name in positions_of(self)):
             return self
         return self._each(lambda x, name, position: value_at(x, time))
 
@@ -254,7 +284,15 @@ class Term(TiledPart):
 
     @abc.abstractmethod
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        """(du/dt, dv/dt) [m s-2] of a Flow at a Time, Fields at u and v or numbers."""
+        """(du/dt, dv/dt) [m s-2] of DerivedFields at a Time, Fields at u and v or numbers."""
+
+    def damping(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
+        """The rates r [s-1], at u and v, of a term that is du/dt = - r u, dv/dt = - r v; None for every other term.
+
+        Where momentum is stepped in stages (conserving.py) such a term is implicit, u' = (...) / (1 + dt r), so that
+        thin water is slowed down and not turned round.
+        """
+        return None
 
     def continuity(self, flow: Any, time: Any) -> Any:
         """d eta/dt [m s-1], a Field at h. It is called only if a class defines it."""
@@ -276,22 +314,27 @@ class Forcing(Term):
     kind = "forcing"
 
 
-def tile_array(x: Any, position: str, domain: Any, name: str) -> Any:
-    """A parameter as the user gave it, as a number, a tile array, or a Series of tile arrays.
+def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) -> Any:
+    """A parameter as the user gave it, as a number, a tile array, a Series of tile arrays, or a TimeVarying.
 
     Args:
-        x: number; callable(x, y) of the grid's coordinates at `position`; (ny, nx) array; a tile array as programs hold
-            it (jax.Array); an object with `times`, `values` (n, ny, nx) and `cycle`.
+        x: number; callable(x, y) of the grid's coordinates at `position`; GridValues; (ny, nx) array; a tile array as
+            programs hold it (jax.Array); an object with `times`, `values` (n, ny, nx) and `cycle`; an object whose
+            method `placed` makes a TimeVarying of tile arrays, such as a Tide.
         position: "h", "u", "v" or "q", where the parameter lies on the C-grid.
         domain: the model's Domain.
         name: of the parameter, for messages.
+        rule: a Number whose limits the values of functions and GridValues must keep, or None.
 
     Raises:
-        ValueError: for an array of another shape than the grid, and for records without increasing times.
+        ValueError: for an array of another shape than the grid, values that are not finite, and records without
+            increasing times.
     """
     grid = domain.grid
+    if hasattr(x, "placed"):  # such as a Tide
+        return x.placed(position, domain, name)
     if hasattr(x, "times") and hasattr(x, "values"):
-        values = np.asarray(x.values)
+        values = x.values if isinstance(x.values, GridRecords) else np.asarray(x.values)
         _check_shape(values.shape[1:], grid, name)
         if len(values) != len(x.times) or (np.diff(x.times) <= 0).any():
             raise ValueError(
@@ -302,13 +345,33 @@ def tile_array(x: Any, position: str, domain: Any, name: str) -> Any:
                 f"{name} repeats every {x.cycle:g} s, and its records span {x.times[-1] - x.times[0]:g} s; "
                 "give a longer cycle, or fewer records."
             )
+        _check_finite(values, name)
         return domain.series(np.asarray(x.times, float), values, x.cycle)
-    if callable(x):
-        x = np.broadcast_to(np.asarray(x(*grid.coordinates(position)), float), grid.shape)
+    if callable(x) or isinstance(x, GridValues):
+        x = grid_values(x, grid, position, f"{name}: the")
+        return domain.together(lambda: _cut_and_checked(x, domain, name, rule))
     if domain.holds(x):
         return x.astype(domain.dtype)
     _check_shape(np.shape(x), grid, name)
+    _check_finite(x, name)
     return domain.cut(x)
+
+
+def _cut_and_checked(values, domain, name, rule):
+    """Tile arrays of GridValues, where the values of the tiles of this process are finite and keep the rule."""
+    who, _, which = name.partition(".")
+    for _, part in domain.own(values):
+        _check_finite(part, name)
+        if rule is not None:
+            rule.check(who, which, part)
+    return domain.cut(values)
+
+
+def _check_finite(values, name):
+    if isinstance(values, np.ndarray) and (bad := np.count_nonzero(~np.isfinite(values))):
+        raise ValueError(
+            f"{name} is not finite in {bad:,} of {values.size:,} values; give numbers everywhere, 0 on land, say."
+        )
 
 
 def _check_shape(shape, grid, name):

@@ -9,11 +9,16 @@ transpose, so that the cycle is symmetric. The smoother is two damped Jacobi swe
 eigenvalues, in reverse order on the way up. The coarsest grid is gathered, and solved directly by its eigenvectors,
 without the constant where a constant can be added.
 
+On more ranks than the coarsest grid has cells, tiles would shrink to one cell each while the grid is still large. A
+grid of at most GATHERED cells is then gathered on the root, which goes on coarsening it as one tile. So the eigenvalue
+problem never has more than `coarsest` unknowns, and the coarse grids send no messages.
+
 All arrays are in float32 by default: the cycle need only approximate the inverse, and half the bytes move.
 Briggs, Henson & McCormick 2000, doi:10.1137/1.9780898719505; Tatebe 1993, NASA CP-3224 (as a preconditioner).
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -23,6 +28,7 @@ import numpy as np
 from ..fields.pytrees import pytree, replace, static
 from ..grids.geometry import safe_inverse
 from ..parallel.halo import Sides, exchange
+from ..parallel.serial import SerialCommunicator
 from .krylov import Preconditioner
 from .operator import fluxes, settled, widened
 
@@ -100,6 +106,14 @@ class Passage:
         )
 
 
+@pytree
+class Gathering:
+    """From a grid on tiles to the same grid as one tile, which the root has."""
+
+
+GATHERED = 2**14  # cells; a cycle over so many takes one core less time than the messages of the grids below them
+
+
 @dataclasses.dataclass(frozen=True)
 class Multigrid(Preconditioner):
     """One V-cycle.
@@ -117,9 +131,13 @@ class Multigrid(Preconditioner):
     def prepare(self, domain, coefficients, stencil):
         finest = _finest(domain, stencil, jnp.dtype(self.precision))
         grids, passages = [finest], []
-        layout = domain.communicator.layout
-        while np.prod(grids[-1].shape) > self.coarsest and any(n > p for n, p in zip(grids[-1].shape, layout)):
-            coarse, passage = _coarser(grids[-1])
+        while np.prod(grids[-1].shape) > self.coarsest:
+            last, size = grids[-1], int(np.prod(grids[-1].shape))
+            many = last.communicator.size > self.coarsest
+            if many and (size <= GATHERED or last.communicator.size == size):
+                coarse, passage = _gathered(last)
+            else:
+                coarse, passage = _coarser(last)
             grids.append(coarse)
             passages.append(passage)
         return tuple(grids), tuple(passages), _direct_inverse(grids[-1])
@@ -135,6 +153,9 @@ class Multigrid(Preconditioner):
             whole = grid.communicator.gather(r, grid.shape)
             solved = (inverse @ whole.ravel()).reshape(grid.shape)
             return grid.communicator.scatter(solved)
+        if isinstance(passages[0], Gathering):
+            whole = grid.communicator.gather(r, grid.shape)
+            return grid.communicator.scatter(self._cycle(grids[1:], passages[1:], inverse, whole))
         first, *more = (jnp.asarray(w, r.dtype) for w in self.weights)
         z = grid.wide(first * grid.inverse * r)
         for weight in more:
@@ -183,6 +204,23 @@ def _coarser(grid):
     weights = _weights(coarse, parts_x, parts_y)
     water = (grid.inverse > 0).astype(total.dtype)
     return coarse, Passage(weights, water, coarse.sides, grid.communicator, odd)
+
+
+def _gathered(grid):
+    """(the same grid as one tile, a Gathering); other ranks than the root have zeros."""
+    whole = functools.partial(grid.communicator.gather, shape=grid.shape)
+    one = SerialCommunicator()
+    # faces west and south of the first cells lie at walls, or are those east and north of the last ones
+    low_x, low_y = (axis in grid.sides.periodic for axis in "xy")
+    east, north, inverse, wide, high = map(whole, (grid.across_x[:, 1:], grid.across_y[1:], grid.inverse, *grid.widths))
+    west, south = east[:, -1:] if low_x else 0.0 * east[:, :1], north[-1:] if low_y else 0.0 * north[:1]
+    linked = jnp.array([low_x, low_x, low_y, low_y], grid.sides.linked.dtype)
+    sides = Sides(linked, jnp.zeros_like(linked), grid.sides.periodic)
+    level = Level(
+        jnp.concatenate([west, east], axis=1), jnp.concatenate([south, north]),
+        None if grid.loss is None else whole(grid.loss), inverse, (wide, high), sides, one, grid.shape,
+    )  # fmt: skip
+    return level, Gathering()
 
 
 def _four(x):

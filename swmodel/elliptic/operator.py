@@ -23,6 +23,8 @@ from jax import lax
 from ..errors import SwmodelError
 from ..fields.pytrees import pytree, replace, static
 from ..grids.geometry import TileGeometry, safe_inverse
+from ..grids.water import label_bodies
+from ..grids.windows import GridValues, Stored, grid_values
 from ..parallel.halo import SIDES, Sides, exchange, refresh, without_padding
 
 __all__ = ["Coefficients", "Domain", "EllipticError", "Stencil", "assemble", "fluxes", "settled", "widened"]
@@ -53,10 +55,10 @@ class Domain:
 
     @staticmethod
     def of(grid, communicator, wet=None, dtype=None):
-        """The Domain of a grid with water where `wet` (ny, nx) is true; everywhere unless given."""
+        """The Domain of a grid with water where `wet`, (ny, nx) or GridValues, is true; everywhere unless given."""
         dtype = np.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
-        wet = np.ones(grid.shape, bool) if wet is None else np.asarray(wet, bool)
-        if wet.shape != grid.shape or not wet.any():
+        wet = Stored(True, grid.shape) if wet is None else wet if isinstance(wet, GridValues) else np.asarray(wet, bool)
+        if wet.shape != grid.shape or (isinstance(wet, np.ndarray) and not wet.any()):
             raise EllipticError(
                 f"elliptic: wet has shape {wet.shape} and {np.count_nonzero(wet)} wet cells, on a grid of "
                 f"{grid.shape}; give one value a cell, some of them true."
@@ -66,14 +68,17 @@ class Domain:
 
     @staticmethod
     def without_tile(grid, communicator, wet):
-        """The Domain of a grid with water where `wet` (ny, nx) is true; its `tile` is None, and is set later."""
-        from ..grids.bathymetry import bodies
+        """The Domain of a grid with water where `wet` is true, GridValues or an array; its `tile` is None, and is set
+        later; collective."""
+        water = label_bodies(grid_values(wet, grid), grid, communicator)
+        parts = communicator.decomposition(grid.shape)
 
-        number = np.ones(grid.shape, int) if wet.all() else bodies(wet, grid)
-        parts, edges = communicator.decomposition(grid.shape), (number[:, 0], number[:, -1], number[0], number[-1])
-        touches = tuple(tuple(bool((edge == k).any()) for edge in edges) for k in range(1, number.max() + 1))
-        basin = communicator.place(lambda rank: parts.cut(number, rank)) if len(touches) > 1 else None
-        return Domain(None, basin, grid, communicator, touches, not wet.all())
+        def padded(rank):
+            return np.pad(water.tiles[rank], [(n, 0) for n in parts.padding(rank)])
+
+        touches = tuple(tuple(map(bool, sides)) for sides in water.touches)
+        basin = communicator.place(padded) if water.count > 1 else None
+        return Domain(None, basin, grid, communicator, touches, int(water.cells.sum()) < grid.nx * grid.ny)
 
     def free(self, coefficients):
         """For each water body whether a constant can be added to a solution there."""
@@ -83,7 +88,7 @@ class Domain:
     @staticmethod
     def of_model(model):
         """The Domain of a ShallowWater's grid and water."""
-        return Domain.of(model.grid, model.communicator, model.wet, model.dtype)
+        return Domain.of(model.grid, model.communicator, model.sea_floor.wet, model.dtype)
 
 
 @pytree
@@ -199,7 +204,7 @@ def assemble(domain, coefficients):
     """The Stencil of an equation."""
     tile, (rows, columns) = domain.tile, domain.tile.shape
     h, dtype = tile.halo, tile.metrics["area_h"].dtype
-    sides = replace(tile.sides, opens=(), open=jnp.zeros_like(tile.sides.open))
+    sides = replace(tile.sides, open_sides=(), open=jnp.zeros_like(tile.sides.open))
     own, edges = slice(h, h + rows), slice(h - 1, h + rows)
     c_x, c_y = _on_faces(coefficients.c, sides, domain.communicator, dtype)
     open_x = tile.wet_u[own, h - 1 : h + columns].astype(dtype)

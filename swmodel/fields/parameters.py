@@ -17,7 +17,7 @@ import inspect
 import math
 import numbers
 import os
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -25,9 +25,9 @@ from ..errors import ConfigError
 from ..runtime.paths import expanded
 
 __all__ = [
-    "Choice", "FileName", "Flag", "MOST", "Moment", "Names", "Number", "Pair", "Part", "Places", "Precision", "SIDES",
-    "Sides", "Stages", "Text", "array_of", "check_arguments", "check_fields", "declared", "has_rules", "parameter",
-    "refuse", "shown",
+    "COORDINATES", "Choice", "DERIVED", "FileName", "Flag", "MOST", "Moment", "POINT", "Names", "Number", "Pair",
+    "Part", "Places", "Precision", "SIDES", "Sides", "Stages", "Text", "array_of", "check_arguments",
+    "check_fields", "declared", "has_rules", "parameter", "refuse", "shown",
 ]  # fmt: skip
 
 SMALLEST, LARGEST = 1e-30, 1e30  # what single precision holds, with a margin for products
@@ -36,10 +36,11 @@ NOT_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, type, di
 
 
 SIDES = ("west", "east", "south", "north")
+COORDINATES = "the grid's coordinates"  # the units of places: degrees on the sphere, m on a plane
 RECORDS = ", an (ny, nx) array or time records"
 
 
-def refuse(who: str, name: str, value: Any, why: str, remedy: str) -> None:
+def refuse(who: str, name: str, value: Any, why: str, remedy: str) -> NoReturn:
     """Raise ConfigError for an argument: one sentence."""
     raise ConfigError(f"{who}: {name} = {shown(value)} {why}; give {remedy}.")
 
@@ -101,8 +102,9 @@ class Number:
             value = value if found is None else found
         if value is None or isinstance(value, (*NOT_NUMBERS, list, tuple)) or inspect.ismodule(value):
             refuse(who, name, value, "is not a number", self.wanted())
-        if self.steady and hasattr(value, "times"):
-            raise ConfigError(f"{who}: {name} cannot be time records; give {self.wanted()}.")
+        if self.steady and (hasattr(value, "times") or hasattr(value, "placed")):
+            what = "time records" if hasattr(value, "times") else f"a {type(value).__name__}"
+            raise ConfigError(f"{who}: {name} cannot be {what}; give {self.wanted()}.")
         if self.position is None and callable(value):
             refuse(who, name, value, "is a function", self.wanted())
         if isinstance(value, np.ndarray):
@@ -215,18 +217,39 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """(low, high), two numbers."""
+    """Two numbers.
+
+    Args:
+        units: of both.
+        names: what they are, as text.
+        optional: whether None may stand for them.
+        ascending: whether the first must be the smaller one.
+    """
 
     units: str
     names: str = "(low, high)"
+    optional: bool = False
+    ascending: bool = False
 
     def check(self, who: str, name: str, value: Any) -> None:
-        remedy = f"{self.names} in {self.units}"
-        if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__len__") or len(value) != 2:
+        if value is None and self.optional:
+            return
+        remedy = f"{self.names} in {self.units}" + ", or None" * self.optional
+        if (
+            isinstance(value, (str, bytes, dict))
+            or not isinstance(value, collections.abc.Collection)
+            or len(value) != 2
+        ):
             refuse(who, name, value, "is not two numbers", remedy)
-        for each in value:
+        low, high = list(value)
+        for each in (low, high):
             if isinstance(each, NOT_NUMBERS) or not isinstance(each, numbers.Real) or not math.isfinite(each):
                 refuse(who, name, value, "is not two finite numbers", remedy)
+        if self.ascending and not low < high:
+            refuse(who, name, value, "is not a range", f"{remedy}, the smaller one first")
+
+
+POINT = Pair(COORDINATES, "(x, y)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,7 +357,7 @@ class Places:
         if not isinstance(value, collections.abc.Mapping) or not value:
             refuse(who, name, value, "is not a dict of places", "one, as {'Lisbon': (x, y)}")
         for key, place in value.items():
-            Pair("the grid's coordinates", "(x, y)").check(who, f"{name}[{key!r}]", place)
+            POINT.check(who, f"{name}[{key!r}]", place)
 
 
 # -- where they are declared ------------------------------------------------------------------------------------------
@@ -357,12 +380,16 @@ def parameter(
     return declared(Number(position, units, **limits), default=default, static=static, required=required)
 
 
+DERIVED = {"derived": True}
+"""The metadata of a field of a part that its `on_tile` sets: no key of experiment files, and no control."""
+
+
 def declared(
     rule: Any, *, default: Any = dataclasses.MISSING, static: bool = False, required: bool = False,
-    kw_only: bool = False,
+    kw_only: bool = False, doc: str = "",
 ) -> Any:  # fmt: skip
-    """A field of a dataclass with a rule: a Number, Flag, Choice, Text, Pair, Part, Sides ..."""
-    metadata = {"rule": rule, "static": static, "required": required}
+    """A field of a dataclass with a rule: a Number, Flag, Choice, Text, Pair, Part, Sides ...; `doc`: what it is."""
+    metadata = {"rule": rule, "static": static, "required": required, "doc": doc or getattr(rule, "doc", "")}
     return dataclasses.field(default=default, metadata=metadata, kw_only=kw_only)
 
 

@@ -23,7 +23,7 @@ from .pytrees import is_pytree, pytree, static
 
 __all__ = [
     "ModelPart", "as_pytree", "control_names", "name_of", "numbers_of", "positions_of", "replaced", "shipped_parts",
-    "snake_case", "units_of",
+    "snake_case", "unchecked", "units_of",
 ]  # fmt: skip
 
 PACKAGE = __name__.partition(".")[0]
@@ -36,10 +36,12 @@ class ModelPart:
     Attributes:
         kind: the section of an experiment file that the part belongs to, such as "forcing".
         references: the literature that files of a run cite for it, or None.
+        exclusive: pairs of parameters of which one at most may be given.
     """
 
     kind: ClassVar[str | None] = None
     references: ClassVar[str | None] = None
+    exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     def __new__(cls, *arguments: Any, **parameters: Any):
         as_pytree(cls)
@@ -47,6 +49,16 @@ class ModelPart:
 
     def __post_init__(self):
         check_fields(self)
+        if why := self.conflict(self):
+            raise ConfigError(f"{type(self).__name__}: {why}.")
+
+    @classmethod
+    def conflict(cls, values: Any) -> str | None:
+        """Why parameters, the attributes of `values`, do not fit together; None if they do."""
+        for one, other in cls.exclusive:
+            if getattr(values, one, None) is not None and getattr(values, other, None) is not None:
+                return f"{one} and {other} exclude one another; give one of them, or neither"
+        return None
 
 
 def as_pytree(cls: type) -> type:
@@ -77,6 +89,9 @@ def as_pytree(cls: type) -> type:
             f"{cls.__name__}: parameters of a part are declared on its class, as in "
             "`rate: Any = sw.parameter('h', 's-1')`; declare them so, and leave __init__ out."
         )
+    for base in reversed(cls.__mro__[1:]):  # a dataclass inherits the fields of dataclasses alone
+        if _declares(base) and "__dataclass_params__" not in vars(base):
+            dataclasses.dataclass(frozen=True)(base)
     try:
         return pytree(cls)
     except ValueError as error:
@@ -85,9 +100,18 @@ def as_pytree(cls: type) -> type:
         return cls
 
 
+def _declares(cls):
+    """Whether a class from outside this package declares parameters of its own."""
+    return not _shipped(cls) and any(isinstance(x, dataclasses.Field) for x in vars(cls).values())
+
+
+def _shipped(cls):
+    return cls.__module__.partition(".")[0] == PACKAGE
+
+
 def _base_of(cls):
     """The name of the nearest base class of this package, as users know it."""
-    base = next(base for base in cls.__mro__[1:] if base.__module__.startswith(f"{PACKAGE}."))
+    base = next(base for base in cls.__mro__[1:] if _shipped(base))
     return f"sw.{base.__name__}"
 
 
@@ -95,6 +119,13 @@ def replaced(part: Any, changes: dict) -> Any:
     """A copy of a part with other values of some of its fields, which are not checked again."""
     new = object.__new__(type(part))
     vars(new).update(vars(part), **changes)
+    return new
+
+
+def unchecked(cls: type[ModelPart], values: dict) -> Any:
+    """An object of a class with these `values` of its fields, which may be some of them, and are not checked."""
+    new = object.__new__(cls)
+    vars(new).update(values)
     return new
 
 
@@ -118,17 +149,14 @@ def positions_of(part: Any) -> dict[str, str]:
 def control_names(cls: type) -> list[str]:
     """The names of the parameters of a class in which a cost can be differentiated."""
     numbers = numbers_of(cls)
-    return [
-        field.name
-        for field in dataclasses.fields(cls)
-        if not field.metadata.get("static") and numbers.get(field.name, Number()).differentiable
-    ]
+    own = [x for x in dataclasses.fields(cls) if not (x.metadata.get("static") or x.metadata.get("derived"))]
+    return [field.name for field in own if numbers.get(field.name, Number()).differentiable]
 
 
 def units_of(cls: type, name: str) -> str:
     """The units that a class declares for a parameter, "" where it declares none."""
-    rule = numbers_of(cls).get(name)
-    return "" if rule is None else rule.units
+    rules = {field.name: field.metadata.get("rule") for field in dataclasses.fields(as_pytree(cls))}
+    return getattr(rules.get(name), "units", "")
 
 
 def snake_case(name: str) -> str:
@@ -139,8 +167,7 @@ def snake_case(name: str) -> str:
 def name_of(part: Any) -> str:
     """What files call the class of a part: "Laplacian", and "module:Class" of a part from outside this package."""
     cls = part if isinstance(part, type) else type(part)
-    shipped = cls.__module__.partition(".")[0] == PACKAGE
-    return cls.__name__ if shipped else f"{cls.__module__}:{cls.__qualname__}"
+    return cls.__name__ if _shipped(cls) else f"{cls.__module__}:{cls.__qualname__}"
 
 
 def shipped_parts(base: type, kind: str | None = None) -> dict[str, type]:
@@ -152,7 +179,7 @@ def shipped_parts(base: type, kind: str | None = None) -> dict[str, type]:
     for cls in base.__subclasses__():
         public = getattr(sys.modules.get(cls.__module__), "__all__", ())
         concrete = not inspect.isabstract(cls) and cls.__name__ in public
-        if concrete and cls.__module__.startswith(f"{PACKAGE}.") and (kind is None or cls.kind == kind):
+        if concrete and _shipped(cls) and (kind is None or cls.kind == kind):
             found[snake_case(cls.__name__)] = cls
         found |= shipped_parts(cls, kind)
     return found

@@ -11,19 +11,24 @@ and the floating ice shelves of Antarctica; none is a sounding: as water they wo
 from the mean depth of its cell or is deepened to the minimum. Depth is clipped from below once, here.
 """
 
+import copy
 import dataclasses
 import os
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import scipy.ndimage
-import scipy.sparse
-import scipy.sparse.csgraph
 import xarray as xr
 
 from ..errors import ConfigError, DataError
+from ..parallel.serial import SerialCommunicator
 from . import regrid
+from .water import survey, without
+from .windows import GridValues, Kept, grid_values
 
-__all__ = ["Bathymetry", "read_elevation", "onto_grid", "from_depth", "as_bathymetry"]
+__all__ = [
+    "Bathymetry", "SeaFloor", "as_bathymetry", "depth_on", "elevation_on", "from_depth", "onto_grid", "read_elevation",
+]  # fmt: skip
 
 ELEVATION_STANDARD_NAMES = (
     "height_above_mean_sea_level",
@@ -180,6 +185,90 @@ def _from_old_gmt(dataset):
 # --- onto the grid --------------------------------------------------------------------------------------------------
 
 
+class SeaFloor:
+    """Depth and mask of a grid, of which any window can be evaluated or read without the rest.
+
+    Args:
+        grid: the Grid.
+        raw: `raw(rows, columns)` gives (depth [m] without minimum, wet) of such a block.
+        minimum_depth: wet cells shallower than this are deepened to it [m].
+        fill_lakes: whether water that no cell faces join to the largest water body becomes land.
+        notes: sentences on the data themselves.
+        nowhere: `nowhere()` raises where there is no water at all.
+
+    Attributes:
+        depth: GridValues [m], positive down, 0 on land.
+        wet: GridValues, bool.
+        report: sentences that the user should know, once `surveyed`.
+        is_surveyed: whether it is.
+    """
+
+    def __init__(
+        self, grid: Any, raw: Callable, minimum_depth: float = 0.0, fill_lakes: bool = False, notes: tuple = (),
+        nowhere: Callable | None = None,
+    ):  # fmt: skip
+        if not minimum_depth >= 0:
+            raise ConfigError(f"minimum_depth = {minimum_depth} is not a depth; give 0 or more metres.")
+        self.grid, self.minimum_depth, self.fill_lakes = grid, minimum_depth, fill_lakes
+        self.notes, self.report, self._nowhere, self.is_surveyed = tuple(notes), (), nowhere, False
+        self._raw = raw if isinstance(raw, Kept) else Kept(raw, grid.shape)
+        self.wet = _Of(self._raw, grid.shape, 1, bool)
+        self._as_given = _Of(self._raw, grid.shape, 0, float).map(
+            lambda depth, wet: np.where(wet, depth, 0.0), self.wet
+        )
+        self.depth = self._clipped(self.wet)
+
+    def _clipped(self, wet):
+        least = self.minimum_depth
+        shallow = lambda depth, wet: np.where(wet, np.maximum(depth, least), 0.0)  # noqa: E731
+        return self._as_given.map(shallow, wet)
+
+    def surveyed(self, communicator: Any) -> "SeaFloor":
+        """This sea floor with its report, and with lakes filled if they are to be; collective.
+
+        Raises:
+            ConfigError, DataError: where there is no water on the grid.
+        """
+        if self.is_surveyed:
+            return self
+        tiles = [communicator.decomposition(self.grid.shape).tile(rank) for rank in communicator.ranks]
+        self._raw.keeping(4 * len(tiles))
+        found = copy.copy(self)
+        wet = sum(int(self.wet.block(*tile.slices).sum()) for tile in tiles)
+        if not communicator.agree(wet > 0) and self._nowhere is not None:
+            self._nowhere()
+        lakes = survey(self.wet, self._as_given, self.grid, communicator, self.fill_lakes)
+        found.report = (*self.notes, *lakes.report)
+        if lakes.lakes.size:
+            found.wet = without(self.wet, lakes.lakes)
+            found.depth = self._clipped(found.wet)
+        found.fill_lakes, found.is_surveyed = False, True
+        shallow = 0
+        for tile in tiles:
+            depth, wet = self._as_given.block(*tile.slices), found.wet.block(*tile.slices)
+            shallow += np.count_nonzero(wet & (depth < self.minimum_depth))
+        shallow = int(communicator.host_sum(np.array([shallow]))[0])
+        if shallow:
+            cells = f"{shallow} cell{'' if shallow == 1 else 's'}"
+            found.report += (f"{cells} shallower than {self.minimum_depth:g} m deepened to it.",)
+        return found
+
+    def whole(self) -> Bathymetry:
+        """The Bathymetry of the whole grid, in arrays."""
+        found = self.surveyed(SerialCommunicator())
+        return Bathymetry(np.asarray(found.depth), np.asarray(found.wet), found.report)
+
+
+class _Of(GridValues):
+    """One of the arrays that a Kept function returns."""
+
+    def __init__(self, kept, shape, number, dtype):
+        self.kept, self.shape, self.number, self.dtype = kept, shape, number, np.dtype(dtype)
+
+    def block(self, rows, columns):
+        return self.kept(rows, columns)[self.number]
+
+
 def onto_grid(elevation, grid, method="average", minimum_depth=20.0, mask=None, fill_lakes=False):
     """Depth and mask of `grid` from gridded elevations, by the rule at the top of this module.
 
@@ -197,36 +286,57 @@ def onto_grid(elevation, grid, method="average", minimum_depth=20.0, mask=None, 
     if not isinstance(elevation, xr.DataArray):
         with read_elevation(elevation) as opened:
             return onto_grid(opened, grid, method, minimum_depth, mask, fill_lakes)
+    return elevation_on(elevation, grid, method, minimum_depth, mask, fill_lakes).whole()
+
+
+def elevation_on(elevation, grid, method="average", minimum_depth=20.0, mask=None, fill_lakes=False) -> SeaFloor:
+    """The SeaFloor of `grid` from gridded elevations, which are read a window at a time; arguments as of `onto_grid`.
+
+    Raises:
+        DataError: if the file cannot be read, or does not cover the grid.
+    """
+    if not isinstance(elevation, xr.DataArray):
+        elevation = read_elevation(elevation)
     if "turned_over" not in elevation.attrs:
         name = elevation.name or "elevation"
         elevation = _elevation(elevation.to_dataset(name=name), name, name)
     plan = regrid.remapping(elevation, grid, method)
-    wet_fraction, depth = _wet_mean(elevation, plan)
-    report = _on_the_data(elevation, plan, grid, method)
-    wet = wet_fraction >= 0.5 - 1e-9
-    if mask is not None:
-        wet = _own_mask(mask, grid)
+    given = None if mask is None else _own_mask(mask, grid)
+
+    def raw(rows, columns):
+        wet_fraction, depth = _wet_mean(elevation, plan, rows, columns)
+        if given is None:
+            return depth, wet_fraction >= 0.5 - 1e-9
+        wet = given[rows, columns]
         if minimum_depth <= 0 and (wet & (wet_fraction == 0)).any():
             raise ConfigError("mask makes water of cells without any depth; give a minimum_depth above 0 for them.")
-    if not wet.any():
+        return depth, wet.copy()
+
+    def nowhere():
         raise DataError(
             f"{regrid.label(elevation)} has no water on the grid: elevation is positive up; if the file holds depths, "
             "positive down, give the variable the attribute positive = 'down'."
         )
-    return _finish(depth, wet, grid, minimum_depth, fill_lakes, report)
+
+    notes = _on_the_data(elevation, plan, grid, method)
+    return SeaFloor(grid, raw, minimum_depth, fill_lakes, notes, nowhere)
 
 
-def _wet_mean(elevation, plan):
-    """(wet fraction, mean depth over the wet nodes [m]) of every cell, a block of the file's rows at a time."""
-    shape = plan.to_y.shape[0], plan.to_x.shape[0]
+def _wet_mean(elevation, plan, rows, columns):
+    """(wet fraction, mean depth over the wet nodes [m]) of a block of cells, some of the file's rows at a time.
+
+    The file's rows are taken in the same groups for every block, so that sums do not depend on how the grid is cut.
+    """
+    shape = rows.stop - rows.start, columns.stop - columns.start
     wet_fraction, water = np.zeros(shape), np.zeros(shape)
     step = max(ROWS_AT_ONCE // plan.x.size, 1)
-    to_y = plan.to_y.tocsc()
-    plan = dataclasses.replace(plan, to_y=to_y)
+    part = plan.part(rows, columns)
     for start in range(plan.rows.start, plan.rows.stop, step):
-        rows = slice(start, min(start + step, plan.rows.stop))
-        z = plan.read(elevation, rows)
-        here = slice(rows.start - plan.rows.start, rows.stop - plan.rows.start)
+        group = slice(max(start, part.rows.start), min(start + step, plan.rows.stop, part.rows.stop))
+        if group.start >= group.stop:
+            continue
+        z = part.read(elevation, group)
+        here = slice(group.start - part.rows.start, group.stop - part.rows.start)
         lowest, highest = np.nanmin(z, initial=0.0), np.nanmax(z, initial=0.0)
         wrong = lowest if lowest < -DEEPEST else highest
         if lowest < -DEEPEST or highest == np.inf:
@@ -235,8 +345,8 @@ def _wet_mean(elevation, plan):
                 "not declare, or other units; set _FillValue in the file, or convert it to metres."
             )
         node_is_wet = z < 0
-        wet_fraction += plan(node_is_wet.astype(np.float64), here)
-        water += plan(np.where(node_is_wet, -z, 0.0), here)
+        wet_fraction += part(node_is_wet.astype(np.float64), here)
+        water += part(np.where(node_is_wet, -z, 0.0), here)
     return wet_fraction, water / np.where(wet_fraction > 0, wet_fraction, 1.0)
 
 
@@ -251,24 +361,33 @@ def from_depth(depth, grid, minimum_depth=0.0, mask=None, fill_lakes=False):
     Raises:
         ConfigError: for a wrong shape, an infinite depth, or no water at all.
     """
-    if callable(depth):
-        depth = np.asarray(depth(*grid.coordinates("h")), dtype=np.float64)
-        given = f"the depth function returns shape {depth.shape}"
-        fits = depth.ndim <= 2 and all(n in (1, cells) for n, cells in zip(depth.shape[::-1], grid.shape[::-1]))
-    else:
+    return depth_on(depth, grid, minimum_depth, mask, fill_lakes).whole()
+
+
+def depth_on(depth, grid, minimum_depth=0.0, mask=None, fill_lakes=False) -> SeaFloor:
+    """The SeaFloor of `grid` from a number, a function or an array; arguments as of `from_depth`."""
+    if not callable(depth):
         depth = np.asarray(depth, dtype=np.float64)
-        given, fits = f"the depth has shape {depth.shape}", depth.shape in ((), grid.shape)
-    if not fits:
-        raise ConfigError(f"{given} and the grid needs (ny, nx) = {grid.shape}, rows from south to north.")
-    if np.isinf(depth).any():
-        raise ConfigError("the depth is infinite somewhere; give metres, and 0 or NaN on land.")
-    depth = np.broadcast_to(depth, grid.shape)
-    wet = depth > 0 if mask is None else _own_mask(mask, grid)
-    if not wet.any():
+        if depth.shape not in ((), grid.shape):
+            raise ConfigError(
+                f"the depth has shape {depth.shape} and the grid needs (ny, nx) = {grid.shape}, rows from south to "
+                "north."
+            )
+    values, given = grid_values(depth, grid, name="the depth"), None if mask is None else _own_mask(mask, grid)
+
+    def raw(rows, columns):
+        here = np.asarray(values.block(rows, columns), float)
+        if np.isinf(here).any():
+            raise ConfigError("the depth is infinite somewhere; give metres, and 0 or NaN on land.")
+        wet = here > 0 if given is None else given[rows, columns].copy()
+        if minimum_depth <= 0 and not (here[wet] > 0).all():
+            raise ConfigError("mask makes water of cells without any depth; give a minimum_depth above 0 for them.")
+        return np.where(here > 0, here, 0.0), wet
+
+    def nowhere():
         raise ConfigError("the depth is nowhere above 0: it is positive down; change the sign if it is an elevation.")
-    if minimum_depth <= 0 and not (depth[wet] > 0).all():
-        raise ConfigError("mask makes water of cells without any depth; give a minimum_depth above 0 for them.")
-    return _finish(np.where(depth > 0, depth, 0.0), wet, grid, minimum_depth, fill_lakes, ())
+
+    return SeaFloor(grid, raw, minimum_depth, fill_lakes, (), nowhere)
 
 
 def _own_mask(mask, grid):
@@ -280,25 +399,6 @@ def _own_mask(mask, grid):
     return mask.astype(bool)
 
 
-def _finish(depth, wet, grid, minimum_depth, fill_lakes, report):
-    """Clip the depth, look for what goes wrong on coarse masks, and put it all together."""
-    if not minimum_depth >= 0:
-        raise ConfigError(f"minimum_depth = {minimum_depth} is not a depth; give 0 or more metres.")
-    depth = np.where(wet, depth, 0.0)
-    report = [*report, *_lakes(wet, depth, grid, fill_lakes)]
-    if fill_lakes:
-        wet = _largest_body(wet, grid)
-        depth = np.where(wet, depth, 0.0)
-    report += _channels(wet, grid)
-    shallow = wet & (depth < minimum_depth)
-    if shallow.any():
-        report.append(f"{_count(shallow.sum(), 'cell')} shallower than {minimum_depth:g} m deepened to it.")
-    return Bathymetry(np.where(shallow, minimum_depth, depth), wet, tuple(report))
-
-
-# --- checks ---------------------------------------------------------------------------------------------------------
-
-
 def _on_the_data(elevation, plan, grid, method):
     """Sentences on the file itself: which way up it was, and whether it is coarser than the grid."""
     lines = []
@@ -308,96 +408,3 @@ def _on_the_data(elevation, plan, grid, method):
     if method == "average" and data > 1.5 * cells:
         lines.append(f"the data are {data / cells:.1f} times coarser than the cells; 'interpolate' avoids the steps.")
     return lines
-
-
-def bodies(wet, grid):
-    """Number (ny, nx) the water bodies, joined through faces, from 1; 0 is land."""
-    number, n = scipy.ndimage.label(wet)
-    seams = [(number[:, -1], number[:, 0])] * grid.periodic_x + [(number[-1], number[0])] * grid.periodic_y
-    pairs = np.concatenate([np.zeros((2, 0), int), *map(np.stack, seams)], axis=1)
-    pairs = pairs[:, (pairs > 0).all(axis=0)]
-    links = scipy.sparse.coo_array((np.ones(pairs.shape[1]), tuple(pairs)), shape=(n + 1, n + 1))
-    return scipy.sparse.csgraph.connected_components(links, directed=False)[1][number]
-
-
-def _largest_body(wet, grid):
-    number = bodies(wet, grid)
-    area = np.bincount(number.ravel(), np.broadcast_to(grid.area_h, grid.shape).ravel())
-    return (number == 1 + np.argmax(area[1:])) & wet
-
-
-def _lakes(wet, depth, grid, fill_lakes):
-    """Sentences on the water that is not part of the largest body: lakes, single cells, straits closed at a corner."""
-    lakes = wet & ~_largest_body(wet, grid)
-    if not lakes.any():
-        return []
-    number = bodies(wet, grid)
-    sizes = np.bincount(number[lakes])
-    places = []
-    for body in np.argsort(-sizes, kind="stable")[: min(3, np.count_nonzero(sizes))]:
-        deepest = np.unravel_index(np.argmax(np.where(number == body, depth, -1.0)), wet.shape)
-        places.append(f"{_count(sizes[body], 'cell')} at {_place(grid, deepest)}")
-    fate = "filled" if fill_lakes else "kept (fill_lakes = true makes them land)"
-    lines = [
-        f"{_count(np.count_nonzero(sizes), 'lake')} of {_count(lakes.sum(), 'cell')} not connected to the largest "
-        f"water body, {fate}: {', '.join(places)}{', ...' if np.count_nonzero(sizes) > 3 else '.'}"
-    ]
-    single = lakes & (sizes[np.where(lakes, number, 0)] == 1)
-    if single.any():
-        lines.append(f"{_count(single.sum(), 'isolated wet cell')}, one at {_place(grid, np.argwhere(single)[0])}.")
-    closed = _touch_at_a_corner(number, grid)
-    if closed.any():
-        lines.append(
-            f"{_count(closed.sum(), 'strait')} closed between water bodies that touch at a corner only, "
-            f"one at {_place(grid, np.argwhere(closed)[0])}; open it with a mask or a finer grid."
-        )
-    return lines
-
-
-def _neighbour(array, grid, dj, di, outside):
-    """The value of the cell (j + dj, i + di), and `outside` beyond sides that are not periodic."""
-    result = np.roll(array, (-dj, -di), axis=(0, 1))
-    if not grid.periodic_y and dj:
-        result[-1 if dj > 0 else 0] = outside
-    if not grid.periodic_x and di:
-        result[:, -1 if di > 0 else 0] = outside
-    return result
-
-
-def _touch_at_a_corner(number, grid):
-    """Cells whose north-east or north-west neighbour is water of another body."""
-    result = np.zeros(number.shape, bool)
-    for di in (1, -1):
-        across = _neighbour(number, grid, 1, di, 0)
-        result |= (number > 0) & (across > 0) & (across != number)
-    return result
-
-
-def _channels(wet, grid):
-    """A sentence on the wet cells with water on two opposite sides and land on the two others."""
-    north, south = _neighbour(wet, grid, 1, 0, True), _neighbour(wet, grid, -1, 0, True)
-    east, west = _neighbour(wet, grid, 0, 1, True), _neighbour(wet, grid, 0, -1, True)
-    narrow = wet & ((east & west & ~north & ~south) | (north & south & ~east & ~west))
-    if not narrow.any():
-        return []
-    number, n = scipy.ndimage.label(narrow)
-    sizes = np.bincount(number.ravel())[1:]
-    where = np.argwhere(number == 1 + np.argmax(sizes))[0]
-    return [
-        f"{_count(narrow.sum(), 'cell')} in {_count(n, 'channel')} one cell wide, the longest of "
-        f"{_count(sizes.max(), 'cell')} at {_place(grid, where)}: the flow through them depends on the mask."
-    ]
-
-
-def _count(n, noun):
-    return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
-def _place(grid, cell):
-    """Where a cell (j, i) lies: longitude and latitude, or x and y."""
-    j, i = cell
-    x, y = grid.x_centres[i], grid.y_centres[j]
-    if not grid.spherical:
-        return f"x = {x / 1000:g} km, y = {y / 1000:g} km"
-    x = (x + 180.0) % 360.0 - 180.0
-    return f"{abs(x):.2f} {'E' if x >= 0 else 'W'} {abs(y):.2f} {'N' if y >= 0 else 'S'}"

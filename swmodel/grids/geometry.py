@@ -46,42 +46,44 @@ class TileGeometry:
 
     @staticmethod
     def build(
-        grid: Grid, wet: np.ndarray, coriolis: Any, halo: int, opens: tuple, communicator: Any, dtype: Any
+        grid: Grid, wet: Any, coriolis: Any, halo: int, open_sides: tuple, communicator: Any, dtype: Any
     ) -> "TileGeometry":
         """The placed geometry of this process's tiles.
 
         Args:
             grid: the Grid.
-            wet: (ny, nx), the mask of the whole grid: 1 in water, 0 on land.
+            wet: the mask, 1 in water, 0 on land: GridValues, or an array (ny, nx).
             coriolis: a Coriolis, or None.
             halo: number of ghost cells around a tile.
-            opens: the names of the open sides.
+            open_sides: the names of the open sides.
             communicator: a Communicator.
             dtype: of metrics and of f.
         """
 
         def make(rank):
-            return TileGeometry._of_rank(rank, grid, wet, coriolis, halo, opens, communicator, np.dtype(dtype))
+            return TileGeometry._of_rank(rank, grid, wet, coriolis, halo, open_sides, communicator, np.dtype(dtype))
 
         return communicator.place(make)
 
     @staticmethod
-    def _of_rank(rank, grid, wet, coriolis, halo, opens, communicator, dtype):
+    def _of_rank(rank, grid, wet, coriolis, halo, open_sides, communicator, dtype):
         parts = communicator.decomposition(grid.shape)
         tile = parts.box(rank)
         rows, columns = np.arange(tile.j0 - halo, tile.j1 + halo), np.arange(tile.i0 - halo, tile.i1 + halo)
         modes = {
-            side: "wrap" if periodic else "edge" if side in opens or at_pole else 0
+            side: "wrap" if periodic else "edge" if side in open_sides or at_pole else 0
             for side, periodic, at_pole in zip(
                 SIDES, [grid.periodic_x] * 2 + [grid.periodic_y] * 2, (False, False, *grid.poles)
             )
         }
-        wet = tile.cut(np.asarray(wet, float), halo, (modes["south"], modes["north"]), (modes["west"], modes["east"]))
+        wet = tile.cut(wet, halo, (modes["south"], modes["north"]), (modes["west"], modes["east"])).astype(float)
         for axis, line in enumerate(parts.padding(rank)):
             if line:  # what lies there after an exchange is a neighbour's, one cell off: land makes it harmless
                 wet[(slice(None),) * axis + (0,)] = 0.0
-        fixed_u = [edge for edge, side in ((-1, "west"), (grid.nx - 1, "east")) if side in opens]
-        fixed_v = [e for e, k, side in ((-1, 0, "south"), (grid.ny - 1, 1, "north")) if side in opens or grid.poles[k]]
+        fixed_u = [edge for edge, side in ((-1, "west"), (grid.nx - 1, "east")) if side in open_sides]
+        fixed_v = [
+            e for e, k, side in ((-1, 0, "south"), (grid.ny - 1, 1, "north")) if side in open_sides or grid.poles[k]
+        ]
         at_pole = [e for e, pole in zip((-1, grid.ny - 1), grid.poles) if pole]
         as_array = lambda x: np.asarray(x, dtype)  # noqa: E731
         return TileGeometry(
@@ -91,7 +93,7 @@ class TileGeometry:
             wet_u=(wet[:, 1:] * wet[:, :-1] * ~np.isin(columns[:-1], fixed_u)).astype(np.uint8),
             wet_v=(wet[1:] * wet[:-1] * ~np.isin(rows[:-1], fixed_v)[:, None]).astype(np.uint8),
             pole=as_array(np.isin(rows, at_pole)[:, None]) if at_pole else None,
-            sides=Sides.of(grid, communicator, opens, dtype, rank),
+            sides=Sides.of(grid, communicator, open_sides, dtype, rank),
             shape=tile.shape,
             halo=halo,
             columns=grid.nx,
@@ -155,7 +157,7 @@ class Geometry:
         dy = {p: column(tile.metrics[f"dy_{p}"], p, f"dy_{p}") for p in "huvq"}
         area_h = column(tile.metrics["area_h"], "h", "area_h")
         # Faces of open sides and of poles lie between wet cells, and are masked nevertheless.
-        between_wet_cells = wet is not None and not tile.sides.opens and tile.pole is None
+        between_wet_cells = wet is not None and not tile.sides.open_sides and tile.pole is None
         wet = wet if wet is not None else lift(Field(tile.wet, "h", (tile.halo,) * 4), dtype, "wet")
         wet_u = Field(tile.wet_u, "u", (tile.halo, tile.halo - 1, tile.halo, tile.halo))
         wet_v = Field(tile.wet_v, "v", (tile.halo, tile.halo, tile.halo, tile.halo - 1))

@@ -74,10 +74,14 @@ class Grid(abc.ABC):
         """(ny,) centres of the cells along y, likewise."""
         return 0.5 * (self.y_edges[1:] + self.y_edges[:-1])
 
-    def coordinates(self, position: str) -> tuple[np.ndarray, np.ndarray]:
-        """(x (1, nx), y (ny, 1)) of the points at `position`: metres, or degrees on the sphere."""
-        x = self.x_edges[1:] if position in "uq" else self.x_centres
-        y = self.y_edges[1:] if position in "vq" else self.y_centres
+    def coordinates(
+        self, position: str, rows: slice = slice(None), columns: slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(x (1, nx), y (ny, 1)) of the points at `position`, or of some rows and columns: metres, or degrees."""
+        (x_limits, y_limits), (i0, i1, _), (j0, j1, _) = self._limits, columns.indices(self.nx), rows.indices(self.ny)
+        x, y = _edges(*x_limits, self.nx, i0, i1), _edges(*y_limits, self.ny, j0, j1)
+        x = x[1:] if position in "uq" else 0.5 * (x[1:] + x[:-1])
+        y = y[1:] if position in "vq" else 0.5 * (y[1:] + y[:-1])
         return x[None, :], y[:, None]
 
     @abc.abstractmethod
@@ -106,8 +110,9 @@ class Grid(abc.ABC):
                 )
 
 
-def _edges(low, high, n):
-    return low + (high - low) * (np.arange(n + 1) / n)
+def _edges(low, high, n, first=0, last=None):
+    """Edges number `first` to `last` of n equal cells from `low` to `high`."""
+    return low + (high - low) * (np.arange(first, (n if last is None else last) + 1) / n)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ Everything is host arithmetic in float64, and only the box that is needed is rea
 import dataclasses
 import datetime
 import pathlib
+from typing import Any
 
 import cftime
 import numpy as np
@@ -21,9 +22,11 @@ import scipy.spatial
 import xarray as xr
 
 from ..errors import ConfigError, DataError
-from .grid import POSITIONS
+from ..runtime.netcdf import LOCK
+from .grid import POSITIONS, Grid
+from .windows import GridRecords, GridValues
 
-__all__ = ["Records", "read_field_onto", "wind_stress", "large_pond_1981", "trenberth_1990"]
+__all__ = ["Records", "field_records", "read_field_onto", "wind_stress", "large_pond_1981", "trenberth_1990"]
 
 DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
@@ -206,15 +209,37 @@ class Remapping:
     to_y: scipy.sparse.csr_array  # (ny, n rows)
     to_x: scipy.sparse.csr_array  # (nx, n columns)
 
+    def part(self, rows, columns):
+        """The Remapping to some rows and columns of the grid, which reads no more of the field than these need."""
+        to_y, j0, j1 = _needed(self.to_y, rows)
+        to_x, i0, i1 = _needed(self.to_x, columns)
+        start, kept = 0, []
+        for run in self.columns:  # numbers of columns of the field, of which i0:i1 count those that were kept
+            stop = start + run.stop - run.start
+            first, last = max(start, i0), min(stop, i1)
+            if first < last:
+                kept.append(slice(run.start + first - start, run.start + last - start))
+            start = stop
+        rows = slice(self.rows.start + j0, self.rows.start + j1)
+        return Remapping(rows, tuple(kept), self.y[j0:j1], self.x[i0:i1], to_y, to_x)
+
     def read(self, field, rows=None):
         """The box (n rows, n columns) of a 2-D field as float64, or only some of its rows."""
         y, x = field.dims
-        pieces = [field.isel({y: rows or self.rows, x: columns}).values for columns in self.columns]
+        with LOCK:
+            pieces = [field.isel({y: rows or self.rows, x: columns}).values for columns in self.columns]
         return np.concatenate(pieces, axis=1).astype(np.float64)
 
     def __call__(self, values, rows=slice(None)):
         """W_y Z W_x^T, (ny, nx), of a box of values or the contribution of some of its rows."""
         return self.to_y[:, rows] @ np.ascontiguousarray((self.to_x @ np.ascontiguousarray(values.T)).T)
+
+
+def _needed(weights, targets):
+    """(the weights of some targets, on the sources that they need; the first of these, and the one after the last)."""
+    part = weights[targets]
+    first, last = (int(part.indices.min()), int(part.indices.max()) + 1) if part.nnz else (0, 1)
+    return part[:, first:last], first, last
 
 
 def remapping(field, grid, method, position="h"):
@@ -311,7 +336,7 @@ class Records:
     """
 
     times: np.ndarray  # (nt,) ascending [s] since the start of the run
-    values: np.ndarray  # (nt, ny, nx)
+    values: np.ndarray | GridRecords  # (nt, ny, nx)
     cycle: float | None = None  # [s]
 
     def bracket(self, time):
@@ -366,14 +391,46 @@ def read_field_onto(source, variable, grid, position="h", start=None, window=Non
     if not isinstance(source, xr.Dataset):
         with decode(open_raw(source)) as dataset:
             return read_field_onto(dataset, variable, grid, position, start, window)
+    found = field_records(source, variable, grid, position, start, window)
+    return dataclasses.replace(found, values=np.asarray(found.values))
+
+
+def field_records(
+    source: Any, variable: str, grid: Grid, position: str = "h", start: Any = None, window: Any = None
+) -> Records:
+    """Records as of `read_field_onto`, in GridRecords, of which only the windows that are asked for are read.
+
+    Missing values take the nearest valid one of the whole field, which is then read as a whole, a record at a time.
+
+    Args:
+        source: path of a netCDF file, or an xarray Dataset.
+        variable, grid, position, start, window: as of `read_field_onto`.
+    """
+    if not isinstance(source, xr.Dataset):
+        source = decode(open_raw(source))  # xarray opens the file again when values are read
     field = rectilinear(source, variable)
     field = field.squeeze([dim for dim in field.dims[1:-2] if field.sizes[dim] == 1])
     plan = remapping(field, grid, "interpolate", position)
     times, cycle = _times(field, start)
     field = field.expand_dims("record") if field.ndim == 2 else field
     kept = slice(None) if window is None or cycle is not None else _around(times, window)
-    values = np.stack([plan(_filled(plan.read(record), plan, grid.spherical)) for record in field[kept]])
+    values = GridRecords([_FieldValues(record, plan, grid) for record in field[kept]])
     return Records(times[kept], values, cycle)
+
+
+class _FieldValues(GridValues):
+    """One record of a field, interpolated to the points of a grid."""
+
+    def __init__(self, field, plan, grid):
+        self.field, self.plan, self.spherical, self.shape = field, plan, grid.spherical, grid.shape
+
+    def block(self, rows, columns):
+        part = self.plan.part(rows, columns)
+        values = part.read(self.field)
+        if np.isfinite(values).all():
+            return part(values)
+        whole = _filled(self.plan.read(self.field), self.plan, self.spherical)
+        return self.plan(whole)[rows, columns]
 
 
 def _times(field, start):

@@ -65,7 +65,7 @@ class Ensemble:
         """The units that the model's parts declare for a parameter that is `varied`, "" where they declare none."""
         name = re.sub(r"\[(\d+)\]", r".\1", name)  # "dissipation[0].viscosity" is another way to write it
         model, (part, _, field) = self.models[0], name.rpartition(".")
-        named = zip((*model.term_names, *model.open_names), (*model.terms, *model.opens))
+        named = zip((*model.term_names, *model.open_names), (*model.terms, *model.open_boundaries))
         parts = {**dict(named), "coriolis": model.coriolis}
         return units_of(type(parts[part]), field) if parts.get(part) is not None else UNITS.get(name, "")
 
@@ -78,8 +78,18 @@ class Ensemble:
     @property
     def depth(self):
         """(ny, nx), or (members, ny, nx) where it differs [m]."""
-        depths = [model.depth for model in self.models]
-        return depths[0] if all(np.array_equal(d, depths[0]) for d in depths) else np.stack(depths)
+        return self.whole_depth()
+
+    def whole_depth(self):
+        """(ny, nx), or (members, ny, nx) where it differs [m], for the process that writes it."""
+        return _one_or_each([model.whole_depth() for model in self.models])
+
+    def water_depth(self):
+        """{rank: the depth of water, 0 on land [m]} of tiles here: (my, mx), or of each member; collective."""
+        each = [model.water_depth() for model in self.models]
+        differ = any(not np.array_equal(one[rank], each[0][rank]) for one in each[1:] for rank in one)
+        differ = self.communicator.agree(differ)
+        return {rank: np.stack([one[rank] for one in each]) if differ else each[0][rank] for rank in each[0]}
 
     @property
     def gravity(self):
@@ -154,7 +164,8 @@ class Ensemble:
         for what, shared, own in zip(SHARED, _shared(first), _shared(model)):
             if shared != own:
                 raise ConfigError(f"{self.name(k)} has another {what} than {self.name(0)}, {REMEDY}.")
-        if not np.array_equal(model.wet, first.wet):
+        pairs = zip(model.domain.own(model.sea_floor.wet), first.domain.own(first.sea_floor.wet))
+        if model is not first and self.communicator.agree(any((a != b).any() for (_, a), (_, b) in pairs)):
             raise ConfigError(f"{self.name(k)} has other coasts than {self.name(0)}, {REMEDY}.")
 
     def _check_memory(self):
@@ -187,11 +198,15 @@ class Ensemble:
     def _moving(self):
         """Where in Dynamics there are Windows whose records differ between members, in values or times."""
         found = {("uplift",): [model.uplift for model in self.models]}
-        for group in ("terms", "opens", "tracers"):
+        for group in ("terms", "open_boundaries", "tracers"):
             for i, term in enumerate(getattr(self.models[0], group)):
                 for name in term.series():
                     found[group, str(i), name] = [getattr(getattr(m, group)[i], name) for m in self.models]
         return {place for place, series in found.items() if not all(_same(series[0], other) for other in series)}
+
+
+def _one_or_each(arrays):
+    return arrays[0] if all(np.array_equal(array, arrays[0]) for array in arrays) else np.stack(arrays)
 
 
 def _same(one, other):
@@ -212,11 +227,11 @@ SHARED = (
 
 def _shared(model):
     """What a model must have in common with the other members, in the order of SHARED."""
-    parts = model.terms, model.opens, model.tracers, model.core
-    terms, opens, tracers, core = (jax.tree.structure(part) for part in parts)
+    parts = model.terms, model.open_boundaries, model.tracers, model.core
+    terms, open_boundaries, tracers, core = (jax.tree.structure(part) for part in parts)
     return (
         model.grid, model.dtype, id(model.communicator), type(model.coriolis), model.momentum, model.linear,
-        model.side, core, model.engine, terms, opens, tracers, model.uplift is None,
+        model.side, core, model.engine, terms, open_boundaries, tracers, model.uplift is None,
     )  # fmt: skip
 
 

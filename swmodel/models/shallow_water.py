@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import elliptic
-from ..defaults import GRAVITY
+from ..defaults import GRAVITY, LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import FiniteDifferences
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.shallow_water import Coverage, Dynamics, zeros
 from ..dynamics.terms import Series, tile_array
+from ..errors import ConfigError, SwmodelError
 from ..fields import parameters
 from ..fields.field import HaloError
 from ..fields.parameters import Flag, Number, Part, Precision, check_arguments
@@ -24,11 +25,15 @@ from ..fields.pytrees import replace
 from ..fields.state import RESERVED, State, check_state
 from ..fields.variables import PROGNOSTIC, VARIABLES
 from ..grids.geometry import TileGeometry
+from ..grids.windows import GridRecords, Stored, TileRecords, blocks_of
 from ..parallel import make_communicator
 from ..runtime import budget
 from ..stencils.native import why_not
-from ..stepping.arrays import one_step
+from ..stepping.arrays import ArrayStepLoop, one_step
+from ..stepping.base import StepLoop
 from ..stepping.explicit import TimeStepper, check_steps, known_dt
+from ..stepping.fused import FusedStepLoop
+from .floor import floor_of
 
 __all__ = ["ShallowWater", "FreeSlip", "NoSlip", "BottomMotion"]
 
@@ -62,19 +67,20 @@ class BottomMotion:
 
     Args:
         times: increasing, from 0 on [s], (n,).
-        uplift: since the start, at these times [m], (n, ny, nx).
+        uplift: since the start, at these times [m], (n, ny, nx) or GridRecords.
     """
 
     times: Any
     uplift: Any
 
     def series(self, domain):
-        for name, ndim in (("times", 1), ("uplift", 3)):
+        for name, ndim in (("times", 1), ("uplift", 3)) if not isinstance(self.uplift, GridRecords) else ():
             numbers = parameters.array_of(getattr(self, name))
             if numbers is None or numbers.ndim != ndim:
                 remedy = "(n,) numbers in s" if ndim == 1 else "an (n, ny, nx) array in m"
                 parameters.refuse("BottomMotion", name, getattr(self, name), "is not such an array", remedy)
-        uplift, times = np.asarray(self.uplift), np.asarray(self.times, float)
+        uplift = self.uplift if isinstance(self.uplift, GridRecords) else np.asarray(self.uplift)
+        times = np.asarray(self.times, float)
         if uplift.shape[1:] != domain.grid.shape or len(uplift) != len(self.times):
             raise ValueError(
                 f"BottomMotion: uplift has shape {uplift.shape} for {len(self.times)} times; "
@@ -84,8 +90,13 @@ class BottomMotion:
             raise ValueError(
                 f"BottomMotion: times = {times.tolist()} s do not increase from 0 on; count from the start."
             )
-        if np.any(uplift[0]):
-            uplift, times = np.concatenate([np.zeros_like(uplift[:1]), uplift]), np.append(times[0], times)
+        moved = any(np.any(part) for _, part in domain.own(uplift[0]))
+        if domain.communicator.agree(moved):
+            times = np.append(times[0], times)
+            if isinstance(uplift, GridRecords):
+                uplift = GridRecords([Stored(np.zeros((), uplift.dtype), domain.grid.shape), *uplift.values])
+            else:
+                uplift = np.concatenate([np.zeros_like(uplift[:1]), uplift])
         return domain.series(times, uplift)
 
 
@@ -98,7 +109,7 @@ class Domain:
     dtype: Any
 
     def cut(self, whole):
-        """Tile arrays, as programs hold them, of a (..., ny, nx) host array; a number as it is."""
+        """Tile arrays, as programs hold them, of a (..., ny, nx) host array or of GridValues; a number as it is."""
         return self.communicator.place(lambda rank: self._part(whole, rank))
 
     def holds(self, x):
@@ -107,15 +118,58 @@ class Domain:
             return False
         return x.shape != self.grid.shape or isinstance(x, jax.core.Tracer) or not x.is_fully_addressable
 
+    def noise(self, random, scaled, mask, lead=()):
+        """Tile arrays (*lead, my, mx) of white noise, the same on any number of ranks.
+
+        Args:
+            random: a numpy.random.Generator, of which the numbers of the whole grid are drawn, some rows at a time.
+            scaled: `scaled(noise, mask)` gives the values from the noise of variance 1 and the mask of a tile.
+            mask: GridValues.
+            lead: further dimensions in front.
+        """
+        parts, (ny, nx) = self.communicator.decomposition(self.grid.shape), self.grid.shape
+        found = {rank: np.zeros((*lead, *parts.box(rank).shape)) for rank in self.communicator.ranks}
+        for index in np.ndindex(*lead):
+            for rows, _ in blocks_of((ny, nx)):
+                drawn = random.standard_normal((rows.stop - rows.start, nx))
+                for rank, noise in found.items():
+                    box = parts.box(rank)
+                    both = slice(max(rows.start, box.j0), max(min(rows.stop, box.j1), rows.start, box.j0))
+                    part = drawn[both.start - rows.start : both.stop - rows.start, box.i0 : box.i1]
+                    noise[(*index, slice(both.start - box.j0, both.stop - box.j0))] = part
+        return self.communicator.place(lambda rank: np.asarray(scaled(found[rank], parts.cut(mask, rank)), self.dtype))
+
     def series(self, times, values, cycle=None):
-        """A Series of tile records of (n, ny, nx) or (n,) host values."""
-        parts = {rank: self._part(values, rank) for rank in self.communicator.ranks}
+        """A Series of tile records of GridRecords, or of (n, ny, nx) or (n,) host values."""
+        part = self._records if isinstance(values, GridRecords) else self._part
+        parts = {rank: part(values, rank) for rank in self.communicator.ranks}
         return Series(times, parts, cycle, self.communicator.place)
 
     def _part(self, whole, rank):
         if np.ndim(whole) < 2:
             return np.asarray(whole, self.dtype)
         return np.asarray(self.communicator.decomposition(self.grid.shape).cut(whole, rank), self.dtype)
+
+    def _records(self, records, rank):
+        return TileRecords(records, lambda values: self._part(values, rank))
+
+    def together(self, function):
+        """`function()`; what it raises on one rank, such as for a value in its tile, is raised on all; collective."""
+        result = error = None
+        try:
+            result = function()
+        except (SwmodelError, ValueError, OSError) as caught:
+            error = caught
+        # A rank that has failed elsewhere may be at another collective call, and sends something else.
+        errors = [found for found in self.communicator.host_gather(error) if isinstance(found, Exception)]
+        if errors:
+            raise errors[0]
+        return result
+
+    def own(self, values):
+        """[(Tile, the values (my, mx) of its own cells)] for the tiles of this process, of GridValues or an array."""
+        parts = self.communicator.decomposition(self.grid.shape)
+        return [(tile, tile.cut(values, 0, 0, 0)) for tile in map(parts.tile, self.communicator.ranks)]
 
 
 _TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6), or one of a class that derives from sw.Term", several=True)
@@ -136,6 +190,8 @@ _RULES = {
     "side": Part(("factor",), "NoSlip()"),
     "core": Part(("on_tile", "tendency"), "PseudoSpectral()"),
     "tracers": Part(("variable", "rate"), "a Transported", several=True),
+    "wetting": Part(("thin",), "WettingDrying()", optional=True),
+    "least_thickness": Number(None, "m", minimum=0.0, optional=True),
     "dtype": Precision(),
 }
 
@@ -146,10 +202,11 @@ class ShallowWater:
     Args:
         grid: a CartesianGrid or SphericalGrid.
         depth: of the sea floor below the surface at rest, positive down [m]: a number, a function of (x, y), an
-            (ny, nx) array, or a Bathymetry. Zero or less is land.
+            (ny, nx) array, GridValues, a Bathymetry or a SeaFloor. Zero or less is land.
         gravity: [m s-2]; a reduced gravity makes it a layer above a deep one at rest.
         coriolis: FPlane, BetaPlane, RotatingSphere, or None.
-        momentum: the form of rotational advection: EnergyConserving, EnstrophyConserving or ArakawaLamb.
+        momentum: the form of rotational advection: EnergyConserving, EnstrophyConserving or ArakawaLamb; or
+            MomentumConserving, for bores.
         coriolis_form: the form of the Coriolis force, likewise; that of `momentum` unless given. Energy is conserved if
             both forms conserve it, potential enstrophy if both are the same form and that conserves it.
         forcing, dissipation: tuples of terms, of this package or classes that derive from Term; empty is none.
@@ -165,6 +222,9 @@ class ShallowWater:
             A grid that ends at a pole, steppers that solve an equation, and operations that no loop has run as arrays:
             `Simulation.engine` says what a run does, and why.
         core: FiniteDifferences() or PseudoSpectral(...): how tendencies are computed.
+        wetting: WettingDrying(), which lets cells fall dry and be flooded; `depth` is then signed, negative on land
+            [m], and momentum is MomentumConserving(). None leaves the shore where it is.
+        least_thickness: a run stops where the water is thinner than this [m]; 1 m unless given, and 0 with wetting.
         tracers: tuple of variables that the flow transports (dynamics/transported.py); empty is none.
         dtype: float32 or float64; JAX's default float unless given.
 
@@ -173,6 +233,7 @@ class ShallowWater:
         TileError: if the grid cannot be cut for this number of ranks.
 
     Attributes:
+        sea_floor: a Floor, depth and mask by windows.
         variables: the Variables that are stepped, in the order of a State: u, v, eta and the tracers.
     """
 
@@ -181,7 +242,8 @@ class ShallowWater:
     def __init__(
         self, grid, depth, *, gravity=GRAVITY, coriolis=None, momentum=DEFAULT_FORM, coriolis_form=None, forcing=(),
         dissipation=(), boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None,
-        engine="auto", core=FiniteDifferences(), dtype=None, tracers=(),
+        engine="auto", core=FiniteDifferences(), dtype=None, tracers=(), wetting=None,
+        least_thickness=None,
     ):  # fmt: skip
         check_arguments("ShallowWater", _RULES, locals())
         self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
@@ -193,17 +255,20 @@ class ShallowWater:
         self.decomposition = self.communicator.decomposition(grid.shape)
         _check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype)
         self.requires_loops = engine == "fused"
-        self.engine = _choose_engine(engine, self.communicator, core)
-        self.engine = "arrays" if any(grid.poles) else self.engine
+        kind = _kind_of_loop(engine, self.communicator, core)
+        self.step_loop: type[StepLoop] = ArrayStepLoop if any(grid.poles) or momentum.conserves_momentum else kind
         self.domain = Domain(grid, self.communicator, self.dtype)
-        self.depth, self.wet = _global_depth(depth, grid)
+        self.wetting = wetting
+        usual = LEAST_THICKNESS if wetting is None else 0.0
+        self.least_thickness = usual if least_thickness is None else float(least_thickness)
+        self.sea_floor = floor_of(depth, self.domain, wetting)
         self.gravity = float(gravity)
         named = _named("forcing", forcing) | _named("dissipation", dissipation) | _named("boundary", boundaries)
-        opens = {name: term for name, term in named.items() if isinstance(term, OpenBoundary)}
-        terms = {name: term for name, term in named.items() if name not in opens}
-        self.opens = tuple(condition.on_tile(self.domain) for condition in opens.values())
+        open_boundaries = {name: term for name, term in named.items() if isinstance(term, OpenBoundary)}
+        terms = {name: term for name, term in named.items() if name not in open_boundaries}
+        self.open_boundaries = tuple(condition.on_tile(self.domain) for condition in open_boundaries.values())
         self.terms = tuple(term.on_tile(self.domain) for term in terms.values())
-        self.term_names, self.open_names = tuple(terms), tuple(opens)  # as an experiment file names them
+        self.term_names, self.open_names = tuple(terms), tuple(open_boundaries)  # as an experiment file names them
         self.uplift = None if source is None else source.series(self.domain)
         self._initial = {tracer.name: tracer.initial for tracer in _one_or_more(tracers)}  # as the user wrote them
         self.tracers = tuple(tracer.on_tile(self.domain) for tracer in _one_or_more(tracers))
@@ -220,22 +285,64 @@ class ShallowWater:
                     f"ShallowWater: tracers: {name!r} is taken, or is no name; give each tracer one of its own, of "
                     "letters, digits and underscores."
                 )
+        self._check_momentum()
         for term in self.terms:
             if self.linear and term.nonlinear:
                 raise ValueError(
                     f"{type(term).__name__} is not linear, and linear=True was asked for; "
                     "use LinearDrag, or linear=False."
                 )
-        for condition, side in [(one, side) for one in self.opens for side in one.sides]:
+        for condition, side in [(one, side) for one in self.open_boundaries for side in one.sides]:
             if self.grid.periodic_x if side in ("west", "east") else self.grid.periodic_y:
                 raise ValueError(
                     f"{type(condition).__name__}: the {side} side cannot be open, the grid is periodic there; "
                     "leave it out."
                 )
 
+    def _check_momentum(self):
+        """Raise ConfigError for what MomentumConserving, or wetting and drying, cannot do."""
+        form = type(self.momentum).__name__
+        if self.wetting is not None and not self.momentum.conserves_momentum:
+            raise ConfigError(
+                f"ShallowWater: wetting needs a form that conserves momentum, and momentum is {form}(); give "
+                "momentum=MomentumConserving()."
+            )
+        if self.momentum.conserves_momentum and self.requires_loops:
+            raise ConfigError(
+                f"ShallowWater: {form} has no fused loops yet, and engine = 'fused' asks for them; use 'auto'."
+            )
+        if self.momentum.conserves_momentum and self.linear:
+            raise ConfigError(f"ShallowWater: {form} is not linear, and linear=True was asked for; leave one out.")
+        if self.momentum.conserves_momentum and any(self.grid.poles):
+            raise ConfigError(f"ShallowWater: {form} has no form at a pole, where this grid ends; end it before.")
+        if self.wetting is not None and self.tracers:
+            raise ConfigError(
+                f"ShallowWater: tracers cannot be carried over drying cells, and there are {len(self.tracers)}; leave "
+                "out tracers, or wetting."
+            )
+
+    @property
+    def depth(self) -> np.ndarray:
+        """(ny, nx) [m], of the whole grid, for looking at it; `sea_floor.depth` gives windows of it."""
+        return np.asarray(self.sea_floor.depth)
+
+    @property
+    def wet(self) -> np.ndarray:
+        """(ny, nx) bool, of the whole grid, for looking at it; `sea_floor.wet` gives windows of it."""
+        return np.asarray(self.sea_floor.wet)
+
+    def whole_depth(self) -> np.ndarray:
+        """(ny, nx) [m], for the process that writes it."""
+        return np.asarray(self.sea_floor.depth)
+
+    def water_depth(self) -> dict[int, np.ndarray]:
+        """{rank: the depth (my, mx) of water, 0 on land [m]} of the tiles of this process."""
+        cut = self.decomposition.cut
+        return {rank: cut(self.sea_floor.water, rank) for rank in self.communicator.ranks}
+
     @property
     def open_sides(self):
-        return tuple(dict.fromkeys(side for condition in self.opens for side in condition.sides))
+        return tuple(dict.fromkeys(side for condition in self.open_boundaries for side in condition.sides))
 
     @property
     def tile(self):
@@ -276,20 +383,22 @@ class ShallowWater:
             raise TypeError(f"ShallowWater.state: the model has no {next(iter(tracers))!r}; it steps {names}.")
         rules = {row.name: Number(row.position, row.units, steady=True) for row in self.variables}
         check_arguments("ShallowWater.state", rules, given)
-        mask = {"u": self.faces("u"), "v": self.faces("v"), "h": self.wet}
+        mask = {position: self.domain.cut(self.sea_floor.mask(position)) for position in "uvh"}
         fields = {
             row.name: tile_array(given[row.name], row.position, self.domain, f"ShallowWater.state: {row.name}")
-            * self.domain.cut(mask[row.position])
+            * mask[row.position]
             for row in self.variables
         }
         state = State.of(fields, {row.name: row.position for row in self.variables})
+        if self.wetting is not None:  # no surface lies below the bed
+            state = state.replace(eta=jnp.maximum(state.eta, -self.domain.cut(self.sea_floor.water)))
         return self.core.resolved(self._stored(state))
 
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""
         if not self.tracers:
             return state
-        column = self.domain.cut(np.where(self.wet, self.depth, 0.0)) + state.eta
+        column = self.domain.cut(self.sea_floor.water) + state.eta
         return state.replace(**{t.name: t.stored(state[t.name], column) for t in self.tracers})
 
     def check_state(self, who: str, state: State) -> None:
@@ -297,12 +406,8 @@ class ShallowWater:
         check_state(who, state, self.variables)
 
     def faces(self, position):
-        """(ny, nx) bool: faces (position "u" or "v") between two wet cells."""
-        axis, periodic = (1, self.grid.periodic_x) if position == "u" else (0, self.grid.periodic_y)
-        after = np.roll(self.wet, -1, axis=axis)
-        if not periodic:
-            after[(slice(None), -1) if axis == 1 else -1] = False
-        return self.wet & after
+        """(ny, nx) bool: faces (position "u" or "v") between two wet cells, of the whole grid; see also `sea_floor`."""
+        return np.asarray(self.sea_floor.mask(position))
 
     # -- what the compiled program gets -------------------------------------------------------------------------------
 
@@ -353,10 +458,10 @@ class ShallowWater:
             self._made[width],
             reach=halo,
             terms=tuple(term.bound(windows_of) for term in self.terms),
-            opens=tuple(condition.bound(windows_of) for condition in self.opens),
+            open_boundaries=tuple(condition.bound(windows_of) for condition in self.open_boundaries),
             uplift=None if self.uplift is None else windows_of(self.uplift),
             tracers=tuple(tracer.bound(windows_of) for tracer in self.tracers),
-            dt=dt if any(part.uses_time for part in self._parts()) else None,
+            dt=dt if any(part.reads_time for part in self._parts()) else None,
         )
 
     def _window(self, series, step, dt):
@@ -370,7 +475,7 @@ class ShallowWater:
 
     def _parts(self):
         """Terms, conditions on open sides, and tracers."""
-        return (*self.terms, *self.opens, *self.tracers)
+        return (*self.terms, *self.open_boundaries, *self.tracers)
 
     def _series(self):
         """All that changes in time by records."""
@@ -380,7 +485,7 @@ class ShallowWater:
     @property
     def changes_in_time(self) -> bool:
         """Whether the equations depend on the time: by records, or by terms that ask for it."""
-        return bool(self._series()) or any(part.uses_time for part in self._parts())
+        return bool(self._series()) or any(part.reads_time for part in self._parts())
 
     def _cuts(self, step, steps, dt):
         """The first steps of the intervals between records from `step` on, for `steps` steps."""
@@ -392,34 +497,41 @@ class ShallowWater:
     def hold(self, halo, arrays):
         """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo:
         other models have them too."""
-        held = jax.tree.map(lambda x: arrays.get(id(x), x), (self._made[halo], self.terms, self.opens, self.tracers))
-        self._made[halo], self.terms, self.opens, self.tracers = held
+        held = jax.tree.map(
+            lambda x: arrays.get(id(x), x), (self._made[halo], self.terms, self.open_boundaries, self.tracers)
+        )
+        self._made[halo], self.terms, self.open_boundaries, self.tracers = held
 
     def _dynamics(self, halo):
-        depth = np.where(self.wet, self.depth, 0.0)
         return Dynamics(
-            depth=self.domain.cut(depth),
+            depth=self.domain.cut(self.sea_floor.water),
             gravity=self.domain.cut(self.gravity),
             tile=TileGeometry.build(
-                self.grid, self.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
+                self.grid, self.sea_floor.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
             ),
             terms=(),
-            opens=(),
+            open_boundaries=(),
             uplift=None,
             momentum=self.momentum,
             coriolis_form=self.coriolis_form,
             linear=self.linear,
             slip=self.side.factor,
             communicator=self.communicator,
-            engine=self.engine,
+            step_loop=self.step_loop,
             core=self.core,
             water=self._water,
-            flat=self._water is not None and np.ptp(self.depth[self.wet]) == 0,
+            flat=self._water is not None and self.sea_floor.is_flat,
+            wetting=self.wetting,
         )
+
+    @property
+    def engine(self) -> str:
+        """The name of the kind of loop that makes the steps where it has all operations: "fused" or "arrays"."""
+        return self.step_loop.name
 
     def run_on_arrays(self):
         """From now on let steps run on arrays, whatever engine was chosen."""
-        self.engine = "arrays"
+        self.step_loop = ArrayStepLoop
         self._made.clear()
 
     def next_record(self, step, dt):
@@ -427,9 +539,18 @@ class ShallowWater:
         return min((n for n in (s.next_step(step, dt) for s in self._series()) if n is not None), default=None)
 
     def ready_for(self, stepper):
-        """From now on let the Dynamics hold the water bodies, if this scheme solves equations on them."""
+        """From now on let the Dynamics hold the water bodies, if this scheme solves equations on them.
+
+        Raises:
+            ConfigError: for a stepper that the form of the momentum equation cannot be stepped with.
+        """
+        if self.momentum.conserves_momentum and not stepper.euler_stages:
+            raise ConfigError(
+                f"{type(stepper).__name__}: {type(self.momentum).__name__} steps momentum in stages of Euler, which "
+                "this scheme does not have; use SSPRK3."
+            )
         if stepper.is_implicit and self._water is None:
-            self._water = elliptic.Domain.without_tile(self.grid, self.communicator, self.wet)
+            self._water = elliptic.Domain.without_tile(self.grid, self.communicator, self.sea_floor.wet)
             self._made.clear()
 
     def halo(self, stepper):
@@ -446,8 +567,14 @@ class ShallowWater:
             except HaloError:
                 self._made.pop(width, None)
                 continue
-            return width
+            return width + self._more_along_sides(width)
         raise HaloError(f"{type(stepper).__name__} needs a halo of more than 16 cells.")
+
+    def _more_along_sides(self, width):
+        """Cells that open boundaries read along their sides, in addition to a halo of `width`."""
+        more = int(any(condition.closes_volume for condition in self.open_boundaries))
+        self.decomposition.check_halo(width + more)
+        return more
 
     def _trace(self, stepper, width):
         def step(dynamics, stepper, state):
@@ -460,8 +587,8 @@ class ShallowWater:
         jax.eval_shape(self.communicator.spmd(step), dynamics, stepper, like)
 
 
-def _choose_engine(engine, communicator, core):
-    """ "fused" or "arrays", the same on every rank."""
+def _kind_of_loop(engine, communicator, core):
+    """The class of StepLoop that an engine's name asks for, the same on every rank."""
     if engine not in ("auto", "fused", "arrays"):
         raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")
     if engine == "fused" and not core.halos:
@@ -470,9 +597,9 @@ def _choose_engine(engine, communicator, core):
             "use engine = 'auto'."
         )
     if engine == "arrays" or not core.halos:
-        return "arrays"
+        return ArrayStepLoop
     if jax.default_backend() != "cpu":
-        return "arrays" if engine == "auto" else engine
+        return ArrayStepLoop if engine == "auto" else FusedStepLoop
     reasons = [reason for reason in communicator.host_gather(why_not()) if reason is not None]
     if reasons and engine == "fused":
         raise ValueError(
@@ -481,7 +608,7 @@ def _choose_engine(engine, communicator, core):
         )
     if reasons and communicator.is_root:
         _warn_once(reasons[0])
-    return "arrays" if reasons else "fused"
+    return ArrayStepLoop if reasons else FusedStepLoop
 
 
 @functools.cache
@@ -492,7 +619,7 @@ def _warn_once(sentence):
 def _check_memory(grid, decomposition, tiles, dtype):
     """Raise ConfigError if the arrays of a model would need more memory than there is, from the sizes alone."""
     tile = math.prod(decomposition.tile(0).shape) * tiles
-    needed = budget.of_model(budget.on_host(tile), grid.nx * grid.ny, dtype.itemsize)
+    needed = budget.of_model(budget.on_host(tile), tile, dtype.itemsize)
     budget.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
 
 
@@ -503,24 +630,3 @@ def _named(group, terms):
 
 def _one_or_more(terms):
     return tuple(terms) if isinstance(terms, (tuple, list)) else (terms,)
-
-
-def _global_depth(depth, grid):
-    """((ny, nx) depth, (ny, nx) wet mask) of the whole grid, in float64."""
-    wet = getattr(depth, "wet", None)
-    depth = getattr(depth, "depth", depth)
-    if callable(depth):
-        depth = depth(*grid.coordinates("h"))
-    depth = np.asarray(depth, float)
-    if depth.shape not in ((), grid.shape, (1, grid.nx), (grid.ny, 1)):
-        raise ValueError(
-            f"ShallowWater: depth has shape {depth.shape}, and the grid has {grid.shape} (ny, nx); "
-            "give one value a cell, a number, or a function of x and y."
-        )
-    depth = np.broadcast_to(depth, grid.shape).copy()
-    if not np.isfinite(depth).all():
-        raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")
-    wet = depth > 0 if wet is None else np.asarray(wet, bool) & (depth > 0)
-    if not wet.any():
-        raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
-    return depth, wet

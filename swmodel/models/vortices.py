@@ -39,7 +39,7 @@ def random_vortices(model: Any, speed: float, length: float, seed: int = 0) -> S
     f = 0.0 if model.coriolis is None else model.coriolis.at(grid, np.arange(grid.ny) - 0.5)
     per_g = model.scatter(np.broadcast_to(f / model.gravity, grid.shape))
     made = jax.jit(model.communicator.spmd(lambda *tiles: _balanced(series, length, speed, *tiles)))
-    masks = [model.scatter(np.asarray(mask, float)) for mask in (model.faces("u"), model.faces("v"), model.wet)]
+    masks = [model.scatter(mask) for mask in map(model.sea_floor.mask, "uvh")]
     return made(white_noise(seed, series.plan("q"), model.dtype), per_g, *masks)
 
 

@@ -2,13 +2,23 @@
 
     schedule.py     what a run writes, and when
     running.py      the files of a run while it lasts
+    gathering.py    fields of the present state from the tiles of all ranks
+    writing.py      the thread that writes them while the next steps are computed
+    zarr_store.py, zarr_output.py   fields in a Zarr store, of which every rank writes its chunks
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF
+    records.py      a netCDF file that grows along time
+    spectra.py      spectra along time
+    sensitivity.py  sensitivities
+    inversion.py    results of inversions
+    masking.py      fill values on land
     restart.py      all that a run needs to continue
     resuming.py     how a run continues from a restart, and when it is refused
     fingerprint.py  what a run was computed with, for comparison with a later run
     collisions.py   outputs that would overwrite an input or another output
     figures.py      removal of the figures of files that are replaced
     metadata.py     CF and SGRID metadata of these files
+    definitions.py  dimensions and variables with that metadata, in an open file
+    run_metadata.py what files say of the run that writes them
 
 This module holds what they share. `claim` prevents two runs from writing one file. `replacing` writes a temporary file
 next to the final one and renames it, so that the old content stays until the new one is complete. `reserve` detects a
@@ -111,9 +121,10 @@ def claim(path: str | Path, *, overwrite: bool = False, append: bool = False) ->
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}; give a path in a folder of yours.") from error
     taken = Claim(path, descriptor)
-    if path.is_dir() or (path.exists() and not (overwrite or append)):
+    is_folder = path.is_dir() and path.suffix != ".zarr"  # a Zarr store is one
+    if is_folder or (path.exists() and not (overwrite or append)):
         taken.release()
-        kind, remedy = ("is a folder", "") if path.is_dir() else ("exists already", ", or replace it with --overwrite")
+        kind, remedy = ("is a folder", "") if is_folder else ("exists already", ", or replace it with --overwrite")
         raise DataError(f"{path} {kind}, and would be lost; give another name{remedy}.")
     return taken
 

@@ -1,7 +1,8 @@
 """Different paths to one file: no output may be an input of its run or another output.
 
 Files are compared by device and inode where they exist, so that links are followed and hard links are
-recognised; otherwise by their real paths.
+recognised; otherwise by their real paths. A folder on the way may be one that the run has yet to make: in
+output/../depth.nc, say.
 """
 
 import os
@@ -14,10 +15,11 @@ __all__ = ["check_apart", "same_file"]
 
 
 def _identity(path):
+    real = os.path.realpath(path)
     try:
-        status = os.stat(path)
+        status = os.stat(real)
     except OSError:
-        return os.path.realpath(path)
+        return real
     return status.st_dev, status.st_ino
 
 

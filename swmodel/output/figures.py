@@ -1,20 +1,30 @@
-"""The figures that `swmodel plot` and `--plot` have drawn beside an output file, by the names that they choose."""
+"""Removal of the figures that `swmodel plot` and `--plot` drew of an output file, by the names that they choose."""
 
 from pathlib import Path
 
 __all__ = ["remove_figures"]
 
 # What postprocess/cli.py calls its kinds of figures, without "auto", and the formats that it chooses by itself.
-KINDS = ("tsunami", "maps", "maximum", "gauges", "circulation", "animation", "spectrum", "budgets", "sensitivity",
-         "inversion")  # fmt: skip
+KINDS = (
+    "tsunami",
+    "maps",
+    "maximum",
+    "gauges",
+    "circulation",
+    "animation",
+    "spectrum",
+    "budgets",
+    "sensitivity",
+    "inversion",
+)
 FORMATS = ("png", "mp4", "gif")
 
 
 def remove_figures(path: Path) -> None:
     """Remove the figures of the output file `path`, which is about to be replaced: they show an earlier run.
 
-    Only names that are chosen without `plot --output` are looked for: NAME.KIND.png beside NAME.nc, animations as .mp4
-    or .gif, and NAME.png where NAME is a kind itself (sensitivity.png, inversion.png).
+    Only names that are chosen without `plot --output` are removed, in the folder of NAME.nc: NAME.KIND.png, animations
+    as .mp4 or .gif, and NAME.png where NAME is a kind itself (sensitivity.png, inversion.png).
     """
     path = Path(path)
     for kind in KINDS:

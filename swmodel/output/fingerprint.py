@@ -120,23 +120,26 @@ def _together(values):
 def _entries(model, span, dt, like):
     """{name: value} of a model, in which fields are still _Tiles."""
     found: dict[str, Any] = {
-        "precision": str(model.dtype), "gravity": model.gravity, "linear": bool(model.linear),
-        "momentum": describe(model.momentum), "side": describe(model.side),
-    }  # fmt: skip
+        "precision": str(model.dtype),
+        "gravity": model.gravity,
+        "linear": bool(model.linear),
+        "momentum": describe(model.momentum),
+        "side": describe(model.side),
+    }
     if model.coriolis_form is not None:
         found["coriolis_form"] = describe(model.coriolis_form)
     found |= _part("core", model.core, model, None) | _part("coriolis", model.coriolis, model, None)
     cut = model.decomposition.cut
-    ranks, depth = model.communicator.ranks, np.where(model.wet, model.depth, 0.0)
-    found["depth"] = _Tiles({rank: cut(depth, rank) for rank in ranks})
-    found["coast"] = _Tiles({rank: cut(model.wet, rank) for rank in ranks})
+    ranks, floor = model.communicator.ranks, model.sea_floor
+    found["depth"] = _Tiles({rank: cut(floor.water, rank) for rank in ranks})
+    found["coast"] = _Tiles({rank: cut(floor.wet, rank) for rank in ranks})
 
     def records(name, series):
         known = like.get(name, {})
         times = [time for time, _ in known.get("records", [])] if isinstance(known, dict) else []
         return _within(series, span, dt) if not times else _at(series, times)
 
-    for name, term in zip((*model.term_names, *model.open_names), (*model.terms, *model.opens)):
+    for name, term in zip((*model.term_names, *model.open_names), (*model.terms, *model.open_boundaries)):
         found |= _part(name, term, model, records)
     for tracer in model.tracers:
         found |= _part(f"tracers.{tracer.name}", tracer, model, records)
@@ -150,9 +153,15 @@ def _part(name, part, model, records):
     """The entries of a part of the model: its class, and its parameters by the fields of the class."""
     if part is None:
         return {name: "none"}
-    found: dict[str, Any] = {name: name_of(part)}
-    for field in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
-        value, key = getattr(part, field.name), f"{name}.{field.name}"
+    found: dict[str, Any] = {}
+    if isinstance(part, dict):  # by constituent of a tide
+        values = part
+    else:
+        found[name] = name_of(part)
+        fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+        values = {field.name: getattr(part, field.name) for field in fields}
+    for field, value in values.items():
+        key = f"{name}.{field}"
         if hasattr(value, "times") and hasattr(value, "bracket"):
             found[key] = _records(value, records(key, value))
         elif np.ndim(value) >= 2:
@@ -166,7 +175,11 @@ def _part(name, part, model, records):
             found[key] = np.asarray(value).item()
         elif isinstance(value, tuple) and all(isinstance(x, bool | str | int | float) for x in value):
             found[key] = list(value)
-        elif dataclasses.is_dataclass(value) and not hasattr(value, "communicator"):  # modes depend on the grid alone
+        elif np.ndim(value) == 1 and getattr(value, "dtype", np.dtype("O")).kind == "f":
+            found[key] = np.asarray(model.communicator.tiles([value])[model.communicator.ranks[0]][0]).tolist()
+        elif isinstance(value, dict) or (
+            dataclasses.is_dataclass(value) and not hasattr(value, "communicator")
+        ):  # modes depend on the grid alone
             found |= _part(key, value, model, records)
     return found
 

@@ -13,25 +13,33 @@ import numpy as np
 
 from ..fields.variables import PROGNOSTIC, Variable
 from ..grids.grid import Grid
-from . import metadata, replacing
-from .netcdf import _checked, _define_static, _dry, _filled
-from .sensitivity import _with_low_faces
+from . import definitions, metadata, replacing
+from .masking import checked_shape, define_static, dry_points, fill_dry, with_low_faces
 
 __all__ = ["ROLES", "write_inversion"]
 
 ROLES = {
-    "background": "before the inversion", "analysis": "found by the inversion", "truth": "of the twin's truth",
+    "background": "before the inversion",
+    "analysis": "found by the inversion",
+    "truth": "of the twin's truth",
     "background_deviation": "standard deviation of its error before the inversion",
     "analysis_deviation": "standard deviation of its error after the inversion",
-}  # fmt: skip
+}
 
 
 def write_inversion(
-    path: str | Path, grid: Grid, controls: Mapping[str, tuple[str, str, Mapping[str, Any]]],
-    tables: Mapping[str, Mapping[str, tuple[str, str, Any]]], *, about: Mapping[str, Any], seconds: float,
-    start: datetime.datetime | None = None, attributes: Mapping[str, Any] | None = None,
-    static: Mapping[str | Variable, np.ndarray] | None = None, initial: Mapping[Variable, np.ndarray] | None = None,
-) -> None:  # fmt: skip
+    path: str | Path,
+    grid: Grid,
+    controls: Mapping[str, tuple[str, str, Mapping[str, Any]]],
+    tables: Mapping[str, Mapping[str, tuple[str, str, Any]]],
+    *,
+    about: Mapping[str, Any],
+    seconds: float,
+    start: datetime.datetime | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    static: Mapping[str | Variable, np.ndarray] | None = None,
+    initial: Mapping[Variable, np.ndarray] | None = None,
+) -> None:
     """Write an inversion; an older file stays until this one is complete.
 
     Args:
@@ -52,8 +60,8 @@ def write_inversion(
     inversion = {f"inversion_{k}": json.dumps(v) if isinstance(v, dict) else v for k, v in about.items()}
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
         dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **inversion}))
-        metadata.define_grid(dataset, grid)
-        metadata.define_moment(dataset, start, seconds, since_start=False)
+        definitions.define_grid(dataset, grid)
+        definitions.define_moment(dataset, start, seconds, since_start=False)
         for name, (position, units, roles) in controls.items():
             for role, values in roles.items():
                 _define_control(dataset, grid, name, role, position, units, values, static)
@@ -61,7 +69,7 @@ def write_inversion(
             _define_initial(dataset, grid, row, np.asarray(values), static)
         for dimension, columns in tables.items():
             _define_table(dataset, dimension, columns)
-        _define_static(dataset, grid, static)
+        define_static(dataset, grid, static)
 
 
 def _define_control(dataset, grid, control, role, position, units, values, static):
@@ -71,13 +79,13 @@ def _define_control(dataset, grid, control, role, position, units, values, stati
     units = "" if more else units
     if np.ndim(values) < 2:
         described = {"long_name": text} | ({"units": units} if units else {}) | more
-        metadata.define(dataset, name, (), described, np.asarray(values, float))
+        definitions.define(dataset, name, (), described, np.asarray(values, float))
         return
     row = Variable(name, position, units, text, cell_methods="")
-    values = _with_low_faces(np.asarray(values), grid, position)
-    values = _checked(name, values, metadata.shape(grid, position))
-    variable = metadata.define_field(dataset, row, grid, values.dtype, attributes={"coordinates": "time", **more})
-    variable[:] = _filled(values, _dry(static, grid, position) | np.isnan(values), values.dtype)
+    values = with_low_faces(np.asarray(values), grid, position)
+    values = checked_shape(name, values, metadata.shape(grid, position))
+    variable = definitions.define_field(dataset, row, grid, values.dtype, attributes={"coordinates": "time", **more})
+    variable[:] = fill_dry(values, dry_points(static, grid, position) | np.isnan(values), values.dtype)
 
 
 def _define_initial(dataset, grid, row, values, static):
@@ -88,9 +96,9 @@ def _define_initial(dataset, grid, row, values, static):
     text = f"{row.long_name} with which the analysis begins"
     name = f"state_{row.name}" if row in PROGNOSTIC else row.name
     row = dataclasses.replace(row, name=name, long_name=text, cell_methods="")
-    values = _checked(row.name, _with_low_faces(values, grid, row.position), metadata.shape(grid, row.position))
-    variable = metadata.define_field(dataset, row, grid, values.dtype)
-    variable[:] = _filled(values, _dry(static, grid, row.position) | np.isnan(values), values.dtype)
+    values = checked_shape(row.name, with_low_faces(values, grid, row.position), metadata.shape(grid, row.position))
+    variable = definitions.define_field(dataset, row, grid, values.dtype)
+    variable[:] = fill_dry(values, dry_points(static, grid, row.position) | np.isnan(values), values.dtype)
 
 
 def _define_table(dataset, dimension, columns):
@@ -105,4 +113,4 @@ def _define_table(dataset, dimension, columns):
             for k, value in enumerate(values):
                 variable[k] = str(value)
         else:
-            metadata.define(dataset, f"{dimension}_{name}", (dimension,), attributes, values)
+            definitions.define(dataset, f"{dimension}_{name}", (dimension,), attributes, values)

@@ -9,47 +9,49 @@ https://cfconventions.org/cf-conventions/cf-conventions.html, https://sgrid.gith
 import dataclasses
 import datetime
 import json
-import math
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import netCDF4
 import numpy as np
 
 from ..fields.variables import VARIABLES, Variable
-from ..grids.grid import Grid, SphericalGrid
+from ..grids.grid import Grid
 from ..runtime.version import VERSION, git_commit
 
 __all__ = [
+    "AREA",
     "DIMENSIONS",
+    "WET",
+    "Attributes",
+    "Compression",
     "MemberValues",
     "Varied",
+    "at_point",
+    "axes",
     "continued_attributes",
-    "define_field",
-    "define_gauges",
-    "define_grid",
-    "define_moment",
-    "define_members",
-    "define_series",
-    "define_time",
-    "define_wet",
     "describe_grid",
     "fill_value",
+    "gauge_coordinates",
+    "member_name",
+    "of_members",
+    "places",
     "reach_of_water",
     "references",
     "run_attributes",
     "shape",
+    "time_attributes",
+    "topology",
+    "variable_attributes",
     "variable_of",
 ]
 
 CONVENTIONS, SGRID = "CF-1.11", "SGRID-0.3"
 DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq", "xq")}
 LOCATIONS = {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}  # the terms of SGRID
-LARGEST_CHUNK = 4 << 20  # [bytes]
-LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
 Compression = Literal[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 MemberValues = Mapping[str, Sequence[Any]]  # {name: values, one for each member of an ensemble}
 Attributes = dict[str, Any]  # of a variable or a file: {name: text, number or array}
@@ -179,13 +181,43 @@ def fill_value(dtype: Any) -> int | float | str:
 
 
 WET = {
-    "long_name": "wet cells", "standard_name": "sea_binary_mask", "units": "1",
-    "flag_values": np.array([0, 1], np.int8), "flag_meanings": "land sea", "cell_measures": "area: area",
-    "grid": "grid", "location": "face",
-}  # fmt: skip
+    "long_name": "wet cells",
+    "standard_name": "sea_binary_mask",
+    "units": "1",
+    "flag_values": np.array([0, 1], np.int8),
+    "flag_meanings": "land sea",
+    "cell_measures": "area: area",
+    "grid": "grid",
+    "location": "face",
+}
 AREA = {
-    "long_name": "area of the cell", "standard_name": "cell_area", "units": "m2", "grid": "grid", "location": "face",
-}  # fmt: skip
+    "long_name": "area of the cell",
+    "standard_name": "cell_area",
+    "units": "m2",
+    "grid": "grid",
+    "location": "face",
+}
+
+
+class Varied(list):
+    """The values of a parameter, one for each member of an ensemble, in `units`."""
+
+    def __init__(self, values: Any, units: str):
+        super().__init__(values)
+        self.units = units
+
+
+def member_name(name: str) -> str:
+    """The name of the variable that holds the members' values of a key such as "dissipation.0.viscosity"."""
+    return re.sub(r"\W+", "_", name).strip("_")
+
+
+def of_members(members: MemberValues | None) -> tuple[tuple[str, ...], tuple[int, ...], Attributes]:
+    """(dimensions, sizes, attributes) that variables of an ensemble have in addition; empty for None."""
+    if members is None:
+        return (), (), {}
+    named = " ".join(member_name(name) for name in members if name)
+    return ("member",), (len(next(iter(members.values()))),), {"coordinates": named} if named else {}
 
 
 def time_attributes(start: datetime.datetime | None) -> Attributes:
@@ -195,10 +227,13 @@ def time_attributes(start: datetime.datetime | None) -> Attributes:
     if start.tzinfo is not None:
         start = start.astimezone(datetime.UTC).replace(tzinfo=None)
     found = {
-        "long_name": "time", "standard_name": "time", "axis": "T",
-        "units": f"seconds since {start.isoformat(sep=' ')}", "calendar": "standard",
+        "long_name": "time",
+        "standard_name": "time",
+        "axis": "T",
+        "units": f"seconds since {start.isoformat(sep=' ')}",
+        "calendar": "standard",
         "units_metadata": "leap_seconds: none",
-    }  # fmt: skip
+    }
     if nominal:
         found["comment"] = f"nominal date: the run has no calendar, and {start:%Y-%m-%d} stands for its start"
     return found
@@ -213,7 +248,7 @@ def references(model: Any, *parts: Any) -> str | None:
     """The literature of the parts of a model that a run uses, and of further `parts`, as one text, or None."""
     has_vorticity_flux = model.coriolis is not None or not model.linear
     forms = [model.momentum, model.coriolis_form] if model.core.halos and has_vorticity_flux else []
-    used = [part for part in (model.core, *forms, *model.terms, *model.opens, *parts) if part is not None]
+    used = [part for part in (model.core, *forms, *model.terms, *model.open_boundaries, *parts) if part is not None]
     return "; ".join(dict.fromkeys(part.references for part in used if part.references)) or None
 
 
@@ -239,7 +274,7 @@ def run_attributes(grid: Grid, attributes: Mapping[str, Any] | None, *, points: 
         "version": VERSION,
         "git_commit": git_commit(),
         "grid_description": describe_grid(grid),
-        "radius": np.float64(grid.radius) if isinstance(grid, SphericalGrid) else None,
+        "radius": np.float64(getattr(grid, "radius", np.nan)) if grid.spherical else None,
     }
     found = {name: value for name, value in own.items() if value is not None} | given
     return dict(sorted(found.items(), key=lambda item: item[0] == "config"))  # the experiment's text is the longest
@@ -263,192 +298,6 @@ def gauge_coordinates(grid: Grid) -> dict[str, Attributes]:
     if grid.spherical:
         return {"longitude": _direction(grid, "x"), "latitude": _direction(grid, "y")}
     return {axis: _direction(grid, axis) for axis in "xy"}
-
-
-# -- writing metadata to an open netCDF4.Dataset -----------------------------------------------------------------------
-
-
-def define(
-    dataset: netCDF4.Dataset, name: str, dimensions: Iterable[str], attributes: Mapping[str, Any],
-    values: np.ndarray | None = None, *, dtype: Any = None, chunks: Sequence[int] | None = None,
-    fill: Any = False, compression: Compression = 0,
-) -> netCDF4.Variable:  # fmt: skip
-    """Create a variable, with its values where they are known.
-
-    Args:
-        dataset: the open Dataset.
-        name, dimensions, attributes: those of the variable.
-        values: an array, which is written, or None.
-        dtype: that of `values` unless given; it is needed without values.
-        chunks: the shape of a chunk, or None for netCDF's choice.
-        fill: the fill value; False for a variable without missing values, None for netCDF's default.
-        compression: 1 (fast) to 9 (small), or 0 for none.
-    """
-    kind: Any = values.dtype if dtype is None and values is not None else dtype
-    variable = dataset.createVariable(
-        name, kind, tuple(dimensions), fill_value=fill, chunksizes=chunks,
-        compression="zlib" if compression else None, complevel=compression or 1,
-    )  # fmt: skip
-    variable.setncatts(attributes)
-    variable.set_auto_maskandscale(False)
-    if values is not None:
-        variable[...] = values
-    return variable
-
-
-def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
-    """Define the dimensions, coordinates, topology and cell areas of a grid."""
-    dataset.createDimension("bnds", 2)
-    for name, (values, attributes, bounds) in axes(grid).items():
-        dataset.createDimension(name, values.size)
-        if bounds is None:
-            define(dataset, name, (name,), attributes, values)
-        else:
-            define(dataset, name, (name,), attributes | {"bounds": f"{name}_bnds"}, values)
-            define(dataset, f"{name}_bnds", (name, "bnds"), {}, bounds)
-    define(dataset, "grid", (), topology(grid), np.zeros((), np.int32))
-    area = np.broadcast_to(grid.area_h, grid.shape)
-    define(dataset, "area", ("yh", "xh"), AREA, area, compression=1)
-
-
-def define_time(
-    dataset: netCDF4.Dataset, start: datetime.datetime | None, dimensions: tuple[str, ...] = ("time",), chunk: int = 512
-) -> None:
-    """Define the time coordinate; without dimensions it is the time of all fields of the file."""
-    define(dataset, "time", dimensions, time_attributes(start), dtype="f8", chunks=(chunk,) if dimensions else None)
-
-
-class Varied(list):
-    """The values of a parameter, one for each member of an ensemble, in `units`."""
-
-    def __init__(self, values: Any, units: str):
-        super().__init__(values)
-        self.units = units
-
-
-def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> None:
-    """Define the members of an ensemble and the values in which they differ; nothing for None.
-
-    All entries of `members` have one length. An entry with an empty name only says how many members there are.
-    """
-    if members is None:
-        return
-    count = len(next(iter(members.values())))
-    dataset.createDimension("member", count)
-    attributes = {"long_name": "member of the ensemble", "standard_name": "realization", "units": "1"}
-    define(dataset, "member", ("member",), attributes, np.arange(count, dtype=np.int32))
-    for name, values in members.items():
-        if name:
-            units, array = getattr(values, "units", ""), np.array(values)
-            array = array.astype(float) if array.dtype.kind in "iuf" else array.astype(str).astype(object)
-            kind = str if array.dtype == object else array.dtype
-            with_units = units and kind is not str and "/" not in units
-            about = {"long_name": name} | ({"units": units} if with_units else {})
-            define(dataset, member_name(name), ("member",), about, array, dtype=kind, fill=None)
-
-
-def member_name(name: str) -> str:
-    """The name of the variable that holds the members' values of a key such as "dissipation.0.viscosity"."""
-    return re.sub(r"\W+", "_", name).strip("_")
-
-
-def of_members(members: MemberValues | None) -> tuple[tuple[str, ...], tuple[int, ...], Attributes]:
-    """(dimensions, sizes, attributes) that variables of an ensemble have in addition; empty for None."""
-    if members is None:
-        return (), (), {}
-    named = " ".join(member_name(name) for name in members if name)
-    return ("member",), (len(next(iter(members.values()))),), {"coordinates": named} if named else {}
-
-
-def define_field(
-    dataset: netCDF4.Dataset, row: Variable, grid: Grid, dtype: Any, *, time: bool = False,
-    members: MemberValues | None = None, compression: Compression = 1, attributes: Mapping[str, Any] | None = None,
-) -> netCDF4.Variable:  # fmt: skip
-    """Define a field of the variable table, with records in time if `time`, in chunks of whole slices or bands of rows.
-
-    Args:
-        dataset: the open Dataset.
-        row: the field's row of the variable table.
-        grid: the Grid.
-        dtype: that of the variable.
-        time: whether the field has a record for each time.
-        members: of an ensemble whose members have this field, or None.
-        compression: 1 (fast) to 9 (small), or 0 for none.
-        attributes: further attributes of the variable.
-    """
-    attributes = dict(attributes or {})
-    dtype, size = np.dtype(dtype), shape(grid, row.position)
-    bands = math.ceil(size[0] * size[1] * dtype.itemsize / LARGEST_CHUNK)
-    chunks = math.ceil(size[0] / bands), size[1]
-    dimensions, _, more = of_members(members)
-    coordinates = [a["coordinates"] for a in (attributes, more) if "coordinates" in a]
-    attributes |= {"coordinates": " ".join(coordinates)} if coordinates else {}
-    return define(
-        dataset, row.name, ("time",) * time + dimensions + DIMENSIONS[row.position],
-        variable_attributes(row, grid) | attributes, dtype=dtype, chunks=(1,) * (time + len(dimensions)) + chunks,
-        fill=fill_value(dtype), compression=compression,
-    )  # fmt: skip
-
-
-def limit_chunk_caches(dataset: netCDF4.Dataset) -> None:
-    """Limit HDF5's cache of each variable to the chunks of one record and of the next one along time.
-
-    The default of netCDF is 64 MB for each variable of each file, which a long run fills with records that are not
-    read again.
-    """
-    for variable in dataset.variables.values():
-        chunks = variable.chunking()
-        if "time" in variable.dimensions and not isinstance(chunks, str):
-            many = [1 if name == "time" else math.ceil(size / chunk)
-                    for name, size, chunk in zip(variable.dimensions, variable.shape, chunks)]  # fmt: skip
-            size = 2 * math.prod(many) * math.prod(chunks) * variable.dtype.itemsize
-            variable.set_var_chunk_cache(size=min(size, LARGEST_CACHE))
-
-
-def define_wet(dataset: netCDF4.Dataset, wet: np.ndarray) -> None:
-    """Write the land mask, (ny, nx), 1 in wet cells."""
-    values = (wet > 0.5).astype(np.int8)
-    define(dataset, "wet", ("yh", "xh"), WET, values)
-
-
-def define_moment(dataset: netCDF4.Dataset, start: datetime.datetime | None, seconds: float, since_start: bool) -> None:
-    """Write the one time of a file [s]; with bounds from the start on if its fields are statistics `since_start`."""
-    define_time(dataset, start, ())
-    dataset["time"][...] = seconds
-    if since_start:
-        dataset["time"].bounds = "time_bnds"
-        define(dataset, "time_bnds", ("bnds",), {}, np.array([0.0, seconds]))
-
-
-def define_gauges(
-    dataset: netCDF4.Dataset, grid: Grid, gauges: Mapping[str, tuple[float, float]], depth: np.ndarray | None
-) -> None:
-    """Write the names and coordinates of gauges, {name: (x, y)}, and the depth there [m], (n,) or None."""
-    names = np.char.encode(np.array(list(gauges), str), "utf-8")
-    dataset.createDimension("name_length", max(names.dtype.itemsize, 1))
-    attributes = {"long_name": "name of the gauge", "cf_role": "timeseries_id", "_Encoding": "utf-8"}
-    letters = names.view("S1").reshape(names.size, -1) if names.size else None
-    define(dataset, "gauge_name", ("gauge", "name_length"), attributes, letters, dtype="S1")
-    points = np.array(list(gauges.values()), float).reshape(-1, 2)
-    for (name, attributes), values in zip(gauge_coordinates(grid).items(), points.T):
-        attributes["long_name"] += " of the gauge"
-        define(dataset, name, ("gauge",), attributes, values)
-    if depth is not None:
-        attributes = at_point(variable_of("depth"), grid) | {"cell_methods": "gauge: point"}
-        define(dataset, "depth", ("gauge",), attributes | places(grid), np.asarray(depth, float))
-
-
-def define_series(
-    dataset: netCDF4.Dataset, grid: Grid, row: Variable, dtype: Any, chunk: int, members: MemberValues | None = None
-) -> None:
-    """Define a variable of the table at gauges, along time, in chunks of `chunk` records."""
-    dimensions, _, more = of_members(members)
-    attributes = at_point(row, grid) | places(grid)
-    attributes["coordinates"] = " ".join([attributes["coordinates"], *more.values()])
-    sizes = (1,) * len(dimensions) + (min(len(dataset.dimensions["gauge"]), 64), chunk)
-    define(
-        dataset, row.name, (*dimensions, "gauge", "time"), attributes, dtype=dtype, chunks=sizes, fill=fill_value(dtype)
-    )
 
 
 def places(grid: Grid) -> Attributes:

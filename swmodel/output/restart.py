@@ -7,6 +7,7 @@ It is either complete or absent: the file is written under another name, synced 
 import dataclasses
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,11 +18,14 @@ import numpy as np
 
 from ..errors import DataError
 from ..grids.grid import Grid
+from ..runtime.netcdf import LOCK
 from ..runtime.version import VERSION
 from . import replacing
 from .metadata import describe_grid
 
-__all__ = ["Restart", "read_restart", "write_restart"]
+__all__ = ["Restart", "StoredArray", "open_restart", "read_restart", "write_restart"]
+
+PART = 1 << 24  # [bytes] of a file that are hashed at a time
 
 FORMAT = 1  # increased when an older swmodel cannot read the file
 OWN = ("restart_format", "swmodel_version", "grid_description", "checksum")
@@ -33,22 +37,25 @@ class Restart:
     """The content of a restart file.
 
     Attributes:
-        arrays: {name: global array}, in the dtype in which they were written.
+        arrays: {name: global array or StoredArray}, in the dtype in which they were written.
         scalars: {name: bool, int, float or str}.
         attributes: {name: text or number} that describe the run.
         grid: the grid's class and arguments.
     """
 
-    arrays: dict[str, np.ndarray]
+    arrays: dict[str, Any]
     scalars: dict[str, Any]
     attributes: dict[str, Any]
     grid: dict[str, Any]
 
 
 def write_restart(
-    path: str | Path, grid: Grid, arrays: Mapping[str, Any], scalars: Mapping[str, Any],
+    path: str | Path,
+    grid: Grid,
+    arrays: Mapping[str, Any],
+    scalars: Mapping[str, Any],
     attributes: Mapping[str, Any] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write a restart; an older file of that name stays until the new one is complete and on disk.
 
     Args:
@@ -82,8 +89,32 @@ def write_restart(
             _write_array(dataset, grid, name, array)
 
 
+class StoredArray:
+    """An array in a restart, of which any window can be read; `Decomposition.cut` takes it for a global array."""
+
+    def __init__(self, path: Path, name: str, shape: tuple, dtype: np.dtype):
+        self.path, self.name, self.shape, self.dtype, self.ndim = path, name, shape, dtype, len(shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the whole array."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        """(..., rows, columns) of an array (..., ny, nx)."""
+        return self[(..., rows, columns)]
+
+    def __getitem__(self, where: Any) -> np.ndarray:
+        with LOCK, netCDF4.Dataset(self.path) as dataset:
+            dataset.set_auto_maskandscale(False)
+            return np.ascontiguousarray(dataset[self.name][where]).view(self.dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self[...], dtype)
+
+
 def read_restart(path: str | Path, grid: Grid | None = None) -> Restart:
-    """Read a whole restart; every rank then takes its tile of the arrays.
+    """Read a whole restart into memory, for small ones; see `open_restart`.
 
     Args:
         path: the path of the file.
@@ -92,24 +123,63 @@ def read_restart(path: str | Path, grid: Grid | None = None) -> Restart:
     Raises:
         DataError: if there is no such file, it is damaged, newer than this swmodel, or of another grid.
     """
+    restart = open_restart(path, grid)
+    return dataclasses.replace(restart, arrays={name: np.asarray(array) for name, array in restart.arrays.items()})
+
+
+def open_restart(path: str | Path, grid: Grid | None = None, verify: bool = True) -> Restart:
+    """A Restart of which the arrays are read by windows, when they are used.
+
+    Args:
+        path: the path of the file.
+        grid: the Grid on which the run continues, or None to accept any grid.
+        verify: whether the whole file is compared with its checksum, a part of an array after the other. One rank does
+            so for all.
+
+    Raises:
+        DataError: if there is no such file, it is damaged, newer than this swmodel, or of another grid.
+    """
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no restart file {path}; give the path of one that a run has written.")
     try:
-        with netCDF4.Dataset(path) as dataset:
+        with LOCK, netCDF4.Dataset(path) as dataset:
             dataset.set_auto_maskandscale(False)
             _check_format(dataset, path)
-            restart, checksum = _read(dataset), dataset.checksum
+            restart, checksum = _read(dataset, path), dataset.checksum
+            described = json.dumps(restart.grid)
+            parts = _parts_in(dataset, restart.arrays)
+            found = _checksum(restart.arrays, restart.scalars, restart.attributes, described, parts) if verify else None
     except DataError:
         raise
     except (OSError, RuntimeError, AttributeError, ValueError) as error:
         raise DataError(f"{path} is damaged or cut short ({error}); resume from an older restart.") from error
-    described = json.dumps(restart.grid)
-    if checksum != _checksum(restart.arrays, restart.scalars, restart.attributes, described):
+    if verify and checksum != found:
         raise DataError(f"{path} is damaged: its content does not match its checksum; resume from an older restart.")
     if grid is not None:
-        _check_grid(path, restart.grid, json.loads(describe_grid(grid)))
+        check_grid(path, restart.grid, json.loads(describe_grid(grid)))
     return restart
+
+
+def _parts_in(dataset, arrays):
+    """`parts(name)` gives the bytes of an array in a file, some rows at a time."""
+
+    def parts(name):
+        array = arrays[name]
+        if not array.ndim:
+            yield np.asarray(dataset[name][...]).tobytes()
+            return
+        if not math.prod(array.shape):
+            yield b""
+            return
+        lead, rows = array.shape[:-2], array.shape[-2] if array.ndim > 1 else array.shape[0]
+        width = math.prod(array.shape[-1:]) if array.ndim > 1 else 1
+        step = max(PART // (width * array.dtype.itemsize), 1)
+        for index in np.ndindex(*lead):
+            for row in range(0, rows, step):
+                yield np.ascontiguousarray(dataset[name][(*index, slice(row, row + step))]).tobytes()
+
+    return parts
 
 
 def _check_format(dataset, path):
@@ -122,7 +192,8 @@ def _check_format(dataset, path):
         )
 
 
-def _check_grid(path, was, wanted):
+def check_grid(path: str | Path, was: dict, wanted: dict) -> None:
+    """Raise DataError if a restart was written on another grid; both are described as in its attributes."""
     differences = [
         f"{name} was {was.get(name)} and is {wanted.get(name)}"
         for name in {**was, **wanted}
@@ -168,14 +239,14 @@ def _write_array(dataset, grid, name, array):
     variable[...] = stored
 
 
-def _read(dataset):
+def _read(dataset, path):
     arrays, scalars = {}, {}
     for name, variable in dataset.variables.items():
         if name == "scalars":
             scalars = {key: _python(variable.getncattr(key)) for key in variable.ncattrs()}
         else:
-            array = np.asarray(variable[...])
-            arrays[name] = array.view(bool) if "dtype_in_memory" in variable.ncattrs() else array
+            kind = np.dtype(bool) if "dtype_in_memory" in variable.ncattrs() else variable.dtype
+            arrays[name] = StoredArray(path, name, variable.shape, kind)
     attributes = {name: _python(dataset.getncattr(name)) for name in dataset.ncattrs() if name not in OWN}
     return Restart(arrays, scalars, attributes, json.loads(dataset.grid_description))
 
@@ -187,12 +258,18 @@ def _python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _checksum(arrays, scalars, attributes, grid):
-    """The SHA-256 digest of names, dtypes, shapes and bits."""
+def _checksum(arrays, scalars, attributes, grid, parts=None):
+    """The SHA-256 digest of names, dtypes, shapes and bits; `parts(name)` gives those of arrays that are not here."""
     digest = hashlib.sha256(grid.encode())
     for name, value in sorted([*scalars.items(), *attributes.items()]):
         digest.update(f"{name}={value};".encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size and array.ndim else array.tobytes())
+        if parts is not None:
+            for part in parts(name):
+                digest.update(part)
+        elif array.size and array.ndim:
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+        else:
+            digest.update(array.tobytes())
     return digest.hexdigest()

@@ -17,9 +17,9 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..fields.state import each_state
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
-from .restart import read_restart
+from .opening import opened
 
-__all__ = ["allowed_names", "content", "restored"]
+__all__ = ["allowed_names", "content", "pieces_of", "restored"]
 
 LAND = {"coast", "depth"}
 STATE = "state_"  # the prefix of the names of a State's arrays
@@ -27,15 +27,20 @@ STATE = "state_"  # the prefix of the names of a State's arrays
 
 def content(simulation: Any) -> tuple[dict[str, np.ndarray | None], dict[str, Any]]:
     """(arrays, scalars) of a Simulation's restart; collective. Arrays are global on the root and None elsewhere."""
+    tiles, scalars = pieces_of(simulation)
+    return {name: simulation.model.gather(tile) for name, tile in tiles.items()}, scalars
+
+
+def pieces_of(simulation: Any) -> tuple[dict[str, jax.Array], dict[str, Any]]:
+    """(tile arrays, scalars) of a Simulation's restart; collective."""
     leaves, model = _named_leaves(_parts(simulation)), simulation.model
-    arrays = {name: model.gather(leaf) for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
+    arrays = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
     scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
     if model.members is not None:
         scalars["members"] = model.members
     scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
-    arrays["depth"] = None
-    if model.communicator.is_root:
-        arrays["depth"] = np.where(model.wet, model.depth, 0.0).astype(model.dtype)
+    depth = model.water_depth()
+    arrays["depth"] = model.communicator.place(lambda rank: depth[rank].astype(model.dtype))
     return arrays, scalars
 
 
@@ -66,15 +71,15 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
         DataError: if the restart cannot be read or belongs to another grid, another ensemble or, unless `force` names
             what differs, another experiment; the simulation is then unchanged.
     """
-    communicator, grid = simulation.communicator, simulation.model.grid
+    grid = simulation.model.grid
     names = allowed_names(force)
-    whole, restart = _read(communicator, path, grid)
+    tile, restart = _read(simulation.model.domain, path, grid)
     had, have = restart["scalars"].get("members", 1), simulation.model.members or 1
     if had != have:
         raise DataError(f"{path} holds {had} members and the run has {have}; go on with the ensemble that wrote it.")
     scalars = restart["scalars"]
     step = round(scalars["step"] * scalars["dt"] / simulation.dt)
-    found = _compared(simulation, path, whole, restart, step)
+    found = _compared(simulation, path, tile, restart, step)
     known = {difference.name for difference in found}
     found += [x for x in _other_variables(simulation, restart["names"]) if x.name not in known]
     refused = [difference for difference in found if not explained(difference, names)]
@@ -84,39 +89,59 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
     keep_history = same_stepper and all(difference.name == "precision" for difference in found)
     simulation.step = step
     simulation.resumed_at, simulation.resumed_step, simulation.resumed_from = simulation.time, step, path
-    _put_back(simulation, whole, restart, keep_history)
+    _put_back(simulation, tile, restart, keep_history)
     if simulation._maxima is not None:
         _restore_maxima(simulation, "maxima_maximum" in restart["names"], scalars["dt"] / simulation.dt)
+    simulation._product_sums = tuple(
+        sums
+        if f"products_{k}_since" in scalars and scalars["dt"] == simulation.dt
+        else product.start(simulation.state, step, simulation.communicator)
+        for k, (product, sums) in enumerate(zip(simulation._products, simulation._product_sums))
+    )
     return _message(simulation, path, restart, found, same_stepper)
 
 
-def _read(communicator, path, grid):
-    """(arrays on the root, {} elsewhere; {"scalars", "attributes", "names", "dtypes"} on every rank)."""
-    whole = {}
+def _read(domain, path, grid):
+    """(`tile(name)`: tile arrays of the restart; {"scalars", "attributes", "names", "dtypes"}); collective.
 
-    def read():
-        restart = read_restart(path, grid)
-        whole.update(restart.arrays)
+    The root compares the file with its checksum. Then every rank reads its own window or, where a rank does not see the
+    file, the root reads all and sends the tiles.
+    """
+
+    communicator = domain.communicator
+
+    def check():
+        restart = opened(path, grid)
         dtypes = {name: str(array.dtype) for name, array in restart.arrays.items()}
         attributes = {name: restart.attributes.get(name, "") for name in ("fingerprint", "time_stepper")}
         return {"scalars": restart.scalars, "attributes": attributes, "names": set(dtypes), "dtypes": dtypes}
 
-    return whole, communicator.from_root(read)
+    found, parts = communicator.from_root(check), communicator.decomposition(grid.shape)
+    alone = communicator.agree(not Path(path).exists())
+    arrays = opened(path, verify=False).arrays if communicator.is_root or not alone else {}
+
+    def tile(name):
+        if alone:
+            whole = np.asarray(arrays[name]) if name in arrays else None
+            return communicator.scatter_from_root(whole, grid.shape)
+        return domain.together(lambda: communicator.place(lambda rank: parts.cut(arrays[name], rank)))
+
+    return tile, found
 
 
 # -- comparison with the run that wrote the restart -------------------------------------------------------------------
 
 
-def _compared(simulation, path, whole, restart, step):
+def _compared(simulation, path, tile, restart, step):
     """The list of Differences between a restart and this run; collective."""
-    model, communicator = simulation.model, simulation.communicator
+    model = simulation.model
     text = restart["attributes"]["fingerprint"]
     if not text:
         return _compared_without(model, path, restart)
     was = json.loads(text)
     found = differences(was, fingerprint(model, step, simulation.dt, like=was))
     if any(difference.name in LAND for difference in found):
-        cells = _land_differences(model, communicator.scatter_from_root(whole.get("depth"), model.grid.shape))
+        cells = _land_differences(model, tile("depth"))
         found = cells + [difference for difference in found if difference.name not in LAND]
     return found
 
@@ -126,8 +151,9 @@ def _compared_without(model, path, restart):
     if model.communicator.is_root:
         logging.getLogger("swmodel").warning(
             "%s is of an older swmodel, which did not record depth, coast and physics of its run: that they are those "
-            "of this run could not be checked.", path,
-        )  # fmt: skip
+            "of this run could not be checked.",
+            path,
+        )
     was, now = restart["dtypes"].get("state_eta", str(model.dtype)), str(model.dtype)
     text = f"precision is {was} in the restart and {now} in the experiment"
     return [] if was == now else [Difference("precision", text)]
@@ -148,10 +174,10 @@ def _other_variables(simulation, names):
 def _land_differences(model, placed):
     """The Differences of coast and depth [m], as counts of cells beyond rounding; collective."""
     counts, largest, tiles = np.zeros(3), 0.0, model.communicator.tiles([placed])
-    depth = np.where(model.wet, model.depth, 0.0)
+    depth = model.water_depth()
     for rank, (was,) in tiles.items():
         rows, columns = model.decomposition.padding(rank)
-        was, now = (np.asarray(x, float)[..., rows:, columns:] for x in (was, model.decomposition.cut(depth, rank)))
+        was, now = (np.asarray(x, float)[..., rows:, columns:] for x in (was, depth[rank]))
         was, now = np.broadcast_arrays(was, now)
         counts += [((was > 0) & (now <= 0)).sum(), ((was <= 0) & (now > 0)).sum(), 0]
         changed = np.where((was > 0) & (now > 0), np.abs(now - was), 0.0)
@@ -162,8 +188,10 @@ def _land_differences(model, placed):
     largest = model.communicator.host_maximum(float(largest))
     found = []
     if dried or flooded:
-        parts = [(dried, "water in the restart and land in the experiment"),
-                 (flooded, "land in the restart and water in the experiment")]  # fmt: skip
+        parts = [
+            (dried, "water in the restart and land in the experiment"),
+            (flooded, "land in the restart and water in the experiment"),
+        ]
         text = ", ".join(f"{_cells(n)} {'is' if n == 1 else 'are'} {what}" for n, what in parts if n)
         found.append(Difference("coast", f"the coast differs ({text})"))
     if deeper:
@@ -205,7 +233,11 @@ def _message(simulation, path, restart, found, same_stepper):
 
 
 def _parts(simulation):
-    return {"state": simulation.state, "history": simulation.history, "maxima": simulation._maxima_carry}
+    products = {str(k): sums for k, sums in enumerate(simulation._product_sums)}
+    return {
+        "state": simulation.state, "history": simulation.history, "maxima": simulation._maxima_carry,
+        "products": products,
+    }  # fmt: skip
 
 
 def _named_leaves(tree):
@@ -224,7 +256,7 @@ def _plain(key):
     return str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key))))
 
 
-def _put_back(simulation, whole, restart, keep_history):
+def _put_back(simulation, tile, restart, keep_history):
     parts, communicator = _parts(simulation), simulation.communicator
     wanted = _named_leaves(parts if keep_history else {**parts, "history": ()})
     masks, values = _masks_by_leaf(parts, simulation.model), {}
@@ -233,15 +265,15 @@ def _put_back(simulation, whole, restart, keep_history):
             number = restart["scalars"][name]
             values[name] = communicator.place(lambda rank, x=number, leaf=leaf: np.asarray(x, leaf.dtype))
         elif name in restart["names"]:
-            tile = communicator.scatter_from_root(whole.get(name), simulation.model.grid.shape)
-            values[name] = _without_land(jnp.asarray(tile).astype(leaf.dtype), masks.get(name))
+            values[name] = _without_land(jnp.asarray(tile(name)).astype(leaf.dtype), masks.get(name))
     if keep_history:
         parts = _filled(parts, values)
     else:
-        parts = {**parts, **_filled({"state": parts["state"], "maxima": parts["maxima"]}, values)}
+        parts = {**parts, **_filled({name: parts[name] for name in ("state", "maxima", "products")}, values)}
         parts["history"] = simulation.start_history(parts["state"])
     simulation.set(parts["state"], parts["history"])
     simulation._maxima_carry = parts["maxima"]
+    simulation._product_sums = tuple(parts["products"][str(k)] for k in range(len(parts["products"])))
 
 
 def _without_land(tile, mask):
@@ -254,12 +286,8 @@ def _masks(model):
 
     The faces of open sides count as faces that water can cross.
     """
-    faces = {"u": model.faces("u"), "v": model.faces("v"), "h": model.wet}
-    if "east" in model.open_sides:
-        faces["u"][:, -1] = model.wet[:, -1]
-    if "north" in model.open_sides:
-        faces["v"][-1] = model.wet[-1]
-    return {position: model.scatter(mask) for position, mask in faces.items()}
+    floor = model.sea_floor
+    return {position: model.scatter(floor.mask(position, model.open_sides)) for position in "uvh"}
 
 
 def _filled(tree, values):

@@ -1,4 +1,4 @@
-"""The files of a run while it lasts: opened together, written one after another, and always closed."""
+"""The files of a run while it lasts: opened together, written by one thread, and always closed."""
 
 import contextlib
 import shlex
@@ -9,7 +9,10 @@ from ..errors import SwmodelError
 from . import claim
 from .collisions import check_apart
 from .figures import remove_figures
-from .schedule import GaugeOutput, MaximaOutput, Output, RestartOutput, run_attributes
+from .run_metadata import run_attributes
+from .schedule import GaugeOutput, MaximaOutput, Output, RestartOutput
+from .writing import Writer
+from .zarr_store import ZarrStore
 
 __all__ = ["Run"]
 
@@ -17,15 +20,17 @@ __all__ = ["Run"]
 class Run:
     """The outputs of one run, opened together and always closed.
 
-    An error of a file while the run lasts (a full disk, a file that somebody removed) is kept until all ranks call
-    `settle`. There they write a restart if they can, and end together.
+    Arrays are gathered on the thread that calls, and written by the Writer's thread while the next steps are computed;
+    `wait` returns when all files hold what was due so far. An error of a file while the run lasts (a full disk, a file
+    that somebody removed) is kept until all ranks call `settle`. There they write a restart if they can, and end
+    together.
 
     Args:
         outputs: the outputs of a Simulation.
     """
 
     def __init__(self, outputs: list[Output]) -> None:
-        self.outputs, self.failed = outputs, {}  # {output: the SwmodelError that ended its writing}, on the root
+        self.outputs, self.writer = outputs, Writer()
 
     @classmethod
     @contextlib.contextmanager
@@ -36,22 +41,28 @@ class Run:
         try:
             simulation.communicator.from_root(lambda: _open(outputs, simulation, attributes))
             for output in outputs:
+                output.writer = run.writer
                 if isinstance(output, GaugeOutput) and not output.continues(simulation):
-                    run._attempt(output, output.begin, simulation)
+                    output.begin(simulation)
                 output.begun = True
             yield run
         finally:
-            for output in outputs:
-                output.close()
+            try:
+                run.writer.close()
+            finally:
+                for output in outputs:
+                    output.close()
 
-    def _attempt(self, output, action, *arguments):
-        """Call action(*arguments), which communicates before it writes; keep an error of its writing for `settle`."""
+    def wait(self) -> None:
+        """Return when all that was due so far is written; on the root, and at once on other ranks."""
+        self.writer.wait()
+
+    def _attempt(self, output, action):
+        """Call action() while the Writer's thread rests; keep an error of the file for `settle`."""
         try:
-            action(*arguments)
+            action()
         except SwmodelError as error:
-            self.failed.setdefault(output, error)
-            with contextlib.suppress(SwmodelError, OSError, RuntimeError):
-                output.close()
+            self.writer.fail(output, error)
 
     def due(self, simulation: Any) -> None:
         """Write the files that are due at this step; collective."""
@@ -60,12 +71,12 @@ class Run:
                 if isinstance(output, RestartOutput):
                     self.write_restart(simulation)
                 else:
-                    self._attempt(output, output.write, simulation)
+                    output.write(simulation)
 
     def chunk(self, simulation: Any, series: Any, count: int) -> None:
-        """Hand the gauges' series of the last `count` steps to the outputs; collective."""
+        """Pass the gauges' series of the last `count` steps to the outputs; collective."""
         for output in self.outputs:
-            self._attempt(output, output.chunk, simulation, series, count)
+            output.chunk(simulation, series, count)
 
     def next_step(self, simulation: Any) -> int | None:
         """The next step at which an output is due, or None."""
@@ -74,7 +85,8 @@ class Run:
     def finish(self, simulation: Any) -> None:
         """Write what is due at the end of a run, close all files, and raise the first error of any; collective."""
         for output in self.outputs:
-            self._attempt(output, output.finish, simulation)
+            output.finish(simulation)
+        self.wait()
         for output in self.outputs:
             self._attempt(output, output.check)
         self.settle(simulation)
@@ -84,25 +96,26 @@ class Run:
 
     def settle(self, simulation: Any) -> None:
         """If a file could not be written, write a restart and raise the error, on every rank; collective."""
-        if not simulation.communicator.agree(bool(self.failed)):
+        if not simulation.communicator.agree(bool(self.writer.failed)):
             return
         self.write_restart(simulation)
+        self.wait()
         simulation.communicator.from_root(self._raise)
 
     def _raise(self):
-        first = next(iter(self.failed.values()))
+        first = next(iter(self.writer.failed.values()))
         raise type(first)(f"{first} {self.restart_hint()}") from first
 
     def write_restart(self, simulation: Any) -> None:
         """Write all records up to this step and then the restart, so that a resumed run leaves no gap; collective."""
         for output in self.outputs:
-            self._attempt(output, output.flush)
+            output.flush()
         for output in self.outputs:
             if isinstance(output, RestartOutput):
-                self._attempt(output, output.write, simulation)
+                output.write(simulation)
 
     def restart_hint(self) -> str:
-        """One sentence that names the newest restart and the command that continues from it."""
+        """One sentence that names the newest restart and the command that continues from it; call `wait` before."""
         for output in self.outputs:
             if isinstance(output, RestartOutput) and output.written is not None:
                 command = f"swmodel resume {shlex.quote(str(output.path))}"
@@ -128,7 +141,10 @@ def _open(outputs, simulation, attributes):
             claims[output] = claim(output.path, **rights)
         for output in sorted(outputs, key=lambda output: not isinstance(output, RestartOutput)):
             if isinstance(output, (RestartOutput, MaximaOutput)) and output.of_another_run(simulation):
-                claims[output].path.unlink(missing_ok=True)
+                if claims[output].path.is_dir():
+                    ZarrStore(claims[output].path).remove()
+                else:
+                    claims[output].path.unlink(missing_ok=True)
         for output in outputs if simulation.overwrite and resumed is None else ():
             remove_figures(output.path)
         for output in outputs:

@@ -1,32 +1,29 @@
-"""What a run writes and when: snapshots, gauges, maxima, restarts. All ranks gather, and the root writes."""
+"""What a run writes and when: snapshots, gauges, maxima, restarts.
+
+All ranks gather, and a thread of the root writes while the next steps are computed (writing.py).
+"""
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..diagnostics import derived as diagnostics
-from ..dynamics.clock import Time
 from ..errors import ConfigError
-from ..fields.variables import Variable, named_for
-from ..runtime.compilation import jit
-from ..runtime.version import VERSION
-from ..stepping.members import per_member
 from . import Claim, Footprint
 from .collisions import same_file
-from .fingerprint import describe, fingerprint
-from .metadata import MemberValues, Varied, references
+from .fingerprint import fingerprint
+from .gathering import gather_fields
 from .netcdf import FieldFile, GaugeFile, write_fields
 from .restart import write_restart
 from .resuming import content
+from .run_metadata import members_of, rows_of, static_fields
+from .writing import Writer, owned
 
-__all__ = [
-    "FieldOutput", "GaugeOutput", "MaximaOutput", "RestartOutput", "SnapshotOutput", "members_of", "run_attributes",
-]  # fmt: skip
+__all__ = ["FieldOutput", "GaugeOutput", "MaximaOutput", "Output", "RestartOutput", "SnapshotOutput"]
 
 
 class Output:
@@ -37,14 +34,22 @@ class Output:
     Attributes:
         path: the path of the file.
         every: the interval of model time between two records [s], or None.
-        file: the writer, on the root while the file is open.
-        begun: whether `run` has opened the file before.
+        file: the writer of the format, on the root while the file is open. Only the Writer's thread uses it, until the
+            run is over.
+        writer: the Writer of the run that has opened the file.
+        begun: whether an earlier call of `run` has opened the file.
     """
 
     path: Path
     every: float | None = None
     file: Any = None
+    writer: Writer | None = None
     begun = False
+
+    def later(self, write: Callable[[], object], size: int = 0) -> None:
+        """Let the Writer's thread call `write()`, which holds `size` bytes of data; on the root, else do nothing."""
+        if self.file is not None and self.writer is not None:
+            self.writer.submit(self, write, size)
 
     def continues(self, simulation: Any) -> bool:
         """Whether records are appended to the file of a resumed run, or of an earlier call of `run`."""
@@ -81,16 +86,16 @@ class Output:
         return simulation.step == round(nearest * self.every / simulation.dt)
 
     def write(self, simulation: Any) -> None:
-        """Write a record of the present step; collective."""
+        """Let a record of the present step be written; collective."""
 
     def chunk(self, simulation: Any, series: Any, count: int) -> None:
         """Take the gauges' series of the last `count` steps; collective."""
 
     def finish(self, simulation: Any) -> None:
-        """Write what is due at the end of a run; collective."""
+        """Let what is due at the end of a run be written; collective."""
 
     def flush(self) -> None:
-        """Write the records that are still in memory."""
+        """Let the records that are still in memory be written."""
 
     def close(self) -> None:
         """Close the file and release its claim, also after an error."""
@@ -102,17 +107,19 @@ class Output:
 class SnapshotOutput(Output):
     """A file of snapshots: at the start, at regular intervals, and at the end."""
 
-    def found(self, simulation: Any) -> Mapping[str, np.ndarray | None]:
-        """{name: array} of a record of the present step, on the root; collective."""
+    def record(self, simulation: Any) -> tuple[Callable[[], Mapping[str, Any]], int]:
+        """(function that returns {name: array} of a record of the present step, on the root, its bytes); collective.
+
+        The function is called once, by another thread while the run goes on, and sends no messages.
+        """
         raise NotImplementedError
 
     def is_due(self, simulation: Any) -> bool:
         return super().is_due(simulation) or (self.every is None and simulation.step == 0)
 
     def write(self, simulation: Any) -> None:
-        found = self.found(simulation)
-        if self.file is not None:
-            self.file.append(simulation.time, found)
+        (values, size), seconds = self.record(simulation), simulation.time
+        self.later(lambda: self.file.append(seconds, values()), size)
 
     def finish(self, simulation: Any) -> None:
         if not self.is_due(simulation):
@@ -137,15 +144,20 @@ class FieldOutput(SnapshotOutput):
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = FieldFile(
-            claim, simulation.model.grid, _rows(simulation, self.variables), start=simulation.start,
+            claim,
+            simulation.model.grid,
+            rows_of(simulation, self.variables),
+            start=simulation.start,
             attributes=attributes,
-            static=_static(simulation), members=members_of(simulation),
-            append=self.continues(simulation), resume_time=simulation.time,
+            static=static_fields(simulation),
+            members=members_of(simulation),
+            append=self.continues(simulation),
+            resume_time=simulation.time,
             overwrite=simulation.overwrite,
-        )  # fmt: skip
+        )
 
-    def found(self, simulation: Any) -> dict[str, np.ndarray | None]:
-        return collect(simulation, self.variables)
+    def record(self, simulation: Any) -> tuple[Callable[[], dict[str, np.ndarray | None]], int]:
+        return gather_fields(simulation, self.variables)
 
 
 class GaugeOutput(Output):
@@ -162,28 +174,41 @@ class GaugeOutput(Output):
     """
 
     def __init__(
-        self, path: str | Path, points: Mapping[str, tuple[float, float]], gauges: Any,
-        windows: Mapping[str, tuple[float, float]], threshold: float, arrival_fraction: float,
-    ) -> None:  # fmt: skip
+        self,
+        path: str | Path,
+        points: Mapping[str, tuple[float, float]],
+        gauges: Any,
+        windows: Mapping[str, tuple[float, float]],
+        threshold: float,
+        arrival_fraction: float,
+    ) -> None:
         self.path, self.points, self.gauges, self.file = Path(path), points, gauges, None
         unknown = [name for name in windows if name not in points]
         if unknown:
             raise ConfigError(f"{path}: there is no gauge {unknown[0]!r}, which has a window; name one of the points.")
         spans = {name: [float(t) for t in window] for name, window in windows.items()}
         self.rules = {
-            "gauge_windows": json.dumps(spans), "gauge_threshold": np.float64(threshold),
+            "gauge_windows": json.dumps(spans),
+            "gauge_threshold": np.float64(threshold),
             "gauge_arrival_fraction": np.float64(arrival_fraction),
             "gauge_comment": "gauge_windows: {name: [first, last] in s since the start}, the times by which a gauge is "
             "scored, else the whole run; arrival: the first time in the window at which eta exceeds "
             "gauge_arrival_fraction of its maximum there, if that is at least gauge_threshold (in m)",
-        }  # fmt: skip
+        }
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = GaugeFile(
-            claim, self.points, simulation.model.grid, start=simulation.start, attributes={**attributes, **self.rules},
-            members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
-            overwrite=simulation.overwrite, variables=_rows(simulation, self.gauges.variables),
-        )  # fmt: skip
+            claim,
+            self.points,
+            simulation.model.grid,
+            start=simulation.start,
+            attributes={**attributes, **self.rules},
+            members=members_of(simulation),
+            append=self.continues(simulation),
+            resume_time=simulation.time,
+            overwrite=simulation.overwrite,
+            variables=rows_of(simulation, self.gauges.variables),
+        )
 
     def begin(self, simulation: Any) -> None:
         """Record the state before the first step; collective."""
@@ -198,15 +223,14 @@ class GaugeOutput(Output):
         names, used = self.gauges.variables, slice(len(steps))
         mine = [sum(np.asarray(tile[name][..., used, :], np.float64) for tile in shares) for name in names]
         values = dict(zip(names, simulation.communicator.host_sum(np.stack(mine))))
-        if self.file is not None:
-            self.file.append(steps * simulation.dt, values)
+        seconds = steps * simulation.dt
+        self.later(lambda: self.file.append(seconds, values), sum(array.nbytes for array in values.values()))
 
     def flush(self) -> None:
-        if self.file is not None:
-            self.file.flush()
+        self.later(lambda: self.file.flush())
 
 
-class WholeFile:
+class ReplacedFile:
     """A file that each write replaces as a whole, claimed until the run ends."""
 
     def __init__(self, claim: Claim) -> None:
@@ -241,23 +265,35 @@ class MaximaOutput(Output):
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         meaning = "arrival_time: the first step at which |eta| exceeds arrival_threshold"
         self.attributes = {**attributes, "arrival_threshold": f"{self.threshold:g} m", "arrival_comment": meaning}
-        self.file = WholeFile(claim)
+        self.file = ReplacedFile(claim)
 
     def finish(self, simulation: Any) -> None:
         model = simulation.model
         maximum, arrival = (model.gather(simulation._maxima_carry[name]) for name in ("maximum", "arrival"))
         if maximum is None:
             return
+        static = static_fields(simulation)
+        wet = static["wet"]
         fields = {
-            "maximum_elevation": np.where(model.wet & np.isfinite(maximum), maximum, np.nan),
-            "arrival_time": np.where(model.wet & (arrival >= 0), arrival * simulation.dt, np.nan),
+            "maximum_elevation": np.where(wet & np.isfinite(maximum), maximum, np.nan),
+            "arrival_time": np.where(wet & (arrival >= 0), arrival * simulation.dt, np.nan),
         }
-        fields = dict(zip(_rows(simulation, list(fields)), fields.values()))
-        write_fields(
-            self.path, model.grid, fields, seconds=simulation.time, start=simulation.start,
-            attributes=self.attributes, static=_static(simulation), members=members_of(simulation),
-        )  # fmt: skip
-        self.file.written()
+        fields, seconds = dict(zip(rows_of(simulation, list(fields)), fields.values())), simulation.time
+
+        def write():
+            write_fields(
+                self.path,
+                model.grid,
+                fields,
+                seconds=seconds,
+                start=simulation.start,
+                attributes=self.attributes,
+                static=static,
+                members=members_of(simulation),
+            )
+            self.file.written()
+
+        self.later(write, sum(array.nbytes for array in fields.values()))
 
 
 class RestartOutput(Output):
@@ -278,7 +314,7 @@ class RestartOutput(Output):
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.attributes = attributes
-        self.file = WholeFile(claim)
+        self.file = ReplacedFile(claim)
 
     def write(self, simulation: Any) -> None:
         if simulation.step == 0 or self.tried == simulation.step:
@@ -286,95 +322,17 @@ class RestartOutput(Output):
         self.tried = simulation.step
         arrays, scalars = content(simulation)
         self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
-        if simulation.communicator.is_root and self.file is not None:
-            about = {**self.attributes, "fingerprint": json.dumps(self.fingerprint)}
-            about["stored_as"] = about["computed_in"]
+        if self.file is None:
+            return
+        arrays, step = {name: owned(array) for name, array in arrays.items()}, simulation.step
+        about = {**self.attributes, "fingerprint": json.dumps(self.fingerprint)}
+        about["stored_as"] = about["computed_in"]
+
+        def write():
             write_restart(self.path, simulation.model.grid, arrays, scalars, about)
             self.file.written()
-            self.written = simulation.step
+            self.written = step
+
+        self.later(write, sum(np.asarray(array).nbytes for array in arrays.values()))
 
     finish = write
-
-
-def members_of(simulation: Any) -> MemberValues | None:
-    """{name: values, one a member} of an ensemble, as the files take it; None for a single model."""
-    model = simulation.model
-    if model.members is None:
-        return None
-    varied = {name: Varied(values, model.units_of(name)) for name, values in model.varied.items()}
-    return varied or {"": range(model.members)}
-
-
-def _rows(simulation: Any, names: Iterable[str]) -> list[str | Variable]:
-    """Names of variables, or their rows where the table's row does not describe them in this run."""
-    own: dict[str, Variable] = {row.name: row for row in simulation.model.variables}
-    instead = own | named_for(_gravity(simulation.model), simulation.scheme.rigid_lid)
-    return [instead.get(name, name) for name in names]
-
-
-def _gravity(model):
-    """[m s-2], the smallest of an ensemble's members."""
-    return min(one.gravity for one in getattr(model, "models", [model]))
-
-
-def _static(simulation):
-    """{name or row: (ny, nx) array} of depth and land mask, as the files take them."""
-    return {_rows(simulation, ["depth"])[0]: simulation.model.depth, "wet": simulation.model.wet}
-
-
-RIGID_LID = (
-    "the surface is a rigid lid: eta is the pressure on it over density and gravity, and no part of the thickness"
-)
-
-
-def run_attributes(simulation: Any) -> dict[str, Any]:
-    """The global attributes that describe a run so that it can be repeated."""
-    model = simulation.model
-    py, px = model.communicator.layout
-    return {
-        "title": simulation.title,
-        "source": f"swmodel {VERSION}",
-        "config": simulation.config,
-        "ranks": np.int32(model.communicator.size),
-        "layout": f"{py} x {px} tiles (y x x)",
-        "communicator": model.communicator.name,
-        "computed_in": str(model.dtype),
-        "time_stepper": describe(simulation.scheme),
-        "time_step_seconds": np.float64(simulation.dt),
-        "gravity": None if model.gravity is None else np.float64(model.gravity),
-        "comment": RIGID_LID if simulation.scheme.rigid_lid else None,
-        "references": references(model, simulation.scheme),
-    }
-
-
-# -- collecting tiles -----------------------------------------------------------------------------------------------
-
-
-@jit(static_argnames=("names", "edges", "lid"))
-def _diagnose(dynamics, state, step, names, edges, lid):
-    def fields(dynamics, state, step):
-        thickens = 0.0 * state.eta if lid else state.eta
-        flow = dynamics.prepare().flow(state.replace(eta=thickens), Time(step))
-        found = {name: _with_edges(diagnostics.field(name, flow), edges) for name in names}
-        return {**found, "eta": state.eta} if lid and "eta" in names else found
-
-    return dynamics.communicator.spmd(per_member(fields, at=0))(dynamics, state, step)
-
-
-def _with_edges(field, edges):
-    """A Field's interior, with the faces on its west and south side in directions that are not periodic."""
-    west, south = edges
-    x, y = field.position in "uq", field.position in "vq"
-    return field.crop((int(west and x), 0, int(south and y), 0)).data
-
-
-def collect(simulation: Any, names: Sequence[str]) -> dict[str, np.ndarray | None]:
-    """{name: global array (ny, nx)} of the present state on the root, {name: None} elsewhere; collective.
-
-    Arrays on faces have n + 1 entries in directions that are not periodic.
-    """
-    model = simulation.model
-    edges = not model.grid.periodic_x, not model.grid.periodic_y
-    dynamics, step = model.interval(simulation.halo, simulation.step, simulation.dt), jnp.int32(simulation.step)
-    tiles = _diagnose(dynamics, simulation.state, step, tuple(names), edges, simulation.scheme.rigid_lid)
-    return {name: model.gather(tiles[name]) for name in names}

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..fields.variables import Variable
 from ..grids.grid import Grid
-from . import metadata, replacing
-from .netcdf import _checked, _define_static, _dry, _filled
+from . import definitions, metadata, replacing
+from .masking import checked_shape, define_static, dry_points, fill_dry, with_low_faces
 
 __all__ = ["name_of", "write_sensitivities"]
 
@@ -26,10 +26,16 @@ def name_of(control: str) -> str:
 
 
 def write_sensitivities(
-    path: str | Path, grid: Grid, found: Mapping[str, Any], *, cost: Mapping[str, Any], seconds: float,
-    start: datetime.datetime | None = None, attributes: Mapping[str, Any] | None = None,
+    path: str | Path,
+    grid: Grid,
+    found: Mapping[str, Any],
+    *,
+    cost: Mapping[str, Any],
+    seconds: float,
+    start: datetime.datetime | None = None,
+    attributes: Mapping[str, Any] | None = None,
     static: Mapping[str | Variable, np.ndarray] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write {control: Sensitivity}; an older file stays until this one is complete.
 
     Args:
@@ -45,19 +51,21 @@ def write_sensitivities(
     """
     static = dict(static or {})
     about = {
-        "sensitivity_of": cost["name"], "cost_value": np.float64(cost["value"]), "cost_units": cost["units"],
+        "sensitivity_of": cost["name"],
+        "cost_value": np.float64(cost["value"]),
+        "cost_units": cost["units"],
         "cost_places": json.dumps(cost["places"]) if cost["places"] else None,
-    }  # fmt: skip
+    }
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
         dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **about}))
-        metadata.define_grid(dataset, grid)
-        metadata.define_moment(dataset, start, seconds, since_start=False)
+        definitions.define_grid(dataset, grid)
+        definitions.define_moment(dataset, start, seconds, since_start=False)
         for one in found.values():
             if one.position == "scalar":
                 _define_numbers(dataset, one, cost["name"])
             else:
                 _define_map(dataset, grid, one, cost["name"], static)
-        _define_static(dataset, grid, static)
+        define_static(dataset, grid, static)
 
 
 def _row(one, cost):
@@ -73,37 +81,27 @@ def _comment(one, text=COMMENT):
 
 def _define_map(dataset, grid, one, cost, static):
     """The map of a control, and those of its time records."""
-    row, dry = _row(one, cost), _dry(static, grid, one.position)
+    row, dry = _row(one, cost), dry_points(static, grid, one.position)
     text = COMMENT if one.records is None else f"{COMMENT}; the same change at all times of the control's records"
-    values = _checked(row.name, _with_low_faces(one.value, grid, one.position), metadata.shape(grid, one.position))
+    values = checked_shape(row.name, with_low_faces(one.value, grid, one.position), metadata.shape(grid, one.position))
     described = {"coordinates": "time", "comment": _comment(one, text)}
-    variable = metadata.define_field(dataset, row, grid, values.dtype, attributes=described)
-    variable[:] = _filled(values, dry | np.isnan(values), values.dtype)
+    variable = definitions.define_field(dataset, row, grid, values.dtype, attributes=described)
+    variable[:] = fill_dry(values, dry | np.isnan(values), values.dtype)
     if one.records is None:
         return
-    records = _with_low_faces(one.records, grid, one.position)
+    records = with_low_faces(one.records, grid, one.position)
     attributes = metadata.variable_attributes(row, grid) | {"comment": _comment(one)}
     along = (_define_record_times(dataset, one, row.name), *metadata.DIMENSIONS[one.position])
     kept = {"dtype": records.dtype, "fill": metadata.fill_value(records.dtype), "compression": 1}
-    variable = metadata.define(dataset, f"{row.name}_by_record", along, attributes, **kept)
-    variable[:] = _filled(records, dry | np.isnan(records), records.dtype)
-
-
-def _with_low_faces(values, grid, position):
-    """A global array (..., ny, nx) with NaN on the added low faces of directions that are not periodic."""
-    pad = [(0, 0)] * values.ndim
-    if position == "u" and not grid.periodic_x:
-        pad[-1] = (1, 0)
-    if position == "v" and not grid.periodic_y:
-        pad[-2] = (1, 0)
-    return np.pad(values, pad, constant_values=np.nan)
+    variable = definitions.define(dataset, f"{row.name}_by_record", along, attributes, **kept)
+    variable[:] = fill_dry(records, dry | np.isnan(records), records.dtype)
 
 
 def _define_record_times(dataset, one, name):
     along = f"{name}_record"
     dataset.createDimension(along, len(one.times))
     attributes = {"long_name": f"time of the records of {one.control} since the start", "units": "s"}
-    metadata.define(dataset, f"{name}_time", (along,), attributes, np.asarray(one.times, float))
+    definitions.define(dataset, f"{name}_time", (along,), attributes, np.asarray(one.times, float))
     return along
 
 
@@ -115,9 +113,9 @@ def _define_numbers(dataset, one, cost):
     dimensions = tuple(f"{row.name}_{k}" for k in range(len(sizes)))
     for name, size in zip(dimensions, sizes):
         dataset.createDimension(name, size)
-    metadata.define(dataset, row.name, dimensions, attributes, np.asarray(one.value, float))
+    definitions.define(dataset, row.name, dimensions, attributes, np.asarray(one.value, float))
     if one.records is not None:
         along = _define_record_times(dataset, one, row.name)
-        metadata.define(
+        definitions.define(
             dataset, f"{row.name}_by_record", (along, *dimensions), attributes, np.asarray(one.records, float)
         )

@@ -1,7 +1,7 @@
 """netCDF files of spectra along a run: records in time over wavenumber."""
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from ..diagnostics.spectra import Spectra
 from ..grids.grid import Grid
-from . import Claim, metadata
-from .netcdf import Records
-from .schedule import SnapshotOutput, members_of
+from . import Claim, definitions, metadata
+from .records import Records
+from .run_metadata import members_of
+from .schedule import SnapshotOutput
 
 __all__ = ["SpectraFile", "SpectraOutput"]
 
@@ -31,17 +32,25 @@ class SpectraFile:
     """
 
     def __init__(
-        self, path: str | Path | Claim, spectra: Spectra, grid: Grid, *, start: datetime.datetime | None = None,
-        attributes: Mapping[str, Any] | None = None, members: metadata.MemberValues | None = None,
-        append: bool = False, resume_time: float | None = None, overwrite: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        path: str | Path | Claim,
+        spectra: Spectra,
+        grid: Grid,
+        *,
+        start: datetime.datetime | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        members: metadata.MemberValues | None = None,
+        append: bool = False,
+        resume_time: float | None = None,
+        overwrite: bool = False,
+    ) -> None:
         self._dimensions, self._sizes, _ = metadata.of_members(members)
         self._names, self._rings = spectra.names, spectra.wavenumber.size
 
         def define(dataset):
             dataset.createDimension("time", None)
-            metadata.define_time(dataset, start)
-            metadata.define_members(dataset, members)
+            definitions.define_time(dataset, start)
+            definitions.define_members(dataset, members)
             _define_rings(dataset, spectra)
             for name in spectra.names:
                 _define_spectrum(dataset, name, spectra.about(name), members)
@@ -52,10 +61,10 @@ class SpectraFile:
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
         self.path = self._records.path
 
-    def append(self, seconds: float, found: Mapping[str, np.ndarray]) -> None:
+    def append(self, seconds: float, record: Mapping[str, np.ndarray]) -> None:
         """Write one record: {name: (rings,)}, of an ensemble (members, rings), at `seconds` [s]."""
         shape = (1, *self._sizes, self._rings)
-        values = {name: np.asarray(found[name], float).reshape(shape) for name in self._names}
+        values = {name: np.asarray(record[name], float).reshape(shape) for name in self._names}
         self._records.append(np.array([seconds], float), values)
 
     def check(self) -> None:
@@ -71,18 +80,21 @@ def _define_rings(dataset, spectra):
     dataset.createDimension("wavenumber", spectra.wavenumber.size)
     dataset.createDimension("bnds", 2)
     attributes = {
-        "long_name": "isotropic angular wavenumber", "units": "rad m-1", "bounds": "wavenumber_bnds",
-        "ring_width": np.float64(spectra.width), "largest_resolved_in_all_directions": np.float64(spectra.largest),
-    }  # fmt: skip
-    metadata.define(dataset, "wavenumber", ("wavenumber",), attributes, spectra.wavenumber)
-    metadata.define(dataset, "wavenumber_bnds", ("wavenumber", "bnds"), {}, spectra.bounds)
+        "long_name": "isotropic angular wavenumber",
+        "units": "rad m-1",
+        "bounds": "wavenumber_bnds",
+        "ring_width": np.float64(spectra.width),
+        "largest_resolved_in_all_directions": np.float64(spectra.largest),
+    }
+    definitions.define(dataset, "wavenumber", ("wavenumber",), attributes, spectra.wavenumber)
+    definitions.define(dataset, "wavenumber_bnds", ("wavenumber", "bnds"), {}, spectra.bounds)
 
 
 def _define_spectrum(dataset, name, attributes, members):
     dimensions, sizes, more = metadata.of_members(members)
     attributes = {**attributes, "cell_methods": "area: mean time: point", **more}
     dimensions, chunks = ("time", *dimensions, "wavenumber"), (1, *sizes, len(dataset.dimensions["wavenumber"]))
-    metadata.define(dataset, name, dimensions, attributes, dtype="f8", chunks=chunks, compression=1)
+    definitions.define(dataset, name, dimensions, attributes, dtype="f8", chunks=chunks, compression=1)
 
 
 class SpectraOutput(SnapshotOutput):
@@ -93,11 +105,18 @@ class SpectraOutput(SnapshotOutput):
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = SpectraFile(
-            claim, self.spectra, simulation.model.grid, start=simulation.start, attributes=attributes,
-            members=members_of(simulation), append=self.continues(simulation), resume_time=simulation.time,
+            claim,
+            self.spectra,
+            simulation.model.grid,
+            start=simulation.start,
+            attributes=attributes,
+            members=members_of(simulation),
+            append=self.continues(simulation),
+            resume_time=simulation.time,
             overwrite=simulation.overwrite,
-        )  # fmt: skip
+        )
 
-    def found(self, simulation: Any) -> dict[str, np.ndarray]:
+    def record(self, simulation: Any) -> tuple[Callable[[], dict[str, np.ndarray]], int]:
         where = {"halo": simulation.halo, "step": simulation.step, "dt": simulation.dt}
-        return self.spectra.of(simulation.state, **where)
+        found = self.spectra.of(simulation.state, **where)
+        return lambda: found, sum(array.nbytes for array in found.values())

@@ -13,7 +13,9 @@ __all__ = [
 _made = {}
 
 
-def make_communicator(kind, shape, layout=None, devices=None):
+def make_communicator(
+    kind: str | Communicator, shape: tuple[int, int], layout: tuple[int, int] | None = None, devices: int | None = None
+) -> Communicator:
     """The Communicator of this run: `kind` is "auto", "serial", "mpi", "sharded", or one already made.
 
     "auto" is MPI where a launcher started more than one rank, serial otherwise. One is made for each layout and kept,

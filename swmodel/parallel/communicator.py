@@ -23,10 +23,13 @@ collective, and MPI gives them a communicator of their own.
 import abc
 import functools
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import DTypeLike
 
 from ..fields.linear import linear_pair, plain_primitive
 from .decomposition import Decomposition
@@ -115,31 +118,36 @@ class Communicator(abc.ABC):
     layout = (1, 1)
 
     @property
-    def is_root(self):
+    def is_root(self) -> bool:
         return self.rank == 0
 
     @property
-    def coordinates(self):
+    def gathers_alone(self) -> bool:
+        """Whether `gather_to_root` sends no messages, because this process holds all tiles; any thread may call it."""
+        return False
+
+    @property
+    def coordinates(self) -> tuple[Any, Any]:
         """(iy, ix) of this rank in the mesh."""
         return divmod(self.rank, self.layout[1])
 
-    def along(self, axis):
+    def along(self, axis: str) -> int:
         """The number of ranks along mesh axis "y" or "x"."""
         if axis not in AXES:
             raise ValueError(f"the mesh of ranks has the axes 'y' and 'x', and {axis!r} came; name one of these.")
         return self.layout[AXES[axis]]
 
-    def decomposition(self, shape):
+    def decomposition(self, shape: tuple[int, int]) -> Decomposition:
         return Decomposition(tuple(shape), tuple(self.layout))
 
     # -- where tiles are, and programs that run on all of them ---------------------------------------------------------
 
     @property
-    def ranks(self):
+    def ranks(self) -> tuple[int, ...]:
         """The ranks whose tiles this process holds."""
         return (self.rank,)
 
-    def place(self, make):
+    def place(self, make: Callable[[int], Any]) -> Any:
         """What programs take for a tile: `make(rank)`, a pytree of host arrays, for every rank that this process holds.
 
         Serial and MPI communicators hand on their own rank's. The sharded one puts all into one array a leaf, block by
@@ -148,7 +156,7 @@ class Communicator(abc.ABC):
         """
         return jax.tree.map(jnp.asarray, make(self.rank))
 
-    def spmd(self, function):
+    def spmd(self, function: Callable) -> Callable:
         """`function` of tile pytrees, run on every tile: what takes and gives pytrees such as `place` makes.
 
         Verbs are called, and derivatives taken, inside `function`. It is `function` itself where this process holds
@@ -156,17 +164,17 @@ class Communicator(abc.ABC):
         """
         return function
 
-    def tiles(self, tree):
+    def tiles(self, tree: Any) -> dict[int, Any]:
         """{rank: its tile pytree} for the ranks that this process holds, of what `place` made or a program returned."""
         return {self.rank: tree}
 
     # -- on the device, differentiable ------------------------------------------------------------------------------
 
-    def shift(self, x, axis, direction):
+    def shift(self, x: Any, axis: str, direction: int) -> jax.Array:
         """Send x to the rank `direction` (+1 or -1) away along the axis; return what the opposite one sent."""
         return x if self.along(axis) == 1 else _shift(x, communicator=self, axis=axis, direction=direction)
 
-    def all_to_all(self, x, axis):
+    def all_to_all(self, x: Any, axis: str) -> jax.Array:
         """x[..., k, :] goes to rank k along the axis; result[..., k, :] came from it."""
         if x.ndim < 2 or x.shape[-2] != self.along(axis):
             raise ValueError(
@@ -175,11 +183,11 @@ class Communicator(abc.ABC):
             )
         return x if self.along(axis) == 1 else _all_to_all(x, communicator=self, axis=axis)
 
-    def sum(self, x, axis=None, ordered=False):
+    def sum(self, x: Any, axis: str | None = None, ordered: bool = False) -> Any:
         """The sum over all ranks, or along one axis; `ordered` adds rank after rank, bit for bit the same each time."""
         return x if self._alone(axis) else _sum(x, communicator=self, axis=axis, ordered=ordered)
 
-    def replicated(self, x, axis=None):
+    def replicated(self, x: Any, axis: str | None = None) -> Any:
         """Every rank's copy of one value, about to meet distributed ones; its cotangents are summed over ranks.
 
         The numbers of Dynamics and steppers go through it by themselves (dynamics/replicated.py).
@@ -190,7 +198,7 @@ class Communicator(abc.ABC):
         self._entered[id(x)] = x
         return x
 
-    def has_entered(self, x):
+    def has_entered(self, x: Any) -> bool:
         """Whether x is what `replicated` returned, or was made of that in this trace with no sum over ranks since."""
         return self._entered.get(id(x)) is x or came_through(x, "replicated", SETTLING)
 
@@ -198,18 +206,18 @@ class Communicator(abc.ABC):
     def _entered(self):
         return weakref.WeakValueDictionary()
 
-    def broadcast(self, x):
+    def broadcast(self, x: Any) -> jax.Array:
         """The root's x on every rank."""
         return x if self.size == 1 else _broadcast(x, communicator=self)
 
-    def gather(self, tile, shape):
+    def gather(self, tile: jax.Array, shape: tuple[int, int]) -> jax.Array:
         """The tiles of all ranks as one (..., *shape) array on the root, and zeros of that shape on the others.
 
         Args:
             tile: this rank's (..., *tile_shape(shape)).
             shape: the whole grid's (ny, nx).
         """
-        shape = tuple(int(n) for n in shape)
+        shape = (int(shape[0]), int(shape[1]))
         if tile.shape[-2:] != self.tile_shape(shape):
             raise ValueError(
                 f"gather: rank {self.rank} has a tile of shape {tile.shape}, where its part of a grid of {shape} cells "
@@ -217,14 +225,14 @@ class Communicator(abc.ABC):
             )
         return tile if self.size == 1 else _gather(tile, communicator=self, shape=shape)
 
-    def scatter(self, whole):
+    def scatter(self, whole: Any) -> jax.Array:
         """This rank's tile of the root's (..., ny, nx) array; other ranks give any array of that shape and type."""
         if whole.ndim < 2:
             raise ValueError(f"scatter: the array has shape {whole.shape}; give the whole grid's, (..., ny, nx).")
         self.decomposition(whole.shape[-2:])  # or it cannot be cut
         return whole if self.size == 1 else _scatter(whole, communicator=self, shape=tuple(whole.shape[-2:]))
 
-    def maximum(self, x):
+    def maximum(self, x: Any) -> jax.Array:
         """The largest x of all ranks. Not differentiable: the tangent is zero."""
         if jnp.issubdtype(x.dtype, jnp.complexfloating):
             raise TypeError(f"maximum: {x.dtype} numbers have no order; take the maximum of their absolute values.")
@@ -234,15 +242,15 @@ class Communicator(abc.ABC):
     def _alone(self, axis):
         return (self.size if axis is None else self.along(axis)) == 1
 
-    def tile_shape(self, shape):
+    def tile_shape(self, shape: tuple[int, int]) -> tuple[int, int]:
         """(my, mx) of this rank's arrays on a grid of `shape` = (ny, nx) cells."""
         return self.decomposition(shape).tile(self.rank).shape
 
-    def placed_shape(self, shape):
+    def placed_shape(self, shape: tuple[int, int]) -> tuple[int, int]:
         """Of what `place` makes of such arrays of all ranks here."""
         return self.tile_shape(shape)
 
-    def pieces(self, elements, dtype, ranks=1):
+    def pieces(self, elements: int, dtype: DTypeLike, ranks: int = 1) -> int:
         """How many messages take `elements` of `dtype` to each of `ranks` ranks at once."""
         return 1
 
@@ -273,7 +281,7 @@ class Communicator(abc.ABC):
     # -- on the host, collective ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def gather_to_root(self, tile, shape=None):
+    def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
         """Tiles (..., my, mx) of all ranks, put together on the root; None on the others.
 
         Args:
@@ -283,7 +291,7 @@ class Communicator(abc.ABC):
         """
 
     @abc.abstractmethod
-    def scatter_from_root(self, array, shape):
+    def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
         """The tile, as programs hold it, of the root's (..., *shape) array (None elsewhere); `shape` is (ny, nx)."""
 
     @abc.abstractmethod
@@ -302,18 +310,35 @@ class Communicator(abc.ABC):
     def host_gather(self, value: Any) -> list:
         """The list of all ranks' Python objects, on every rank."""
 
-    @abc.abstractmethod
-    def barrier(self): ...
+    def through_root(self, value: Any, function: Callable[[list], list]) -> Any:
+        """This process's item of `function(the values of all processes)`, a list of one item for each of them.
+
+        Only the root holds all values, and it alone calls `function`, where a communicator can do so.
+        """
+        return function(self.host_gather(value))[self.rank]
+
+    def exchange_pieces(self, pieces: dict[int, list], sources: set[int]) -> list:
+        """What the tiles of this process are sent: the lists of all ranks, one after another; collective.
+
+        Args:
+            pieces: {rank: list of objects} for the ranks that something goes to.
+            sources: the ranks that something comes from.
+        """
+        everyone, here = self.host_gather(pieces), set(self.ranks)
+        return [x for sent in everyone for rank, objects in sent.items() if rank in here for x in objects]
 
     @abc.abstractmethod
-    def abort(self, status=1):
+    def barrier(self) -> None: ...
+
+    @abc.abstractmethod
+    def abort(self, status: int = 1) -> None:
         """End every rank of the run with this exit status."""
 
     def agree(self, flag: Any) -> bool:
         """True on every rank if `flag` is true on any."""
         return bool(self.host_maximum(1.0 if flag else 0.0))
 
-    def from_root(self, function):
+    def from_root(self, function: Callable) -> Any:
         """What `function()` returned on the root, on every rank; what it raised there is raised everywhere."""
         outcome = None
         if self.is_root:
@@ -330,7 +355,7 @@ class Communicator(abc.ABC):
 UNROLLED = 64  # ranks; a loop over few numbers takes longer than adding them, on GPUs above all
 
 
-def rank_after_rank(everyone):
+def rank_after_rank(everyone: jax.Array) -> jax.Array:
     """The sum of (ranks, ...) along the first axis, added in the order of ranks."""
     if len(everyone) > UNROLLED:
         return jax.lax.scan(lambda total, part: (total + part, None), everyone[0], everyone[1:])[0]

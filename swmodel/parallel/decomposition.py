@@ -8,6 +8,8 @@ cut: a first tile is never padded, and a last one ends with the domain. Padding 
 """
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,32 +31,47 @@ class Tile:
     i1: int
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         return self.j1 - self.j0, self.i1 - self.i0
 
     @property
-    def slices(self):
+    def slices(self) -> tuple[slice, slice]:
         return slice(self.j0, self.j1), slice(self.i0, self.i1)
 
-    def cut(self, array, halo, y_mode, x_mode):
-        """This tile of a global (..., ny, nx) host array with `halo` more cells on every side.
+    def cut(self, array: Any, halo: int, y_mode: str | bool, x_mode: str | bool) -> np.ndarray:
+        """This tile of a global (..., ny, nx) host array, or of GridValues, with `halo` more cells on every side.
 
         Beyond the edge of the domain each direction is filled by its mode: "wrap" (periodic), "edge" (the nearest
         cell again), or a number. A mode may be a pair, (low side, high side).
         """
-        array = np.asarray(array)
-        for axis, (low, high), mode in ((-2, (self.j0, self.j1), y_mode), (-1, (self.i0, self.i1), x_mode)):
-            array = _take(array, np.arange(low - halo, high + halo), axis, mode)
-        return array
+        rows, columns = (np.arange(low - halo, high + halo) for low, high in ((self.j0, self.j1), (self.i0, self.i1)))
+        ny, nx = np.shape(array)[-2:]
+        inside = _inside(rows, ny, y_mode), _inside(columns, nx, x_mode)
+        if hasattr(array, "block"):  # only what is needed is evaluated or read
+            part = np.block([[array.block(j, i) for i in _runs(inside[1])] for j in _runs(inside[0])])
+        else:
+            part = np.take(np.take(np.asarray(array), inside[0], axis=-2), inside[1], axis=-1)
+        return _filled(_filled(part, rows, ny, -2, y_mode), columns, nx, -1, x_mode)
 
 
-def _take(array, index, axis, mode):
-    n = array.shape[axis]
+def _inside(index, n, mode):
+    """The cells of a grid of n whose values stand for those at `index`, which may lie outside."""
+    low = mode[0] if isinstance(mode, tuple) else mode
+    return index % n if low == "wrap" else np.clip(index, 0, n - 1)
+
+
+def _runs(index):
+    """Slices of consecutive numbers that together are `index`."""
+    starts = np.split(index, np.flatnonzero(np.diff(index) != 1) + 1)
+    return [slice(int(run[0]), int(run[-1]) + 1) for run in starts]
+
+
+def _filled(taken, index, n, axis, mode):
+    """`taken` with the numbers of `mode` where `index` lies outside of n cells."""
     modes = mode if isinstance(mode, tuple) else (mode, mode)
-    taken = np.take(array, index % n if modes[0] == "wrap" else np.clip(index, 0, n - 1), axis=axis)
     for outside, side in ((index < 0, modes[0]), (index >= n, modes[1])):
         if side not in ("wrap", "edge"):
-            where = [slice(None)] * array.ndim
+            where = [slice(None)] * taken.ndim
             where[axis] = outside
             taken[tuple(where)] = side
     return taken
@@ -83,43 +100,49 @@ class Decomposition:
                 )
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.layout[0] * self.layout[1]
 
-    def coordinates(self, rank):
+    def coordinates(self, rank: int) -> tuple[int, int]:
         """(iy, ix) of a rank in the mesh of tiles."""
         return divmod(rank, self.layout[1])
 
-    def tile(self, rank):
+    def tile(self, rank: int) -> Tile:
         iy, ix = self.coordinates(rank)
         return Tile(*_range(self.shape[0], self.layout[0], iy), *_range(self.shape[1], self.layout[1], ix))
 
-    def box(self, rank):
+    def rank_at(self, j: int, i: int) -> int:
+        """The rank whose tile holds the cell in row j and column i."""
+        iy, ix = (_part_of(cell, *sizes) for cell, sizes in zip((j, i), zip(self.shape, self.layout)))
+        return iy * self.layout[1] + ix
+
+    def box(self, rank: int) -> Tile:
         """The Tile of cells that a rank's arrays cover: its own and, at the low side, its padding."""
         tile = self.tile(rank)
         rows, columns = self.tile(0).shape if self.padded else tile.shape
         return Tile(tile.j1 - rows, tile.j1, tile.i1 - columns, tile.i1)
 
-    def padding(self, rank):
+    def padding(self, rank: int) -> tuple[int, int]:
         """(rows, columns) of padding in a rank's arrays, each 0 or 1."""
         tile, box = self.tile(rank), self.box(rank)
         return tile.j0 - box.j0, tile.i0 - box.i0
 
     @property
-    def uneven(self):
+    def uneven(self) -> str:
         """The directions in which some tiles are padded: "", "x", "y" or "xy"."""
         (ny, nx), (py, px) = self.shape, self.layout
         return "x" * bool(self.padded and nx % px) + "y" * bool(self.padded and ny % py)
 
-    def cut(self, whole, rank):
-        """A rank's array, a copy, of a global host array (..., ny, nx); its padding is zero."""
-        part = np.array(np.asarray(whole)[(..., *self.box(rank).slices)])
+    def cut(self, whole: Any, rank: int) -> np.ndarray:
+        """A rank's array, a copy, of a global host array (..., ny, nx) or of GridValues; its padding is zero."""
+        where = self.box(rank).slices
+        part = np.array(whole.block(*where) if hasattr(whole, "block") else np.asarray(whole)[(..., *where)])
         rows, columns = self.padding(rank)
         part[..., :rows, :] = 0
         part[..., :, :columns] = 0
         return part
 
-    def own(self, array, rank):
+    def own(self, array: Any, rank: int) -> np.ndarray:
         """What a rank's array adds to the whole: no padding, and faces on its low side at the domain's edge alone.
 
         Args:
@@ -133,13 +156,13 @@ class Decomposition:
         ]
         return array[..., array.shape[-2] - keep[0] :, array.shape[-1] - keep[1] :]
 
-    def put_together(self, arrays):
+    def put_together(self, arrays: Mapping[int, np.ndarray]) -> np.ndarray:
         """The global host array (..., ny, nx), or with one more row or column, of {rank: array} for all ranks."""
         px = self.layout[1]
         parts = [self.own(arrays[rank], rank) for rank in range(self.size)]
         return np.concatenate([np.concatenate(parts[k : k + px], axis=-1) for k in range(0, self.size, px)], axis=-2)
 
-    def check_halo(self, halo):
+    def check_halo(self, halo: int) -> None:
         """Raise TileError if a tile is thinner than the halo, which one message from one neighbour must fill."""
         for cells, name in zip(self.shape, "yx"):
             if cells < halo:
@@ -158,13 +181,20 @@ class Decomposition:
             )
 
 
+def _part_of(cell, cells, tiles):
+    """The number of the tile along one direction that holds a cell."""
+    base, more = divmod(cells, tiles)
+    split = more * (base + 1)  # cells of the larger tiles
+    return cell // (base + 1) if cell < split else more + (cell - split) // base
+
+
 def _range(cells, tiles, k):
     base, more = divmod(cells, tiles)
     start = k * base + min(k, more)
     return start, start + base + (k < more)
 
 
-def check_ranks(layout, started):
+def check_ranks(layout: tuple[int, int], started: int) -> None:
     """Raise TileError if a layout (py, px) is not for the ranks that were started."""
     needed = layout[0] * layout[1]
     if needed != started:
@@ -174,7 +204,7 @@ def check_ranks(layout, started):
         )
 
 
-def best_layout(shape, ranks, halo=1):
+def best_layout(shape: tuple[int, int], ranks: int, halo: int = 1) -> tuple[int, int]:
     """The (py, px) with py * px = ranks whose cuts cost least.
 
     Cells next to a cut between columns are not contiguous in memory: each counts for COST_ACROSS cells next to a cut

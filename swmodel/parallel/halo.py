@@ -10,10 +10,15 @@ right before it. They overwrite the padding, which is never read, and the outerm
 The transpose follows from the pieces: ghost cotangents go back to the cells they came from and are added there.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
+from ..fields.field import Field
 from ..fields.parameters import SIDES
 from ..fields.pytrees import pytree, replace, static
 from ..stencils.native import paste
@@ -35,7 +40,7 @@ class Sides:
         linked: (4,) 1.0 where the side has a neighbour (another tile, or itself across a periodic seam), else 0.0.
         open: (4,) 1.0 where the side is an open side of the domain, else 0.0.
         periodic: the domain's periodic directions, "", "x", "y" or "xy".
-        opens: the domain's open sides, of SIDES.
+        open_sides: the domain's open sides, of SIDES.
         pad: (2,) rows and columns of padding at this tile's low sides, 0.0 or 1.0; None where no tile has any.
         uneven: the directions in which some tile has padding, "", "x", "y" or "xy".
     """
@@ -43,33 +48,35 @@ class Sides:
     linked: jax.Array
     open: jax.Array
     periodic: str = static()
-    opens: tuple = static(default=())
+    open_sides: tuple = static(default=())
     pad: jax.Array | None = None
     uneven: str = static(default="")
 
     @staticmethod
-    def of(grid, communicator, opens, dtype, rank=None):
+    def of(
+        grid: Any, communicator: Any, open_sides: Iterable[str], dtype: DTypeLike, rank: int | None = None
+    ) -> "Sides":
         """The sides of a rank's tile; of this rank's unless another one is given."""
         rank = communicator.rank if rank is None else rank
         parts = communicator.decomposition(grid.shape)
         (iy, ix), (py, px) = parts.coordinates(rank), parts.layout
         inner = (ix > 0 or grid.periodic_x, ix < px - 1 or grid.periodic_x,
                  iy > 0 or grid.periodic_y, iy < py - 1 or grid.periodic_y)  # fmt: skip
-        opened = [not inside and side in opens for inside, side in zip(inner, SIDES)]
-        pad = np.asarray(parts.padding(rank), dtype) if parts.uneven else None
-        return Sides(
-            np.asarray(inner, dtype), np.asarray(opened, dtype), grid.periodic, tuple(opens), pad, parts.uneven
-        )
+        opened = [not inside and side in open_sides for inside, side in zip(inner, SIDES)]
+        pad: Any = np.asarray(parts.padding(rank), dtype) if parts.uneven else None
+        linked: Any = np.asarray(inner, dtype)  # host arrays: `place` puts them on devices
+        opens: Any = np.asarray(opened, dtype)
+        return Sides(linked, opens, grid.periodic, tuple(open_sides), pad, parts.uneven)
 
-    def has_open(self, axis):
-        return any(SIDES[k] in self.opens for k in _OF_AXIS[axis])
+    def has_open(self, axis: str) -> bool:
+        return any(SIDES[k] in self.open_sides for k in _OF_AXIS[axis])
 
-    def padded(self, axis):
+    def padded(self, axis: str) -> Any:
         """Whether this tile is padded along `axis`: an array of one bool, or None where no tile is."""
-        return self.pad["yx".index(axis)] > 0.5 if axis in self.uneven else None
+        return self.pad["yx".index(axis)] > 0.5 if self.pad is not None and axis in self.uneven else None
 
 
-def without_padding(array, sides, axes="yx"):
+def without_padding(array: Any, sides: Sides, axes: str = "yx") -> Any:
     """A tile's (..., my, mx) array with zeros in its padding along `axes`, so that sums of it count every cell once."""
     for axis, place in (("y", -2), ("x", -1)):
         padded = sides.padded(axis)
@@ -80,11 +87,11 @@ def without_padding(array, sides, axes="yx"):
     return array
 
 
-def without_open_faces(array, position, sides):
+def without_open_faces(array: Any, position: str, sides: Sides) -> jax.Array:
     """A tile's array at `position` with zeros on the faces of open sides that belong to the tile: east ones of u, north
     ones of v. The velocity there follows from the elevation, and is no part of a state."""
     for normal, side, place in (("u", EAST, -1), ("v", NORTH, -2)):
-        if position == normal and SIDES[side] in sides.opens:
+        if position == normal and SIDES[side] in sides.open_sides:
             n = array.shape[place]
             last = _cells(array, n - 1, n, place)
             last = jnp.where(sides.open[side] > 0.5, jnp.zeros_like(last), last)
@@ -92,7 +99,7 @@ def without_open_faces(array, position, sides):
     return array
 
 
-def exchange(arrays, width, sides, communicator):
+def exchange(arrays: list, width: int, sides: Sides, communicator: Any) -> list:
     """Each (..., ny, nx) array of `arrays`, of one shape, with `width` ghost cells on all four sides.
 
     Args:
@@ -109,13 +116,15 @@ def exchange(arrays, width, sides, communicator):
     return arrays
 
 
-def refresh(arrays, width, sides, communicator, border=None):
+def refresh(
+    arrays: list, width: int, sides: Sides, communicator: Any, border: tuple[int, int, int, int] | None = None
+) -> list:
     """The same for arrays that already have a border around the tile's cells: their ghosts are set in place.
 
     Args:
         border: elements (west, east, south, north) of the tile in the arrays, `width` or more each; `width` by default.
     """
-    border = border or (width,) * 4
+    border = border or (width, width, width, width)
     for axis in "xy":
         arrays = _refreshed(arrays, width, axis, sides, communicator, border)
     return arrays
@@ -139,13 +148,13 @@ def _refreshed(arrays, width, axis, sides, communicator, border):
     return paste(arrays, [before, after], corners)
 
 
-def beyond_open_sides(field, sides):
+def beyond_open_sides(field: Field, sides: Sides) -> Field:
     """`field` with the cells beyond open sides of the domain set to the nearest cell inside, as `exchange` does."""
     for axis in "xy":
         place = -1 if axis == "x" else -2
         for side in _OF_AXIS[axis]:
             width, n = field.halo[side], field.data.shape[place]
-            if SIDES[side] in sides.opens and width > 0:
+            if SIDES[side] in sides.open_sides and width > 0:
                 first, edge = (0, width) if side in (WEST, SOUTH) else (n - width, n - width - 1)
                 ghosts = _cells(field.data, first, first + width, place)
                 ghosts = ghosts + sides.open[side] * (_cells(field.data, edge, edge + 1, place) - ghosts)

@@ -6,6 +6,7 @@ JAX's tracers name the operation that made them and what went into it. Outside o
 from typing import Any
 
 import jax
+import jax.core
 
 from ..runtime.private import origin
 

@@ -6,18 +6,26 @@ An exception that nothing caught ends all ranks: the others would wait for this 
 import math
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import mpi4jax
 import numpy as np
 from jax import lax
-from mpi4jax._src.utils import ordered_effect
 from mpi4py import MPI
+from numpy.typing import DTypeLike
 
+from ..runtime.launch import LaunchError
 from .communicator import AXES, Communicator, rank_after_rank
 from .decomposition import Decomposition, check_ranks
+from .handles import number_communicators, ordered_effect
 
 __all__ = ["MPICommunicator"]
+
+
+PIECES = 77  # the tag of messages of `exchange_pieces`
 
 
 class MPICommunicator(Communicator):
@@ -40,15 +48,23 @@ class MPICommunicator(Communicator):
     name = "mpi"
     effects = frozenset({ordered_effect})
 
-    def __init__(self, layout, world=None, most_elements=2**31 - 1, most_bytes=2**31 - 1):
+    def __init__(
+        self, layout: tuple[int, int], world: Any = None, most_elements: int = 2**31 - 1, most_bytes: int = 2**31 - 1
+    ):
         world = MPI.COMM_WORLD if world is None else world
         self.rank, self.size, self.layout = world.rank, world.size, tuple(layout)
         check_ranks(layout, self.size)
+        if jax.default_backend() == "gpu" and not mpi4jax.has_cuda_support():
+            raise LaunchError(
+                "mpi4jax was built without CUDA support and cannot send arrays of GPUs; build it again where nvcc is "
+                "found, or choose one process with several devices (communicator = 'sharded')."
+            )
         self.most_elements, self.most_bytes = most_elements, most_bytes
         self.device, self.host = world.Dup(), world.Dup()
         _end_together(self.host)
         iy, ix = self.coordinates
         self._lines = {"y": world.Split(color=ix, key=iy), "x": world.Split(color=iy, key=ix), None: self.device}
+        number_communicators(self.device, self._lines["y"], self._lines["x"])
 
     # -- device: a message longer than MPI's counts, or than the caller's limit, goes in pieces ------------------------
 
@@ -56,7 +72,7 @@ class MPICommunicator(Communicator):
         """How many elements for each of `ranks` ranks one call may carry."""
         return max(min(self.most_elements, self.most_bytes // np.dtype(dtype).itemsize) // ranks, 1)
 
-    def pieces(self, elements, dtype, ranks=1):
+    def pieces(self, elements: int, dtype: DTypeLike, ranks: int = 1) -> int:
         return max(-(-elements // self._most(dtype, ranks)), 1)
 
     def _in_pieces(self, call, x, ranks=1):
@@ -133,26 +149,26 @@ class MPICommunicator(Communicator):
 
     # -- host ---------------------------------------------------------------------------------------------------------
 
-    def gather_to_root(self, tile, shape=None):
-        tile = np.asarray(tile)
-        tile = np.ascontiguousarray(tile if shape is None else self.decomposition(shape).own(tile, self.rank))
-        shapes = self.host.gather(tile.shape)
+    def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
+        own = np.asarray(tile)
+        own = np.ascontiguousarray(own if shape is None else self.decomposition(shape).own(own, self.rank))
+        shapes = self.host.gather(own.shape)
         if not self.is_root:
-            self.host.Send(tile, dest=0)
+            self.host.Send(own, dest=0)
             return None
         py, px = self.layout
         rows = np.cumsum([0] + [shapes[iy * px][-2] for iy in range(py)])
         columns = np.cumsum([0] + [shapes[ix][-1] for ix in range(px)])
-        whole = np.empty(tile.shape[:-2] + (rows[-1], columns[-1]), tile.dtype)
+        whole = np.empty(own.shape[:-2] + (rows[-1], columns[-1]), own.dtype)
         for rank in range(self.size):
             iy, ix = divmod(rank, px)
-            part = tile if rank == 0 else np.empty(shapes[rank], tile.dtype)
+            part = own if rank == 0 else np.empty(shapes[rank], own.dtype)
             if rank:
                 self.host.Recv(part, source=rank)
             whole[..., rows[iy] : rows[iy + 1], columns[ix] : columns[ix + 1]] = part
         return whole
 
-    def scatter_from_root(self, array, shape):
+    def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
         leading, dtype = self.host.bcast((array.shape[:-2], array.dtype) if self.is_root else None)
         parts = Decomposition(tuple(shape), self.layout)
         tile = np.empty(leading + parts.tile(self.rank).shape, dtype)
@@ -163,29 +179,41 @@ class MPICommunicator(Communicator):
             self.host.Send(np.ascontiguousarray(array[(..., *parts.tile(rank).slices)]), dest=rank)
         return np.ascontiguousarray(array[(..., *parts.tile(0).slices)])
 
-    def host_sum(self, array):
+    def host_sum(self, array: Any) -> Any:
         array = np.ascontiguousarray(array)
         total = np.empty_like(array)
         self.host.Reduce(array, total)
         self.host.Bcast(total)  # Allreduce need not give the same bits to every rank, and ranks decide by them
         return total
 
-    def host_maximum(self, value):
+    def host_maximum(self, value: Any) -> Any:
         values = np.atleast_1d(np.asarray(value, float))
         largest = np.empty_like(values)
         self.host.Allreduce(values, largest, MPI.MAX)
         return largest if np.ndim(value) else float(largest[0])
 
-    def host_broadcast(self, value):
+    def host_broadcast(self, value: Any) -> Any:
         return self.host.bcast(value)
 
-    def host_gather(self, value):
+    def host_gather(self, value: Any) -> list:
         return self.host.allgather(value)
 
-    def barrier(self):
+    def through_root(self, value: Any, function: Callable) -> Any:
+        values = self.host.gather(value)
+        return self.host.scatter(function(values) if self.is_root else None)
+
+    def exchange_pieces(self, pieces: dict[int, list], sources: set[int]) -> list:
+        sent = [self.host.isend(piece, rank, PIECES) for rank, piece in pieces.items() if rank != self.rank]
+        found = list(pieces.get(self.rank, []))
+        for rank in sorted(sources - {self.rank}):
+            found += self.host.recv(source=rank, tag=PIECES)
+        MPI.Request.waitall(sent)
+        return found
+
+    def barrier(self) -> None:
         self.host.Barrier()
 
-    def abort(self, status=1):
+    def abort(self, status: int = 1) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         self.host.Abort(status)

@@ -1,7 +1,9 @@
 """One rank: every verb is the identity, and none is ever sent."""
 
 import sys
+from typing import Any
 
+import jax
 import numpy as np
 
 from .communicator import Communicator
@@ -13,32 +15,34 @@ class SerialCommunicator(Communicator):
     """The whole grid in one process."""
 
     name = "serial"
+    gathers_alone = True  # pyright: ignore[reportAssignmentType]
 
-    def _identity(self, x, *arguments):
+    def _identity(self, x: Any, *arguments: Any) -> Any:
         return x
 
-    _shift = _all_to_all = _sum = _broadcast = _sum_on_root = _gather = _scatter = _maximum = _identity
+    _same: Any = _identity  # whatever the arguments of each are called
+    _shift = _all_to_all = _sum = _broadcast = _sum_on_root = _gather = _scatter = _maximum = _same
 
-    def gather_to_root(self, tile, shape=None):
+    def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
         return np.asarray(tile)
 
-    def scatter_from_root(self, array, shape):
+    def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
         return np.asarray(array)
 
-    def host_sum(self, array):
+    def host_sum(self, array: Any) -> Any:
         return np.asarray(array)
 
-    def host_maximum(self, value):
+    def host_maximum(self, value: Any) -> Any:
         return value
 
-    def host_broadcast(self, value):
+    def host_broadcast(self, value: Any) -> Any:
         return value
 
-    def host_gather(self, value):
+    def host_gather(self, value: Any) -> list:
         return [value]
 
-    def barrier(self):
+    def barrier(self) -> None:
         pass
 
-    def abort(self, status=1):
+    def abort(self, status: int = 1) -> None:
         sys.exit(status)

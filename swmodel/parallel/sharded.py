@@ -16,8 +16,11 @@ import contextlib
 import functools
 import pickle
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -47,7 +50,7 @@ class ShardedCommunicator(Communicator):
 
     name = "sharded"
 
-    def __init__(self, layout, devices=None):
+    def __init__(self, layout: tuple[int, int], devices: Sequence[Any] | None = None):
         self.layout, self.size = tuple(layout), layout[0] * layout[1]
         devices = jax.devices()[: self.size] if devices is None else list(devices)
         if len(devices) != self.size:
@@ -63,31 +66,36 @@ class ShardedCommunicator(Communicator):
             _end_together()
 
     @property
-    def ranks(self):
+    def gathers_alone(self) -> bool:
+        return self.processes == 1
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
         return tuple(self._here)
 
     @property
-    def coordinates(self):
+    def coordinates(self) -> tuple[Any, Any]:
         raise AttributeError("the sharded communicator has many tiles, and no coordinates: ask its decomposition.")
 
-    def decomposition(self, shape):
+    def decomposition(self, shape: tuple[int, int]) -> Decomposition:
         return Decomposition(tuple(shape), self.layout, padded=True)
 
-    def tile_shape(self, shape):
+    def tile_shape(self, shape: tuple[int, int]) -> tuple[int, int]:
         return self.decomposition(shape).box(0).shape
 
-    def placed_shape(self, shape):
-        return tuple(n * k for n, k in zip(self.tile_shape(shape), self.layout))
+    def placed_shape(self, shape: tuple[int, int]) -> tuple[int, int]:
+        (my, mx), (py, px) = self.tile_shape(shape), self.layout
+        return my * py, mx * px
 
     # -- arrays on the mesh -------------------------------------------------------------------------------------------
 
-    def spec(self, ndim):
+    def spec(self, ndim: int) -> PartitionSpec:
         """Which axes of an array of `ndim` dimensions are laid out over the mesh."""
         if ndim < 2:
             return PartitionSpec(MESH) if ndim else PartitionSpec()
         return PartitionSpec(*[None] * (ndim - 2), *MESH)
 
-    def place(self, make):
+    def place(self, make: Callable[[int], Any]) -> Any:
         return jax.tree.map(self._put, *(make(rank) for rank in self.ranks))
 
     def _put(self, *parts):
@@ -99,7 +107,7 @@ class ShardedCommunicator(Communicator):
         sharding = NamedSharding(self.mesh, self.spec(len(tile)))
         return jax.make_array_from_single_device_arrays(whole, sharding, parts)
 
-    def tiles(self, tree):
+    def tiles(self, tree: Any) -> dict[int, Any]:
         leaves, structure = jax.tree.flatten(tree)
         held = [self._blocks(leaf) for leaf in leaves]
         return {rank: structure.unflatten([blocks[rank] for blocks in held]) for rank in self.ranks}
@@ -111,7 +119,7 @@ class ShardedCommunicator(Communicator):
         by_device = {shard.device: shard.data for shard in x.addressable_shards}
         return {rank: np.asarray(by_device[device]) for rank, device in self._here.items()}
 
-    def spmd(self, function):
+    def spmd(self, function: Callable) -> Callable:
         @functools.wraps(function)
         def everywhere(*arguments):
             leaves, structure = jax.tree.flatten(arguments)
@@ -202,9 +210,9 @@ class ShardedCommunicator(Communicator):
 
     # -- host ---------------------------------------------------------------------------------------------------------
 
-    def gather_to_root(self, tile, shape=None):
+    def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
         block = [n // k for n, k in zip(tile.shape[-2:], self.layout)]
-        shape = tile.shape[-2:] if shape is None else shape
+        whole_shape: Any = tile.shape[-2:] if shape is None else shape
         if self.processes == 1:
             parts = self.tiles(tile)
         else:
@@ -213,45 +221,72 @@ class ShardedCommunicator(Communicator):
             whole = process_allgather(tile, tiled=True)  # for a moment every device holds it
             corners = [(iy * block[0], ix * block[1]) for iy in range(self.layout[0]) for ix in range(self.layout[1])]
             parts = {k: whole[..., j : j + block[0], i : i + block[1]] for k, (j, i) in enumerate(corners)}
-        return self.decomposition(shape).put_together(parts) if self.is_root else None
+        return self.decomposition(whole_shape).put_together(parts) if self.is_root else None
 
-    def scatter_from_root(self, array, shape):
+    def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
         whole, parts = self.host_broadcast(array), self.decomposition(shape)
         return self.place(lambda rank: parts.cut(whole, rank))
 
-    def host_sum(self, array):
+    def host_sum(self, array: Any) -> Any:
         return sum(map(np.asarray, self.host_gather(np.asarray(array))))
 
-    def host_maximum(self, value):
+    def host_maximum(self, value: Any) -> Any:
         largest = np.max([np.asarray(v, float) for v in self.host_gather(value)], axis=0)
         return largest if np.ndim(value) else float(largest)
 
-    def host_broadcast(self, value):
-        return self.host_gather(value if self.is_root else None)[0]
+    def host_broadcast(self, value: Any) -> Any:
+        if self.processes == 1:
+            return value
+        from jax.experimental.multihost_utils import broadcast_one_to_all
 
-    def host_gather(self, value):
+        mine = _as_bytes(value) if self.is_root else np.zeros(0, np.uint8)
+        found = broadcast_one_to_all(_filled_up(mine, HEAD))
+        length = _length(found)
+        if length > HEAD:
+            found = broadcast_one_to_all(_filled_up(mine, _longer(length)))
+        return pickle.loads(found[8:length].tobytes())
+
+    def host_gather(self, value: Any) -> list:
         if self.processes == 1:
             return [value]
         from jax.experimental.multihost_utils import process_allgather
 
-        mine = pickle.dumps(value)
-        mine = np.frombuffer(np.int64(len(mine)).tobytes() + mine, np.uint8)
-        head = np.zeros(HEAD, np.uint8)
-        head[: mine.size] = mine[:HEAD]
-        everyone = process_allgather(head)
-        lengths = [8 + int(one[:8].copy().view(np.int64)[0]) for one in everyone]
+        mine = _as_bytes(value)
+        everyone = process_allgather(_filled_up(mine, HEAD))
+        lengths = [_length(one) for one in everyone]
         if max(lengths) > HEAD:
-            longest = np.zeros(1 << (max(lengths) - 1).bit_length(), np.uint8)  # few lengths, few programs
-            longest[: mine.size] = mine
-            everyone = process_allgather(longest)
+            everyone = process_allgather(_filled_up(mine, _longer(max(lengths))))
         return [pickle.loads(one[8:length].tobytes()) for one, length in zip(everyone, lengths)]
 
-    def barrier(self):
+    def barrier(self) -> None:
         self.host_gather(None)
 
-    def abort(self, status=1):
+    def abort(self, status: int = 1) -> None:
         leave(status)
         sys.exit(status)
+
+
+def _as_bytes(value):
+    """A Python object as bytes, (n,), of which the first eight say how long the rest is."""
+    content = pickle.dumps(value)
+    return np.frombuffer(np.int64(len(content)).tobytes() + content, np.uint8)
+
+
+def _length(received):
+    """How many of the bytes received belong to the object, the first eight included."""
+    return 8 + int(received[:8].copy().view(np.int64)[0])
+
+
+def _filled_up(content, size):
+    """The first `size` of the bytes, with zeros behind them."""
+    buffer = np.zeros(size, np.uint8)
+    buffer[: content.size] = content[:size]
+    return buffer
+
+
+def _longer(length):
+    """The next power of two, so that few lengths are sent, and few programs compiled."""
+    return 1 << (length - 1).bit_length()
 
 
 @contextlib.contextmanager

@@ -14,8 +14,11 @@ so that every rank counts the same.
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
@@ -53,19 +56,19 @@ class Traffic:
     open_loops: int = 0
 
     @property
-    def total(self):
+    def total(self) -> Count:
         return sum(self.by_verb.values(), Count())
 
     @property
-    def messages(self):
+    def messages(self) -> int:
         return self.total.messages
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         return self.total.bytes
 
     @property
-    def reductions(self):
+    def reductions(self) -> int:
         return self.total.reductions
 
     def __add__(self, other):
@@ -84,7 +87,7 @@ class Traffic:
 NOTHING = Traffic({})
 
 
-def traffic(function, *arguments):
+def traffic(function: Callable, *arguments: Any) -> Traffic:
     """The Traffic of one call `function(*arguments)` of this rank; nothing is compiled or sent.
 
     Args:

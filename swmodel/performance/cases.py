@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..dynamics.coriolis import BetaPlane
-from ..dynamics.dissipation import Laplacian
+from ..dynamics.dissipation import Laplacian, LinearDrag, ManningDrag, QuadraticDrag
 from ..fields.parts import shipped_parts
 from ..fields.state import State
 from ..grids.grid import CartesianGrid
@@ -18,12 +18,15 @@ from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
 from ..stepping.explicit import TimeStepper
 
-__all__ = ["SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "STEPPERS", "OneOfMany", "basin", "stepper_named"]
+__all__ = [
+    "SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "DRAGS", "STEPPERS", "OneOfMany", "basin", "stepper_named",
+]  # fmt: skip
 
 SPACING = 5000.0  # of the cells [m]
 TIME_STEP = 2.0  # [s], for every stepper
 VISCOSITY = 1000.0  # [m2 s-1]
 F0, BETA = 1e-4, 4e-12  # [s-1], [m-1 s-1]
+DRAGS = {"linear": LinearDrag(1e-6), "quadratic": QuadraticDrag(2.5e-3), "manning": ManningDrag(0.025)}
 STEPPERS = {name: cls for name, cls in shipped_parts(TimeStepper).items() if not (cls.is_implicit or cls.needs_modes)}
 
 
@@ -35,9 +38,16 @@ def stepper_named(name: str) -> TimeStepper:
 
 
 def basin(
-    nx: int, ny: int, precision: str = "float32", communicator: Any = "auto", layout: tuple[int, int] | None = None
-) -> tuple[ShallowWater, State]:
-    """(ShallowWater, State of this tile) of the basin with nx x ny cells."""
+    nx: int, ny: int, precision: str = "float32", communicator: Any = "auto", layout: tuple[int, int] | None = None,
+    *, drag: str | None = None, engine: str = "auto",
+) -> tuple[ShallowWater, State]:  # fmt: skip
+    """(ShallowWater, State of this tile) of the basin with nx x ny cells.
+
+    Args:
+        nx, ny: cells along x and y.
+        precision, communicator, layout, engine: of the ShallowWater.
+        drag: one of DRAGS, which the benchmarks' step does not have otherwise.
+    """
     length, width = SPACING * nx, SPACING * ny
 
     def waves(function_x, m, function_y, n):
@@ -51,8 +61,9 @@ def basin(
         CartesianGrid(nx, ny, (0.0, length), (0.0, width)),
         lambda x, y: 4000.0 + 1000.0 * depth(x, y),  # [m]
         coriolis=BetaPlane(F0, BETA),
-        dissipation=(Laplacian(VISCOSITY),),
+        dissipation=(Laplacian(VISCOSITY), *(() if drag is None else (DRAGS[drag],))),
         communicator=communicator,
+        engine=engine,
         layout=layout,
         dtype=precision,
     )

@@ -127,7 +127,7 @@ class Machine:
 
 def signature(model: ShallowWater, stepper: TimeStepper) -> str:
     """What a step's cost depends on beside its cells: stepper, precision, grid and terms."""
-    terms = sorted(type(term).__name__ for term in (*model.terms, *model.opens))
+    terms = sorted(type(term).__name__ for term in (*model.terms, *model.open_boundaries))
     form = "linear" if model.linear else type(model.momentum).__name__
     shape = "spherical" if model.grid.spherical else "cartesian"
     return ", ".join([type(stepper).__name__, str(model.dtype), shape, form, *terms])
@@ -182,9 +182,11 @@ def predict(
         return Prediction(arithmetic, 0.0, machines, None)
     link = machine.network if machines > 1 else machine.shared or machine.network
     if link is None:
-        where = "between machines; measure it with `swmodel bench --network` on two nodes" if machines > 1 else (
-            "between ranks; measure it with `mpirun -n 2 swmodel bench --network`"
-        )  # fmt: skip
+        where = (
+            "between machines; measure it with `swmodel bench --network` on two nodes"
+            if machines > 1
+            else ("between ranks; measure it with `mpirun -n 2 swmodel bench --network`")
+        )
         raise ConfigError(f"the time of a message is not known {where}, or give --latency and --bandwidth.")
     messages, size, reductions = traffic
     rounds = messages + reductions * math.ceil(math.log2(ranks))

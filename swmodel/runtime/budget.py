@@ -14,29 +14,30 @@ GAUGE_RECORDS = 4096  # steps whose readings are kept until they are written, as
 UNLIMITED = 2**60  # [bytes]; version 1 of control groups writes a number of this order where there is no limit
 
 
-def of_model(tile: int, whole: int, itemsize: int, kept: int = 1, records: int = 0) -> float:
-    """Bytes that a rank needs: its share of the fields, and what the host has of the whole grid.
+def of_model(tile: int, host: int, itemsize: int, kept: int = 1, records: int = 0) -> float:
+    """Bytes that a rank needs: its share of the fields, and the copies of its tiles on the host.
 
     The numbers of arrays were measured on a CPU.
 
     Args:
-        tile, whole: cells of the largest tile (of all members) and of the grid.
+        tile: cells of the largest tile, of all members, in the memory of the device.
+        host: cells of the tiles of a process, in float64 in the memory of the host.
         itemsize: bytes of a number.
         kept: past tendencies that the stepper keeps.
         records: of a source's motion.
     """
     arrays = 45 + 3 * kept  # geometry, terms, and the intermediate fields of a stage
-    summed = 4 * records * itemsize  # while the faults are added up
-    return BASE + arrays * itemsize * tile + (6 * 8 + summed) * whole
+    summed = 4 * records * itemsize  # while the motions of the faults are summed
+    return BASE + arrays * itemsize * tile + (6 * 8 + summed) * host
 
 
 def of_spectra(tile: int, itemsize: int, transfers: bool = True) -> int:
-    """Bytes that spectra need beside the model on a rank: complex modes of the fields, and of each transfer's terms."""
+    """Bytes on a rank that spectra add to the model's: complex modes of the fields, and of each transfer's terms."""
     return (24 if transfers else 8) * 2 * itemsize * tile
 
 
 def of_gauges(gauges: int, itemsize: int, members: int = 1) -> float:
-    """Bytes that gauges need beside the model on a rank: a chunk of readings, summed up, and waiting to be written.
+    """Bytes on a rank that gauges add to the model's: a chunk of readings, their sum, and buffers of the file.
 
     Measured on a CPU with 1,000 and 3,000 gauges: 47 bytes for a reading in float32.
 
@@ -62,7 +63,7 @@ def available() -> float:
 
 
 def require(needed: float, what: str, remedy: str, ranks: int | None = None) -> None:
-    """Raise ConfigError if `needed` bytes on each of the ranks of this machine are more than there are.
+    """Raise ConfigError if `needed` bytes on each of the ranks of this machine exceed its memory.
 
     Args:
         needed: bytes on a rank; what a process has already counts as needed too.

@@ -1,10 +1,10 @@
-"""What is kept on disk from one run to the next, in $XDG_CACHE_HOME/swmodel or ~/.cache/swmodel.
+"""Files that are kept from one run to the next, in $XDG_CACHE_HOME/swmodel or ~/.cache/swmodel.
 
     loops of the stencil compiler   shared libraries (stencils/native/library.py)
     programs of JAX                 executables (programs.py)
     tsunami sources                 the sea surface over faults (config/build/sources.py)
 
-A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT stands for the content that was asked for, HOW for the way in which it
+A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT identifies the content, HOW for the way in which it
 was made, CHECKSUM for the content of the file. Loading a library or an executable that is damaged ends a process by
 SIGBUS or SIGSEGV. Therefore the checksum is verified before each use; a file that does not have it is removed and made
 again. Files get their name by renaming, when they are complete.
@@ -13,8 +13,10 @@ What is loaded runs with the rights of the user: a folder that others can write 
 """
 
 import atexit
+import collections
 import contextlib
 import fcntl
+import fnmatch
 import functools
 import hashlib
 import logging
@@ -25,14 +27,17 @@ import shutil
 import socket
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .signals import PROCESS
 
 __all__ = ["digest", "digest_of_bytes", "find", "folder", "instructions", "keep", "make", "prune"]
 
 CHECKSUM = 16  # digits
+RECENT = 50_000_000  # [ns] in which a folder may change twice without another time of change
 
 
 def digest(*parts: str) -> str:
@@ -46,11 +51,12 @@ def digest_of_bytes(content: bytes) -> str:
 
 
 def find(what: str, how: str, suffix: str = "so") -> Path | None:
-    """The file that was kept under these names (`how` may be "*", any), intact; None where there is none.
+    """The file that was kept under these names (`how` may be "*", any), if it is intact; otherwise None.
 
     Its time of modification becomes that of this use, by which `prune` chooses.
     """
-    for path in sorted(folder().glob(f"{what}.{how}.*.{suffix}")):
+    named = fnmatch.filter(_listed(folder(), what), f"{what}.{how}.*.{suffix}")
+    for path in [folder() / name for name in sorted(named)]:
         with contextlib.suppress(OSError):
             if _checksum(path) == path.name.split(".")[2]:
                 with contextlib.suppress(OSError):
@@ -58,6 +64,23 @@ def find(what: str, how: str, suffix: str = "so") -> Path | None:
                 return path
             path.unlink()
     return None
+
+
+_listing: dict[str, Any] = {}  # of the folder, when it was last read: when it was changed, {what: names}
+
+
+def _listed(place, what):
+    """The names of the files of `what` in the folder, which is read again only where it has changed."""
+    try:
+        changed = place, os.stat(place).st_mtime_ns
+    except OSError:  # it was removed
+        return []
+    if _listing.get("changed") != changed or time.time_ns() - changed[1] < RECENT:
+        names = collections.defaultdict(list)
+        for name in os.listdir(place):
+            names[name.partition(".")[0]].append(name)
+        _listing.update(changed=changed, names=names)
+    return _listing["names"].get(what, [])
 
 
 def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so") -> Path:
@@ -75,7 +98,7 @@ def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so")
 
 
 def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_disk: bool = False) -> Path:
-    """As `make`, without waiting for another process that makes the same file.
+    """The same as `make`, without waiting for another process that makes the same file.
 
     Without `to_disk` a file may be damaged when the machine fails soon after, and is then made again.
     """
@@ -162,8 +185,9 @@ def folder() -> Path:
     logging.getLogger("swmodel").warning(
         "compiled programs are not kept, and every run compiles them again: %s %s; "
         "name another folder in XDG_CACHE_HOME.",
-        chosen, why,
-    )  # fmt: skip
+        chosen,
+        why,
+    )
     return private
 
 

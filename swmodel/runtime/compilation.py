@@ -19,7 +19,7 @@ import jax.core
 __all__ = ["compilations", "compiler_options", "jit"]
 
 OLDER_FUSION = {"xla_cpu_use_fusion_emitters": False}
-MOST_IN_FLIGHT = 8  # calls whose results have not been waited for
+MOST_IN_FLIGHT = 8  # calls whose results may be incomplete
 COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX records this event for each program that it compiles
 _calls = itertools.count(1)
 _events = collections.Counter()

@@ -19,7 +19,7 @@ def _affinity():
 
 
 def share_cores(environment: Mapping[str, str], started: Any) -> None:
-    """Give ranks that no one bound an even share of their host's cores each.
+    """Bind ranks that are not bound yet to equal shares of their host's cores.
 
     Else every rank starts as many threads as the host has cores, and they wait for each other: two ranks on two cores
     lose a tenth to a third. A launcher's own binding stays, and SWMODEL_BIND=none switches this off.
@@ -30,7 +30,7 @@ def share_cores(environment: Mapping[str, str], started: Any) -> None:
         return
     mine = share(physical_cores(_affinity()), started.local_rank, local_size)
     os.sched_setaffinity(0, mine)
-    with contextlib.suppress(OSError):  # threads that are there already, of JAX for example
+    with contextlib.suppress(OSError):  # threads that exist already, such as those of JAX
         for thread in os.listdir("/proc/self/task"):
             os.sched_setaffinity(int(thread), mine)
 

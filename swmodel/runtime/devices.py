@@ -2,7 +2,7 @@
 
     hosts_of()        the processes of a run over several hosts, from the command line or the environment
     start_devices()   host devices on a CPU, GPUs where there are some; several processes meet
-    check_devices()   as many as are asked for, and no launcher that started others
+    check_devices()   that there are as many devices as requested, and that no launcher started other processes
     leave()           out of a run over several processes that would wait for this one
 
 Before JAX's backend starts: it looks at none of this again.
@@ -36,7 +36,7 @@ def hosts_of(
     process: int | str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Hosts | None:
-    """The Hosts of this run, or None for a process by itself.
+    """The Hosts of this run, or None for a single process.
 
     Args:
         coordinator: HOST:PORT, or None to take SWMODEL_COORDINATOR.
@@ -82,7 +82,7 @@ def hosts_of(
 
 
 def start_devices(devices: int | None, hosts: Hosts | None = None) -> int:
-    """Make the devices of this process and meet the others; returns how many devices the run has in all.
+    """Make the devices of this process and connect to the other processes; returns the number of devices of the run.
 
     Args:
         devices: of this process: GPUs, or host devices of the CPU; None for all GPUs, or one a core.
@@ -124,7 +124,7 @@ def _choose_gpus(devices, gpus):
 
 
 def check_devices(count: int | None = None) -> int:
-    """`count`, or all devices of the run where it is None.
+    """`count`, or the number of all devices of the run if it is None.
 
     Raises:
         LaunchError: for more devices than there are, or if a launcher started processes that do not know each other.
@@ -151,7 +151,7 @@ def check_devices(count: int | None = None) -> int:
 
 
 def leave(status: int) -> None:
-    """End this process of a run over several at once: an orderly exit would wait for the others, and they for it.
+    """End this process of a run over several at once: with an orderly exit, all processes would wait for each other.
 
     Returns where this process is a run by itself. The first process holds the meeting point, and gives the others a
     moment to say what they have to say.

@@ -178,7 +178,7 @@ def configure_process(
     return Process(communicator, started, threads_per_rank(), gpu, tiles)
 
 
-_bound = set()  # this process's Launcher, once it has been bound as that asks for
+_bound = set()  # this process's Launcher, once the process has been bound
 
 
 def _bind(started):
@@ -244,7 +244,7 @@ def mpi_installed() -> bool:
 
 
 def _bind_gpu(environment: MutableMapping[str, str], started: Launcher) -> str | None:
-    """Leave this rank the visible GPU number `local_rank` modulo their number. None where there is no GPU to use.
+    """Select the visible GPU number `local_rank`, modulo their number, for this rank. None if there is no GPU.
 
     Before MPI starts, too: a CUDA-aware MPI would otherwise open a context of every rank on the first GPU.
     """
@@ -260,7 +260,7 @@ def _bind_gpu(environment: MutableMapping[str, str], started: Launcher) -> str |
 
 def usable_gpus(environment: Mapping[str, str]) -> list[str]:
     """The entries of CUDA_VISIBLE_DEVICES that JAX would use;
-    none where it has no plugin for them, or is told not to."""
+    none if it has no plugin for them, or if they are disabled."""
     platforms = environment.get("JAX_PLATFORMS", "")
     plugin = any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (12, 13))
     if not plugin or (platforms and not {"cuda", "gpu"} & set(platforms.split(","))):
@@ -298,7 +298,7 @@ def load_mpi() -> Any:
 
 
 def check_world(size: int) -> None:
-    """Stop where more ranks were started than MPI's world (or a serial run) has: each would believe it is alone.
+    """Raise LaunchError if more ranks were started than MPI's world (or a serial run) has: each would run alone.
 
     Args:
         size: the number of ranks of the communicator.
@@ -323,18 +323,18 @@ def mpirun(ranks: int) -> list[str]:
     Raises:
         LaunchError: if there is none.
     """
-    beside = Path(sys.executable).parent / "mpirun"
-    found = str(beside) if beside.exists() else shutil.which("mpirun") or shutil.which("mpiexec")
+    own = Path(sys.executable).parent / "mpirun"
+    found = str(own) if own.exists() else shutil.which("mpirun") or shutil.which("mpiexec")
     if found is None:
         raise LaunchError(
-            f"no mpirun is in {beside.parent} or on PATH; install one (`make setup` brings Open MPI), or load your "
+            f"no mpirun is in {own.parent} or on PATH; install one (`make setup` brings Open MPI), or load your "
             "cluster's module."
         )
     return [found, "-n", str(ranks)]
 
 
-# Signals that Open MPI 5's mpirun is to hand on to its ranks, as scripts/setup.py has it in the environment that it
-# makes. SIGINT (2) and SIGTERM (15) it takes as numbers alone. Without them it kills all ranks half a second later.
+# Signals that Open MPI 5's mpirun forwards to its ranks, as scripts/setup.py sets it in the environment that it
+# makes. SIGINT (2) and SIGTERM (15) must be given as numbers. Without them mpirun kills all ranks half a second later.
 FORWARDED = "2,15,SIGUSR1,SIGUSR2,SIGTSTP,SIGCONT,SIGABRT,SIGALRM,SIGURG"
 
 

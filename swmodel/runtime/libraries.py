@@ -47,8 +47,8 @@ def cuda_aware(
 ) -> bool:
     """Whether the loaded MPI takes pointers to a GPU's memory. A wrong yes ends in a segmentation fault.
 
-    Open MPI, MPICH and MVAPICH tell (MPIX_Query_cuda_support, MPIX_GPU_query_support), once MPI has started. Cray MPICH
-    and MVAPICH2 must also have been told to, each by its own variable, which says nothing of any other MPI.
+    Open MPI, MPICH and MVAPICH report it (MPIX_Query_cuda_support, MPIX_GPU_query_support), once MPI has started. Cray
+    MPICH and MVAPICH2 must also be enabled by their own variables, which do not concern other MPIs.
 
     Args:
         environment: the process's variables.

@@ -47,7 +47,7 @@ def found(path: str | os.PathLike, kind: str) -> bool:
 
 
 def make_folder(path: str | os.PathLike) -> None:
-    """Make the folder `path` and those above it, and see that files can be written to it.
+    """Make the folder `path` and those above it, and check that files can be written to it.
 
     Raises:
         DataError: if something else has its name, or one may not write there.

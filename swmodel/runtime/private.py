@@ -1,7 +1,7 @@
 """Names of JAX that its public interface does not offer, all in one place.
 
 pyproject.toml bounds the versions of JAX for the sake of these; look here first when a new one is to be allowed. The
-one private name of mpi4jax, its ordered effect, is in parallel/mpi.py.
+private names of mpi4jax are in parallel/handles.py.
 
     JaxprTracer, custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
         how a fused loop is split into what is known before a gradient is taken and what is not (stencils/stencil.py)

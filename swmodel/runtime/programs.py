@@ -5,8 +5,8 @@ loaded in a few milliseconds. JAX's own file cache writes entries in place, and 
 keeps them as `cache` keeps all compiled code: complete, with a checksum, and under a name that stands for the
 instructions of the processor as well as for JAX's own key (program, options, versions).
 
-Executables that send messages by mpi4jax hold the addresses of MPI's objects, which differ from run to run. They are
-not kept.
+Executables that call mpi4jax directly hold the addresses of MPI's objects, which differ from run to run. They are not
+kept. Those of swmodel's communicator hold numbers instead (parallel/handles.py).
 
 Where a release of JAX lacks the private names that this needs (private.py), nothing is kept.
 """

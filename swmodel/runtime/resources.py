@@ -1,6 +1,6 @@
 """The experiments and the post-processing, which come with the package.
 
-In a checkout they sit beside `swmodel/`, where people look; in an installed package inside it. Everything that needs
+In a checkout they are next to `swmodel/`, and in an installed package inside of it. Everything that needs
 them asks here, so that `swmodel new` and `swmodel plot` work in both places.
 """
 
@@ -38,6 +38,6 @@ def _folder(name):
         if (parent / name).is_dir():
             return parent / name
     raise FileNotFoundError(
-        f"The folder {name}/ is neither in {PACKAGE} nor beside it; the installation is incomplete: "
+        f"The folder {name}/ is neither in {PACKAGE} nor next to it; the installation is incomplete: "
         "install it again with `pip install --force-reinstall --no-deps .` in a checkout."
     )

@@ -5,12 +5,13 @@ A run obeys them between chunks of steps, when all ranks can agree on them: `Sig
 Python calls no handler. `PROCESS`, which the command line starts before anything else, therefore has a thread that
 learns of every signal at once and ends the process when the main thread does not: at once where nothing would be lost,
 after GRACE seconds in the middle of a run, and always with one sentence on what is kept and how to go on.
-A second SIGINT or SIGTERM ends the process at once.
+A second SIGINT or SIGTERM ends the process at once. The same thread ends a rank whose launcher has ended.
 """
 
 import contextlib
 import math
 import os
+import select
 import shlex
 import signal
 import sys
@@ -19,6 +20,8 @@ import time as clock
 from collections.abc import Callable, Hashable, Iterator
 from types import FrameType
 from typing import Any, Self
+
+from .parent import launcher_descriptor, launcher_has_ended
 
 __all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalWatch"]
 
@@ -54,7 +57,7 @@ class SignalWatch:
     def _note(self, number: int, frame: FrameType | None) -> None:
         request = 1 + self.WATCHED.index(number)
         if self.meaning(request)[1]:
-            signal.signal(number, self._earlier[number])  # the next one is not waited for
+            signal.signal(number, self._earlier[number])  # the next signal has its default effect
         self._pending = max(self._pending, request)
 
     def __enter__(self) -> Self:
@@ -69,7 +72,7 @@ class SignalWatch:
 
 
 class ExitGuard:
-    """Ends this process soon after SIGINT or SIGTERM, whatever its main thread is doing.
+    """Ends this process soon after SIGINT or SIGTERM, also while its main thread is busy.
 
     Until `start` is called, and in a process where nobody calls it, every method does nothing.
     """
@@ -98,7 +101,7 @@ class ExitGuard:
         self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         caught = (*SignalWatch.WATCHED, signal.SIGCONT)
         self._earlier = {number: signal.signal(number, self._note) for number in caught}
-        threading.Thread(target=self._listen, args=(reader,), name="signals", daemon=True).start()
+        threading.Thread(target=self._listen, args=(reader, launcher_descriptor()), name="signals", daemon=True).start()
 
     def stop(self) -> None:
         """Restore the handlers that were there before `start`."""
@@ -129,7 +132,7 @@ class ExitGuard:
 
     @contextlib.contextmanager
     def kept(self, sentence: Callable[[str], str]) -> Iterator[None]:
-        """Within this block `sentence(name of the signal)` is what an end by a signal prints.
+        """Within this block a signal that ends the process prints `sentence(name of the signal)`.
 
         It is called by another thread and must not compute anything.
         """
@@ -196,9 +199,20 @@ class ExitGuard:
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
-    def _listen(self, pipe):
-        continued = -math.inf
-        while (data := os.read(pipe, 64)) != b"":
+    def _listen(self, pipe: int, launcher: int | None) -> None:
+        """Obey the signals whose numbers come through `pipe`; end this process when `launcher` becomes readable."""
+        if launcher is not None and launcher_has_ended():
+            self._abandoned()
+        continued, poll = -math.inf, select.poll()
+        for descriptor in (pipe, launcher):
+            if descriptor is not None:
+                poll.register(descriptor, select.POLLIN)
+        while True:
+            ready = [descriptor for descriptor, _ in poll.poll()]
+            if launcher in ready:
+                self._abandoned()
+            if (data := os.read(pipe, 64)) == b"":
+                break
             for number in data:
                 if number == signal.SIGCONT:
                     continued = clock.monotonic()
@@ -209,6 +223,20 @@ class ExitGuard:
                 self._first, self._deadline = signal.Signals(number), clock.monotonic() + self._grace
                 threading.Thread(target=self._wait, name="deadline", daemon=True).start()
         os.close(pipe)
+        if launcher is not None:
+            os.close(launcher)
+
+    def _abandoned(self) -> None:
+        """End this rank: its launcher has been killed, and MPI would end it sooner or later."""
+        self._tidy()
+        with contextlib.suppress(OSError):  # nobody may be left to read it
+            os.write(2, f"error: rank {self.rank}: the command has ended, because its launcher has.\n".encode())
+        os._exit(1)
+
+    def _tidy(self) -> None:
+        for function in list(self._undo.values()):
+            with contextlib.suppress(Exception):
+                function()
 
     def _wait(self) -> None:
         while self._deadline is not None and (left := self._deadline - clock.monotonic()) > 0:
@@ -217,9 +245,7 @@ class ExitGuard:
             self._end(self._first)
 
     def _end(self, number: signal.Signals) -> None:
-        for function in list(self._undo.values()):
-            with contextlib.suppress(Exception):
-                function()
+        self._tidy()
         if self.rank and not self._silent:
             clock.sleep(ELSEWHERE)
         if not self._silent:

@@ -2,7 +2,7 @@
 
     Maxima   the highest elevation so far, and the step at which |eta| first passed a threshold
     Gauges   elevation, or other variables at centres, at points, bilinear over the wet cells around them
-    Health   the first step at which the run was invalid: not finite, a column under 1 m, or over the CFL limit
+    Health   the first step at which the run was invalid: not finite, a column too thin, or over the CFL limit
 
 Each has `start()` (its arrays), `update(carry, state, ...)` for one step, and is the same program on every rank: a
 gauge is a set of weights, zero on ranks that do not hold it.
@@ -15,30 +15,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..defaults import LEAST_THICKNESS
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
 
-__all__ = ["HEALTH_INTERVAL", "LEAST_THICKNESS", "Gauges", "Health", "Maxima"]
+__all__ = ["HEALTH_INTERVAL", "Gauges", "Health", "Maxima"]
 
-HEALTH_INTERVAL = 10  # steps between two checks; a run that blows up is stopped within these
-LEAST_THICKNESS = 1.0  # [m]
+HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of a step or less
 
 
 @pytree
 class Maxima:
-    """Maximum elevation [m] and arrival step of every cell; `threshold` [m] of |eta| counts as arrival."""
+    """Maximum elevation [m] and arrival step of every cell; `threshold` [m] of |eta - rest| counts as arrival.
+
+    Attributes:
+        threshold: [m].
+        rest: the surface at rest, which is the bed on dry land [m] (ny, nx); 0.0 where nothing falls dry.
+    """
 
     threshold: Any
+    rest: Any = 0.0
 
     def start(self, state: State, step: int = 0) -> dict[str, jax.Array]:
         """{"maximum": [m], "arrival": step number or -1}, tile arrays that begin with the state at `step`."""
-        arrived = jnp.abs(state.eta) > self.threshold
+        arrived = jnp.abs(state.eta - self.rest) > self.threshold
         return {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
 
     def update(self, carry: dict[str, jax.Array], state: State, step: jax.Array) -> dict[str, jax.Array]:
         """The arrays of `start` after one more step, whose number is `step`."""
-        arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta) > self.threshold)
+        arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta - self.rest) > self.threshold)
         return {
             "maximum": jnp.maximum(carry["maximum"], state.eta),
             "arrival": jnp.where(arrived, step, carry["arrival"]),
@@ -76,7 +82,7 @@ class Gauges:
         found = {}
         for name, (x, y) in points.items():
             try:
-                found[name] = _around(model.grid, model.wet, x, y)
+                found[name] = _around(model.grid, model.sea_floor.wet, x, y)
             except ValueError as error:
                 mistakes.append(f"gauge {name!r} at ({x:g}, {y:g}) {error}")
         if mistakes:
@@ -116,7 +122,7 @@ def _around(grid, wet, x, y):
     i, x_share = _between(grid.x_edges, x, grid.nx, grid.periodic_x, grid.spherical)
     j, y_share = _between(grid.y_edges, y, grid.ny, grid.periodic_y, False)
     rows, columns = np.repeat(j, 2), np.tile(i, 2)
-    shares = np.outer(y_share, x_share).ravel() * wet[rows, columns]
+    shares = np.outer(y_share, x_share).ravel() * wet.at(rows, columns)
     if shares.sum() <= 0:
         raise ValueError("has no water around it on this grid; move it to sea, or use a finer grid.")
     return rows, columns, shares / shares.sum()
@@ -135,17 +141,24 @@ def _between(edges, x, n, periodic, angle):
     return (cells % n if periodic else np.clip(cells, 0, n - 1)), np.array([1.0 - share, share])
 
 
+def _is_due(step):
+    return step % HEALTH_INTERVAL == 0
+
+
 @pytree
 class Health:
     """A check of the state every HEALTH_INTERVAL steps and at the end of a chunk, before anything is written.
 
     Attributes:
         dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
+        linear: whether the model is linear.
+        least: the thinnest water that a run goes on with [m].
     """
 
     dt_per_dx: Any
     dt_per_dy: Any
     linear: bool = static()
+    least: float = static(default=LEAST_THICKNESS)
 
     @staticmethod
     def of(model: Any, dt: float) -> Any:
@@ -155,7 +168,7 @@ class Health:
             box = model.decomposition.box(rank)
             metrics = model.grid.metrics(np.arange(box.j0, box.j1))
             per_x, per_y = (np.asarray(dt / np.maximum(metrics[name], 1e-30), model.dtype) for name in ("dx_u", "dy_v"))
-            return Health(per_x, per_y, model.linear)
+            return Health(per_x, per_y, model.linear, model.least_thickness)
 
         return model.communicator.place(make)
 
@@ -168,33 +181,46 @@ class Health:
         self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: jax.Array
     ) -> Any:
         """The arrays of `start` after a check, if one is due, of the State `get_state()` over the uplift `uplift()`."""
-        due = step % HEALTH_INTERVAL == 0
-        return jax.lax.cond(due, lambda: self.look(carry, get_state(), depth, uplift(), step), lambda: carry)
+        return jax.lax.cond(_is_due(step), lambda: self.look(carry, get_state, depth, uplift, step), lambda: carry)
 
-    def look(self, carry: Any, state: State, depth: jax.Array, uplift: Any, step: Any) -> Any:
-        """The arrays of `start` after a check of `state`; the first invalid step is kept.
+    def finish(
+        self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: jax.Array
+    ) -> Any:
+        """The arrays of `start` after a check at the end of a chunk, unless `update` has checked this step."""
+        return jax.lax.cond(_is_due(step), lambda: carry, lambda: self.look(carry, get_state, depth, uplift, step))
+
+    def look(
+        self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: Any
+    ) -> Any:
+        """The arrays of `start` after a check of the State; the first invalid step is kept.
 
         Args:
             carry: the arrays so far.
-            state: the State.
-            depth: H at rest, 0 on land [m].
-            uplift: the rise of the sea floor [m], or None.
+            get_state: gives the State. It is called again where an invalid cell is located: an argument of that branch
+                would be copied in each check.
+            depth: H at rest, 0 on land that is never wet [m].
+            uplift: gives the rise of the sea floor [m], or None.
             step: the number of the step.
         """
 
         def assess():
-            thickness = jnp.where(depth > 0, depth - (0.0 if uplift is None else uplift) + state.eta, jnp.inf)
+            state, rise = get_state(), uplift()
+            thickness = jnp.where(depth != 0, depth - (0.0 if rise is None else rise) + state.eta, jnp.inf)
             courant = jnp.abs(state.u) * self.dt_per_dx + jnp.abs(state.v) * self.dt_per_dy
-            bad = ~jnp.isfinite(sum((state[name] for name in state.others), courant + state.eta))
+            valid = jnp.isfinite(sum((state[name] for name in state.others), courant + state.eta))
             if not self.linear:  # a linear model's amplitudes are arbitrary
-                bad = bad | (thickness < LEAST_THICKNESS) | (courant > 1.0)
-            return bad, thickness, courant
+                valid = valid & (thickness >= self.least) & (courant <= 1.0)
+            return valid, thickness, courant
+
+        def is_valid():  # XLA vectorises sums along columns, and shares them among threads, but no logical operations
+            valid, _, courant = assess()
+            return jnp.all(jnp.sum(jnp.where(valid, 0.0, 1.0).astype(courant.dtype), axis=-2) == 0.0)
 
         def diagnosis():
-            bad, thickness, courant = assess()
-            place = jnp.argmax(bad.reshape(-1))[None].astype(jnp.int32)
+            valid, thickness, courant = assess()
+            place = jnp.argmin(valid.reshape(-1))[None].astype(jnp.int32)
             values = (x.reshape(-1)[place].astype(old.dtype) for x, old in zip((thickness, courant), carry[2:]))
             return jnp.full_like(carry[0], step), place, *values
 
         # The cell is located only in an invalid state, since that takes ten times as long as the check.
-        return jax.lax.cond(jnp.any(assess()[0]) & (carry[0][0] < 0), diagnosis, lambda: carry)
+        return jax.lax.cond(~is_valid() & (carry[0][0] < 0), diagnosis, lambda: carry)

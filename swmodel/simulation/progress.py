@@ -5,12 +5,12 @@ import shutil
 import sys
 import time as clock
 from collections.abc import Callable
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from ..runtime import launch
 from ..units import day, hour, minute, year
 
-__all__ = ["ProgressBar", "duration", "rounded", "terminal_width"]
+__all__ = ["ProgressBar", "duration", "reporter", "rounded", "terminal_width"]
 
 REDRAW = 0.1  # [s]
 LOG_EVERY = 10.0  # [s]
@@ -28,6 +28,8 @@ class ProgressBar:
         width: columns of the terminal, None for a log file; found out unless given.
         compilations: returns the number of programs that have been compiled so far; JAX is asked unless given.
     """
+
+    reads_files = False  # a run need not wait for its files before it calls this
 
     def __init__(
         self, stream: TextIO | None = None, width: int | Literal["find"] | None = "find",
@@ -101,6 +103,15 @@ class ProgressBar:
         done, left = ("━", "─") if "utf" in (getattr(self.stream, "encoding", "") or "").lower() else ("#", ".")
         bar = (done * round(share * length)).ljust(length, left) + "  " if length >= 5 else ""
         return (bar + text)[: width - 1].ljust(width - 1)
+
+
+def reporter(progress: Callable[..., Any] | bool | None, is_root: bool) -> tuple[Callable[..., Any], bool]:
+    """(the function to call between chunks, whether it may read the run's files) for `progress` of Simulation.run."""
+    if not is_root or progress in (None, False):
+        return lambda *arguments: None, False
+    if isinstance(progress, bool) or progress is None:
+        progress = ProgressBar()
+    return progress, getattr(progress, "reads_files", True)
 
 
 def duration(seconds: float) -> str:

@@ -1,14 +1,12 @@
 """A run: compiled chunks of steps, and between them output, progress, signals, safety and restarts.
 
+What is due is gathered between chunks, and written by a thread while the next chunk is computed (output/writing.py).
 A chunk ends at the next step at which something is due (output, a forcing record, the end), and after about a second.
 Whatever ranks must agree on (a signal, a blow-up, how long the next chunk is) is settled between chunks in one
 reduction on the host; within a chunk no rank leaves early.
 """
 
-import contextlib
-import dataclasses
-import functools
-import shlex
+import datetime
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,107 +18,31 @@ import numpy as np
 
 from ..defaults import MAXIMA_THRESHOLD
 from ..diagnostics.spectra import Spectra
-from ..dynamics.clock import Time
-from ..errors import BlowUp, ConfigError, Interrupted, TileError
-from ..fields.parameters import MOST, FileName, Flag, Moment, Names, Number, Part, Places, Stages, Text, check_arguments
-from ..fields.pytrees import pytree
+from ..errors import BlowUp, ConfigError, Interrupted
+from ..fields.parameters import MOST, FileName, Flag, Names, Number, Places, check_arguments
 from ..fields.state import State
+from ..output.products import ProductOutput
 from ..output.running import Run
 from ..output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
 from ..output.spectra import SpectraOutput
+from ..output.zarr_output import ZarrFieldOutput
+from ..output.zarr_restart import ZarrRestartOutput
+from ..output.zarr_store import is_store
 from ..parallel.communicator import Communicator
 from ..runtime import budget
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
 from ..stepping import stability
-from ..stepping.loop import (
-    arrays_if_loops_fail,
-    engine_of,
-    on_tiles,
-    pack_state,
-    run_steps,
-    shown,
-    step_loop,
-    unpack_state,
-)
-from .monitors import LEAST_THICKNESS, Gauges, Health, Maxima
+from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, shown, unpack_state
+from .arguments import EVERY, RULES, SECONDS, STEPS
+from .monitors import Gauges, Health, Maxima
+from .pace import Pace
+from .products import harmonic_analysis
+from .program import advance, fastest, start_carry
+from .progress import reporter
+from .statistics import extremes_of, means_of
+from .stopping import diagnosis, how_far, how_to_continue, invalid_cells
 
 __all__ = ["Simulation"]
-
-SECONDS_PER_CHUNK = 1.0
-LONGEST_CHUNK = 4096  # steps; also the length of the buffer that gauges fill
-
-
-@pytree
-class Carry:
-    """The carry of the compiled program: that of the step loop, and those of the monitors of every step."""
-
-    packed: Any
-    maxima: Any
-    series: Any
-    health: Any
-
-
-@functools.partial(on_tiles, donate_argnums=(2,))
-def advance(dynamics, stepper, carry, monitors, first, count):
-    """`count` steps from step number `first` on, on every tile. One program for every count."""
-    loop = step_loop(dynamics, stepper)
-    maxima, gauges, health = monitors
-    uplift = loop.equations.uplift
-
-    def as_shown(state, step):
-        return loop.equations.shown(state, Time(step), stepper.rigid_lid)
-
-    def uplift_at(step):
-        return None if uplift is None else uplift.at(Time(step)).interior
-
-    def monitor(k, get_state, monitored):
-        step, (highest, series, illness) = k + 1, monitored
-        return (
-            None if maxima is None else maxima.update(highest, get_state(), step),
-            None if gauges is None else gauges.update(series, as_shown(get_state(), step), k - first),
-            health.update(illness, get_state, dynamics.depth, lambda: uplift_at(step), step),
-        )
-
-    monitored = carry.maxima, carry.series, carry.health
-    packed, (highest, series, illness) = run_steps(loop, carry.packed, count, monitor, monitored, first)
-    illness = health.look(illness, loop.get_state(packed), dynamics.depth, uplift_at(first + count), first + count)
-    return Carry(packed, highest, series, illness)
-
-
-def fastest(simulation, stages=(1, 2, 3, 4, 6, 8), steps=24):
-    """The number of stages per exchange, of `stages`, that makes `steps` steps in the least time,
-    measured on all ranks."""
-    model, seconds = simulation.model, {}
-    monitors = (None, None, Health.of(model, simulation.dt))
-    simulation._dynamics()  # compiles the loops, or chooses arrays on all ranks
-    for count in stages if model.communicator.size > 1 else stages[:1]:
-        with contextlib.suppress(TileError):  # tiles are too thin for that
-            dynamics = model.interval(simulation.halo, simulation.step, simulation.dt, count)
-            packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
-            for _ in range(3):  # the first one compiles
-                carry = simulation._carry(monitors, jax.tree.map(jnp.copy, packed))
-                model.communicator.barrier()
-                since = clock.perf_counter()
-                arguments = jnp.int32(simulation.step), jnp.int32(steps)
-                jax.block_until_ready(advance(dynamics, simulation.stepper, carry, monitors, *arguments))
-                took = model.communicator.host_maximum(clock.perf_counter() - since)
-                seconds[count] = min(took, seconds.get(count, took))
-    return min(seconds, key=lambda count: seconds[count])
-
-
-STEPS = Number(None, "steps", minimum=0, whole=True, optional=True)
-SECONDS = Number(None, "s", optional=True)
-EVERY = Number(None, "s", above=0.0, optional=True)
-_RULES = {
-    "model": Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)"),
-    "state": Part(("names", "map"), "model.at_rest()"),
-    "stepper": Part(("step", "check", "history"), "RK4(dt=60.0)"),
-    "start": Moment(),
-    "title": Text(),
-    "config": Text(),
-    "overwrite": Flag(),
-    "stages_per_exchange": Stages(),
-}
 
 
 class Simulation:
@@ -134,18 +56,25 @@ class Simulation:
         config: the experiment as text, kept in every file.
         title: of the run, kept in every file and shown in figures.
         overwrite: whether files of an earlier run may be replaced.
-        stages_per_exchange: how many stages of the stepper one exchange of halos shall do for, by a halo so many times
-            as wide, computed again on every tile that sees it; "auto" measures which number is fastest here.
+        stages_per_exchange: the number of stages of the stepper between two exchanges of halos. The halo is this many
+            times as wide, and neighbouring tiles compute it redundantly. "auto" measures which number is fastest.
 
     Raises:
         ConfigError: if the time step is over the model's limit, naming the limit and where it is set.
     """
 
     def __init__(
-        self, model, state, stepper, start=None, config="", title="Shallow-water model output", overwrite=True,
-        stages_per_exchange=1,
-    ):  # fmt: skip
-        check_arguments("Simulation", _RULES, locals())
+        self,
+        model: Any,
+        state: State,
+        stepper: Any,
+        start: datetime.datetime | None = None,
+        config: str = "",
+        title: str = "Shallow-water model output",
+        overwrite: bool = True,
+        stages_per_exchange: int | str = 1,
+    ) -> None:
+        check_arguments("Simulation", RULES, locals())
         model.check_state("Simulation", state)
         stepper.check()
         self.model, self.start, self.config, self.overwrite = model, start, config, overwrite
@@ -155,10 +84,12 @@ class Simulation:
             lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper)
         )
         self.step = 0
-        self._packed, self._reached = None, (state, self.start_history(state))
+        self._packed: Any = None
+        self._unpacked: Any = (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
         self._outputs, self._maxima, self._gauges = [], None, None
-        self._maxima_carry = None
+        self._maxima_carry, self._pace = None, Pace()
+        self._products, self._product_sums = (), ()
         self.resumed_at = self.resumed_step = self.resumed_from = None
         self._check_time_step()
         self.stages, self._knows_engine, self._why_arrays = 1, False, None
@@ -171,7 +102,7 @@ class Simulation:
 
     @property
     def engine(self) -> tuple[str, str | None]:
-        """("fused" or "arrays", why not fused): what the steps of this run really run as."""
+        """("fused" or "arrays", the reason for arrays or None): how the steps of this run are computed."""
         engine, why = engine_of(self._dynamics(), self.stepper)
         return engine, self._why_arrays or why
 
@@ -183,7 +114,7 @@ class Simulation:
     @property
     def state(self) -> State:
         """The present State of this rank's tile; assigning another State replaces it."""
-        return self._now()[0]
+        return self._current()[0]
 
     @state.setter
     def state(self, state: State) -> None:
@@ -191,13 +122,13 @@ class Simulation:
 
     @property
     def history(self) -> Any:
-        """What the stepper keeps of earlier steps."""
-        return self._now()[1]
+        """The tendencies or states of earlier steps that the stepper reads; an empty tuple for one-step schemes."""
+        return self._current()[1]
 
-    def _now(self):
-        if self._reached is None:
-            self._reached = unpack_state(self._dynamics(), self.stepper, self._packed)
-        return self._reached
+    def _current(self):
+        if self._unpacked is None:
+            self._unpacked = unpack_state(self._dynamics(), self.stepper, self._packed)
+        return self._unpacked
 
     def shown(self) -> State:
         """The present State as files show it: tracers as concentration instead of content."""
@@ -207,7 +138,7 @@ class Simulation:
 
     def set(self, state: State, history: Any) -> None:
         """Continue from another State and the stepper's history that belongs to it."""
-        self._packed, self._reached = None, (state, history)
+        self._packed, self._unpacked = None, (state, history)
 
     def _dynamics(self):
         dynamics = self.model.interval(self.halo, self.step, self.dt, self.stages)
@@ -232,16 +163,26 @@ class Simulation:
     # -- what to write ------------------------------------------------------------------------------------------------
 
     def write(self, path: str | Path, variables: Sequence[str] = ("eta", "u", "v"), every: float | None = None) -> Self:
-        """Write snapshots of `variables` to the netCDF file `path`, at the start and every `every` seconds."""
+        """Write snapshots of `variables` to `path`, at the start and every `every` seconds.
+
+        `path` is a netCDF file that the root writes or, if the name ends in ".zarr", a store of which every rank writes
+        its chunks.
+        """
         check_arguments("Simulation.write", {"path": FileName(), "variables": Names(), "every": EVERY}, locals())
-        self._outputs.append(FieldOutput(path, tuple(variables), self._interval(every, path), self.model))
+        kind = ZarrFieldOutput if is_store(path) else FieldOutput
+        self._outputs.append(kind(path, tuple(variables), self._interval(every, path), self.model))
         return self
 
     def gauges(
-        self, path: str | Path, points: Mapping[str, tuple[float, float]], *, variables: Sequence[str] = ("eta",),
-        windows: Mapping[str, tuple[float, float]] | None = None, threshold: float = 0.01,
+        self,
+        path: str | Path,
+        points: Mapping[str, tuple[float, float]],
+        *,
+        variables: Sequence[str] = ("eta",),
+        windows: Mapping[str, tuple[float, float]] | None = None,
+        threshold: float = 0.01,
         arrival_fraction: float = 0.2,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Write the elevation at `points`, {name: (x, y)}, at every step; bilinear over the wet cells around them.
 
         Args:
@@ -268,9 +209,82 @@ class Simulation:
         self._once(MaximaOutput, path, "maxima")
         if self.scheme.rigid_lid:
             raise ConfigError(f"{path}: under a rigid lid nothing rises, and there are no maxima; leave it out.")
-        self._maxima = Maxima(self.model.scatter(threshold))
+        rest = 0.0 if self.model.wetting is None else jnp.maximum(-self.model.scatter(self.model.sea_floor.water), 0.0)
+        self._maxima = Maxima(self.model.scatter(threshold), rest)
         self._maxima_carry = self._maxima.start(self.state)
         self._outputs.append(MaximaOutput(path, threshold))
+        return self
+
+    def harmonics(
+        self, path: str | Path, constituents: Sequence[str], *, variables: Sequence[str] = ("eta",), begin: float = 0.0,
+    ) -> Self:  # fmt: skip
+        """Fit tidal constituents to `variables` from `begin` [s] to the end, on the device, and write them to `path`.
+
+        The file has amplitudes and Greenwich phase lags, by least squares over samples of at least 24 in the shortest
+        period. Nodal factors and arguments are those of the Simulation's `start`. Restarts carry the sums.
+
+        Args:
+            path: of the file.
+            constituents: names, as ("M2", "S2", "K1", "O1").
+            variables: names of prognostic variables, as ("eta", "u", "v").
+            begin: when the analysis begins [s], after the spin-up.
+        """
+        rules = {
+            "path": FileName(),
+            "constituents": Names(),
+            "variables": Names(),
+            "begin": Number(None, "s", minimum=0.0),
+        }
+        check_arguments("Simulation.harmonics", rules, locals())
+        analysis, results = harmonic_analysis(self, tuple(constituents), tuple(variables), begin)
+        lags = "phase lags behind the equilibrium argument at Greenwich of the start of the run, in degrees"
+        return self._with_product(path, analysis, results, lags)
+
+    def means(
+        self, path: str | Path, fields: Sequence[str] = ("eta", "u", "v"), *, begin: float = 0.0,
+        every: float | None = None,
+    ) -> Self:  # fmt: skip
+        """Write means of `fields` from `begin` [s] to the end to `path`, at cell centres.
+
+        Args:
+            path: of the file.
+            fields: eta, u, v, and products of two of them, as "u v" and "u eta".
+            begin: when the means begin [s].
+            every: the interval between two samples [s]; every step unless given.
+        """
+        rules = {"path": FileName(), "fields": Names(), "begin": Number(None, "s", minimum=0.0), "every": EVERY}
+        check_arguments("Simulation.means", rules, locals())
+        means = means_of(self, tuple(fields), begin, every)
+        how = f"means of samples every {means.every * means.dt:g} s, from {begin:g} s on"
+        return self._with_product(
+            path, means, lambda sums, numbers, last: means.results(sums, max(numbers["samples"], 1)), how
+        )
+
+    def extremes(
+        self, path: str | Path, *, threshold: float = 0.0, begin: float = 0.0, every: float | None = None
+    ) -> Self:
+        """Write the highest and lowest elevation, the largest speed and momentum flux, and the time over a threshold.
+
+        Args:
+            path: of the file.
+            threshold: of the elevation [m].
+            begin: when they begin to be taken [s].
+            every: the interval between two samples [s]; every step unless given.
+        """
+        number = Number(None, "m")
+        rules = {"path": FileName(), "threshold": number, "begin": Number(None, "s", minimum=0.0), "every": EVERY}
+        check_arguments("Simulation.extremes", rules, locals())
+        extremes = extremes_of(self, threshold, begin, every)
+        how = f"of samples every {extremes.every * extremes.dt:g} s, from {begin:g} s on"
+        return self._with_product(
+            path, extremes, lambda sums, numbers, last: extremes.results(sums, numbers["samples"]), how
+        )
+
+    def _with_product(self, path, product, results, comment):
+        """This Simulation, which sums up `product` from now on and writes what `results` makes of the sums."""
+        self._outputs.append(ProductOutput(path, len(self._products), results, comment))
+        self._products += (product,)
+        self._product_sums += (product.start(self.state, self.step, self.communicator),)
         return self
 
     def spectra(self, path: str | Path, every: float | None = None, transfers: bool = True) -> Self:
@@ -282,9 +296,14 @@ class Simulation:
         return self
 
     def restart(self, path: str | Path, every: float | None = None) -> Self:
-        """Write a restart to `path`, `every` so many seconds, at the end, and when a signal asks for one."""
+        """Write a restart to `path`, `every` so many seconds, at the end, and when a signal asks for one.
+
+        It is a netCDF file that the root writes or, if the name ends in ".zarr", a store of which every rank writes its
+        chunks.
+        """
         check_arguments("Simulation.restart", {"path": FileName(), "every": EVERY}, locals())
-        self._outputs.append(RestartOutput(path, self._interval(every, path)))
+        kind = ZarrRestartOutput if is_store(path) else RestartOutput
+        self._outputs.append(kind(path, self._interval(every, path)))
         return self
 
     def _once(self, kind, path, what):
@@ -334,7 +353,8 @@ class Simulation:
             until: model time [s]; the run ends at the nearest step.
             steps: instead of `until`.
             progress: called on the root between chunks as progress(step, last_step, model_seconds, wall_seconds); True
-                shows a bar.
+                shows a bar. A function finds the files complete up to this step, and the run waits for that; one with
+                the attribute `reads_files = False` is not waited for, and must not use netCDF4.
 
         Returns:
             The State at the end.
@@ -344,6 +364,33 @@ class Simulation:
             Interrupted: on SIGINT or SIGTERM, after a restart was written.
         """
         check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
+        last = self._last_step(until, steps)
+        report, reads_files = reporter(progress, self.communicator.is_root)
+        began, runs = self.step, []
+
+        def kept(name):
+            return f"{name} stopped the run {how_far(self, began)}. {how_to_continue(self, *runs)}"
+
+        with (
+            SignalWatch() as signals,
+            PROCESS.kept(kept),
+            PROCESS.orderly(GRACE),
+            Run.opened(self, self._outputs) as run,
+        ):
+            runs.append(run)
+
+            def reported(*news):
+                if reads_files:
+                    run.wait()
+                report(*news)
+
+            self._loop(last, signals, run, reported)
+            PROCESS.allow(WRITING)
+            run.finish(self)
+        return self.state
+
+    def _last_step(self, until, steps):
+        """The step at which a run for `until` [s] of model time or for `steps` steps ends."""
         if steps is not None and until is None:
             last = self.step + int(steps)
         elif until is not None and steps is None:
@@ -356,66 +403,37 @@ class Simulation:
             raise ConfigError(
                 f"the run is at {self.time:g} s already, and was asked to end at {until:g} s; give a later time."
             )
-        report = _progress(progress, self)
-        began, runs = self.step, []
-
-        def kept(name):
-            return f"{name} stopped the run {self._computed(began)}. {self._way_on(*runs)}"
-
-        with (
-            SignalWatch() as signals, PROCESS.kept(kept), PROCESS.orderly(GRACE),
-            Run.opened(self, self._outputs) as run,
-        ):  # fmt: skip
-            runs.append(run)
-            self._loop(last, signals, run, report)
-            PROCESS.allow(WRITING)
-            run.finish(self)
-        return self.state
-
-    def _computed(self, began):
-        """How far the run is, where a chunk of steps does not end in time."""
-        if self.step == began:
-            return "before its first steps were computed"
-        return f"after step {self.step} ({self.time:g} s), as the next steps took more than {GRACE:g} s"
+        return last
 
     def _loop(self, last, signals, run, report):
-        monitors = (self._maxima, self._gauges, Health.of(self.model, self.dt))
+        monitors = (self._maxima, self._gauges, Health.of(self.model, self.dt), self._products)
         if self._packed is None:
-            self._packed = pack_state(self._dynamics(), self.stepper, self._reached)
-        carry = self._carry(monitors, self._packed)
-        pace, began = Pace(), clock.perf_counter()
+            self._packed = pack_state(self._dynamics(), self.stepper, self._unpacked)
+        carry = start_carry(self, monitors, self._packed)
+        pace, began = self._pace, clock.perf_counter()
         run.due(self)
         run.settle(self)
         report(self.step, last, self.time, 0.0)
         while self.step < last:
-            count = min(self._until_next(last, run), pace.steps)
-            dynamics, self._reached = self._dynamics(), None
+            count, record = min(self._until_next(last, run), pace.steps), self.model.next_record(self.step, self.dt)
+            dynamics, self._unpacked = self._dynamics(), None
+            since = clock.perf_counter()
             carry = advance(dynamics, self.stepper, carry, monitors, jnp.int32(self.step), jnp.int32(count))
             jax.block_until_ready(carry)
+            took = clock.perf_counter() - since
             self.step += count
-            self._packed, self._maxima_carry = carry.packed, carry.maxima
-            self._check_solved(run)  # what its solver left may be why a run is unwell
+            self._packed, self._maxima_carry, self._product_sums = carry.packed, carry.maxima, carry.products
+            self._check_solved(run)  # before the state, which an unsolved equation may have made invalid
             self._check_health(carry.health, run)
             run.chunk(self, carry.series, count)
             run.due(self)
             run.settle(self)
-            request, pace.steps = self._agree(signals.take(), pace.measure(count))
+            request, pace.steps = self._agree(signals.take(), pace.measure(count, took))
             report(self.step, last, self.time, clock.perf_counter() - began)
+            if record == self.step:
+                run.wait()  # functions of the user's make the next record, and may read netCDF files
             if request:
-                self._obey(request, run)
-
-    def _carry(self, monitors, packed):
-        """A Carry that may be overwritten: it has a copy of the maxima, which the caller holds."""
-        maxima, gauges, health = monitors
-        place = self.communicator.place
-
-        def started(arrays):
-            members = self.model.members
-            return arrays if members is None else jax.tree.map(lambda x: jnp.stack([x] * members), arrays)
-
-        series = None if gauges is None else place(lambda rank: started(gauges.start(LONGEST_CHUNK, self.model.dtype)))
-        extremes = jax.tree.map(jnp.copy, self._maxima_carry)
-        return Carry(packed, extremes, series, place(lambda rank: started(health.start())))
+                self._handle(request, run)
 
     def _until_next(self, last, run):
         events = [last, run.next_step(self), self.model.next_record(self.step, self.dt)]
@@ -427,85 +445,31 @@ class Simulation:
         request, steps = self.communicator.host_maximum(np.array([float(request), float(mine)]))
         return int(request), int(steps)
 
-    def _obey(self, request, run):
+    def _handle(self, request, run):
+        """Write the restart for which a signal asks, and raise Interrupted if the signal ends the run."""
         signal, ends = SignalWatch.meaning(request)
         if ends:
             PROCESS.take_over()
         run.write_restart(self)
         if ends:
-            message = f"{signal.name} stopped the run at step {self.step} ({self.time:g} s). {self._way_on(run)}"
+            run.wait()
+            message = (
+                f"{signal.name} stopped the run at step {self.step} ({self.time:g} s). {how_to_continue(self, run)}"
+            )
             raise Interrupted(message, signal)
 
-    def _way_on(self, run=None):
-        """Where to go on from after a signal: this run's newest restart, the one it came from, or the beginning."""
-        hint = "No restart was written." if run is None else run.restart_hint()
-        if hint.startswith("The newest"):
-            return hint
-        if self.resumed_from is not None:
-            again = f"swmodel resume {shlex.quote(str(self.resumed_from))}"
-            return f"{hint} Go on again from the one that this run began with: {again}"
-        return hint if PROCESS.again is None else f"{hint} Start again with: {PROCESS.again(overwrite=True)}"
-
     def _check_health(self, health, run):
-        """Raise BlowUp, with the place, on every rank alike if any rank's tile is unwell."""
-        ill = []
-        for rank, found in self.communicator.tiles(health).items():
-            box = self.model.decomposition.box(rank)
-            for member, (step, place, thickness, courant) in enumerate(zip(*(np.ravel(x).tolist() for x in found))):
-                row, column = divmod(place, box.shape[1])
-                ill += [(step, member, box.j0 + row, box.i0 + column, thickness, courant)] if step >= 0 else []
-        if not self.communicator.agree(bool(ill)):
+        """Raise BlowUp, which names the cell, on every rank alike if the state of any tile is invalid."""
+        invalid = invalid_cells(self, health)
+        if not self.communicator.agree(bool(invalid)):
             return
-        everyone = sum(self.communicator.host_gather(ill), [])
-        raise BlowUp(_diagnosis(*min(everyone, key=lambda found: found[:4]), self, run))
+        run.wait()
+        gathered = sum(self.communicator.host_gather(invalid), [])
+        message = diagnosis(self, *min(gathered, key=lambda found: found[:4]))
+        raise BlowUp(f"{message} {run.restart_hint()}")
 
     def _check_solved(self, run):
         """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
-        if self.scheme.is_implicit and (told := self.scheme.complaint(self._packed[1], self.communicator)):
-            raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {told}. {run.restart_hint()}")
-
-
-def _diagnosis(step, member, row, column, thickness, courant, simulation, run):
-    x, y = simulation.model.grid.x_centres[column], simulation.model.grid.y_centres[row]
-    whose = "" if simulation.model.members is None else f" of {simulation.model.name(member)}"
-    when = f"stopped at step {step} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}){whose} "
-    if not (np.isfinite(thickness) and np.isfinite(courant)):
-        what, remedy = "the elevation is not finite", "use a shorter time step, or more viscosity or drag"
-    elif courant > 1.0:
-        what = f"the flow crosses {courant:.3g} cells a step"
-        remedy = "use a shorter time step, or more viscosity or drag"
-    elif thickness < LEAST_THICKNESS:
-        what = f"the water is {thickness:.2f} m deep, and less than 1 m cannot be computed without wetting and drying"
-        remedy = "raise the minimum depth of the bathymetry, or make the cell land"
-    else:
-        what, remedy = "a tracer is not finite", "use a shorter time step, or more diffusion"
-    return f"The run {when}{what}; {remedy}. {run.restart_hint()}"
-
-
-@dataclasses.dataclass
-class Pace:
-    """How many steps take about SECONDS_PER_CHUNK."""
-
-    steps: int = 8
-    since: float = dataclasses.field(default_factory=clock.perf_counter)
-    warm: bool = False
-
-    def measure(self, count):
-        """The length of the next chunk after one of `count` steps; the first one holds the compilation."""
-        now = clock.perf_counter()
-        took, self.since = now - self.since, now
-        if not self.warm:
-            self.warm = True
-            return self.steps
-        wanted = count * SECONDS_PER_CHUNK / max(took, 1e-6)
-        return int(np.clip(wanted, max(self.steps // 4, 1), min(self.steps * 4, LONGEST_CHUNK)))
-
-
-def _progress(progress, simulation):
-    if not simulation.communicator.is_root or progress in (None, False):
-        return lambda *arguments: None
-    if progress is True:
-        from .progress import ProgressBar
-
-        return ProgressBar()
-    return progress
+        if self.scheme.is_implicit and (complaint := self.scheme.complaint(self._packed[1], self.communicator)):
+            run.wait()
+            raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {complaint}. {run.restart_hint()}")

@@ -67,17 +67,21 @@ class AzimuthalEqualArea:
 
     radius: float = EARTH_RADIUS
 
-    def local(self, longitude: Any, latitude: Any, at: Sequence[Any]) -> tuple[jax.Array, jax.Array]:
-        """Metres to the east and north of `at` = (longitude, latitude); everything else [degrees]."""
-        east, latitude = jnp.deg2rad(longitude - at[0]), jnp.deg2rad(latitude)
-        at_latitude = jnp.deg2rad(at[1])
+    def local(self, longitude: Any, latitude: Any, at: Sequence[Any]) -> tuple[Any, Any]:
+        """Metres to the east and north of `at` = (longitude, latitude); everything else [degrees].
+
+        The results are numpy arrays if no argument is an array of JAX, so that nothing is compiled for each new shape.
+        """
+        xp: Any = jnp if any(isinstance(x, jax.Array) for x in (longitude, latitude, *at)) else np
+        east, latitude = xp.deg2rad(longitude - at[0]), xp.deg2rad(latitude)
+        at_latitude = xp.deg2rad(at[1])
         north = latitude - at_latitude
-        half = jnp.sin(east / 2) ** 2
-        haversine = jnp.sin(north / 2) ** 2 + jnp.cos(at_latitude) * jnp.cos(latitude) * half
-        scale = self.radius / jnp.sqrt(jnp.maximum(1 - haversine, 1e-6))  # the opposite pole has no image
+        half = xp.sin(east / 2) ** 2
+        haversine = xp.sin(north / 2) ** 2 + xp.cos(at_latitude) * xp.cos(latitude) * half
+        scale = self.radius / xp.sqrt(xp.maximum(1 - haversine, 1e-6))  # the opposite pole has no image
         return (
-            scale * jnp.cos(latitude) * jnp.sin(east),
-            scale * (jnp.sin(north) + 2 * jnp.sin(at_latitude) * jnp.cos(latitude) * half),
+            scale * xp.cos(latitude) * xp.sin(east),
+            scale * (xp.sin(north) + 2 * xp.sin(at_latitude) * xp.cos(latitude) * half),
         )
 
 
@@ -389,15 +393,23 @@ def slip_history(source: Source, times: Any = None, shortest_rise: float = 1.0) 
     return times, jnp.sum(risen * faults.slip[None], axis=2)
 
 
-def depth_gradient(grid: CartesianGrid | SphericalGrid, depth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """(dH/d(east), dH/d(north)) of depths (ny, nx) [m], by centred differences; none on land (depth <= 0)."""
+def depth_gradient(
+    grid: CartesianGrid | SphericalGrid, depth: ArrayLike, rows: slice = slice(None), columns: slice = slice(None)
+) -> tuple[np.ndarray, np.ndarray]:
+    """(dH/d(east), dH/d(north)) of depths [m], by centred differences; none on land (depth <= 0).
+
+    Args:
+        grid: the Grid.
+        depth: (ny, nx), or of some `rows` and `columns` of the grid.
+        rows, columns: all unless given.
+    """
     depth = np.asarray(depth, float)
-    x, y = grid.x_centres, grid.y_centres
+    x, y = grid.x_centres[columns], grid.y_centres[rows]
     if isinstance(grid, SphericalGrid):
         x, y = grid.radius * np.deg2rad(x), grid.radius * np.deg2rad(y)
     east, north = np.gradient(depth, x, axis=1), np.gradient(depth, y, axis=0)
     if grid.spherical:
-        east = east / np.cos(np.deg2rad(grid.y_centres))[:, None]
+        east = east / np.cos(np.deg2rad(grid.y_centres[rows]))[:, None]
     return np.where(depth > 0, east, 0.0), np.where(depth > 0, north, 0.0)
 
 
@@ -418,7 +430,7 @@ class Summary:
         lines = [
             f"faults              {self.faults}",
             f"seismic moment      {self.seismic_moment:.3g} N m",
-            f"moment magnitude    {self.magnitude:.2f}",
+            f"moment magnitude    {f'{self.magnitude:.2f}' if self.seismic_moment > 0 else 'none, nothing slips'}",
             f"maximum slip        {self.maximum_slip:.1f} m",
         ]
         if self.lifted is not None and self.lowered is not None:

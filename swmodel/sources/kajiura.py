@@ -31,7 +31,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from swmodel.errors import ConfigError
-from swmodel.fields.pytrees import pytree, static
+from swmodel.fields.pytrees import pytree, replace, static
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.runtime.compilation import jit
 from swmodel.sources.fault import Fault, Source, depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
@@ -77,7 +77,7 @@ class KajiuraFilter:
         region: Region | None = None,
         tolerance: float = 1e-3,
     ) -> "KajiuraFilter":
-        """The filter of `grid` for depths (ny, nx) [m], positive down.
+        """The filter of `grid` for depths [m], positive down, (ny, nx) or GridValues.
 
         Args:
             region: (x0, x1, y0, y1) in the grid's coordinates that holds the source, with some 100 km to spare; outside
@@ -87,14 +87,14 @@ class KajiuraFilter:
         Raises:
             ConfigError: for depths of another shape, or a region without cells.
         """
-        depth = np.asarray(depth, float)
-        if depth.shape != grid.shape:
-            raise ConfigError(f"KajiuraFilter: depth has the shape {depth.shape}, but the grid {grid.shape}.")
+        if np.shape(depth) != grid.shape:
+            raise ConfigError(f"KajiuraFilter: depth has the shape {np.shape(depth)}, but the grid {grid.shape}.")
         columns, taper_x = _patch(grid.x_centres, region and region[:2], "x", grid.periodic_x)
         rows, taper_y = _patch(grid.y_centres, region and region[2:], "y", grid.periodic_y)
         closed = (not grid.periodic_y or region is not None, not grid.periodic_x or region is not None)
         depth, taper = (
-            _mirrored(field, closed) for field in (np.maximum(depth[rows, columns], 0), taper_y[:, None] * taper_x)
+            _mirrored(field, closed)
+            for field in (np.maximum(_block(depth, rows, columns), 0), taper_y[:, None] * taper_x)
         )
         edges = grid.y_edges[rows.start : rows.stop + 1]
         faces = np.concatenate([edges[1:], edges[-2::-1]]) if closed[0] else edges[1:]
@@ -122,6 +122,11 @@ class KajiuraFilter:
         own = jax.tree.map(lambda leaf: jnp.asarray(leaf, field.dtype), self)
         (j, i), (my, mx) = self.corner, self.shape
         return field.at[j : j + my, i : i + mx].add(own._gain(field[j : j + my, i : i + mx]))
+
+    def on_patch(self, patch: jax.Array) -> jax.Array:
+        """The same of a floor that is raised on the patch only, (records, my, mx) [m]."""
+        wide = jnp.pad(patch, ((0, 0), (1, 1), (1, 1)))  # with the same program as for a whole grid, and the same bits
+        return replace(self, corner=(1, 1))(wide)[:, 1:-1, 1:-1]
 
     def _gain(self, field):
         """div(F) on the patch."""
@@ -285,7 +290,7 @@ class SeaSurface:
         kajiura: bool = True,
         around: Source | None = None,
     ) -> "SeaSurface":
-        """For `grid` and its depths (ny, nx) [m], positive down.
+        """For `grid` and its depths [m], positive down, (ny, nx) or GridValues, of which the region alone is read.
 
         Args:
             region: (x0, x1, y0, y1), as `region_around` gives it; beyond it the sea stays as it is. None is the grid.
@@ -295,11 +300,10 @@ class SeaSurface:
             kajiura: whether Kajiura's smoothing applies.
             around: a Source; cells further than NEAR cells from its faults are not refined. None refines all cells.
         """
-        depth = np.asarray(depth, float)
         smoothing = KajiuraFilter.of(grid, depth, region) if kajiura else None
         columns, taper_x = _patch(grid.x_centres, region and region[:2], "x", grid.periodic_x)
         rows, taper_y = _patch(grid.y_centres, region and region[2:], "y", grid.periodic_y)
-        gradient = tuple(part[rows, columns] for part in depth_gradient(grid, depth)) if horizontal else None
+        gradient = _gradient(grid, depth, rows, columns) if horizontal else None
         x, y = grid.x_edges[columns.start : columns.stop + 1], grid.y_edges[rows.start : rows.stop + 1]
         near = None if around is None else _near(around, grid, x, y)
         if near is not None and (near[0] >= taper_y.size or near[1] >= taper_x.size):
@@ -318,16 +322,22 @@ class SeaSurface:
         times, amounts = slip_history(source, times, shortest_rise)
         return times, self._surface(source, amounts)
 
+    def patches(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
+        """(times, surface (m, my, mx) [m]) as `records`, of the patch alone; the sea is as it was elsewhere."""
+        times, amounts = slip_history(source, times, shortest_rise)
+        return times, _patches(self, source, amounts)
+
     def _surface(self, source, amounts):
         return _surface(self, source, amounts)
 
     def _summed(self, source, amounts):
-        my, mx = self.window.shape
+        (my, mx), (j, i), (ny, nx) = self.window.shape, self.corner, self.shape
+        return jnp.pad(self._on_patch(source, amounts), ((0, 0), (j, ny - j - my), (i, nx - i - mx)))
+
+    def _on_patch(self, source, amounts):
         uplift = sum_over_faults(source, amounts, lambda fault: self._uplift(source, fault))
         uplift = uplift * jnp.asarray(self.window, uplift.dtype)[None]
-        (j, i), (ny, nx) = self.corner, self.shape
-        field = jnp.pad(uplift, ((0, 0), (j, ny - j - my), (i, nx - i - mx)))
-        return field if self.smoothing is None else self.smoothing(field)
+        return uplift if self.smoothing is None else self.smoothing.on_patch(uplift)
 
     def _uplift(self, source, fault):
         """What 1 m of slip on one fault lifts the water by, (my, mx) [m]."""
@@ -368,6 +378,23 @@ def _surface(surface, source, amounts):
     return surface._summed(source, amounts)
 
 
+@jit
+def _patches(surface, source, amounts):
+    return surface._on_patch(source, amounts)
+
+
+def _block(depth, rows, columns):
+    """The depths of some rows and columns, of an array or GridValues."""
+    return np.asarray(depth.block(rows, columns) if hasattr(depth, "block") else depth[rows, columns], float)
+
+
+def _gradient(grid, depth, rows, columns):
+    """(dH/d(east), dH/d(north)) of a patch, from its cells and those around it."""
+    wide = [slice(max(part.start - 1, 0), min(part.stop + 1, n)) for part, n in zip((rows, columns), grid.shape)]
+    inner = tuple(slice(part.start - w.start, part.stop - w.start) for part, w in zip((rows, columns), wide))
+    return tuple(part[inner] for part in depth_gradient(grid, _block(depth, *wide), *wide))
+
+
 NEAR = 8  # cells
 
 
@@ -383,20 +410,40 @@ def _near(source, grid, x, y):
 
 def region_around(source: Source, grid: CartesianGrid | SphericalGrid, reach: float = 5.0e5) -> Region:
     """(x0, x1, y0, y1) of the cells within `reach` [m] of the faults' reference points, for `SeaSurface.of`."""
-    x, y = grid.coordinates("h")
-    near = np.zeros(grid.shape, bool)
+    near = np.zeros(grid.ny, bool), np.zeros(grid.nx, bool)
     for at in zip(source.faults.longitude, source.faults.latitude):
-        east, north = source.projection.local(x, y, at)
-        near |= np.asarray(east) ** 2 + np.asarray(north) ** 2 < reach**2
-    if not near.any():
+        for rows, columns in _candidates(grid, at, reach):
+            east, north = source.projection.local(*grid.coordinates("h", rows, columns), at)
+            within = np.asarray(east) ** 2 + np.asarray(north) ** 2 < reach**2
+            near[0][rows] |= within.any(1)
+            near[1][columns] |= within.any(0)
+    rows, columns = map(np.flatnonzero, near)
+    if not rows.size:
         raise ConfigError("region_around: no cell of the grid is near the faults; check positions and domain.")
-    columns, rows = np.flatnonzero(near.any(0)), np.flatnonzero(near.any(1))
     return (
         float(grid.x_edges[columns[0]]),
         float(grid.x_edges[columns[-1] + 1]),
         float(grid.y_edges[rows[0]]),
         float(grid.y_edges[rows[-1] + 1]),
     )
+
+
+def _candidates(grid, at, reach):
+    """(rows, columns) of blocks that together hold all cells within `reach` [m] of the point `at`."""
+    x, y = grid.x_centres, grid.y_centres
+    if not grid.spherical:
+        near = np.abs(y - at[1]) <= reach, np.abs(x - at[0]) <= reach
+    else:
+        angle = 2.02 * np.arcsin(min(reach / (2 * grid.radius), 1.0))  # a little more, for rounding
+        polewards = np.deg2rad(abs(float(at[1]))) + angle
+        across = np.pi if polewards >= np.pi / 2 else np.arcsin(min(np.sin(angle) / np.cos(np.deg2rad(at[1])), 1.0))
+        apart = np.abs((x - at[0] + 180.0) % 360.0 - 180.0)
+        near = np.abs(y - at[1]) <= np.rad2deg(angle), apart <= np.rad2deg(across) * 1.01
+    rows, columns = map(np.flatnonzero, near)
+    if rows.size and columns.size:
+        runs = np.split(columns, np.flatnonzero(np.diff(columns) > 1) + 1)
+        for run in runs:
+            yield slice(int(rows[0]), int(rows[-1]) + 1), slice(int(run[0]), int(run[-1]) + 1)
 
 
 def _points(edges, first, count, refinement):

@@ -22,7 +22,7 @@ from .schedule import schedule, whole_vectors
 
 __all__ = ["c_source", "commented_source", "operations"]
 
-BLOCK = 512  # columns
+BLOCK = 2048  # columns: a smaller one interrupts the prefetching of rows, and starts passes more often
 LARGEST_POWER = 16  # that is written as products
 
 TYPES = {

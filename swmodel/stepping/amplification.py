@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
+from ..dynamics.stages import euler_stage
 from ..errors import ConfigError
 from ..fields.parts import replaced
 from ..fields.state import State
@@ -57,6 +58,8 @@ class _OneEquation:
 
     def __init__(self, rate, who):
         self._rate, self._who = rate, who
+
+    euler = euler_stage
 
     def tendency(self, state, time):
         return state.map(lambda x: self._rate * x)

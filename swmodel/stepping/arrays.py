@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from ..dynamics.clock import Time
 from ..dynamics.replicated import numbers_entered
 from ..fields.field import AbstractField, Field
+from ..fields.operators import pointwise
 from ..fields.state import State, each_state, fields_of
 from ..parallel.halo import exchange, without_padding
 from .base import Monitor, StepLoop, no_monitor
@@ -28,7 +29,11 @@ def one_step(equations: Any, stepper: Any, state: State, history: Any, step: Any
     state = equations.core.finished(equations, state)
     if equations.uplift is not None:
         rise = equations.uplift_during(time)
-        state = state.replace(eta=state.eta + (rise if isinstance(state.eta, AbstractField) else rise.interior))
+        eta = state.eta + (rise if isinstance(state.eta, AbstractField) else rise.interior)
+        if equations.wetting is not None:  # rounded, a dry bed may rise by more than its depth falls
+            bed = -equations.depth_at(time + 1.0)
+            eta = pointwise(jnp.maximum, eta, bed) if isinstance(eta, AbstractField) else jnp.maximum(eta, bed.interior)
+        state = state.replace(eta=eta)
     return state, history
 
 
@@ -42,6 +47,12 @@ class ArrayStepLoop(StepLoop):
         stepper: a TimeStepper.
         prepared: False leaves out what `steps` needs.
     """
+
+    name = "arrays"
+
+    @classmethod
+    def obstacle(cls, dynamics: Any, stepper: Any) -> str | None:
+        return None
 
     def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
         if not prepared:

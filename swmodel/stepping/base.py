@@ -9,7 +9,7 @@ arrays that XLA allocates (ArrayStepLoop, arrays.py), or in buffers with halos t
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from ..fields.state import State
 
@@ -32,15 +32,37 @@ class StepLoop(abc.ABC):
     """Time steps of one stepper over the Dynamics of a tile, inside spmd.
 
     Attributes:
+        name: of the kind of loop, for reports.
         equations: the Equations on arrays, for monitors and costs; set unless made with `prepared=False`.
         stepper: the stepper.
         period: number of steps that `steps` should make in one call: the step loop is then back in its first
             configuration of halos and buffers.
     """
 
+    name: ClassVar[str]
+
     equations: Any
     stepper: Any
     period: int = 1
+
+    @abc.abstractmethod
+    def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
+        """The loop of a TimeStepper over a Dynamics; `prepared=False` leaves out what `steps` needs."""
+
+    @classmethod
+    @abc.abstractmethod
+    def obstacle(cls, dynamics: Any, stepper: Any) -> str | None:
+        """Why steps of these cannot run in this kind of loop, in words; None where they can. Inside spmd."""
+
+    @classmethod
+    def has_derivatives(cls) -> bool:
+        """Whether JAX differentiates `steps` on this machine's devices, in both modes."""
+        return True
+
+    @classmethod
+    def compiles(cls) -> bool:
+        """Whether a compiler other than XLA makes programs of the loops on this machine's devices."""
+        return False
 
     @abc.abstractmethod
     def pack_state(self, state: State, history: Any) -> Any:

@@ -37,7 +37,7 @@ __all__ = [
 def time_step() -> Any:
     """The field `dt` of a scheme [s]."""
     hint = "; largest_time_step(limits(model, stepper)) is the longest stable one"
-    return parameter(None, "s", above=0.0, hint=hint)
+    return parameter(None, "s", above=0.0, hint=hint, doc="length of a step")
 
 
 class TimeStepper(ModelPart, abc.ABC):
@@ -52,10 +52,13 @@ class TimeStepper(ModelPart, abc.ABC):
         stages: evaluations of the tendency in a step.
         order: of accuracy.
         history_kind: "tendencies" or "states": what the history holds.
+        states_kept: how many States a step holds besides its own: past ones, and those of stages; for predictions of
+            memory.
         buffer_cycle: number of steps after which the buffers of state and history are back in their first roles, when
             the newest entry overwrites the oldest.
         is_implicit: whether a step solves an equation of the whole domain.
         rigid_lid: whether the surface is fixed: eta is then the pressure on it, and no part of the thickness.
+        euler_stages: whether a step is a convex combination of steps of Euler, made by `equations.euler`.
         exact_waves: whether linear waves set no limit to its time step.
         remedy: what to use where it is stable at no time step, in words.
     """
@@ -67,10 +70,12 @@ class TimeStepper(ModelPart, abc.ABC):
     needs_parts = False
     needs_modes = False
     history_kind = "tendencies"
+    states_kept = 1
     buffer_cycle = 1
     is_implicit = False
     rigid_lid = False
     exact_waves = False
+    euler_stages = False
     remedy = "another scheme"
 
     def prepare(self, equations: Any) -> Any:
@@ -177,7 +182,8 @@ def known_dt(who: str, stepper: Any) -> float:
 
 def check_steps(who: str, name: str, number: Any, least: int) -> None:
     """Raise TypeError unless `number` is None or a whole number of at least `least`."""
-    if number is not None and not (isinstance(number, (int, np.integer)) and number >= least):
+    known = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+    if number is not None and not (known and number >= least):
         raise TypeError(f"{who}: {name} = {number!r} is not a number of steps; give a whole one, {least} or more.")
 
 
@@ -262,6 +268,7 @@ class AB3(TimeStepper):
     dt: Any = time_step()
 
     order = 3
+    states_kept = 2
     buffer_cycle = 2
 
     def amplification(self, z: complex | np.ndarray) -> Any:
@@ -289,6 +296,7 @@ class SSPRK3(TimeStepper):
     references = "Shu and Osher (1988), doi:10.1016/0021-9991(88)90177-5"
     stages = 3
     order = 3
+    euler_stages = True
 
     def amplification(self, z: complex | np.ndarray) -> Any:
         return abs(1 + z + z**2 / 2 + z**3 / 6)
@@ -296,8 +304,7 @@ class SSPRK3(TimeStepper):
     def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         def stage(now, weights):
             new, at = weights
-            # 1 - new: in single precision 1/3 and 2/3 add up to 1 + 3e-8, which would add mass at every step
-            return ((1.0 - new) * state + new * (now + self.dt * equations.tendency(now, time + at)),)
+            return (equations.euler(state, now, new, self.dt, time + at),)
 
         table = [[1.0, 0.0], [0.25, 1.0], [2.0 / 3.0, 0.5]]
         return _stages(stage, (state,), table, equations)[0], history
@@ -315,6 +322,7 @@ class RK4(TimeStepper):
 
     stages = 4
     order = 4
+    states_kept = 2
 
     def amplification(self, z: complex | np.ndarray) -> Any:
         return abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)
@@ -350,6 +358,7 @@ class ForwardBackward(TimeStepper):
     order = 2
     needs_parts = True
     history_kind = "states"
+    states_kept = 3
     buffer_cycle = 3
 
     def amplification(self, z: complex | np.ndarray) -> Any:

@@ -5,8 +5,9 @@ steps, its results are stored in arrays with halos. They are overwritten as soon
 loop over steps copies nothing.
 """
 
+import dataclasses
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 from ..dynamics.replicated import numbers_entered
 from ..dynamics.stages import StageEvaluation
 from ..fields.field import Field
-from ..fields.parts import positions_of
+from ..fields.parts import replaced
 from ..fields.pytrees import replace
 from ..fields.state import State, each_state, fields_of
 from ..grids.geometry import Geometry
@@ -27,7 +28,7 @@ from ..stencils.stencil import Layout, compile_loops, run
 from .arrays import one_step
 from .base import Monitor, StepLoop, no_monitor
 
-__all__ = ["FusedEvaluation", "FusedStepLoop", "NotCompiled", "POLE"]
+__all__ = ["FusedEvaluation", "FusedStepLoop", "InterpretedStepLoop", "NotCompiled", "POLE"]
 
 POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
 
@@ -42,6 +43,7 @@ class FusedEvaluation(StageEvaluation):
     Args:
         dynamics: a Dynamics.
         stepper: a TimeStepper.
+        interpret: whether GPUs' loops run in Pallas's interpreter.
 
     Attributes:
         layout: of all arrays, which have halos.
@@ -49,12 +51,12 @@ class FusedEvaluation(StageEvaluation):
         arrays: the Equations on arrays, which apply the conditions on open boundaries.
     """
 
-    def __init__(self, dynamics: Any, stepper: Any):
+    def __init__(self, dynamics: Any, stepper: Any, interpret: bool = False):
         self.ghosts, self.sides, self.communicator = dynamics.tile.halo, dynamics.tile.sides, dynamics.communicator
         self.layout = Layout(tuple(dynamics.tile.shape), self.ghosts)
         self.group = self.ghosts // ((dynamics.reach or self.ghosts) * stepper.stages) or 1
         self.sharers, self._tendencies = len(self.communicator.ranks), []
-        self.interpret = dynamics.engine == "interpreted"
+        self.interpret = interpret
         self.arrays: Any = None
 
     def stored(self, array: jax.Array, position: str, halo: int, name: str = "") -> Expression:
@@ -86,7 +88,7 @@ class FusedEvaluation(StageEvaluation):
         short = [s for s in dict.fromkeys(sources) if min(s.halo) < equations.reach]
         if short:
             self.refresh(short)
-        if not self.arrays.opens:
+        if not self.arrays.open_boundaries:
             return state, more, outside
         u, v, eta = state.u, state.v, state.eta
         own = outside is eta
@@ -97,8 +99,8 @@ class FusedEvaluation(StageEvaluation):
             others = {id(source): (source, state[name]) for name in state.others for source in state[name].sources}
             for source, f in [*((f.plain, f) for f in (u, v, outside)), *others.values()]:
                 source.array = beyond_open_sides(self._field(source, f.position), self.sides).data
-        for f, opened in zip((u, v), self.arrays.opened(*(self._field(f.plain, f.position) for f in (u, v, outside)),
-                                                        time)):  # fmt: skip
+        arrays = (self._field(f.plain, f.position) for f in (u, v, outside))
+        for f, opened in zip((u, v), self.arrays.opened(*arrays, time, time if own else time.begun)):
             f.plain.array = opened.data
         return state.replace(u=u, v=v, eta=outside if own else eta), more, outside
 
@@ -145,8 +147,19 @@ class FusedStepLoop(StepLoop):
         prepared: False leaves out what `steps` needs.
     """
 
-    @staticmethod
-    def obstacle(dynamics: Any, stepper: Any) -> str | None:
+    name = "fused"
+    interpret: ClassVar[bool] = False
+
+    @classmethod
+    def has_derivatives(cls) -> bool:
+        return cls.compiles()
+
+    @classmethod
+    def compiles(cls) -> bool:
+        return jax.default_backend() == "cpu" and not cls.interpret
+
+    @classmethod
+    def obstacle(cls, dynamics: Any, stepper: Any) -> str | None:
         """Why steps of these do not run in fused loops, in words; None where they do.
 
         Finds out by tracing a step and, on CPUs, compiling its loops. It is a NotCompiled where the compiler fails.
@@ -155,14 +168,14 @@ class FusedStepLoop(StepLoop):
             return POLE
 
         def one(dynamics, stepper, first):
-            loop = FusedStepLoop(dynamics, stepper)
+            loop = cls(dynamics, stepper)
             state = dynamics.zeros()
             carry = loop.pack_state(state, stepper.history(state))
             return loop.steps(carry, first, 1)[0]
 
         try:
             closed = jax.make_jaxpr(one)(dynamics, stepper, jnp.int32(0))
-            if jax.default_backend() == "cpu" and dynamics.engine == "fused":
+            if cls.compiles():
                 compile_loops(closed.jaxpr)
         except Unsupported as error:
             return f"there is no loop for {error}"
@@ -171,7 +184,7 @@ class FusedStepLoop(StepLoop):
         return None
 
     def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
-        self.stepper, self.evaluation = stepper, FusedEvaluation(dynamics, stepper)
+        self.stepper, self.evaluation = stepper, FusedEvaluation(dynamics, stepper, self.interpret)
         self.layout, self.group = self.evaluation.layout, self.evaluation.group
         # else a step goes from one set of arrays to another
         in_order = jax.default_backend() == "cpu" and not self.evaluation.interpret
@@ -188,7 +201,9 @@ class FusedStepLoop(StepLoop):
             return jax.tree.unflatten(structure, [lift(x, name=n) for x, n in zip(leaves, names)])
 
         arrays, depth = self.equations, self._aligned(self.equations.depth)
-        wet = depth.map(lambda depth: (depth > 0).astype(depth.dtype))  # cheaper than reading another array
+        wet = None
+        if dynamics.wetting is None:
+            wet = depth.map(lambda depth: (depth > 0).astype(depth.dtype))  # cheaper than reading another array
         return replace(
             arrays,
             geometry=Geometry.derive(arrays.geometry.tile, dynamics.slip, dynamics.communicator, lift, wet),
@@ -196,7 +211,7 @@ class FusedStepLoop(StepLoop):
             terms=tuple(_each_field(term, lifted) for term in arrays.terms),
             tracers=tuple(_each_field(tracer, lifted) for tracer in arrays.tracers),
             uplift=lifted(arrays.uplift, "uplift"),
-            opens=(),
+            open_boundaries=(),
             evaluation=self.evaluation,
         )
 
@@ -263,6 +278,13 @@ class FusedStepLoop(StepLoop):
         return jax.tree.map(array, (state, history))
 
 
+class InterpretedStepLoop(FusedStepLoop):
+    """The loops that GPUs run, in Pallas's interpreter, to test them anywhere."""
+
+    name = "interpreted"
+    interpret = True
+
+
 def _names(tree):
     """The names that loops give to the leaves of (state, history)."""
     parts, groups = (name.partition(".") for name in path_names(tree)), {"0": "", "1": "history."}
@@ -271,4 +293,5 @@ def _names(tree):
 
 def _each_field(term, lifted):
     kind = type(term).__name__
-    return replace(term, **{name: lifted(getattr(term, name), f"{kind}.{name}") for name in positions_of(term)})
+    names = [field.name for field in dataclasses.fields(term) if not field.metadata.get("static")]
+    return replaced(term, {name: lifted(getattr(term, name), f"{kind}.{name}") for name in names})

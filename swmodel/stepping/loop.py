@@ -19,6 +19,7 @@ import numpy as np
 
 from ..dynamics.clock import Time
 from ..dynamics.terms import holds_windows
+from ..fields.parameters import Number, Part, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State
 from ..runtime.compilation import jit
@@ -26,7 +27,7 @@ from ..stencils.native import usable
 from ..stencils.native.library import CompileError
 from .arrays import ArrayStepLoop, one_step
 from .base import Monitor, StepLoop, no_monitor
-from .fused import POLE, FusedStepLoop, NotCompiled
+from .fused import POLE, NotCompiled
 from .members import Members, first_member, per_member
 
 __all__ = [
@@ -36,9 +37,7 @@ __all__ = [
 
 
 def step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
-    """The StepLoop that dynamics.engine names: "fused" loops, where these have all operations, or "arrays".
-
-    "interpreted" are the GPU's loops in Pallas's interpreter, to test them anywhere.
+    """A StepLoop of the kind that the Dynamics names, where it has all operations of the step; else one on arrays.
 
     Args:
         dynamics: a Dynamics.
@@ -48,25 +47,24 @@ def step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
     Raises:
         CompileError: if a loop cannot be compiled and there are several processes.
     """
-    return (FusedStepLoop if _fuses(dynamics, stepper) else ArrayStepLoop)(dynamics, stepper, prepared)
+    return (dynamics.step_loop if _is_possible(dynamics, stepper) else ArrayStepLoop)(dynamics, stepper, prepared)
 
 
 def differentiable_step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
     """The StepLoop whose `steps` JAX differentiates, in both modes: fused loops on CPUs, arrays elsewhere."""
-    kind = step_loop if _loops_have_derivatives(dynamics) else ArrayStepLoop
+    kind = step_loop if dynamics.step_loop.has_derivatives() else ArrayStepLoop
     return kind(dynamics, stepper, prepared)
-
-
-def _loops_have_derivatives(dynamics):
-    return dynamics.engine == "fused" and jax.default_backend() == "cpu"
 
 
 _KNOWN = {}  # what was found out, by a trace of the step
 MOST_KNOWN = 64
 
 
-def _fuses(dynamics, stepper):
-    """Whether steps run in fused loops. One process alone does without loops that cannot be compiled."""
+def _is_possible(dynamics, stepper):
+    """Whether the kind of loop that the Dynamics names can make the steps.
+
+    A process that runs alone does without loops that cannot be compiled.
+    """
     why = obstacle(dynamics, stepper)
     if isinstance(why, NotCompiled):
         if dynamics.communicator.size > len(dynamics.communicator.ranks):
@@ -91,7 +89,7 @@ def arrays_if_loops_fail(model: Any, dynamics: Any, stepper: Any) -> str | None:
     Raises:
         CompileError: if the model was asked for engine = "fused".
     """
-    if model.engine != "fused" or jax.default_backend() != "cpu":
+    if not model.step_loop.compiles():
         return None
     _, why = engine_of(dynamics, stepper)
     found = model.communicator.host_gather(str(why) if isinstance(why, NotCompiled) else None)
@@ -108,7 +106,7 @@ def arrays_if_loops_fail(model: Any, dynamics: Any, stepper: Any) -> str | None:
 
 def obstacle(dynamics: Any, stepper: Any) -> str | None:
     """Why the steps of one member do not run in fused loops, in words; None where they do. Inside spmd."""
-    if dynamics.engine == "arrays":
+    if dynamics.step_loop is ArrayStepLoop:
         return _why_arrays(dynamics)
     if stepper.is_implicit:
         return f"{type(stepper).__name__} solves an equation at each step, for which there are no loops"
@@ -117,7 +115,7 @@ def obstacle(dynamics: Any, stepper: Any) -> str | None:
     if key not in _KNOWN:
         while len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.pop(next(iter(_KNOWN)))
-        _KNOWN[key] = FusedStepLoop.obstacle(dynamics, stepper)
+        _KNOWN[key] = dynamics.step_loop.obstacle(dynamics, stepper)
     return _KNOWN[key]
 
 
@@ -126,6 +124,8 @@ def _why_arrays(dynamics):
         return f"{type(dynamics.core).__name__} has no loops of differences"
     if dynamics.tile.pole is not None:
         return POLE
+    if dynamics.momentum.conserves_momentum:
+        return f"{type(dynamics.momentum).__name__} has no loops yet"
     if jax.default_backend() != "cpu":
         return "on this device XLA fuses operations"
     return "engine = 'arrays' was chosen" if usable() else "no C++ compiler works here"
@@ -147,7 +147,7 @@ def engine_of(dynamics: Any, stepper: Any) -> tuple[str, str | None]:
     if isinstance(dynamics, Members):  # their numbers have one more axis, which does not change what runs
         one = first_member(dynamics)
     jax.eval_shape(dynamics.communicator.spmd(look), one, stepper)
-    return ("fused" if found[0] is None else "arrays"), found[0]
+    return (one.step_loop if found[0] is None else ArrayStepLoop).name, found[0]
 
 
 def on_tiles(function: Callable, **options: Any) -> Callable:
@@ -205,6 +205,14 @@ def run_steps(
     return carries if loop.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), carries)
 
 
+_RULES = {
+    "dynamics": Part(("covers", "interval"), "model.dynamics(stepper, steps=100)"),
+    "stepper": Part(("history", "dt"), "AB2(dt=60.0)"),
+    "state": Part(("names", "eta"), "model.at_rest()"),
+    "steps": Number(None, "steps", minimum=0, whole=True),
+}
+
+
 def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: Any = None) -> tuple[State, Any]:
     """`steps` time steps: differentiable in `dynamics`, `stepper.dt` and `state`, in both modes.
 
@@ -221,12 +229,15 @@ def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: An
         (state, history) after the last step.
 
     Raises:
-        ValueError: where the records in `dynamics` end before the last step, or are cut for another time step.
+        ValueError: for wrong arguments, and where the records in `dynamics` end before the last step, or are cut for
+            another time step.
     """
+    check_arguments("integrate", _RULES, locals())
+    steps = int(steps)
     check_covered("integrate", dynamics, stepper, steps)
     history = stepper.history(state) if history is None else history
     run = functools.partial(_scanned, differentiable_step_loop, steps=steps)
-    if _loops_have_derivatives(dynamics) or not _fuses(dynamics.interval(0), stepper):
+    if dynamics.step_loop.has_derivatives() or not _is_possible(dynamics.interval(0), stepper):
         return run(dynamics, stepper, state, history)
 
     values = jax.custom_jvp(functools.partial(_scanned, step_loop, steps=steps))
@@ -237,7 +248,9 @@ def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: An
 def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
     """Raise ValueError for Dynamics with which a run of `steps` steps cannot be right."""
     covers = dynamics.covers
-    if dynamics.first is None or (covers is None and holds_windows((dynamics.terms, dynamics.opens, dynamics.uplift))):
+    if dynamics.first is None or (
+        covers is None and holds_windows((dynamics.terms, dynamics.open_boundaries, dynamics.uplift))
+    ):
         raise ValueError(
             f"{who}: these Dynamics hold records of one interval of the forcing, and a run of {steps} steps may need "
             f"more; make them by model.dynamics(stepper, step=0, steps={steps})."

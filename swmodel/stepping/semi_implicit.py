@@ -164,7 +164,7 @@ class RigidLid(Implicit):
 
     def prepare(self, equations: Any) -> Any:
         moving = [type(term).__name__ for term in equations.terms if term.changes_elevation]
-        moving += [type(condition).__name__ for condition in equations.opens]
+        moving += [type(condition).__name__ for condition in equations.open_boundaries]
         moving += ["a moving sea floor"] * (equations.uplift is not None)
         if moving:
             raise ConfigError(
@@ -207,7 +207,7 @@ class Surface:
             )
         domain = replace(equations.water, tile=equations.geometry.tile)
         lid, dtype = scheme.rigid_lid, equations.depth.dtype
-        constant = equations.flat and not domain.masked and not equations.opens
+        constant = equations.flat and not domain.masked and not equations.open_boundaries
         rest = _constant(equations) if constant else equations.depth
         numbers = jnp.asarray(1.0, dtype) if lid else equations.gravity * (scheme.theta * scheme.dt) ** 2
         c = numbers * (rest if constant else rest.interior)
@@ -255,14 +255,20 @@ def _constant(equations):
 def _screening(equations, domain, weight):
     """1, and what an outflow sqrt(g / R) delta through open sides takes within `weight` [s]."""
     one = jnp.ones((), equations.depth.dtype)
-    if not equations.opens:
+    if not equations.open_boundaries:
         return one
+    for condition in equations.open_boundaries:
+        if condition.closes_volume:
+            raise ConfigError(
+                f"SemiImplicit: {type(condition).__name__} finds the flow through the side from the other faces at the "
+                "same moment, which only an explicit scheme knows; use Flather, or another stepper."
+            )
     g, sides = equations.geometry, equations.geometry.tile.sides
     speed = (equations.gravity * equations.depth).map(lambda x: jnp.sqrt(jnp.where(x > 0, x, 0.0 * x + 1.0))) * g.wet
     lengths = {WEST: (west, g.dy["u"]), EAST: (east, g.dy["u"]), SOUTH: (south, g.dx["v"]), NORTH: (north, g.dx["v"])}
     total = jnp.zeros(domain.tile.shape, one.dtype)
     for side, (beside, length) in lengths.items():
-        if SIDES[side] in sides.opens:
+        if SIDES[side] in sides.open_sides:
             length = beside(length) if isinstance(length, Field) else length
             rate = (speed * length * g.per_area_h).interior
             total = total + sides.open[side] * _edge(side, total.shape).astype(one.dtype) * rate
@@ -308,7 +314,7 @@ class PlannedStep(Implicit):
         """{name: the variable a step later} of what the flow transports, Fields.
 
         Args:
-            flow: the Flow at the beginning of the step.
+            flow: the DerivedFields at the beginning of the step.
             transports: (U, V) of the whole step [m2 s-1].
             now, old: States of Fields with halo, with eta and what is transported, now and a step ago.
             count: of steps so far.
@@ -373,7 +379,7 @@ class FreeSurfaceStep(PlannedStep):
         implicit = [(1.0 - self.theta) * before + self.theta * later for before, later in rest]
         transports = explicit.transport_x + implicit[0], explicit.transport_y + implicit[1]
         added = 0.0
-        if equations.opens or any(term.changes_elevation for term in equations.terms):
+        if equations.open_boundaries or any(term.changes_elevation for term in equations.terms):
             added = slope + divergence(explicit.transport_x, explicit.transport_y, equations.geometry)
         return self.transported(flow, transports, now, old, history.past.count, added), now
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dynamics.terms import Term
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
 from ..fields.parts import control_names
@@ -85,6 +86,8 @@ def limits(model: Any, stepper: Any, state: State | None = None) -> list[Limit]:
     if not exact:
         found.append(find("hyperviscosity", interval("real"), model.core.damping))
     for k, term in enumerate(model.terms):
+        if model.momentum.conserves_momentum and type(term).damping is not Term.damping:
+            continue  # it is implicit there
         find_rate = lambda site, k=k: np.asarray(site.terms[k].rates(site), float)  # noqa: E731
         found.append(find(type(term).__name__, interval("real"), find_rate))
     where = "open sides" if model.open_sides else "waves in the sponge"
@@ -119,8 +122,10 @@ def _ratio(corners, one, other):
 
 
 def _largest_record(rank, series):
-    """The largest size that the records of a Series have in each cell of a tile."""
-    return np.abs(np.asarray(series.values[rank], float)).max(axis=0)
+    """The largest size that the records of a Series have in each cell of a tile; one is in memory at a time."""
+    records = series.values[rank]
+    sizes = (np.abs(np.asarray(records[k], float)) for k in range(len(records)))
+    return functools.reduce(np.maximum, sizes)
 
 
 class _Site:
@@ -128,15 +133,19 @@ class _Site:
 
     def __init__(self, model, rank, state, terms, tracers=()):
         self.model, self.rank, self.state, self.gravity = model, rank, state, model.gravity
-        self.terms = [term.bound(functools.partial(_largest_record, rank)) for term in terms]
+        largest = functools.partial(_largest_record, rank)
+        self.terms = [term.bound(largest) if type(term).rates is not Term.rates else term for term in terms]
         self.tracers = tracers
-        self.box, self.wet = model.decomposition.box(rank), model.decomposition.cut(model.wet, rank)
+        self.box, self.wet = model.decomposition.box(rank), model.decomposition.cut(model.sea_floor.wet, rank)
         metrics = model.grid.metrics(np.arange(self.box.j0, self.box.j1))
         self.per_dx2 = np.broadcast_to(1.0 / np.asarray(metrics["dx_h"], float) ** 2, self.wet.shape)
         self.per_dy2 = np.broadcast_to(1.0 / np.asarray(metrics["dy_h"], float) ** 2, self.wet.shape)
-        self.thickness = np.where(self.wet, model.depth[self.box.slices], 1.0)
+        self.thickness = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
+        if model.wetting is not None:
+            self.thickness = np.maximum(self.thickness, model.wetting.thin)
         if state is not None and not model.linear:
-            self.thickness = np.maximum(self.thickness + np.where(self.wet, np.asarray(state.eta, float), 0.0), 1e-3)
+            depth = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
+            self.thickness = np.maximum(depth + np.where(self.wet, np.asarray(state.eta, float), 0.0), 1e-3)
 
     def speed(self, component=None):
         """|u| beside each cell [m s-1]."""
@@ -149,7 +158,7 @@ class _Site:
         """Of the shortest gravity waves; where those of the mean depth are `exact`, what another thickness adds."""
         thickness = self.thickness
         if exact:
-            mean = self.model.depth.mean()
+            mean = self.model.sea_floor.depths[2]
             thickness = (thickness - mean) ** 2 / mean
         return self.model.core.waves * np.sqrt(self.gravity * thickness * (self.per_dx2 + self.per_dy2))
 
@@ -181,7 +190,7 @@ class _Site:
         """
         model = self.model
         modes = ["wrap" if p else 0 for p in (model.grid.periodic_y, model.grid.periodic_x)]
-        h = self.box.cut(np.where(model.wet, model.depth, 0.0), 1, *modes)
+        h = self.box.cut(model.sea_floor.water, 1, *modes)
         corner = lambda x: x[1:, 1:] + x[1:, :-1] + x[:-1, 1:] + x[:-1, :-1]  # noqa: E731
         h_q = corner(h) / np.maximum(corner((h > 0).astype(float)), 1.0)
         if model.side.factor > 1:

@@ -15,7 +15,8 @@ from swmodel.adjoint.assimilation.minimise import Stop, minimise
 from swmodel.adjoint.assimilation.posterior import Posterior, eigenpairs
 from swmodel.adjoint.assimilation.responses import Green, tangent_columns
 from swmodel.adjoint.assimilation.restarts import Identity, keep, kept
-from swmodel.adjoint.controls.transforms import Around, UnitSources, joined
+from swmodel.adjoint.controls.seafloor import UnitSources
+from swmodel.adjoint.controls.transforms import Around, joined
 from swmodel.adjoint.costs.records import Record
 from swmodel.errors import ConfigError, DataError
 

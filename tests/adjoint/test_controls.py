@@ -16,6 +16,7 @@ def test_a_model_names_all_that_it_can_be_differentiated_in():
         "initial.u", "initial.v", "initial.eta", "depth", "gravity", "uplift",
         "forcing.0.x", "forcing.0.y", "forcing.0.density", "dissipation.0.coefficient", "dissipation.1.viscosity",
         "boundary.0.rate", "boundary.0.elevation", "boundary.1.elevation", "boundary.1.velocity",
+        "boundary.1.incoming",
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint.costs import costs, readers
+from swmodel.adjoint.costs.concentration import GaugeConcentration
 from swmodel.adjoint.costs.records import Record, records_in
 from swmodel.diagnostics.derived import energy
 from swmodel.errors import ConfigError, DataError
@@ -227,32 +228,39 @@ def test_several_observations_between_two_steps_and_gaps_all_count_as_they_shoul
 
 
 LONG = np.arange(0.0, 1000.0, 10.0)
+LATE = Record(PLACES["a"], LONG, LONG, 1.0, (2000.0, 3000.0))
 WRONG = {
-    "outside the grid": costs.GaugeElevation({"far": (1e9, 0.0)}),
-    "has no water around it": costs.GaugeElevation({"inland": (6.5e4, 5.5e4)}, time=80.0),
-    "names no gauge": costs.GaugeMaximum({}),
-    "900 s is not in the run, whose steps end from 50 to 160 s": costs.GaugeElevation(PLACES, time=900.0),
-    "0 to 100 s is not in the run": costs.GaugeElevation(PLACES, window=(0.0, 100.0)),
-    "no step of 10 s ends in the window": costs.GaugeElevation(PLACES, window=(61.0, 69.0)),
-    "exclude one another": costs.BoxEnergy(time=60.0, window=(60.0, 80.0)),
-    "power = 1": costs.GaugeMaximum(PLACES, power=1.0),
-    "follows none of its lines": costs.SectionTransport((1e4, 1e4), (5e4, 6e4)),
-    "is one point of it": costs.SectionTransport((1e4, 1e4), (1.1e4, 1.1e4)),
-    "on the edge of the domain": costs.SectionTransport((0.0, 1e4), (0.0, 6e4)),
-    "leaves the grid": costs.SectionTransport((4e4, 1e4), (4e4, 9e4)),
-    "crosses no water": costs.SectionTransport((7e4, 5e4), (7e4, 6e4)),
-    "holds no wet cell": costs.BoxEnergy((6.1e4, 6.9e4), (5.1e4, 5.9e4)),
-    "observations from 0 to 990 s, and the run's": costs.Misfit({"a": Record(PLACES["a"], LONG, LONG)}),
-    "no observation from 2000 to 3000 s": costs.Misfit({"a": Record(PLACES["a"], LONG, LONG, 1.0, (2000.0, 3000.0))}),
-    "standard deviation of 0 m": costs.Misfit({"a": Record(PLACES["a"], LONG, LONG, 0.0, (60.0, 100.0))}),
-    "there are no records": costs.Misfit({}),
+    "outside the grid": lambda: costs.GaugeElevation({"far": (1e9, 0.0)}),
+    "has no water around it": lambda: costs.GaugeElevation({"inland": (6.5e4, 5.5e4)}, time=80.0),
+    "places = {} is not a dict of places": lambda: costs.GaugeMaximum({}),
+    "900 s is not in the run, whose steps end from 50 to 160 s": lambda: costs.GaugeElevation(PLACES, time=900.0),
+    "0 to 100 s is not in the run": lambda: costs.GaugeElevation(PLACES, window=(0.0, 100.0)),
+    "no step of 10 s ends in the window": lambda: costs.GaugeElevation(PLACES, window=(61.0, 69.0)),
+    "exclude one another": lambda: costs.BoxEnergy(time=60.0, window=(60.0, 80.0)),
+    "power = 1.0 is less than 2": lambda: costs.GaugeMaximum(PLACES, power=1.0),
+    "follows none of its lines": lambda: costs.SectionTransport((1e4, 1e4), (5e4, 6e4)),
+    "is one point of it": lambda: costs.SectionTransport((1e4, 1e4), (1.1e4, 1.1e4)),
+    "on the edge of the domain": lambda: costs.SectionTransport((0.0, 1e4), (0.0, 6e4)),
+    "leaves the grid": lambda: costs.SectionTransport((4e4, 1e4), (4e4, 9e4)),
+    "crosses no water": lambda: costs.SectionTransport((7e4, 5e4), (7e4, 6e4)),
+    "holds no wet cell": lambda: costs.BoxEnergy((6.1e4, 6.9e4), (5.1e4, 5.9e4)),
+    "observations from 0 to 990 s, and the run's": lambda: costs.Misfit({"a": Record(PLACES["a"], LONG, LONG)}),
+    "no observation from 2000 to 3000 s": lambda: costs.Misfit(
+        {"a": Record(PLACES["a"], LONG, LONG, 1.0, (2000.0, 3000.0))}
+    ),
+    "standard deviation of 0 m": lambda: costs.Misfit({"a": Record(PLACES["a"], LONG, LONG, 0.0, (60.0, 100.0))}),
+    "records = 3 is not a dict of records": lambda: costs.Misfit(3),
+    "window = (80.0, 60.0) is not a range": lambda: costs.GaugeMaximum(PLACES, window=(80.0, 60.0)),
+    "time = -1 is not positive": lambda: costs.BoxEnergy(time=-1),
+    "the model steps no tracer 'dye'": lambda: GaugeConcentration("dye", PLACES),
+    "there are no records": lambda: costs.Misfit({}),
 }
 
 
 @pytest.mark.parametrize("sentence", WRONG)
 def test_what_cannot_be_is_told_in_one_sentence(sentence):
     with pytest.raises(ConfigError) as told:
-        WRONG[sentence].on_tile(MODEL, DT, FIRST, STEPS)
+        WRONG[sentence]().on_tile(MODEL, DT, FIRST, STEPS)
     assert sentence in str(told.value) and "\n" not in str(told.value)
 
 

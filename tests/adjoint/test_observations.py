@@ -26,7 +26,7 @@ TIME = np.arange(0.0, 3600.0, 10.0)
 
 
 def test_observations_at_one_time_are_no_reason_to_fail():
-    """Two that disagree: as independent as they are told to be; a gauge without a window is named."""
+    """Two that disagree: as independent as `independent` makes them; a gauge without a window is named."""
     record = Record((0.0, 0.0), np.array([60.0, 60.0, 120.0]), np.array([0.1, 0.3, 0.2]))
     weighed = gauge_records({"a": record}, (0.0, 100.0), 0.5, 120.0)["a"]
     assert weighed.deviation == pytest.approx(0.5 * 0.1)

@@ -11,6 +11,7 @@ from swmodel.adjoint.costs.tile_costs import TileCost
 from swmodel.errors import ConfigError
 from swmodel.fields.pytrees import pytree, replace
 from swmodel.runtime.compilation import jit
+from swmodel.stepping.arrays import ArrayStepLoop
 
 from . import cases
 
@@ -35,7 +36,7 @@ OWN = adjoint.Transformed(
 
 def by_jax(model, stepper, steps, twice):
     """`f(values, direction)` -> (J, gradient, (J, tangent), Hessian product) of `final_cost`, on arrays."""
-    dynamics, start = replace(model.dynamics(stepper, steps=steps), engine="arrays"), cases.moving(model)
+    dynamics, start = replace(model.dynamics(stepper, steps=steps), step_loop=ArrayStepLoop), cases.moving(model)
     stepper = jax.tree.map(jnp.asarray, stepper)
     masks = {"u": model.scatter(model.faces("u")), "eta": model.scatter(model.wet)}
 

@@ -128,7 +128,7 @@ def test_parameters_of_ones_own_have_their_units_in_maps_checks_files_and_figure
 
 
 def test_records_are_put_together_and_summed_and_their_times_kept():
-    """Of a problem's controls: tile arrays, numbers, and time records of which the first is none."""
+    """Of a problem's controls: tile arrays, numbers, and time records of which the first is not a control."""
     series = types.SimpleNamespace(times=[0.0, 10.0, 20.0])
     controls = [
         types.SimpleNamespace(name="uplift", position="h", units="m", series=series),

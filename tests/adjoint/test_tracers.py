@@ -19,7 +19,7 @@ CONTROLS = ["initial.dye", "initial.eta", "initial.u", "depth", "tracer.0.diffus
 WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 
 
-def problem_of(scheme, engine, controls):
+def problem_of(scheme, engine, controls, cost=None):
     tracer = sw.Tracer("dye", scheme=scheme, diffusivity=5.0)
     model = sw.ShallowWater(
         GRID, DEPTH, coriolis=sw.FPlane(1e-4), tracers=tracer, engine=engine, communicator="serial"
@@ -28,7 +28,8 @@ def problem_of(scheme, engine, controls):
         u=lambda x, y: 0.3 * np.sin(y / 2e3), v=lambda x, y: 0.2 * np.cos(x / 3e3), eta=lambda x, y: np.sin(x / 2e3),
         dye=lambda x, y: 2.0 + np.sin(x / 1.7e3) + 0.5 * np.cos((x + 2 * y) / 2.3e3),
     )  # fmt: skip
-    cost = adjoint.FinalState(lambda state, equations: jnp.sum(equations.shown(state, Time(STEPS)).dye ** 2))
+    square = adjoint.FinalState(lambda state, equations: jnp.sum(equations.shown(state, Time(STEPS)).dye ** 2))
+    cost = square if cost is None else cost
     return adjoint.Problem(model, sw.SSPRK3(20.0), state, STEPS, cost, controls)
 
 
@@ -68,3 +69,19 @@ def test_at_an_extremum_the_derivative_is_that_of_the_branch_taken():
         slopes = jax.jvp(limiter, (jnp.array([-1.0, 2.0]), jnp.array([0.5, 0.1])), (jnp.ones(2), jnp.zeros(2)))[1]
         assert slopes[0] == 0.0
         np.testing.assert_allclose(slopes[1], (limiter(2.0 + 1e-6, 0.1) - limiter(2.0 - 1e-6, 0.1)) / 2e-6, atol=1e-6)
+
+
+def test_costs_read_the_concentration_and_the_content():
+    """At centres of cells c itself, in the whole domain the sum of area h c, which does not change."""
+    at = {"a": (2.5e3, 1.5e3), "b": (7.5e3, 6.5e3)}
+    problem = problem_of(sw.FluxLimited(), "arrays", ["initial.dye"], adjoint.GaugeConcentration("dye", at))
+    last = sw.Simulation(problem.model, problem.state, problem.stepper).run(steps=STEPS)
+    c = np.asarray(last.dye) / np.where(DEPTH > 0, DEPTH + np.asarray(last.eta), 1.0)
+    assert problem.value_and_gradient()[0] == pytest.approx(c[1, 2] + c[6, 7], rel=1e-12)
+
+    amount = problem_of(sw.Centred(), "arrays", ["initial.dye"], adjoint.BoxContent("dye"))
+    J, gradient = amount.value_and_gradient()
+    content = 1e6 * np.asarray(problem.state.dye)
+    assert J == pytest.approx(content.sum(), rel=1e-12)
+    thickness = np.where(DEPTH > 0, DEPTH + np.asarray(problem.state.eta), 0.0)
+    np.testing.assert_allclose(gradient["initial.dye"], 1e6 * thickness, rtol=1e-11)

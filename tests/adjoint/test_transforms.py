@@ -10,7 +10,8 @@ import pytest
 import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint.assimilation.diffusion import Smooth
-from swmodel.adjoint.controls.transforms import Around, Balanced, Between, FaultSource, Positive, UnitSources, joined
+from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
+from swmodel.adjoint.controls.transforms import Around, Balanced, Between, Positive, joined
 from swmodel.errors import ConfigError
 
 NX, NY = 18, 15

@@ -1,4 +1,4 @@
-"""The tests of derivatives pass what is right, and tell what is wrong, by how much and where."""
+"""The tests of derivatives accept right derivatives, and report wrong ones with their size and place."""
 
 import dataclasses
 import math

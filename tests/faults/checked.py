@@ -28,6 +28,8 @@ CHECK_SECONDS, RUN_SECONDS, STEPS = 60, 120, 5
 MEMORY = 16 << 30  # [bytes] of addresses; JAX reserves some
 MOST_CELLS = 100_000  # of an accepted file that is run
 PROCESSES = 2
+# Compiling takes most of the time of an accepted file, whose loops and programs are used for five steps.
+QUICKLY = {"SWMODEL_CXXFLAGS": "-O0", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
 
 
 @dataclasses.dataclass
@@ -156,7 +158,10 @@ def _start(watched, folder, task):
     first, count, runs = task
     folder.mkdir(parents=True, exist_ok=True)
     command = [*interpreter(), *map(str, (folder, first, count, PROCESSES, runs))]
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT), "CXXFLAGS": "-O1"}
+    environment = {
+        **os.environ, **QUICKLY, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT),
+        "XDG_CACHE_HOME": str(folder.parent / "cache"),
+    }  # fmt: skip
     errors = tempfile.TemporaryFile()
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
     state = {"process": process, "errors": errors, "folder": folder, "task": task, "seed": None, "begun": None}

@@ -24,7 +24,6 @@ STEPS, RESTARTS, FIELDS = 4000, 20, 10  # steps of a run, and between two restar
 DT = 15.0  # [s]
 VICTIMS = ("all", "all", "rank 0", "rank 1", "mpirun")
 LINGER = 5.0  # [s] by which a rank may outlive its mpirun
-STARTING = 60.0  # [s] the same of ranks that are still importing modules: they find it gone when they start MPI
 MOMENTS = ("restart", "restart", "record", "record", "any", "start")
 PATIENCE = 120.0  # [s] for what should take a few
 
@@ -116,7 +115,6 @@ def _kill_somewhere(run, output, rng, tally, steps):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     run.victim = f"{victim} killed at a moment of kind {moment!r}"
-    run.linger = STARTING if (victim, moment) == ("mpirun", "start") else LINGER
     return True
 
 
@@ -172,11 +170,11 @@ def _after(run, output, once):
     victim = getattr(run, "victim", None)
     if victim is None:
         return []
-    ended, wrong = run.wait(30.0, run.linger), []
+    ended, wrong = run.wait(30.0, LINGER), []
     if ended.status is None:
         wrong.append(f"{victim}: the run had not ended 30 s later")
     elif run.left:
-        wrong.append(f"{victim}: {len(run.left)} processes were alive {run.linger:.0f} s after the end")
+        wrong.append(f"{victim}: {len(run.left)} processes were alive {LINGER:.0f} s after the end")
     wrong += [f"{victim}: {what}" for what in unreadable(output, once)]
     once |= {path.name for path in output.glob("*.nc")}
     return wrong

@@ -2,10 +2,12 @@
 
 `make faults` sends them at random moments (signals.py)."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -205,6 +207,44 @@ def test_a_main_thread_in_native_code_is_ended_when_its_time_is_over_or_a_second
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (143, "tidied\n", "error: SIGTERM stopped it; see b.\n")
     assert time.monotonic() - began < 5.0
+
+
+LAUNCHER = """
+import subprocess, sys, time
+process = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=1, stderr=2)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("rank", [True, False])
+def test_ranks_end_when_their_launcher_is_killed_whatever_they_are_doing(rank):
+    """A rank in native code ends at once when its parent does; a process that is no rank goes on."""
+    program = STUCK.replace("+ 30", "+ 3").replace("30000", "200")
+    environment = {**os.environ, "OMPI_COMM_WORLD_RANK": "0"} if rank else dict(os.environ)
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, program + "print('done')"], cwd=ROOT, env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert launcher.stdout.readline() == "here\n"
+    launcher.kill()
+    launcher.wait()
+    said = "tidied\nerror: rank 0: the command has ended, because its launcher has.\n"
+    assert launcher.stdout.read() == (said if rank else "done\n")
+
+
+def test_a_rank_whose_launcher_was_killed_before_it_began_ends(tmp_path):
+    """A shell with the number that the name of the job holds starts the rank and ends at once."""
+    (tmp_path / "rank.py").write_text("import os, time\nwhile os.getppid() == LAUNCHER: time.sleep(0.01)\n" + STUCK)
+    job = f"export OMPI_COMM_WORLD_RANK=1 PMIX_NAMESPACE=prterun-{os.uname().nodename}-$$@1"
+    rank = f"{sys.executable} -c \"LAUNCHER = $$; exec(open('{tmp_path}/rank.py').read())\""
+    command = ["bash", "-c", f"{job}; {rank} >&2 & echo $!"]
+    with open(tmp_path / "said", "w") as said:
+        shell = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=said)
+    number = int(shell.stdout)
+    end = time.monotonic() + 20
+    while Path(f"/proc/{number}").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert "because its launcher has" in (tmp_path / "said").read_text()
 
 
 @pytest.mark.parametrize("redirection", ["> /dev/full", ">&-", "| head -1", "> /dev/full 2>&1"])

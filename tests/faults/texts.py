@@ -229,6 +229,115 @@ seed = 1
 "initial.amplitude" = 2
 """
 
+DYE = """\
+[bathymetry]
+type = "flat"
+depth = "500 m"
+
+[model]
+gravity = 0.02
+
+[coriolis]
+type = "f_plane"
+f0 = 1e-4
+
+[[forcing]]
+type = "wind_stress"
+x = "0.1 * sin(2 * pi * y / (1000 * km))"
+y = 0.02
+
+[[tracer]]
+name = "dye"
+units = "kg m-3"
+initial = "exp(-((x - 350 * km)**2 + (y - 500 * km)**2) / (150 * km)**2)"
+limiter = "koren"
+diffusivity = "20 m2 s-1"
+outside = 0.5
+
+[[tracer]]
+name = "age"
+units = "s"
+scheme = "centred"
+source = 1.0
+flux = "1e-6 * x / km"
+
+[[boundary]]
+type = "flather"
+sides = "west"
+
+[stepper]
+type = "ssprk3"
+fraction = 0.6
+
+[[output.fields]]
+file = "fields.nc"
+variables = ["dye", "age"]
+every = "1 hour"
+
+[[output.fields]]
+file = "means.nc"
+variables = ["eta", "dye"]
+every = "1 hour"
+
+[output.gauges.positions]
+A = ["800 km", "500 km"]
+"""
+
+SOURCES = """\
+[bathymetry]
+type = "file"
+file = "depth.nc"
+variable = "z"
+
+[model]
+precision = "float64"
+
+[coriolis]
+type = "rotating_sphere"
+
+[[dissipation]]
+type = "quadratic_drag"
+coefficient = 2.5e-3
+
+[stepper]
+type = "forward_backward"
+dt = "1 min"
+
+[inversion]
+method = "green"
+withhold = ["B"]
+members = 5
+
+[[inversion.controls]]
+type = "unit_sources"
+x = [142, 146]
+y = [33, 37]
+spacing = 2
+deviation = "1 m"
+length = "200 km"
+uplift_only = "0.5 m"
+
+[inversion.observations]
+type = "gauges"
+deviation = "2 cm"
+error = 0.1
+independent = "5 min"
+window = ["5 min", "2 hour"]
+
+[inversion.twin.truth]
+"initial" = { type = "gaussian", amplitude = 1, centre = [144, 35], radius = "150 km" }
+
+[output]
+folder = "elsewhere"
+
+[output.gauges]
+file = "records.nc"
+
+[output.gauges.positions]
+A = [148.5, 36.5]
+B = [150.5, 33.5]
+"""
+
 
 def experiments(folder):
     """{name: text} of valid experiments; the data files that they name are written to `folder`."""
@@ -247,4 +356,6 @@ def experiments(folder):
         "tsunami": f"{RUN}\n{SPHERE}\n{TSUNAMI}",
         "turbulence": f"{RUN}\n{periodic}\n{TURBULENCE}",
         "inversion": f"{RUN}\n{PLANE}\n{INVERSION}",
+        "dye": f"{RUN}\n{PLANE}\n{DYE}",
+        "sources": f"{RUN}\n{SPHERE}\n{SOURCES}",
     }

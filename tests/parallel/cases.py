@@ -2,8 +2,10 @@
 
 import jax
 import numpy as np
+import pytest
 
 import swmodel as sw
+from swmodel.adjoint.verification.verification import verify
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.launch import launched_ranks
@@ -12,6 +14,11 @@ NX, NY = 13, 11
 RANKS = launched_ranks()
 LAYOUTS = {1: [(1, 1)], 2: [(1, 2), (2, 1)], 4: [(2, 2), (1, 4)], 6: [(2, 3), (3, 2)]}[RANKS]
 run = jit(sw.integrate, static_argnums=3)
+
+
+def long_on_one_rank(test):
+    """A test that takes long: `make test` runs it on two ranks, and `make verify` on one."""
+    return pytest.mark.verify(test) if RANKS == 1 else test
 
 
 def neighbours(layout):
@@ -93,6 +100,29 @@ def steps(model, stepper, number):
     """The State after `number` steps from `start`."""
     dynamics = model.dynamics(stepper, steps=number)
     return run(dynamics, stepper, start(model), number)[0]
+
+
+def all_ranks():
+    """The communicator of all ranks."""
+    return make_communicator("auto", (NY, NX), LAYOUTS[0])
+
+
+def fields_of(state):
+    """{name: array} of u, v and eta of a State."""
+    return {name: np.asarray(getattr(state, name)) for name in ("u", "v", "eta")}
+
+
+def assert_tiles_equal(model, state, whole):
+    """The tiles of a State are, to rounding, those of {name: whole array}."""
+    for name, expected in whole.items():
+        tile = np.asarray(getattr(state, name))
+        np.testing.assert_allclose(tile, expected[model.tile.slices], rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def assert_verified(problem):
+    """The gradient of an adjoint.Problem passes its dot products and Taylor tests."""
+    wrong = [str(verdict) for verdict in verify(problem, second=False) if not verdict.passed]
+    assert not wrong, "\n".join(wrong)
 
 
 def from_root(make):

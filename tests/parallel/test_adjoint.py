@@ -9,7 +9,8 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rules, incremental
 from swmodel.adjoint.assimilation.responses import Green
-from swmodel.adjoint.controls.transforms import UnitSources, joined
+from swmodel.adjoint.controls.seafloor import UnitSources
+from swmodel.adjoint.controls.transforms import joined
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.sharded import ShardedCommunicator
 

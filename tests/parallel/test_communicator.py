@@ -271,14 +271,14 @@ def test_maximum_has_no_tangent(ranks):
 
 
 @pytest.mark.parametrize("periodic", ["", "x", "y", "xy"])
-@pytest.mark.parametrize("opens", [(), ("east", "south")], ids=["walls", "open"])
-def test_the_halo_holds_the_neighbours_cells(ranks, periodic, opens):
-    opens = tuple(side for side in opens if {"east": "x", "south": "y"}[side] not in periodic)
+@pytest.mark.parametrize("open_sides", [(), ("east", "south")], ids=["walls", "open"])
+def test_the_halo_holds_the_neighbours_cells(ranks, periodic, open_sides):
+    open_sides = tuple(side for side in open_sides if {"east": "x", "south": "y"}[side] not in periodic)
     grid, whole = cases.plane(periodic), cases.random(7)
     tile, width = ranks.decomposition(SHAPE).tile(ranks.rank), min(2, SHAPE[1] // ranks.along("x"))
-    sides = Sides.of(grid, ranks, opens, float)
+    sides = Sides.of(grid, ranks, open_sides, float)
     (padded,) = quick(lambda x: exchange([x], width, sides, ranks))(whole[tile.slices])
-    mode = lambda side, axis: "wrap" if axis in periodic else "edge" if side in opens else 0  # noqa: E731
+    mode = lambda side, axis: "wrap" if axis in periodic else "edge" if side in open_sides else 0  # noqa: E731
     expected = tile.cut(whole, width, (mode("south", "y"), mode("north", "y")), (mode("west", "x"), mode("east", "x")))
     np.testing.assert_array_equal(padded, expected)
 

@@ -11,7 +11,7 @@ import scipy.sparse.linalg
 
 from swmodel import elliptic
 from swmodel.elliptic import Coefficients, ConjugateGradients, Domain
-from swmodel.grids.bathymetry import bodies
+from swmodel.grids.water import bodies
 from swmodel.parallel import make_communicator
 
 from . import cases

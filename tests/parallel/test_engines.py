@@ -10,6 +10,8 @@ from swmodel.runtime import launch
 from swmodel.simulation.simulation import Simulation
 from swmodel.stencils.native.library import CompileError
 from swmodel.stepping import loop
+from swmodel.stepping.arrays import ArrayStepLoop
+from swmodel.stepping.fused import FusedStepLoop
 
 from . import cases
 
@@ -24,6 +26,9 @@ COMBINATIONS = [
 ]
 
 
+LOOPS = {"fused": FusedStepLoop, "arrays": ArrayStepLoop}
+
+
 @pytest.fixture(scope="module")
 def expected():
     """The State after STEPS steps on arrays on one rank, by case."""
@@ -31,7 +36,7 @@ def expected():
 
     def reference(case):
         model, stepper = cases.alone(case)
-        dynamics = replace(model.dynamics(stepper, steps=STEPS), engine="arrays")
+        dynamics = replace(model.dynamics(stepper, steps=STEPS), step_loop=ArrayStepLoop)
         return cases.run(dynamics, stepper, cases.start(model), STEPS)[0]
 
     def of(case):
@@ -52,7 +57,7 @@ def difference(model, dynamics, stepper, whole):
 @pytest.mark.parametrize("case, engine, stages", COMBINATIONS)
 def test_every_engine_and_halo_gives_the_same(case, engine, stages, expected):
     model, stepper = cases.together(case, cases.LAYOUTS[0])
-    dynamics = replace(model.dynamics(stepper, steps=STEPS, stages=stages), engine=engine)
+    dynamics = replace(model.dynamics(stepper, steps=STEPS, stages=stages), step_loop=LOOPS[engine])
     assert difference(model, dynamics, stepper, expected(case)) < 1e-12
 
 

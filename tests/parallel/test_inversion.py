@@ -12,7 +12,8 @@ from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rule
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
 from swmodel.adjoint.assimilation.posterior import _entered, noise_like
-from swmodel.adjoint.controls.transforms import Around, Balanced, FaultSource, UnitSources, joined
+from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
+from swmodel.adjoint.controls.transforms import Around, Balanced, joined
 from swmodel.adjoint.costs.records import Record
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit

@@ -2,14 +2,14 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
 from swmodel import adjoint, elliptic
-from swmodel.adjoint.verification.verification import verify
-from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.parallel import SerialCommunicator
 from tests import own_parts
 
 from . import cases
@@ -37,33 +37,26 @@ def run(communicator, engine):
     return model, simulation.run(steps=STEPS), simulation.engine
 
 
-def together():
-    return make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[0])
-
-
 @pytest.mark.parametrize("engine", ["arrays", "fused"])
 def test_runs_equal_those_of_one_rank_on_arrays(engine):
-    model, ours, ran = run(together(), engine)
+    model, ours, ran = run(cases.all_ranks(), engine)
     assert ran == (engine, None if engine == "fused" else "engine = 'arrays' was chosen")
 
-    def of_one():
-        return {name: np.asarray(getattr(run(SerialCommunicator(), "arrays")[1], name)) for name in ("u", "v", "eta")}
-
-    for name, whole in cases.from_root(of_one).items():
-        tile = np.asarray(getattr(ours, name))
-        np.testing.assert_allclose(tile, whole[model.tile.slices], rtol=0, atol=1e-12 * np.abs(whole).max())
+    alone = cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays")[1]))
+    cases.assert_tiles_equal(model, ours, alone)
 
 
+@cases.long_on_one_rank
 def test_gradients_pass_dot_products_and_taylor_tests():
-    model, controls = ocean(together(), "fused"), ["forcing.0.strength", "dissipation.1.rate", "boundary.0.amplitude"]
+    model = ocean(cases.all_ranks(), "fused")
+    controls = ["forcing.0.strength", "dissipation.1.rate", "boundary.0.amplitude"]
     assert set(controls) < set(adjoint.names_of(model)) and "dissipation.2.rate" not in adjoint.names_of(model)
     problem = adjoint.Problem(model, OWN.Ralston(10.0), cases.start(model), STEPS, OWN.Unrest(), controls)
-    wrong = [str(verdict) for verdict in verify(problem, second=False) if not verdict.passed]
-    assert not wrong, "\n".join(wrong)
+    cases.assert_verified(problem)
 
 
 def test_a_control_and_a_cost_give_the_gradient_of_the_model():
-    model = ocean(together(), "arrays")
+    model = ocean(cases.all_ranks(), "arrays")
     start, stepper = cases.start(model), OWN.Ralston(10.0)
     control = sw.Transformed({"log_rate": np.log(2e-6)}, lambda p: {"dissipation.0.rate": jnp.exp(p["log_rate"])})
     problem = functools.partial(adjoint.Problem, model, stepper, start, STEPS, OWN.Unrest())
@@ -74,10 +67,26 @@ def test_a_control_and_a_cost_give_the_gradient_of_the_model():
 
 
 def test_a_solver_solves_and_its_gradient_is_one_more_solution():
-    grid, communicator = cases.plane(), together()
+    grid, communicator = cases.plane(), cases.all_ranks()
     domain = elliptic.Domain.of(grid, communicator, np.ones(grid.shape, bool))
     screened = elliptic.Coefficients(1.0, 1e-7)
     b = communicator.place(lambda rank: communicator.decomposition(grid.shape).cut(cases.random(7), rank).astype(float))
     ours, _ = elliptic.solve(OWN.Jacobi(), domain, screened, b)
     exact, _ = elliptic.solve(elliptic.ConjugateGradients(tolerance=1e-13), domain, screened, b)
     np.testing.assert_allclose(ours, exact, rtol=0, atol=1e-9 * float(jnp.abs(exact).max()))
+
+    def gradient(solver):
+        """dJ/dc and dJ/db of J = sum of phi^2."""
+
+        def program(domain, c, b):
+            def cost(c, b):
+                plan = solver.plan(domain, elliptic.Coefficients(communicator.replicated(c), 1e-7))
+                return communicator.sum(jnp.sum(solver.solve(plan, b) ** 2))
+
+            return jax.grad(cost, argnums=(0, 1))(c, b)
+
+        return jax.jit(communicator.spmd(program))(domain, np.float64(1.0), b)
+
+    for found, expected in zip(gradient(OWN.Jacobi()), gradient(elliptic.ConjugateGradients(tolerance=1e-13))):
+        assert float(jnp.abs(expected).max()) > 0
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * float(jnp.abs(expected).max()))

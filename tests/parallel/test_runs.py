@@ -1,11 +1,14 @@
 """Whole runs on many ranks: files, restarts on another number of ranks, and ends that all ranks share."""
 
+import threading
+
 import jax
 import numpy as np
 import pytest
 import xarray as xr
 
 from swmodel.errors import BlowUp, ConfigError, DataError, TileError
+from swmodel.models.floor import floor_of
 from swmodel.output.fingerprint import fingerprint
 from swmodel.parallel import make_communicator
 from swmodel.simulation.simulation import Simulation
@@ -43,6 +46,31 @@ def test_files_of_many_ranks_hold_what_one_rank_would_write(models, tmp_path):
             ):
                 xr.testing.assert_allclose(ours, one, rtol=1e-6, atol=1e-9)
     models[0][0].communicator.barrier()
+
+
+def test_only_the_main_thread_sends_messages_and_only_the_root_starts_a_thread_that_writes(models, tmp_path):
+    model, stepper = models[0]
+    communicator, senders, writers = model.communicator, set(), set()
+    if communicator.size == 1:
+        pytest.skip("one rank sends no messages")
+
+    def watched(verb):
+        def call(*arguments, **options):
+            senders.add(threading.current_thread())
+            writers.update(thread.name for thread in threading.enumerate() if thread.name == "writer")
+            return verb(*arguments, **options)
+
+        return call
+
+    verbs = ("gather_to_root", "host_sum", "host_maximum", "host_broadcast", "host_gather", "barrier")
+    run = simulation(model, stepper).write(tmp_path / "fields.nc", ("eta", "u"), every=2 * stepper.dt)
+    run.gauges(tmp_path / "gauges.nc", GAUGES).maxima(tmp_path / "maxima.nc").restart(tmp_path / "restart.nc", 50.0)
+    with pytest.MonkeyPatch.context() as patch:
+        for verb in verbs:
+            patch.setattr(communicator, verb, watched(getattr(communicator, verb)))
+        run.run(steps=9)
+    assert senders == {threading.main_thread()}
+    assert bool(writers) == communicator.is_root
 
 
 def test_a_restart_goes_on_bit_for_bit_on_the_same_ranks_and_to_rounding_on_one(models, tmp_path):
@@ -111,7 +139,8 @@ def test_the_fingerprint_of_a_restart_does_not_depend_on_the_ranks_and_all_of_th
     assert fingerprint(model, 0, 10.0) == fingerprint(whole, 0, 10.0)
     simulation(model, stepper).restart(tmp_path / "restart.nc").run(steps=2)
     shallower = cases.together(CASE, LAYOUT)[0]
-    shallower.depth = np.where(np.indices(shallower.depth.shape).sum(0) == 0, 100.0, shallower.depth)
+    depth = np.where(np.indices(shallower.depth.shape).sum(0) == 0, 100.0, shallower.depth)
+    shallower.sea_floor = floor_of(depth, shallower.domain)
     with pytest.raises(DataError, match="the depth differs in 1 cell, by up to"):
         simulation(shallower, stepper).resume(tmp_path / "restart.nc")
     model.communicator.barrier()

@@ -87,7 +87,7 @@ def model_of(grid=None, coriolis=None, **options):
 
 def fields_of(dynamics):
     """{name: tile array} of all that is a field and can be differentiated in: depth, uplift, parameters of terms."""
-    leaves = jax.tree_util.tree_leaves_with_path((dynamics.terms, dynamics.opens, dynamics.uplift))
+    leaves = jax.tree_util.tree_leaves_with_path((dynamics.terms, dynamics.open_boundaries, dynamics.uplift))
     found = {jax.tree_util.keystr(path): x for path, x in leaves if np.ndim(x) >= 2}
     return {"depth": dynamics.depth, **found}
 
@@ -103,8 +103,8 @@ def with_fields(dynamics, fields):
     def one(path, x):
         return fields.get(jax.tree_util.keystr(path), x)
 
-    parts = jax.tree_util.tree_map_with_path(one, (dynamics.terms, dynamics.opens, dynamics.uplift))
-    return replace(dynamics, depth=fields["depth"], terms=parts[0], opens=parts[1], uplift=parts[2])
+    parts = jax.tree_util.tree_map_with_path(one, (dynamics.terms, dynamics.open_boundaries, dynamics.uplift))
+    return replace(dynamics, depth=fields["depth"], terms=parts[0], open_boundaries=parts[1], uplift=parts[2])
 
 
 def tendency(dynamics, stepper, state):

@@ -14,7 +14,7 @@ import swmodel as sw
 from swmodel.elliptic import Coefficients, ConjugateGradients, Domain, Multigrid
 from swmodel.parallel import SerialCommunicator
 from swmodel.simulation.monitors import Gauges, Health, Maxima
-from swmodel.simulation.simulation import Carry, advance
+from swmodel.simulation.program import Carry, advance
 from swmodel.stepping.loop import pack_state
 
 SENDING = ("shift", "all_to_all_ranks", "sum_of_ranks", "broadcast_from_root", "gather_tiles", "scatter_tiles",
@@ -130,8 +130,8 @@ def test_chunks_of_steps_end_together(stepper):
     model = sw.ShallowWater(grid, lambda x, y: 100.0 + x / 1e3 + 0 * y, communicator=Pretended(), engine="arrays")
     halo = model.halo(stepper)
     state = model.at_rest()
-    monitors = Maxima(model.scatter(0.01)), Gauges.at({"A": (3e3, 3e3)}, model), Health.of(model, 1.0)
-    maxima, gauges, health = monitors
+    monitors = Maxima(model.scatter(0.01)), Gauges.at({"A": (3e3, 3e3)}, model), Health.of(model, 1.0), ()
+    maxima, gauges, health, _ = monitors
     dynamics = model.interval(halo, 0, stepper.dt)
     packed = jax.eval_shape(pack_state, dynamics, stepper, (state, stepper.history(state)))
     carry = Carry(packed, maxima.start(state, 0), gauges.start(64, model.dtype), health.start())

@@ -11,15 +11,16 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel import adjoint
+from swmodel.adjoint.controls import seafloor
 from swmodel.config import load, read
 from swmodel.config.expressions import FUNCTIONS, Expression, ExpressionError
 from swmodel.errors import ConfigError, DataError, printable
 from swmodel.grids import bathymetry
 from swmodel.output import netcdf
 from swmodel.runtime import budget, paths
-from swmodel.simulation import simulation
+from swmodel.simulation import pace
 from tests.faults.inputs import FOREIGN
-from tests.faults.texts import GYRE, PLANE, RUN
+from tests.faults.texts import GYRE, PLANE, RUN, experiments
 
 GOOD = f"{RUN}\n{PLANE}\n{GYRE}"
 
@@ -128,6 +129,27 @@ def test_output_goes_to_a_folder_or_is_refused(tmp_path, monkeypatch):
 
 
 # -- formulas ----------------------------------------------------------------------------------------------------------
+
+
+PLAIN = sw.CartesianGrid(nx=4, ny=3, x=(0.0, 4e4), y=(0.0, 3e4))
+HOLED = np.where(np.eye(3, 4) > 0, np.nan, 1.0)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    ({"depth": lambda x: x}, "ShallowWater: the depth function <lambda> does not take two arguments; give"),
+    ({"depth": lambda x, y: "deep"}, "depth function <lambda> returns what is no number"),
+    ({"depth": lambda x, y: np.ones((7, 2))}, r"the depth function returns shape \(7, 2\) for x of shape"),
+    ({"dissipation": sw.Laplacian(lambda x, y: -1e3)}, r"Laplacian: viscosity, somewhere, = -1000.0 is negative"),
+    ({"forcing": sw.WindStress(x=lambda: 1.0)}, "WindStress.x: the function <lambda> does not take two arguments"),
+    ({"forcing": sw.WindStress(y=HOLED)}, "WindStress.y is not finite in 3 of 12 values; give numbers everywhere"),
+    ({"forcing": sw.WindStress(y=lambda x, y: np.nan * x * y)}, "WindStress.y is not finite in 12 of 12 values"),
+    ({"forcing": sw.WindStress(x=sw.Records(np.array([0.0, 9.0]), np.stack([HOLED, HOLED])))}, "in 6 of 24 values"),
+])  # fmt: skip
+def test_functions_and_arrays_of_a_model_give_numbers_everywhere(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        sw.ShallowWater(PLAIN, **{"depth": 100.0, **arguments})
+    with pytest.raises(ValueError, match="ShallowWater.state.*eta is not finite in 3 of 12 values"):
+        sw.ShallowWater(PLAIN, depth=100.0).state(eta=HOLED)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -252,7 +274,34 @@ def test_gauges_count_too(little, tmp_path, command):
 
 
 def test_gauges_are_kept_for_as_many_steps_as_the_budget_says():
-    assert budget.GAUGE_RECORDS == simulation.LONGEST_CHUNK == netcdf.GAUGE_CHUNK
+    assert budget.GAUGE_RECORDS == pace.LONGEST_CHUNK == netcdf.GAUGE_CHUNK
+
+
+def test_unit_sources_are_counted_where_they_reach_the_grid(little):
+    grid = sw.CartesianGrid(40, 30, (0, 4e5), (0, 3e5))
+    model = sw.ShallowWater(grid, 100.0, communicator="serial", engine="arrays")
+    few, many = (
+        seafloor.UnitSources.on(model, (west, 3e5), (1e5, 2e5), 5e4).centres for west in (-1e5, -1e5 - 5e4 * 10**9)
+    )
+    assert few == many and min(x for x, _ in few) == 0.0
+    little(1e3)
+    with pytest.raises(ConfigError, match="the correlation of 21 unit sources needs about .*place them further apart"):
+        seafloor.UnitSources.on(model, (-1e5, 3e5), (1e5, 2e5), 5e4)
+
+
+def test_records_of_a_source_are_counted_and_named_with_their_line(tmp_path, command):
+    path = tmp_path / "case.toml"
+    path.write_text(experiments(tmp_path)["tsunami"].replace('every = "30 s"', 'every = "1e-10 s"'))
+    status, _, err = command("check", path)
+    assert status == 2 and re.match(rf"error: {path}:\d+: source: the motion of the source, 600,000,000,001 ", err), err
+
+
+def test_a_scheme_that_is_stable_at_no_step_is_named_with_the_file_and_its_line(tmp_path, command):
+    path = tmp_path / "case.toml"
+    path.write_text(experiments(tmp_path)["turbulence"].replace("order = 4", "order = 100000"))
+    for verb in ("check", "run"):
+        status, _, err = command(verb, path)
+        assert status == 2 and re.match(rf"error: {path}:\d+: stepper: RK4: it is stable at no time step", err), err
 
 
 def test_ranks_of_one_machine_share_its_memory(little):

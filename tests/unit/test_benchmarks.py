@@ -207,7 +207,7 @@ def file_of_an_inversion(path):
 
 
 def test_the_figures_of_an_inversion_are_those_of_its_file(bench, tmp_path):
-    inversion.tell(bench, file_of_an_inversion(tmp_path / "inversion.nc"), 4.0)
+    inversion.record(bench, file_of_an_inversion(tmp_path / "inversion.nc"), 4.0)
     found = {name: figure.value for name, figure in bench.figures.items()}
     assert set(found) == set(inversion.NAMES)
     assert found["inversion_misfit_reduction"] == pytest.approx(0.99)

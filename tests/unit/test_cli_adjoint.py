@@ -11,7 +11,7 @@ import xarray as xr
 from swmodel.adjoint.verification import examination, verification
 from swmodel.adjoint.verification.verification import Taylor, Verdict
 from swmodel.config import load
-from swmodel.config.build.adjoint import least_steps
+from swmodel.config.build.adjoint import cost_of, least_steps
 from swmodel.errors import ConfigError
 from tests.studies import BUMP
 
@@ -222,8 +222,8 @@ def test_observed_records_make_a_misfit_with_their_own_deviations(case, command,
 
 
 def test_lengths_in_a_file_are_counted_in_steps(case):
-    section = load(case).adjoint
-    assert least_steps(section, load(case).run, 40.0) == 45
+    experiment = load(case)
+    assert least_steps(cost_of(experiment.adjoint, experiment.output), 40.0) == 45
     with pytest.raises(ConfigError, match="unknown key; did you mean 'memory'"):
         load(case, ["adjoint.memry='1 GB'"])
     assert load(case, ["adjoint.memory='1.5 GB'"]).adjoint.memory == 1.5e9

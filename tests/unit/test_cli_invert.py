@@ -1,4 +1,4 @@
-"""`swmodel invert`: a twin's source is found, files say so, an inversion goes on, and mistakes are told at once."""
+"""`swmodel invert`: a twin's source is found, files say so, an inversion is resumed, and mistakes are reported."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import sources
-from swmodel.adjoint.controls.transforms import FaultSource
+from swmodel.adjoint.controls.seafloor import FaultSource
 from swmodel.cli import inverted
 from tests.studies import BASIN, FIELDS, GAUGES, PATCH, TWIN
 
@@ -25,7 +25,7 @@ def study(tmp_path):
     return write
 
 
-def test_the_source_of_a_twin_is_found_drawn_and_foretold_by_each_two_gauges(study, command):
+def test_the_source_of_a_twin_is_found_drawn_and_predicted_by_each_two_gauges(study, command):
     path, folder = study(BASIN, PATCH, GAUGES, TWIN)
     status, told, errors = command("invert", path, "-o", folder, "--withhold", "--plot")
     assert status == 0, errors
@@ -332,7 +332,7 @@ def test_what_became_of_faults_has_its_units_and_their_places_those_of_the_grid(
     table = inverted._parameter_tables(seen, SimpleNamespace(parameters={"faults": np.array([1.0, 0.0])}))["fault"]
     assert table["slip_analysis"][0] == "m" and table["longitude_analysis"][0] == "m"
     assert table["strike_background"][0] == "degrees"
-    assert list(inverted._faults_told(table)) == ["slip of the faults: 4.946, 3 m (before: 3, 3)"]
+    assert list(inverted._fault_lines(table)) == ["slip of the faults: 4.946, 3 m (before: 3, 3)"]
 
 
 def test_a_file_without_the_section_is_answered_with_an_example(study, command):

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.adjoint import BoxContent
+from swmodel.config.build.adjoint import cost_of
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import understand
 from swmodel.errors import ConfigError
@@ -85,6 +87,25 @@ def test_initial_values_and_records_come_from_files(tmp_path):
     assert len(model.tracers[0].outside.times) >= 2
 
 
+ADJOINT = """
+[adjoint]
+controls = ['initial.dye']
+[adjoint.cost]
+type = "box_content"
+tracer = 'dye'
+x = ["20 km", "60 km"]
+window = ["5 min", "10 min"]
+"""
+
+
+def test_a_cost_of_a_tracer_is_read_from_a_file():
+    draft = draft_of(DYE + ADJOINT)
+    assert not draft.sentences()
+    cost = cost_of(draft.sections["adjoint"], None)
+    assert cost == BoxContent("dye", x=(2e4, 6e4), window=(300.0, 600.0))
+    assert cost.title() == "amount of dye in a box from 5 min to 10 min" and cost.last_time() == 600.0
+
+
 MISTAKES = {
     "tracer[0]: name is missing": "[[tracer]]\n",
     "'a dye' is no name of a variable in files": '[[tracer]]\nname = "a dye"\n',
@@ -105,6 +126,9 @@ MISTAKES = {
     "diffusivity, somewhere, = -60000.0 is negative": DYE + 'diffusivity = "-5 * km - x"\n',
     "tracer: write it with double brackets": '[tracer]\nname = "dye"\n',
     "tracer[0].name: 'pseudo_spectral' steps no tracers": DYE + '[model]\ncore = "pseudo_spectral"\n',
+    "adjoint.cost.tracer: there is no tracer 'die'; did you mean 'dye'?": DYE + ADJOINT.replace("'dye'", "'die'"),
+    "adjoint.cost: tracer is missing": DYE + ADJOINT.replace("tracer = 'dye'", ""),
+    "adjoint.cost.tracer: there is no tracer 'dye'; add a section [[tracer]]": ADJOINT.replace("dye']", "eta']"),
     "unknown variable 'die'; did you mean 'dye'?": DYE
     + '[[output.fields]]\nfile = "f.nc"\nevery = 60\nvariables = ["die"]\n',
     "unknown variable 'u'; known are dye, eta": DYE

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 import swmodel as sw
-from swmodel import adjoint, sources
+from swmodel import sources
 from swmodel.config import adjoint as adjoint_section
-from swmodel.config import cores, inversion, members, physics, scenario
+from swmodel.config import cores, costs, inversion, members, physics, scenario
 from swmodel.dynamics.momentum import EnergyConserving
 from swmodel.grids import bathymetry, regrid
 from swmodel.models.shallow_water import FreeSlip
@@ -30,12 +30,12 @@ COUNTERPARTS = {
     scenario.Maxima: sw.Simulation.maxima,
     scenario.Spectra: sw.Simulation.spectra,
     scenario.Run: sw.Simulation,
-    adjoint_section.GaugeMaximum: adjoint.GaugeMaximum,
 }
 # Those that are made of the classes of parts have the defaults of these.
 DERIVED = {
     section: section.part
-    for known in (physics.CORIOLIS, physics.STEPPERS, physics.FORCING, physics.DISSIPATION, physics.BOUNDARY)
+    for known in (physics.CORIOLIS, physics.STEPPERS, physics.FORCING, physics.DISSIPATION, physics.BOUNDARY,
+                  costs.COSTS)
     for section in known.values() if section is not physics.WindFile
 }  # fmt: skip
 # Keys that mean something else in Python, or are written in another way there: (section, key): the Python value.
@@ -52,7 +52,7 @@ OTHERWISE = {
 
 
 def sections():
-    modules = (physics, cores, scenario, members, adjoint_section, inversion)
+    modules = (physics, cores, costs, scenario, members, adjoint_section, inversion)
     for module in modules:
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, BaseModel) and cls.__module__ == module.__name__:

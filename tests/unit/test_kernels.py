@@ -13,7 +13,9 @@ from swmodel.fields.operators import difference_x, mean_x, mean_xy, mean_y
 from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
-from swmodel.simulation.simulation import Health, Simulation, advance
+from swmodel.simulation.monitors import Health
+from swmodel.simulation.program import advance, start_carry
+from swmodel.simulation.simulation import Simulation
 from swmodel.stencils import Slot, evaluate, evaluate_storing, native
 from swmodel.stencils.expressions import Source, lift, stored
 from swmodel.stencils.graph import Unsupported, trace_graph
@@ -21,6 +23,8 @@ from swmodel.stencils.native import library
 from swmodel.stencils.schedule import schedule
 from swmodel.stencils.source import c_source
 from swmodel.stencils.stencil import Layout, run
+from swmodel.stepping.arrays import ArrayStepLoop
+from swmodel.stepping.fused import FusedStepLoop, InterpretedStepLoop
 from swmodel.stepping.loop import pack_state
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
@@ -283,6 +287,7 @@ def energy_of_bumps(engine, wrap, heights):
     return jnp.mean(last.u**2) * jnp.exp(jnp.mean(last.v**2))
 
 
+@pytest.mark.verify
 def test_loops_can_be_checkpointed_and_have_hessians_by_jax_itself():
     """jax.checkpoint round a segment alone and in a scan; jax.hessian, which puts one vmap into another."""
     heights = jnp.array([1.0, -0.5, 0.7])
@@ -359,8 +364,8 @@ def test_every_stepper_gives_what_it_gives_on_arrays(kind):
     model, state = basin(32)
     dynamics, stepper = model.dynamics(kind(5.0)), kind(5.0)
     run = jit(sw.integrate, static_argnums=3)
-    ours = run(replace(dynamics, engine="fused"), stepper, state, 14)
-    arrays = run(replace(dynamics, engine="arrays"), stepper, state, 14)
+    ours = run(replace(dynamics, step_loop=FusedStepLoop), stepper, state, 14)
+    arrays = run(replace(dynamics, step_loop=ArrayStepLoop), stepper, state, 14)
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(arrays)):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
 
@@ -370,8 +375,9 @@ def test_a_step_of_the_loops_of_a_gpu_is_that_of_arrays():
     stepper = sw.AB2(4.0)
     dynamics = model.dynamics(stepper)
     run = jit(sw.integrate, static_argnums=3)
-    ours = run(replace(dynamics, engine="interpreted"), stepper, state, 5)
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(run(replace(dynamics, engine="arrays"), stepper, state, 5))):
+    ours = run(replace(dynamics, step_loop=InterpretedStepLoop), stepper, state, 5)
+    arrays = run(replace(dynamics, step_loop=ArrayStepLoop), stepper, state, 5)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(arrays)):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
 
 
@@ -380,8 +386,8 @@ def test_derivatives_of_a_run_are_those_of_arrays_in_both_modes():
     stepper = sw.AB2(5.0)
     seed = jax.tree.map(lambda x: jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape), state)
 
-    def products(engine):
-        dynamics = replace(model.dynamics(stepper), engine=engine)
+    def products(kind):
+        dynamics = replace(model.dynamics(stepper), step_loop=kind)
 
         def cost(state):
             final, _ = sw.integrate(dynamics, stepper, state, 3)
@@ -389,7 +395,7 @@ def test_derivatives_of_a_run_are_those_of_arrays_in_both_modes():
 
         return jit(lambda s, t: (jax.grad(cost)(s), jax.jvp(cost, (s,), (t,))))(state, seed)
 
-    for a, b in zip(jax.tree.leaves(products("fused")), jax.tree.leaves(products("arrays"))):
+    for a, b in zip(jax.tree.leaves(products(FusedStepLoop)), jax.tree.leaves(products(ArrayStepLoop))):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * float(jnp.abs(b).max()))
 
 
@@ -397,10 +403,10 @@ def advance_of(cells, kind=sw.AB2, **options):
     """The compiled program of a run's chunks, without its inputs' lifetime outside."""
     model, state = basin(cells, dtype="float32", **options)
     simulation = Simulation(model, state, kind(4.0))
-    monitors = (None, None, Health.of(model, 4.0))
+    monitors = (None, None, Health.of(model, 4.0), ())
     dynamics = model.interval(simulation.halo, 0, 1.0)
     packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
-    carry = simulation._carry(monitors, packed)
+    carry = start_carry(simulation, monitors, packed)
     return advance.lower(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(8)).compile()
 
 

@@ -2,14 +2,18 @@
 
 import ast
 import re
+from inspect import isabstract
 from pathlib import Path
 
 import swmodel
+from swmodel.elliptic.base import Solver
+from swmodel.fields.parts import ModelPart
 
 PACKAGE = Path(swmodel.__file__).parent
 LAYERS = [
     "errors", "units", "defaults", "runtime", "fields", "stencils", "parallel", "grids", "elliptic", "dynamics",
-    "sources", "stepping", "diagnostics", "models", "output", "simulation", "performance", "adjoint", "config", "cli",
+    "forcing", "sources", "stepping", "diagnostics", "models", "output", "simulation", "performance", "adjoint",
+    "config", "cli",
 ]  # fmt: skip
 ADJOINT_LAYERS = ["controls", "costs", "core", "problem", "verification", "sensitivity", "assimilation"]
 MODULES = {
@@ -47,6 +51,29 @@ def upwards(layers, depth):
         and None not in (layer(name), layer(other))
         and layer(other) > layer(name)
     ]
+
+
+def concrete_parts():
+    """{name: module} of the concrete parts of a model that the package offers."""
+    offered = (getattr(swmodel, name) for name in swmodel.__all__)
+    parts = (x for x in offered if isinstance(x, type) and issubclass(x, (ModelPart, Solver)) and not isabstract(x))
+    return {cls.__name__: cls.__module__ for cls in parts if cls.__name__ != "Tracer"}  # JAX has a class of that name
+
+
+def test_no_module_asks_for_the_class_of_a_part_but_its_own():
+    """Neither by isinstance nor by the class's name: a part of a user's own would be treated as another one."""
+    parts = concrete_parts()
+    assert len(parts) > 15
+    for name, file in ((name, file) for name, file in MODULES.items() if name != "__init__"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+                named = {x.id for x in ast.walk(node.args[1]) if isinstance(x, ast.Name)} & set(parts)
+                assert all(parts[cls] == f"swmodel.{name}" for cls in named), f"{file}:{node.lineno}"
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "hasattr":
+                assert getattr(node.args[0], "id", "") not in ("term", "stepper", "cost"), f"{file}:{node.lineno}"
+            if isinstance(node, (ast.Compare, ast.Dict)):
+                told = {x.value for x in ast.walk(node) if isinstance(x, ast.Constant) and isinstance(x.value, str)}
+                assert not told & set(parts), f"{file}:{node.lineno}: {told & set(parts)}"
 
 
 def test_every_module_has_a_layer():

@@ -117,7 +117,8 @@ def depth(model):
 
 def health(model, dt=1.0, **fields):
     watch = Health.of(model, dt)
-    found = watch.look(watch.start(), model.state(**fields), depth(model), None, jnp.int32(20))
+    state = model.at_rest().replace(**{name: jnp.asarray(x) for name, x in fields.items()})  # NaN, too
+    found = watch.look(watch.start(), lambda: state, depth(model), lambda: None, jnp.int32(20))
     return [np.asarray(x).item() for x in found]
 
 
@@ -160,17 +161,22 @@ def test_the_first_illness_is_the_one_that_is_told():
     model = sw.ShallowWater(PLANE, 10.0)
     watch = Health.of(model, 1.0)
     carry = watch.start()
-    for step, fields in ((10, {}), (20, {"eta": at(1, 2, -9.8)}), (30, {"u": at(0, 0, 9e9)})):
+    for step, fields in ((20, {}), (40, {"eta": at(1, 2, -9.8)}), (60, {"u": at(0, 0, 9e9)})):
         see = functools.partial(model.state, **fields)
         carry = watch.update(carry, see, depth(model), lambda: None, jnp.int32(step))
-    assert [x.item() for x in carry[:2]] == [20, 10]
+    assert [x.item() for x in carry[:2]] == [40, 10]
     see = functools.partial(model.state, eta=at(1, 2, -9.8))
     unseen = watch.update(watch.start(), see, depth(model), lambda: None, jnp.int32(23))
-    assert unseen[0].item() == -1  # it looks every tenth step, and at the end of a chunk
+    assert unseen[0].item() == -1  # it checks every HEALTH_INTERVAL steps, and at the end of a chunk
+    assert watch.finish(unseen, see, depth(model), lambda: None, jnp.int32(23))[0].item() == 23
+    assert (
+        watch.finish(unseen, see, depth(model), lambda: None, jnp.int32(40))[0].item() == -1
+    )  # `update` has checked it
 
 
 def test_a_sea_floor_that_rises_thins_the_water():
     model = sw.ShallowWater(PLANE, 10.0)
     watch = Health.of(model, 1.0)
-    carry = watch.look(watch.start(), model.at_rest(), depth(model), jnp.asarray(at(1, 2, 9.5)), jnp.int32(10))
+    rise = jnp.asarray(at(1, 2, 9.5))
+    carry = watch.look(watch.start(), model.at_rest, depth(model), lambda: rise, jnp.int32(10))
     assert carry[0].item() == 10 and carry[2].item() == pytest.approx(0.5)

@@ -1,4 +1,4 @@
-"""What is done in place: strips of arrays, and rooms for the states of many steps."""
+"""Operations in place: strips of arrays, and slots for the states of many steps."""
 
 import jax
 import jax.numpy as jnp

@@ -76,7 +76,7 @@ def test_a_resumed_run_keeps_its_restart_and_removes_another_one(tmp_path):
 # -- an output is no other file ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("link", ["same", "symbolic", "hard", "dotted"])
+@pytest.mark.parametrize("link", ["same", "symbolic", "hard", "dotted", "new"])
 def test_an_output_that_is_an_input_is_refused_however_it_is_linked(tmp_path, link):
     (tmp_path / "depth.nc").write_text("precious")
     output = tmp_path / "fields.nc"
@@ -85,7 +85,8 @@ def test_an_output_that_is_an_input_is_refused_however_it_is_linked(tmp_path, li
     elif link == "hard":
         output.hardlink_to(tmp_path / "depth.nc")
     else:
-        output = tmp_path / ("depth.nc" if link == "same" else "../" + tmp_path.name + "/depth.nc")
+        ways = {"same": "depth.nc", "dotted": f"../{tmp_path.name}/depth.nc", "new": "to/be/made/../../../depth.nc"}
+        output = tmp_path / ways[link]
     with pytest.raises(ConfigError, match=r"output.fields: .* is also the file of bathymetry.file.*which the run"):
         check_apart([("output.fields", output)], [("bathymetry.file", tmp_path / "depth.nc")])
     check_apart([("output.fields", tmp_path / "new.nc")], [("observations", tmp_path)])
@@ -169,7 +170,8 @@ def test_a_run_does_not_write_over_its_bathymetry_its_experiment_or_its_initial_
     folder, before = case.parent, case.with_name("depth.nc").read_bytes()
     (folder / "linked.nc").hardlink_to(case)
     (folder / "soft.nc").symlink_to("depth.nc")
-    pairs = {"depth.nc": "bathymetry.file", "soft.nc": "bathymetry.file", "linked.nc": "the experiment"}
+    pairs = {"depth.nc": "bathymetry.file", "soft.nc": "bathymetry.file", "linked.nc": "the experiment",
+             "new/../depth.nc": "bathymetry.file"}  # fmt: skip
     for name, other in pairs.items():
         for key in ("output.fields.0.file", "output.restart.file"):
             status, _, err = command("run", case, "-o", folder, "--overwrite", "-q", "--set", f"{key}={name}")

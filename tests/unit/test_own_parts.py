@@ -13,7 +13,9 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.config import own, read, understand
 from swmodel.config.build.adjoint import cost_of, problem_of
-from swmodel.config.build.experiment import assemble, model_of, stepper_of
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.inversion import transformed_of
+from swmodel.config.build.steppers import stepper_of
 from swmodel.errors import ConfigError
 from swmodel.fields.parts import control_names, snake_case, units_of
 from tests import own_parts
@@ -156,21 +158,86 @@ def test_parameters_of_any_term_may_be_time_records():
     np.testing.assert_allclose(one.u, other.u, atol=2e-3 * float(np.abs(start.u).max()))  # the same impulse by then
 
 
+def test_a_class_derived_from_a_part_has_the_parameters_of_both():
+    class Friction(sw.Term):
+        rate: Any = sw.parameter("h", "s-1", minimum=0.0)
+
+        def __call__(self, flow, time):
+            return -sw.to_u(self.rate) * flow.u, -sw.to_v(self.rate) * flow.v
+
+    class Limited(Friction):
+        share: float = sw.parameter(maximum=1.0, default=0.5)
+
+    assert Limited(2.0) == Limited(rate=2.0, share=0.5) and Friction(1.0).rate == 1.0
+    with pytest.raises(ConfigError, match="Limited: rate = -1"):
+        Limited(-1.0)
+    with pytest.raises(ConfigError, match="Friction: rate = -1"):
+        Friction(-1.0)
+
+
 # -- experiment files -------------------------------------------------------------------------------------------------
 
 
 def test_a_file_names_parts_beside_it_and_the_model_has_them(case):
     made = assemble(read(case))
     model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 60.0)
-    assert [type(term).__name__ for term in (*model.terms, *model.opens)] == [
+    assert [type(term).__name__ for term in (*model.terms, *model.open_boundaries)] == [
         "WindStress", "TidalForce", "Relaxation", "TidalOpening"
     ]  # fmt: skip
     assert type(stepper).__name__ == "Ralston" and sw.limits(model, stepper)
-    assert model.opens[0].amplitude == 0.5 and model.terms[1].strength.shape == GRID.shape
+    assert model.open_boundaries[0].amplitude == 0.5 and model.terms[1].strength.shape == GRID.shape
     section = made.section("adjoint")
     problem = problem_of(section, cost_of(section, None), model, model.at_rest(), stepper, 2)
     assert problem.cost.units == "m2" and set(problem.value_and_gradient()[1]) == set(section.controls)
     assert set(read(case).sections["adjoint"].controls) < set(adjoint.names_of(model))
+
+
+INVERSION = """
+[inversion.observations]
+type = "gauges"
+positions = { a = ["30 km", "30 km"] }
+window = ["1 min", "10 min"]
+[inversion.twin]
+[[inversion.controls]]
+type = "friction_error:FrictionError"
+error = 0.5
+"""
+
+
+def test_an_inversion_takes_a_control_of_ones_own(case):
+    case.write_text(CASE + INVERSION)
+    assert not read(case).sentences()
+    made = assemble(read(case))
+    model, section = model_of(made, "serial"), made.section("inversion")
+    assert section.chosen == "linear"
+    transformed = transformed_of(section, made, model, model.at_rest(), 60.0)
+    assert {name: value.shape for name, value in transformed.parameters.items()} == {"friction_error": ()}
+    found = transformed.function({"friction_error": np.array(2.0, model.dtype)})
+    assert found == {"dissipation.0.rate": pytest.approx(np.e / 86400.0, rel=1e-5)}
+    case.write_text(CASE + INVERSION.replace("error = 0.5", "error = -1"))
+    assert any("inversion.controls[0].error: must be greater than 0" in s for s in read(case).sentences())
+    case.write_text(CASE.replace("relaxation:R", "tide:R") + INVERSION.replace("friction_error:F", "unrest:F"))
+    assert any("inversion.controls[0].type: the module 'unrest' has no class" in s for s in read(case).sentences())
+
+
+TWICE = """
+class RateError(FrictionError):
+    term: float = sw.parameter(minimum=0.0, maximum=1.0, static=True, doc="the number of the term")
+
+    def targets(self):
+        return ("dissipation.0.rate" if self.term == 0 else "forcing.1.strength",)
+"""
+
+
+def test_each_control_of_one_class_has_parameters_of_its_own_in_an_inversion(case):
+    file = case.parent / "friction_error.py"
+    file.write_text(file.read_text() + TWICE)
+    named = INVERSION.replace(":FrictionError", ":RateError") + "term = 0\n"
+    case.write_text(CASE + named + named[named.index("[[inversion.controls]]") :].replace("term = 0", "term = 1"))
+    made = assemble(read(case))
+    model = model_of(made, "serial")
+    transformed = transformed_of(made.section("inversion"), made, model, model.at_rest(), 60.0)
+    assert set(transformed.parameters) == {"rate_error", "rate_error_1"}
 
 
 WRONG = {

@@ -1,4 +1,4 @@
-"""What is timed and fitted, what is foretold of it, and what `swmodel bench` and `check` tell."""
+"""Timings and fits, the prediction from them, and what `swmodel bench` and `check` print."""
 
 import dataclasses
 import json
@@ -325,7 +325,7 @@ def test_check_says_what_a_file_does_not_tell(command, tmp_path):
     status, out, err = command("check", case, "--ranks", 2, "--machine", file)
     assert status == 0, err
     assert f"{file} was not made with this physics, so its cost was measured here" in out
-    assert f"messages are left out: {file} does not tell their time" in out
+    assert f"messages are left out: {file} has no timing of messages" in out
 
 
 def test_check_without_mpi_says_that_messages_are_left_out(command, tmp_path, monkeypatch):
@@ -378,6 +378,7 @@ def test_a_profile_of_a_run_holds_a_trace_and_its_memory_and_tells_how_to_open_t
     assert "pprof" in out
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_two_ranks_measure_the_memory_that_they_share(tmp_path):
     file = tmp_path / "machine.json"

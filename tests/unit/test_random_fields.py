@@ -1,4 +1,4 @@
-"""Random fields are the same whoever holds them, and have the covariance that was asked for."""
+"""Random fields do not depend on the decomposition, and have the requested covariance."""
 
 import jax
 import jax.numpy as jnp

@@ -160,7 +160,7 @@ ADJOINT = {
 
 @pytest.fixture
 def case(tmp_path):
-    """The experiment's file, beside folders of records that are wrong in one way each."""
+    """The experiment's file, and folders of records that are wrong in one way each."""
     path = tmp_path / "case.toml"
     path.write_text(BUMP)
     (tmp_path / "linked.nc").hardlink_to(path)

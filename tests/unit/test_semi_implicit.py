@@ -13,12 +13,14 @@ from postprocess import budgets
 from swmodel import adjoint, elliptic
 from swmodel.cli.speed import Speed, speed_line
 from swmodel.config import physics
-from swmodel.config.build.experiment import stepper_of, time_step
+from swmodel.config.build.steppers import stepper_of, time_step
 from swmodel.dynamics.transport import divergence
 from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.fields.pytrees import replace
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.amplification import beside_waves
+from swmodel.stepping.arrays import ArrayStepLoop
+from swmodel.stepping.fused import FusedStepLoop
 from swmodel.stepping.loop import run_steps, step_loop
 from swmodel.stepping.semi_implicit import automatic
 from swmodel.stepping.stability import limits
@@ -240,7 +242,7 @@ def test_files_of_a_lid_hold_an_exact_streamfunction(tmp_path):
 
 
 def test_a_rossby_wave_travels_at_its_speed():
-    """- beta / (k^2 + l^2) in a channel under a lid, to the grid's error: a quarter of a wavelength."""
+    """- beta / (k^2 + l^2) in a channel under a rigid lid, to the grid's error: a quarter of a wavelength."""
     beta, nx, ny, spacing = 2e-11, 48, 24, 4e4
     model = sw.ShallowWater(plane(nx, ny, "x", spacing), 1000.0, coriolis=sw.BetaPlane(1e-4, beta), linear=True)
     k, m = 2 * np.pi / (nx * spacing), np.pi / (ny * spacing)
@@ -490,7 +492,7 @@ def test_fused_loops_leave_implicit_steps_to_arrays():
     stepper = jax.tree.map(jnp.asarray, sw.SemiImplicit(1000.0))
     dynamics = model.dynamics(stepper)
     start, steps = moving(model), jnp.int32(3)
-    both = [replace(dynamics, engine=engine) for engine in ("fused", "arrays")]
+    both = [replace(dynamics, step_loop=kind) for kind in (FusedStepLoop, ArrayStepLoop)]
     ends = [_run(d, stepper, start, stepper.history(start), steps)[0] for d in both]
     assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, ends)))
 
@@ -526,9 +528,9 @@ def test_an_automatic_step_that_nothing_limits_is_refused():
         time_step(free, [])
 
 
-def test_the_speed_of_an_equation_is_not_foretold():
+def test_the_time_of_an_implicit_step_is_not_predicted():
     """Nor is one tried on ranks that are not there."""
     experiment = types.SimpleNamespace(stepper=section("semi_implicit"))
     made = types.SimpleNamespace(draft=types.SimpleNamespace(file="case.toml"))
     told = speed_line(Speed(), made, experiment, 4, 100.0, None)
-    assert told.startswith("not foretold") and told.endswith("time it, mpirun -n 4 swmodel bench case.toml")
+    assert told.startswith("not predicted") and told.endswith("time it, mpirun -n 4 swmodel bench case.toml")

@@ -19,7 +19,8 @@ from swmodel.parallel.sharded import ShardedCommunicator
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.launch import LaunchError
 from swmodel.simulation.monitors import Health
-from swmodel.simulation.simulation import Simulation, advance
+from swmodel.simulation.program import advance, start_carry
+from swmodel.simulation.simulation import Simulation
 from swmodel.stencils import native
 from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
@@ -214,11 +215,11 @@ def test_an_array_of_the_whole_grid_is_not_taken_for_a_tile(mesh):
 # -- halos of uneven tiles --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("periodic, opens", [("", ()), ("xy", ()), ("x", ("south",))], ids=str)
-def test_the_halo_lies_behind_the_padding_and_its_transpose_gives_back(mesh, periodic, opens):
+@pytest.mark.parametrize("periodic, open_sides", [("", ()), ("xy", ()), ("x", ("south",))], ids=str)
+def test_the_halo_lies_behind_the_padding_and_its_transpose_gives_back(mesh, periodic, open_sides):
     grid, whole, parts, width = cases.plane(periodic), cases.random(7), mesh.decomposition(SHAPE), 2
-    sides = mesh.place(lambda rank: Sides.of(grid, mesh, opens, float, rank))
-    mode = lambda side, axis: "wrap" if axis in periodic else "edge" if side in opens else 0  # noqa: E731
+    sides = mesh.place(lambda rank: Sides.of(grid, mesh, open_sides, float, rank))
+    mode = lambda side, axis: "wrap" if axis in periodic else "edge" if side in open_sides else 0  # noqa: E731
     modes = (mode("south", "y"), mode("north", "y")), (mode("west", "x"), mode("east", "x"))
     tiles = mesh.place(lambda rank: parts.cut(whole, rank))
 
@@ -272,7 +273,12 @@ def alone():
 @pytest.mark.parametrize("case", cases.CASES)
 @pytest.mark.parametrize(
     "layout, engine, stages",
-    [((1, 2), "arrays", 1), ((2, 2), "arrays", 2), ((2, 3), "arrays", 1), ((2, 3), "auto", 1)],
+    [
+        pytest.param((1, 2), "arrays", 1, marks=pytest.mark.verify),
+        pytest.param((2, 2), "arrays", 2, marks=pytest.mark.verify),
+        ((2, 3), "arrays", 1),
+        ((2, 3), "auto", 1),
+    ],
     ids=str,
 )
 def test_a_hundred_steps_equal_those_of_one_rank(layout, engine, stages, case, alone):
@@ -322,10 +328,10 @@ def test_invariants_count_no_padding(mesh):
 def test_arrays_lie_on_their_devices_and_the_loop_works_in_place(mesh):
     model, stepper = cases.CASES["walls and islands"](communicator=mesh, engine="arrays")
     simulation = Simulation(model, cases.start(model), stepper)
-    monitors = (None, None, Health.of(model, stepper.dt))
+    monitors = (None, None, Health.of(model, stepper.dt), ())
     dynamics = model.interval(simulation.halo, 0, stepper.dt)
     state, history = packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
-    carry = simulation._carry(monitors, packed)
+    carry = start_carry(simulation, monitors, packed)
     rows, columns = (-(-n // p) for n, p in zip(SHAPE, mesh.layout))
     for array in (dynamics.depth, state.u, *(p.eta for p in history.values)):
         assert {(s.device, s.data.shape) for s in array.addressable_shards} == {
@@ -436,3 +442,33 @@ def test_a_launcher_that_started_several_is_refused(monkeypatch):
         monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", str(value))
     with pytest.raises(LaunchError, match="4 processes, and the sharded communicator is one.*choose mpi"):
         make_communicator("sharded", SHAPE)
+
+
+# -- several processes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [10, 5000])
+def test_a_broadcast_between_processes_sends_the_roots_bytes_once(monkeypatch, size):
+    from jax.experimental import multihost_utils
+
+    from swmodel.parallel import sharded
+
+    sent, value = [], {"text": "x" * size}
+
+    def from_root(array):
+        sent.append(array.copy())
+        return array
+
+    def to_another(array):
+        assert not array.any() and array.size == sent[0].size
+        return sent.pop(0)
+
+    monkeypatch.setattr(multihost_utils, "process_allgather", None)
+    root, other = (sharded.ShardedCommunicator((1, 1)) for _ in range(2))
+    root.processes = other.processes = 2
+    root.rank, other.rank = 0, 1
+    monkeypatch.setattr(multihost_utils, "broadcast_one_to_all", from_root)
+    assert root.host_broadcast(value) == value
+    assert [array.size for array in sent] == ([1024] if size == 10 else [1024, 8192])
+    monkeypatch.setattr(multihost_utils, "broadcast_one_to_all", to_another)
+    assert other.host_broadcast(None) == value and not sent

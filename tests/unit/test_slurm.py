@@ -81,7 +81,7 @@ every = "1 year"
 
 @pytest.fixture
 def cluster(tmp_path):
-    """The environment of a job: the programs above on PATH, everything they were told in files of its FAKE."""
+    """The environment of a job: the programs above on PATH, their arguments in files of its FAKE."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in PROGRAMS.items():
@@ -96,7 +96,7 @@ def cluster(tmp_path):
 
 
 def told(cluster, program):
-    """What a program was told, a list of lines."""
+    """The arguments of a program, a list of lines."""
     file = Path(cluster["FAKE"]) / program
     return file.read_text().splitlines() if file.exists() else []
 
@@ -219,6 +219,7 @@ def test_weak_scaling_keeps_the_cells_of_a_rank_and_strong_scaling_those_of_all(
     ]  # fmt: skip
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(not launch.mpi_installed(), reason="needs mpi4py and mpi4jax")
 def test_a_study_of_one_and_two_ranks_becomes_a_table_and_a_figure(cluster, tmp_path):
     options = ["-s", "32x24", "-r", "1 2", "-o", str(tmp_path / "logs")]

@@ -8,6 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel import sources
 from swmodel.config.build import sources as build
+from swmodel.errors import ConfigError
 from swmodel.grids.bathymetry import from_depth
 from swmodel.runtime import cache
 
@@ -57,6 +58,20 @@ def test_whatever_it_depends_on_makes_another(count):
         before = len(count)
         motion(**changed)
         assert len(count) == before + 1, changed
+
+
+def test_a_source_that_does_not_slip_leaves_the_sea_at_rest(count):
+    for every in ("auto", 10.0):
+        found, summary = motion(types.SimpleNamespace(horizontal=True, kajiura=True, every=every), slip=0.0)
+        assert len(found.times) == 1 and not np.any(found.uplift)
+        assert "moment magnitude    none, nothing slips" in str(summary)
+
+
+def test_more_records_than_the_memory_holds_are_refused(count):
+    section = types.SimpleNamespace(horizontal=True, kajiura=True, every=1e-12)
+    with pytest.raises(ConfigError, match=r"the motion of the source, 30,000,000,000,001 records of 12 x 10 cells"):
+        build.motion_of(section, GRID, from_depth(3000.0, GRID), source(2.0), 1)
+    assert not count
 
 
 def test_a_damaged_file_is_computed_again(count, tmp_path):

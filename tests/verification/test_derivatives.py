@@ -41,7 +41,12 @@ MODELS = {"every term": everything(FORMS[0])} | {type(form).__name__: plain(form
 
 def split(dynamics):
     """(what is differentiated, what rebuilds the dynamics from it)."""
-    controls = {"depth": dynamics.depth, "gravity": dynamics.gravity, "terms": dynamics.terms, "opens": dynamics.opens}
+    controls = {
+        "depth": dynamics.depth,
+        "gravity": dynamics.gravity,
+        "terms": dynamics.terms,
+        "open_boundaries": dynamics.open_boundaries,
+    }
     return controls, lambda c: replace(dynamics, **c)
 
 

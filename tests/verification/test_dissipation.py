@@ -130,7 +130,7 @@ def at_v(x):
 
 
 def test_coefficients_of_drag_that_vary_are_means_of_the_cells_on_both_sides_of_a_face():
-    """- r u, - C |u| u / h and - g n^2 |u| u / h^(4/3), with r, C and n halfway between the centres beside a face."""
+    """- r u, - C |u| u / h and - g n^2 |u| u / h^(4/3), with r, C and n halfway between the centres next to a face."""
     grid = plane(6, 5, "xy")
     rate, coefficient, roughness = (varying(grid, s, k) for k, s in enumerate((1e-5, 2e-3, 0.03)))
     terms = sw.LinearDrag(rate), sw.QuadraticDrag(coefficient), sw.ManningDrag(roughness)

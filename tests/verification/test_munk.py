@@ -2,6 +2,7 @@
 doi:10.1175/1520-0469(1950)007<0080:OTWDOC>2.0.CO;2."""
 
 import numpy as np
+import pytest
 
 import swmodel as sw
 from swmodel.simulation.simulation import Simulation
@@ -21,6 +22,7 @@ def munk_transport():
     return r / BETA * curl * shape.max()
 
 
+@pytest.mark.verify
 def test_the_western_boundary_transport_is_within_five_percent_of_munks():
     """128 x 128 cells, as the experiment has; a larger reduced gravity leaves the steady state and hastens it."""
     grid = sw.CartesianGrid(nx=128, ny=128, x=(0.0, SIZE), y=(0.0, SIZE))

@@ -271,6 +271,7 @@ def compare(n, days, viscosity, tolerances):
     assert np.abs(ours[2] - other[2]).max() < band, found
 
 
+@pytest.mark.verify
 def test_both_cores_agree_on_how_turbulence_decays():
     compare(48, 10.0, 1e11, (0.08, 0.04, 0.03))
 

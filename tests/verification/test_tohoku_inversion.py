@@ -67,5 +67,5 @@ def test_the_maximum_uplift_is_near_the_epicentre(inversion):
 
 
 @pytest.mark.parametrize("name", GAUGES)
-def test_the_other_gauges_foretell_each(inversion, name):
+def test_the_other_gauges_predict_each(inversion, name):
     assert misfit(inversion[0], name, "withheld") < misfit(inversion[0], name, "background")

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import swmodel as sw
+from swmodel.dynamics.stages import euler_stage
 from swmodel.fields.pytrees import pytree, static
 from swmodel.fields.state import like
 
@@ -31,6 +32,8 @@ class Kinematic(sw.SSPRK3):
 class _Given:
     def __init__(self, equations, period):
         self.equations, self.period, self.evaluation = equations, period, equations.evaluation
+
+    euler = euler_stage
 
     def tendency(self, state, time):
         factor = 1.0 if self.period is None else jnp.cos(jnp.pi * time.seconds / self.period)

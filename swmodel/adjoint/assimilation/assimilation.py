@@ -261,9 +261,14 @@ def _stepped(variational, departures, now, basis, halvings=5):
     step, toward = 1.0, basis.solution()
     for _ in range(halvings):
         found = _evaluated(
-            variational, departures, variational.space.add(now.parameters, step, toward), now.history[-1].number + 1,
-            products=basis.products, residual=basis.residual, step=step,
-        )  # fmt: skip
+            variational,
+            departures,
+            variational.space.add(now.parameters, step, toward),
+            now.history[-1].number + 1,
+            products=basis.products,
+            residual=basis.residual,
+            step=step,
+        )
         if found.history[-1].value < now.history[-1].value:
             return dataclasses.replace(found, history=(*now.history, *found.history), basis=basis)
         step *= 0.5

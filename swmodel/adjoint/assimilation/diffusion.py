@@ -22,7 +22,9 @@ from ...errors import ConfigError
 from ...fields.field import Field
 from ...fields.operators import difference_x, difference_y
 from ...fields.pytrees import pytree, replace, static
+from ...grids.windows import GridValues, Stored
 from ...models.shallow_water import ShallowWater
+from ...parallel.decomposition import Tile
 from ...parallel.halo import Sides, exchange, without_padding
 from ...runtime.compilation import jit
 
@@ -87,7 +89,8 @@ class Smooth:
         parts = {name: model.domain.cut(part) for name, part in parts.items()}
         bare = Smooth(**parts, sides=sides, steps=steps, position=position, communicator=model.communicator)
         variance = _variance(bare, model, length, samples)
-        deviation = model.domain.cut(_points(model, position) * np.broadcast_to(deviation, model.grid.shape))
+        wet = model.sea_floor.mask(position)
+        deviation = model.domain.cut(Stored(deviation, model.grid.shape).map(lambda s, wet: wet * s, wet))
         return replace(bare, deviation=deviation, amplitude=_amplitude(deviation, variance))
 
     @staticmethod
@@ -117,18 +120,13 @@ class Smooth:
         return [Field(array, place, (1,) * 4) for array, place in zip(arrays, places)]
 
 
-def _points(model, position):
-    """(ny, nx) bool: the wet points of a position."""
-    return model.wet if position == "h" else model.faces(position)
-
-
 def _coefficients(model, position, length):
-    """({field: (ny, nx)}, number of steps) of L."""
+    """({field: GridValues}, number of steps) of L."""
     if position not in ("h", "u", "v"):
         raise ConfigError(f"Smooth: position = {position!r} is not a position of a control; give 'h', 'u' or 'v'.")
     if not length > 0:
         raise ConfigError(f"Smooth: length = {length} m is not a correlation length; give a positive one.")
-    grid, wet = model.grid, _points(model, position)
+    grid, wet = model.grid, model.sea_floor.mask(position)
     metrics = grid.metrics(np.arange(grid.ny))
     beyond = grid.metrics(np.arange(grid.ny) + (position == "v"))  # north of a v point is the next row's centre
     column = lambda x: np.broadcast_to(x, (grid.ny, 1))  # noqa: E731
@@ -136,8 +134,8 @@ def _coefficients(model, position, length):
     dx, dy = column(metrics[f"dx_{position}"]), column(metrics[f"dy_{position}"])
     ratio_x = column(_over(metrics[f"dy_{east}"], metrics[f"dx_{east}"]))
     ratio_y = column(_over(beyond[f"dx_{north}"], beyond[f"dy_{north}"]))
-    next_x = _both(wet, 1, grid.periodic_x) * ratio_x
-    next_y = _both(wet, 0, grid.periodic_y) * ratio_y
+    next_x = _both(wet, 1, grid.periodic_x).map(np.multiply, Stored(ratio_x, grid.shape))
+    next_y = _both(wet, 0, grid.periodic_y).map(np.multiply, Stored(ratio_y, grid.shape))
     area = dx * dy
     fastest = 2.0 * float(np.max(_over(2 * ratio_x + ratio_y + np.roll(ratio_y, 1, 0), area)))  # [m-2], Gershgorin
     # U has half of the spread of the covariance, l^2 / 4 in each direction, in steps that damp every mode.
@@ -147,26 +145,38 @@ def _coefficients(model, position, length):
             f"Smooth: length = {length:g} m is less than half a cell of {np.sqrt(area.max()):g} m, which correlates "
             "nothing; give a longer one, or leave the smoothing out."
         )
-    spread = 0.25 * length**2 / steps
+    spread, per_area = 0.25 * length**2 / steps, wet.map(_over, Stored(area, grid.shape))
     parts = {
-        "amplitude": 1.0 * wet, "deviation": 1.0 * wet, "root": np.sqrt(_over(wet, area)), "per_area": _over(wet, area),
-        "across_x": spread * _numbered(next_x, 1, position == "u"),
-        "across_y": spread * _numbered(next_y, 0, position == "v"),
-    }  # fmt: skip
+        "amplitude": wet,
+        "deviation": wet,
+        "root": per_area.map(np.sqrt),
+        "per_area": per_area,
+        "across_x": _numbered(next_x, 1, position == "u").map(lambda x: spread * x),
+        "across_y": _numbered(next_y, 0, position == "v").map(lambda x: spread * x),
+    }
     return parts, steps
 
 
 def _both(wet, axis, periodic):
     """1 where a point and the next one along an axis are both wet."""
-    after = np.roll(wet, -1, axis).astype(float)
-    if not periodic:
-        after[(slice(None), -1) if axis == 1 else -1] = 0.0
-    return wet * after
+    return wet.map(lambda here, after: here * after.astype(float), _Shifted(wet, axis, 1, "wrap" if periodic else 0))
 
 
 def _numbered(between, axis, faces):
     """Values between points n and n + 1, at their C-grid index: face n for centres, centre n + 1 for `faces`."""
-    return np.roll(between, 1, axis) if faces else between
+    return _Shifted(between, axis, -1, "wrap") if faces else between
+
+
+class _Shifted(GridValues):
+    """The values of the points `step` further along an axis."""
+
+    def __init__(self, values, axis, step, mode):
+        self.values, self.step, self.mode = values, (step, 0) if axis == 0 else (0, step), mode
+        self.shape, self.dtype = values.shape, values.dtype
+
+    def block(self, rows, columns):
+        (j0, j1), (i0, i1) = ((p.start + n, p.stop + n) for p, n in zip((rows, columns), self.step))
+        return Tile(j0, j1, i0, i1).cut(self.values, 0, self.mode, self.mode)
 
 
 def _over(a, b):
@@ -193,8 +203,10 @@ def _dividing(n, cells):
 def _probed(bare, model, rows, columns):
     """The exact diagonal, by probing with combs of every `rows`-th row and `columns`-th column."""
     ny, nx = model.grid.shape
-    row, column = (model.domain.cut(np.broadcast_to(x, (ny, nx))) for x in
-                   (1.0 + np.arange(ny)[:, None] % rows, 1.0 + np.arange(nx)[None] % columns))  # fmt: skip
+    row, column = (
+        model.domain.cut(np.broadcast_to(x, (ny, nx)))
+        for x in (1.0 + np.arange(ny)[:, None] % rows, 1.0 + np.arange(nx)[None] % columns)
+    )
 
     def diagonal(smooth, row, column):
         def add(total, k):
@@ -215,9 +227,9 @@ def _sampled(bare, model, samples):
         return smooth.diffused(smooth.root * v, smooth.steps) ** 2
 
     square = jit(model.communicator.spmd(square))
-    total = model.domain.cut(np.zeros(model.grid.shape))
+    total = model.domain.cut(Stored(0.0, model.grid.shape))
     for _ in range(samples):
-        total = total + square(bare, model.domain.cut(noise.standard_normal(model.grid.shape)))
+        total = total + square(bare, model.domain.noise(noise, lambda x, mask: x, Stored(True, model.grid.shape)))
     return total / samples
 
 

@@ -227,9 +227,14 @@ def _iteration(function, now, space, memory):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a search without success is recognised by its result
         length, *_ = line_search(
-            lambda a: line.at(a)[1], lambda a: np.array([line.at(a)[3]]), np.zeros(1), np.ones(1), np.array([slope]),
-            now.value, maxiter=20,
-        )  # fmt: skip
+            lambda a: line.at(a)[1],
+            lambda a: np.array([line.at(a)[3]]),
+            np.zeros(1),
+            np.ones(1),
+            np.array([slope]),
+            now.value,
+            maxiter=20,
+        )
     if length is None:
         return None
     values, value, gradient, _ = line.at(length)

@@ -42,9 +42,12 @@ def write_gauge_folder(folder: str | Path, series: dict[str, tuple[ArrayLike, Ar
 
 
 def gauge_records(
-    records: dict, window: tuple | dict, error: float | None = None, independent: float = 120.0,
+    records: dict,
+    window: tuple | dict,
+    error: float | None = None,
+    independent: float = 120.0,
     deviation: float | None = None,
-) -> dict:  # fmt: skip
+) -> dict:
     """{name: Record} with the errors of gauges.
 
     Args:
@@ -190,7 +193,7 @@ def track_records(tracks: Tracks, model: ShallowWater, until: float) -> dict[str
     ]
     if mistakes:
         raise ConfigError(mistakes)
-    afloat = model.wet[_cell(grid.y_edges, tracks.y), _cell(grid.x_edges, x)] & np.isfinite(tracks.value)
+    afloat = model.sea_floor.wet.at(_cell(grid.y_edges, tracks.y), _cell(grid.x_edges, x)) & np.isfinite(tracks.value)
     if not afloat.any():
         raise ConfigError("none of the points of the tracks has a value in water; give other tracks.")
     places = np.column_stack([tracks.x, tracks.y])[afloat]

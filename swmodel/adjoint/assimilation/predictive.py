@@ -112,8 +112,9 @@ class Consistency:
             return None
         far, remedy = (
             ("further from", "larger errors of the observations (deviation, error) or of the controls (deviation)")
-            if ratio > 1.0 else ("nearer to", "smaller errors of the controls (deviation)")
-        )  # fmt: skip
+            if ratio > 1.0
+            else ("nearer to", "smaller errors of the controls (deviation)")
+        )
         return (
             f"the first guess is {far} the observations than their errors and those of the controls let expect: "
             f"chi-squared per datum is {self.first_per_datum:.3g}, and {self.expected_first_per_datum:.3g} is "

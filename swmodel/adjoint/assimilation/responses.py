@@ -24,7 +24,7 @@ from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import each_interval, run_steps, step_loop
 from ..controls.controls import ControlDict, masks_of
-from ..controls.transforms import UnitSources
+from ..controls.transforms import Patterns
 from ..problem import Problem
 from .assimilation import Departures
 from .minimise import Space
@@ -89,16 +89,16 @@ class LinearModel:
 
 @dataclasses.dataclass(frozen=True)
 class Green:
-    """Green's functions of a patch of UnitSources.
+    """Green's functions of a sum of patterns, such as a patch of unit sources.
 
     Attributes:
         columns: readings for 1 m of each source, (k, steps, gauges).
-        sources: the UnitSources.
+        sources: the Patterns.
         name: the name of their parameters.
     """
 
     columns: np.ndarray
-    sources: UnitSources
+    sources: Patterns
     name: str
 
     @staticmethod
@@ -109,7 +109,7 @@ class Green:
             ConfigError: if the problem's controls are not those of one patch of unit sources.
         """
         name, sources, target = _only_patch(problem)
-        linear, columns, count = LinearModel(problem), [], len(sources.cells)
+        linear, columns, count = LinearModel(problem), [], sources.count
         field = jit(problem.communicator.spmd(lambda sources, a: sources.field(a)))
         for k in range(count):
             unit = np.zeros(count, problem.model.dtype)
@@ -239,9 +239,9 @@ class Dense:
 
 
 def _only_patch(problem):
-    """(parameter, UnitSources, control) of a problem whose only control is a patch of unit sources."""
+    """(parameter, Patterns, control) of a problem whose only control is a sum of patterns."""
     parts = problem.transforms[0].function.parts if len(problem.transforms) == 1 else {}
-    if len(parts) != 1 or not hasattr(next(iter(parts.values()), None), "amplitudes"):
+    if len(parts) != 1 or not isinstance(next(iter(parts.values())), Patterns):
         raise ConfigError(
             "Green's functions are those of one patch of unit sources, and the controls are others; "
             "use the method 'linear' or 'incremental'."

@@ -7,6 +7,7 @@
     forcing.0.x                         the field x of the first forcing: a number, an array, or time records
     dissipation.0.viscosity             a field of the first dissipation term
     boundary.0.elevation                a field of the first boundary, in the order in which they were given
+    boundary.0.elevation.phase.M2       the phase lag of a constituent of a Tide, likewise its amplitude
     uplift                              the time records of the sea floor's uplift, without the first
 
 A value is a number that every rank holds, a tile array (ny, nx), or {record: one of these} for time records. A
@@ -28,6 +29,7 @@ from ...errors import ConfigError
 from ...fields.parts import control_names, positions_of, units_of
 from ...fields.pytrees import replace
 from ...fields.state import State
+from ...forcing.tides import Harmonics
 from ...models.shallow_water import ShallowWater
 from ...parallel.halo import Sides, without_padding
 
@@ -45,7 +47,8 @@ class Control:
         name: the name that users write.
         position: "h", "u" or "v" on the C-grid, or "scalar" if every rank holds the value.
         units: units of the control.
-        place: its location: ("state", field), ("dynamics", field), or ("terms" or "opens" or "tracers", k, field).
+        place: its location: ("state", field), ("dynamics", field), or (group, k, field, ...) of the k-th part of a
+            group, "terms", "open_boundaries" or "tracers", with the keys inside of a parameter that is no array itself.
         series: the model's Series, if the control has time records.
         records: the numbers of the records that are controls; () without records.
     """
@@ -72,7 +75,10 @@ class Control:
         kind, *where = self.place
         if kind in ("state", "dynamics"):
             return getattr(state if kind == "state" else dynamics, where[0])
-        return getattr(getattr(dynamics, kind)[where[0]], where[1])
+        held = getattr(dynamics, kind)[where[0]]
+        for key in where[1:]:
+            held = _inside(held, key)
+        return held
 
     def put(self, dynamics: Dynamics, state: State | None, value: Any) -> tuple[Dynamics, Any]:
         """(dynamics, state) with `value` in place; for time records, `value` is (first, second) of a window."""
@@ -83,7 +89,7 @@ class Control:
         if kind == "dynamics":
             return replace(dynamics, **{where[0]: value}), state
         terms = list(getattr(dynamics, kind))
-        terms[where[0]] = replace(terms[where[0]], **{where[1]: value})
+        terms[where[0]] = _with_inside(terms[where[0]], where[1:], value)
         return replace(dynamics, **{kind: tuple(terms)}), state
 
     def _as_held(self, held, value):
@@ -96,6 +102,17 @@ class Control:
     def of_record(self, number: int, dtype: DTypeLike) -> Any:
         """The tile array, or number, of one record of the model."""
         return self.series.record(number, dtype)
+
+
+def _inside(holder, key):
+    return holder[key] if isinstance(holder, dict) else getattr(holder, key)
+
+
+def _with_inside(holder, keys, value):
+    """A copy of a dataclass, or a dict, with `value` at the path `keys` inside it."""
+    key, *rest = keys
+    value = _with_inside(_inside(holder, key), rest, value) if rest else value
+    return {**holder, key: value} if isinstance(holder, dict) else replace(holder, **{key: value})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,8 +168,8 @@ def _catalogue(model):
     found = [Control(f"initial.{x.name}", x.position, x.units, ("state", x.name)) for x in model.variables]
     found.append(Control("depth", "h", "m", ("dynamics", "depth")))
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
-    for k, (name, condition) in enumerate(zip(model.open_names, model.opens)):
-        found += _fields(condition, name, ("opens", k))
+    for k, (name, condition) in enumerate(zip(model.open_names, model.open_boundaries)):
+        found += _fields(condition, name, ("open_boundaries", k))
     for k, (name, term) in enumerate(zip(model.term_names, model.terms)):
         found += _fields(term, name, ("terms", k))
     for k, tracer in enumerate(model.tracers):
@@ -168,19 +185,29 @@ def _fields(term, name, place):
     positions = positions_of(term)
     for key in control_names(type(term)):
         held = getattr(term, key)
+        if isinstance(held, Harmonics):
+            yield from _constituents(held, name, key, units_of(type(term), key), positions[key], place)
+            continue
         value, series, records = held, None, ()
         if isinstance(held, Series):  # of each tile, or of the whole grid if it was made without a communicator
             series, records = held, tuple(range(len(held.times)))
             value = (next(iter(held.values.values())) if isinstance(held.values, dict) else held.values)[0]
-        if len(jax.tree.leaves(value)) == 1 and np.ndim(value) in (0, 2):
+        if len(jax.tree.leaves(value)) == 1 and np.ndim(value) in (0, 1, 2):
             position = positions.get(key, "scalar") if np.ndim(value) == 2 else "scalar"
             yield Control(f"{name}.{key}", position, units_of(type(term), key), (*place, key), series, records)
 
 
+def _constituents(tide, name, key, units, position, place):
+    """The Controls of the amplitudes and phases of a parameter that follows a Tide."""
+    for part, unit in (("amplitude", units), ("phase", "degree")):
+        for constituent, value in getattr(tide, part).items():
+            at = position if np.ndim(value) == 2 else "scalar"
+            yield Control(f"{name}.{key}.{part}.{constituent}", at, unit, (*place, key, part, constituent))
+
+
 def masks_of(model: ShallowWater) -> dict[str, jax.Array]:
     """{position: tile array}, 1 at points where the state may differ from zero, else 0."""
-    masks = {"u": model.faces("u"), "v": model.faces("v"), "h": model.wet}
-    return {position: model.domain.cut(mask) for position, mask in masks.items()}
+    return {position: model.domain.cut(model.sea_floor.mask(position)) for position in "uvh"}
 
 
 def tidy(control: Control, value: Any, sides: Sides) -> Any:

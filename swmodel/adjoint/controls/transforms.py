@@ -6,16 +6,17 @@ Each transform is a function x(p) of standard parameters p, whose background is 
     Around(b, U)  x = b + U p                  a field with correlated errors (diffusion.py)
     Positive      x = b exp(U p)               a positive field or number with errors of its logarithm
     Between       x = low + (high - low) / (1 + exp(-p0 - U p)),  b at p = 0
-    UnitSources   x = sum_k a_k phi_k          displacement on a patch of unit sources phi_k; a = R p, R R^T their
-                                               covariance, or a = w log(1 + exp(R p / w)): uplift alone
-    FaultSource   x = surface(faults(p))       the sea surface above faults (Okada 1985)
+    Repeated      {record: b_record + U p}     time records with one change for all
     Balanced      eta = b + U p, and u, v in geostrophic balance with the change of eta
+
+seafloor.py has those of the sea surface above an earthquake. priors.py has what users and experiment files give.
 
 `joined({name: (control, transform)}, model)` is the Transformed that a Problem takes: p[name] determines the control.
 Transforms are pytrees, so that their arrays, this tile's part, are arguments of compiled programs. Numbers that every
 rank holds are replicated before the transform is called (controls.py).
 """
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
@@ -26,15 +27,57 @@ import numpy as np
 from ...errors import ConfigError
 from ...fields.field import Field
 from ...fields.operators import difference_x, difference_y, mean_xy
-from ...fields.pytrees import pytree, replace, static
+from ...fields.pytrees import pytree, static
 from ...fields.state import State
+from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
 from ...parallel.halo import exchange, without_padding
-from ...sources.fault import Source
-from ...sources.kajiura import SeaSurface
 from .controls import Transformed
 
-__all__ = ["Around", "Balanced", "Between", "FaultSource", "Joined", "Positive", "Repeated", "UnitSources", "joined"]
+__all__ = ["Around", "Balanced", "Between", "Joined", "Patterns", "Positive", "Repeated", "Transform", "joined"]
+
+
+class Transform(abc.ABC):
+    """A differentiable function of standard parameters p; subclasses are pytrees (`pytree`)."""
+
+    @abc.abstractmethod
+    def __call__(self, p: jax.Array) -> Any:
+        """This tile's values of the control, or {control: values} of several."""
+
+    @abc.abstractmethod
+    def zero(self, model: ShallowWater) -> Any:
+        """The background p = 0, as a Problem takes it: a number, a vector, or a tile array."""
+
+    def variance(self, p: jax.Array) -> Any:
+        """The variance of the background error of the values, for small changes about p; None if it is not known."""
+        return None
+
+    def table(self, p: np.ndarray) -> tuple[str, dict[str, tuple[str, str, np.ndarray]]] | None:
+        """(name, {column: (units, what it is, values)}) of what p means, for files; None if p speaks for itself.
+
+        The units of places are parameters.COORDINATES.
+        """
+        return None
+
+
+class Patterns(Transform):
+    """x = sum_k a_k(p) phi_k of given patterns phi_k."""
+
+    @property
+    @abc.abstractmethod
+    def count(self) -> int:
+        """The number of patterns."""
+
+    @abc.abstractmethod
+    def amplitudes(self, p: jax.Array) -> jax.Array:
+        """The coefficients a (count,)."""
+
+    @abc.abstractmethod
+    def field(self, a: jax.Array) -> jax.Array:
+        """sum_k a_k phi_k on this tile."""
+
+    def __call__(self, p: jax.Array) -> jax.Array:
+        return self.field(self.amplitudes(p))
 
 
 @pytree
@@ -61,8 +104,8 @@ class Joined:
         """{control: variance of its background error} for small changes about `parameters`, of parts that have it."""
         found = {}
         for (name, part), target in zip(sorted(self.parts.items()), self.targets):
-            if hasattr(part, "variance"):
-                value = part.variance(parameters[name])
+            value = part.variance(parameters[name])
+            if value is not None:
                 found |= value if target is None else {target: value}
         return found
 
@@ -83,7 +126,7 @@ def joined(transforms: dict[str, tuple[str | None, Any]], model: ShallowWater) -
     return Transformed(zeros, Joined(parts, targets), dict.fromkeys(parts, "1"))
 
 
-class _OfOne:
+class _OfOne(Transform):
     """A transform of one number or field, whose errors U p are `spread`: a number or array s, or a function."""
 
     background: Any
@@ -149,7 +192,7 @@ class Between(_OfOne):
 
 
 @pytree
-class Repeated:
+class Repeated(Transform):
     """The same change in every record of a series: {record: background + U p}."""
 
     backgrounds: dict
@@ -168,7 +211,7 @@ class Repeated:
 
 
 @pytree
-class Balanced:
+class Balanced(Transform):
     """eta = b + U p, and velocities in geostrophic balance with its change: f u = - g d(eta)/dy, f v = + g d(eta)/dx.
 
     The gradient along a face is the mean of the gradients at the four surrounding faces of the other direction. There
@@ -207,13 +250,23 @@ class Balanced:
                 "give initial.eta, initial.u and initial.v controls of their own."
             )
         metrics = grid.metrics(rows)
-        faces = {p: model.faces(p).astype(float) for p in "uv"}
+        faces = {p: model.sea_floor.mask(p).map(lambda mask: mask.astype(float)) for p in "uv"}
         cut = model.domain.cut
+
+        def over(p, metric):
+            at = Stored({"u": at_u, "v": at_v}[p] * metric, grid.shape)
+            return cut(faces[p].map(lambda mask, at: mask * model.gravity / at, at))
+
         return Balanced(
-            state.eta, state.u, state.v, spread,
-            cut(faces["u"] * model.gravity / (at_u * metrics["dy_u"])),
-            cut(faces["v"] * model.gravity / (at_v * metrics["dx_v"])), cut(faces["u"]), cut(faces["v"]),
-        )  # fmt: skip
+            state.eta,
+            state.u,
+            state.v,
+            spread,
+            over("u", metrics["dy_u"]),
+            over("v", metrics["dx_v"]),
+            cut(faces["u"]),
+            cut(faces["v"]),
+        )
 
     def __call__(self, p: jax.Array) -> dict[str, jax.Array]:
         change = self.spread(p)
@@ -230,171 +283,3 @@ class Balanced:
 
     def zero(self, model: ShallowWater) -> jax.Array:
         return model.domain.cut(np.zeros(model.grid.shape))
-
-
-@pytree
-class UnitSources:
-    """Elevation by unit sources: phi_k = c((x - x_k) / d) c((y - y_k) / d), c(s) = cos^2(pi s / 2) for |s| < 1.
-
-    The centres lie d apart, and between them the phi_k add up to 1. Sources with most of their volume on land are left
-    out. `UnitSources.on` makes the object.
-
-    Attributes:
-        along_x, along_y: c at the tile's columns (sources along x, nx) and rows (ny, sources along y).
-        wet: 1 in water (ny, nx).
-        root: R (k, k) [m], the same on every rank.
-        bend: w [m] if all a are positive; None if a may have both signs.
-        cells: (row, column) of each source in the patch.
-        centres: (x, y) of each source.
-    """
-
-    along_x: Any
-    along_y: Any
-    wet: Any
-    root: Any
-    bend: Any
-    cells: tuple = static()
-    centres: tuple = static()
-
-    @staticmethod
-    def on(
-        model: ShallowWater,
-        x: tuple[float, float],
-        y: tuple[float, float],
-        spacing: float,
-        deviation: float = 1.0,
-        length: float = 0.0,
-        bend: float | None = None,
-    ) -> "UnitSources":
-        """Unit sources with centres in the patch x = (low, high), y = (low, high) of the grid's coordinates.
-
-        Args:
-            spacing: d, in the grid's coordinates: degrees on the sphere, m on a plane.
-            deviation: standard deviation of each coefficient's background error [m].
-            length: length of their correlation exp(-r^2 / 2 length^2) [m]; 0: they are uncorrelated.
-            bend: w [m]: coefficients are positive, and close to R p above about w. None: they may have both signs.
-
-        Raises:
-            ConfigError: if the patch holds no water, or the spacing is less than two cells.
-        """
-        grid = model.grid
-        steps = [np.diff(edges).max() for edges in (grid.x_edges, grid.y_edges)]
-        if spacing < 2 * max(steps) * (1 - 1e-9):
-            raise ConfigError(
-                f"UnitSources: sources {spacing:g} apart cannot be distinguished on cells of {max(steps):g}; "
-                "give two cells or more, or a finer grid."
-            )
-        nodes = [low + spacing * np.arange(int((high - low) / spacing + 1e-6) + 1) for low, high in (x, y)]
-        hats = [_hat((c[None] - n[:, None]) / spacing) for c, n in zip((grid.x_centres, grid.y_centres), nodes)]
-        volume, whole = (hats[1] @ w @ hats[0].T for w in (model.wet * grid.area_h, grid.area_h * np.ones(grid.shape)))
-        cells = [(int(j), int(i)) for j, i in np.argwhere((volume > 0.5 * whole) & (whole > 0))]
-        if not cells:
-            raise ConfigError(
-                f"UnitSources: the patch x = {tuple(x)}, y = {tuple(y)} holds no water of the grid, which spans "
-                f"{grid.x_edges[0]:g} to {grid.x_edges[-1]:g} and {grid.y_edges[0]:g} to {grid.y_edges[-1]:g}; "
-                "move it to sea."
-            )
-        centres = tuple((float(nodes[0][i]), float(nodes[1][j])) for j, i in cells)
-        root = deviation * _root(_distances(centres, grid), length)
-        place = model.communicator.place
-
-        def cut(rank):
-            box = model.decomposition.box(rank)
-            along = hats[0][:, box.i0 : box.i1], hats[1][:, box.j0 : box.j1].T
-            return [np.asarray(part, model.dtype) for part in along]
-
-        along_x, along_y = place(cut)
-        root = place(lambda rank: np.asarray(root, model.dtype))
-        bend = None if bend is None else place(lambda rank: np.asarray(bend, model.dtype))
-        return UnitSources(along_x, along_y, model.domain.cut(1.0 * model.wet), root, bend, tuple(cells), centres)
-
-    def __call__(self, p: jax.Array) -> jax.Array:
-        return self.field(self.amplitudes(p))
-
-    def amplitudes(self, p: jax.Array) -> jax.Array:
-        """The coefficients a (k,) [m]."""
-        a = self.root @ p
-        return a if self.bend is None else self.bend * jax.nn.softplus(a / self.bend)
-
-    def field(self, a: jax.Array) -> jax.Array:
-        """sum_k a_k phi_k on this tile [m]."""
-        rows, columns = (np.array(k) for k in zip(*self.cells))
-        matrix = jnp.zeros((self.along_y.shape[1], self.along_x.shape[0]), a.dtype).at[rows, columns].set(a)
-        return self.wet * (self.along_y @ matrix @ self.along_x)
-
-    def zero(self, model: ShallowWater) -> np.ndarray:
-        return np.zeros(len(self.cells), model.dtype)
-
-
-def _hat(s):
-    return np.where(np.abs(s) < 1, np.cos(0.5 * np.pi * np.clip(s, -1, 1)) ** 2, 0.0)
-
-
-def _distances(places, grid):
-    """Distances [m] between all pairs of (x, y)."""
-    x, y = np.array(places).T
-    if not grid.spherical:
-        return np.hypot(x[:, None] - x, y[:, None] - y)
-    x, y = np.deg2rad(x), np.deg2rad(y)
-    half = np.sin((y[:, None] - y) / 2) ** 2 + np.cos(y[:, None]) * np.cos(y) * np.sin((x[:, None] - x) / 2) ** 2
-    return 2 * grid.radius * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
-
-
-def _root(distances, length):
-    """The symmetric square root of exp(-r^2 / 2 length^2)."""
-    if length == 0:
-        return np.eye(len(distances))
-    values, vectors = np.linalg.eigh(np.exp(-0.5 * (distances / length) ** 2))
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-
-
-LOGARITHMIC = ("slip", "length", "width", "depth")
-
-
-@pytree
-class FaultSource:
-    """The sea surface above faults with instantaneous slip, as a function of uncertain fields of the faults.
-
-    Slip, length, width and depth are b exp(s p), which is positive; other fields are b + s p.
-
-    Attributes:
-        surface: a sources.SeaSurface of the whole grid.
-        source: a sources.Source, the background.
-        spreads: {field of Fault: s}, relative for slip, length, width and depth, else in the units of the field.
-    """
-
-    surface: Any
-    source: Any
-    spreads: dict
-    communicator: Any = static()
-
-    @staticmethod
-    def of(model: ShallowWater, surface: SeaSurface, source: Source, spreads: dict[str, float]) -> "FaultSource":
-        """Faults with background errors `spreads` {name of a field of Fault: number}.
-
-        Raises:
-            ConfigError: if a name is not a field of Fault that affects the instantaneous uplift.
-        """
-        free = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
-        wrong = [name for name in spreads if name not in free]
-        if wrong or not spreads:
-            what = ", ".join(wrong) or "nothing"
-            raise ConfigError(f"FaultSource: {what} cannot be a parameter of a fault; give some of {', '.join(free)}.")
-        place = model.communicator.place
-        as_numbers = lambda tree: place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), tree))  # noqa: E731
-        return FaultSource(as_numbers(surface), as_numbers(source), as_numbers(dict(spreads)), model.communicator)
-
-    def __call__(self, p: jax.Array) -> jax.Array:
-        return self.communicator.scatter(self.surface.elevation(self.faults(p)))
-
-    def faults(self, p: jax.Array) -> Source:
-        """The Source for parameters (fields x faults,), with fields in the order of their names."""
-        faults, changes = self.source.faults, {}
-        for (name, spread), share in zip(sorted(self.spreads.items()), p.reshape(len(self.spreads), -1)):
-            background = getattr(faults, name)
-            change = spread * (share[:, None] if background.ndim == 2 else share)
-            changes[name] = background * jnp.exp(change) if name in LOGARITHMIC else background + change
-        return replace(self.source, faults=replace(faults, **changes))
-
-    def zero(self, model: ShallowWater) -> np.ndarray:
-        return np.zeros(len(self.spreads) * len(self.source.faults.depth), model.dtype)

@@ -22,21 +22,19 @@ from typing import Any
 import jax
 import jax.core
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero
 
 from ...dynamics.clock import Time
 from ...dynamics.shallow_water import Dynamics
-from ...errors import ConfigError
-from ...fields.pytrees import pytree, static
+from ...fields.pytrees import pytree
 from ...fields.state import State
 from ...stencils import evaluate
 from ...stepping.base import no_monitor
 from ...stepping.explicit import TimeStepper
-from ...stepping.loop import check_covered, differentiable_step_loop, each_interval, run_steps, step_loop
+from ...stepping.loop import differentiable_step_loop, run_steps, step_loop
 from ..costs.tile_costs import TileCost
 from .leaves import Floats, Rows, buffers_for, inputs_read, perturbed, push_row, read_row, set_row
 
-__all__ = ["Tape", "Span", "advance", "even_lengths", "integrate"]
+__all__ = ["LoopAdapter", "Readings", "Span", "Tape", "advance", "even_lengths"]
 
 
 @pytree
@@ -290,112 +288,6 @@ class LoopAdapter:
     def out(self, carry: Any) -> Any:
         """The differentiable loop's carry from the fast one's."""
         return carry if self.same_carry else self.other.pack_state(*self.loop.unpack_state(carry))
-
-
-def integrate(
-    dynamics: Dynamics,
-    stepper: TimeStepper,
-    state: State,
-    steps: int,
-    history: Any = None,
-    lengths: Sequence[int] | None = None,
-) -> tuple[State, Any]:
-    """The same as `sw.integrate`, but it stores few states when JAX differentiates it in reverse mode.
-
-    It serves costs of your own under jax.grad or jax.vjp, in one program. A custom VJP has no forward mode (jax.jvp
-    refuses it). Take tangents of `sw.integrate`, and Hessian products as the jvp of a gradient of this function.
-
-    Args:
-        dynamics, stepper, state, steps, history: as for `sw.integrate`.
-        lengths: number of parts at each level, innermost (steps) first. Their product is `steps` or more; two levels
-            of about sqrt(steps) unless given. Each interval between forcing records is cut by itself.
-
-    Returns:
-        (state, history) after the last step.
-    """
-    check_covered("adjoint.integrate", dynamics, stepper, steps)
-    if lengths and math.prod(lengths) < steps:
-        raise ConfigError(
-            f"integrate: lengths = {tuple(lengths)} hold {math.prod(lengths)} steps, and {steps} are asked for; "
-            "give longer ones."
-        )
-    history = stepper.history(state) if history is None else history
-
-    def run(here, carry, count):
-        return _few_states(here, stepper, carry, count, tuple(lengths or even_lengths(count, 2)))
-
-    ends = differentiable_step_loop(dynamics.interval(0), stepper, prepared=False)
-    end = each_interval(dynamics, steps, ends.pack_state(state, history), run)
-    return ends.unpack_state(end)
-
-
-def _few_states(dynamics, stepper, carry, steps, lengths):
-    """The carry after `steps` steps in one interval between forcing records; see `integrate`."""
-    leaves, structure = jax.tree.flatten((dynamics, stepper))
-
-    def span(leaves):  # made in each trace, since JAX's custom rules must not close over values of another trace
-        return Span(jax.tree.unflatten(structure, leaves)[0].first, jnp.int32(steps))
-
-    def tape(leaves, touched, carry):
-        def make(params):
-            params = iter(params)
-            return jax.tree.unflatten(structure, [next(params) if t else x for x, t in zip(leaves, touched)])
-
-        return Tape(make, [x for x, t in zip(leaves, touched) if t], None, carry, lengths)
-
-    @jax.custom_vjp
-    def run(leaves, carry):
-        loop = differentiable_step_loop(*jax.tree.unflatten(structure, leaves))
-        loop = LoopAdapter(step_loop(*jax.tree.unflatten(structure, leaves)), loop)
-        first: Any = span(leaves).first
-        return loop.out(run_steps(loop, loop.into(carry), steps, first=first)[0])
-
-    def forward(leaves, carry):
-        touched = Touched(tuple(bool(x.perturbed) for x in leaves))
-        leaves, carry = jax.tree.map(lambda x: x.value, (leaves, carry), is_leaf=lambda x: hasattr(x, "perturbed"))
-        end, _, stored = tape(leaves, touched.flags, carry).record(carry, (), span(leaves))
-        return end, (leaves, touched, jax.tree.map(Shape.of, carry), stored)
-
-    def backward(kept, bars):
-        leaves, touched, carry, stored = kept
-        carry = jax.tree.map(lambda x: x.like, carry, is_leaf=lambda x: isinstance(x, Shape))
-        shapes = Floats(carry)
-        bars = shapes.floats(jax.tree.leaves(bars, is_leaf=_is_zero))
-        bars = [jnp.zeros(bar.shape, bar.dtype) if _is_zero(bar) else bar for bar in bars]
-        params, carry_bar, _ = tape(leaves, touched.flags, carry).sweep(stored, span(leaves), (bars, ()))
-        params, carry_bar = iter(params), iter(carry_bar)
-        of_leaves = [next(params) if t else None for t in touched.flags]
-        return of_leaves, shapes.tree([next(carry_bar) if real else None for real in shapes.real])
-
-    run.defvjp(forward, backward, symbolic_zeros=True)
-    return run(leaves, carry)
-
-
-def _is_zero(x):
-    return isinstance(x, SymbolicZero)
-
-
-@pytree
-class Shape:
-    """The shape and dtype of an array, as static structure of a pytree."""
-
-    shape: tuple = static()
-    dtype: str = static()
-
-    @staticmethod
-    def of(x: Any) -> "Shape":
-        return Shape(jnp.shape(x), str(jnp.result_type(x)))
-
-    @property
-    def like(self) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(self.shape, self.dtype)
-
-
-@pytree
-class Touched:
-    """For each leaf, whether JAX differentiates with respect to it; static structure of a pytree."""
-
-    flags: tuple = static()
 
 
 def even_lengths(steps: int, levels: int) -> tuple[int, ...]:

@@ -229,8 +229,11 @@ class Run:
         count = here.count if steps is None else steps
         span = Span(np.int32(here.first + (count if at_end else 0)), np.int32(count))
         return {
-            "dynamics": problem.dynamics(here.window), "stepper": problem.stepper, "cost": self.cost, "span": span,
-        }  # fmt: skip
+            "dynamics": problem.dynamics(here.window),
+            "stepper": problem.stepper,
+            "cost": self.cost,
+            "span": span,
+        }
 
     def _fixed_at_start(self):
         return self.fixed(0) | {"state": self.problem.state, "masks": self.problem.masks}

@@ -7,29 +7,85 @@
     Misfit            half the sum of squared differences to observations over their standard deviations   [1]
     FinalState        the user's own function of the last state
 
-Users give places and times. `on_tile` converts a cost, once for each Problem, to a TileCost (tile_costs.py).
+concentration.py has those of tracers. Users give places and times. `on_tile` converts a cost, once for each Problem, to
+a TileCost (tile_costs.py). The sections [adjoint.cost] of experiment files follow from the declared parameters.
 """
 
-import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...defaults import WATER_DENSITY
 from ...errors import ConfigError
+from ...fields.parameters import COORDINATES, POINT, Pair, Places, declared, parameter
+from ...fields.pytrees import static
 from ...models.shallow_water import ShallowWater
+from ...simulation.progress import duration
 from .readers import BoxReader, GaugeReader, SectionReader, everywhere, time_weights
-from .records import Record, slots
+from .records import Record, Records, slots
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
 __all__ = [
     "BoxEnergy", "Cost", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "Record", "SectionTransport",
-    "TileCost", "checked",
+    "TileCost", "TimedCost", "checked", "of_box", "of_gauges", "of_time", "of_window",
 ]  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class GaugeElevation(Cost):
+def of_gauges() -> Any:
+    """The declaration of `places`, {name: (x, y)} in the grid's coordinates; files name gauges."""
+    return declared(Places(), doc="{name: (x, y)} of the gauges")
+
+
+def of_time() -> Any:
+    """The declaration of a time [s] of a TimedCost."""
+    doc = "time since the start; the end of the run unless given"
+    return parameter(None, "s", above=0.0, default=None, optional=True, doc=doc)
+
+
+def of_window(doc: str = "(first, last) of a mean over time, in place of `time`") -> Any:
+    """The declaration of a window in time (first, last) [s]."""
+    return declared(Pair("s", "(first, last)", optional=True, ascending=True), default=None, doc=doc)
+
+
+def of_box(axis: str) -> Any:
+    """The declaration of a range (low, high) along x or y, of a box of the cells whose centres it holds."""
+    doc = f"(low, high) of the box along {axis}; from end to end unless given"
+    return declared(Pair(COORDINATES, optional=True), default=None, doc=doc)
+
+
+class TimedCost(Cost):
+    """A cost that sums up a reader's numbers at a time, in the mean over a window, or at the end of the run.
+
+    Subclasses declare `time = of_time()` and `window = of_window()`.
+    """
+
+    exclusive: ClassVar = (("time", "window"),)
+    time: ClassVar[float | None]
+    window: ClassVar[tuple[float, float] | None]
+
+    def in_time(self, reader: Any, count: int, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+        """The TileCost of a reader's `count` numbers."""
+        if self.time is None and self.window is None:
+            return AtEnd(reader)
+        weights = time_weights(type(self).__name__, self.time, self.window, dt, first_step, steps)
+        return Weighted(reader, everywhere(model, np.repeat(weights[:, None], count, axis=1)), first_step + 1)
+
+    def when(self) -> str:
+        """The time, in words."""
+        if self.window is not None:
+            return during(self.window)
+        return " at the end" if self.time is None else f" after {duration(self.time)}"
+
+    def last_time(self) -> float:
+        return self.window[1] if self.window is not None else self.time or 0.0
+
+
+def during(window: tuple[float, float] | None) -> str:
+    """(first, last) [s] in words."""
+    return "" if window is None else f" from {duration(window[0])} to {duration(window[1])}"
+
+
+class GaugeElevation(TimedCost):
     """J = sum over gauges of eta(t), or of the mean of eta over the steps in a window [m].
 
     eta is interpolated bilinearly between the wet cells around a gauge, and linearly between steps.
@@ -40,18 +96,23 @@ class GaugeElevation(Cost):
         window: (first, last) [s], instead of `time`.
     """
 
-    places: dict
-    time: float | None = None
-    window: tuple | None = None
+    places: dict = of_gauges()
+    time: float | None = of_time()
+    window: tuple[float, float] | None = of_window()
 
     units = "m"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         reader = GaugeReader.at(self.places, model)
-        return _in_time(self, reader, len(self.places), model, dt, first_step, steps)
+        return self.in_time(reader, len(self.places), model, dt, first_step, steps)
+
+    def title(self) -> str:
+        return f"elevation at {', '.join(self.places)}{self.when()}"
+
+    def locations(self) -> dict[str, tuple[float, float]]:
+        return self.places
 
 
-@dataclasses.dataclass(frozen=True)
 class GaugeMaximum(Cost):
     """J = sum over gauges of (1/N sum over the N steps of the window of max(eta, 0)^p)^(1/p) [m].
 
@@ -64,26 +125,30 @@ class GaugeMaximum(Cost):
         power: p, 2 or more.
     """
 
-    places: dict
-    window: tuple | None = None
-    power: float = 16.0
+    places: dict = of_gauges()
+    window: tuple[float, float] | None = of_window("(first, last) of the maximum; all steps unless given")
+    power: float = parameter(minimum=2.0, default=16.0, static=True, doc="p: the larger, the closer to the maximum")
 
     units = "m"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        if not self.power >= 2:
-            raise ConfigError(
-                f"GaugeMaximum: power = {self.power:g} is too small for a maximum; give 2 or more, such as 16."
-            )
         window = self.window if self.window is not None else (dt * (first_step + 1), dt * (first_step + steps))
         weights = time_weights("GaugeMaximum", None, window, dt, first_step, steps)
         table = np.repeat(weights[:, None], len(self.places), axis=1)
         reader, power = GaugeReader.at(self.places, model), everywhere(model, self.power)
         return PowerMean(reader, everywhere(model, table), power, first_step + 1)
 
+    def title(self) -> str:
+        return f"maximum elevation at {', '.join(self.places)}{during(self.window)}"
 
-@dataclasses.dataclass(frozen=True)
-class SectionTransport(Cost):
+    def locations(self) -> dict[str, tuple[float, float]]:
+        return self.places
+
+    def last_time(self) -> float:
+        return 0.0 if self.window is None else self.window[1]
+
+
+class SectionTransport(TimedCost):
     """J = sum over the faces of a section of h u dy, or h v dx, at a time or in the mean over a window [m3 s-1].
 
     It is positive towards +x through a section along y, and towards +y through a section along x.
@@ -93,19 +158,24 @@ class SectionTransport(Cost):
         time, window: as for GaugeElevation.
     """
 
-    start: tuple
-    end: tuple
-    time: float | None = None
-    window: tuple | None = None
+    start: tuple[float, float] = declared(POINT, doc="(x, y) where the section begins")
+    end: tuple[float, float] = declared(
+        POINT, doc="(x, y) where the section ends, with the same x or the same y as its start"
+    )
+    time: float | None = of_time()
+    window: tuple[float, float] | None = of_window()
 
     units = "m3 s-1"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        return _in_time(self, SectionReader.between(self.start, self.end, model), 1, model, dt, first_step, steps)
+        return self.in_time(SectionReader.between(self.start, self.end, model), 1, model, dt, first_step, steps)
+
+    def title(self) -> str:
+        (x0, y0), (x1, y1) = self.start, self.end
+        return f"transport through ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}){self.when()}"
 
 
-@dataclasses.dataclass(frozen=True)
-class BoxEnergy(Cost):
+class BoxEnergy(TimedCost):
     """J = density * sum over the cells in a box of area (h K + g eta^2 / 2), at a time or in the mean over a window.
 
     Args:
@@ -114,20 +184,24 @@ class BoxEnergy(Cost):
         density: density of the water [kg m-3].
     """
 
-    x: tuple | None = None
-    y: tuple | None = None
-    time: float | None = None
-    window: tuple | None = None
-    density: float = WATER_DENSITY
+    x: tuple[float, float] | None = of_box("x")
+    y: tuple[float, float] | None = of_box("y")
+    time: float | None = of_time()
+    window: tuple[float, float] | None = of_window()
+    density: float = parameter(
+        None, "kg m-3", above=0.0, default=WATER_DENSITY, static=True, doc="density of the water"
+    )
 
     units = "J"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         reader = BoxReader.over(self.x, self.y, self.density, model)
-        return _in_time(self, reader, 1, model, dt, first_step, steps)
+        return self.in_time(reader, 1, model, dt, first_step, steps)
+
+    def title(self) -> str:
+        return ("energy" if self.x is None and self.y is None else "energy in a box") + self.when()
 
 
-@dataclasses.dataclass(frozen=True)
 class Misfit(Cost):
     """J = 1/2 sum over gauges and their observations of [(eta(t_i) - y_i) / s_i]^2 [1].
 
@@ -137,15 +211,23 @@ class Misfit(Cost):
         records: {name: Record}.
     """
 
-    records: dict
+    records: dict[str, Record] = declared(Records(), doc="{name: Record} of the observations")
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         share, observed, per_deviation = (everywhere(model, x) for x in slots(self.records, dt, first_step, steps))
-        reader = GaugeReader.at({name: record.place for name, record in self.records.items()}, model)
+        reader = GaugeReader.at(self.locations(), model)
         return Squares(reader, share, observed, per_deviation, first_step + 1)
 
+    def title(self) -> str:
+        return f"misfit to observations at {', '.join(self.records)}"
 
-@dataclasses.dataclass(frozen=True)
+    def locations(self) -> dict[str, tuple[float, float]]:
+        return {name: record.place for name, record in self.records.items()}
+
+    def last_time(self) -> float:
+        return max((float(np.max(record.counted()[0], initial=0.0)) for record in self.records.values()), default=0.0)
+
+
 class FinalState(Cost):
     """J = sum over tiles of function(state, equations, *arguments), the user's own function of the last state.
 
@@ -157,20 +239,14 @@ class FinalState(Cost):
         units: units of J.
     """
 
-    function: Any
+    kind = None  # files hold no functions
+
+    function: Any = static()
     arguments: tuple = ()
-    units: str = "1"
+    units: str = static(default="1")
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         return OfLastState(tuple(model.domain.cut(x) for x in self.arguments), self.function)
-
-
-def _in_time(cost, reader, count, model, dt, first_step, steps):
-    """The TileCost that sums a reader's `count` numbers at the time, or over the window, of `cost`."""
-    if cost.time is None and cost.window is None:
-        return AtEnd(reader)
-    weights = time_weights(type(cost).__name__, cost.time, cost.window, dt, first_step, steps)
-    return Weighted(reader, everywhere(model, np.repeat(weights[:, None], count, axis=1)), first_step + 1)
 
 
 def checked(cost: Any) -> Cost:

@@ -14,10 +14,11 @@ from ...dynamics.shallow_water import Equations
 from ...errors import ConfigError
 from ...fields.pytrees import pytree
 from ...fields.state import State
+from ...grids.windows import GridValues, Outer, Stored
 from ...models.shallow_water import ShallowWater
 from ...simulation.monitors import Gauges
 
-__all__ = ["BoxReader", "GaugeReader", "SectionReader", "everywhere", "time_weights"]
+__all__ = ["BoxReader", "GaugeReader", "SectionReader", "cells_within", "everywhere", "time_weights"]
 
 
 def everywhere(model: ShallowWater, table: ArrayLike) -> jax.Array:
@@ -61,7 +62,6 @@ class SectionReader:
         """
         grid, name = model.grid, f"the section from {_point(start)} to {_point(end)}"
         (i0, j0), (i1, j1) = (_corner(grid, place, name) for place in (start, end))
-        faces = {"u": np.zeros(grid.shape), "v": np.zeros(grid.shape)}
         if (i0 == i1) == (j0 == j1):
             what = "is one point of it" if i0 == i1 else "follows none of its lines"
             raise ConfigError(f"{name} {what} on this grid; give two points with the same x, or with the same y.")
@@ -69,10 +69,12 @@ class SectionReader:
         closed = not (grid.periodic_x if position == "u" else grid.periodic_y)
         if closed and line in (0, last):
             raise ConfigError(f"{name} lies on the edge of the domain; move it one cell or more inside.")
-        along = slice(min(ends), max(ends))
-        faces[position][(along, (line - 1) % last) if position == "u" else ((line - 1) % last, along)] = 1.0
-        faces = {at: mask * model.faces(at) for at, mask in faces.items()}
-        if not any(mask.any() for mask in faces.values()):
+        rows, columns = np.zeros(grid.ny), np.zeros(grid.nx)
+        (rows if position == "u" else columns)[min(ends) : max(ends)] = 1.0
+        (columns if position == "u" else rows)[(line - 1) % last] = 1.0
+        faces: dict[str, GridValues] = {at: Stored(0.0, grid.shape) for at in "uv"}
+        faces[position] = Outer(rows, columns).map(np.multiply, model.sea_floor.mask(position))
+        if not model.communicator.agree(any(part.any() for _, part in model.domain.own(faces[position]))):
             raise ConfigError(f"{name} crosses no water on this grid; move it to sea.")
         return SectionReader(model.scatter(faces["u"]), model.scatter(faces["v"]))
 
@@ -114,19 +116,30 @@ class BoxReader:
         Raises:
             ConfigError: if the box holds no wet cell.
         """
-        grid = model.grid
-        inside = np.outer(_within(grid.y_centres, y, False), _within(grid.x_centres, x, grid.spherical)) & model.wet
-        if not inside.any():
-            raise ConfigError(
-                f"the box with x from {_range(x)} and y from {_range(y)} holds no wet cell of the grid, which spans "
-                f"{_range(grid.x_edges)} and {_range(grid.y_edges)}; move it to sea, or make it larger."
-            )
-        return BoxReader(model.scatter(inside * float(density)))
+        inside = cells_within(x, y, model)
+        return BoxReader(model.scatter(inside.map(lambda inside: inside * float(density))))
 
     def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         flow = equations.flow(state, time)
         specific = flow.h * flow.kinetic_energy + 0.5 * flow.gravity * (flow.eta * flow.eta)
         return jnp.sum(self.inside * (specific * flow.geometry.area_h).interior)[None]
+
+
+def cells_within(x: tuple | None, y: tuple | None, model: ShallowWater) -> GridValues:
+    """Which wet cells have their centres in the ranges `x` and `y`; None is the whole range.
+
+    Raises:
+        ConfigError: if there are none.
+    """
+    grid = model.grid
+    box = Outer(_within(grid.y_centres, y, False), _within(grid.x_centres, x, grid.spherical))
+    inside = box.map(np.logical_and, model.sea_floor.wet, dtype=bool)
+    if not model.communicator.agree(any(part.any() for _, part in model.domain.own(inside))):
+        raise ConfigError(
+            f"the box with x from {_range(x)} and y from {_range(y)} holds no wet cell of the grid, which spans "
+            f"{_range(grid.x_edges)} and {_range(grid.y_edges)}; move it to sea, or make it larger."
+        )
+    return inside
 
 
 def _within(centres, limits, angle):

@@ -3,12 +3,14 @@
 import contextlib
 import csv
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...errors import ConfigError, DataError
+from ...fields.parameters import refuse
 
 __all__ = ["ELEVATION", "TIME", "Record", "header", "read_columns", "records_in", "slots"]
 
@@ -53,6 +55,15 @@ class Record:
         first, last = (-np.inf, np.inf) if self.window is None else self.window
         used = np.isfinite(value) & (time >= first) & (time <= last)
         return time[used], value[used], deviation[used]
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """The rule of a parameter that is {name: Record}."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if not isinstance(value, Mapping) or not all(isinstance(each, Record) for each in value.values()):
+            refuse(who, name, value, "is not a dict of records", "one, as {'Lisbon': Record((x, y), time, eta)}")
 
 
 def slots(records: dict[str, Record], dt: float, first_step: int, steps: int) -> np.ndarray:

@@ -18,20 +18,21 @@ import jax.numpy as jnp
 from ...dynamics.clock import Time
 from ...dynamics.shallow_water import Equations
 from ...errors import ConfigError
-from ...fields.parts import ModelPart
+from ...fields.parts import ModelPart, name_of
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
 
 __all__ = ["AtEnd", "Cost", "OfLastState", "PowerMean", "Squares", "TileCost", "Weighted"]
 
 
-class Cost(abc.ABC):
-    """A cost as users define it, independent of the grid and the ranks.
+class Cost(ModelPart, abc.ABC):
+    """A cost as users define it, independent of the grid and the ranks. Its parameters are declared on its class.
 
     Attributes:
         units: units of J.
     """
 
+    kind = "cost"
     units = "1"
 
     @abc.abstractmethod
@@ -42,9 +43,23 @@ class Cost(abc.ABC):
             ConfigError: if a place does not lie in water, or a time does not lie in the run.
         """
 
+    def title(self) -> str:
+        """What J is, in words."""
+        return name_of(self)
 
-class TileCost(ModelPart, Cost):
+    def locations(self) -> dict[str, tuple[float, float]]:
+        """{name: (x, y)} of the places that the cost reads, which figures mark."""
+        return {}
+
+    def last_time(self) -> float:
+        """The time since the start [s] that a run has to reach for this cost; 0 if a run of any length will do."""
+        return 0.0
+
+
+class TileCost(Cost):
     """A cost as programs take it: its leaves are this tile's arrays, and numbers and tables that every rank holds."""
+
+    kind = None  # files name those of users alone, as module:Class
 
     read: ClassVar[Callable[..., jax.Array] | None] = None  # None if nothing is read along the run; else
     #   read(state, equations, time) -> (count,)   this tile's share of the readings of a State

@@ -28,6 +28,7 @@ from ...dynamics.shallow_water import Equations
 from ...errors import ConfigError
 from ...fields.pytrees import pytree
 from ...fields.state import State
+from ...grids.windows import Stored
 from ...models.ensemble import perturbation
 from ...models.shallow_water import ShallowWater
 from ..controls.controls import ControlDict
@@ -72,12 +73,16 @@ class Probe(TileCost):
     def of(model: ShallowWater, seed: int = 0, number: int = PROBES) -> "Probe":
         """A Probe of `number` sums, the same on any number of ranks; velocities are scaled by those of 1 m waves."""
         random = np.random.default_rng(seed)
-        cells = math.sqrt(model.wet.sum())
-        speed = math.sqrt(model.gravity / model.depth[model.wet].mean())  # of the water per metre of elevation [s-1]
-        masks = {"u": model.faces("u") / speed, "v": model.faces("v") / speed, "h": model.wet}
-        shape, positions = (number, *model.grid.shape), {row.name: row.position for row in model.variables}
+        cells = math.sqrt(model.sea_floor.wet_cells)
+        speed = math.sqrt(model.gravity / model.sea_floor.depths[2])  # of the water per metre of elevation [s-1]
+        positions = {row.name: row.position for row in model.variables}
+
+        def scaled(position):
+            scale = 1.0 if position == "h" else speed
+            return lambda x, mask: x * (mask / scale) / cells
+
         weights = {
-            name: model.scatter(random.standard_normal(shape) * masks[position] / cells)
+            name: model.domain.noise(random, scaled(position), model.sea_floor.mask(position), (number,))
             for name, position in positions.items()
         }
         return Probe(State.of(weights, positions))
@@ -182,11 +187,11 @@ class Directions:
             noise = random.standard_normal(np.shape(x)) if np.ndim(x) else random.choice([-1.0, 1.0])
             return amplitude * np.asarray(noise)
         grid = self.model.grid
-        if smooth:
-            noise = perturbation(grid, 1.0, SMOOTH * longer_side(grid), self.seed, 1000 * where[0] + where[1])
-        else:
-            noise = random.standard_normal(grid.shape)
-        return self.model.scatter(amplitude * noise * self.model.wet)
+        wet = self.model.sea_floor.wet
+        if not smooth:
+            return self.model.domain.noise(random, lambda x, wet: amplitude * x * wet, wet)
+        noise = perturbation(grid, 1.0, SMOOTH * longer_side(grid), self.seed, 1000 * where[0] + where[1])
+        return self.model.scatter(wet.map(lambda wet, noise: amplitude * noise * wet, Stored(noise, grid.shape)))
 
     def moved(self, direction: ControlDict, step: float) -> ControlDict:
         """The values plus `step` times `direction`."""
@@ -341,11 +346,15 @@ def verify(
     units = units_of(problem)
     return [
         Verdict(
-            name, units[name], amplitudes[name], products[name],
-            taylor_test(problem, directions, name, base, second, report), departures[name],
+            name,
+            units[name],
+            amplitudes[name],
+            products[name],
+            taylor_test(problem, directions, name, base, second, report),
+            departures[name],
         )
         for name in directions.names
-    ]  # fmt: skip
+    ]
 
 
 def runs_of(controls: int, second: bool = True) -> int:
@@ -373,12 +382,12 @@ def default_amplitudes(problem: Problem) -> dict[str, float]:
     For the depth it is at most a tenth of the smallest depth, since the depth must stay positive.
     """
     model, units, found = problem.model, units_of(problem), {}
-    depths = model.depth[model.wet]
-    scales = {"m": 1e-4 * depths.mean(), "m s-1": 1e-4 * math.sqrt(model.gravity * depths.mean()), "N m-2": 0.01}
+    least, _, mean = model.sea_floor.depths
+    scales = {"m": 1e-4 * mean, "m s-1": 1e-4 * math.sqrt(model.gravity * mean), "N m-2": 0.01}
     for name, value in problem.values.items():
         tiles = [tile for leaf in jax.tree.leaves(value) for tile in problem.communicator.tiles(leaf).values()]
         largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
         found[name] = 0.01 * largest if largest > 0 else scales.get(units[name], 0.01)
         if name == "depth":
-            found[name] = min(found[name], 0.1 * float(depths.min()))
+            found[name] = min(found[name], 0.1 * least)
     return found

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ...errors import ConfigError
 from ...runtime import budget
 from ...simulation.progress import duration
-from ..adjoint import gauge_places, known_controls
-from ..parts import PartSection, arguments_of
+from ..adjoint import known_controls
+from ..costs import cost_of_section
 from ..quantities import QuantityError, quantity
 
 if TYPE_CHECKING:
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
     from ..scenario import Output, Run
 
 __all__ = [
-    "amplitudes_of", "cost_of", "described", "least_steps", "length_line", "problem_of", "section_of",
+    "amplitudes_of", "cost_of", "least_steps", "length_line", "problem_of", "section_of",
     "steps_of",
 ]  # fmt: skip
 
@@ -41,7 +37,7 @@ EXAMPLE = """\
 
 
 def section_of(draft: Draft, verify: bool) -> Adjoint:
-    """The section [adjoint]; to verify a file without one, the energy at the end in everything there is.
+    """The section [adjoint]; for --verify of a file without it, the final energy with respect to all controls.
 
     Raises:
         ConfigError: with an example, if it is missing and not only to be verified.
@@ -63,13 +59,9 @@ def steps_of(section: Adjoint, run: Run, dt: float) -> int:
     return max(round((run.until if section.until is None else section.until) / dt), 1)
 
 
-def least_steps(section: Adjoint, run: Run, dt: float) -> int:
-    """How many steps the times of the cost need."""
-    last = [v for v in (getattr(section.cost, "time", None), getattr(section.cost, "window", None)) if v is not None]
-    if not last:
-        return steps_of(section, run, dt) if section.cost.type == "misfit" else 1
-    windows = last[0].values() if isinstance(last[0], dict) else last
-    return math.ceil(max(w[1] if isinstance(w, tuple) else w for w in windows) / dt - 1e-6)
+def least_steps(cost: Cost, dt: float) -> int:
+    """How many steps of `dt` [s] the times of a cost need."""
+    return max(math.ceil(cost.last_time() / dt - 1e-6), 1)
 
 
 def length_line(steps: int, dt: float) -> str:
@@ -121,71 +113,4 @@ def amplitudes_of(section: Adjoint, units: Mapping[str, str]) -> dict[str, float
 
 def cost_of(section: Adjoint, output: Output) -> Cost:
     """The Cost of an [adjoint] section; `output` is where gauges have their places."""
-    from ...adjoint.costs import costs
-
-    cost: Any = section.cost
-    places = _places(section, output)
-    if isinstance(cost, PartSection):
-        return cost.part(**arguments_of(cost))
-    times: dict[str, Any] = {"time": getattr(cost, "time", None), "window": getattr(cost, "window", None)}
-    if cost.type == "gauge_elevation":
-        return costs.GaugeElevation(places, **times)
-    if cost.type == "gauge_maximum":
-        return costs.GaugeMaximum(places, cost.window, cost.power)
-    if cost.type == "section_transport":
-        return costs.SectionTransport(tuple(cost.start), tuple(cost.end), **times)
-    if cost.type == "box_energy":
-        return costs.BoxEnergy(cost.x, cost.y, **times)
-    return costs.Misfit(_records(cost, output, places))
-
-
-def _places(section, output):
-    """{name: (x, y)} of the gauges that the cost names; all there are unless it does."""
-    if not hasattr(section.cost, "gauges"):
-        return {}
-    known = gauge_places(section, output)
-    names = section.cost.gauges or section.cost.positions or known
-    return {name: tuple(map(float, known[name])) for name in names}
-
-
-def _records(cost, output, places):
-    """{name: Record} of a misfit; its window and standard deviation are its own unless the file gives others."""
-    from ...adjoint.costs.records import records_in
-
-    folder = cost.observations if cost.observations is not None else output.gauges.observations
-    made = {}
-    for name, record in records_in(folder, places, cost.gauges).items():
-        window, deviation = (v.get(name) if isinstance(v, dict) else v for v in (cost.window, cost.deviation))
-        record = dataclasses.replace(record, window=window)
-        own = np.std(record.counted()[1]) if record.counted()[1].size else 1.0
-        made[name] = dataclasses.replace(record, deviation=deviation or float(own) or 1.0)
-    return made
-
-
-def described(section: Adjoint, output: Output) -> SimpleNamespace:
-    """What J is: a name in words, and {name: (x, y)} of the places that it looks at."""
-    cost: Any = section.cost
-    places = _places(section, output)
-    where = f"at {', '.join(places)}"
-    words = {
-        "gauge_elevation": lambda: f"elevation {where}",
-        "gauge_maximum": lambda: f"maximum elevation {where}",
-        "section_transport": lambda: f"transport through ({_pair(cost.start)}) to ({_pair(cost.end)})",
-        "box_energy": lambda: "energy" if cost.x is None and cost.y is None else "energy in a box",
-        "misfit": lambda: f"misfit to observations {where}",
-    }
-    name = words[cost.type]() if cost.type in words else cost.type
-    return SimpleNamespace(name=name + _when(cost), places=places)
-
-
-def _pair(place):
-    return f"{place[0]:g}, {place[1]:g}"
-
-
-def _when(cost):
-    window = getattr(cost, "window", None)
-    if isinstance(window, tuple):
-        return f" from {duration(window[0])} to {duration(window[1])}"
-    if getattr(cost, "time", None) is not None:
-        return f" after {duration(cost.time)}"
-    return " at the end" if hasattr(cost, "time") else ""
+    return cost_of_section(section.cost, output)

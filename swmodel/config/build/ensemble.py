@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from ...errors import ConfigError, SwmodelError
 from ...models.ensemble import Ensemble, perturbation
 from .. import member_drafts
@@ -61,4 +63,4 @@ def _perturbed(state, section, model, k):
     if section.perturbation is None or k == 0:
         return state
     noise = perturbation(model.grid, section.perturbation, section.radius, section.seed, k)
-    return state.replace(eta=state.eta + model.scatter(noise * model.wet))
+    return state.replace(eta=state.eta + model.scatter(noise * np.asarray(model.sea_floor.wet)))

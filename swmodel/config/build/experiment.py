@@ -1,39 +1,42 @@
 """From an experiment file to the model's objects.
 
-`assemble` makes all that one process can make by itself (grid, sea floor, wind, faults) and collects every mistake on
-the way; `model_of`, `stepper_of` and `state_of` make the rest for this rank. The Python API makes the same objects by
-their constructors; nothing here is a second way of doing physics.
+`assemble` makes the objects that do not need other ranks (grid, sea floor, wind, faults) and collects all mistakes.
+`model_of`, `state_of` and `stepper_of` (steppers.py) make the others on this rank. All of them call the constructors
+that Python scripts call.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ...errors import ConfigError, SwmodelError
-from ...fields.parameters import MOST
+from ...fields.parameters import Moment
 from ...fields.parts import positions_of
+from ...grids.windows import GridRecords, blocks_of
 from ...runtime import budget, launch
+from ..faults import faults_of
 from ..mistakes import Mistake
 from ..parts import arguments_of
 from ..physics import FORMS
-from .sources import faults_of, motion_of
-from .states import on_grid, state_of
+from ..tides import TideSection
+from .sources import motion_of
+from .states import is_evaluated_whole, on_grid, state_of
+from .tides import tide_of
 from .tracers import tracer_of
 
 if TYPE_CHECKING:
-    from ...grids.bathymetry import Bathymetry
+    from ...grids.bathymetry import SeaFloor
     from ...grids.grid import Grid
     from ...models.shallow_water import ShallowWater
     from ...parallel.communicator import Communicator
     from ...parallel.decomposition import Decomposition
-    from ...stepping.explicit import TimeStepper
-    from ...stepping.stability import Limit
     from .. import Draft, Experiment
 
 __all__ = [
@@ -42,11 +45,8 @@ __all__ = [
     "grid_of",
     "bathymetry_of",
     "model_of",
-    "stepper_of",
     "state_of",
     "tiles",
-    "time_step",
-    "unstable",
 ]
 
 MOST_RECORDS = 24  # of a source's motion, each one a field of the whole grid
@@ -54,7 +54,7 @@ MOST_RECORDS = 24  # of a source's motion, each one a field of the whole grid
 
 @dataclasses.dataclass
 class Assembly:
-    """What an experiment file describes, as far as it could be made, and every mistake on the way."""
+    """The objects that an experiment file describes, those that could be made, and all mistakes."""
 
     draft: Draft
     grid: Any = None
@@ -78,6 +78,12 @@ class Assembly:
             self.mistakes += [Mistake(path, text) for text in texts]
             return None
 
+    def require(self, path: tuple[str | int, ...], make: Callable[..., Any], *arguments: Any) -> Any:
+        """make(*arguments); an error of it is raised at once, with all mistakes so far, as one of the key at `path`."""
+        made = self.attempt(path, make, *arguments)
+        self.experiment()
+        return made
+
     def sentences(self) -> list[str]:
         """Every mistake of the file and of what it names, a sentence each."""
         return self.draft.sentences(self.mistakes)
@@ -87,13 +93,14 @@ class Assembly:
         return self.draft.experiment(self.mistakes)
 
 
-def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS) -> Assembly:
-    """Make what the valid sections of a Draft describe; never raises for a mistake of the user's.
+def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bool = True) -> Assembly:
+    """Make the objects that the valid sections of a Draft describe; mistakes are collected and not raised.
 
     Args:
         draft: the Draft.
         ranks: for how many ranks.
         records: in how many intervals a source's motion is sampled at most; 1 is enough to look at it.
+        here: whether the run is to be on this machine, so that its memory must do.
     """
     made = Assembly(draft)
     if made.section("grid") is None:
@@ -101,12 +108,15 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS) -> Assem
     made.grid = made.attempt(("grid",), grid_of, made.section("grid"))
     if made.grid is None:
         return made
-    if _too_large(made, ranks):
+    made.attempt(("grid",), _check_memory if here or is_evaluated_whole(made.grid) else _check_tile, made, ranks)
+    if any(mistake.path == ("grid",) for mistake in made.mistakes):
         return made
     if made.section("run") is not None:
         made.attempt(("run", "layout"), tiles, made.grid, ranks, made.section("run").layout)
     if made.section("bathymetry") is not None:
         made.bathymetry = made.attempt(("bathymetry",), bathymetry_of, made.section("bathymetry"), made.grid)
+        if made.bathymetry is not None and is_evaluated_whole(made.grid):
+            made.bathymetry = made.attempt(("bathymetry",), _surveyed, made.bathymetry)
     made.attempt(("model", "core"), _check_core, made)
     if made.section("forcing") and made.section("run") is not None:
         entries = enumerate(made.section("forcing"))
@@ -124,14 +134,19 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS) -> Assem
     if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
-        made.source, made.summary = motion_of(made.section("source"), made.grid, made.bathymetry, faults, records)
+        section, depths = made.section("source"), made.bathymetry
+        # Lakes that are filled change the depths that smooth the source: here alone a rank looks at all cells.
+        depths = _surveyed(depths) if depths is not None and depths.fill_lakes else depths
+        motion = made.attempt(("source",), motion_of, section, made.grid, depths, faults, records)
+        made.source, made.summary = motion or (None, None)
     return made
 
 
-def _too_large(made, ranks):
-    """Whether the memory of this machine does not do for the grid; then that is a mistake of it."""
-    made.attempt(("grid",), _check_memory, made, ranks)
-    return any(mistake.path == ("grid",) for mistake in made.mistakes)
+def _check_tile(made, ranks):
+    """Raise ConfigError if this machine has no memory for a single tile of the grid, which `check` looks at."""
+    cells, whole = math.ceil(made.grid.nx * made.grid.ny / ranks), f"{made.grid.nx:,} x {made.grid.ny:,} cells"
+    what = f"one of {ranks:,} tiles of a grid of {whole}" if ranks > 1 else f"a grid of {whole}"
+    budget.require(budget.of_model(cells, cells, 4), what, "use fewer cells, or more ranks", ranks=1)
 
 
 def _check_memory(made, ranks):
@@ -143,7 +158,8 @@ def _check_memory(made, ranks):
     in_one = launch.launched_ranks() == 1  # `check`, and sharded runs, whose tiles share a process
     tile = budget.on_host(whole if in_one else math.ceil(whole / ranks))
     records = 0 if made.section("source") is None else MOST_RECORDS
-    needed = budget.of_model(members * tile, whole, itemsize, records=records)
+    host = whole if in_one else math.ceil(whole / ranks)
+    needed = budget.of_model(members * tile, host, itemsize, records=records)
     output = made.section("output")
     if output is not None and output.spectra is not None:
         needed += budget.of_spectra(tile, itemsize, output.spectra.transfers)
@@ -175,12 +191,19 @@ def tiles(grid: Grid, ranks: int, layout: tuple[int, int] | None = None, halo: i
 def _check_core(made):
     """Land is known to the sea floor alone."""
     model = made.section("model")
-    if model is None or made.bathymetry is None or model.core == "finite_differences" or made.bathymetry.wet.all():
+    if (
+        model is None
+        or made.bathymetry is None
+        or model.core == "finite_differences"
+        or not is_evaluated_whole(made.grid)
+    ):
         return
-    raise ConfigError(
-        f"'pseudo_spectral' has no coasts, and {int((~made.bathymetry.wet).sum())} cells are land; use a bathymetry "
-        "without land, or core = 'finite_differences'"
-    )
+    land = sum(int((~made.bathymetry.wet.block(*block)).sum()) for block in blocks_of(made.grid.shape))
+    if land:
+        raise ConfigError(
+            f"'pseudo_spectral' has no coasts, and {land} cells are land; use a bathymetry "
+            "without land, or core = 'finite_differences'"
+        )
 
 
 def _check_gauges(made):
@@ -190,9 +213,13 @@ def _check_gauges(made):
 
     one = SerialCommunicator()
     like = types.SimpleNamespace(
-        grid=made.grid, wet=made.bathymetry.wet, dtype=np.float32, communicator=one,
-        decomposition=one.decomposition(made.grid.shape), variables=PROGNOSTIC,
-    )  # fmt: skip
+        grid=made.grid,
+        sea_floor=made.bathymetry,
+        dtype=np.float32,
+        communicator=one,
+        decomposition=one.decomposition(made.grid.shape),
+        variables=PROGNOSTIC,
+    )
     Gauges.at(made.section("output").gauges.positions, like)
 
 
@@ -207,41 +234,57 @@ def grid_of(section: Any) -> Grid:
     return kind(**section.model_dump(exclude={"type"}))
 
 
-def bathymetry_of(section: Any, grid: Grid) -> Bathymetry:
-    """The Bathymetry of `grid` from a [bathymetry] section."""
-    from ...grids.bathymetry import from_depth, onto_grid, read_elevation
+def bathymetry_of(section: Any, grid: Grid) -> SeaFloor:
+    """The SeaFloor of `grid` from a [bathymetry] section."""
+    from ...grids.bathymetry import depth_on, elevation_on, read_elevation
 
     if section.type == "flat":
-        return from_depth(section.depth, grid)
+        return depth_on(section.depth, grid)
     options = section.model_dump(include={"minimum_depth", "fill_lakes"})
     if section.type == "formula":
-        return from_depth(section.depth, grid, **options)
-    elevation = read_elevation(section.file, section.variable)
-    try:
-        return onto_grid(elevation, grid, section.method, **options)
-    finally:
-        elevation.close()
+        return depth_on(section.depth, grid, **options)
+    return elevation_on(read_elevation(section.file, section.variable), grid, section.method, **options)
+
+
+def _surveyed(floor):
+    """A SeaFloor, surveyed by one process."""
+    from ...parallel import SerialCommunicator
+
+    return floor.surveyed(SerialCommunicator())
 
 
 def _forcing(section, grid, run):
-    return _wind_from_file(section, grid, run) if section.type == "wind_file" else _term(section, grid)
+    made = {"wind_file": _wind_from_file, "cyclone": _cyclone}.get(section.type, _term)
+    return made(section, grid, run)
+
+
+def _cyclone(section, grid, run):
+    """The Cyclone of a track, whose dates are those of the run."""
+    from ...forcing.tracks import cyclone_of, read_track
+
+    if run.start is None:
+        raise ConfigError("the dates of a track count from run.start, which is missing; give it in [run]")
+    options = section.model_dump(exclude={"type", "track", "storm"})
+    return cyclone_of(read_track(section.track, section.storm), run.start, run.until, **options)
 
 
 def _wind_from_file(section, grid, run):
     """Stress at u and v points from the wind of a file; both components are needed at both."""
     from ...dynamics.forcing import WindStress
-    from ...grids.regrid import Records, read_field_onto, wind_stress
+    from ...grids.regrid import Records, field_records, wind_stress
+
+    def along(component, u, v):
+        return wind_stress(u, v, section.drag, section.air_density)[component]
 
     stress = []
-    for position in "uv":
-        wind = [
-            read_field_onto(section.file, name, grid, position, run.start, (0.0, run.until))
+    for component, position in enumerate("uv"):
+        u, v = (
+            field_records(section.file, name, grid, position, run.start, (0.0, run.until))
             for name in (section.u, section.v)
-        ]
-        along = wind_stress(*(records.values for records in wind), section.drag, section.air_density)[
-            "uv".index(position)
-        ]
-        stress.append(Records(wind[0].times, along, wind[0].cycle))
+        )
+        pairs = zip(cast(GridRecords, u.values).values, cast(GridRecords, v.values).values)
+        values = GridRecords([one.map(functools.partial(along, component), other) for one, other in pairs])
+        stress.append(Records(u.times, np.asarray(values) if is_evaluated_whole(grid) else values, u.cycle))
     return WindStress(x=stress[0], y=stress[1], density=section.density)
 
 
@@ -268,8 +311,8 @@ def model_of(
         momentum=FORMS[experiment.model.momentum](),
         coriolis_form=None if form is None else FORMS[form](),
         forcing=made.forcing,
-        dissipation=tuple(_term(section, made.grid) for section in experiment.dissipation),
-        boundaries=tuple(_term(section, made.grid) for section in experiment.boundary),
+        dissipation=tuple(_term(section, made.grid, experiment.run) for section in experiment.dissipation),
+        boundaries=tuple(_term(section, made.grid, experiment.run) for section in experiment.boundary),
         tracers=made.tracers,
         source=made.source,
         linear=experiment.model.linear,
@@ -300,103 +343,15 @@ def _coriolis(section):
     return None if section.type == "none" else section.part(**arguments_of(section))
 
 
-def _term(section, grid):
+def _term(section, grid, run):
     """A term or boundary, of the class and with the arguments of its section; formulas become arrays."""
     positions = positions_of(section.part)
     arguments = arguments_of(section)
-    arguments |= {name: on_grid(arguments[name], grid, at, name) for name, at in positions.items() if name in arguments}
+    rules = {field.name: field.metadata.get("rule") for field in dataclasses.fields(section.part)}
+    if isinstance(rules.get("start"), Moment):
+        arguments["start"] = run.start
+    for name in positions.keys() & arguments.keys():
+        value, at = arguments[name], positions[name]
+        is_tide = isinstance(value, TideSection)
+        arguments[name] = tide_of(value, grid, at, name, run) if is_tide else on_grid(value, grid, at, name)
     return section.part(**arguments)
-
-
-def stepper_of(section: Any, dt: float = 1.0) -> TimeStepper:
-    """The time stepper of a [stepper] section, with time step `dt` [s]."""
-    options = arguments_of(section) | {"dt": dt}
-    if "solver" in options:
-        options["solver"] = _solver(section)
-    return section.part(**options)
-
-
-def _solver(section):
-    """The elliptic.Solver that a [stepper] section names; None for "auto"."""
-    from ... import elliptic
-
-    if section.solver == "auto":
-        return None
-    if isinstance(section.solver, type):
-        return section.solver()
-    options = section.model_dump(include={"tolerance", "iterations"}, exclude_none=True)
-    if section.preconditioner is not None:
-        kinds = {"diagonal": "Diagonal", "fast_poisson": "FastPoisson", "multigrid": "Multigrid"}
-        options["preconditioner"] = getattr(elliptic, kinds[section.preconditioner])()
-    return elliptic.named(section.solver, **options)
-
-
-def time_step(experiment: Experiment, limits: Sequence[Limit]) -> float:
-    """dt [s]: as the file says, or a fraction of the longest stable one, shortened to divide the output intervals.
-
-    Raises:
-        ConfigError: if the file's dt is not stable, naming the limit and its place.
-    """
-    dt = _time_step(experiment, limits)
-    steps = experiment.run.until / dt
-    if steps > MOST:
-        raise ConfigError(
-            f"{steps:.3g} steps of {dt:.3g} s would be needed until {experiment.run.until:.3g} s, and steps are "
-            f"counted to {MOST:,}; use a longer step, or a shorter run"
-        )
-    return dt
-
-
-def _time_step(experiment, limits):
-    from ...stepping.stability import largest_time_step
-
-    dt = experiment.stepper.dt
-    if dt == "auto":
-        if not limits:
-            raise ConfigError(f"nothing limits the time step of {experiment.stepper.type} here; give dt in seconds")
-        longest = largest_time_step(limits)
-        return _dividing(experiment.stepper.fraction * longest, _intervals(experiment))
-    if limits and dt > limits[0].dt:
-        raise ConfigError(too_long(experiment.stepper, limits))
-    return dt
-
-
-def too_long(section: Any, limits: Sequence[Limit]) -> str:
-    """The sentence for a time step over its limit."""
-    from ...stepping.stability import largest_time_step
-
-    return (
-        f"{section.dt:g} s is over the limit of {section.type}, {limits[0]}; "
-        f'use dt = "auto", or at most {0.9 * largest_time_step(limits):.3g} s'
-    )
-
-
-def unstable(made: Assembly) -> list[Mistake]:
-    """Mistakes of the time step in an Assembly that has others, as far as grid and sea floor tell; at most one."""
-    import swmodel as sw
-
-    from ...parallel import SerialCommunicator
-    from ...stepping.stability import limits
-
-    model, stepper = made.section("model"), made.section("stepper")
-    if made.bathymetry is None or model is None or stepper is None or stepper.dt == "auto":
-        return []
-    waves = sw.ShallowWater(
-        made.grid, made.bathymetry, gravity=model.gravity, communicator=SerialCommunicator(), dtype="float32"
-    )
-    found = limits(waves, stepper_of(stepper))
-    return [Mistake(("stepper", "dt"), too_long(stepper, found))] if found and stepper.dt > found[0].dt else []
-
-
-def _intervals(experiment):
-    output = experiment.output
-    repeated = (*output.fields, output.spectra, output.restart)
-    return [section.every for section in repeated if section is not None] or [experiment.run.until]
-
-
-def _dividing(longest, intervals):
-    """The longest dt up to `longest` of which every interval is a whole multiple, to the millisecond."""
-    common = math.gcd(*(round(1000 * interval) for interval in intervals)) / 1000
-    if common < longest / 10:  # they have nothing sensible in common: outputs then fall on the nearest step
-        return longest
-    return common / math.ceil(common / longest)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...adjoint.assimilation.priors import Setting, background_of, joined
 from ...errors import ConfigError
 from .. import Override, understand
+from ..inversion import prior_of_section
 from .experiment import assemble, model_of, state_of
-from .sources import faults_of
 
 if TYPE_CHECKING:
     from ...adjoint.controls.transforms import Transformed
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .experiment import Assembly
 
 __all__ = [
-    "EXAMPLE", "Observed", "Truth", "background_of", "check_withheld", "controls_checked", "observed", "placed",
+    "EXAMPLE", "Observed", "Truth", "check_withheld", "controls_checked", "observed", "placed",
     "section_of", "steps_of", "transformed_of", "truth_of",
 ]  # fmt: skip
 
@@ -115,23 +116,12 @@ def check_withheld(section: Inversion, records: Mapping[str, Any]) -> None:
             raise ConfigError("all gauges that have a record are withheld, and none is left to use; leave one out.")
         return
     if section.observations.type != "gauges" or len(records) < 2:
-        raise ConfigError("withhold is for two gauges or more, whose records foretell one another; leave it out.")
+        raise ConfigError("withhold is for two gauges or more, whose records predict one another; leave it out.")
     if section.chosen == "descent":
         raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
 
 
 # -- controls ----------------------------------------------------------------------------------------------------------
-
-
-def background_of(model: ShallowWater, state: State, name: str, dt: float) -> Any:
-    """The value of a model's control: tile array or number, of time records {record: such}."""
-    from ...adjoint.controls.controls import controls_of
-
-    (control,) = controls_of(model, [name])
-    if control.records:
-        return {k: control.of_record(k, model.dtype) for k in control.records}
-    dynamics: Any = None if control.of_state else model.interval(1, 0, dt)
-    return control.get(dynamics, state)
 
 
 def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> Transformed:
@@ -140,98 +130,29 @@ def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, stat
     Raises:
         ConfigError: with the number of the control.
     """
-    from ...adjoint.controls.transforms import joined
-
-    parts = {}
+    setting, found = Setting(model, state, dt), {}
     for k, control in enumerate(section.controls):
-        named = getattr(control, "name", control.type)
-        found = made.attempt(("inversion", "controls", k), _transform, control, made, model, state, dt)
-        parts[named] = found or (None, None)
+        prior = made.attempt(("inversion", "controls", k), prior_of_section, control, made.grid)
+        if prior is None:
+            continue
+        transform = made.attempt(("inversion", "controls", k), prior.transform, setting)
+        if transform is not None:
+            label = prior.label()
+            found[f"{label}_{k}" if label in found else label] = prior, transform
     made.experiment()
-    return joined(parts, model)
+    return joined(found, model)
 
 
 def controls_checked(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> int | None:
-    """How many unknowns the controls of [inversion] have, where none of them has a mistake; these are noted.
+    """The number of unknowns of the controls of [inversion]; mistakes of controls are collected.
 
     Nothing that takes long is made: no correlation is measured, and no sea surface above faults.
     """
-    numbers = []
+    setting, numbers = Setting(model, state, dt), []
     for k, control in enumerate(section.controls):
-        make = _fault_numbers if control.type == "faults" else _numbers
-        numbers.append(made.attempt(("inversion", "controls", k), make, control, made, model, state, dt))
+        prior = made.attempt(("inversion", "controls", k), prior_of_section, control, made.grid)
+        numbers.append(prior and made.attempt(("inversion", "controls", k), prior.unknowns, setting))
     return None if None in numbers else sum(numbers)
-
-
-def _numbers(control, made, model, state, dt):
-    from ...adjoint.assimilation.diffusion import Smooth
-
-    def checked(model, position, length, deviation):
-        Smooth.check(model, position, length)
-        return np.asarray(deviation, model.dtype)
-
-    return np.size(_transform(control, made, model, state, dt, checked)[1].zero(model))
-
-
-def _fault_numbers(control, made, model, state, dt):
-    return len(control.spreads) * len(faults_of(control, made.grid).faults.depth)
-
-
-def _transform(control, made, model, state, dt, smooth=None):
-    """(name of the model's control or None, transform); `smooth` makes the errors of fields, as Smooth.of does."""
-    from ...adjoint.assimilation.diffusion import Smooth
-    from ...adjoint.controls.transforms import Balanced, UnitSources
-
-    smooth = smooth or Smooth.of
-    if control.type == "unit_sources":
-        x, y = ((float(low), float(high)) for low, high in (control.x, control.y))
-        expected = control.deviation, control.length, control.uplift_only or None
-        return "initial.eta", UnitSources.on(model, x, y, float(control.spacing), *expected)
-    if control.type == "faults":
-        return "initial.eta", _faults(control, made, model)
-    if control.type == "balanced":
-        return None, Balanced.of(model, state, smooth(model, "h", control.length, control.deviation))
-    return _of_model(control, model, state, dt, smooth)
-
-
-def _of_model(control, model, state, dt, smooth):
-    """(name, transform) of a field or number of the model."""
-    from ...adjoint.controls.controls import controls_of
-    from ...adjoint.controls.transforms import Around, Positive, Repeated
-
-    name = control.name
-    (found,) = controls_of(model, [name])
-    background = background_of(model, state, name, dt)
-    is_field = found.position != "scalar"
-    if control.type == "field" and not is_field:
-        raise ConfigError(
-            f"{control.name} is a number in this model; use type = 'number', or give the model a field (a formula)"
-        )
-    if control.type == "number" and is_field:
-        raise ConfigError(f"{control.name} is a field in this model; use type = 'field', or give the model a number")
-    spread = np.asarray(control.deviation, model.dtype)
-    if is_field:
-        spread = smooth(model, found.position, control.length, control.deviation)
-    if found.records:
-        if control.positive:
-            raise ConfigError(
-                f"{control.name} has time records, whose change is the same in all; positive is not for these"
-            )
-        return name, Repeated(background, spread)
-    return name, (Positive if control.positive else Around)(background, spread)
-
-
-def _faults(control, made, model):
-    from ... import sources
-    from ...adjoint.controls.transforms import FaultSource
-
-    grid = made.grid
-    source = faults_of(control, grid)
-    region = sources.region_around(source, grid)
-    surface = sources.SeaSurface.of(
-        grid, made.bathymetry.depth, region, horizontal=control.horizontal, kajiura=control.kajiura
-    )
-    return FaultSource.of(model, surface, source, control.spreads)
 
 
 # -- observations ------------------------------------------------------------------------------------------------------
@@ -378,7 +299,7 @@ def _seen(records, truth, stepper, steps):
 
 
 def _with_noise(record, noise):
-    """The record with errors of its own: correlated, where several observations count as one.
+    """The record with random errors, which are correlated if several observations count as one.
 
     Each follows from the one before by e_i = c e_{i-1} + (1 - c^2)^1/2 z, whose mean over many has the variance of one
     in `alike` independent errors with (1 + c) / (1 - c) = alike.

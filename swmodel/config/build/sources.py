@@ -12,22 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime import cache
+from ...grids.windows import GridRecords, grid_values
+from ...runtime import budget, cache
 
-__all__ = ["faults_of", "motion_of"]
+__all__ = ["motion_of"]
 
 SUFFIX, HOW = "motion", "npz"
 MOST_BYTES = 500e6  # of all motions together
-
-
-def faults_of(section: Any, grid: Any) -> Any:
-    """The sources.Source that a [source] section names or lists."""
-    from ... import sources
-
-    projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
-    if section.file is not None:
-        return sources.read_source(section.file, projection=projection)
-    return sources.Source([sources.Fault(**fault.model_dump()) for fault in section.faults], projection=projection)
 
 
 def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) -> tuple:
@@ -42,27 +33,49 @@ def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) 
     from ... import sources
     from ...models.shallow_water import BottomMotion
 
-    times = _times(sources.breakpoints(source), section.every, most)
-    name = _name(section, grid, bathymetry, source, times)
-    found = _kept(name, grid.shape)
+    breakpoints = sources.breakpoints(source)
+    times = _times(breakpoints, section.every, most)
+    region = sources.region_around(source, grid)
+    depth = _depths_in(region, grid, bathymetry)
+    _check_memory(breakpoints, section.every, depth.shape)
+    name = _name(section, grid, depth, source, times)
+    found = _kept(name)
     if found is None:
-        found = _computed(section, grid, bathymetry, source, times)
+        found = _computed(section, grid, bathymetry, source, times, region)
         _keep(name, *found)
-    times, uplift = found
-    summary = sources.summarise(source, np.where(bathymetry.wet, uplift[-1], 0.0), grid.area_h)
-    return BottomMotion(times, uplift), summary
+    times, uplift, (j0, j1, i0, i1) = found
+    wet = np.asarray(grid_values(bathymetry.wet, grid).block(slice(j0, j1), slice(i0, i1)))
+    last, area = np.where(wet, uplift[-1], 0.0), grid.area_h[j0:j1]
+    if last.shape != grid.shape:  # cells outside the box, which stay where they are
+        last, area = np.pad(last, ((0, 1), (0, 0))), np.pad(area, ((0, 1), (0, 0)))
+    summary = sources.summarise(source, last, area)
+    return BottomMotion(times, GridRecords.in_box(uplift, (j0, i0), grid.shape)), summary
 
 
-def _computed(section, grid, bathymetry, source, times):
-    """(times (m,) [s], uplift (m, ny, nx) [m])."""
+def _computed(section, grid, bathymetry, source, times, region):
+    """(times (m,) [s], uplift (m, my, mx) [m], (j0, j1, i0, i1)), of the box outside of which the uplift is zero."""
     from ... import sources
 
     surface = sources.SeaSurface.of(
-        grid, bathymetry.depth, sources.region_around(source, grid),
-        horizontal=section.horizontal, kajiura=section.kajiura, around=source,
-    )  # fmt: skip
-    times, uplift = surface.records(source, times)
-    return np.asarray(times), np.asarray(uplift)
+        grid, bathymetry.depth, region, horizontal=section.horizontal, kajiura=section.kajiura, around=source
+    )
+    times, uplift = surface.patches(source, times)
+    times, uplift, (j, i) = np.asarray(times), np.asarray(uplift), surface.corner
+    moved = np.any(uplift != 0, axis=0)
+    rows, columns = (np.flatnonzero(moved.any(axis)) for axis in (1, 0))
+    if not rows.size:
+        return times, uplift[:, :1, :1], (j, j + 1, i, i + 1)
+    part = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
+    box = (j + rows[0], j + rows[-1] + 1, i + columns[0], i + columns[-1] + 1)
+    return times, np.ascontiguousarray(uplift[:, *part]), tuple(map(int, box))
+
+
+def _check_memory(breakpoints, every, shape):
+    """Refuse more records of the motion in a region of `shape` than the memory holds, also where few are computed."""
+    if every != "auto":
+        count = math.ceil(float(breakpoints[-1] - breakpoints[0]) / every) + 1
+        what = f"the motion of the source, {count:,} records of {shape[1]:,} x {shape[0]:,} cells,"
+        budget.require(2.0 * 4 * count * math.prod(shape), what, "give a longer `every`")
 
 
 def _times(breakpoints, every, most):
@@ -70,6 +83,8 @@ def _times(breakpoints, every, most):
     if every == "auto" and len(breakpoints) <= most:
         return None
     first, end = float(breakpoints[0]), float(breakpoints[-1])
+    if first == end:  # nothing slips
+        return None
     intervals = most if every == "auto" or most == 1 else max(math.ceil((end - first) / every), 1)
     return np.linspace(first, end, intervals + 1)
 
@@ -77,7 +92,17 @@ def _times(breakpoints, every, most):
 # -- what is kept -----------------------------------------------------------------------------------------------------
 
 
-def _name(section, grid, bathymetry, source, times):
+def _depths_in(region, grid, bathymetry):
+    """The depths in a region and in the cells around it, on which the motion depends."""
+    inside = [
+        np.flatnonzero((centres >= low) & (centres <= high))
+        for centres, low, high in ((grid.y_centres, *region[2:]), (grid.x_centres, *region[:2]))
+    ]
+    block = (slice(max(int(k[0]) - 1, 0), min(int(k[-1]) + 2, n)) for k, n in zip(inside, grid.shape))
+    return grid_values(bathymetry.depth, grid).block(*block)
+
+
+def _name(section, grid, depth, source, times):
     """Digits that stand for everything on which the motion depends."""
     import jax
     import jaxlib.version
@@ -85,12 +110,21 @@ def _name(section, grid, bathymetry, source, times):
     from ... import sources
 
     programs = [path.read_text() for path in sorted(Path(sources.__file__).parent.glob("*.py"))]
-    numbers = [grid.x_edges, grid.y_edges, bathymetry.depth, times, *jax.tree.leaves(source)]
+    numbers = [grid.x_edges, grid.y_edges, depth, times, *jax.tree.leaves(source)]
     plain = (
-        grid.shape, grid.spherical, getattr(grid, "radius", None), grid.periodic_x, grid.periodic_y, section.horizontal,
-        section.kajiura, str(jax.tree.structure(source)), jax.config.read("jax_enable_x64"), jaxlib.version.__version__,
-        jax.default_backend(), cache.instructions(),
-    )  # fmt: skip
+        grid.shape,
+        grid.spherical,
+        getattr(grid, "radius", None),
+        grid.periodic_x,
+        grid.periodic_y,
+        section.horizontal,
+        section.kajiura,
+        str(jax.tree.structure(source)),
+        jax.config.read("jax_enable_x64"),
+        jaxlib.version.__version__,
+        jax.default_backend(),
+        cache.instructions(),
+    )
     return cache.digest(*programs, *map(repr, plain), *map(_content, numbers))
 
 
@@ -99,31 +133,24 @@ def _content(array):
     return f"{array.dtype} {array.shape} " + cache.digest_of_bytes(array.tobytes())
 
 
-def _kept(name, shape):
-    """(times, uplift) of that name, or None. The file holds the box outside of which the uplift is zero."""
+def _kept(name):
+    """(times, uplift, box) of that name, or None; see `_computed`."""
     path = cache.find(name, HOW, SUFFIX)
     if path is None:
         return None
     with contextlib.suppress(OSError), path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-        values, (j0, j1, i0, i1) = held["uplift"], held["box"]
-        uplift = np.zeros((len(values), *shape), values.dtype)
-        uplift[:, j0:j1, i0:i1] = values
-        return held["times"], uplift
+        return held["times"], held["uplift"], tuple(map(int, held["box"]))
     return None
 
 
-def _keep(name, times, uplift):
-    moved = np.any(uplift != 0, axis=0)
-    rows, columns = (np.flatnonzero(moved.any(axis)) for axis in (1, 0))
-    box = (rows[0], rows[-1] + 1, columns[0], columns[-1] + 1) if rows.size else (0, 0, 0, 0)
-    values = uplift[:, box[0] : box[1], box[2] : box[3]]
-    if values.nbytes > MOST_BYTES:
+def _keep(name, times, uplift, box):
+    if uplift.nbytes > MOST_BYTES:
         return
 
     def write(path):
         with path.open("wb") as file:
-            np.savez(file, times=times, box=np.asarray(box), uplift=values)
+            np.savez(file, times=times, box=np.asarray(box), uplift=uplift)
 
-    with contextlib.suppress(OSError):  # a full disk: it is computed again
+    with contextlib.suppress(OSError):  # if the disk is full, the motion is computed again in the next run
         cache.keep(name, HOW, write, SUFFIX)
         cache.prune(SUFFIX, MOST_BYTES)

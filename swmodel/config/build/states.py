@@ -8,6 +8,8 @@ import numpy as np
 
 from ...errors import ConfigError, DataError
 from ...fields.variables import PROGNOSTIC
+from ...grids.windows import Formula, GridValues
+from ...runtime import launch
 from ..expressions import Expression
 from ..mistakes import nearest
 
@@ -16,18 +18,34 @@ if TYPE_CHECKING:
     from ...grids.grid import Grid
     from ...models.shallow_water import ShallowWater
 
-__all__ = ["on_grid", "state_of"]
+__all__ = ["is_evaluated_whole", "on_grid", "state_of"]
+
+LARGEST_WHOLE_GRID = 2**24  # cells that one process evaluates
 
 
-def on_grid(value: float | Expression, grid: Grid, position: str, name: str) -> float | np.ndarray:
-    """A number as it is; a formula as its values at `position`, an array (ny, nx), all of them finite."""
+def on_grid(value: float | Expression, grid: Grid, position: str, name: str) -> float | np.ndarray | GridValues:
+    """A number unchanged; of a formula its values at `position`, an array or GridValues, which must be finite."""
     if not isinstance(value, Expression):
         return value
-    with np.errstate(all="ignore"):
-        values = np.broadcast_to(np.asarray(value(*grid.coordinates(position)), float), grid.shape)
-    if not np.isfinite(values).all():
-        raise ConfigError(f"{name}: the formula {value.text!r} is not finite everywhere on the grid")
-    return values
+
+    def check(values):
+        if not np.isfinite(values).all():
+            raise ConfigError(f"{name}: the formula {value.text!r} is not finite everywhere on the grid")
+
+    def quietly(x, y):
+        with np.errstate(all="ignore"):
+            return np.asarray(value(x, y), float)
+
+    formula = Formula(quietly, grid, position, check)
+    return np.asarray(formula) if is_evaluated_whole(grid) else formula
+
+
+def is_evaluated_whole(grid: Grid) -> bool:
+    """Whether this process evaluates formulas and files on the whole grid, to find mistakes before a model is made.
+
+    The ranks of a parallel run evaluate windows, and so does a process that checks more than LARGEST_WHOLE_GRID cells.
+    """
+    return launch.launched_ranks() == 1 and grid.nx * grid.ny <= LARGEST_WHOLE_GRID
 
 
 def state_of(section: Any, model: ShallowWater) -> State:

@@ -1,4 +1,4 @@
-"""What [adjoint] and [inversion] ask of a model, bound to its grid and run without a step of it: for `swmodel check`.
+"""The studies [adjoint] and [inversion] of a model, checked without a time step: for `swmodel check`.
 
 Costs, controls and observations are made by what makes them for a study. What takes a run of the model, or long, is
 left out of an inversion: the twin's values, correlations, and the sea surface above faults.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import inversion as build_inversion
-from .adjoint import amplitudes_of, cost_of, described, length_line, problem_of, steps_of
-from .experiment import stepper_of
+from .adjoint import amplitudes_of, cost_of, length_line, problem_of, steps_of
+from .steppers import stepper_of
 
 if TYPE_CHECKING:
     from ...adjoint import Problem
@@ -56,7 +56,7 @@ def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -
         return None
     if made.attempt(("adjoint", "amplitude"), amplitudes_of, section, units_of(problem)) is None:
         return None
-    what = f"{described(section, experiment.output).name} [{cost.units}]"
+    what = f"{cost.title()} [{cost.units}]"
     return f"{what}\nby {', '.join(section.controls)}, over {length_line(steps, dt)}"
 
 

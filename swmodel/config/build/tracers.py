@@ -5,7 +5,7 @@ from typing import Any
 from ...dynamics.tracers import LIMITERS, Centred, FluxLimited, Tracer
 from ...errors import DataError
 from ..tracers import FieldFile, FieldRecord, TracerSection
-from .states import on_grid
+from .states import is_evaluated_whole, on_grid
 
 __all__ = ["tracer_of"]
 
@@ -38,12 +38,13 @@ def _values(value, grid, run, key):
     """What a key holds, as the constructor takes it."""
     if not isinstance(value, FieldFile):
         return on_grid(value, grid, "h", key)
-    from ...grids.regrid import read_field_onto
+    from ...grids.regrid import field_records, read_field_onto
 
+    read = read_field_onto if is_evaluated_whole(grid) else field_records
     if not isinstance(value, FieldRecord):
-        records = read_field_onto(value.file, value.variable, grid, "h", run.start, (0.0, run.until))
+        records = read(value.file, value.variable, grid, "h", run.start, (0.0, run.until))
         return records.values[0] if len(records.times) == 1 else records
-    records = read_field_onto(value.file, value.variable, grid, "h").values
+    records = read(value.file, value.variable, grid, "h").values
     if not -len(records) <= value.record < len(records):
         raise DataError(f"{value.file} has {len(records)} records; {value.record} is not among them")
     return records[value.record]

@@ -53,7 +53,9 @@ class AdvectionScheme(abc.ABC):
         return self.along("x", c, U, g.wet_u, g), self.along("y", c, V, g.wet_v, g)
 
     @abc.abstractmethod
-    def along(self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any):
+    def along(
+        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
+    ) -> AbstractField:
         """The concentration on the faces across "x" or "y"; `moving` is 1 between wet cells inside the domain."""
 
     @abc.abstractmethod
@@ -65,15 +67,17 @@ class AdvectionScheme(abc.ABC):
 class Centred(AdvectionScheme):
     """The mean of both cells: second order; extrema can grow, and fronts leave ripples behind."""
 
-    def along(self, axis, c, transport, moving, geometry):
+    def along(
+        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
+    ) -> AbstractField:
         low, high, difference, mean = AXES[axis]
         middle = mean(c)
-        if not geometry.tile.sides.opens:
+        if not geometry.tile.sides.open_sides:
             return middle
         open_faces = low(geometry.wet) * high(geometry.wet) - moving
         return middle + open_faces * (upstream(transport, low(c), high(c)) - middle)
 
-    def describe(self):
+    def describe(self) -> str:
         return "centred, second order"
 
 
@@ -88,21 +92,23 @@ class FluxLimited(AdvectionScheme):
     limiter: Limiter = declared(Part(("steepness",), "VanLeer()"), default=VanLeer(), static=True)
 
     @property
-    def growth(self):
+    def growth(self) -> float:
         return 1.0 + 0.5 * self.limiter.steepness
 
     @property
-    def references(self):
+    def references(self) -> str | None:
         return self.limiter.references
 
-    def along(self, axis, c, transport, moving, geometry):
+    def along(
+        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
+    ) -> AbstractField:
         low, high, difference, _ = AXES[axis]
         across = difference(c) * moving
         behind = upstream(transport, low(low(across)), high(high(across)))
         half = 0.5 * pointwise(self.limiter, behind, across)
         return upstream(transport, low(c) + half, high(c) - half)
 
-    def describe(self):
+    def describe(self) -> str:
         return f"flux-limited, {type(self.limiter).__name__}"
 
 

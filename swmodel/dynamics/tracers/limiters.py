@@ -55,7 +55,7 @@ class MinMod(Limiter):
 
     steepness = 1.0
 
-    def __call__(self, a, b):
+    def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array:
         return _smallest(a, b)
 
 
@@ -65,7 +65,7 @@ class VanLeer(Limiter):
 
     references = "van Leer (1974), doi:10.1016/0021-9991(74)90019-9"
 
-    def __call__(self, a, b):
+    def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array:
         product = a * b
         total = jnp.where(product > 0, a + b, 1.0)
         return jnp.where(product > 0, 2.0 * product / total, 0.0)
@@ -77,7 +77,7 @@ class MonotonizedCentral(Limiter):
 
     references = "van Leer (1977), doi:10.1016/0021-9991(77)90095-X"
 
-    def __call__(self, a, b):
+    def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array:
         return _smallest(0.5 * (a + b), 2.0 * a, 2.0 * b)
 
 
@@ -87,7 +87,7 @@ class Koren(Limiter):
 
     references = "Koren (1993), A robust upwind discretization method for advection, diffusion and source terms"
 
-    def __call__(self, a, b):
+    def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array:
         return _smallest((a + 2.0 * b) / 3.0, 2.0 * a, 2.0 * b)
 
 
@@ -97,7 +97,7 @@ class Superbee(Limiter):
 
     references = "Roe (1985), Some contributions to the modelling of discontinuous flows"
 
-    def __call__(self, a, b):
+    def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array:
         one, other = _smallest(2.0 * a, b), _smallest(a, 2.0 * b)
         return jnp.where(jnp.abs(one) > jnp.abs(other), one, other)
 

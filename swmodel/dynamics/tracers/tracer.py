@@ -173,7 +173,7 @@ def _quotient(content, column):
 def _beyond_open_sides(exchange):
     """1 in ghost cells beyond open sides of the domain, else 0, a Field at h; None where no side is open."""
     tile, sides = exchange.tile, exchange.tile.sides
-    if not sides.opens:
+    if not sides.open_sides:
         return None
     ones = jnp.ones(tile.shape, tile.metrics["area_h"].dtype)
     closed = replace(sides, open=jnp.zeros_like(sides.open))

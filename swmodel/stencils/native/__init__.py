@@ -4,14 +4,18 @@
     tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`: an order of operations
     messages  `shift`: between the devices of one process
     strips    `paste` and `cut`: a few rows or columns of large arrays
+    library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/handles.py)
     blocks    `move`: blocks of an array to other places, with axes in another order
 
 Without a compiler, and on other devices, these are the ordinary JAX operations.
 """
 
-from .library import usable, why_not
+from .library import forwarded, set_handle, usable, why_not
 from .messages import shift
 from .strips import cut, paste
 from .tape import depends_on, empty, push_slot, read_slot
 
-__all__ = ["cut", "depends_on", "empty", "paste", "push_slot", "read_slot", "shift", "usable", "why_not"]
+__all__ = [
+    "cut", "depends_on", "empty", "forwarded", "paste", "push_slot", "read_slot", "set_handle", "shift", "usable",
+    "why_not",
+]  # fmt: skip

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #ifdef __SSE2__
@@ -23,6 +26,43 @@ constexpr int64_t kLine = 64;            // [bytes] of a cache line
 constexpr int64_t kLarge = 1 << 23;      // [bytes] an array so large does not stay in a cache
 
 inline bool IsLarge(const ffi::AnyBuffer& array) { return static_cast<int64_t>(array.size_bytes()) > kLarge; }
+
+// The whole large pages of some memory, as (first byte, bytes).
+inline std::pair<char*, size_t> LargePages(const void* data, size_t bytes) {
+  constexpr uintptr_t kPage = uintptr_t{1} << 21;
+  const uintptr_t first = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t low = (first + kPage - 1) / kPage * kPage, high = (first + bytes) / kPage * kPage;
+  return {reinterpret_cast<char*>(low), low < high ? high - low : 0};
+}
+
+// Asks the system to map memory in large pages, as soon as it maps it.
+inline bool AdviseLargePages(const void* data, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  const auto [low, size] = LargePages(data, bytes);
+  return size > 0 && madvise(low, size, MADV_HUGEPAGE) == 0;
+#else
+  return false;
+#endif
+}
+
+// Moves a large array into large pages, the first time that it is met at its place. A loop reads and writes a dozen rows at once,
+// and the processor cannot keep the places of all their small pages at hand.
+inline void MoveToLargePages(const void* data, int64_t bytes) {
+#ifdef MADV_HUGEPAGE
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, of Linux 6.1
+  constexpr size_t kMost = 4096;
+  if (bytes <= kLarge) return;
+  static std::mutex mutex;
+  static auto* met = new std::set<std::pair<const void*, int64_t>>;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (met->size() >= kMost) met->clear();
+    if (!met->emplace(data, bytes).second) return;
+  }
+  const auto [low, size] = LargePages(data, bytes);
+  if (AdviseLargePages(data, bytes)) madvise(low, size, kCollapse);  // what fails stays in small pages
+#endif
+}
 
 // Copies bytes. Streaming stores write whole cache lines to memory without reading the old ones.
 template <bool kStreaming>
@@ -110,15 +150,10 @@ ffi::Error DependsOn(ffi::RemainingArgs, ffi::RemainingRets) { return ffi::Error
 // Arrays with undefined values, in large pages: the system maps new memory page by page, and mapping a small page takes as
 // long as a step of the few cells that fit in it.
 ffi::Error Empty(ffi::RemainingArgs, ffi::RemainingRets results) {
-#ifdef MADV_HUGEPAGE
-  constexpr uintptr_t kPage = uintptr_t{1} << 21;
   for (size_t k = 0; k < results.size(); ++k) {
     auto array = *results.get<ffi::AnyBuffer>(k).value();
-    const uintptr_t first = reinterpret_cast<uintptr_t>(array.untyped_data()), end = first + array.size_bytes();
-    const uintptr_t low = (first + kPage - 1) / kPage * kPage, high = end / kPage * kPage;
-    if (low < high) madvise(reinterpret_cast<void*>(low), high - low, MADV_HUGEPAGE);
+    AdviseLargePages(array.untyped_data(), array.size_bytes());
   }
-#endif
   return ffi::Error::Success();
 }
 

@@ -25,12 +25,14 @@ from ...runtime.malloc import keep_memory
 from ...runtime.signals import PROCESS
 from ..abi import header
 
-__all__ = ["CompileError", "find_compiler", "loop_name", "register_shift", "usable", "why_not"]
+__all__ = [
+    "CompileError", "find_compiler", "forwarded", "loop_name", "register_shift", "set_handle", "usable", "why_not",
+]  # fmt: skip
 
 TARGET, PUSH_SLOT, READ_SLOT, EMPTY = "swmodel_fused_loop", "swmodel_push_slot", "swmodel_read_slot", "swmodel_empty"
 PASTE, CUT, DEPENDS_ON, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_depends_on", "swmodel_move"
 SHIFT = "swmodel_shift"
-RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "messages.cpp")  # one text
+RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "messages.cpp", "handles.cpp")  # one text
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py.
 ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
@@ -111,6 +113,25 @@ def register_shift():
     stages = {"instantiate": library["swmodel_open_channel"], "execute": library[SHIFT]}
     stages = {stage: jax.ffi.pycapsule(function) for stage, function in stages.items()}
     jax.ffi.register_ffi_target(SHIFT, stages, platform="cpu")
+
+
+def forwarded(k: int, original: int) -> ctypes.c_void_p:
+    """The function that looks up the handles of an FFI call and calls `original`, an address; see handles.cpp.
+
+    Args:
+        k: its number, from 0 on, of all that are forwarded.
+        original: the address of the FFI call.
+    """
+    function = _runtime().swmodel_forward
+    function.argtypes, function.restype = (ctypes.c_int64, ctypes.c_void_p), ctypes.c_void_p
+    return ctypes.c_void_p(function(k, original))
+
+
+def set_handle(number: int, handle: int) -> None:
+    """Let `number` stand for an MPI handle in the calls that are forwarded."""
+    function = _runtime().swmodel_set_handle
+    function.argtypes, function.restype = (ctypes.c_int64, ctypes.c_int64), None
+    function(number, handle)
 
 
 def _compiled(text, options, before=(), behind=(), version=""):

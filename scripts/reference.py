@@ -1,0 +1,233 @@
+"""Write docs/reference.md: every section and key of experiment files, from the declarations that also check them.
+
+    python scripts/reference.py            # writes the page
+    python scripts/reference.py --check    # exits with 1 if the page differs
+
+The keys of a model's parts follow from `parameter(...)` on their classes. Those of other sections are described by
+their types and by the comments on their lines.
+"""
+
+import argparse
+import dataclasses
+import inspect
+import re
+import sys
+import types
+import typing
+from pathlib import Path
+
+import pydantic
+from pydantic_core import PydanticUndefined
+
+from swmodel.config.experiment import Experiment
+from swmodel.config.expressions import Expression
+from swmodel.config.sections import Coordinate
+from swmodel.fields import parameters as rules
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
+HEAD = """\
+# Reference of experiment files
+
+This page is made by `python scripts/reference.py` from the declarations that check an experiment file.
+A quantity is a number in the unit that is named here, or text with another unit of the same dimension, as `"300 km"`.
+A formula is text such as `"0.1 * cos(y / (100 * km))"`. Parts of your own have keys, too: [own_parts.md](own_parts.md).
+"""
+LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+def page() -> str:
+    """The text of the page."""
+    lines = [HEAD]
+    for name, field in Experiment.model_fields.items():
+        several = "tuple" in str(field.annotation).partition("[")[0] or name == "tracer"
+        title = f"[[{name}]]" if several else f"[{name}]"
+        lines += section_lines(title, field.annotation, "" if field.is_required() else "may be left out")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def sections_in(annotation: typing.Any) -> list:
+    """The classes of sections in an annotation."""
+    if inspect.isclass(annotation) and issubclass(annotation, pydantic.BaseModel):
+        return [annotation]
+    return [found for inner in typing.get_args(annotation) for found in sections_in(inner)]
+
+
+def type_of(cls: type[pydantic.BaseModel]) -> str:
+    """The `type` of a class of sections, "" where there is one class alone."""
+    field = cls.model_fields.get("type")
+    return "" if field is None else str(typing.get_args(field.annotation)[0])
+
+
+def section_lines(title: str, annotation: typing.Any, note: str = "") -> list[str]:
+    """The lines of a section, of each of its types, and of the sections in it."""
+    lines, inner = [f"## `{title}`", ""], []
+    if note:
+        lines += [f"This section {note}.", ""]
+    for cls in sorted(sections_in(annotation), key=type_of):  # not in the order in which modules were imported
+        own, nested = class_lines(title, cls)
+        lines, inner = lines + own, inner + nested
+    return lines + [line for one in inner for line in section_lines(*one)]
+
+
+def class_lines(title: str, cls: type[pydantic.BaseModel]) -> tuple[list[str], list]:
+    """(lines, [(title, annotation) of sections in it]) of one class of sections."""
+    lines, nested, rows = [], [], []
+    about = documented(cls)
+    for name, field in cls.model_fields.items():
+        if name == "type":
+            lines += [f'### `type = "{typing.get_args(field.annotation)[0]}"`', ""]
+            continue
+        inside = sections_in(field.annotation)
+        tide = " or a tide ([tides.md](tides.md))" * any(hasattr(one, "tag") for one in inside)
+        inside = [one for one in inside if not hasattr(one, "tag")]
+        if inside:
+            path, list_of = title.strip("[]"), str(field.annotation).startswith("tuple")
+            nested.append((f"[[{path}.{name}]]" if list_of else f"[{path}.{name}]", field.annotation))
+        kind = kind_of(cls, name, field) + tide if not inside else "section, see below"
+        if inside and "float" in str(field.annotation):
+            kind = "number, formula, or a section, see below"
+        rows.append(f"| `{name}` | {kind} | {default_of(field, inside)} | {about.get(name, '')} |")
+    if summary := first_line(cls):
+        lines += [summary, ""]
+    if rows:
+        lines += ["| key | value | default | |", "|---|---|---|---|", *rows, ""]
+    return lines, nested
+
+
+def first_line(cls: type) -> str:
+    """The first sentence of a class's docstring, or nothing where it has none of its own."""
+    text = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
+    return "" if text.startswith("!!!") else escaped(text)
+
+
+def documented(cls: type[pydantic.BaseModel]) -> dict[str, str]:
+    """{key: what it is}: what is declared, else what its docstring or the comment beside it says."""
+    found = {}
+    for one in reversed(cls.__mro__):
+        if issubclass(one, pydantic.BaseModel) and one.__module__ != "swmodel.config.parts":
+            found |= comments(one)
+    part = getattr(cls, "part", None)
+    if part is not None and dataclasses.is_dataclass(part):
+        found |= arguments(part)
+        found |= {f.name: f.metadata["doc"] for f in dataclasses.fields(part) if f.metadata.get("doc")}
+    found |= {name: field.description for name, field in cls.model_fields.items() if field.description}
+    return {name: escaped(text) for name, text in found.items()}
+
+
+def comments(cls: type) -> dict[str, str]:
+    """{key: comment on its line} of a class that is written in a file."""
+    try:
+        source = inspect.getsource(cls)
+    except (OSError, TypeError):
+        return {}
+    return dict(re.findall(r"^    (\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE))
+
+
+def arguments(part: type) -> dict[str, str]:
+    """{name: text} of the entries under Args in the docstring of a part."""
+    text = inspect.getdoc(part) or ""
+    entries = re.findall(r"^    ([\w, ]+): (.+(?:\n        .+)*)", text.partition("Args:\n")[2], re.MULTILINE)
+    return {name: re.sub(r"\s+", " ", body) for names, body in entries for name in names.split(", ")}
+
+
+def kind_of(cls: type, name: str, field: typing.Any) -> str:
+    """What may be given, in words: kind, unit and limits."""
+    part = getattr(cls, "part", None)
+    own = {f.name: f.metadata.get("rule") for f in dataclasses.fields(part)} if dataclasses.is_dataclass(part) else {}
+    if isinstance(own.get(name), rules.Number):
+        told = words(field.annotation)
+        return of_rule(own[name], "formula" in told) + ' or `"auto"`' * ('"auto"' in told)
+    kinds = [words(field.annotation), unit_of(field), *limits_of(field)]
+    return escaped(", ".join(filter(None, kinds)))
+
+
+def of_rule(rule: rules.Number, formula: bool) -> str:
+    """What a declared number may be."""
+    kind = "whole number" if rule.whole else "number"
+    unit = "" if rule.units in ("", "1") else f" in {rule.units}"
+    limits = (("at least", rule.minimum), ("above", rule.above), ("at most", rule.maximum), ("below", rule.below))
+    told = "".join(f", {word} {value:g}" for word, value in limits if value is not None)
+    return escaped(kind + unit + told + ", or a formula" * formula)
+
+
+def words(annotation: typing.Any) -> str:
+    """An annotation in words."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    simple = {float: "number", int: "whole number", bool: "`true` or `false`", str: "text", Path: "file",
+              Expression: "formula", Coordinate: "coordinate", dict: "table"}  # fmt: skip
+    if annotation in simple:
+        return simple[annotation]
+    if origin is typing.Annotated:
+        return words(inner[0])
+    if origin is typing.Literal:
+        return " or ".join(f'`"{x}"`' if isinstance(x, str) else f"`{x}`" for x in inner)
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(dict.fromkeys(words(x) for x in inner if x is not types.NoneType))
+    if origin is tuple and inner[-1] is Ellipsis:
+        return f"list of {words(inner[0])}"
+    if origin is tuple:
+        return f"[{', '.join(words(x) for x in inner)}]"
+    if origin is dict:
+        return f"table of {words(inner[1])}"
+    return "date" if "datetime" in str(annotation) else "text" if annotation is typing.Any else str(annotation)
+
+
+def metadata_of(field: typing.Any) -> list:
+    """Everything that annotations of a field hold, however deep."""
+    found, waiting = list(field.metadata), [field.annotation]
+    while waiting:
+        one = waiting.pop()
+        if typing.get_origin(one) is typing.Annotated:
+            for x in one.__metadata__:
+                found += [x, *getattr(x, "metadata", ())]
+        waiting += [x for x in typing.get_args(one) if typing.get_origin(x)]
+    return found
+
+
+def unit_of(field: typing.Any) -> str:
+    """The unit of a quantity."""
+    units = [getattr(getattr(x, "func", None), "keywords", {}).get("unit") for x in metadata_of(field)]
+    return next((f"in {unit}" for unit in units if unit), "")
+
+
+def limits_of(field: typing.Any) -> list[str]:
+    """The limits of a number, in words."""
+    pairs = [(word, getattr(x, key, None)) for x in metadata_of(field) for key, word in LIMITS.items()]
+    return list(dict.fromkeys(f"{word} {value:g}" for word, value in pairs if value is not None))
+
+
+def default_of(field: typing.Any, inside: list) -> str:
+    """The default of a key, as a file would have it."""
+    value = field.default
+    if field.is_required() or value is PydanticUndefined:
+        return "must be given"
+    if value is None or value in ((), {}):
+        return "none"
+    if inside and isinstance(value, pydantic.BaseModel):
+        return "as below"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, str):
+        return f'`"{value}"`' if value else '`""`'
+    if isinstance(value, (tuple, list)):
+        return "`[" + ", ".join(f'"{x}"' for x in value) + "]`"
+    return f"`{value:g}`" if isinstance(value, (int, float)) else f"`{value}`"
+
+
+def escaped(text: str) -> str:
+    """Text that may stand in a cell of a table."""
+    return text.replace("|", "\\|")
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page differs")
+    text = page()
+    if not options.parse_args().check:
+        PAGE.write_text(text, encoding="utf-8")
+        return 0
+    return int(not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,266 @@
+"""What an inversion may change, and how wrong it may be: the sections [[inversion.controls]] of experiment files.
+
+    UnitSources   the initial elevation, as a sum of unit sources on a patch
+    Faults        the initial elevation, as the sea surface above faults
+    Balanced      the initial state: elevation, and velocities in geostrophic balance with its change
+    Field         a field of the model
+    Number        a number of the model
+
+A Prior makes a transform (controls/transforms.py) of standard parameters p, whose background is 0 with errors of 1. Its
+own parameters are declared on its class, and files have them as keys. A subclass of `sw.Prior` is a part of the user's
+own, `type = "module:Class"` in files.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import ConfigError
+from ...fields.parameters import COORDINATES, Flag, Pair, Part, Text, declared, parameter
+from ...fields.parts import ModelPart, snake_case
+from ...fields.state import State
+from ...models.shallow_water import ShallowWater
+from ...sources import region_around
+from ...sources.fault import Source
+from ...sources.kajiura import SeaSurface
+from ..controls import seafloor, transforms
+from ..controls.controls import Transformed, controls_of
+from ..controls.transforms import Transform
+from .diffusion import Smooth
+
+__all__ = [
+    "Balanced", "Faults", "Field", "Number", "OfFaults", "Prior", "Setting", "UnitSources", "background_of", "joined",
+]  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What priors are bound to.
+
+    Attributes:
+        model: the ShallowWater.
+        state: the State that the run starts from.
+        dt: time step [s].
+        smooth: `smooth(model, position, length, deviation)` makes the errors U of a field, as Smooth.of does.
+    """
+
+    model: ShallowWater
+    state: State
+    dt: float
+    smooth: Callable[..., Any] = Smooth.of
+
+    def unsmoothed(self) -> "Setting":
+        """This setting for a check: lengths are checked, and no correlation is measured, which takes long."""
+        return dataclasses.replace(self, smooth=_check_length)
+
+
+def _check_length(model, position, length, deviation):
+    Smooth.check(model, position, length)
+    return np.asarray(deviation, model.dtype)
+
+
+class OfFaults(Part):
+    """The rule of a parameter that is a sources.Source; files name a table of faults, or list them."""
+
+
+class Prior(ModelPart, abc.ABC):
+    """Controls of an inversion with their background errors.
+
+    Attributes:
+        numbers: whether p is a vector of a few numbers that every rank holds, as the method 'linear' needs it.
+        patterns: whether the control is a sum of given patterns, as the method 'green' needs it.
+    """
+
+    kind = "prior"
+    numbers: ClassVar[bool] = False
+    patterns: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def targets(self) -> tuple[str, ...]:
+        """The names of the model's controls that it gives."""
+
+    @abc.abstractmethod
+    def transform(self, setting: Setting) -> Transform:
+        """The transform from p to the value of the target, or to {target: value} of several; collective.
+
+        Raises:
+            ConfigError: for what the model or its grid does not have.
+        """
+
+    def label(self) -> str:
+        """The name of the parameters p."""
+        return snake_case(type(self).__name__)
+
+    def unknowns(self, setting: Setting) -> int:
+        """How many numbers p holds on the whole grid of one rank; raises what `transform` raises, at little cost."""
+        return int(np.size(self.transform(setting.unsmoothed()).zero(setting.model)))
+
+
+def joined(priors: dict[str, tuple[Prior, Transform]], model: ShallowWater) -> Transformed:
+    """The Transformed of {label: (prior, its transform)} that a Problem takes."""
+    named = {}
+    for name, (prior, transform) in priors.items():
+        targets = prior.targets()
+        named[name] = targets[0] if len(targets) == 1 else None, transform
+    return transforms.joined(named, model)
+
+
+def background_of(model: ShallowWater, state: State, name: str, dt: float) -> Any:
+    """The value of a model's control: tile array or number, of time records {record: such}."""
+    (control,) = controls_of(model, [name])
+    if control.records:
+        return {k: control.of_record(k, model.dtype) for k in control.records}
+    dynamics: Any = None if control.of_state else model.interval(1, 0, dt)
+    return control.get(dynamics, state)
+
+
+class UnitSources(Prior):
+    """The initial elevation as a sum of unit sources on a patch."""
+
+    numbers = True
+    patterns = True
+
+    x: tuple[float, float] = declared(Pair(COORDINATES), doc="(low, high) of the patch")
+    y: tuple[float, float] = declared(Pair(COORDINATES), doc="(low, high) of the patch")
+    spacing: float = parameter(None, COORDINATES, above=0.0, doc="distance between sources")
+    deviation: float = parameter(None, "m", above=0.0, doc="standard deviation of each coefficient's error")
+    length: float = parameter(None, "m", minimum=0.0, default=0.0, doc="correlation length of the errors; 0: none")
+    uplift_only: float = parameter(
+        None, "m", minimum=0.0, default=0.0, doc="w of a = w log(1 + exp(R p / w)); 0: both signs"
+    )
+
+    def targets(self) -> tuple[str, ...]:
+        return ("initial.eta",)
+
+    def transform(self, setting: Setting) -> Transform:
+        x, y = ((float(low), float(high)) for low, high in (self.x, self.y))
+        errors = self.deviation, self.length, self.uplift_only or None
+        return seafloor.UnitSources.on(setting.model, x, y, float(self.spacing), *errors)
+
+
+def _error(name: str) -> Any:
+    relative = name in seafloor.LOGARITHMIC
+    units = "1" if relative else seafloor.UNCERTAIN[name]
+    doc = f"error of the {name}{', relative' * relative}; it is certain unless given"
+    return parameter(None, units, above=0.0, default=None, optional=True, doc=doc)
+
+
+class Faults(Prior):
+    """The initial elevation as the sea surface above faults that slip at once; each number may have an error."""
+
+    numbers = True
+
+    source: Source = declared(OfFaults(("faults",), "sources.Source([...])"), doc="the faults")
+    longitude: float | None = _error("longitude")
+    latitude: float | None = _error("latitude")
+    strike: float | None = _error("strike")
+    dip: float | None = _error("dip")
+    rake: float | None = _error("rake")
+    slip: float | None = _error("slip")
+    depth: float | None = _error("depth")
+    length: float | None = _error("length")
+    width: float | None = _error("width")
+    horizontal: bool = declared(Flag(), default=False, doc="whether horizontal motion of slopes lifts the surface, too")
+    kajiura: bool = declared(Flag(), default=True, doc="whether the surface is smoothed by 1 / cosh(k H)")
+
+    @staticmethod
+    def spreads(values: Any) -> dict[str, float]:
+        """{field of Fault: error} of the errors that `values` has as attributes."""
+        given = {name: getattr(values, name) for name in seafloor.UNCERTAIN}
+        return {name: float(error) for name, error in given.items() if error is not None}
+
+    @classmethod
+    def conflict(cls, values: Any) -> str | None:
+        if not cls.spreads(values):
+            return "nothing of the faults is uncertain; give an error to slip, depth, strike, ..."
+        return super().conflict(values)
+
+    def targets(self) -> tuple[str, ...]:
+        return ("initial.eta",)
+
+    def transform(self, setting: Setting) -> Transform:
+        grid, depth = setting.model.grid, setting.model.sea_floor.depth
+        region = region_around(self.source, grid)
+        surface = SeaSurface.of(grid, depth, region, horizontal=self.horizontal, kajiura=self.kajiura)
+        return seafloor.FaultSource.of(setting.model, surface, self.source, self.spreads(self))
+
+    def unknowns(self, setting: Setting) -> int:
+        return len(self.spreads(self)) * len(self.source.faults.depth)
+
+
+class Balanced(Prior):
+    """The initial state: elevation, and velocities in geostrophic balance with its change."""
+
+    deviation: float = parameter(None, "m", above=0.0, doc="standard deviation of the elevation's error")
+    length: float = parameter(None, "m", above=0.0, doc="correlation length of the errors")
+
+    def targets(self) -> tuple[str, ...]:
+        return ("initial.eta", "initial.u", "initial.v")
+
+    def transform(self, setting: Setting) -> Transform:
+        spread = setting.smooth(setting.model, "h", self.length, self.deviation)
+        return transforms.Balanced.of(setting.model, setting.state, spread)
+
+
+class _OfModel(Prior):
+    """A control of the model, whose value is the background; subclasses declare `name`, `deviation` and `positive`."""
+
+    name: ClassVar[str]
+    deviation: ClassVar[float]
+    positive: ClassVar[bool]
+
+    def targets(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def label(self) -> str:
+        return self.name
+
+    def around(self, setting: Setting, spread: Any, records: bool) -> Transform:
+        """The transform around the background with errors `spread`."""
+        background = background_of(setting.model, setting.state, self.name, setting.dt)
+        if records:
+            if self.positive:
+                raise ConfigError(
+                    f"{self.name} has time records, whose change is the same in all; positive is not for these"
+                )
+            return transforms.Repeated(background, spread)
+        return (transforms.Positive if self.positive else transforms.Around)(background, spread)
+
+
+OF_MODEL = "name of the control, such as 'initial.eta' or 'dissipation.0.rate'"
+POSITIVE = "whether it stays positive; the error is then relative"
+
+
+class Field(_OfModel):
+    """A field of the model: what the file gives is its background."""
+
+    name: str = declared(Text(), static=True, doc=OF_MODEL)
+    deviation: float = parameter(above=0.0, doc="standard deviation of its error, in the control's units")
+    length: float = parameter(None, "m", above=0.0, doc="correlation length of the errors")
+    positive: bool = declared(Flag(), default=False, doc=POSITIVE)
+
+    def transform(self, setting: Setting) -> Transform:
+        (found,) = controls_of(setting.model, [self.name])
+        if not found.distributed:
+            raise ConfigError(
+                f"{self.name} is a number in this model; use type = 'number', or give the model a field (a formula)"
+            )
+        spread = setting.smooth(setting.model, found.position, self.length, self.deviation)
+        return self.around(setting, spread, bool(found.records))
+
+
+class Number(_OfModel):
+    """A number of the model: what the file gives is its background."""
+
+    name: str = declared(Text(), static=True, doc=OF_MODEL)
+    deviation: float = parameter(above=0.0, doc="standard deviation of its error, in the control's units")
+    positive: bool = declared(Flag(), default=False, doc=POSITIVE)
+
+    def transform(self, setting: Setting) -> Transform:
+        (found,) = controls_of(setting.model, [self.name])
+        if found.distributed:
+            raise ConfigError(f"{self.name} is a field in this model; use type = 'field', or give the model a number")
+        return self.around(setting, np.asarray(self.deviation, setting.model.dtype), bool(found.records))

@@ -1,0 +1,238 @@
+"""Transforms to the sea surface above an earthquake, whose parameters are a few numbers that every rank holds.
+
+UnitSources   x = sum_k a_k phi_k      displacement on a patch of unit sources phi_k; a = R p, R R^T their
+                                       covariance, or a = w log(1 + exp(R p / w)): uplift alone
+FaultSource   x = surface(faults(p))   the sea surface above faults (Okada 1985)
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...errors import ConfigError
+from ...fields.parameters import COORDINATES
+from ...fields.pytrees import pytree, replace, static
+from ...grids.windows import Stored
+from ...models.shallow_water import ShallowWater
+from ...runtime import budget
+from ...sources.fault import Source
+from ...sources.kajiura import SeaSurface
+from .transforms import Patterns, Transform
+
+__all__ = ["UNCERTAIN", "FaultSource", "UnitSources"]
+
+
+@pytree
+class UnitSources(Patterns):
+    """Elevation by unit sources: phi_k = c((x - x_k) / d) c((y - y_k) / d), c(s) = cos^2(pi s / 2) for |s| < 1.
+
+    The centres lie d apart, and between them the phi_k add up to 1. Sources with most of their volume on land are left
+    out. `UnitSources.on` makes the object.
+
+    Attributes:
+        along_x, along_y: c at the tile's columns (sources along x, nx) and rows (ny, sources along y).
+        wet: 1 in water (ny, nx).
+        root: R (k, k) [m], the same on every rank.
+        bend: w [m] if all a are positive; None if a may have both signs.
+        cells: (row, column) of each source in the patch.
+        centres: (x, y) of each source.
+    """
+
+    along_x: Any
+    along_y: Any
+    wet: Any
+    root: Any
+    bend: Any
+    cells: tuple = static()
+    centres: tuple = static()
+
+    @staticmethod
+    def on(
+        model: ShallowWater,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        spacing: float,
+        deviation: float = 1.0,
+        length: float = 0.0,
+        bend: float | None = None,
+    ) -> "UnitSources":
+        """Unit sources with centres in the patch x = (low, high), y = (low, high) of the grid's coordinates.
+
+        Args:
+            spacing: d, in the grid's coordinates: degrees on the sphere, m on a plane.
+            deviation: standard deviation of each coefficient's background error [m].
+            length: length of their correlation exp(-r^2 / 2 length^2) [m]; 0: they are uncorrelated.
+            bend: w [m]: coefficients are positive, and close to R p above about w. None: they may have both signs.
+
+        Raises:
+            ConfigError: if the patch holds no water, or the spacing is less than two cells.
+        """
+        grid = model.grid
+        steps = [np.diff(edges).max() for edges in (grid.x_edges, grid.y_edges)]
+        if spacing < 2 * max(steps) * (1 - 1e-9):
+            raise ConfigError(
+                f"UnitSources: sources {spacing:g} apart cannot be distinguished on cells of {max(steps):g}; "
+                "give two cells or more, or a finer grid."
+            )
+        nodes = [_nodes(*ends, spacing, edges) for ends, edges in ((x, grid.x_edges), (y, grid.y_edges))]
+        hats = [_hat((c[None] - n[:, None]) / spacing) for c, n in zip((grid.x_centres, grid.y_centres), nodes)]
+        volume, whole = (_integrals(values, hats, model) for values in (model.sea_floor.wet, Stored(1.0, grid.shape)))
+        cells = [(int(j), int(i)) for j, i in np.argwhere((volume > 0.5 * whole) & (whole > 0))]
+        if not cells:
+            raise ConfigError(
+                f"UnitSources: the patch x = {tuple(x)}, y = {tuple(y)} holds no water of the grid, which spans "
+                f"{grid.x_edges[0]:g} to {grid.x_edges[-1]:g} and {grid.y_edges[0]:g} to {grid.y_edges[-1]:g}; "
+                "move it to sea."
+            )
+        centres = tuple((float(nodes[0][i]), float(nodes[1][j])) for j, i in cells)
+        budget.require(
+            5.0 * 8 * len(cells) ** 2,  # distances, correlations, and what their root is computed with
+            f"the correlation of {len(cells):,} unit sources",
+            "place them further apart",
+        )
+        root = deviation * _root(_distances(centres, grid), length)
+        place = model.communicator.place
+
+        def cut(rank):
+            box = model.decomposition.box(rank)
+            along = hats[0][:, box.i0 : box.i1], hats[1][:, box.j0 : box.j1].T
+            return [np.asarray(part, model.dtype) for part in along]
+
+        along_x, along_y = place(cut)
+        root = place(lambda rank: np.asarray(root, model.dtype))
+        bend = None if bend is None else place(lambda rank: np.asarray(bend, model.dtype))
+        return UnitSources(along_x, along_y, model.domain.cut(model.sea_floor.wet), root, bend, tuple(cells), centres)
+
+    @property
+    def count(self) -> int:
+        return len(self.cells)
+
+    def amplitudes(self, p: jax.Array) -> jax.Array:
+        """The coefficients a (k,) [m]."""
+        a = self.root @ p
+        return a if self.bend is None else self.bend * jax.nn.softplus(a / self.bend)
+
+    def field(self, a: jax.Array) -> jax.Array:
+        """sum_k a_k phi_k on this tile [m]."""
+        rows, columns = (np.array(k) for k in zip(*self.cells))
+        matrix = jnp.zeros((self.along_y.shape[1], self.along_x.shape[0]), a.dtype).at[rows, columns].set(a)
+        return self.wet * (self.along_y @ matrix @ self.along_x)
+
+    def zero(self, model: ShallowWater) -> np.ndarray:
+        return np.zeros(len(self.cells), model.dtype)
+
+    def table(self, p: np.ndarray) -> tuple[str, dict[str, tuple[str, str, np.ndarray]]]:
+        x, y = np.array(self.centres).T
+        return "source", {
+            "x": (COORDINATES, "centre along x", x),
+            "y": (COORDINATES, "centre along y", y),
+            "amplitude": ("m", "amplitude of the unit source", np.asarray(self.amplitudes(jnp.asarray(p)))),
+        }
+
+
+def _nodes(low, high, spacing, edges):
+    """low, low + spacing, ... up to high: those of them whose sources reach the grid."""
+    first = max(math.ceil((edges[0] - low) / spacing) - 1, 0)
+    last = min(math.floor((high - low) / spacing + 1e-6), math.floor((edges[-1] - low) / spacing) + 1)
+    return low + spacing * np.arange(first, last + 1)
+
+
+def _integrals(values, hats, model):
+    """The integrals of GridValues times each product of a function of y and one of x, over all ranks; collective."""
+    total = 0.0
+    for tile, part in model.domain.own(values):
+        area = model.grid.area_h[tile.j0 : tile.j1]
+        total = total + hats[1][:, tile.j0 : tile.j1] @ (part * area) @ hats[0][:, tile.i0 : tile.i1].T
+    return model.communicator.host_sum(np.asarray(total))
+
+
+def _hat(s):
+    return np.where(np.abs(s) < 1, np.cos(0.5 * np.pi * np.clip(s, -1, 1)) ** 2, 0.0)
+
+
+def _distances(places, grid):
+    """Distances [m] between all pairs of (x, y)."""
+    x, y = np.array(places).T
+    if not grid.spherical:
+        return np.hypot(x[:, None] - x, y[:, None] - y)
+    x, y = np.deg2rad(x), np.deg2rad(y)
+    half = np.sin((y[:, None] - y) / 2) ** 2 + np.cos(y[:, None]) * np.cos(y) * np.sin((x[:, None] - x) / 2) ** 2
+    return 2 * grid.radius * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
+
+
+def _root(distances, length):
+    """The symmetric square root of exp(-r^2 / 2 length^2)."""
+    if length == 0:
+        return np.eye(len(distances))
+    values, vectors = np.linalg.eigh(np.exp(-0.5 * (distances / length) ** 2))
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+LOGARITHMIC = ("slip", "length", "width", "depth")
+UNCERTAIN = {
+    "longitude": COORDINATES, "latitude": COORDINATES, "depth": "m", "length": "m", "width": "m", "strike": "degrees",
+    "dip": "degrees", "rake": "degrees", "slip": "m",
+}  # fmt: skip
+"""{field of Fault that affects the instantaneous uplift: its units}."""
+
+
+@pytree
+class FaultSource(Transform):
+    """The sea surface above faults with instantaneous slip, as a function of uncertain fields of the faults.
+
+    Slip, length, width and depth are b exp(s p), which is positive; other fields are b + s p.
+
+    Attributes:
+        surface: a sources.SeaSurface of the whole grid.
+        source: a sources.Source, the background.
+        spreads: {field of Fault: s}, relative for slip, length, width and depth, else in the units of the field.
+    """
+
+    surface: Any
+    source: Any
+    spreads: dict
+    communicator: Any = static()
+
+    @staticmethod
+    def of(model: ShallowWater, surface: SeaSurface, source: Source, spreads: dict[str, float]) -> "FaultSource":
+        """Faults with background errors `spreads` {name of a field of Fault: number}.
+
+        Raises:
+            ConfigError: if a name is not a field of Fault that affects the instantaneous uplift.
+        """
+        wrong = [name for name in spreads if name not in UNCERTAIN]
+        if wrong or not spreads:
+            what = ", ".join(wrong) or "nothing"
+            raise ConfigError(
+                f"FaultSource: {what} cannot be a parameter of a fault; give some of {', '.join(UNCERTAIN)}."
+            )
+        place = model.communicator.place
+        as_numbers = lambda tree: place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), tree))  # noqa: E731
+        return FaultSource(as_numbers(surface), as_numbers(source), as_numbers(dict(spreads)), model.communicator)
+
+    def __call__(self, p: jax.Array) -> jax.Array:
+        return self.communicator.scatter(self.surface.elevation(self.faults(p)))
+
+    def faults(self, p: jax.Array) -> Source:
+        """The Source for parameters (fields x faults,), with fields in the order of their names."""
+        faults, changes = self.source.faults, {}
+        for (name, spread), share in zip(sorted(self.spreads.items()), p.reshape(len(self.spreads), -1)):
+            background = getattr(faults, name)
+            change = spread * (share[:, None] if background.ndim == 2 else share)
+            changes[name] = background * jnp.exp(change) if name in LOGARITHMIC else background + change
+        return replace(self.source, faults=replace(faults, **changes))
+
+    def zero(self, model: ShallowWater) -> np.ndarray:
+        return np.zeros(len(self.spreads) * len(self.source.faults.depth), model.dtype)
+
+    def table(self, p: np.ndarray) -> tuple[str, dict[str, tuple[str, str, np.ndarray]]]:
+        columns = {}
+        for field, units in UNCERTAIN.items():
+            for role, faults in (("background", self.source.faults), ("analysis", self.faults(jnp.asarray(p)).faults)):
+                values = np.asarray(getattr(faults, field), float)
+                values = values.sum(axis=1) if values.ndim == 2 else values
+                columns[f"{field}_{role}"] = units, f"{field} of the fault, {role}", values
+        return "fault", columns

@@ -1,0 +1,122 @@
+"""Costs of tracers: concentrations at points, and the amount in a box."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ...dynamics.clock import Time
+from ...dynamics.shallow_water import Equations
+from ...errors import ConfigError
+from ...fields.parameters import Text, declared
+from ...fields.pytrees import pytree, static
+from ...fields.state import State
+from ...grids.windows import Stored
+from ...models.shallow_water import ShallowWater
+from ...simulation.monitors import Gauges
+from .costs import TimedCost, of_box, of_gauges, of_time, of_window
+from .readers import cells_within
+from .tile_costs import TileCost
+
+__all__ = ["BoxContent", "ConcentrationReader", "ContentReader", "GaugeConcentration", "TracerName"]
+
+
+class TracerName(Text):
+    """The rule of a parameter that names a tracer of the model."""
+
+
+def _of_tracer() -> Any:
+    return declared(TracerName(), static=True, doc="name of the tracer")
+
+
+class GaugeConcentration(TimedCost):
+    """J = sum over gauges of a tracer's concentration c(t), or of its mean over the steps in a window.
+
+    c is interpolated bilinearly between the wet cells around a gauge, and linearly between steps. J has the units of
+    the tracer.
+
+    Args:
+        tracer: the name of the tracer.
+        places: {name: (x, y)} in the grid's coordinates.
+        time: time since the start [s]; the end of the run unless given.
+        window: (first, last) [s], instead of `time`.
+    """
+
+    tracer: str = _of_tracer()
+    places: dict = of_gauges()
+    time: float | None = of_time()
+    window: tuple[float, float] | None = of_window()
+
+    units = "units of the tracer"
+
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+        _check_tracer(self, model)
+        reader = ConcentrationReader(Gauges.at(dict(self.places), model), self.tracer)
+        return self.in_time(reader, len(self.places), model, dt, first_step, steps)
+
+    def title(self) -> str:
+        return f"{self.tracer} at {', '.join(self.places)}{self.when()}"
+
+    def locations(self) -> dict[str, tuple[float, float]]:
+        return self.places
+
+
+class BoxContent(TimedCost):
+    """J = sum over the cells in a box of area h c, at a time or in the mean over a window: the amount of a tracer.
+
+    J has the units of the tracer times m3.
+
+    Args:
+        tracer: the name of the tracer.
+        x, y: (low, high) of the box, to which cells with their centres in it belong; the whole domain unless given.
+        time, window: as for GaugeConcentration.
+    """
+
+    tracer: str = _of_tracer()
+    x: tuple[float, float] | None = of_box("x")
+    y: tuple[float, float] | None = of_box("y")
+    time: float | None = of_time()
+    window: tuple[float, float] | None = of_window()
+
+    units = "m3 x units of the tracer"
+
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+        _check_tracer(self, model)
+        areas = Stored(model.grid.area_h, model.grid.shape)
+        area = cells_within(self.x, self.y, model).map(lambda inside, area: inside * area, areas)
+        return self.in_time(ContentReader(model.scatter(area), self.tracer), 1, model, dt, first_step, steps)
+
+    def title(self) -> str:
+        return f"amount of {self.tracer}{'' if self.x is None and self.y is None else ' in a box'}{self.when()}"
+
+
+def _check_tracer(cost, model):
+    """Raise ConfigError unless the model steps the tracer that a cost names."""
+    known = [tracer.name for tracer in model.tracers]
+    if cost.tracer not in known:
+        raise ConfigError(
+            f"{type(cost).__name__}: the model steps no tracer {cost.tracer!r}; "
+            f"{'it has ' + ', '.join(known) if known else 'give it one, tracers=sw.Tracer(...)'}."
+        )
+
+
+@pytree
+class ConcentrationReader:
+    """The concentration of a tracer at points [its units]."""
+
+    gauges: Gauges
+    tracer: str = static()
+
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+        return self.gauges.read(equations.shown(state, time)[self.tracer])
+
+
+@pytree
+class ContentReader:
+    """sum of area h c; `area` (ny, nx) is that of the cells [m2] in a box, and 0 outside."""
+
+    area: jax.Array
+    tracer: str = static()
+
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+        return jnp.sum(self.area * state[self.tracer])[None]

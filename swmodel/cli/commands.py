@@ -1,0 +1,399 @@
+"""The commands of `swmodel`; each calls a module of its own, which is imported when the command runs."""
+
+from typing import Annotated
+
+import typer
+
+from ..runtime.version import VERSION
+from .options import (
+    CommunicatorKind,
+    Coordinator,
+    Debug,
+    Devices,
+    File,
+    Folder,
+    LayoutOption,
+    MachineFile,
+    MayDifferFromInversion,
+    MayDifferFromRun,
+    Members,
+    NumProcesses,
+    Observations,
+    OtherExperiment,
+    Overwrite,
+    Plot,
+    ProcessId,
+    ProfileFolder,
+    Quiet,
+    RanksPerMachine,
+    SaveTo,
+    Set,
+    Steps,
+    Until,
+    Withhold,
+    overrides_of,
+    path_of,
+)
+
+__all__ = ["app"]
+
+EXIT_CODES = (
+    "Exit codes: 0 all went well; 1 an error; 2 a mistake in the command or the experiment file; 3 the run blew up; "
+    "130 and 143 stopped by SIGINT or SIGTERM, a run after it has written a restart if it had computed a step."
+)
+
+app = typer.Typer(
+    name="swmodel",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=EXIT_CODES,
+    help="A differentiable shallow-water ocean model on one core, one GPU, or a cluster of them.\n\n"
+    "Start with [bold]swmodel new[/bold], which lists the experiments that come with it.",
+)
+
+
+def _examples(*lines):
+    """The end of a command's help: examples one below the other, then the exit codes."""
+    return "\n\n".join(["Examples:", *lines, EXIT_CODES])
+
+
+def _print_version(wanted):
+    if wanted:
+        typer.echo(f"swmodel {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _swmodel(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel new",
+        "swmodel new tohoku_2011",
+        "swmodel new double_gyre my_gyre",
+    )
+)
+def new(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="An experiment; without it they are listed.")
+    ] = None,
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="[DIR]", help="Where to put it; a folder of its name if left out.", callback=path_of),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Copy a commented experiment, its data included, to start from."""
+    from .library import copy_experiment
+
+    copy_experiment(name, folder, force)
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel check tohoku.toml",
+        "swmodel check tohoku.toml --ranks 4",
+        "swmodel check gyre.toml --set grid.nx=512",
+        "swmodel check tohoku.toml --ranks 64 --latency 2e-6 --bandwidth 2e10",
+    )
+)
+def check(
+    file: File,
+    set: Set = None,
+    members: Members = None,
+    ranks: Annotated[
+        int | None, typer.Option(min=1, help="Number of ranks to plan for; with it, the time of a step is predicted.")
+    ] = None,
+    layout: LayoutOption = None,
+    until: Until = None,
+    machine: MachineFile = None,
+    latency: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Of the network.")] = None,
+    bandwidth: Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Of the network.")] = None,
+    per_machine: RanksPerMachine = None,
+    debug: Debug = False,
+) -> None:
+    """Say what a run would do (tiles, limits of the time step, memory, speed, output), or every mistake at once."""
+    from .checks import check_experiment
+    from .speed import Speed
+
+    predicts = any(option is not None for option in (ranks, machine, latency, bandwidth, per_machine))
+    speed = Speed(machine, latency, bandwidth, per_machine) if predicts else None
+    check_experiment(file, overrides_of(set, members, until=until, layout=layout), ranks or 1, speed)
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel explain tohoku.toml",
+        "swmodel explain gyre.toml --set stepper.type=rk4 --graph",
+        "swmodel explain gyre.toml --source loops --bandwidth 2e10",
+    )
+)
+def explain(
+    file: File,
+    set: Set = None,
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Write the commented C++ source of each loop to DIR.", callback=path_of),
+    ] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Print the operations of each loop, with their lines of Python.")
+    ] = False,
+    bandwidth: Annotated[
+        float | None, typer.Option(metavar="BYTES_PER_S", help="Of the memory; measured without it.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Say what a step is made of: its fused loops, what each reads, writes and costs, or why it runs on arrays."""
+    from .explain import Options, explain_experiment
+
+    explain_experiment(file, overrides_of(set), Options(source, graph, bandwidth))
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel run tohoku.toml --plot",
+        "mpirun -n 4 swmodel run double_gyre.toml --set stepper.dt=300 --until 1year",
+        "mpirun -n 2 swmodel run tohoku.toml -o output/a --plot --observations records",
+        "swmodel run tohoku.toml --communicator sharded --devices 4",
+        "swmodel run double_gyre.toml --members dissipation.0.viscosity=300,400,600",
+    )
+)
+def run(
+    file: File,
+    set: Set = None,
+    members: Members = None,
+    until: Until = None,
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    devices: Devices = None,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
+    output: Folder = None,
+    overwrite: Overwrite = False,
+    plot: Plot = False,
+    observations: Observations = None,
+    profile: ProfileFolder = None,
+    debug: Debug = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment on one rank, under mpirun or srun on many, or (sharded) on all devices of a process."""
+    from .runs import Options, run_experiment
+
+    overrides = overrides_of(
+        set, members, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
+    )
+    hosts = coordinator, num_processes, process_id
+    run_experiment(file, overrides, Options(output, overwrite, plot, debug, quiet, hosts, profile))
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel resume output/restart.nc --until '6 hour'",
+        "mpirun -n 4 swmodel resume gyre.restart.nc --until 2years",
+        "swmodel resume output/restart.nc --until 2day --set dissipation.0.viscosity=500",
+        "swmodel resume output/restart.nc --until 2day --experiment tohoku.toml --force depth",
+    )
+)
+def resume(
+    restart: Annotated[
+        str, typer.Argument(metavar="RESTART.nc", help="A restart file.", show_default=False, callback=path_of)
+    ],
+    until: Until = None,
+    set: Set = None,
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    devices: Devices = None,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
+    output: Folder = None,
+    plot: Plot = False,
+    observations: Observations = None,
+    experiment: OtherExperiment = None,
+    force: MayDifferFromRun = "",
+    debug: Debug = False,
+    quiet: Quiet = False,
+) -> None:
+    """Go on from a restart file, on any number of ranks or devices; the output files are continued."""
+    from .runs import Options, resume_experiment
+
+    overrides = overrides_of(
+        set, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
+    )
+    hosts = coordinator, num_processes, process_id
+    options = Options(output, False, plot, debug, quiet, hosts, force=force, experiment=experiment)
+    resume_experiment(restart, overrides, options)
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel adjoint sensitivity.toml --plot",
+        "mpirun -n 4 swmodel adjoint double_gyre.toml --verify",
+        "swmodel adjoint sensitivity.toml --set adjoint.cost.gauges=21401 -o output/a",
+        'swmodel adjoint gyre.toml --verify --steps 200 --set \'adjoint.controls=["depth", "forcing.0.x"]\'',
+    )
+)
+def adjoint(
+    file: File,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Test the derivatives, in float64; the exit code is 0 if they are right.")
+    ] = False,
+    steps: Steps = None,
+    set: Set = None,
+    until: Until = None,
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    devices: Devices = None,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
+    output: Folder = None,
+    overwrite: Overwrite = False,
+    plot: Plot = False,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Try each map out: perturb the nonlinear model with its pattern.")
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random directions of --verify.")] = 0,
+    debug: Debug = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compute what a number of the run depends on: maps of the sensitivity to each control that the file names."""
+    from .adjoint import Options, adjoint_experiment
+
+    overrides = overrides_of(set, communicator=communicator, layout=layout, devices=devices)
+    hosts = coordinator, num_processes, process_id
+    options = Options(verify, steps, until, output, overwrite, plot, check, seed, debug, quiet, hosts)
+    adjoint_experiment(file, overrides, options)
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel invert inversion.toml --observations records --plot",
+        "mpirun -n 2 swmodel invert inversion.toml --observations records --withhold",
+        "swmodel invert double_gyre_twin.toml --set inversion.method=descent",
+        "swmodel invert double_gyre_twin.toml --resume",
+    )
+)
+def invert(
+    file: File,
+    set: Set = None,
+    observations: Observations = None,
+    withhold: Withhold = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the inversion's restart file.")] = False,
+    force: MayDifferFromInversion = "",
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    devices: Devices = None,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
+    output: Folder = None,
+    overwrite: Overwrite = False,
+    plot: Plot = False,
+    debug: Debug = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find the sources, states or parameters with which the run comes closest to observations."""
+    from .invert import Options, invert_experiment
+
+    overrides = overrides_of(set, communicator=communicator, layout=layout, devices=devices, observations=observations)
+    hosts = coordinator, num_processes, process_id
+    invert_experiment(file, overrides, Options(output, overwrite, resume, force, withhold, plot, debug, quiet, hosts))
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel bench",
+        "mpirun -n 2 swmodel bench --size 512x512",
+        "swmodel bench tohoku.toml --save machine.json",
+        "srun -N 2 -n 2 swmodel bench --network --save machine.json",
+    )
+)
+def bench(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE.toml]", help="An experiment to time; a closed basin without it.", callback=path_of
+        ),
+    ] = None,
+    set: Set = None,
+    size: Annotated[str, typer.Option(metavar="NXxNY", help="Cells of the basin.")] = "3600x1800",
+    stepper: Annotated[str, typer.Option(help="ab2, ab3, ssprk3, rk4 or forward_backward, for the basin.")] = "ab2",
+    precision: Annotated[str, typer.Option(help="float32 or float64, for the basin.")] = "float32",
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps in a timing; enough for a second without it.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Timings, of which the median counts.")] = 5,
+    communicator: CommunicatorKind = None,
+    layout: LayoutOption = None,
+    devices: Devices = None,
+    network: Annotated[bool, typer.Option("--network", help="Time messages between ranks, nothing else.")] = False,
+    save: SaveTo = None,
+    profile: ProfileFolder = None,
+    debug: Debug = False,
+) -> None:
+    """Time a step: cells a second, share of the memory's bandwidth, messages, memory, compilation; or the network."""
+    from .bench import Options, time_steps
+
+    where = communicator, layout, devices
+    options = Options(size, stepper, precision, steps, repeats, *where, network, save, profile)
+    time_steps(file, overrides_of(set), options)
+
+
+@app.command(epilog=_examples("swmodel doctor"))
+def doctor() -> None:
+    """Print versions, the MPI that each part uses, devices and binding, and make one exchange on 2 ranks."""
+    from . import installation
+
+    raise typer.Exit(installation.run())
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel plot output/*.nc",
+        "swmodel plot fields.nc maxima.nc gauges.nc --observations records -o tsunami.png",
+        "swmodel plot fields.nc --kind animation --variable eta",
+        "swmodel plot fields.nc --box 2e5 8e5 2e5 8e5",
+    )
+)
+def plot(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Output files of one run.", show_default=False, callback=path_of),
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Figure to write; its suffix chooses the format.", callback=path_of
+        ),
+    ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum, budgets, sensitivity, "
+            "inversion."
+        ),
+    ] = "auto",
+    observations: Observations = None,
+    variable: Annotated[str | None, typer.Option(help="What maps, animations and spectra show.")] = None,
+    time: Annotated[
+        list[str] | None, typer.Option(metavar="TIME", help="Time of a map, as '30 min'; may be repeated.")
+    ] = None,
+    member: Annotated[int, typer.Option(min=0, metavar="K", help="Which one of an ensemble, from 0.")] = 0,
+    box: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(metavar="X0 X1 Y0 Y1", help="Draw spectra of this box, in the file's coordinates."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Draw output: maps, gauges, circulation, spectra, budgets, animations; chosen by what the files hold."""
+    from .figures import plot_files
+
+    plot_files(files, output, kind, observations, variable, time, member, box)

@@ -1,0 +1,191 @@
+"""Options and arguments that several commands have, and what they change in an experiment."""
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ..runtime.paths import expanded
+
+__all__ = [
+    "CommunicatorKind",
+    "Coordinator",
+    "Debug",
+    "Devices",
+    "File",
+    "Folder",
+    "LayoutOption",
+    "MachineFile",
+    "MayDifferFromInversion",
+    "MayDifferFromRun",
+    "Members",
+    "NumProcesses",
+    "Observations",
+    "OtherExperiment",
+    "Overwrite",
+    "Plot",
+    "ProcessId",
+    "ProfileFolder",
+    "Quiet",
+    "RanksPerMachine",
+    "SaveTo",
+    "Set",
+    "Steps",
+    "Until",
+    "Withhold",
+    "overrides_of",
+    "path_of",
+]
+
+
+def path_of(value: Any) -> Any:
+    """The path, or list of paths, that an option or argument names, with `~` expanded; None for None.
+
+    The shell expands it at the beginning of a word only, and so not in --output=~/a.
+    """
+    if isinstance(value, (list, tuple)):
+        return [str(expanded(each)) for each in value]
+    return None if value is None else str(expanded(value))
+
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE.toml", help="An experiment file.", show_default=False, callback=path_of)
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file, as stepper.dt=300; may be repeated."),
+]
+Members = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--members",
+        metavar="KEY=VALUES",
+        help="Run an ensemble: a value for each member, as initial.amplitude=0.5,1,2; may be repeated. "
+        "Or their number.",
+    ),
+]
+Until = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Model time at which to end: '3 hour', 1year, seconds.")
+]
+CommunicatorKind = Annotated[
+    str | None, typer.Option("--communicator", metavar="KIND", help="auto, serial, mpi or sharded.")
+]
+Devices = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="With sharded: GPUs (or all), or host devices of a CPU (or one a core)."),
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="With sharded over several processes: where they meet, at the first one."),
+]
+NumProcesses = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="How many processes; srun's number without it.")
+]
+ProcessId = Annotated[
+    int | None, typer.Option(min=0, metavar="K", help="Which of them this is, from 0; srun's without it.")
+]
+LayoutOption = Annotated[
+    str | None,
+    typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks."),
+]
+Folder = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.", callback=path_of)
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
+Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output at the end.")]
+Observations = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR", help="Folder of NAME.csv (time_s, elevation_m) with observed gauge records.", callback=path_of
+    ),
+]
+ProfileFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="DIR",
+        help="Trace the run and its memory into DIR, and say how to open it.",
+        callback=path_of,
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where errors come from; write a log per rank.")]
+MachineFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="A file of `swmodel bench --save`; this machine is measured without it.",
+        callback=path_of,
+    ),
+]
+RanksPerMachine = Annotated[
+    int | None, typer.Option(min=1, metavar="RANKS", help="Ranks on each machine; one a core without it.")
+]
+OtherExperiment = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.toml",
+        help="Go on with this file, in place of the experiment that the restart "
+        "holds; what may not differ is compared.",
+    ),
+]
+MayDifferFromRun = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help="What may differ from the run that wrote the restart: all, or some of "
+        "coast, depth, precision, physics and the names in the message, with commas between. "
+        "What --set changes may differ anyway.",
+    ),
+]
+Steps = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Steps to differentiate, in place of the file's; to verify, in place of "
+        "200 or a gravity wave's way across the domain.",
+    ),
+]
+MayDifferFromInversion = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help="What may differ from the inversion that wrote the restart: all, or some "
+        "of the names in the message, with commas between. What --set changes may differ anyway.",
+    ),
+]
+Withhold = Annotated[
+    bool | None,
+    typer.Option("--withhold/--no-withhold", help="Leave one gauge out after the other: do the others predict it?"),
+]
+SaveTo = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Keep what a prediction needs; a file there is completed.", callback=path_of),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
+
+
+def overrides_of(texts: Sequence[str] | None, members: Sequence[str] | None = None, **options: Any) -> list[Any]:
+    """The `--set` texts, and an Override for each option that stands for a key, as `config.read` takes them.
+
+    Args:
+        texts: the values of `--set`.
+        members: the values of `--members`.
+        options: {name of an option: its value, or None}.
+    """
+    from ..config import Override
+    from ..config.members import members_option
+
+    keys = {
+        "until": ("run", "until"),
+        "communicator": ("run", "communicator"),
+        "layout": ("run", "layout"),
+        "devices": ("run", "devices"),
+        "observations": ("output", "gauges", "observations"),
+    }
+    if options.get("observations") is not None:  # options count from here, keys of the file from its folder
+        options["observations"] = os.path.abspath(os.path.expanduser(options["observations"]))
+    given = [(f"--{name} {value}", keys[name], value) for name, value in options.items() if value is not None]
+    given += [(f"--members {text}", *members_option(text)) for text in members or []]
+    return [*(texts or []), *(Override(option, path, value) for option, path, value in given)]

@@ -1,0 +1,117 @@
+"""The time stepper of an experiment, its solver, and its time step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError
+from ...fields.parameters import MOST
+from ..mistakes import Mistake
+from ..parts import arguments_of
+from .states import is_evaluated_whole
+
+if TYPE_CHECKING:
+    from ...stepping.explicit import TimeStepper
+    from ...stepping.stability import Limit
+    from ..experiment import Experiment
+    from .experiment import Assembly
+
+__all__ = ["stepper_of", "time_step", "too_long", "unstable"]
+
+
+def stepper_of(section: Any, dt: float = 1.0) -> TimeStepper:
+    """The time stepper of a [stepper] section, with time step `dt` [s]."""
+    options = arguments_of(section) | {"dt": dt}
+    if "solver" in options:
+        options["solver"] = _solver(section)
+    return section.part(**options)
+
+
+def _solver(section):
+    """The elliptic.Solver that a [stepper] section names; None for "auto"."""
+    from ... import elliptic
+
+    if section.solver == "auto":
+        return None
+    if isinstance(section.solver, type):
+        return section.solver()
+    options = section.model_dump(include={"tolerance", "iterations"}, exclude_none=True)
+    if section.preconditioner is not None:
+        kinds = {"diagonal": "Diagonal", "fast_poisson": "FastPoisson", "multigrid": "Multigrid"}
+        options["preconditioner"] = getattr(elliptic, kinds[section.preconditioner])()
+    return elliptic.named(section.solver, **options)
+
+
+def time_step(experiment: Experiment, limits: Sequence[Limit]) -> float:
+    """dt [s]: as the file says, or a fraction of the longest stable one, shortened to divide the output intervals.
+
+    Raises:
+        ConfigError: if the file's dt is not stable, naming the limit and its place.
+    """
+    dt = _time_step(experiment, limits)
+    steps = experiment.run.until / dt
+    if steps > MOST:
+        raise ConfigError(
+            f"{steps:.3g} steps of {dt:.3g} s would be needed until {experiment.run.until:.3g} s, and steps are "
+            f"counted to {MOST:,}; use a longer step, or a shorter run"
+        )
+    return dt
+
+
+def _time_step(experiment, limits):
+    from ...stepping.stability import largest_time_step
+
+    dt = experiment.stepper.dt
+    if dt == "auto":
+        if not limits:
+            raise ConfigError(f"nothing limits the time step of {experiment.stepper.type} here; give dt in seconds")
+        longest = largest_time_step(limits)
+        return _dividing(experiment.stepper.fraction * longest, _intervals(experiment))
+    if limits and dt > limits[0].dt:
+        raise ConfigError(too_long(experiment.stepper, limits))
+    return dt
+
+
+def too_long(section: Any, limits: Sequence[Limit]) -> str:
+    """The sentence for a time step over its limit."""
+    from ...stepping.stability import largest_time_step
+
+    return (
+        f"{section.dt:g} s is over the limit of {section.type}, {limits[0]}; "
+        f'use dt = "auto", or at most {0.9 * largest_time_step(limits):.3g} s'
+    )
+
+
+def unstable(made: Assembly) -> list[Mistake]:
+    """Mistakes of the time step in an Assembly that has others, as far as grid and sea floor show them; at most one."""
+    import swmodel as sw
+
+    from ...parallel import SerialCommunicator
+    from ...stepping.stability import limits
+
+    model, stepper = made.section("model"), made.section("stepper")
+    if made.bathymetry is None or model is None or stepper is None or stepper.dt == "auto":
+        return []
+    if not is_evaluated_whole(made.grid):
+        return []
+    waves = sw.ShallowWater(
+        made.grid, made.bathymetry, gravity=model.gravity, communicator=SerialCommunicator(), dtype="float32"
+    )
+    found = limits(waves, stepper_of(stepper))
+    return [Mistake(("stepper", "dt"), too_long(stepper, found))] if found and stepper.dt > found[0].dt else []
+
+
+def _intervals(experiment):
+    output = experiment.output
+    repeated = (*output.fields, output.spectra, output.restart)
+    return [section.every for section in repeated if section is not None] or [experiment.run.until]
+
+
+def _dividing(longest, intervals):
+    """The longest dt up to `longest` of which every interval is a whole multiple, to the millisecond."""
+    common = math.gcd(*(round(1000 * interval) for interval in intervals)) / 1000
+    if common < longest / 10:  # no useful common divisor: outputs then fall on the nearest step
+        return longest
+    return common / math.ceil(common / longest)

@@ -1,0 +1,150 @@
+"""The section [adjoint.cost]: the scalar result of the run that is differentiated.
+
+The keys are the parameters that the classes in adjoint/costs/ declare. A cost that reads at places names gauges; one
+that compares with records names a folder of them, too.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from ..adjoint.costs import costs
+from ..adjoint.costs.concentration import TracerName
+from ..adjoint.costs.records import Records, records_in
+from ..fields.parameters import Places
+from ..fields.parts import as_pytree
+from .mistakes import Mistake, nearest
+from .parts import PartSection, arguments_of, chosen_from, section_for, shipped
+from .scenario import Output
+from .sections import Names, Place, PositiveMetres, RangeOfSeconds, Section, existing_folder
+
+__all__ = ["COSTS", "CostSection", "cost_mistakes", "cost_of_section", "cost_section"]
+
+Folder = Annotated[Path, BeforeValidator(existing_folder)]
+
+
+class _AtGauges(PartSection):
+    """The keys of a cost whose parameter `places` says where it reads: gauges, by their names."""
+
+    gauges: Names | None = Field(None, description="names of gauges in [output.gauges.positions]; all unless given")
+    positions: dict[str, Place] = Field({}, description="{name = [x, y]} of further gauges")
+
+    def known_places(self, output: Output) -> dict[str, tuple[float, float]]:
+        """{name: (x, y)} of the gauges that may be named: those of this section, and those that are written."""
+        written = {} if output.gauges is None else output.gauges.positions
+        return {name: (float(x), float(y)) for name, (x, y) in {**written, **self.positions}.items()}
+
+    def places(self, output: Output) -> dict[str, tuple[float, float]]:
+        """{name: (x, y)} of the gauges that the cost reads."""
+        known = self.known_places(output)
+        return {name: known[name] for name in self.gauges or self.positions or known}
+
+    def bound(self, output: Output) -> dict[str, Any]:
+        """The parameters of the cost that follow from these keys."""
+        return {"places": self.places(output)}
+
+    def mistakes(self, output: Output) -> Iterator[Mistake]:
+        """Mistakes of names of gauges."""
+        placed = self.known_places(output)
+        for name in self.gauges or ():
+            if name not in placed:
+                yield Mistake(("adjoint", "cost", "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}")
+        if not placed:
+            text = "no gauge has a place; name them in [adjoint.cost.positions] or [output.gauges.positions]"
+            yield Mistake(("adjoint", "cost"), text)
+
+
+class _OfRecords(_AtGauges):
+    """The keys of a cost whose parameter `records` holds observations."""
+
+    gauges: Names | None = Field(None, description="names of gauges; all that have a record unless given")
+    observations: Folder | None = Field(
+        None, description="folder of NAME.csv (time_s, elevation_m); that of [output.gauges] unless given"
+    )
+    deviation: PositiveMetres | dict[str, PositiveMetres] | None = Field(
+        None, description="standard deviation of an observation's error; that of each record unless given"
+    )
+    window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = Field(
+        None, description="(first, last) of the observations that count, for all gauges or each"
+    )
+
+    def bound(self, output: Output) -> dict[str, Any]:
+        """Each record has its own window and standard deviation unless the file gives others."""
+        folder, made = self._folder(output), {}
+        assert folder is not None  # a missing folder is a mistake that was reported
+        for name, record in records_in(folder, self.places(output), self.gauges).items():
+            window, deviation = (v.get(name) if isinstance(v, dict) else v for v in (self.window, self.deviation))
+            record = dataclasses.replace(record, window=window)
+            own = np.std(record.counted()[1]) if record.counted()[1].size else 1.0
+            made[name] = dataclasses.replace(record, deviation=deviation or float(own) or 1.0)
+        return {"records": made}
+
+    def mistakes(self, output: Output) -> Iterator[Mistake]:
+        """Mistakes of names of gauges, and a folder that is missing."""
+        yield from super().mistakes(output)
+        if self._folder(output) is None:
+            text = "observations is missing: give a folder of NAME.csv with columns time_s and elevation_m"
+            yield Mistake(("adjoint", "cost"), text)
+        placed = self.known_places(output)
+        for key, given in (("deviation", self.deviation), ("window", self.window)):
+            for name in given if isinstance(given, dict) else ():
+                if name not in placed:
+                    path = ("adjoint", "cost", key, name)
+                    yield Mistake(path, f"there is no gauge {name!r}; {nearest(name, placed)}")
+
+    def _folder(self, output):
+        written = None if output.gauges is None else output.gauges.observations
+        return written if self.observations is None else self.observations
+
+
+def cost_section(cls: type[costs.Cost], name: str) -> type[PartSection]:
+    """The section of a Cost: its declared parameters, and names of gauges where it reads at places."""
+    rules = {type(field.metadata.get("rule")) for field in dataclasses.fields(as_pytree(cls))}
+    return section_for(cls, name, _OfRecords if Records in rules else _AtGauges if Places in rules else PartSection)
+
+
+class ArrivalTime(Section):
+    """Has no derivative: it is a step number."""
+
+    type: Literal["arrival_time"]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refused(cls, value):
+        raise ValueError(
+            "the arrival time counts steps and has no derivative; use 'gauge_maximum', or 'misfit' to a record"
+        )
+
+
+COSTS = {name: cost_section(cls, name) for name, cls in shipped(costs.Cost, "cost").items()}
+if TYPE_CHECKING:  # the alternatives are only known when the program runs
+    CostSection: TypeAlias = Any
+else:
+    CostSection = chosen_from([*COSTS.values(), ArrivalTime])
+
+
+def cost_of_section(section: PartSection, output: Output) -> costs.Cost:
+    """The Cost of a section; `output` is where gauges have their places."""
+    bound = section.bound(output) if isinstance(section, _AtGauges) else {}
+    return section.part(**arguments_of(section), **bound)
+
+
+def cost_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Mistakes of the gauges and tracers that the cost names."""
+    adjoint, output = sections.get("adjoint"), sections.get("output")
+    if adjoint is None:
+        return
+    if output is not None and isinstance(adjoint.cost, _AtGauges):
+        yield from adjoint.cost.mistakes(output)
+    if "tracer" not in sections:  # for mistakes in them
+        return
+    known = [tracer.name for tracer in sections["tracer"]]
+    for field in dataclasses.fields(adjoint.cost.part):
+        name = getattr(adjoint.cost, field.name, None)
+        if isinstance(field.metadata.get("rule"), TracerName) and name not in known:
+            text = f"there is no tracer {name!r}; {nearest(name, known) if known else 'add a section [[tracer]]'}"
+            yield Mistake(("adjoint", "cost", field.name), text)

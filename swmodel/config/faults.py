@@ -1,0 +1,15 @@
+"""The faults that a section of an experiment file names by a table, or lists."""
+
+from typing import Any
+
+__all__ = ["faults_of"]
+
+
+def faults_of(section: Any, grid: Any) -> Any:
+    """The sources.Source that a [source] section names or lists."""
+    from .. import sources
+
+    projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
+    if section.file is not None:
+        return sources.read_source(section.file, projection=projection)
+    return sources.Source([sources.Fault(**fault.model_dump()) for fault in section.faults], projection=projection)

@@ -1,0 +1,60 @@
+"""Tides in experiment files: a table in the place of a number.
+
+[[boundary]]
+type = "flather"
+sides = "west"
+
+[boundary.elevation]
+ramp = "1 day"
+constituents.M2 = {amplitude = "1.2 m", phase = "30 degree"}
+constituents.S2 = {amplitude = "0.4 * exp(-y / 200e3)", phase = 75}
+"""
+
+import functools
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, create_model
+
+from ..forcing.constituents import distinct
+from .sections import Formula, NonNegativeSeconds, Section
+
+__all__ = ["PLAIN", "TideSection", "number_or_tide"]
+
+PLAIN = "plain"  # the tag of what is no table
+
+
+class TideSection(Section):
+    """A Tide: constituents by name, each with its amplitude and Greenwich phase lag."""
+
+    tag: ClassVar[str] = "tide"
+
+    constituents: Any
+    ramp: NonNegativeSeconds = 0.0
+    latitude: Annotated[float, Field(ge=-90, le=90)] | None = None
+
+    def controls(self) -> list[str]:
+        """What of a tide may be a control of an adjoint."""
+        return [f"{part}.{name}" for part in ("amplitude", "phase") for name in self.constituents]
+
+
+def _named(found):
+    """Constituents by their canonical names."""
+    return dict(zip(distinct(found), found.values()))
+
+
+@functools.cache
+def _section(unit):
+    """The TideSection of a parameter in `unit`."""
+    pair: Any = create_model(
+        "Constituent", __base__=Section, __module__=__name__, amplitude=(Formula(unit), ...),
+        phase=(Formula("degree"), ...),
+    )  # fmt: skip
+    constituents: Any = Annotated[dict[str, pair], AfterValidator(_named)]
+    made: Any = create_model("Tide", __base__=TideSection, __module__=__name__, constituents=(constituents, ...))
+    return made
+
+
+def number_or_tide(plain: Any, unit: str) -> Any:
+    """The annotation of a key that is `plain`, or a table that describes a tide in `unit`."""
+    choose = Discriminator(lambda value: TideSection.tag if isinstance(value, (dict, TideSection)) else PLAIN)
+    return Annotated[Annotated[plain, Tag(PLAIN)] | Annotated[_section(unit), Tag(TideSection.tag)], choose]

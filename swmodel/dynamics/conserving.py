@@ -1,0 +1,381 @@
+"""The form of the momentum equation that conserves momentum, for bores, dam breaks and, with wetting, shores.
+
+    d(h u)/dt + div(h u (u, v)) = - g h d eta/dx + f h v + h F_u,     d eta/dt = - div(h u, h v)
+
+As the velocity of the C-grid's faces, with the volume V = mean_x(area h) and the volume fluxes Q through the sides of
+a face's own cell [m3 s-1] (Stelling and Duinmeijer 2003, doi:10.1002/fld.537):
+
+    V' u' = V u - dt sum of Q (u_side - u)  ->  u' = u - dt { [Q (u_side - u)] / V' + g (V / V') ddx(eta) } + ...
+
+Q is the mean of the limited fluxes F of continuity, so that the change of V is exactly what Q brings, and V' that after
+the step of Euler. Summed over a flat bottom, V u is conserved to rounding, step by step; the limits of the sums are the
+walls' pressure. Where V falls, V' is replaced by V: a cell that empties then needs no shorter time step. Where the flow
+spreads, V / V' is replaced by 1, so that a front over a dry bed is not held back.
+
+    F_u = h_u u - damping sqrt(g h_u) (eta_right - eta_left) / 2
+
+h_u is reconstructed from upstream with a limited slope: of the level eta, plus the mean depth of both cells, where the
+water covers the bed of both; of the thickness h where it does not, so that a wedge of water leaves a shore in finite
+time. eta_left and eta_right are reconstructed from both sides; where the level is smooth their difference is of third
+order in dx, and it is as large as the step at what the grid cannot carry. u_side is the velocity upstream of a side,
+with a limited slope. So the scheme is of second order where the flow is smooth, of first order at fronts.
+
+**Contractions keep the energy head.** Where the flow speeds up towards a higher bed, Q (u_side - u) / V' is replaced by
+the difference of u^2/2, and g eta + u^2/2 is then constant along a steady flow over a step.
+
+**SSPRK3.** Each stage is a step of Euler of length dt. The stages are combined in momentum, not in velocity:
+
+    u = [(1 - w) V_start u_start + w V' u'] / [(1 - w) V_start + w V']
+
+On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with
+f + u tan(latitude) / a.
+"""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+
+from ..errors import ConfigError
+from ..fields.field import AbstractField
+from ..fields.operators import (
+    difference_x,
+    difference_y,
+    east,
+    mean_x,
+    mean_y,
+    north,
+    pointwise,
+    south,
+    west,
+)  # fmt: skip
+from ..fields.state import State, as_tile_field, like
+from .momentum import EnergyConserving
+from .shallow_water import DerivedFields
+from .tracers.advection import upstream
+from .tracers.limiters import Limiter, MonotonizedCentral
+from .wetting import limited_outflow, outflow_share
+
+__all__ = ["ConservingFlow", "MomentumConserving"]
+
+TINY = 1e-30  # keeps quotients of volumes finite where there is no water
+
+
+class Axis(NamedTuple):
+    """The operators along one direction: `low` and `high` are the neighbours half a cell away."""
+
+    low: Any
+    high: Any
+    difference: Any
+    mean: Any
+
+
+X = Axis(west, east, difference_x, mean_x)
+Y = Axis(south, north, difference_y, mean_y)
+
+
+@dataclasses.dataclass(frozen=True)
+class MomentumConserving(EnergyConserving):
+    """Conserves momentum across bores, and damps what the grid cannot carry. Stelling and Duinmeijer (2003).
+
+    It needs SSPRK3, and is the form that wetting and drying takes. The Coriolis force has the energy-conserving form
+    unless the model's `coriolis_form` says otherwise.
+
+    Args:
+        limiter: of the slopes of level, thickness and velocity.
+        damping: 1 is that of an upwind scheme at what the grid cannot carry, 0 leaves it out [1].
+    """
+
+    limiter: Limiter = MonotonizedCentral()
+    damping: float = 1.0
+
+    references = "Stelling and Duinmeijer (2003), doi:10.1002/fld.537"
+    conserves_momentum: ClassVar[bool] = True
+
+    def __post_init__(self):
+        if not isinstance(self.limiter, Limiter):
+            raise ConfigError(
+                f"MomentumConserving: limiter = {self.limiter!r} is not a limiter; give one, as MonotonizedCentral()."
+            )
+        if isinstance(self.damping, bool) or not isinstance(self.damping, (int, float)) or not 0 <= self.damping <= 1:
+            raise ConfigError(f"MomentumConserving: damping = {self.damping!r} is not a number; give one from 0 to 1.")
+
+    def flow(self, flow: DerivedFields) -> "ConservingFlow":
+        """The derived fields whose transports are those of this form."""
+        return ConservingFlow(flow.equations, flow.state, flow.more, flow.outside, flow.time)
+
+    def euler(self, equations: Any, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
+        """(1 - weight) start + weight (now + dt d now/dt), combined in momentum, of arrays or Fields as `now` is.
+
+        Args:
+            equations: the Equations.
+            start: the State at the beginning of the time step.
+            now: the State of this stage.
+            weight: of the new State [1].
+            dt: the time step [s].
+            time: the Time of the stage.
+        """
+        flow = equations.flow(now, time, more=[start.eta])
+        state, first = flow.state, start.map(as_tile_field, start.positions)
+        rates = {"eta": flow.rate, **equations.transported(flow, time)}
+        new = {name: first[name] + weight * ((state[name] - first[name]) + dt * rates[name]) for name in rates}
+        before = equations.geometry.area_h * flow.thickness(flow.more[0])
+        after = flow.volume + (equations.geometry.area_h * dt) * flow.rate
+        velocities = flow.velocities(after)
+        for name, axis in (("u", X), ("v", Y)):
+            old, fresh = ((1.0 - weight) * flow.moving(axis, before, name), weight * flow.moving(axis, after, name))
+            new[name] = (old * first[name] + fresh * velocities[name]) / (old + fresh + TINY)
+        return like(now, state.replace(**new))
+
+
+class ConservingFlow(DerivedFields):
+    """Derived fields with limited transports, which leave no cell with less than no water."""
+
+    def __init__(self, equations: Any, state: State, more: Any, outside: Any, time: Any):
+        super().__init__(equations, state, more, outside, time)
+        self.h = self.thickness(self.eta)
+
+    @property
+    def thin(self) -> Any:
+        """The thickness of water that stays where it is [m]; None without wetting and drying."""
+        return None if self.equations.wetting is None else self.equations.wetting.thin
+
+    def thickness(self, eta: AbstractField) -> AbstractField:
+        """H + eta in cells that may be wet, 0 on land [m], a Field at h."""
+        h = (self.equations.depth_at(self.time) + eta) * self.geometry.wet
+        return h if self.thin is None else h.map(lambda x: jnp.maximum(x, 0.0))
+
+    def moving(self, axis: "Axis", volume: AbstractField, position: str) -> AbstractField:
+        """The volume on faces that carries momentum [m3]: without half of what is thin, which is left by rounding."""
+        if self.thin is None:
+            return axis.mean(volume)
+        area = self.geometry.area_u if position == "u" else self.geometry.area_v
+        return (axis.mean(volume) - 0.5 * self.thin * area).map(lambda v: jnp.maximum(v, 0.0))
+
+    @functools.cached_property
+    def volume(self) -> AbstractField:
+        """Of water in each cell [m3], a Field at h."""
+        return self.geometry.area_h * self.h
+
+    @functools.cached_property
+    def _fluxes(self):
+        """The volume fluxes through whole faces [m3 s-1], Fields at u and v."""
+        g = self.geometry
+        flux_x, flux_y = self._flux(X, self.u) * g.dy["u"], self._flux(Y, self.v) * g.dx["v"]
+        if self.thin is None:
+            return flux_x, flux_y
+        share = outflow_share(self.volume, flux_x, flux_y, self.time.dt)
+        return limited_outflow(flux_x, west(share), east(share)), limited_outflow(flux_y, south(share), north(share))
+
+    @functools.cached_property
+    def _transports(self):
+        g = self.geometry
+        return self._fluxes[0] / g.dy["u"], self._fluxes[1] / g.dx["v"]
+
+    @functools.cached_property
+    def _carried(self):
+        """d eta/dt by the transports [m s-1], a Field at h."""
+        return -(difference_x(self._fluxes[0]) + difference_y(self._fluxes[1])) * self.geometry.per_area_h
+
+    @functools.cached_property
+    def water_added(self) -> Any:
+        """The rate at which terms raise eta [m s-1], a Field at h; 0.0 without such terms. No more than there is is
+        taken from a cell, and nothing is given to a dry one."""
+        added = self.equations.with_sources(0.0, self, self.time)
+        if self.thin is None or not isinstance(added, AbstractField):
+            return added
+        left = self.h.map(lambda h: h / self.time.dt) + self._carried
+        added = added * self.h.map(lambda h: (h > self.thin).astype(h.dtype))
+        return pointwise(jnp.maximum, added, -left)
+
+    @property
+    def rate(self) -> AbstractField:
+        """d eta/dt [m s-1], a Field at h."""
+        return self._carried + self.water_added
+
+    def _flux(self, axis, velocity):
+        """The flux per unit width through the faces across an axis [m2 s-1], before outflow is limited."""
+        limiter, damping = self.equations.momentum.limiter, self.equations.momentum.damping
+        depth, wet = self.equations.depth_at(self.time), self.geometry.wet
+        joined = axis.low(wet) * axis.high(wet)
+        step = axis.difference(self.eta) * (joined * self._connected(axis, depth))
+        low, high = _both_sides(axis, self.eta, step, limiter)
+        h_face = upstream(velocity, low, high) + axis.mean(depth)
+        if self.thin is not None:
+            h_face = self._at_shores(axis, velocity, h_face, depth, joined)
+        flux = h_face * velocity
+        if damping == 0:
+            return flux
+        at_sea = axis.low(axis.low(joined)) * joined * axis.high(axis.high(joined)) * self._covered(axis, depth)
+        speed = pointwise(_wave_speed, h_face * self.gravity, at_sea)
+        return flux - (0.5 * damping) * speed * (high - low)
+
+    def _over_higher_bed(self, axis, depth, lowest):
+        """The lower, or the higher, of two levels over the higher of two beds [m], not negative."""
+        level = pointwise(lowest, axis.low(self.eta), axis.high(self.eta))
+        return level + pointwise(jnp.minimum, axis.low(depth), axis.high(depth))
+
+    def _connected(self, axis, depth):
+        """1 on faces where water of one cell lies over the bed of the other, else 0."""
+        if self.thin is None:
+            return 1.0
+        return self._over_higher_bed(axis, depth, jnp.maximum).map(lambda h: (h > self.thin).astype(h.dtype))
+
+    def _covered(self, axis, depth):
+        """1 on faces where the water is deeper than the step of the bed, else 0."""
+        if self.thin is None:
+            return 1.0
+        rise = axis.difference(depth).map(jnp.abs)
+        water = self._over_higher_bed(axis, depth, jnp.minimum)
+        return pointwise(lambda h, step: (h > step + self.thin).astype(h.dtype), water, rise)
+
+    def _at_shores(self, axis, velocity, from_level, depth, joined):
+        """The thickness at faces, from the level where water covers both beds, else from the thickness upstream."""
+        step = axis.difference(self.h) * joined
+        from_thickness = _face(axis, self.h, step, velocity, self.equations.momentum.limiter)
+        over = self._over_higher_bed(axis, depth, jnp.minimum).map(lambda h: jnp.maximum(h, 0.0))
+        change = pointwise(jnp.minimum, from_level - from_thickness, over)
+        change = pointwise(jnp.maximum, change, -over)
+        return (from_thickness + change).map(lambda h: jnp.maximum(h, 0.0))
+
+    # -- momentum -----------------------------------------------------------------------------------------------------
+
+    def velocities(self, after: AbstractField) -> dict[str, AbstractField]:
+        """{"u": , "v": } after a step of Euler [m s-1], Fields at u and v.
+
+        Args:
+            after: the volume of water in each cell after the step [m3], a Field at h.
+        """
+        g, dt = self.geometry, self.time.dt
+        turning = self._turning()
+        explicit, damping = self.equations.split_terms(self, self.time)
+        new = {}
+        for k, (name, axis, across, flux, cross) in enumerate(
+            (("u", X, Y, *self._fluxes), ("v", Y, X, *self._fluxes[::-1]))
+        ):
+            velocity, per_d = self.state[name], (g.per_dx["u"], g.per_dy["v"])[k]
+            volume, held = axis.mean(self.volume), axis.mean(after)
+            least = (self.thin or TINY) * (g.area_u, g.area_v)[k]
+            per_volume = _at_least(pointwise(jnp.maximum, volume, held), least).map(lambda x: 1.0 / x)
+            carried, spreading = self._carried_along(axis, velocity, flux, per_volume, per_d)
+            carried = carried + self._carried_across(axis, across, velocity, cross, name) * per_volume
+            filled = volume * per_volume  # V / V'
+            filled = filled + spreading * (1.0 - filled)
+            rate = turning[k] * per_d - carried - self.gravity * axis.difference(self.eta) * per_d * filled
+            rate = rate + explicit[k]
+            moved = velocity + dt * rate
+            if damping[k] is not None:
+                moved = moved / (1.0 + dt * damping[k])
+            new[name] = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
+        return new
+
+    def _carried_along(self, axis, velocity, flux, per_volume, per_d):
+        """(the advection of a component along itself, u du/dx [m s-2]; 1 where the flow spreads, else 0), on faces."""
+        through = axis.mean(flux)  # at cell centres
+        step = axis.difference(velocity)
+        upstream_half = 0.5 * _limited(axis, step, through, self.equations.momentum.limiter)
+        from_low = upstream(through, upstream_half, step - upstream_half)  # u_side less the velocity on the low face
+        from_high = from_low - step  # and less that on the high one
+        high = axis.high(through) * axis.high(from_low) * per_volume
+        low = axis.low(through) * axis.low(from_high) * per_volume
+        rising = pointwise(
+            lambda u, slope: (u * slope < 0).astype(u.dtype), velocity, axis.difference(self.equations.depth)
+        )
+        high = high + rising * _kept_head(axis.high(from_low), velocity, high, per_d, 1.0)
+        low = low + rising * _kept_head(axis.low(from_high), velocity, low, per_d, -1.0)
+        spreading = (axis.high(from_low) - axis.low(from_high)).map(lambda change: (change > 0).astype(change.dtype))
+        return high - low, spreading
+
+    def _carried_across(self, axis, across, velocity, cross, name):
+        """The sum of Q (u_side - u) over the two sides across the component's own direction [m4 s-2]."""
+        wet = self.geometry.wet_u if name == "u" else self.geometry.wet_v
+        through = axis.mean(cross)  # at corners
+        step = across.difference(velocity) * (across.low(wet) * across.high(wet))
+        half = 0.5 * _limited(across, step, through, self.equations.momentum.limiter)
+        from_low = upstream(through, half, step - half)
+        return across.high(through * from_low) - across.low(through * (from_low - step))
+
+    def _turning(self):
+        """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and of the axes' change of direction."""
+        e, g = self.equations, self.geometry
+        f = g.f
+        if isinstance(g.dx["u"], AbstractField):
+            f = f - mean_y(self.u) * difference_y(g.dx["u"]) * g.per_area_q
+        form = e.momentum if e.coriolis_form is None else e.coriolis_form
+        U, V = self._fluxes
+        return form.vorticity_flux(self.per_h_q * f, U, V)
+
+    def _given_by_wet_cells(self, axis, velocity, after):
+        """`velocity` where the cell that it leaves is wet, else 0."""
+        if self.thin is None:
+            return velocity
+        least = self.thin * self.geometry.area_h
+        wet = (after - least).map(lambda x: (x > 0).astype(x.dtype))
+        return limited_outflow(velocity, axis.low(wet), axis.high(wet))
+
+    @functools.cached_property
+    def per_h_q(self) -> AbstractField:
+        """1 / h_q at corners, 0 where all four cells are land [m-1]."""
+        if self.thin is None:
+            return super().per_h_q
+        g = self.geometry
+        return g.wet_area_q / pointwise(jnp.maximum, self._wet_volume, self.thin * g.wet_area_q + g.dry_q)
+
+    @functools.cached_property
+    def per_h_u(self) -> AbstractField:
+        """1 / h_u at u on faces between cells that may be wet, 0 on the others [m-1]."""
+        return self._per_h(mean_x(self.h), self.geometry.wet_u)
+
+    @functools.cached_property
+    def per_h_v(self) -> AbstractField:
+        """1 / h_v at v on faces between cells that may be wet, 0 on the others [m-1]."""
+        return self._per_h(mean_y(self.h), self.geometry.wet_v)
+
+    def _per_h(self, h, wet):
+        if self.thin is None:
+            return wet / (h + (1.0 - wet))
+        return wet * h.map(lambda x: 1.0 / jnp.maximum(x, self.thin))
+
+
+def _at_least(x, least):
+    """The larger of a Field and a number, or a column of numbers."""
+    if isinstance(least, AbstractField):
+        return pointwise(jnp.maximum, x, least)
+    return x.map(lambda value: jnp.maximum(value, least))
+
+
+def _limited(axis, step, direction, limiter):
+    """The limited difference L(a, b) of `step` b and the difference a one cell further upstream."""
+    behind = upstream(direction, axis.low(axis.low(step)), axis.high(axis.high(step)))
+    return pointwise(limiter, behind, step)
+
+
+def _face(axis, x, step, direction, limiter):
+    """The value upstream with a limited slope."""
+    half = 0.5 * _limited(axis, step, direction, limiter)
+    return upstream(direction, axis.low(x) + half, axis.high(x) - half)
+
+
+def _both_sides(axis, x, step, limiter):
+    """The values on a face reconstructed from its low and its high side."""
+    low = axis.low(x) + 0.5 * pointwise(limiter, axis.low(axis.low(step)), step)
+    high = axis.high(x) - 0.5 * pointwise(limiter, axis.high(axis.high(step)), step)
+    return low, high
+
+
+def _kept_head(jump, velocity, advected, per_d, sign):
+    """What changes an advected momentum to that of a kept energy head, where the flow speeds up; else 0.
+
+    Args:
+        jump: u_side less the velocity. sign: 1 on the side ahead along the axis, -1 behind.
+        advected: Q jump / V [m s-2].
+    """
+    head = (velocity + 0.5 * jump) * jump * per_d
+    return pointwise(lambda step, x: jnp.where(sign * step > 0, x, jnp.zeros_like(x)), jump, head - advected)
+
+
+def _wave_speed(gh, factor):
+    """sqrt(gh) times a factor, with a finite derivative where the factor is 0."""
+    on = factor > 0
+    return jnp.where(on, jnp.sqrt(jnp.where(on, jnp.maximum(gh, 0.0), 1.0)), 0.0) * factor

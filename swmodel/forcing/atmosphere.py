@@ -1,0 +1,153 @@
+"""Air pressure and wind over the sea.
+
+    air pressure   du/dt = - (1 / rho) dp/dx
+    wind           du/dt = rho_air C_D(|W|) |W| W_x / (rho h_u),   W = the wind at 10 m
+
+Under a steady pressure the sea stands at the inverse barometer, eta = -(p - p0) / (rho g): 0.995 cm for 1 hPa. At an
+open side `inverse_barometer(...)` is the elevation outside that goes with it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY
+from ..dynamics.terms import Forcing, to_u, to_v
+from ..errors import ConfigError
+from ..fields.operators import difference_x, difference_y
+from ..fields.parameters import declared, parameter
+from ..fields.pytrees import pytree
+
+__all__ = [
+    "DRAG_LAWS",
+    "AirPressure",
+    "Wind",
+    "WindLaw",
+    "drag_law",
+    "garratt",
+    "inverse_barometer",
+    "large_pond",
+    "powell",
+]
+
+CALM = 1e-3  # [m s-1]; keeps the speed differentiable without wind
+STANDARD_PRESSURE = 101325.0  # [Pa]
+
+
+def large_pond(speed: Any) -> Any:
+    """C_D of Large & Pond (1981), doi:10.1175/1520-0485(1981)011<0324:OOMFMI>2.0.CO;2: rising from 11 to 25 m s-1."""
+    return 1e-3 * (0.49 + 0.065 * jnp.clip(speed, 10.923, 25.0))
+
+
+def garratt(speed: Any) -> Any:
+    """C_D of Garratt (1977), doi:10.1175/1520-0493(1977)105<0915:RODCOO>2.0.CO;2, at most 3.5e-3."""
+    return jnp.minimum(1e-3 * (0.75 + 0.067 * speed), 3.5e-3)
+
+
+def powell(speed: Any) -> Any:
+    """C_D that falls in the strongest winds, after Powell et al. (2003), doi:10.1038/nature01481.
+
+    Large & Pond up to 25 m s-1, constant to 33 m s-1, and from there a fall to 1.5e-3 at 52 m s-1.
+    """
+    return jnp.where(
+        speed < 33.0, large_pond(speed), 1e-3 * (2.115 - 0.615 * jnp.clip((speed - 33.0) / 19.0, 0.0, 1.0))
+    )
+
+
+WindLaw = Callable[[Any], Any]
+DRAG_LAWS: dict[str, WindLaw] = {"large_pond": large_pond, "garratt": garratt, "powell": powell}
+
+
+def drag_law(who: str, law: Any) -> WindLaw:
+    """The function C_D(speed [m s-1]) of a name, a number or a function.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    if isinstance(law, str) and law in DRAG_LAWS:
+        return DRAG_LAWS[law]
+    if callable(law):
+        return law
+    if isinstance(law, (int, float, np.floating)) and not isinstance(law, bool) and 0 < law < 0.1:
+        return lambda speed: float(law) + 0.0 * speed
+    raise ConfigError(
+        f"{who}: drag = {law!r} is no wind law; give {', '.join(map(repr, DRAG_LAWS))}, a coefficient below 0.1, or a "
+        "function of the wind speed in m s-1."
+    )
+
+
+class DragLaw:
+    """The rule of a parameter that is a wind law."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        drag_law(who, value)
+
+
+@pytree
+class AirPressure(Forcing):
+    """The gradient of the air pressure at the surface.
+
+    Args:
+        pressure: [Pa]: a number, a function of (x, y), an (ny, nx) array, time records, or a Tide.
+        density: of the water [kg m-3].
+    """
+
+    pressure: Any = parameter("h", "Pa", doc="the air pressure at the surface")
+    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
+
+    uses_time = False
+
+    def __post_init__(self):
+        values = getattr(self.pressure, "values", self.pressure)
+        if isinstance(values, (np.ndarray, float, int)) and 300.0 < np.min(values) and np.max(values) < 1200.0:
+            raise ConfigError(
+                f"AirPressure: pressure = {np.min(values):g} to {np.max(values):g} looks like hPa; give Pa, a hundred "
+                "times as much."
+            )
+
+    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+        if not hasattr(self.pressure, "position"):
+            return 0.0, 0.0
+        g, head = flow.geometry, self.pressure / self.density
+        return -difference_x(head) * g.per_dx["u"], -difference_y(head) * g.per_dy["v"]
+
+
+def stress(x: Any, y: Any, law: WindLaw, scale: Any) -> tuple[Any, Any]:
+    """scale C_D |W| (x, y) of the wind components, Fields at one position."""
+    speed = (x * x + y * y).map(lambda s: jnp.sqrt(s + CALM**2))
+    transfer = scale * speed.map(lambda s: law(s) * s)
+    return transfer * x, transfer * y
+
+
+@pytree
+class Wind(Forcing):
+    """The stress of the wind at 10 m, by a law that is evaluated in the step.
+
+    Args:
+        x, y: the wind towards +x and +y at cell centres [m s-1]: a number, a function of (x, y), an (ny, nx) array,
+            time records, or a Tide.
+        drag: "large_pond", "garratt" or "powell", a coefficient [1], or a function of the speed [m s-1].
+        air_density, density: of air and water [kg m-3].
+    """
+
+    x: Any = parameter("h", "m s-1", default=0.0, doc="the wind towards +x")
+    y: Any = parameter("h", "m s-1", default=0.0, doc="the wind towards +y")
+    drag: Any = declared(DragLaw(), default="garratt", static=True)
+    air_density: Any = parameter(None, "kg m-3", above=0.0, default=AIR_DENSITY, doc="the density of the air")
+    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
+
+    uses_time = False
+
+    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+        still = 0.0 * flow.eta
+        along_x, along_y = stress(self.x + still, self.y + still, drag_law("Wind", self.drag),
+                                  self.air_density / self.density)  # fmt: skip
+        return to_u(along_x) * flow.per_h_u, to_v(along_y) * flow.per_h_v
+
+
+def inverse_barometer(pressure: Any, reference: float = STANDARD_PRESSURE, density: float = WATER_DENSITY,
+                      gravity: float = GRAVITY) -> Any:  # fmt: skip
+    """The elevation [m] at which the sea balances an air pressure [Pa]: -(p - p0) / (rho g)."""
+    return -(pressure - reference) / (density * gravity)

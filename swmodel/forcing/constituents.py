@@ -1,0 +1,101 @@
+"""Tidal constituents: their periods, and the position of the moon and the sun at the start of a run.
+
+    eta(t) = f A cos(omega (t - t0) + V + u - g)
+
+A is the amplitude, g the Greenwich phase lag, V the equilibrium argument at Greenwich at the time t0, f and u the nodal
+factor and angle, which follow the moon's node over 18.6 years. V, f and u come from UTide (Codiga 2011), which computes
+them from the Doodson numbers and the astronomical variables at t0. A run keeps the f and u of its start.
+"""
+
+import datetime
+import difflib
+import functools
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..errors import ConfigError
+
+__all__ = ["EQUILIBRIUM", "canonical", "distinct", "nodal", "period", "periods", "species"]
+
+# Amplitude of the equilibrium tide [m] and 1 + k - h, the share that is left by the tide of the solid Earth: Arbic et
+# al. (2004), doi:10.1016/j.dsr2.2004.09.014, table 1.
+EQUILIBRIUM = {
+    "M2": (0.242334, 0.693), "S2": (0.112743, 0.693), "N2": (0.046397, 0.693), "K2": (0.030684, 0.693),
+    "K1": (0.141565, 0.736), "O1": (0.100661, 0.695), "P1": (0.046848, 0.706), "Q1": (0.019273, 0.695),
+    "MF": (0.042041, 0.693), "MM": (0.022191, 0.693),
+}  # fmt: skip
+SPECIES = {"MF": 0, "MM": 0}
+
+
+@functools.cache
+def _table():
+    """{name: (number in UTide's table, frequency [cycles per hour])}."""
+    from utide import ut_constants
+
+    constants = ut_constants.const
+    return {name: (k, float(constants.freq[k])) for k, name in enumerate(constants.name) if constants.freq[k] > 0}
+
+
+def canonical(name: str) -> str:
+    """The name of a constituent in capitals, as in M2 and MF.
+
+    Raises:
+        ConfigError: for a name that is not known.
+    """
+    found = str(name).strip().upper()
+    if found not in _table():
+        near = difflib.get_close_matches(found, _table(), 1, cutoff=0.3)
+        hint = f"did you mean {near[0]!r}?" if near else "known are M2, S2, N2, K2, K1, O1, P1, Q1 and others of UTide"
+        raise ConfigError(f"there is no tidal constituent {name!r}; {hint}")
+    return found
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of constituents in capitals, in their order.
+
+    Raises:
+        ConfigError: where there is none, one that is not known, or one that is named twice.
+    """
+    found = tuple(canonical(name) for name in names)
+    if not found:
+        raise ConfigError("no tidal constituent is named; give some, as M2 and S2")
+    if repeated := [name for k, name in enumerate(found) if name in found[:k]]:
+        raise ConfigError(f"the tidal constituent {repeated[0]} is given twice; leave one out")
+    return found
+
+
+def period(name: str) -> float:
+    """The period of a constituent [s]."""
+    return 3600.0 / _table()[canonical(name)][1]
+
+
+def periods(names: tuple[str, ...]) -> np.ndarray:
+    """The periods of constituents [s], (n,)."""
+    return np.array([period(name) for name in names])
+
+
+def species(name: str) -> int:
+    """0, 1 or 2: whether an equilibrium constituent is of long period, diurnal or semidiurnal."""
+    return SPECIES.get(name, int(name[-1]) if name[-1:].isdigit() else 0)
+
+
+@functools.cache
+def nodal(name: str, start: datetime.datetime | None, latitude: float) -> tuple[float, float]:
+    """(f [1], V + u [rad]) of a constituent at a moment; (1, 0) where no moment is given.
+
+    Args:
+        name: of the constituent.
+        start: date and time in UTC, or None.
+        latitude: [degrees], on which the small satellites of third degree depend.
+    """
+    if start is None:
+        return 1.0, 0.0
+    from utide.harmonics import FUV
+
+    start = start if start.tzinfo is None else start.astimezone(datetime.UTC).replace(tzinfo=None)
+    midnight = datetime.datetime(start.year, start.month, start.day)
+    days = start.toordinal() + (start - midnight).total_seconds() / 86400.0
+    number = np.array([_table()[canonical(name)][0]])
+    f, u, v = FUV(np.array([days]), days, number, latitude, [0, 0, 0, 0])
+    return f.item(), float(2.0 * np.pi * ((u.item() + v.item()) % 1.0))

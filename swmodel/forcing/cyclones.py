@@ -1,0 +1,200 @@
+"""Tropical cyclones as a forcing: wind and air pressure of a vortex that follows a track, evaluated in the step.
+
+    p(r) = p_c + (p_n - p_c) exp(-(R/r)^B)
+    V(r) = sqrt(B (p_n - p_c) / rho_air (R/r)^B exp(-(R/r)^B) + (r f / 2)^2) - r |f| / 2        Holland (1980)
+    V(r) = V_m [(R/r)^B exp(1 - (R/r)^B)]^x,   V_m = sqrt(B (p_n - p_c) / (rho_air e))          Holland et al. (2010)
+
+R is the radius of maximum wind. The wind at 10 m is the share `reduction` of V, turned inwards by `inflow`, plus the
+share `translation` of the motion of the centre where V is largest, falling off as V. The stress follows from a wind
+law (atmosphere.py). Centre, central pressure, R and B are linear between the points of the track, and controls of the
+adjoint (`forcing.0.x`, `forcing.0.central_pressure`, ...): vectors with one value for each point.
+
+Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2; Holland et al. (2010), doi:10.1175/2010MWR3317.1.
+"""
+
+import dataclasses
+from typing import Any, Self
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..defaults import AIR_DENSITY, EARTH_ROTATION, WATER_DENSITY
+from ..dynamics.terms import Forcing, tile_array, to_u, to_v
+from ..errors import ConfigError
+from ..fields.operators import difference_x, difference_y
+from ..fields.parameters import DERIVED, Choice, array_of, declared, parameter, refuse
+from ..fields.parts import replaced
+from ..fields.pytrees import pytree, static
+from .atmosphere import DragLaw, drag_law, stress
+
+__all__ = ["Cyclone"]
+
+EYE = 500.0  # [m]: the distance from the centre is never less than about this
+CALM = 1e-3  # [m s-1]
+
+
+class Points:
+    """The rule of a parameter that has one number for each point of a track."""
+
+    def __init__(self, units: str, minimum: float | None = None, maximum: float | None = None, why: str = "") -> None:
+        self.units, self.minimum, self.maximum, self.why = units, minimum, maximum, why
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        found = array_of(value) if not hasattr(value, "aval") else None
+        if hasattr(value, "aval"):
+            return
+        remedy = f"one number in {self.units} for each point of the track"
+        if found is None or found.ndim > 1:
+            refuse(who, name, value, "is not a line of numbers", remedy)
+        elif not np.isfinite(found).all():
+            refuse(who, name, value, "holds values that are not finite", remedy)
+        elif self.minimum is not None and found.min() < self.minimum:
+            refuse(who, name, float(found.min()), f"is less than {self.minimum:g}{self.why}", remedy)
+        elif self.maximum is not None and found.max() > self.maximum:
+            refuse(who, name, float(found.max()), f"is greater than {self.maximum:g}", remedy)
+
+
+PRESSURE = Points("Pa", 5e4, 1.2e5, " Pa, as pressures in hPa are")
+
+
+@pytree
+class Cyclone(Forcing):
+    """Wind stress and air pressure of a cyclone.
+
+    Args:
+        times: of the points of the track, counted from step 0, increasing [s] (n,).
+        x, y: the centre [m, or degrees on the sphere] (n,).
+        central_pressure: p_c [Pa] (n,).
+        radius: R, of maximum wind [m] (n,).
+        b: B, the shape [1] (n,); 1 to 2.5.
+        ambient_pressure: p_n [Pa].
+        profile: "holland_1980" or "holland_2010"; exponent: x of the latter [1].
+        inflow: the angle between the wind and the circles round the centre [degrees].
+        reduction: of the gradient wind to 10 m [1]; translation: the share of the motion that is added [1].
+        coriolis: f on a plane [s-1]; on the sphere it is that of the centre.
+        drag: the wind law: "large_pond", "garratt", "powell", a coefficient or a function.
+        air_density, density: of air and water [kg m-3].
+        spherical, coordinates: the grid's, found by the model.
+
+    Raises:
+        ConfigError: for times that do not increase, or lines of different lengths.
+    """
+
+    times: tuple = declared(Points("s"), static=True)
+    x: Any = declared(Points("m or degrees"))
+    y: Any = declared(Points("m or degrees"))
+    central_pressure: Any = declared(PRESSURE)
+    radius: Any = declared(Points("m", 1e3, 1e6, " m"))
+    b: Any = declared(Points("1", 0.5, 5.0), default=1.5)
+    ambient_pressure: Any = declared(PRESSURE, default=101300.0)
+    profile: str = declared(Choice(("holland_1980", "holland_2010")), default="holland_1980", static=True)
+    exponent: Any = parameter(None, "1", above=0.0, maximum=1.0, default=0.5, doc="x, of the later profile")
+    inflow: Any = parameter(None, "degree", minimum=0.0, maximum=60.0, default=20.0, doc="the angle of the inflow")
+    reduction: Any = parameter(None, "1", above=0.0, maximum=1.0, default=0.9, doc="of the gradient wind to 10 m")
+    translation: Any = parameter(None, "1", minimum=0.0, maximum=1.0, default=0.5, doc="the share of the motion")
+    coriolis: float = parameter(None, "s-1", default=5e-5, static=True, doc="f on a plane")
+    drag: Any = declared(DragLaw(), default="garratt", static=True)
+    air_density: Any = parameter(None, "kg m-3", above=0.0, default=AIR_DENSITY, doc="the density of the air")
+    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
+    spherical: bool = static(default=False)
+    coordinates: Any = dataclasses.field(default=None, metadata=DERIVED)
+
+    references = "Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2"
+
+    def __post_init__(self):
+        times = np.asarray(self.times, float)
+        if times.ndim != 1 or times.size < 2 or (np.diff(times) <= 0).any():
+            raise ConfigError("Cyclone: times do not increase; give two or more points of the track, in order.")
+        object.__setattr__(self, "times", tuple(times.tolist()))
+        for name in ("x", "y", "central_pressure", "radius", "b"):
+            value = getattr(self, name)
+            if np.ndim(value) == 0 and name not in ("x", "y"):
+                object.__setattr__(self, name, np.full(times.size, value, float))
+            elif np.shape(value) != times.shape:
+                raise ConfigError(f"Cyclone: {name} has {np.size(value)} values for {times.size} times; give as many.")
+
+    def on_tile(self, domain: Any) -> Self:
+        if self.times[0] > 0:
+            raise ConfigError(
+                f"Cyclone: the track starts {self.times[0]:g} s after the run; start the run later, or give an earlier "
+                "point."
+            )
+        grid = domain.grid
+        degree = np.pi / 180.0 * getattr(grid, "radius", 1.0) if grid.spherical else 1.0
+
+        def placed(values):
+            return tile_array(lambda x, y: values(x, y) + 0.0 * (x + y), "h", domain, "Cyclone: coordinates")
+
+        coordinates = {
+            "x": placed(lambda x, y: x),
+            "y": placed(lambda x, y: y),
+            "metres": placed(lambda x, y: degree * np.cos(np.deg2rad(y)) if grid.spherical else 1.0),
+        }
+        lines = {name: np.asarray(getattr(self, name), float) for name in ("x", "y", "central_pressure", "radius", "b")}
+        placed_lines = {name: domain.cut(value) for name, value in lines.items()}
+        return replaced(
+            self,
+            {**placed_lines, "coordinates": coordinates | {"degree": domain.cut(degree)}, "spherical": grid.spherical},
+        )
+
+    def prepare(self, exchange: Any) -> Self:
+        ready = {name: exchange.parameter(x, "h") for name, x in self.coordinates.items()}
+        return replaced(self, {"coordinates": ready})
+
+    def centre(self, time: Any) -> dict[str, Any]:
+        """{name: value at a Time} of the lines of the track, and the motion of the centre: dx, dy [units s-1]."""
+        now, times = time.seconds, jnp.asarray(self.times, self.x.dtype)
+        lines = ("x", "y", "central_pressure", "radius", "b")
+        found = {name: jnp.interp(now, times, getattr(self, name)) for name in lines}
+        k = jnp.clip(jnp.searchsorted(times, now, side="right") - 1, 0, len(self.times) - 2)
+        for name in ("x", "y"):
+            line = getattr(self, name)
+            found[f"d{name}"] = (line[k + 1] - line[k]) / (times[k + 1] - times[k])
+        return found
+
+    def fields(self, time: Any) -> tuple[Any, Any, Any]:
+        """(air pressure [Pa], wind towards +x, towards +y [m s-1]) at a Time, Fields at h, of a prepared part."""
+        at, c, spherical = self.centre(time), self.coordinates, self.spherical
+        east = c["x"] - at["x"]
+        if spherical:
+            east = east - 360.0 * ((east + 180.0) * (1.0 / 360.0)).map(jnp.floor)
+        east, north = east * c["metres"], (c["y"] - at["y"]) * c["degree"]
+        r = (east * east + north * north).map(lambda s: jnp.sqrt(s + EYE**2))
+        power = r.map(lambda r: jnp.exp(at["b"] * jnp.log(at["radius"] / r)))
+        deficit = self.ambient_pressure - at["central_pressure"]
+        core = power.map(lambda p: jnp.exp(-p))
+        f = (
+            2.0 * EARTH_ROTATION * jnp.sin(jnp.deg2rad(at["y"]))
+            if spherical
+            else jnp.asarray(self.coriolis, at["y"].dtype)
+        )
+        speed, largest = self._speed(r, power * core, at["b"] * deficit / self.air_density, f)
+        turn, angle = jnp.where(f >= 0, 1.0, -1.0).astype(f.dtype), jnp.deg2rad(self.inflow)
+        round_, inwards = turn * jnp.cos(angle) * self.reduction, jnp.sin(angle) * self.reduction
+        along = speed / r
+        moved = speed * (self.translation / largest)
+        scale = jnp.cos(jnp.deg2rad(at["y"])) if spherical else 1.0
+        drift_x, drift_y = at["dx"] * c["degree"] * scale, at["dy"] * c["degree"]
+        wind_x = along * (north * -round_ - east * inwards) + moved * drift_x
+        wind_y = along * (east * round_ - north * inwards) + moved * drift_y
+        return self.ambient_pressure - deficit * (1.0 - core), wind_x, wind_y
+
+    def _speed(self, r, shape, strength, f):
+        """(V, a Field [m s-1], about the largest V)."""
+        largest = jnp.sqrt(jnp.maximum(strength, 1e-6) * np.exp(-1.0))
+        if self.profile == "holland_2010":
+            x = self.exponent
+            return shape.map(lambda s: largest * jnp.exp(x * jnp.log(np.e * s + 1e-12))), largest
+        half = r * (0.5 * jnp.abs(f))
+        speed = (shape * strength + half * half).map(lambda s: jnp.sqrt(s + CALM**2)) - half
+        return speed, largest
+
+    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+        g = flow.geometry
+        pressure, x, y = self.fields(time)
+        along_x, along_y = stress(x, y, drag_law("Cyclone", self.drag), self.air_density / self.density)
+        head = pressure / self.density
+        return (
+            to_u(along_x) * flow.per_h_u - difference_x(head) * g.per_dx["u"],
+            to_v(along_y) * flow.per_h_v - difference_y(head) * g.per_dy["v"],
+        )

@@ -1,0 +1,172 @@
+"""The tide that the moon and the sun raise in the open ocean, the ocean's own attraction, and drag by internal waves.
+
+    potential        du/dt = + g d eta_eq/dx,
+                     eta_eq = sum_k a_k L_k f_k G_s(phi) cos(omega_k t + V_k + u_k + s lambda)
+    attraction       du/dt = + g b d eta/dx
+    internal waves   du/dt = - (kappa / 2) r^2 N u / h_u
+
+a_k is the amplitude of the equilibrium tide of a constituent, L_k = 1 + k - h the share that the tide of the solid
+Earth leaves (constituents.py), s = 0, 1, 2 its species, and G_0 = (1 - 3 sin^2 phi) / 2, G_1 = sin 2 phi,
+G_2 = cos^2 phi.
+The sum over the constituents of a species is two numbers a step,
+
+    sum_k a_k cos(theta_k + s lambda) = cos(s lambda) sum_k a_k cos theta_k - sin(s lambda) sum_k a_k sin theta_k
+
+so its cost does not grow with their number. The attraction of the ocean's own tide and the load on the solid Earth are
+a fraction b of the elevation, 0.08 to 0.12 (Accad & Pekeris 1978, doi:10.1098/rsta.1978.0083). A barotropic flow over a
+rough bottom of r.m.s. height r and wavenumber kappa radiates internal waves (Jayne & St. Laurent 2001,
+doi:10.1029/2000GL012044), with the buoyancy frequency N at the bottom.
+"""
+
+import dataclasses
+import datetime
+from typing import Any, Self
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..dynamics.dissipation import Drag
+from ..dynamics.terms import Forcing, tile_array, to_u, to_v
+from ..errors import ConfigError
+from ..fields.operators import difference_x, difference_y
+from ..fields.parameters import DERIVED, Moment, Names, declared, parameter
+from ..fields.parts import replaced
+from ..fields.pytrees import pytree
+from .constituents import EQUILIBRIUM, distinct, nodal, species
+from .tides import middle_latitude, ramp_at, waves_at
+
+__all__ = ["InternalWaveDrag", "SelfAttraction", "TidalPotential"]
+
+EIGHT = ("M2", "S2", "N2", "K2", "K1", "O1", "P1", "Q1")
+PATTERNS = {
+    0: lambda latitude: 0.5 * (1.0 - 3.0 * np.sin(latitude) ** 2),
+    1: lambda latitude: np.sin(2.0 * latitude),
+    2: lambda latitude: np.cos(latitude) ** 2,
+}
+
+
+@pytree
+class TidalPotential(Forcing):
+    """The tidal potential of the moon and the sun, on a spherical grid.
+
+    Args:
+        constituents: names out of M2, S2, N2, K2, K1, O1, P1, Q1, MF, MM.
+        start: date and time of step 0 (UTC); without it V + u = 0 and f = 1. Experiment files take that of the run.
+        ramp: the time over which it is switched on [s].
+        amplitudes: a_k L_k f_k [m] (n,), and arguments: V_k + u_k [rad] (n,); found on the model's grid unless given.
+        patterns: G_s cos(s lambda) and G_s sin(s lambda) of each species [1], likewise.
+    """
+
+    constituents: tuple = declared(Names(), default=EIGHT, static=True)
+    start: Any = declared(Moment(), default=None, static=True)
+    ramp: float = parameter(None, "s", minimum=0.0, default=0.0, static=True, doc="the time of switching it on")
+    amplitudes: Any = dataclasses.field(default=None, metadata=DERIVED)
+    arguments: Any = dataclasses.field(default=None, metadata=DERIVED)
+    patterns: Any = dataclasses.field(default=None, metadata=DERIVED)
+
+    references = (
+        "Accad and Pekeris (1978), doi:10.1098/rsta.1978.0083; Arbic et al. (2004), doi:10.1016/j.dsr2.2004.09.014"
+    )
+
+    def __post_init__(self):
+        names = (self.constituents,) if isinstance(self.constituents, str) else self.constituents
+        try:
+            names = distinct(names)
+        except ConfigError as error:
+            raise ConfigError(f"TidalPotential: {error}.") from None
+        if unknown := [name for name in names if name not in EQUILIBRIUM]:
+            raise ConfigError(
+                f"TidalPotential: the equilibrium amplitude of {unknown[0]} is not known; give some of "
+                f"{', '.join(EQUILIBRIUM)}."
+            )
+        object.__setattr__(self, "constituents", names)
+
+    def on_tile(self, domain: Any) -> Self:
+        if not domain.grid.spherical:
+            raise ConfigError(
+                "TidalPotential: the potential depends on longitude and latitude, and the grid is a plane; use a "
+                "SphericalGrid."
+            )
+        moment: datetime.datetime | None = self.start
+        found = [nodal(name, moment, middle_latitude(domain.grid)) for name in self.constituents]
+        sizes = [f * np.prod(EQUILIBRIUM[name]) for name, (f, _) in zip(self.constituents, found)]
+
+        def pattern(s, part):
+            def values(x, y):
+                return PATTERNS[s](np.deg2rad(y)) * part(s * np.deg2rad(x)) + 0.0 * (x + y)
+
+            return tile_array(values, "h", domain, "TidalPotential: pattern")
+
+        each = sorted({species(name) for name in self.constituents})
+        patterns = {str(s): (pattern(s, np.cos), pattern(s, np.sin) if s else None) for s in each}
+        return replaced(self, {
+            "amplitudes": domain.cut(np.array(sizes)), "arguments": domain.cut(np.array([a for _, a in found])),
+            "patterns": patterns,
+        })  # fmt: skip
+
+    def prepare(self, exchange: Any) -> Self:
+        ready = {
+            s: tuple(None if x is None else exchange.parameter(x, "h") for x in pair)
+            for s, pair in self.patterns.items()
+        }
+        return replaced(self, {"patterns": ready})
+
+    def elevation(self, time: Any) -> Any:
+        """eta_eq at a Time [m], a Field at h, of a prepared part."""
+        cos, sin = waves_at(time, self.constituents, self.arguments)
+        sizes, total = self.amplitudes * ramp_at(time, self.ramp), 0.0
+        for s, (even, odd) in self.patterns.items():
+            share = sizes * np.array([species(name) == int(s) for name in self.constituents], sizes.dtype)
+            total = total + even * jnp.sum(share * cos)
+            if odd is not None:
+                total = total - odd * jnp.sum(share * sin)
+        return total
+
+    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+        g, head = flow.geometry, flow.gravity * self.elevation(time)
+        return difference_x(head) * g.per_dx["u"], difference_y(head) * g.per_dy["v"]
+
+
+@pytree
+class SelfAttraction(Forcing):
+    """Self-attraction and loading as a fraction of the elevation.
+
+    Args:
+        fraction: b [1].
+    """
+
+    fraction: Any = parameter(None, "1", minimum=0.0, below=1.0, default=0.094, doc="of the elevation")
+
+    uses_time = False
+
+    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+        g, head = flow.geometry, flow.gravity * self.fraction * flow.eta
+        return difference_x(head) * g.per_dx["u"], difference_y(head) * g.per_dy["v"]
+
+
+@pytree
+class InternalWaveDrag(Drag):
+    """Linear drag by internal waves that a rough bottom radiates.
+
+    Args:
+        roughness: r, r.m.s. height of the bottom that the grid does not resolve [m]: a number, a function or an array.
+        buoyancy: N at the bottom [s-1], likewise.
+        wavenumber: kappa of the roughness [m-1].
+    """
+
+    roughness: Any = parameter("h", "m", minimum=0.0, steady=True, doc="the r.m.s. height of the bottom")
+    buoyancy: Any = parameter("h", "s-1", minimum=0.0, default=1e-3, steady=True, doc="the buoyancy frequency")
+    wavenumber: Any = parameter(None, "m-1", above=0.0, default=2 * np.pi / 10e3, doc="of the roughness")
+
+    uses_time = False
+    references = "Jayne and St. Laurent (2001), doi:10.1029/2000GL012044"
+
+    def _strength(self):
+        return 0.5 * self.wavenumber * self.roughness * self.roughness * self.buoyancy
+
+    def rates(self, site: Any) -> Any:
+        return self._strength() / site.thickness
+
+    def damping(self, flow: Any, time: Any) -> tuple[Any, Any]:
+        strength = self._strength()
+        return to_u(strength) * flow.per_h_u, to_v(strength) * flow.per_h_v

@@ -1,0 +1,192 @@
+"""Tides that parameters follow: sums of constituents, each with an amplitude and a Greenwich phase lag.
+
+    value(t) = r(t) sum_k f_k A_k cos(omega_k t + V_k + u_k - g_k)
+
+A `Tide` may stand wherever a parameter may have time records: the elevation and the velocity outside an open boundary,
+the elevation of a sponge, the parameters of a term of one's own. It is evaluated in the step, from the amplitudes and
+phases; no record is stored. A_k and g_k are numbers or fields, and controls of the adjoint:
+`boundary.0.elevation.amplitude.M2`, `boundary.0.elevation.phase.M2`.
+
+    A cos(theta - g) = (A cos g) cos theta + (A sin g) sin theta
+
+A program computes the two fields in brackets once, so a step costs two multiplications a constituent and point. The
+ramp is r = (1 - cos(pi t / T)) / 2 until t = T, then 1. f, V and u are those of the start of the run.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..dynamics.terms import TimeVarying, tile_array
+from ..errors import ConfigError
+from ..fields.parameters import Moment, Number, check_arguments
+from ..fields.pytrees import pytree, replace, static
+from ..grids.windows import GridValues
+from .constituents import distinct, nodal, periods
+
+__all__ = ["Harmonics", "Tide", "middle_latitude", "ramp_at", "waves_at"]
+
+MIDDLE = 45.0  # [degrees] of latitude, for planes
+_RULES = {
+    "start": Moment(),
+    "ramp": Number(None, "s", minimum=0.0),
+    "latitude": Number(None, "degrees", minimum=-90.0, maximum=90.0, optional=True),
+}
+
+
+def waves_at(time: Any, names: tuple[str, ...], argument: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(cos theta, sin theta) of constituents at a Time, (n,) each, with theta = omega t + argument."""
+    theta = 2.0 * np.pi * time.cycles(periods(names)) + argument
+    return jnp.cos(theta), jnp.sin(theta)
+
+
+def ramp_at(time: Any, length: float) -> Any:
+    """The share of a forcing at a Time that is switched on over `length` [s]."""
+    if not length:
+        return 1.0
+    return 0.5 - 0.5 * jnp.cos(np.pi * jnp.clip(time.since(0.0) / length, 0.0, 1.0))
+
+
+def middle_latitude(grid: Any) -> float:
+    """The latitude in the middle of a grid [degrees], for nodal factors; that of a plane is taken as 45."""
+    return float(np.mean(grid.y_edges[[0, -1]])) if grid.spherical else MIDDLE
+
+
+@dataclasses.dataclass(frozen=True)
+class Tide:
+    """A tide, for the place of a parameter.
+
+    Args:
+        constituents: {"M2": (amplitude, phase lag)}: the amplitude in the units of the parameter, the Greenwich phase
+            lag in degrees. Each is a number, a function of (x, y), or an array of shape (ny, nx), or (ny, 1) along a
+            west or east side and (1, nx) along a south or north one.
+        start: date and time of step 0 (UTC), for the positions of the moon and the sun; without it phases are those at
+            step 0, and nodal factors are 1.
+        ramp: the time over which the tide is switched on [s].
+        latitude: for the nodal factors [degrees]; the middle of the grid unless given.
+
+    Raises:
+        ConfigError: for a constituent that is not known, or that is not given as a pair.
+    """
+
+    constituents: Mapping[str, tuple[Any, Any]]
+    start: datetime.datetime | None = None
+    ramp: float = 0.0
+    latitude: float | None = None
+
+    def __post_init__(self) -> None:
+        check_arguments("Tide", _RULES, vars(self))
+        if not isinstance(self.constituents, Mapping) or not self.constituents:
+            raise ConfigError("Tide: constituents must be named; give them as {'M2': (amplitude, phase in degrees)}.")
+        for name, pair in self.constituents.items():
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise ConfigError(f"Tide: {name} must be a pair; give (amplitude, Greenwich phase lag in degrees).")
+        try:
+            names = distinct(self.constituents)
+        except ConfigError as error:
+            raise ConfigError(f"Tide: {error}.") from None
+        named = {name: tuple(pair) for name, pair in zip(names, self.constituents.values())}
+        object.__setattr__(self, "constituents", named)
+
+    def placed(self, position: str, domain: Any, name: str) -> "Harmonics":
+        """The Harmonics of tile arrays at a C-grid position; `name` is the parameter's, for messages."""
+        grid = domain.grid
+        latitude = middle_latitude(grid)
+        latitude = latitude if self.latitude is None else float(self.latitude)
+        factors = {key: nodal(key, self.start, latitude) for key in self.constituents}
+
+        def part(which, k):
+            return {
+                key: _on_tile(pair[k], position, domain, f"{name}: {which} of {key}")
+                for key, pair in self.constituents.items()
+            }
+
+        return Harmonics(
+            amplitude=part("amplitude", 0),
+            phase=part("phase", 1),
+            factor=domain.cut(np.array([f for f, _ in factors.values()])),
+            argument=domain.cut(np.array([angle for _, angle in factors.values()])),
+            names=tuple(factors),
+            ramp=float(self.ramp),
+        )
+
+
+def _on_tile(x, position, domain, name):
+    """A number or tile array of what stands for an amplitude or a phase; a line along a side is spread out."""
+    Number(position, "", steady=True).check("Tide", name, x)
+    ny, nx = domain.grid.shape
+    if not callable(x) and not isinstance(x, (jax.Array, GridValues)) and np.ndim(x):
+        x = np.asarray(x, float)
+        if x.ndim == 1 and nx != ny and x.size in (nx, ny):
+            x = x[:, None] if x.size == ny else x[None, :]
+        if x.shape in ((ny, 1), (1, nx)):
+            x = np.broadcast_to(x, (ny, nx))
+        elif x.shape != (ny, nx):
+            raise ConfigError(
+                f"{name} has shape {x.shape}, which does not cover the side; give {ny} values (ny, 1) along a west or "
+                f"east side, {nx} values (1, nx) along a south or north side, or an array ({ny}, {nx})."
+            )
+    return tile_array(x, position, domain, name)
+
+
+@pytree
+class Harmonics(TimeVarying):
+    """A Tide on one tile.
+
+    Attributes:
+        amplitude, phase: {name: number or tile array}, in the parameter's units and in degrees.
+        factor, argument: f [1] and V + u [rad] of each constituent, (n,).
+        names: of the constituents.
+        ramp: [s].
+    """
+
+    amplitude: dict[str, Any]
+    phase: dict[str, Any]
+    factor: Any
+    argument: Any
+    names: tuple[str, ...] = static()
+    ramp: float = static(default=0.0)
+
+    uses_time = True
+
+    def prepared(self) -> "Quadratures":
+        cosines, sines = {}, {}
+        for k, name in enumerate(self.names):
+            size, angle = self.factor[k] * self.amplitude[name], jnp.deg2rad(self.phase[name])
+            cosines[name], sines[name] = size * jnp.cos(angle), size * jnp.sin(angle)
+        return Quadratures(cosines, sines, self.argument, self.names, self.ramp)
+
+    def map(self, function: Callable) -> Self:
+        raise TypeError("Harmonics are not linear in their phases; use prepared().")
+
+    def at(self, time: Any) -> Any:
+        return self.prepared().at(time)
+
+
+@pytree
+class Quadratures(TimeVarying):
+    """sum_k cosines_k cos(theta_k) + sines_k sin(theta_k): what programs compute a tide from."""
+
+    cosines: dict[str, Any]
+    sines: dict[str, Any]
+    argument: Any
+    names: tuple[str, ...] = static()
+    ramp: float = static(default=0.0)
+
+    uses_time = True
+
+    def map(self, function: Callable) -> Self:
+        each = lambda values: {name: function(x) for name, x in values.items()}  # noqa: E731
+        return replace(self, cosines=each(self.cosines), sines=each(self.sines))
+
+    def at(self, time: Any) -> Any:
+        cos, sin = waves_at(time, self.names, self.argument)
+        share, total = ramp_at(time, self.ramp), 0.0
+        for k, name in enumerate(self.names):
+            total = total + self.cosines[name] * (share * cos[k]) + self.sines[name] * (share * sin[k])
+        return total

@@ -1,0 +1,285 @@
+"""Values at every point of a grid, of which a rank evaluates or reads only the window that it needs.
+
+A depth, a mask, a formula or a record of a file is a `GridValues`: it has the shape of the whole grid, and `block`
+gives the values of some rows and columns. `Tile.cut` and `Decomposition.cut` (parallel/decomposition.py) take a
+`GridValues` in the place of an (ny, nx) array and ask for no more than the tile and its halo. `numpy.asarray` gives all
+of it, for grids that fit into one process.
+"""
+
+import abc
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..fields.parameters import array_of
+from .grid import Grid
+
+__all__ = [
+    "Formula", "GridRecords", "GridValues", "Kept", "Mapped", "Outer", "Stored", "TileRecords", "blocks_of",
+    "grid_values",
+]  # fmt: skip
+
+MARGIN = 4  # cells that are kept around a block, so that halos of the tile need no second evaluation
+BLOCK = 2**20  # cells of the blocks in which one process goes through a whole grid
+
+
+class GridValues(abc.ABC):
+    """Values at the points of a grid at one C-grid position.
+
+    Attributes:
+        shape: (ny, nx) of the whole grid.
+        dtype: of the values.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype = np.dtype(float)
+    ndim = 2
+
+    @abc.abstractmethod
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        """The values (rows, columns) of slices that start and stop within the grid."""
+
+    def map(self, function: Callable, *others: "GridValues", dtype: Any = float) -> "Mapped":
+        """`function` of the values, and of those of `others`, point by point."""
+        return Mapped(function, (self, *others), dtype)
+
+    def at(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The values (n,) at n points, given by their rows and columns."""
+        rows, columns = np.asarray(rows), np.asarray(columns)
+        found = np.empty(rows.shape, self.dtype)
+        for j in np.unique(rows):  # the points of a row are taken from one block
+            here = rows == j
+            first, last = int(columns[here].min()), int(columns[here].max())
+            found[here] = self.block(slice(int(j), int(j) + 1), slice(first, last + 1))[0][columns[here] - first]
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.block(slice(0, self.shape[0]), slice(0, self.shape[1])), dtype)
+
+
+class Formula(GridValues):
+    """A function of the coordinates (x, y), evaluated at the points of a window.
+
+    Args:
+        function: of x (1, columns) and y (rows, 1) [m, or degrees on the sphere]; its values must depend on the
+            coordinates point by point.
+        grid: the Grid.
+        position: "h", "u", "v" or "q".
+        check: `check(values)` raises for values that are refused, or None.
+        name: the beginning of a message on the function.
+    """
+
+    def __init__(
+        self, function: Callable, grid: Grid, position: str = "h", check: Callable | None = None, name: str = "the"
+    ):
+        self.function, self.grid, self.position, self.check, self.name = function, grid, position, check, name
+        self.shape = grid.shape
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        values = self._numbers(self.grid.coordinates(self.position, rows, columns))
+        shape = rows.stop - rows.start, columns.stop - columns.start
+        if values.ndim == 2:  # a function that returns an array of the whole grid, whatever it is asked for
+            whole = [n == have != wanted for n, have, wanted in zip(self.shape, values.shape, shape)]
+            values = values[tuple(part if all_of else slice(None) for part, all_of in zip((rows, columns), whole))]
+        if values.ndim > 2 or any(n not in (1, wanted) for n, wanted in zip(values.shape[::-1], shape[::-1])):
+            raise ConfigError(
+                f"{self.name} function returns shape {values.shape} for x of shape {(1, shape[1])} and y of shape "
+                f"{(shape[0], 1)}; it must return one value for each point."
+            )
+        values = np.broadcast_to(values, shape)
+        if self.check is not None:
+            self.check(values)
+        return values
+
+    def _numbers(self, coordinates):
+        what = f"{self.name} function {getattr(self.function, '__name__', '')}".rstrip()
+        try:
+            inspect.signature(self.function).bind(*coordinates)
+        except TypeError:
+            raise ConfigError(f"{what} does not take two arguments; give a function of (x, y).") from None
+        except ValueError:  # the signatures of some compiled functions cannot be inspected
+            pass
+        found = array_of(self.function(*coordinates))
+        if found is None:
+            raise ConfigError(f"{what} returns what is no number; it must return one value for each point.")
+        return np.asarray(found, float)
+
+
+class Stored(GridValues):
+    """Values in an (ny, nx) array, a number for all points, or a column or row of numbers.
+
+    Args:
+        array: a number, an (ny, nx), (ny, 1) or (1, nx) array.
+        shape: (ny, nx).
+    """
+
+    def __init__(self, array: Any, shape: Sequence[int]):
+        self.shape = tuple(shape)
+        self.whole = np.broadcast_to(array, self.shape)
+        self.dtype = self.whole.dtype
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        return self.whole[rows, columns]
+
+
+class Outer(GridValues):
+    """The products of a number for each row and one for each column.
+
+    Args:
+        rows: (ny,).
+        columns: (nx,).
+    """
+
+    def __init__(self, rows: np.ndarray, columns: np.ndarray):
+        self.rows, self.columns, self.shape = rows, columns, (rows.size, columns.size)
+        self.dtype = np.result_type(rows, columns)
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        return np.outer(self.rows[rows], self.columns[columns])
+
+
+class Mapped(GridValues):
+    """A function of values at the same points."""
+
+    def __init__(self, function: Callable, values: Sequence[GridValues], dtype: Any):
+        self.function, self.values = function, tuple(values)
+        self.shape, self.dtype = self.values[0].shape, np.dtype(dtype)
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        return np.asarray(self.function(*(x.block(rows, columns) for x in self.values)), self.dtype)
+
+
+class Kept:
+    """A function of (rows, columns), slices, that returns arrays of such blocks; the latest ones are kept.
+
+    A block is evaluated with MARGIN cells around it, so that the halo of a tile is usually among what is kept.
+
+    Args:
+        function: the function, of which the arrays end with (rows, columns).
+        shape: (ny, nx).
+        most: how many blocks are kept.
+    """
+
+    def __init__(self, function: Callable[[slice, slice], tuple], shape: Sequence[int], most: int = 8):
+        self.function, self.shape, self.most = function, tuple(shape), most
+        self._blocks: list[tuple[tuple[slice, slice], tuple]] = []
+
+    def keeping(self, most: int) -> Self:
+        """This, from now on with so many blocks at least."""
+        self.most = max(self.most, most)
+        return self
+
+    def __call__(self, rows: slice, columns: slice) -> tuple:
+        for (j, i), arrays in self._blocks:
+            if j.start <= rows.start and rows.stop <= j.stop and i.start <= columns.start and columns.stop <= i.stop:
+                part = (
+                    slice(rows.start - j.start, rows.stop - j.start),
+                    slice(columns.start - i.start, columns.stop - i.start),
+                )
+                return tuple(array[part] for array in arrays)
+        around = tuple(
+            slice(max(part.start - MARGIN, 0), min(part.stop + MARGIN, n))
+            for part, n in zip((rows, columns), self.shape)
+        )
+        arrays = self.function(*around)
+        for array in arrays:
+            array.setflags(write=False)
+        self._blocks = [(around, arrays), *self._blocks[: self.most - 1]]
+        return self(rows, columns)
+
+
+def grid_values(x: Any, grid: Grid, position: str = "h", name: str = "the") -> GridValues:
+    """GridValues of a number, an array, a function of (x, y), or GridValues; at `position`; `name` as of a Formula."""
+    if isinstance(x, GridValues):
+        return x
+    return Formula(x, grid, position, name=name) if callable(x) else Stored(x, grid.shape)
+
+
+def blocks_of(shape: Sequence[int], rows: int | None = None) -> list[tuple[slice, slice]]:
+    """(rows, columns) of blocks of whole rows, of about BLOCK cells, that together are a grid of `shape`."""
+    ny, nx = shape
+    rows = max(BLOCK // nx, 1) if rows is None else rows
+    return [(slice(j, min(j + rows, ny)), slice(0, nx)) for j in range(0, ny, rows)]
+
+
+# -- records in time --------------------------------------------------------------------------------------------------
+
+
+class GridRecords:
+    """GridValues at several times, none of which is read before a window of it is.
+
+    Args:
+        values: a list of GridValues of one shape.
+
+    Attributes:
+        shape: (n, ny, nx).
+    """
+
+    ndim = 3
+
+    def __init__(self, values: Sequence[GridValues]):
+        self.values = list(values)
+        self.shape = (len(self.values), *self.values[0].shape)
+        self.dtype = self.values[0].dtype
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, k: int) -> GridValues:
+        return self.values[k]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.stack([np.asarray(values, dtype) for values in self.values])
+
+    @staticmethod
+    def in_box(values: np.ndarray, corner: Sequence[int], shape: Sequence[int]) -> "GridRecords":
+        """Records `values` (n, rows, columns) of the cells from `corner` on, zero elsewhere on a grid of `shape`."""
+        return GridRecords([_Placed(record, corner, shape) for record in values])
+
+
+class _Placed(GridValues):
+    """An array in a box of the grid, and zero outside."""
+
+    def __init__(self, array, corner, shape):
+        self.array, self.corner, self.shape, self.dtype = array, tuple(corner), tuple(shape), array.dtype
+
+    def block(self, rows, columns):
+        found = np.zeros((rows.stop - rows.start, columns.stop - columns.start), self.dtype)
+        parts = [
+            (slice(max(first, part.start), min(first + n, part.stop)), part, first)
+            for part, first, n in zip((rows, columns), self.corner, self.array.shape)
+        ]
+        if all(both.start < both.stop for both, _, _ in parts):
+            here = tuple(slice(both.start - part.start, both.stop - part.start) for both, part, _ in parts)
+            there = tuple(slice(both.start - first, both.stop - first) for both, _, first in parts)
+            found[here] = self.array[there]
+        return found
+
+
+class TileRecords:
+    """A tile's records, of which the latest two stay in memory.
+
+    Args:
+        records: GridRecords.
+        cut: `cut(values)` gives the tile's array of GridValues.
+    """
+
+    def __init__(self, records: GridRecords, cut: Callable[[GridValues], np.ndarray]):
+        self.records, self.cut = records, cut
+        self._held: dict[int, np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, k: int) -> np.ndarray:
+        k = range(len(self.records))[int(k)]
+        if k not in self._held:
+            array = self.cut(self.records[k])
+            self._held = {**dict(list(self._held.items())[-1:]), k: array}
+        return self._held[k]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.stack([np.asarray(self[k], dtype) for k in range(len(self))])

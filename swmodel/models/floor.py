@@ -1,0 +1,126 @@
+"""The sea floor of a model, of which each rank evaluates the windows of its own tiles."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..grids.bathymetry import SeaFloor
+from ..grids.windows import GridValues, Stored, grid_values
+from ..parallel.decomposition import Tile
+
+__all__ = ["Floor", "floor_of"]
+
+
+class Floor:
+    """Depth and mask of a model, by windows.
+
+    Args:
+        domain: the model's Domain.
+        depth: GridValues [m], positive down.
+        wet: GridValues, bool.
+        report: sentences that the user should know.
+
+    Attributes:
+        water: GridValues, the depth in wet cells and 0 on land [m].
+    """
+
+    def __init__(self, domain: Any, depth: GridValues, wet: GridValues, report: tuple = ()):
+        self.domain, self.depth, self.wet, self.report = domain, depth, wet, tuple(report)
+        self.water = depth.map(lambda depth, wet: np.where(wet, depth, 0.0), wet)
+
+    def mask(self, position: str, open_sides: tuple = ()) -> GridValues:
+        """GridValues, bool: wet cells ("h"), or the faces ("u" or "v") between two of them and at `open_sides`."""
+        is_open = {"u": "east", "v": "north"}.get(position) in open_sides
+        return self.wet if position == "h" else _Faces(self.wet, self.domain.grid, position, is_open)
+
+    @functools.cached_property
+    def _statistics(self) -> tuple[int, float, float, float]:
+        """(wet cells, the smallest, the largest and the sum of the depths of them) of the whole grid; collective."""
+        own = [depth[depth > 0] for _, depth in self.domain.own(self.water)]
+        low, high = (float(f([f(x, initial=i) for x in own])) for f, i in ((np.min, np.inf), (np.max, -np.inf)))
+        communicator = self.domain.communicator
+        low, high = communicator.host_maximum(np.array([-low, high]))
+        count, total = communicator.host_sum(np.array([sum(x.size for x in own), sum(x.sum() for x in own)], float))
+        return int(count), -float(low), float(high), float(total)
+
+    @property
+    def wet_cells(self) -> int:
+        """The number of wet cells of the whole grid; collective at its first use."""
+        return self._statistics[0]
+
+    @property
+    def depths(self) -> tuple[float, float, float]:
+        """(smallest, largest, mean) of the depths of wet cells [m]; collective at its first use."""
+        count, low, high, total = self._statistics
+        return low, high, total / count
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all wet cells are equally deep; collective at its first use."""
+        return self.depths[0] == self.depths[1]
+
+    @property
+    def is_all_wet(self) -> bool:
+        """Whether no cell is land; collective at its first use."""
+        return self.wet_cells == self.domain.grid.nx * self.domain.grid.ny
+
+
+class _Faces(GridValues):
+    """Faces between two wet cells."""
+
+    dtype = np.dtype(bool)
+
+    def __init__(self, wet, grid, position, is_open):
+        self.wet, self.along_x, self.shape = wet, position == "u", wet.shape
+        beyond = (False, "edge" if is_open else False)
+        self.modes = ["wrap" if periodic else beyond for periodic in (grid.periodic_y, grid.periodic_x)]
+
+    def block(self, rows, columns):
+        tile = Tile(rows.start, rows.stop + (not self.along_x), columns.start, columns.stop + self.along_x)
+        wide = tile.cut(self.wet, 0, *self.modes)
+        return wide[:, :-1] & wide[:, 1:] if self.along_x else wide[:-1] & wide[1:]
+
+
+def floor_of(depth: Any, domain: Any, wetting: Any = None) -> Floor:
+    """The Floor of a model from what its user gave; collective. With `wetting` the depth is signed.
+
+    Raises:
+        ValueError: for a depth of another shape than the grid, or not finite, and where there is no water.
+    """
+    grid, communicator = domain.grid, domain.communicator
+    if wetting is not None and (isinstance(depth, SeaFloor) or hasattr(depth, "wet")):
+        raise ConfigError(
+            "ShallowWater: a bathymetry has no heights of land, which wetting needs; give a signed depth as an "
+            "array or function, negative on land."
+        )
+    if isinstance(depth, SeaFloor):
+        domain.together(lambda: domain.own(depth.wet))
+        found = depth.surveyed(communicator)
+        return Floor(domain, found.depth, found.wet, found.report)
+    wet, report = getattr(depth, "wet", None), getattr(depth, "report", ())
+    depth = getattr(depth, "depth", depth)
+    if not (callable(depth) or isinstance(depth, GridValues)):
+        depth = np.asarray(depth, float)
+        depth = depth if depth.ndim == 0 else depth.copy()  # the user may change it later
+    if not callable(depth) and np.shape(depth) not in ((), grid.shape, (1, grid.nx), (grid.ny, 1)):
+        raise ValueError(
+            f"ShallowWater: depth has shape {np.shape(depth)}, and the grid has {grid.shape} (ny, nx); "
+            "give one value a cell, a number, or a function of x and y."
+        )
+    depth = grid_values(depth, grid, name="ShallowWater: the depth")
+    if wetting is not None:
+        highest = np.inf if wetting.highest is None else wetting.highest
+        wet = depth.map(lambda depth: -depth <= highest, dtype=bool)
+    elif wet is None:
+        wet = depth.map(lambda depth: depth > 0, dtype=bool)
+    else:
+        wet = Stored(np.array(wet, bool), grid.shape).map(lambda wet, depth: wet & (depth > 0), depth, dtype=bool)
+    floor = Floor(domain, depth, wet, report)
+    wrong = domain.together(lambda: any(not np.isfinite(values).all() for _, values in domain.own(depth)))
+    if communicator.agree(wrong):
+        raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")
+    if not communicator.agree(any(values.any() for _, values in domain.own(wet))):
+        raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
+    return floor

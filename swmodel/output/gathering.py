@@ -1,0 +1,59 @@
+"""Fields of a run's present state, put together from the tiles of all ranks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..diagnostics import derived as diagnostics
+from ..dynamics.clock import Time
+from ..runtime.compilation import jit
+from ..stepping.members import per_member
+
+__all__ = ["fields_of_tiles", "gather_fields"]
+
+
+@jit(static_argnames=("names", "edges", "rigid_lid"))
+def _diagnose(dynamics, state, step, names, edges, rigid_lid):
+    def fields(dynamics, state, step):
+        elevation = 0.0 * state.eta if rigid_lid else state.eta
+        flow = dynamics.prepare().flow(state.replace(eta=elevation), Time(step))
+        found = {name: _with_edges(diagnostics.field(name, flow), edges) for name in names}
+        found = {**found, "eta": state.eta} if rigid_lid and "eta" in names else found
+        return jax.tree.map(jnp.copy, found)  # never the state's own arrays, which the next chunk of steps overwrites
+
+    return dynamics.communicator.spmd(per_member(fields, at=0))(dynamics, state, step)
+
+
+def _with_edges(field, edges):
+    """A Field's interior, with the faces on its west and south side in directions that are not periodic."""
+    west, south = edges
+    x, y = field.position in "uq", field.position in "vq"
+    return field.crop((int(west and x), 0, int(south and y), 0)).data
+
+
+def fields_of_tiles(simulation: Any, names: Sequence[str]) -> dict[str, jax.Array]:
+    """{name: tile arrays of the present state}, on faces with those on the low side where they are not periodic."""
+    model = simulation.model
+    edges = not model.grid.periodic_x, not model.grid.periodic_y
+    dynamics, step = model.interval(simulation.halo, simulation.step, simulation.dt), jnp.int32(simulation.step)
+    return _diagnose(dynamics, simulation.state, step, tuple(names), edges, simulation.scheme.rigid_lid)
+
+
+def gather_fields(simulation: Any, names: Sequence[str]) -> tuple[Callable[[], dict[str, np.ndarray | None]], int]:
+    """(function that returns {name: global array (ny, nx)} of the present state on the root, its bytes); collective.
+
+    Arrays on faces have n + 1 entries in directions that are not periodic. Where gathering needs no messages, the
+    function waits for the device and copies from it; otherwise this is done here.
+    """
+    model, tiles = simulation.model, fields_of_tiles(simulation, names)
+
+    def gathered():
+        return {name: model.gather(tiles[name]) for name in names}
+
+    if model.communicator.gathers_alone:
+        return gathered, sum(tile.nbytes for tile in tiles.values())
+    arrays = gathered()
+    return lambda: arrays, sum(array.nbytes for array in arrays.values() if array is not None)

@@ -1,0 +1,79 @@
+"""Restarts as files or as Zarr stores, opened so that every rank reads the windows of its own tiles."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from ..grids.grid import Grid
+from . import metadata
+from .restart import FORMAT, Restart, check_grid, open_restart
+from .zarr_store import ZarrStore, is_store
+
+__all__ = ["StoredChunks", "opened"]
+
+
+def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> Restart:
+    """A Restart of which the arrays are read by windows, when they are used.
+
+    Args:
+        path: of a netCDF file or of a Zarr store, by its name.
+        grid: the Grid on which the run continues, or None to accept any grid.
+        verify: whether a file is compared with its checksum. The chunks of a store have checksums of their own, which
+            are compared when they are read.
+
+    Raises:
+        DataError: if there is no such restart, it is damaged, newer than this swmodel, or of another grid.
+    """
+    return open_store(Path(path), grid) if is_store(path) else open_restart(path, grid, verify)
+
+
+class StoredChunks:
+    """An array of a store, of which any window can be read; `Decomposition.cut` takes it for a global array."""
+
+    def __init__(self, store: ZarrStore, name: str, array: Mapping[str, Any], slot: int):
+        self.store, self.name, self.array, self.slot = store, name, array, slot
+        self.shape, self.dtype = tuple(array["shape"][1:]), np.dtype(array["data_type"])
+        self.ndim = len(self.shape)
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        """(..., rows, columns) of an array (..., ny, nx)."""
+        lead = self.shape[:-2]
+        found = np.empty((*lead, rows.stop - rows.start, columns.stop - columns.start), self.dtype)
+        cy, cx = self.array["chunk_grid"]["configuration"]["chunk_shape"][-2:]
+        for j in range(rows.start // cy, -(-rows.stop // cy)):
+            for i in range(columns.start // cx, -(-columns.stop // cx)):
+                chunk = self.store.read_chunk(self.name, self.array, (self.slot, *(0,) * len(lead), j, i))[0]
+                r0, r1, c0, c1 = _overlap(rows, columns, j * cy, i * cx, cy, cx)
+                part = chunk[..., r0 - j * cy : r1 - j * cy, c0 - i * cx : c1 - i * cx]
+                found[..., r0 - rows.start : r1 - rows.start, c0 - columns.start : c1 - columns.start] = part
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.block(slice(0, self.shape[-2]), slice(0, self.shape[-1])), dtype)
+
+
+def _overlap(rows, columns, j, i, cy, cx):
+    return max(rows.start, j), min(rows.stop, j + cy), max(columns.start, i), min(columns.stop, i + cx)
+
+
+def open_store(path: Path, grid: Any = None) -> Restart:
+    """The Restart in a store, of which the arrays are read by windows; see `open_restart`.
+
+    Raises:
+        DataError: if it cannot be read, is newer than this swmodel, or of another grid.
+    """
+    store = ZarrStore(path)
+    arrays, about = store.described()
+    if "restart_slot" not in about:
+        raise DataError(f"{path} is no restart of swmodel; give the store that `restart` of a run names.")
+    if about["restart_format"] > FORMAT:
+        raise DataError(f"{path} has format {about['restart_format']}, and this swmodel reads up to {FORMAT}.")
+    described = json.loads(about["grid_description"])
+    if grid is not None:
+        check_grid(path, described, json.loads(metadata.describe_grid(grid)))
+    found = {name: StoredChunks(store, name, array, int(about["restart_slot"])) for name, array in arrays.items()}
+    return Restart(found, about["restart_scalars"], about, described)

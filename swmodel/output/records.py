@@ -1,0 +1,192 @@
+"""A netCDF file that grows along time, record by record: creation, continuation after a restart, and appending."""
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+
+from ..errors import DataError, SwmodelError
+from . import Claim, Footprint, claim, definitions, metadata, replacing, reserve
+
+__all__ = ["GAUGE_CHUNK", "Records"]
+
+GAUGE_CHUNK = 4096  # records of gauges in one chunk of a file
+SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its records
+
+
+class Records:
+    """A file that grows along its unlimited dimension `time`.
+
+    HDF5 has no transactions. SIGKILL between the dozen small writes that end an `append` can destroy that record; where
+    the index of chunks splits (after 64 records, then every 57), it can destroy the file. In a replay of the writes of
+    150 records, cut at each boundary between two writes, 11 files of 1710 could not be read.
+
+    Args:
+        path: the path of the file, or a Claim of it.
+        define: define(dataset) writes everything except records and global attributes.
+        attributes: global attributes.
+        append, resume_time, overwrite: as of FieldFile.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Claim,
+        define: Callable[[netCDF4.Dataset], None],
+        attributes: Mapping[str, Any],
+        append: bool,
+        resume_time: float | None,
+        overwrite: bool,
+    ) -> None:
+        self._claim = path if isinstance(path, Claim) else claim(path, overwrite=overwrite, append=append)
+        self.path = self._claim.path
+        self._dataset, self._descriptor = None, None
+        self._count, self._newest = 0, np.empty(0)  # of records, and the times of the last two
+        try:
+            if append and self.path.exists():
+                dataset = self._continue(define, attributes, math.inf if resume_time is None else resume_time)
+            else:
+                dataset = _created(self.path, define, attributes)
+            self._dataset = dataset
+            dataset.set_auto_maskandscale(False)
+            definitions.limit_chunk_caches(dataset)
+            self._descriptor = os.open(self.path, os.O_RDWR)
+            self._footprint = Footprint.of(self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _continue(self, define, attributes, resume_time):
+        """The open Dataset of the file of an earlier run, without its records after `resume_time`."""
+        with _readable(self.path) as old, netCDF4.Dataset("expected", "w", diskless=True) as expected:
+            define(expected)
+            difference = _difference(old, expected)
+            if difference:
+                raise DataError(
+                    f"{self.path} cannot be continued: {difference}; give the output another name, or another folder "
+                    "(--output DIR)."
+                )
+            times = np.asarray(old["time"][:])
+            keep = times <= resume_time + 1e-9 * max(1.0, abs(resume_time))
+            self._count, self._newest = int(keep.sum()), times[keep][-2:]
+            end = min(resume_time, self._newest.max(initial=0.0))
+            was = {name: old.getncattr(name) for name in old.ncattrs()}
+            attributes = metadata.continued_attributes(was, attributes, end)
+            if not keep.all():
+                # the unlimited dimension of a netCDF file cannot shrink
+                kept = self._count
+                return _created(self.path, lambda new: _copy_records(old, new, define, kept), attributes)
+        dataset = netCDF4.Dataset(self.path, "a")
+        dataset.setncatts(attributes)
+        dataset.sync()
+        return dataset
+
+    def append(self, times: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
+        """Write records at `times` (n,) [s]; `values` are arrays with n entries along time, {name: array}."""
+        if self._dataset is None or self._descriptor is None:
+            raise ValueError(f"append: {self.path} is closed.")
+        replaces = times[0] in self._newest[-1:]
+        known, begin = (self._newest[:-1], self._count - 1) if replaces else (self._newest, self._count)
+        ordered = np.concatenate([known[-1:], times])
+        if (np.diff(ordered) <= 0).any():
+            raise ValueError(f"append: time must increase, and {ordered} [s] came for {self.path}.")
+        self.check()
+        size = sum(array.nbytes for array in values.values()) + times.nbytes
+        reserve(self._descriptor, size + size // 64 + SLACK, self.path)
+        try:
+            for name, array in {**values, "time": times}.items():
+                variable = self._dataset[name]
+                variable[_along_time(variable, begin, begin + times.size)] = array
+            self._dataset.sync()
+        except (OSError, RuntimeError) as error:
+            raise SwmodelError(f"{self.path} could not be written at {times[0]:g} s: {error}.") from error
+        self._count, self._newest = begin + times.size, ordered[-2:]
+        self._footprint = Footprint.of(self._descriptor, self.path)
+
+    def check(self) -> None:
+        """Raise SwmodelError if the file was removed, replaced or cut short."""
+        if self._dataset is not None:
+            self._footprint.check()
+
+    def close(self) -> None:
+        """Close the file and release it; a second time it does nothing."""
+        try:
+            if self._dataset is not None:
+                self._dataset.close()
+        finally:
+            self._dataset = None
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+            self._claim.release()
+
+
+def _created(path, define, attributes):
+    """A new, open Dataset; the file appears at `path` once its header is complete."""
+    with replacing(path) as temporary:
+        dataset = netCDF4.Dataset(temporary, "x")
+        try:
+            dataset.setncatts(attributes)
+            define(dataset)
+            dataset.sync()
+        except BaseException:
+            dataset.close()
+            raise
+    return dataset
+
+
+def _readable(path):
+    try:
+        dataset = netCDF4.Dataset(path)
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be continued: it is no complete netCDF file ({error.strerror}); move it away, or "
+            "give the output another folder (--output DIR)."
+        ) from error
+    dataset.set_auto_maskandscale(False)
+    return dataset
+
+
+def _difference(old, new):
+    """The first difference that prevents appending records of `new` to the file `old`, as text, or None."""
+    for name, variable in new.variables.items():
+        if name not in old.variables:
+            return f"it has no {name}"
+        was = old[name]
+        kinds = [(v.dtype, v.dimensions, getattr(v, "units", None)) for v in (was, variable)]
+        if kinds[0] != kinds[1]:
+            texts = [f"{np.dtype(dtype)}({', '.join(dimensions)}) [{units}]" for dtype, dimensions, units in kinds]
+            return f"its {name} is {texts[0]}, and this run's is {texts[1]}"
+        names = [getattr(v, "long_name", None) for v in (was, variable)]
+        if "time" in variable.dimensions and names[0] != names[1]:
+            return f"its {name} is the {names[0]}, and this run's is the {names[1]}"
+        if "time" not in variable.dimensions and not _same(was, variable):
+            return f"its {name} is not this run's"
+    more = [n for n, v in old.variables.items() if "time" in v.dimensions and n not in new.variables]
+    return f"it also has {', '.join(more)}, which this run does not write" if more else None
+
+
+def _same(a, b):
+    if a.shape != b.shape:
+        return False
+    if getattr(a.dtype, "kind", "O") != "f":
+        return np.array_equal(a[...], b[...])
+    return np.allclose(a[...], b[...], rtol=1e-6, atol=0.0)
+
+
+def _copy_records(old, new, define, count):
+    """Define the variables of `new`, and copy the first `count` records of `old`."""
+    define(new)
+    block = GAUGE_CHUNK if "gauge" in old.dimensions else 1
+    for name, variable in old.variables.items():
+        if "time" in variable.dimensions:
+            for begin in range(0, count, block):
+                where = _along_time(variable, begin, min(begin + block, count))
+                new[name][where] = variable[where]
+
+
+def _along_time(variable, begin, end):
+    return tuple(slice(begin, end) if dimension == "time" else slice(None) for dimension in variable.dimensions)

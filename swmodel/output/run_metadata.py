@@ -1,0 +1,65 @@
+"""What files say of the run that writes them: its attributes, its members, and the rows of its variables."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..fields.variables import Variable, named_for
+from ..runtime.version import VERSION
+from .fingerprint import describe
+from .metadata import MemberValues, Varied, references
+
+__all__ = ["members_of", "rows_of", "run_attributes", "static_fields"]
+
+
+def members_of(simulation: Any) -> MemberValues | None:
+    """{name: values, one a member} of an ensemble, as the files take it; None for a single model."""
+    model = simulation.model
+    if model.members is None:
+        return None
+    varied = {name: Varied(values, model.units_of(name)) for name, values in model.varied.items()}
+    return varied or {"": range(model.members)}
+
+
+def rows_of(simulation: Any, names: Iterable[str]) -> list[str | Variable]:
+    """Names of variables, or their rows where the table's row does not describe them in this run."""
+    own: dict[str, Variable] = {row.name: row for row in simulation.model.variables}
+    instead = own | named_for(_gravity(simulation.model), simulation.scheme.rigid_lid)
+    return [instead.get(name, name) for name in names]
+
+
+def _gravity(model):
+    """[m s-2], the smallest of an ensemble's members."""
+    return min(one.gravity for one in getattr(model, "models", [model]))
+
+
+def static_fields(simulation: Any) -> dict[str | Variable, np.ndarray]:
+    """{name or row: (ny, nx) array} of depth and land mask, as the files take them."""
+    model = simulation.model
+    return {rows_of(simulation, ["depth"])[0]: model.whole_depth(), "wet": np.asarray(model.sea_floor.wet)}
+
+
+RIGID_LID = (
+    "the surface is a rigid lid: eta is the pressure on it over density and gravity, and no part of the thickness"
+)
+
+
+def run_attributes(simulation: Any) -> dict[str, Any]:
+    """The global attributes that describe a run so that it can be repeated."""
+    model = simulation.model
+    py, px = model.communicator.layout
+    return {
+        "title": simulation.title,
+        "source": f"swmodel {VERSION}",
+        "config": simulation.config,
+        "ranks": np.int32(model.communicator.size),
+        "layout": f"{py} x {px} tiles (y x x)",
+        "communicator": model.communicator.name,
+        "computed_in": str(model.dtype),
+        "time_stepper": describe(simulation.scheme),
+        "time_step_seconds": np.float64(simulation.dt),
+        "gravity": None if model.gravity is None else np.float64(model.gravity),
+        "comment": RIGID_LID if simulation.scheme.rigid_lid else None,
+        "references": references(model, simulation.scheme),
+    }

@@ -1,0 +1,123 @@
+"""One thread that writes the files of a run while the run computes on.
+
+The run submits each write with data that nothing changes any more. The thread makes the writes one after another, in
+the order in which they were submitted: the records of gauges before the restart that counts on them, for example. It
+sends no messages. The library of netCDF4 is not thread-safe: a thread that calls it holds `runtime.netcdf.LOCK`.
+"""
+
+import collections
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import SwmodelError
+from ..runtime.netcdf import LOCK
+
+__all__ = ["MOST_BYTES", "Writer", "owned"]
+
+MOST_BYTES = 256_000_000  # of data that wait to be written, besides those that are being written
+
+
+class Writer:
+    """Writes files in a thread of its own, which starts with the first `submit`.
+
+    Args:
+        most_bytes: of data that may wait. `submit` blocks while there are more, unless it is the only write.
+
+    Attributes:
+        failed: {output: the SwmodelError that ended its writing}. Nothing more is written to these outputs.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self.failed: dict[Any, SwmodelError] = {}
+        self._most, self._waiting_bytes = most_bytes, 0
+        self._jobs: collections.deque[tuple[Any, Callable[[], object], int]] = collections.deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._busy = self._ending = False
+        self._unexpected: BaseException | None = None
+
+    def submit(self, output: Any, write: Callable[[], object], size: int = 0) -> None:
+        """Let the thread call `write()`, after all that was submitted before.
+
+        Args:
+            output: the Output whose file it writes, with a method `close`.
+            write: the function; what it reads must not change any more.
+            size: [bytes] of the data that it holds.
+
+        Raises:
+            BaseException: what an earlier write raised, unless it was a SwmodelError; those are kept in `failed`.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._jobs or self._waiting_bytes + size <= self._most)
+            self._raise_unexpected()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+                self._thread.start()
+            self._jobs.append((output, write, size))
+            self._waiting_bytes += size
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Return when all that was submitted is written; raises as `submit` does."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._jobs and not self._busy)
+            self._raise_unexpected()
+
+    def close(self) -> None:
+        """`wait`, and end the thread."""
+        try:
+            self.wait()
+        finally:
+            with self._changed:
+                self._ending = True
+                self._changed.notify_all()
+            if self._thread is not None:
+                self._thread.join()
+                self._thread = None
+            self._ending = False
+
+    def fail(self, output: Any, error: SwmodelError) -> None:
+        """Keep the first error of an output, and close its file; only the thread, or while nothing is being written."""
+        self.failed.setdefault(output, error)
+        with contextlib.suppress(SwmodelError, OSError, RuntimeError):
+            output.close()
+
+    def _raise_unexpected(self):
+        error, self._unexpected = self._unexpected, None
+        if error is not None:
+            raise error
+
+    def _work(self):
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._jobs or self._ending)
+                if not self._jobs:
+                    return
+                output, write, size = self._jobs.popleft()
+                self._waiting_bytes -= size
+                self._busy = True
+                self._changed.notify_all()
+            self._attempt(output, write)
+            del write  # and the data that it holds, before the next one comes
+
+    def _attempt(self, output, write):
+        if output in self.failed or self._unexpected is not None:
+            return
+        try:
+            with LOCK:
+                write()
+        except SwmodelError as error:
+            self.fail(output, error)
+        except BaseException as error:  # noqa: BLE001  the main thread raises it
+            self._unexpected = error
+
+
+def owned(array: np.ndarray | None) -> np.ndarray | None:
+    """The array, or a copy where it shows the memory of another one, such as a JAX array that the next step donates."""
+    return array if array is None or (array.flags.owndata and array.base is None) else array.copy()

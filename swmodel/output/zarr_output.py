@@ -1,0 +1,130 @@
+"""Snapshots of fields into a Zarr store, of which every rank writes its own chunks (zarr_store.py)."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError, SwmodelError
+from . import Claim, metadata
+from .gathering import fields_of_tiles
+from .run_metadata import rows_of
+from .schedule import FieldOutput
+from .zarr_store import ZarrFields, ZarrStore, chunk_grid, chunks_of, dry_block
+
+__all__ = ["ZarrFieldOutput"]
+
+
+class _OpenStore:
+    """What the root keeps of a store while the run lasts."""
+
+    def __init__(self, claim: Claim, fields: ZarrFields):
+        self.claim, self.fields = claim, fields
+        self.written()
+
+    def written(self) -> None:
+        self._footprint = self.fields.store.footprint()
+
+    def check(self) -> None:
+        """Raise SwmodelError if the description of the store was removed, replaced or cut short."""
+        self._footprint.check()
+
+    def close(self) -> None:
+        """Release the claim."""
+        self.claim.release()
+
+
+class ZarrFieldOutput(FieldOutput):
+    """Snapshots of fields in a Zarr store. Each rank writes its chunks before the run goes on."""
+
+    def __init__(self, path: str | Path, variables: Sequence[str], every: float | None, model: Any) -> None:
+        super().__init__(path, variables, every, model)
+        if model.members is not None:
+            raise ConfigError(f"{path}: the fields of an ensemble are written as netCDF; give a name that ends in .nc.")
+
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+        model = simulation.model
+        rows = [metadata.variable_of(row) for row in rows_of(simulation, self.variables)]
+        fields = ZarrFields.opened(
+            claim,
+            model.grid,
+            rows,
+            model.decomposition.tile(0).shape,
+            start=simulation.start,
+            attributes=attributes,
+            depth=rows_of(simulation, ["depth"])[0],
+            append=self.continues(simulation),
+            resume_time=simulation.time,
+        )
+        self.file = _OpenStore(claim, fields)
+
+    def write(self, simulation: Any) -> None:
+        communicator, seconds = simulation.communicator, float(simulation.time)
+        shared = None
+        file, writer = self.file, self.writer
+        if communicator.is_root and file is not None:
+            fields = file.fields
+            replaces = fields.times[-1:] == [seconds]
+            shared = fields.store.path, fields.arrays, len(fields.times) - replaces
+        shared = communicator.host_broadcast(shared)
+        if shared is None:  # an earlier record could not be written
+            return
+        error = self._write_chunks(simulation, ZarrStore(shared[0]), *shared[1:])
+        errors = [found for found in communicator.host_gather(error) if found is not None]
+        if file is None or writer is None:
+            return
+        try:
+            if errors:
+                raise errors[0]
+            file.check()
+            file.fields.times[shared[2] :] = [seconds]
+            file.fields.commit()
+            file.written()
+        except SwmodelError as failed:
+            writer.fail(self, failed)
+
+    def _write_chunks(self, simulation, store, arrays, number):
+        """Write this process's chunks of record `number`; returns the error that prevented it, or None. Collective."""
+        model, error = simulation.model, None
+        wet, parts = model.sea_floor.wet, model.decomposition
+        tiles = fields_of_tiles(simulation, self.variables)
+        for name, placed in tiles.items():
+            position, grid = metadata.variable_of(_row(simulation, name)).position, chunk_grid(arrays[name], parts)
+            own = {rank: parts.own(np.asarray(x), rank) for rank, x in model.communicator.tiles(placed).items()}
+            for chunk, values in chunks_of(own, grid, model.communicator).items():
+                dry = dry_block(wet, model.grid, position, grid.covered(chunk))
+                values = np.where(dry, np.float32(np.nan), values.astype(np.float32))
+                error = error or _attempted(store, name, arrays[name], (number, *chunk), values)
+        if number == 0:
+            error = error or self._write_static(simulation, store, arrays)
+        return error
+
+    def _write_static(self, simulation, store, arrays):
+        """The areas, the mask and the depth of this process's chunks."""
+        model, error = simulation.model, None
+        depth, grid = metadata.variable_of(rows_of(simulation, ["depth"])[0]).name, None
+        for name in ("area", "wet", depth):
+            grid = chunk_grid(arrays[name], model.decomposition)
+            for chunk in [chunk for rank in model.communicator.ranks for chunk in grid.of_rank(rank)]:
+                part = grid.covered(chunk)
+                wet = model.sea_floor.wet.block(*part)
+                if name == "area":
+                    area = model.grid.metrics(np.arange(part[0].start, part[0].stop))["area_h"]
+                    values = np.broadcast_to(area, wet.shape)
+                else:
+                    values = wet if name == "wet" else np.where(wet, model.sea_floor.depth.block(*part), np.nan)
+                error = error or _attempted(store, name, arrays[name], chunk, values)
+        return error
+
+
+def _row(simulation, name):
+    return rows_of(simulation, [name])[0]
+
+
+def _attempted(store, name, array, index, values):
+    try:
+        store.write_chunk(name, array, index, values)
+    except SwmodelError as error:
+        return error
+    return None

@@ -1,0 +1,125 @@
+"""Restarts in a Zarr store, of which every rank writes and reads the chunks that its tile needs.
+
+Every array has two slots along its first dimension. A restart is written into the slot that is not valid. When all
+ranks have written their chunks, the root replaces the description of the store, which says which slot is valid. So the
+older restart stays until the new one is complete.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import SwmodelError
+from ..runtime.version import VERSION
+from . import Claim, metadata
+from .fingerprint import fingerprint
+from .restart import FORMAT
+from .resuming import pieces_of
+from .schedule import RestartOutput
+from .zarr_store import ZarrStore, array_metadata, chunk_grid, chunks_of
+
+__all__ = ["ZarrRestartOutput"]
+
+SLOTS = 2
+
+
+class ZarrRestartOutput(RestartOutput):
+    """All that a run needs to continue, in a Zarr store."""
+
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+        self.attributes, self.file = attributes, _OpenRestart(claim)
+
+    def write(self, simulation: Any) -> None:
+        if simulation.step == 0 or self.tried == simulation.step:
+            return
+        self.tried = simulation.step
+        communicator = simulation.communicator
+        leaves, scalars = pieces_of(simulation)
+        self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
+        if self.file is not None and self.writer is not None:
+            self.writer.wait()  # the records that the restart counts on
+        shared = communicator.from_root(lambda: self._slot(simulation.model, leaves))
+        error = None if shared is None else _written(simulation, ZarrStore(shared[0]), shared[1], shared[2], leaves)
+        errors = [found for found in communicator.host_gather(error) if found is not None]
+        if self.file is None or self.writer is None or shared is None:
+            return
+        try:
+            if errors:
+                raise errors[0]
+            self.file.commit(shared[1], self._about(simulation, scalars, shared[2]))
+            self.written = simulation.step
+        except SwmodelError as failed:
+            self.writer.fail(self, failed)
+
+    finish = write
+
+    def _slot(self, model, leaves):
+        """(the store, {name: metadata of the array}, the slot to be written), on the root; None after an error."""
+        if self.file is None:
+            return None
+        chunk, found = model.decomposition.tile(0).shape, {}
+        for name, leaf in leaves.items():
+            lead, cells = leaf.shape[: leaf.ndim - 2], metadata.DIMENSIONS["h"]
+            names = ("slot", *(f"n{k}_{name}" for k in range(len(lead))), *cells)
+            shape = (SLOTS, *lead, *model.grid.shape)
+            found[name] = array_metadata(shape, (1, *lead, *chunk), leaf.dtype, names, {})
+        return self.file.slot(found)
+
+    def _about(self, simulation, scalars, slot):
+        about = {name: value for name, value in self.attributes.items() if value is not None and value != ""}
+        return about | {
+            "fingerprint": json.dumps(self.fingerprint), "stored_as": about["computed_in"], "restart_format": FORMAT,
+            "swmodel_version": VERSION, "grid_description": metadata.describe_grid(simulation.model.grid),
+            "restart_scalars": scalars, "restart_slot": slot,
+        }  # fmt: skip
+
+
+class _OpenRestart:
+    """The root's part of a store of restarts while the run lasts."""
+
+    def __init__(self, claim):
+        self.claim, self.store, self._footprint = claim, ZarrStore(claim.path), None
+
+    def slot(self, arrays):
+        """(path, arrays, slot) of the next restart; an existing store of the same arrays is used again."""
+        if (self.store.path / "zarr.json").is_file():
+            was, about = self.store.described()
+            if "restart_slot" in about and set(was) == set(arrays) and all(_alike(was[n], arrays[n]) for n in was):
+                return self.store.path, was, 1 - int(about["restart_slot"])
+        self.store.create(arrays, {})
+        return self.store.path, arrays, 0
+
+    def commit(self, arrays, about):
+        self.store.commit(arrays, about)
+        self._footprint = self.store.footprint()
+
+    def check(self):
+        """Raise SwmodelError if the description was removed, replaced or cut short."""
+        if self._footprint is not None:
+            self._footprint.check()
+
+    def close(self):
+        """Release the claim."""
+        self.claim.release()
+
+
+def _alike(one, other):
+    return all(one[key] == other[key] for key in ("shape", "data_type", "dimension_names"))
+
+
+def _written(simulation, store, arrays, slot, leaves):
+    """Write this process's chunks; returns the error that prevented it, or None. Collective."""
+    model, error = simulation.model, None
+    parts = model.decomposition
+    for name, leaf in leaves.items():
+        tiles = model.communicator.tiles(leaf)
+        own = {rank: parts.own(np.asarray(tile), rank) for rank, tile in tiles.items()}
+        for chunk, values in chunks_of(own, chunk_grid(arrays[name], parts), model.communicator).items():
+            index = (slot, *(0,) * (values.ndim - 2), *chunk)
+            try:
+                store.write_chunk(name, arrays[name], index, values)
+            except SwmodelError as failed:
+                error = error or failed
+    return error

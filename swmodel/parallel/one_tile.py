@@ -1,0 +1,59 @@
+"""One tile of many, by itself: how a rank of a large run sets up, without the other ranks.
+
+`swmodel check` looks at a few tiles of a grid that does not fit into one process, and tests count what a rank of 10,000
+holds and reads. Every neighbour is taken to be like the tile itself, and every sum or maximum is the tile's own, so
+that results are those of no run.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .communicator import Communicator
+
+__all__ = ["OneTileCommunicator"]
+
+
+class OneTileCommunicator(Communicator):
+    """Tile number `rank` of a mesh of `layout` = (py, px)."""
+
+    name = "one tile"
+
+    def __init__(self, layout: tuple[int, int], rank: int):
+        self.layout, self.size, self.rank = tuple(layout), layout[0] * layout[1], rank
+
+    @property
+    def is_root(self) -> bool:
+        return True
+
+    def _identity(self, x, *arguments):
+        return x
+
+    _shift = _all_to_all = _sum = _broadcast = _sum_on_root = _maximum = _identity
+
+    def _refused(self, *arguments: Any):
+        raise RuntimeError("the whole grid was asked for, of which one tile is here alone.")
+
+    _gather = _scatter = gather_to_root = scatter_from_root = _refused
+
+    def host_sum(self, array):
+        return np.asarray(array)
+
+    def host_maximum(self, value):
+        return value
+
+    def host_broadcast(self, value):
+        return value
+
+    def host_gather(self, value):
+        return [value]
+
+    def through_root(self, value, function):
+        return function([value])[0]
+
+    def barrier(self):
+        pass
+
+    def abort(self, status=1):
+        sys.exit(status)

@@ -1,0 +1,11 @@
+"""The lock that a thread holds while it calls the netCDF library, which is not thread-safe.
+
+The thread that writes a run's files holds it during each write, and the run's own thread while it reads a record of a
+forcing in the middle of the run.
+"""
+
+import threading
+
+__all__ = ["LOCK"]
+
+LOCK = threading.RLock()

@@ -1,0 +1,125 @@
+"""The compiled program of a run: a number of steps, with the monitors of every step (monitors.py)."""
+
+import contextlib
+import functools
+import time as clock
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..dynamics.clock import Time
+from ..errors import TileError
+from ..fields.pytrees import pytree
+from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
+from .monitors import Health
+from .pace import LONGEST_CHUNK
+
+__all__ = ["Carry", "advance", "fastest", "start_carry"]
+
+
+@pytree
+class Carry:
+    """The carry of the compiled program.
+
+    Attributes:
+        packed: the carry of the step loop (stepping/loop.py).
+        maxima, series, health: the arrays of the monitors, None of those that the run does not have.
+        products: the sums of each of the products (products.py).
+    """
+
+    packed: Any
+    maxima: Any
+    series: Any
+    health: Any
+    products: Any = ()
+
+
+def start_carry(simulation: Any, monitors: tuple[Any, Any, Health, tuple], packed: Any) -> Carry:
+    """A Carry that may be overwritten, with copies of the simulation's maxima and sums, and empty series.
+
+    Args:
+        simulation: the Simulation.
+        monitors: (Maxima or None, Gauges or None, Health, products).
+        packed: the carry of the step loop.
+    """
+    _, gauges, health, products = monitors
+    place, members = simulation.communicator.place, simulation.model.members
+
+    def each(arrays):
+        return arrays if members is None else jax.tree.map(lambda x: jnp.stack([x] * members), arrays)
+
+    series = None
+    if gauges is not None:
+        series = place(lambda rank: each(gauges.start(LONGEST_CHUNK, simulation.model.dtype)))
+    held = simulation._maxima_carry, simulation._product_sums if products else ()
+    extremes, sums = jax.tree.map(jnp.copy, held)
+    return Carry(packed, extremes, series, place(lambda rank: each(health.start())), sums)
+
+
+@functools.partial(on_tiles, donate_argnums=(2,))
+def advance(
+    dynamics: Any,
+    stepper: Any,
+    carry: Carry,
+    monitors: tuple[Any, Any, Health, tuple],
+    first: jax.Array,
+    count: jax.Array,
+) -> Carry:
+    """Make `count` steps from step number `first` on, on every tile; one program serves every count.
+
+    Args:
+        dynamics, stepper: the model's equations on this rank's tile, and the stepper.
+        carry: the Carry, whose buffers are overwritten.
+        monitors: (Maxima or None, Gauges or None, Health, products).
+        first: the number of steps so far.
+        count: the number of steps to make.
+
+    Returns:
+        Carry: that after the steps, with the state checked by Health.
+    """
+    loop = step_loop(dynamics, stepper)
+    maxima, gauges, health, products = monitors
+    uplift = loop.equations.uplift
+
+    def as_shown(state, step):
+        return loop.equations.shown(state, Time(step), stepper.rigid_lid)
+
+    def uplift_at(step):
+        return None if uplift is None else uplift.at(Time(step)).interior
+
+    def monitor(k, get_state, monitored):
+        step, (highest, series, fault, sums) = k + 1, monitored
+        return (
+            None if maxima is None else maxima.update(highest, get_state(), step),
+            None if gauges is None else gauges.update(series, as_shown(get_state(), step), k - first),
+            health.update(fault, get_state, dynamics.depth, lambda: uplift_at(step), step),
+            tuple(product.update(its, get_state, step, loop.equations) for product, its in zip(products, sums)),
+        )
+
+    monitored = carry.maxima, carry.series, carry.health, carry.products
+    packed, (highest, series, fault, sums) = run_steps(loop, carry.packed, count, monitor, monitored, first)
+    last = first + count
+    fault = health.finish(fault, lambda: loop.get_state(packed), dynamics.depth, lambda: uplift_at(last), last)
+    return Carry(packed, highest, series, fault, sums)
+
+
+def fastest(simulation: Any, stages: Sequence[int] = (1, 2, 3, 4, 6, 8), steps: int = 24) -> int:
+    """The number of stages per exchange, among `stages`, with which `steps` steps take the least time on all ranks."""
+    model, seconds = simulation.model, {}
+    monitors = (None, None, Health.of(model, simulation.dt), ())
+    simulation._dynamics()  # compiles the loops, or chooses arrays on all ranks
+    for count in stages if model.communicator.size > 1 else stages[:1]:
+        with contextlib.suppress(TileError):  # the tiles are thinner than the halo that `count` stages need
+            dynamics = model.interval(simulation.halo, simulation.step, simulation.dt, count)
+            packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
+            for _ in range(3):  # the first one compiles
+                carry = start_carry(simulation, monitors, jax.tree.map(jnp.copy, packed))
+                model.communicator.barrier()
+                since = clock.perf_counter()
+                arguments = jnp.int32(simulation.step), jnp.int32(steps)
+                jax.block_until_ready(advance(dynamics, simulation.stepper, carry, monitors, *arguments))
+                took = model.communicator.host_maximum(clock.perf_counter() - since)
+                seconds[count] = min(took, seconds.get(count, took))
+    return min(seconds, key=lambda count: seconds[count])

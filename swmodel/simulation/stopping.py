@@ -1,0 +1,76 @@
+"""Why a run stops, and how to continue: invalid states that Health has found, and sentences for the user."""
+
+import shlex
+from typing import Any
+
+import numpy as np
+
+from ..runtime.signals import GRACE, PROCESS
+
+__all__ = ["diagnosis", "how_far", "how_to_continue", "invalid_cells"]
+
+
+def invalid_cells(simulation: Any, health: Any) -> list[tuple]:
+    """[(step, member, row, column, thickness, CFL number)] of the first invalid cell of each tile and member.
+
+    Args:
+        simulation: the Simulation.
+        health: the arrays of Health after a chunk of steps.
+    """
+    found = []
+    for rank, arrays in simulation.communicator.tiles(health).items():
+        box = simulation.model.decomposition.box(rank)
+        for member, (step, place, thickness, courant) in enumerate(zip(*(np.ravel(x).tolist() for x in arrays))):
+            row, column = divmod(place, box.shape[1])
+            found += [(step, member, box.j0 + row, box.i0 + column, thickness, courant)] if step >= 0 else []
+    return found
+
+
+def diagnosis(simulation: Any, step: int, member: int, row: int, column: int, thickness: float, courant: float) -> str:
+    """A sentence on why a run stopped, where, and what to do.
+
+    Args:
+        simulation: the Simulation.
+        step, member: the first step at which the state was invalid, and the member of an ensemble, else 0.
+        row, column: the cell of the whole grid.
+        thickness: h there [m].
+        courant: the CFL number there.
+    """
+    x, y = simulation.model.grid.x_centres[column], simulation.model.grid.y_centres[row]
+    whose = "" if simulation.model.members is None else f" of {simulation.model.name(member)}"
+    when = f"stopped at step {step} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}){whose} "
+    if not (np.isfinite(thickness) and np.isfinite(courant)):
+        what, remedy = "the elevation is not finite", "use a shorter time step, or more viscosity or drag"
+    elif courant > 1.0:
+        what = f"the flow crosses {courant:.3g} cells a step"
+        remedy = "use a shorter time step, or more viscosity or drag"
+    elif thickness < (least := simulation.model.least_thickness):
+        what = f"the water is {thickness:.2f} m deep, and less than {least:g} m"
+        what += " cannot be computed without wetting and drying"
+        remedy = "raise the minimum depth of the bathymetry, or make the cell land"
+    else:
+        what, remedy = "a tracer is not finite", "use a shorter time step, or more diffusion"
+    return f"The run {when}{what}; {remedy}."
+
+
+def how_far(simulation: Any, first: int) -> str:
+    """How far a run that began at step `first` is, if a chunk of steps takes longer than a signal allows."""
+    if simulation.step == first:
+        return "before its first steps were computed"
+    return f"after step {simulation.step} ({simulation.time:g} s), as the next steps took more than {GRACE:g} s"
+
+
+def how_to_continue(simulation: Any, run: Any = None) -> str:
+    """Sentences that name this run's newest restart, else the one from which it was resumed, else how to start again.
+
+    Args:
+        simulation: the Simulation.
+        run: the Run of its files, or None if they have not been opened.
+    """
+    hint = "No restart was written." if run is None else run.restart_hint()
+    if hint.startswith("The newest"):
+        return hint
+    if simulation.resumed_from is not None:
+        again = f"swmodel resume {shlex.quote(str(simulation.resumed_from))}"
+        return f"{hint} Go on again from the one that this run began with: {again}"
+    return hint if PROCESS.again is None else f"{hint} Start again with: {PROCESS.again(overwrite=True)}"

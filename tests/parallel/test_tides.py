@@ -1,0 +1,61 @@
+"""Tides at open sides: the same on any number of ranks, in both engines, with their gradients."""
+
+import pytest
+
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.parallel import SerialCommunicator
+from tests import own_parts
+
+from . import cases
+
+STEPS = 6
+
+
+def tide(size, *names, ramp=0.0):
+    pairs = {name: (size * (1.0 + 0.1 * cases.random(k)), 40.0 * cases.random(k + 9)) for k, name in enumerate(names)}
+    return sw.Tide(pairs, ramp=ramp)
+
+
+def ocean(communicator, engine):
+    return sw.ShallowWater(
+        cases.plane(), cases.sea_floor(), coriolis=sw.FPlane(1e-4), communicator=communicator, engine=engine,
+        boundaries=(
+            sw.Clamped("west", tide(0.5, "M2", "O1")),
+            sw.Flather(("south", "east"), elevation=tide(0.2, "K1"), incoming=tide(0.3, "M2", ramp=100.0)),
+            sw.Sponge("north", width=4e4, rate=1e-4, elevation=tide(0.4, "S2")),
+        ),
+    )  # fmt: skip
+
+
+def run(communicator, engine, stages=1):
+    """(model, State after some steps)."""
+    model = ocean(communicator, engine)
+    simulation = sw.Simulation(model, cases.start(model), sw.ForwardBackward(10.0), stages_per_exchange=stages)
+    state = simulation.run(steps=STEPS)
+    assert simulation.engine[0] == engine
+    return model, state
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays")[1]))
+
+
+@pytest.mark.parametrize("engine, stages", [("arrays", 1), ("fused", 1), ("fused", 2)])
+def test_runs_equal_those_of_one_rank_on_arrays(engine, stages, alone):
+    if cases.RANKS > 2 and stages > 1:
+        pytest.skip("tiles are too thin")
+    model, ours = run(cases.all_ranks(), engine, stages)
+    cases.assert_tiles_equal(model, ours, alone)
+
+
+@pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")
+@cases.long_on_one_rank
+def test_gradients_pass_dot_products_and_taylor_tests():
+    model = ocean(cases.all_ranks(), "fused")
+    controls = ["boundary.0.elevation.amplitude.M2", "boundary.1.incoming.phase.M2"]
+    assert set(controls) < set(adjoint.names_of(model))
+    cost = own_parts.everything().Unrest()
+    problem = adjoint.Problem(model, sw.ForwardBackward(10.0), cases.start(model), STEPS, cost, controls)
+    cases.assert_verified(problem)

@@ -1,0 +1,129 @@
+"""Zarr stores: every rank writes its chunks, the records are those of netCDF, and a store is readable at any moment."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel.errors import DataError, SwmodelError
+from swmodel.output.zarr_store import ZarrStore
+
+NX, NY = 13, 11
+NAMES = ("eta", "u", "v", "vorticity")
+
+
+def simulation(periodic="", **options):
+    grid = sw.CartesianGrid(NX, NY, (0.0, 13e3), (0.0, 11e3), periodic)
+    depth = np.where(np.random.default_rng(2).random((NY, NX)) < 0.2, 0.0, 100.0)
+    model = sw.ShallowWater(grid, depth, dtype="float32", engine="arrays")
+    state = model.state(eta=lambda x, y: np.exp(-((x - 6e3) ** 2 + (y - 5e3) ** 2) / 4e6))
+    return sw.Simulation(model, state, sw.AB2(5.0), **options)
+
+
+def shared(tmp_path):
+    """The root's folder, on every rank."""
+    return sw.parallel.make_communicator("auto", (NY, NX)).host_broadcast(tmp_path)
+
+
+def same(store, file):
+    """The root compares all numbers of a store and of a netCDF file."""
+    with xr.open_zarr(store) as found, xr.open_dataset(file) as wanted:
+        assert set(found.variables) == set(wanted.variables) and found.sizes == wanted.sizes
+        for name, values in wanted.variables.items():
+            np.testing.assert_array_equal(found[name].values, values.values, err_msg=name)
+            for key, value in values.attrs.items():
+                np.testing.assert_array_equal(found[name].attrs[key], value, err_msg=f"{name}.{key}")
+
+
+@pytest.mark.parametrize("periodic", ["", "x"])
+def test_a_store_holds_what_a_netcdf_file_holds_and_goes_on(periodic, tmp_path):
+    folder = shared(tmp_path)
+    for last in (12, 24):
+        run = simulation(periodic)
+        for file in ("fields.zarr", "fields.nc"):
+            run.write(folder / file, NAMES, every=25.0)
+        run.restart(folder / "restart.nc")
+        if last == 24:
+            run.resume(folder / "restart.nc")
+        run.run(until=5.0 * last)
+        if run.communicator.is_root:
+            same(folder / "fields.zarr", folder / "fields.nc")
+        run.communicator.barrier()
+
+
+def test_a_record_that_cannot_be_written_ends_the_run_and_leaves_the_earlier_ones(tmp_path, monkeypatch):
+    folder, original = shared(tmp_path), ZarrStore.write_chunk
+
+    def full(self, name, array, index, values):
+        if name == "u" and index[0] == 2:
+            raise SwmodelError(f"{self.path} could not be written: the disk is full.")
+        original(self, name, array, index, values)
+
+    monkeypatch.setattr(ZarrStore, "write_chunk", full)
+    run = simulation().write(folder / "fields.zarr", NAMES, every=25.0)
+    with pytest.raises(SwmodelError, match="the disk is full"):
+        run.run(steps=20)
+    if run.communicator.is_root:
+        with xr.open_zarr(folder / "fields.zarr") as found:
+            assert found.sizes["time"] == 2 and np.isfinite(found.eta.values).any(axis=(1, 2)).all()
+    run.communicator.barrier()
+
+
+def test_a_run_goes_on_from_a_store_with_the_same_bits(tmp_path):
+    """Twice: each restart of a store goes into the slot that the one before it has left."""
+    folder = shared(tmp_path)
+    whole = simulation()
+    wanted = [whole.model.gather(whole.run(steps=8).eta) for _ in range(3)][-1]
+    simulation().restart(folder / "restart.zarr").run(steps=8)
+    for _ in range(2):
+        run = simulation()
+        run.resume(folder / "restart.zarr")
+        state = run.restart(folder / "restart.zarr").run(steps=8)
+    found = run.model.gather(state.eta)
+    if run.communicator.is_root:
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_restart_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    folder, original = shared(tmp_path), ZarrStore.write_chunk
+    simulation().restart(folder / "restart.zarr").run(steps=3)
+
+    def full(self, name, array, index, values):
+        if name == "state_v":
+            raise SwmodelError(f"{self.path} could not be written: the disk is full.")
+        original(self, name, array, index, values)
+
+    run = simulation()
+    run.resume(folder / "restart.zarr")
+    monkeypatch.setattr(ZarrStore, "write_chunk", full)
+    with pytest.raises(SwmodelError, match="the disk is full"):
+        run.restart(folder / "restart.zarr").run(steps=2)
+    run = simulation()
+    assert "at step 3" in run.resume(folder / "restart.zarr")
+
+
+def test_a_damaged_chunk_is_refused(tmp_path):
+    folder = shared(tmp_path)
+    run = simulation().restart(folder / "restart.zarr")
+    run.run(steps=3)
+    if run.communicator.is_root:
+        for path in (folder / "restart.zarr" / "state_u" / "c").rglob("*"):
+            if path.is_file():
+                content = bytearray(path.read_bytes())
+                content[len(content) // 2] ^= 4
+                path.write_bytes(content)
+    run.communicator.barrier()
+    with pytest.raises(DataError, match="damaged"):
+        simulation().resume(folder / "restart.zarr")
+
+
+def test_a_store_that_is_none_is_refused(tmp_path):
+    folder = shared(tmp_path)
+    run = simulation()
+    if run.communicator.is_root:
+        (folder / "fields.zarr").mkdir()
+        (folder / "fields.zarr" / "mine.txt").write_text("mine")
+    run.communicator.barrier()
+    with pytest.raises(SwmodelError, match="holds no Zarr store"):
+        run.write(folder / "fields.zarr", NAMES).run(steps=1)
+    assert (folder / "fields.zarr" / "mine.txt").exists()

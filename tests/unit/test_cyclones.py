@@ -1,0 +1,146 @@
+"""Cyclones are Holland's vortices along a track, in both engines; tracks are read, and what is wrong with them told."""
+
+import datetime
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.dynamics.clock import Time
+from swmodel.errors import ConfigError, DataError
+from swmodel.forcing import tracks
+from swmodel.forcing.atmosphere import drag_law
+
+TRACK = dict(
+    times=(0.0, 3600.0), x=(2e5, 2.2e5), y=(2e5, 2e5), central_pressure=(95000.0, 95000.0), radius=(3e4, 3e4),
+    b=(1.5, 1.5),
+)  # fmt: skip
+
+
+def model_of(engine="arrays", **changes):
+    grid = sw.CartesianGrid(20, 20, (0.0, 4e5), (0.0, 4e5))
+    return sw.ShallowWater(grid, 50.0, forcing=(sw.Cyclone(**(TRACK | changes)),), engine=engine)
+
+
+def fields(model, seconds):
+    dynamics = model.interval(1, 0, 60.0)
+    time = Time(0, jnp.asarray(seconds / 60.0), jnp.asarray(60.0), 60.0)
+    return [np.asarray(x.interior) for x in dynamics.prepare().terms[0].fields(time)]
+
+
+def test_wind_and_pressure_are_hollands():
+    model = model_of(translation=0.0, inflow=0.0, reduction=1.0)
+    pressure, x, y = fields(model, 1800.0)
+    east, north = (np.broadcast_to(c, (20, 20)) for c in model.grid.coordinates("h"))
+    east, north = east - 2.1e5, north - 2e5
+    r = np.hypot(np.hypot(east, north), 500.0)
+    power, half = (3e4 / r) ** 1.5, 0.5 * r * 5e-5
+    np.testing.assert_allclose(pressure, 95000.0 + 6300.0 * np.exp(-power), rtol=1e-9)
+    speed = np.sqrt(1.5 * 6300.0 / 1.22 * power * np.exp(-power) + half**2) - half
+    np.testing.assert_allclose(np.hypot(x, y), speed * np.hypot(east, north) / r, rtol=1e-4, atol=1e-3)
+    assert (x[north > 0] < 0).all() and (y[east > 0] > 0).all()  # anticlockwise in the northern hemisphere
+
+
+def test_later_profile_has_the_same_largest_wind():
+    pressure, x, y = fields(model_of(profile="holland_2010", translation=0.0, reduction=1.0), 0.0)
+    assert np.hypot(x, y).max() == pytest.approx(np.sqrt(1.5 * 6300.0 / 1.22 / np.e), rel=0.05)
+
+
+def test_both_engines_give_the_same():
+    states = []
+    for engine in ("arrays", "fused"):
+        model = model_of(engine)
+        simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(100.0))
+        states.append(simulation.run(steps=20))
+        assert simulation.engine[0] == engine
+    np.testing.assert_allclose(states[0].eta, states[1].eta, rtol=0, atol=1e-12)
+    assert np.abs(states[0].eta).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    "law, at_60", [("garratt", 3.5e-3), ("large_pond", 2.115e-3), ("powell", 1.5e-3), (2e-3, 2e-3)]
+)
+def test_wind_laws_in_a_hurricane(law, at_60):
+    assert float(drag_law("Wind", law)(jnp.asarray(60.0))) == pytest.approx(at_60)
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        (
+            {"central_pressure": (950.0, 960.0)},
+            "central_pressure = 950.0 is less than 50000 Pa, as pressures in hPa are",
+        ),
+        ({"times": (3600.0, 0.0)}, "times do not increase"),
+        ({"x": (1.0, 2.0, 3.0)}, "x has 3 values for 2 times"),
+        ({"times": (60.0, 3600.0)}, "the track starts 60 s after the run"),
+        ({"drag": "gale"}, "drag = 'gale' is no wind law"),
+    ],
+)
+def test_mistakes_are_told(changes, said):
+    with pytest.raises(ConfigError, match=said):
+        model_of(**changes)
+
+
+def test_an_air_pressure_in_hectopascals_is_refused():
+    with pytest.raises(ConfigError, match="looks like hPa; give Pa"):
+        sw.AirPressure(np.linspace(980.0, 1020.0, 12).reshape(3, 4))
+    sw.AirPressure(np.linspace(-2000.0, 1500.0, 12).reshape(3, 4))  # departures from a mean
+
+
+ATCF = """\
+AL, 09, 2008090106,   , BEST,   0, 172N,  370W,  30, 1006, TD,   0,    ,    0,    0,    0,    0, 1012,  250,  90,
+AL, 09, 2008090112,   , BEST,   0, 173N,  384W,  35, 1005, TS,  34, NEQ,   90,    0,    0,   90, 1012,  250,   0,
+"""
+CSV = """\
+time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa
+2008-09-01T06:00:00,-37.0,17.2,15.43,166680,100600
+2008-09-01T12:00:00,-38.4,17.3,18.01,,100500
+"""
+
+
+@pytest.mark.parametrize("name, text", [("deck.dat", ATCF), ("track.csv", CSV.replace(",,", ",0,"))])
+def test_tracks_are_read(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    track = tracks.read_track(tmp_path / name)
+    np.testing.assert_allclose(track.longitude, [-37.0, -38.4])
+    np.testing.assert_allclose(track.pressure, [100600.0, 100500.0])
+    np.testing.assert_allclose(track.radius, [166680.0, 46.4e3 * np.exp(-0.0155 * 18.01 + 0.0169 * 17.3)], rtol=1e-3)
+    cyclone = tracks.cyclone_of(track, datetime.datetime(2008, 9, 1, 7), 3600.0)
+    assert cyclone.times == (-3600.0, 18000.0)
+
+
+def test_an_ibtracs_file_is_read(tmp_path):
+    import xarray as xr
+
+    times = np.array([["2008-09-01T06", "2008-09-01T12"]], "datetime64[ns]")
+    line = lambda *values: (("storm", "date_time"), np.array([values]))  # noqa: E731
+    data = xr.Dataset({
+        "sid": ("storm", np.array([b"2008245N17323"])), "time": (("storm", "date_time"), times),
+        "lon": line(-37.0, -38.4), "lat": line(17.2, 17.3), "usa_pres": line(1006.0, 1005.0),
+        "usa_rmw": line(90.0, np.nan), "usa_wind": line(30.0, 35.0),
+    })  # fmt: skip
+    data.to_netcdf(tmp_path / "ibtracs.nc")
+    track = tracks.read_track(tmp_path / "ibtracs.nc", "2008245N17323")
+    np.testing.assert_allclose(track.pressure, [100600.0, 100500.0])
+    assert track.radius[0] == pytest.approx(166680.0)
+
+
+@pytest.mark.parametrize(
+    "start, until, said",
+    [
+        (datetime.datetime(2008, 9, 1, 0), 3600.0, "the track starts on 2008-09-01 06:00, after the run"),
+        (datetime.datetime(2008, 9, 1, 7), 86400.0, "the track ends on 2008-09-01 12:00, 19 h before the run does"),
+    ],
+)
+def test_a_track_must_cover_the_run(tmp_path, start, until, said):
+    (tmp_path / "track.dat").write_text(ATCF)
+    with pytest.raises(DataError, match=said):
+        tracks.cyclone_of(tracks.read_track(tmp_path / "track.dat"), start, until)
+
+
+def test_a_track_in_hectopascals_is_refused(tmp_path):
+    (tmp_path / "track.csv").write_text(CSV.replace(",,", ",0,").replace("100600", "1006").replace("100500", "1005"))
+    with pytest.raises(DataError, match="are hPa; give Pa"):
+        tracks.read_track(tmp_path / "track.csv")

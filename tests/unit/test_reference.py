@@ -1,0 +1,35 @@
+"""docs/reference.md says what the declarations say, of every key."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import swmodel as sw
+
+ROOT = Path(sw.__file__).parents[1]
+
+
+def script():
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date():
+    reference = script()
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run python scripts/reference.py"
+
+
+def test_every_key_is_described_with_its_units_and_limits():
+    page = script().page()
+    keys = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", page, re.MULTILINE)
+    assert len(keys) > 150
+    assert not [key for key in keys if not key[3].strip()]
+    rows = {key[0]: key for key in keys}
+    assert "| `viscosity` | number in m2 s-1, at least 0 |" in page
+    assert rows["diffusivity"][1] == "number or formula, in m2 s-1"
+    assert (
+        rows["tracer"][3] == "name of the tracer" and rows["spacing"][1] == "number in the grid's coordinates, above 0"
+    )
+    assert '### `type = "gauge_concentration"`' in page and '### `type = "unit_sources"`' in page

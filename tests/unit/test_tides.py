@@ -1,0 +1,191 @@
+"""A Tide is what UTide and its formula say, in both engines; mistakes in it are told in a sentence."""
+
+import datetime
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint import names_of
+from swmodel.config.adjoint import known_controls
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.experiment import understand
+from swmodel.dynamics.clock import Time
+from swmodel.dynamics.terms import value_at
+from swmodel.errors import ConfigError
+from swmodel.forcing import constituents
+
+START = datetime.datetime(2008, 9, 8, 6, 0)
+EIGHT = ("M2", "S2", "N2", "K2", "K1", "O1", "P1", "Q1")
+
+
+def plane(nx=6, ny=5):
+    return sw.CartesianGrid(nx, ny, (0.0, nx * 1e4), (0.0, ny * 1e4))
+
+
+def model_with(boundary, **options):
+    return sw.ShallowWater(plane(), 100.0, boundaries=(boundary,), **options)
+
+
+def at(model, seconds, field="elevation"):
+    """The value of a boundary's parameter, from the Harmonics that the model holds."""
+    return np.asarray(
+        value_at(
+            getattr(model.open_boundaries[0], field), Time(0, seconds / 60.0, jnp.asarray(60.0, model.dtype), 60.0)
+        )
+    )
+
+
+def test_a_tide_is_the_one_that_utide_predicts():
+    """Its reconstruction takes nodal factors of every moment; those of the start differ by less than 1e-4 in a day."""
+    from utide import reconstruct, ut_constants
+    from utide._ut_constants import constit_index_dict
+    from utide.utilities import Bunch
+
+    amplitude, phase = np.linspace(0.2, 1.0, 8), np.linspace(0.0, 315.0, 8)
+    pairs = dict(zip(EIGHT, zip(amplitude, phase)))
+    model = model_with(sw.Flather(elevation=sw.Tide(pairs, start=START, latitude=50.0)))
+    numbers = np.array([constit_index_dict[name] for name in EIGHT])
+    middle = START.toordinal() + 0.25
+    aux = Bunch(reftime=middle, frq=ut_constants.const.freq[numbers], lat=50.0,
+                opt=Bunch(epoch="python", nodsatlint=0, nodsatnone=0, gwchlint=0, gwchnone=0, twodim=False,
+                          prefilt=[], notrend=True, nodiagn=True, order_constit=None),
+                lind=numbers)  # fmt: skip
+    coef = Bunch(name=np.array(EIGHT), A=amplitude, g=phase, aux=aux, mean=0.0, slope=0.0)
+    hours = np.arange(0.0, 24.0, 1.7)
+    theirs = reconstruct(middle + hours / 24.0, coef, epoch="python", verbose=False, constit=list(EIGHT)).h
+    ours = [float(at(model, 3600.0 * hour)) for hour in hours]
+    np.testing.assert_allclose(ours, theirs, atol=2e-4 * amplitude.sum())
+
+
+def test_the_formula_holds_with_a_ramp_and_without_a_date():
+    lag = lambda x, y: 30.0 + x / 1e4 + 0.0 * y  # noqa: E731
+    model = model_with(sw.Flather(elevation=sw.Tide({"m2": (2.0, lag)}, ramp=7200.0)))
+    x, _ = model.grid.coordinates("h")
+    omega = 2 * np.pi / constituents.period("M2")
+    for seconds, share in ((0.0, 0.0), (3600.0, 0.5), (9000.0, 1.0)):
+        expected = share * 2.0 * np.cos(omega * seconds - np.deg2rad(30.0 + x / 1e4))
+        np.testing.assert_allclose(at(model, seconds), np.broadcast_to(expected, (5, 6)), atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (5,), (1, 6), (6,), (5, 6)])
+def test_amplitudes_may_lie_along_a_side(shape):
+    values = 1.0 + np.arange(np.prod(shape)).reshape(shape)
+    model = model_with(sw.Flather(elevation=sw.Tide({"M2": (values, 0.0)})))
+    line = values[:, None] if shape == (5,) else values
+    np.testing.assert_allclose(at(model, 0.0), np.broadcast_to(line, (5, 6)))
+
+
+@pytest.mark.parametrize("stepper", [sw.RK4(60.0), sw.ForwardBackward(60.0)], ids=["rk4", "forward_backward"])
+def test_a_clamped_side_has_the_elevation_that_was_given(stepper):
+    """In both engines; the volume comes through the side, so that a dye of 1 stays 1."""
+    states = []
+    for engine in ("arrays", "fused"):
+        tide = sw.Tide({"M2": (lambda x, y: 0.5 + y / 1e5 + 0 * x, 0.0)}, ramp=3600.0)
+        model = sw.ShallowWater(
+            plane(), 50.0, boundaries=(sw.Clamped("west", tide), sw.Flather("north")), engine=engine,
+            dissipation=(sw.LinearDrag(1e-5),), tracers=(sw.Tracer("dye", initial=1.0, outside=1.0),),
+        )  # fmt: skip
+        simulation = sw.Simulation(model, model.at_rest(), stepper)
+        states.append(simulation.run(steps=200))
+        elevation = at(model, simulation.time)
+        np.testing.assert_allclose(np.asarray(states[-1].eta)[:, 0], elevation[:, 0], atol=2e-4)
+        np.testing.assert_allclose(np.asarray(simulation.shown()["dye"]), 1.0, atol=1e-12)
+    np.testing.assert_allclose(states[0].eta, states[1].eta, atol=1e-12)
+
+
+def test_a_wave_that_comes_in_enters_whole_and_an_elevation_lets_in_half():
+    found = []
+    west = lambda x, y: np.where(x < 1e5, 0.1, 0.0) + 0 * y  # noqa: E731
+    for parameter in ("incoming", "elevation"):
+        grid = sw.CartesianGrid(40, 2, (0.0, 4e5), (0.0, 2e4), "y")
+        model = sw.ShallowWater(
+            grid, 100.0, linear=True, boundaries=(sw.Flather(("west", "east"), **{parameter: west}),)
+        )
+        state = sw.Simulation(model, model.at_rest(), sw.SSPRK3(150.0)).run(steps=60)
+        found.append(float(np.asarray(state.eta)[0, 10]) / 0.1)
+    assert found == pytest.approx([1.0, 0.5], abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"M9X": (1.0, 0.0)}, "there is no tidal constituent 'M9X'; did you mean"),
+        ({}, "constituents must be named"),
+        ({"M2": 1.0}, r"M2 must be a pair; give \(amplitude"),
+        ({"M2": (1.0, 0.0), "m2": (1.0, 0.0)}, "M2 is given twice"),
+        ({"M2": ("big", 0.0)}, "amplitude of M2 = 'big' is not a number"),
+        ({"M2": (np.ones(4), 0.0)}, "does not cover the side; give 5 values"),
+    ],
+)
+def test_mistakes_in_a_tide_are_told(given, said):
+    with pytest.raises(ConfigError, match=said):
+        model_with(sw.Flather(elevation=sw.Tide(given)))
+
+
+def test_a_rate_cannot_be_a_tide():
+    with pytest.raises(ConfigError, match="rate cannot be a Tide"):
+        sw.Sponge(width=1e4, rate=sw.Tide({"M2": (1.0, 0.0)}))
+
+
+def test_an_implicit_scheme_refuses_a_clamped_side():
+    model = model_with(sw.Clamped("west", 0.1))
+    with pytest.raises(ConfigError, match="Clamped finds the flow"):
+        sw.Simulation(model, model.at_rest(), sw.SemiImplicit(600.0)).run(steps=1)
+
+
+FILE = """
+[grid]
+type = "cartesian"
+nx = 6
+ny = 5
+x = ["0 km", "60 km"]
+y = ["0 km", "50 km"]
+[bathymetry]
+type = "flat"
+depth = 100.0
+[stepper]
+type = "rk4"
+[run]
+until = "1 h"
+start = 2008-09-08T06:00:00Z
+[[boundary]]
+type = "flather"
+sides = "west"
+[boundary.elevation]
+ramp = "1 h"
+constituents.m2 = {amplitude = "10 cm", phase = "30 degree"}
+constituents.S2 = {amplitude = "0.4 * exp(-y / 200e3)", phase = 75}
+"""
+
+
+def test_a_tide_of_an_experiment_file_is_that_of_python():
+    made = assemble(understand(FILE, "tide.toml", "."))
+    assert made.sentences() == []
+    decay = lambda x, y: 0.4 * np.exp(-y / 200e3) + 0.0 * x  # noqa: E731
+    tide = sw.Tide({"M2": (0.1, 30.0), "S2": (decay, 75.0)}, start=START, ramp=3600.0)
+    other = sw.ShallowWater(plane(), 100.0, boundaries=(sw.Flather("west", tide),), dtype="float32")
+    np.testing.assert_allclose(at(model_of(made), 2e4), at(other, 2e4), rtol=1e-6)
+
+
+def test_amplitudes_and_phases_of_a_file_are_controls_of_its_adjoint():
+    wanted = ["boundary.0.elevation.amplitude.M2", "boundary.0.elevation.phase.S2"]
+    draft = understand(f"{FILE}\n[adjoint]\ncontrols = {wanted}\n[adjoint.cost]\ntype = 'box_energy'\n", "a.toml", ".")
+    assert draft.sentences() == []
+    known = known_controls(draft.sections)
+    assert set(wanted) < set(known) and set(known) == set(names_of(model_of(assemble(draft))))
+
+
+@pytest.mark.parametrize(
+    "before, after, said",
+    [
+        ("constituents.S2", "constituents.M2", "the tidal constituent M2 is given twice"),
+        ("constituents.m2", "constituents.M9X", "elevation.constituents: there is no tidal constituent 'M9X'"),
+        ("phase = 75", "phas = 75", "S2.phas: unknown key; did you mean 'phase'?"),
+        ('"10 cm"', '"10 s"', "'10 s' is a time; expected a length in m"),
+        ("constituents.m2 =", "m2 =", "elevation.m2: unknown key"),
+    ],
+)
+def test_mistakes_in_a_file_are_told_with_their_place(before, after, said):
+    assert said in "\n".join(assemble(understand(FILE.replace(before, after), "tide.toml", ".")).sentences())

@@ -1,0 +1,269 @@
+"""No rank holds or reads the whole grid: bytes of one tile of 10,000, and windows that equal the whole."""
+
+import tracemalloc
+
+import jax
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.cli.starting import started
+from swmodel.config import read
+from swmodel.config.build.experiment import assemble
+from swmodel.grids import regrid
+from swmodel.grids.bathymetry import depth_on, elevation_on
+from swmodel.grids.regrid import field_records, read_field_onto
+from swmodel.grids.water import bodies, label_bodies
+from swmodel.grids.windows import Formula, Stored
+from swmodel.parallel.decomposition import Decomposition
+from swmodel.parallel.one_tile import OneTileCommunicator
+from swmodel.stepping.stability import limits
+from tests.stacked import AllTiles
+
+NX, NY, LAYOUT, RANK = 43_200, 21_600, (100, 100), 4321
+CELLS = NX // LAYOUT[1] * (NY // LAYOUT[0])  # of a tile: 93,312
+BYTES = 8 * CELLS
+
+EXPERIMENT = """
+[grid]
+type = "spherical"
+nx = 43200
+ny = 21600
+longitude = [-180.0, 180.0]
+latitude = [-85.0, 85.0]
+
+[bathymetry]
+type = "file"
+file = "depth.nc"
+
+[coriolis]
+type = "rotating_sphere"
+
+[model]
+precision = "float64"
+
+[initial]
+type = "formula"
+eta = "0.1 * exp(-((longitude - 30) / 10)^2 - (latitude / 10)^2)"
+
+[[forcing]]
+type = "wind_file"
+file = "wind.nc"
+
+[[dissipation]]
+type = "linear_drag"
+rate = 1e-6
+
+[[boundary]]
+type = "sponge"
+sides = ["south", "north"]
+width = "300 km"
+rate = 1e-4
+
+[stepper]
+type = "ab2"
+
+[run]
+until = "1 h"
+
+[output.gauges.positions]
+here = [-150.0, 0.0]
+"""
+
+
+def bathymetry_file(path, nx=10_800, ny=5_400, chunk=540):
+    """Elevations of 2 arc-minutes, most of which no chunk holds: they have the default, 3276.7 m of depth."""
+    with netCDF4.Dataset(path, "w") as file:
+        for name, units, n, first in (("lat", "degrees_north", ny, -90.0), ("lon", "degrees_east", nx, -180.0)):
+            file.createDimension(name, n)
+            axis = file.createVariable(name, "f8", name)
+            axis.units = units
+            axis[:] = first + 360.0 / nx * (np.arange(n) + 0.5)
+        z = file.createVariable("elevation", "i2", ("lat", "lon"), chunksizes=(chunk, chunk), zlib=True)
+        z.scale_factor, z.units = 0.1, "m"
+        z[2700:2760, 5400:5500] = -5000
+
+
+def wind_file(path):
+    lon, lat, times = np.arange(-180.0, 181.0, 2.5), np.arange(-90.0, 91.0, 2.5), np.arange(0.0, 7201.0, 600.0)
+    with netCDF4.Dataset(path, "w") as file:
+        for name, units, values in (
+            ("time", "s", times), ("lat", "degrees_north", lat), ("lon", "degrees_east", lon),
+        ):  # fmt: skip
+            file.createDimension(name, values.size)
+            axis = file.createVariable(name, "f8", name)
+            axis.units = units
+            axis[:] = values
+        for name in ("u10", "v10"):
+            wind = file.createVariable(name, "f4", ("time", "lat", "lon"))
+            wind[:] = 5.0 + np.cos(np.deg2rad(lat))[:, None] * np.ones((times.size, 1, lon.size))
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("globe")
+    bathymetry_file(folder / "depth.nc")
+    wind_file(folder / "wind.nc")
+    path = folder / "globe.toml"
+    path.write_text(EXPERIMENT)
+    return path
+
+
+@pytest.fixture
+def count(monkeypatch):
+    """{"read": bytes that are read from files}."""
+    counted, original = {"read": 0}, regrid.Remapping.read
+
+    def counting(self, field, rows=None):
+        values = original(self, field, rows)
+        counted["read"] += values.nbytes
+        return values
+
+    monkeypatch.setattr(regrid.Remapping, "read", counting)
+    return counted
+
+
+def peak_of(function):
+    """(what a function returns, the peak of host memory in it [bytes]); device arrays that stay count as well."""
+    tracemalloc.start()
+    before = {id(x) for x in jax.live_arrays()}
+    result = function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return result, peak + sum(x.nbytes for x in jax.live_arrays() if id(x) not in before)
+
+
+def test_a_rank_of_10000_sets_up_with_the_memory_and_the_bytes_of_its_tile(experiment, count, monkeypatch):
+    """Model, state, forcing and time step of one tile of 30 arc-seconds; the whole grid is 10,000 times as large."""
+    monkeypatch.setattr("swmodel.runtime.launch.launched_ranks", lambda: 10_000)
+
+    def set_up():
+        made = assemble(read(str(experiment), []), 10_000)
+        model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
+        return model, state, limits(model, sw.AB2(1.0), state)
+
+    (model, state, found), peak = peak_of(set_up)
+    assert state.eta.shape == (216, 432) and found
+    assert peak < 60 * BYTES, peak / BYTES
+    assert count["read"] < 4 * BYTES, count["read"] / BYTES
+    before = count["read"]
+    _, peak = peak_of(lambda: model.interval(2, 0, 10.0))
+    assert peak < 30 * BYTES and count["read"] - before < BYTES, (peak / BYTES, (count["read"] - before) / BYTES)
+
+
+def test_a_step_a_snapshot_and_a_restart_of_a_rank_of_10000_take_the_memory_of_its_tile(
+    experiment, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("swmodel.runtime.launch.launched_ranks", lambda: 10_000)
+    made = assemble(read(str(experiment), []), 10_000)
+    model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
+
+    def run():
+        simulation = sw.Simulation(model, state, sw.AB2(0.5)).write(tmp_path / "fields.zarr", ("eta", "u"), every=0.5)
+        return simulation.restart(tmp_path / "restart.zarr").run(steps=1)
+
+    def resume():
+        simulation = sw.Simulation(model, state, sw.AB2(0.5))
+        simulation.resume(tmp_path / "restart.zarr")
+        return simulation.state
+
+    last, peak = peak_of(run)
+    assert peak < 40 * BYTES, peak / BYTES
+    found, peak = peak_of(resume)
+    assert peak < 20 * BYTES, peak / BYTES
+    np.testing.assert_array_equal(found.eta, last.eta)
+    chunks = [path for path in (tmp_path / "fields.zarr" / "eta" / "c").rglob("*") if path.is_file()]
+    assert sorted(str(path.relative_to(tmp_path)) for path in chunks) == [
+        f"fields.zarr/eta/c/{k}/{RANK // 100}/{RANK % 100}" for k in (0, 1)
+    ]
+    assert sum(path.stat().st_size for path in (tmp_path / "fields.zarr").rglob("*")) < 4 * BYTES
+
+
+def test_check_of_a_grid_of_30_arc_seconds_looks_at_some_tiles(experiment, count, capsys):
+    from swmodel.cli.checks import check_experiment
+
+    _, peak = peak_of(lambda: check_experiment(str(experiment), [], 10_000))
+    text = capsys.readouterr().out
+    assert "9 of 10,000 tiles were looked at" in text and "no mistakes found" in text
+    assert peak < 300 * BYTES and count["read"] < 40 * BYTES, (peak / BYTES, count["read"] / BYTES)
+
+
+# -- windows equal the whole -------------------------------------------------------------------------------------------
+
+
+def test_windows_of_a_file_have_the_bits_of_the_whole(tmp_path, monkeypatch):
+    """Averages of a file and interpolated records, tile by tile, across the seam of the file and in blocks of rows."""
+    monkeypatch.setattr("swmodel.grids.bathymetry.ROWS_AT_ONCE", 7 * 90)
+    rng = np.random.default_rng(0)
+    with netCDF4.Dataset(tmp_path / "file.nc", "w") as file:
+        for name, n, first in (("lat", 45, -88.0), ("lon", 90, 2.0)):
+            file.createDimension(name, n)
+            file.createVariable(name, "f8", name)[:] = first + 4.0 * np.arange(n)
+        file.createVariable("elevation", "f4", ("lat", "lon"))[:] = 1000.0 * rng.standard_normal((45, 90)) - 500.0
+    grid = sw.SphericalGrid(23, 17, (-100.0, 130.0), (-60.0, 70.0))
+    tiles = [Decomposition(grid.shape, (3, 4)).tile(rank) for rank in range(12)]
+    for method in ("average", "interpolate"):
+        whole = elevation_on(tmp_path / "file.nc", grid, method)
+        depth, wet = np.asarray(whole.depth), np.asarray(whole.wet)
+        for tile in tiles:
+            part = elevation_on(tmp_path / "file.nc", grid, method)
+            np.testing.assert_array_equal(part.depth.block(*tile.slices), depth[tile.slices])
+            np.testing.assert_array_equal(part.wet.block(*tile.slices), wet[tile.slices])
+    values = read_field_onto(tmp_path / "file.nc", "elevation", grid, "u").values[0]
+    records = field_records(tmp_path / "file.nc", "elevation", grid, "u").values
+    for tile in tiles:
+        np.testing.assert_array_equal(records[0].block(*tile.slices), values[tile.slices])
+
+
+@pytest.mark.parametrize("modes", [("wrap", "edge"), (0, ("edge", 7.0)), ("edge", "wrap")])
+def test_a_tile_of_a_formula_has_the_halo_of_an_array(modes):
+    grid = sw.CartesianGrid(13, 11, (0.0, 13.0), (0.0, 11.0))
+    formula = Formula(lambda x, y: np.sin(x) * y, grid, "u")
+    whole, decomposition = np.asarray(formula), Decomposition(grid.shape, (2, 3))
+    for tile in map(decomposition.tile, range(6)):
+        np.testing.assert_array_equal(tile.cut(formula, 2, *modes), tile.cut(whole, 2, *modes))
+
+
+@pytest.mark.parametrize("periodic", ("", "x", "xy"))
+@pytest.mark.parametrize("layout", ((1, 1), (3, 2), (4, 5)))
+def test_water_bodies_of_tiles_are_those_of_the_whole(periodic, layout):
+    grid = sw.CartesianGrid(19, 14, (0.0, 19.0), (0.0, 14.0), periodic)
+    for seed in range(20):
+        wet = np.random.default_rng(seed).random(grid.shape) < 0.6
+        found, whole = label_bodies(Stored(wet, grid.shape), grid, AllTiles(layout)), bodies(wet, grid)
+        parts = Decomposition(grid.shape, layout)
+        for rank, numbers in found.tiles.items():
+            np.testing.assert_array_equal(numbers, whole[parts.tile(rank).slices])
+        np.testing.assert_array_equal(found.cells, np.bincount(whole.ravel())[1:])
+        for k, edge in enumerate((whole[:, 0], whole[:, -1], whole[0], whole[-1])):
+            assert set(np.flatnonzero(found.touches[:, k]) + 1) == set(edge) - {0}
+
+
+@pytest.mark.parametrize("periodic", ("", "x", "xy"))
+def test_lakes_straits_and_channels_of_tiles_are_those_of_the_whole(periodic):
+    grid = sw.CartesianGrid(19, 14, (0.0, 19.0), (0.0, 14.0), periodic)
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        depth = np.where(random.random(grid.shape) < 0.6, 100.0 * random.random(grid.shape), 0.0)
+        whole = depth_on(depth, grid, minimum_depth=5.0, fill_lakes=True).surveyed(AllTiles((1, 1)))
+        cut = depth_on(depth, grid, minimum_depth=5.0, fill_lakes=True).surveyed(AllTiles((3, 4)))
+        assert whole.report == cut.report and len(whole.report) >= 3
+        np.testing.assert_array_equal(np.asarray(whole.depth), np.asarray(cut.depth))
+        np.testing.assert_array_equal(np.asarray(whole.wet), np.asarray(cut.wet))
+        assert bodies(np.asarray(cut.wet), grid).max() == 1
+        model = sw.ShallowWater(grid, cut, communicator="serial", engine="arrays")
+        assert model.sea_floor.report == cut.report and any("filled" in line for line in cut.report)
+
+
+def test_one_process_fails_on_all_ranks_where_a_value_of_one_tile_is_refused():
+    """`Domain.together` raises what any rank has raised."""
+    from swmodel.models.shallow_water import Domain
+
+    class Two(OneTileCommunicator):
+        def host_gather(self, value):
+            return [value, ValueError("of the other rank")]
+
+    grid = sw.CartesianGrid(8, 6, (0.0, 8.0), (0.0, 6.0))
+    with pytest.raises(ValueError, match="of the other rank"):
+        Domain(grid, Two((1, 2), 0), np.dtype(float)).together(lambda: 1)

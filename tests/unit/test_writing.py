@@ -1,0 +1,207 @@
+"""Files are written by one thread while the run goes on: complete, in order, of the state that was due."""
+
+import threading
+import time
+
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.errors import SwmodelError
+from swmodel.output import gathering, netcdf, writing
+from swmodel.output.restart import read_restart, write_restart
+from swmodel.output.writing import Writer
+from swmodel.simulation import simulation as runs
+from swmodel.simulation.pace import LONGEST_CHUNK, Pace
+from swmodel.simulation.simulation import Simulation
+
+GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
+PATIENCE = 20.0  # [s] after which a test gives up
+
+
+class File:
+    """An Output for the Writer alone."""
+
+    def __init__(self):
+        self.closed = 0
+
+    def close(self):
+        self.closed += 1
+
+
+def test_writes_are_made_in_order_by_one_other_thread():
+    writer, done = Writer(), []
+    for k in range(20):
+        writer.submit(File(), lambda k=k: done.append((k, threading.current_thread().name)))
+    writer.wait()
+    assert done == [(k, "writer") for k in range(20)]
+    writer.close()
+    assert "writer" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_only_so_many_bytes_wait_or_one_larger_record():
+    writer, may_write, submitted = Writer(most_bytes=100), threading.Event(), []
+
+    def submit_all():
+        for k, size in enumerate((1000, 60, 40, 1)):  # the first is being written, two wait, the last must not
+            writer.submit(File(), lambda: may_write.wait(PATIENCE), size)
+            submitted.append(k)
+
+    thread = threading.Thread(target=submit_all)
+    thread.start()
+    until = time.monotonic() + PATIENCE
+    while len(submitted) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    assert submitted == [0, 1, 2]
+    may_write.set()
+    thread.join(PATIENCE)
+    writer.close()
+    assert submitted == [0, 1, 2, 3]
+
+
+def test_an_error_of_a_file_ends_its_writing_and_no_other():
+    writer, broken, sound, done = Writer(), File(), File(), []
+
+    def fails():
+        raise SwmodelError("the disk is full")
+
+    for output, write in (
+        (broken, fails),
+        (broken, lambda: done.append("more")),
+        (sound, lambda: done.append("sound")),
+    ):
+        writer.submit(output, write)
+    writer.close()
+    assert done == ["sound"] and (broken.closed, sound.closed) == (1, 0)
+    assert str(writer.failed[broken]) == "the disk is full" and list(writer.failed) == [broken]
+
+
+def test_an_error_of_the_program_itself_is_raised_by_the_next_call():
+    for call in (Writer.wait, Writer.close, lambda writer: writer.submit(File(), lambda: None)):
+        writer = Writer()
+        writer.submit(File(), lambda: 1 // 0)
+        while writer._jobs or writer._busy:
+            time.sleep(0.01)
+        with pytest.raises(ZeroDivisionError):
+            call(writer)
+        writer.close()
+
+
+# -- runs -------------------------------------------------------------------------------------------------------------
+
+
+def simulation(folder, engine="auto", stepper=None):
+    model = sw.ShallowWater(GRID, 500.0, engine=engine)
+    hump = model.state(eta=lambda x, y: 0.5 * np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 4e8))
+    run = Simulation(model, hump, stepper or sw.AB2(10.0)).write(folder / "fields.nc", ("eta", "u"), every=20.0)
+    if stepper is None:
+        run.maxima(folder / "maxima.nc")
+    return run.gauges(folder / "gauges.nc", {"a": (3e4, 3e4)}).restart(folder / "restart.nc", every=40.0)
+
+
+def content(folder):
+    found = {}
+    for name in ("fields", "gauges", "maxima"):
+        with netCDF4.Dataset(folder / f"{name}.nc") as dataset:
+            found |= {(name, v): np.ma.filled(dataset[v][:]) for v in dataset.variables if dataset[v].dtype.kind == "f"}
+    restart = read_restart(folder / "restart.nc")
+    return found | restart.arrays | restart.scalars
+
+
+@pytest.mark.parametrize("engine", ["arrays", "auto"])
+def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_due(tmp_path, monkeypatch, engine):
+    simulation(tmp_path / "plain", engine).run(steps=8)
+    reached, overlapped = threading.Semaphore(0), []
+
+    def late(function):
+        def write(*arguments, **options):
+            assert threading.current_thread().name == "writer"
+            overlapped.append(reached.acquire(timeout=PATIENCE))  # until another chunk of steps is computed
+            return function(*arguments, **options)
+
+        return write
+
+    def progress(step, last, *_):
+        reached.release(100 if step == last else 1)
+
+    progress.reads_files = False
+    monkeypatch.setattr(netcdf.FieldFile, "append", late(netcdf.FieldFile.append))
+    monkeypatch.setattr("swmodel.output.schedule.write_restart", late(write_restart))
+    simulation(tmp_path / "late", engine).run(steps=8, progress=progress)
+    assert len(overlapped) == 7 and all(overlapped)
+    plain, delayed = content(tmp_path / "plain"), content(tmp_path / "late")
+    assert plain.keys() == delayed.keys()
+    for name, values in plain.items():
+        assert np.array_equal(values, delayed[name], equal_nan=np.ndim(values) > 0), name
+
+
+def test_a_function_of_the_users_finds_the_files_complete(tmp_path, monkeypatch):
+    append, found = netcdf.FieldFile.append, []
+
+    def slow(*arguments):
+        time.sleep(0.1)
+        append(*arguments)
+
+    def progress(step, *_):
+        with netCDF4.Dataset(tmp_path / "fields.nc") as dataset:
+            found.append((step, len(dataset["time"])))
+
+    monkeypatch.setattr(netcdf.FieldFile, "append", slow)
+    simulation(tmp_path).run(steps=6, progress=progress)
+    assert found == [(step, step // 2 + 1) for step in (0, 2, 4, 6)]
+
+
+@pytest.mark.parametrize("stepper", [None, sw.RigidLid(10.0)], ids=["surface", "lid"])
+def test_records_show_no_memory_of_the_state(tmp_path, stepper):
+    run = simulation(tmp_path, "arrays", stepper)
+    record, size = gathering.gather_fields(run, ("eta", "u"))
+    assert size == 4 * (6 * 8 + 6 * 9) * (run.model.dtype.itemsize // 4)
+    mine = [np.asarray(x) for x in (run.state.eta, run.state.u)]
+    assert not any(np.shares_memory(array, other) for array in record().values() for other in mine)
+    array = np.arange(4.0)
+    assert writing.owned(array) is array and writing.owned(None) is None
+    assert not np.shares_memory(writing.owned(array[1:]), array)
+
+
+# -- how long chunks are -----------------------------------------------------------------------------------------------
+
+
+def test_neither_one_slow_chunk_nor_short_ones_make_the_next_ones_short():
+    pace = Pace()
+    pace.measure(8, 30.0)  # compiles
+    for _ in range(8):
+        pace.steps = pace.measure(pace.steps, pace.steps * 1e-3)
+    assert pace.steps == 1000
+    pace.steps = pace.measure(1000, 500.0)  # the machine slept
+    assert pace.steps == 1000
+    for _ in range(20):  # something is due at every step
+        pace.steps = pace.measure(1, 2e-3)
+    assert pace.steps == 500
+    for _ in range(8):
+        pace.steps = pace.measure(1, 3.0)
+    assert pace.steps == 1
+    for _ in range(20):
+        pace.steps = pace.measure(pace.steps, pace.steps * 1e-9)
+    assert pace.steps == LONGEST_CHUNK
+
+
+def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
+    append, counts, advance = netcdf.FieldFile.append, [], runs.advance
+
+    def slow(*arguments):
+        time.sleep(0.4)
+        append(*arguments)
+
+    def counted(*arguments):
+        counts.append(int(arguments[-1]))
+        return advance(*arguments)
+
+    monkeypatch.setattr(netcdf.FieldFile, "append", slow)
+    monkeypatch.setattr(runs, "advance", counted)
+    run = simulation(tmp_path)
+    run._outputs = run._outputs[:1]
+    run._outputs[0].every = 2000.0  # [s], 200 steps
+    run.run(steps=1000)
+    assert counts[:3] == [8, 8, 32] and counts[-4:] == [200] * 4

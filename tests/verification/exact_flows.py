@@ -1,0 +1,149 @@
+"""Exact solutions of the shallow-water equations over dry beds, sloping beds and bowls.
+
+Stoker (1957), Water Waves; Ritter (1892); Thacker (1981), doi:10.1017/S0022112081001882; Carrier and Greenspan (1958),
+doi:10.1017/S0022112058000331. Delestre et al. (2013), doi:10.1002/fld.3741, have the formulae of
+the first three.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+
+__all__ = ["CarrierGreenspan", "DamBreak", "PlanarBowl", "RadialBowl"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DamBreak:
+    """Water `left` deep [m] on the left of x = 0 and `right` deep on the right, let go at t = 0; `right` may be 0."""
+
+    left: float = 10.0
+    right: float = 1.0
+    gravity: float = 9.81
+
+    @property
+    def celerity(self) -> float:
+        """The speed of waves on the left [m s-1]."""
+        return float(np.sqrt(self.gravity * self.left))
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """The depth [m] between the fan and the bore, and the speed of the bore [m s-1]; not for a dry bed."""
+        g, right = self.gravity, self.right
+
+        def mismatch(h):
+            return 2 * (self.celerity - np.sqrt(g * h)) - (h - right) * np.sqrt(g * (h + right) / (2 * h * right))
+
+        h = scipy.optimize.brentq(mismatch, right, self.left)
+        return h, h * 2 * (self.celerity - np.sqrt(g * h)) / (h - right)
+
+    def thickness(self, x: np.ndarray, t: float) -> np.ndarray:
+        """h [m] at x [m] and t > 0 [s]."""
+        c, g = self.celerity, self.gravity
+        fan = np.where(x < -c * t, self.left, np.maximum(2 * c - np.maximum(x, -c * t) / t, 0.0) ** 2 / (9 * g))
+        if self.right == 0:
+            return fan
+        h, bore = self.middle
+        return np.where(x < bore * t, np.maximum(fan, h), self.right)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanarBowl:
+    """A plane surface that turns in a paraboloid z = -depth (1 - r^2 / radius^2), and is displaced by `shift` [m]."""
+
+    depth: float = 0.1
+    radius: float = 1.0
+    shift: float = 0.5
+    gravity: float = 9.81
+
+    @property
+    def period(self) -> float:
+        """Of a turn [s]."""
+        return float(2 * np.pi / self._rate)
+
+    @property
+    def _rate(self):
+        return np.sqrt(2 * self.gravity * self.depth) / self.radius
+
+    def bed(self, x: Any, y: Any) -> np.ndarray:
+        """The depth below the level 0, negative above it [m]."""
+        return self.depth * (1 - (x**2 + y**2) / self.radius**2)
+
+    def level(self, x: Any, y: Any, t: float) -> np.ndarray:
+        """The surface, continued over dry land [m]."""
+        w = self._rate
+        tilt = 2 * x * np.cos(w * t) + 2 * y * np.sin(w * t) - self.shift
+        return self.shift * self.depth / self.radius**2 * tilt
+
+    def velocity(self, x: Any, y: Any, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """(u, v) [m s-1], where there is water."""
+        w, zero = self._rate, 0.0 * (x + y)
+        return zero - self.shift * w * np.sin(w * t), zero + self.shift * w * np.cos(w * t)
+
+
+@dataclasses.dataclass(frozen=True)
+class RadialBowl(PlanarBowl):
+    """A parabolic surface that swings up and down in the paraboloid; its shore is at `shift` [m] at t = 0."""
+
+    shift: float = 0.8
+
+    @property
+    def _rate(self):
+        return np.sqrt(8 * self.gravity * self.depth) / self.radius
+
+    @property
+    def _amplitude(self):
+        return (self.radius**2 - self.shift**2) / (self.radius**2 + self.shift**2)
+
+    def level(self, x: Any, y: Any, t: float) -> np.ndarray:
+        a = self._amplitude
+        ratio, r2 = np.sqrt(1 - a**2) / (1 - a * np.cos(self._rate * t)), (x**2 + y**2) / self.radius**2
+        return self.depth * (ratio - 1 - r2 * (ratio**2 - 1))
+
+    def velocity(self, x: Any, y: Any, t: float) -> tuple[np.ndarray, np.ndarray]:
+        a, w = self._amplitude, self._rate
+        rate = 0.5 * w * a * np.sin(w * t) / (1 - a * np.cos(w * t))
+        return rate * (x + 0 * y), rate * (y + 0 * x)
+
+
+@dataclasses.dataclass(frozen=True)
+class CarrierGreenspan:
+    """A standing wave that runs up a beach of slope 1 : 1 / `slope`, positive x on land, at rest at t = 0.
+
+    With lengths in `scale` [m] along x, scale slope in z and times in sqrt(scale / (g slope)),
+
+        u = -A J1(s) sin(l) / s,   eta = A J0(s) cos(l) / 4 - u^2 / 2,   x = eta - s^2 / 16,   t = l / 2 - u
+
+    It breaks for A >= 1.
+    """
+
+    amplitude: float = 0.6
+    slope: float = 0.02
+    scale: float = 1000.0
+    gravity: float = 9.81
+
+    @property
+    def time_scale(self) -> float:
+        """[s]; a period is pi of it."""
+        return float(np.sqrt(self.scale / (self.gravity * self.slope)))
+
+    def shoreline(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(x [m], u [m s-1]) of the shoreline at times t [s]."""
+        a = self.amplitude
+        phase = np.array([self._phase(now / self.time_scale) for now in np.atleast_1d(t)])
+        u = -0.5 * a * np.sin(phase)
+        return self.scale * (0.25 * a * np.cos(phase) - 0.5 * u**2), u * self.scale / self.time_scale
+
+    def _phase(self, t):
+        """l of a time at the shoreline, where s = 0 and J1(s) / s = 1/2."""
+        return scipy.optimize.brentq(lambda l: 0.5 * l + 0.5 * self.amplitude * np.sin(l) - t, 2 * t - 2, 2 * t + 2)
+
+    def first_level(self, x: np.ndarray) -> np.ndarray:
+        """eta at t = 0 [m], at x [m]; the continued bed on land."""
+        s = np.linspace(0.0, 4.0 * np.sqrt(max(-x.min() / self.scale, 0.0) + 1.0), 20000)
+        eta = 0.25 * self.amplitude * scipy.special.j0(s)
+        place = eta - s**2 / 16
+        level = np.interp(x / self.scale, place[::-1], eta[::-1])
+        return self.scale * self.slope * np.where(x / self.scale > place[0], x / self.scale, level)

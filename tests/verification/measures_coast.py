@@ -1,0 +1,198 @@
+"""Marks of bores and shores against exact solutions; docs/coast.md has their figures."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+import swmodel as sw
+
+from .exact_flows import CarrierGreenspan, DamBreak, PlanarBowl, RadialBowl
+from .measures import measure
+
+ROWS = 4  # of a channel: no fewer than the halo has
+
+
+def model_of(grid: Any, depth: Any, thin: float = 1e-4, **options: Any) -> sw.ShallowWater:
+    """A model with wetting and drying."""
+    return sw.ShallowWater(grid, depth, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(thin), **options)
+
+
+def channel(cells: int, start: float, end: float) -> sw.CartesianGrid:
+    """A channel along x between walls, of square cells."""
+    return sw.CartesianGrid(cells, ROWS, (start, end), (0.0, ROWS * (end - start) / cells), periodic="y")
+
+
+def thickness(simulation: sw.Simulation) -> np.ndarray:
+    """h [m] of the whole grid, (ny, nx), on a single rank."""
+    return simulation.model.depth + np.asarray(simulation.state.eta, float)
+
+
+def rest(steps: int = 100, **options: Any) -> dict[str, float]:
+    """Lakes at rest, at two levels, over random topography with islands, cliffs and beaches, on the plane and the
+    sphere, in single and double precision: the largest speed [m s-1], and change of the level [m].
+
+    `options` are those of the model.
+    """
+    rng, worst = np.random.default_rng(1), 0.0
+    plane = sw.CartesianGrid(24, 20, (0.0, 240.0), (0.0, 200.0))
+    for grid in (plane, sw.SphericalGrid(24, 20, (10.0, 34.0), (30.0, 50.0))):
+        bed = rng.uniform(-30.0, 60.0, grid.shape)
+        bed[:, 8:10], bed[6, 3] = -40.0, -1e3  # a ridge between two lakes, and a rock
+        levels = np.where(np.arange(24) < 9, 0.0, -2.5) * np.ones(grid.shape)
+        for dtype in ("float32", "float64"):
+            turning = sw.RotatingSphere() if grid.spherical else None
+            model = model_of(grid, bed, coriolis=turning, dissipation=sw.ManningDrag(0.03), dtype=dtype, **options)
+            start = model.state(eta=levels)
+            dt = 0.1 if not grid.spherical else 500.0
+            end = sw.Simulation(model, start, sw.SSPRK3(dt)).run(steps=steps)
+            changes = (end.u, end.v, end.eta - start.eta)
+            worst = max(worst, *(float(np.abs(np.asarray(x)).max()) for x in changes))
+    return {"rest_error": worst}
+
+
+def dam_break(
+    flow: DamBreak, cells: int, times: tuple[float, ...], courant: float = 0.8, **options: Any
+) -> list[tuple]:
+    """[(x, h)] at some times [s], on 1 km with the dam in the middle."""
+    grid = channel(cells, -500.0, 500.0)
+    model = model_of(grid, flow.right, **options)
+    state = model.state(eta=lambda x, y: np.where(x < 0, flow.left, flow.right) - flow.right + 0.0 * y)
+    speed = flow.celerity * (2.0 if flow.right == 0 else 1.5)
+    steps = int(np.ceil(times[-1] * speed * cells / 1000.0 / courant))
+    simulation, found = sw.Simulation(model, state, sw.SSPRK3(times[-1] / steps)), []
+    for time in times:
+        simulation.run(until=time)
+        found.append((grid.x_centres, thickness(simulation)[0]))
+    return found
+
+
+def stoker(cells: int = 400) -> dict[str, float]:
+    """A dam of 10 m breaks over 1 m of water: the bore's speed, from its places in 16 moments, and the error of h."""
+    flow, times = DamBreak(), np.linspace(15.0, 30.0, 16)
+    profiles = dam_break(flow, cells, tuple(times))
+    middle, speed = flow.middle
+    fronts = [front(x, h, 0.5 * (middle + flow.right)) for x, h in profiles]
+    x, h = profiles[-1]
+    exact = flow.thickness(x, times[-1])
+    return {
+        "stoker_speed_error": np.polyfit(times, fronts, 1)[0] / speed - 1.0,
+        "stoker_l1": np.abs(h - exact).sum() / exact.sum(),
+    }
+
+
+def front(x: np.ndarray, h: np.ndarray, level: float) -> float:
+    """The largest x at which h falls below `level`, by linear interpolation."""
+    k = np.flatnonzero(h > level)[-1]
+    return float(x[k] + (x[k + 1] - x[k]) * (h[k] - level) / (h[k] - h[k + 1]))
+
+
+def ritter(cells: int = 400) -> dict[str, float]:
+    """A dam of 10 m breaks over a dry bed: after 20 s, the place where h falls below 1 % of that [cells]."""
+    flow, time = DamBreak(right=0.0), 20.0
+    ((x, h),) = dam_break(flow, cells, (time,))
+    exact = flow.thickness(x, time)
+    level = 0.01 * flow.left
+    return {
+        "ritter_front_cells": (front(x, h, level) - front(x, exact, level)) / (x[1] - x[0]),
+        "ritter_l1": np.abs(h - exact).sum() / exact.sum(),
+    }
+
+
+def bowl(flow: PlanarBowl, cells: int, periods: float = 1.0, **options: Any) -> tuple[float, float, float]:
+    """(relative L2 error of h, relative change of mass, least thickness [m]) after some periods, on 4 m x 4 m."""
+    grid = sw.CartesianGrid(cells, cells, (-2.0, 2.0), (-2.0, 2.0))
+    model = model_of(grid, flow.bed, **options)
+
+    def moving(name, k):
+        x, y = grid.coordinates(name)
+        wet = np.maximum(flow.level(*grid.coordinates("h"), 0.0) + model.depth, 0.0) > 0
+        return flow.velocity(x, y, 0.0)[k] * (wet | np.roll(wet, -1, axis=1 - k))
+
+    state = model.state(eta=lambda x, y: flow.level(x, y, 0.0), u=moving("u", 0), v=moving("v", 1))
+    steps = int(np.ceil(periods * flow.period * cells / 4.0 / 0.4 * (np.sqrt(flow.gravity * flow.depth) + 0.7)))
+    simulation = sw.Simulation(model, state, sw.SSPRK3(periods * flow.period / steps))
+    before = thickness(simulation).sum()
+    simulation.run(steps=steps)
+    h = thickness(simulation)
+    exact = np.maximum(flow.level(*grid.coordinates("h"), simulation.time) + model.depth, 0.0)
+    error = np.sqrt(((h - exact) ** 2).sum() / (exact**2).sum())
+    return float(error), float((h.sum() - before) / before), float(h.min())
+
+
+def bowl_marks(name: str, flow: PlanarBowl) -> dict[str, float]:
+    """Error, order between 50 and 100 cells, change of mass and least thickness of a bowl."""
+    coarse, fine = bowl(flow, 50), bowl(flow, 100)
+    return {
+        f"{name}_l2": fine[0],
+        f"{name}_order": np.log2(coarse[0] / fine[0]),
+        f"{name}_mass": fine[1],
+        f"{name}_least_thickness": min(fine[2], 0.0),
+    }
+
+
+def thacker_planar() -> dict[str, float]:
+    """Thacker's plane surface in a bowl, after a period."""
+    return bowl_marks("thacker_planar", PlanarBowl())
+
+
+def thacker_radial() -> dict[str, float]:
+    """Thacker's curved surface in a bowl, after a period."""
+    return bowl_marks("thacker_radial", RadialBowl())
+
+
+def carrier_greenspan(cells: int = 450) -> dict[str, float]:
+    """The shoreline of a standing wave on a beach during a period: its place over the range of places, and its velocity
+    over the range of velocities; the largest errors."""
+    flow = CarrierGreenspan()
+    grid = channel(cells, -4.0 * flow.scale, 0.5 * flow.scale)
+    model = model_of(grid, lambda x, y: -flow.slope * x + 0.0 * y, thin=1e-3)
+    state = model.state(eta=np.broadcast_to(flow.first_level(grid.x_centres), grid.shape))
+    period = np.pi * flow.time_scale
+    simulation = sw.Simulation(model, state, sw.SSPRK3(period / 1200))
+    times, places, speeds = np.linspace(0.0, period, 25)[1:], [], []
+    for time in times:
+        simulation.run(until=time)
+        h = thickness(simulation)[0]
+        places.append(shoreline(grid.x_centres, h, flow.slope))
+        wet = np.flatnonzero(h > 0.02 * flow.slope * flow.scale)[-1]
+        speeds.append(float(simulation.state.u[0, wet - 1]))
+    exact = flow.shoreline(times)
+    errors = [np.abs(a - b).max() / np.ptp(b) for a, b in zip((places, speeds), exact)]
+    return {"carrier_greenspan_error": max(errors), "carrier_greenspan_place_error": errors[0]}
+
+
+def shoreline(x: np.ndarray, h: np.ndarray, slope: float) -> float:
+    """Where the thickness of the last cells that are well filled, continued linearly, is 0."""
+    dx = x[1] - x[0]
+    k = np.flatnonzero(h > 0.5 * slope * dx)[-1]
+    return float(x[k] + h[k] * 2 * dx / max(h[k - 2] - h[k], 0.2 * slope * dx))
+
+
+MARKS = {  # {case: {its marks: the largest sizes that they may have; None where none is set}}
+    rest: {"rest_error": 1e-12},
+    stoker: {"stoker_speed_error": 0.005, "stoker_l1": 0.01},
+    ritter: {"ritter_front_cells": 2.0, "ritter_l1": 0.01},
+    thacker_planar: {"thacker_planar_l2": 0.02, "thacker_planar_order": None, "thacker_planar_mass": 1e-13},
+    thacker_radial: {"thacker_radial_l2": 0.02, "thacker_radial_order": None, "thacker_radial_mass": 1e-13},
+    carrier_greenspan: {"carrier_greenspan_error": 0.05, "carrier_greenspan_place_error": 0.05},
+}
+LIMITS = {name: limit for marks in MARKS.values() for name, limit in marks.items()}
+
+
+@functools.cache
+def _found(case):
+    return case()
+
+
+def _register(case, name):
+    def value() -> float:
+        return float(_found(case)[name])
+
+    value.__name__ = name
+    measure(value)
+
+
+for each_case, its_marks in MARKS.items():
+    for each_name in its_marks:
+        _register(each_case, each_name)

@@ -1,0 +1,172 @@
+"""Tides in channels with known solutions: a quarter wave, a Kelvin wave, Taylor's amphidrome."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+import swmodel as sw
+from swmodel.forcing.constituents import period
+
+from .cases import march
+from .measures import measure
+
+G, T = 9.81, period("M2")
+OMEGA = 2 * np.pi / T
+
+# -- a channel, closed in the east, with cos k (L - x) / cos k L -------------------------------------------------------
+
+LENGTH, DEPTH = 150e3, 20.0
+K = OMEGA / np.sqrt(G * DEPTH)
+
+
+def channel(x, y=0.0):
+    """The amplitude of the standing wave over that at the mouth."""
+    return np.cos(K * (LENGTH - x)) / np.cos(K * LENGTH) + 0.0 * y
+
+
+def error_of_channel(cells, dt):
+    """The largest error of the elevation after a period over the largest elevation, from the exact state."""
+    grid = sw.CartesianGrid(cells, 2, (0.0, LENGTH), (0.0, 2e3), "y")
+    tide = sw.Tide({"M2": (channel, 0.0)})
+    model = sw.ShallowWater(grid, DEPTH, gravity=G, linear=True, boundaries=(sw.Clamped("west", tide),))
+    steps = round(T / dt)
+    state, _ = march(model, sw.RK4(T / steps), model.state(eta=channel), steps)
+    return float(np.abs(np.asarray(state.eta) - channel(*grid.coordinates("h"))).max() / abs(channel(LENGTH)))
+
+
+@measure
+def channel_order():
+    """The order of convergence in space and time."""
+    errors = [error_of_channel(cells, 1200.0 * 10 / cells) for cells in (20, 40)]
+    return float(np.log2(errors[0] / errors[1]))
+
+
+CHANNEL = f"""
+[grid]
+type = "cartesian"
+nx = 40
+ny = 2
+x = [0.0, {LENGTH}]
+y = [0.0, 8e3]
+periodic = "y"
+[bathymetry]
+type = "flat"
+depth = {DEPTH}
+[model]
+linear = true
+[stepper]
+type = "rk4"
+dt = {T / 300}
+[initial]
+type = "formula"
+eta = "cos({K} * ({LENGTH} - x)) / {np.cos(K * LENGTH)}"
+[[boundary]]
+type = "clamped"
+sides = "west"
+[boundary.elevation]
+constituents.M2 = {{amplitude = "cos({K} * ({LENGTH} - x)) / {np.cos(K * LENGTH)}", phase = 0}}
+[[output.fields]]
+file = "channel.nc"
+variables = ["eta"]
+every = {T / 2}
+[run]
+until = {2 * T}
+"""
+
+
+@measure
+def channel_error():
+    """The largest error over the amplitude, through an experiment file, half a period and whole periods later."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "channel.toml"
+        file.write_text(CHANNEL)
+        command = [sys.executable, "-m", "swmodel", "run", str(file), "--output", folder, "--overwrite"]
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
+        with xr.open_dataset(Path(folder) / "channel.nc", decode_times=False) as run:
+            eta, x = run.eta.values[:, 0], run.xh.values
+    exact = np.array([1.0, -1.0, 1.0, -1.0, 1.0])[:, None] * channel(x)
+    return float(np.abs(eta - exact).max() / abs(channel(LENGTH)))
+
+
+# -- Kelvin waves ------------------------------------------------------------------------------------------------------
+
+
+def amplitude_and_phase(model, stepper, spin_up):
+    """Complex elevation E with eta = Re(E exp(i omega t)), from two states a quarter of a period apart."""
+    quarter = round(T / 4 / stepper.dt)
+    begin = 4 * quarter * spin_up
+    simulation = sw.Simulation(model, model.at_rest(), stepper)
+    simulation.run(steps=begin)
+    real = np.asarray(simulation.state.eta)
+    simulation.run(steps=quarter)
+    return real - 1j * np.asarray(simulation.state.eta)
+
+
+def kelvin(f, depth):
+    """(amplitude, phase lag [degrees]) as functions, of the wave that travels east along the southern coast."""
+    c = np.sqrt(G * depth)
+    size = lambda x, y: np.exp(-f * y / c) + 0.0 * x  # noqa: E731
+    lag = lambda x, y: np.rad2deg(OMEGA * x / c) + 0.0 * y  # noqa: E731
+    return size, lag
+
+
+@measure
+def kelvin_error():
+    """A Kelvin wave enters in the west and leaves in the east: the largest error over the amplitude."""
+    f, depth, nx, ny, dx = 1.4e-4, 200.0, 48, 60, 12.5e3
+    grid = sw.CartesianGrid(nx, ny, (0.0, nx * dx), (0.0, ny * dx))
+    wave = kelvin(f, depth)
+    sides = (
+        sw.Flather("west", incoming=sw.Tide({"M2": wave}, ramp=T)),
+        sw.Flather("east"),
+    )
+    model = sw.ShallowWater(grid, depth, gravity=G, linear=True, coriolis=sw.FPlane(f), boundaries=sides)
+    found = amplitude_and_phase(model, sw.ForwardBackward(T / 4 / 80), 3)
+    x, y = grid.coordinates("h")
+    exact = wave[0](x, y) * np.exp(-1j * np.deg2rad(wave[1](x, y)))
+    return float(np.abs(found - exact).max())
+
+
+def taylor(x, y, f, depth, width, modes=24):
+    """Taylor's complex elevation in x < 0, for an incident Kelvin wave of amplitude 1 at (0, 0) and a wall at x = 0.
+
+    Taylor (1922), doi:10.1112/plms/s2-20.1.148: the reflected Kelvin wave and Poincare modes make u = 0 at the wall.
+    """
+    c = np.sqrt(G * depth)
+    k, n = OMEGA / c, np.arange(1, modes + 1)
+    l = n * np.pi / width
+    s = np.sqrt(l**2 + (f**2 - OMEGA**2) / c**2)
+    a = -1j * (f**2 - OMEGA**2) * OMEGA * l / (G * (OMEGA**2 * l**2 - f**2 * s**2))
+    b, at_cos = -1j * f * s * a / (OMEGA * l), 1j * G * s * a / OMEGA
+    at_sin = (G * l * a - 1j * OMEGA) / f
+    points = (np.arange(modes + 1) + 0.5) * width / (modes + 1)
+    angle = points[:, None] * l
+    matrix = np.hstack([-(c / depth) * np.exp(f * (points - width) / c)[:, None],
+                        at_cos * np.cos(angle) + at_sin * np.sin(angle)])  # fmt: skip
+    share = np.linalg.solve(matrix, -(c / depth) * np.exp(-f * points / c))
+    found = np.exp(-f * y / c - 1j * k * x) + share[0] * np.exp(f * (y - width) / c + 1j * k * x)
+    for m in range(modes):
+        found = found + share[m + 1] * (a[m] * np.cos(l[m] * y) + b[m] * np.sin(l[m] * y)) * np.exp(s[m] * x)
+    return found
+
+
+@measure
+def amphidrome_cells():
+    """How many cells the amphidrome nearest the wall is from Taylor's."""
+    f, depth, width, nx, ny = 1.2e-4, 70.0, 400e3, 50, 25
+    dx = width / ny
+    grid = sw.CartesianGrid(nx, ny, (-nx * dx, 0.0), (0.0, width))
+    side = sw.Flather("west", incoming=sw.Tide({"M2": kelvin(f, depth)}, ramp=T))
+    model = sw.ShallowWater(grid, depth, gravity=G, linear=True, coriolis=sw.FPlane(f), boundaries=(side,))
+    found = np.abs(amplitude_and_phase(model, sw.ForwardBackward(T / 4 / 60), 5))
+    near = slice(nx // 4, None)  # the first one from the wall
+    j, i = np.unravel_index(np.argmin(found[:, near]), found[:, near].shape)
+    x, y = grid.x_centres[near][i], grid.y_centres[j]
+    fine = np.linspace(grid.x_centres[near][0], 0.0, 800), np.linspace(0.0, width, 400)
+    exact = np.abs(taylor(fine[0][None, :], fine[1][:, None], f, depth, width))
+    row, column = np.unravel_index(np.argmin(exact), exact.shape)
+    return float(np.hypot(x - fine[0][column], y - fine[1][row]) / dx)

@@ -1,0 +1,126 @@
+"""Bores and shores: what rests stays at rest, no water is made or taken, and exact solutions are met."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.errors import BlowUp, ConfigError
+from swmodel.runtime.compilation import jit
+
+from . import measures_coast as coast
+from .cases import march
+from .exact_flows import DamBreak, PlanarBowl, RadialBowl
+from .measures import MEASURES
+
+
+def shore(grid=None, dtype="float64", bed=None, **options):
+    """A model on random topography between 3 m under and 3 m over the level."""
+    grid = grid or sw.CartesianGrid(12, 10, (0.0, 120.0), (0.0, 100.0))
+    bed = np.random.default_rng(3).uniform(-3.0, 3.0, grid.shape) if bed is None else bed
+    return coast.model_of(grid, bed, 1e-3, dtype=dtype, communicator="serial", **options)
+
+
+def wild(model, seed=0, speed=20.0):
+    """Random levels and velocities, far over what a time step can follow."""
+    rng = np.random.default_rng(seed)
+    u, v, eta = (rng.uniform(-size, size, model.grid.shape) for size in (speed, speed, 3.0))
+    return model.state(u=u, v=v, eta=eta)
+
+
+def test_lakes_at_rest_between_islands_and_cliffs_stay_at_rest_in_both_precisions():
+    assert coast.rest(steps=8, communicator="serial")["rest_error"] == 0.0
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_no_thickness_is_ever_negative_and_no_water_is_lost_however_long_the_step(dtype):
+    model = shore(dtype=dtype, dissipation=sw.ManningDrag(0.03))
+    state = wild(model)
+    thickness = lambda state: np.asarray(model.scatter(model.depth) + state.eta)  # noqa: E731
+    before = thickness(state).astype(float)
+    for _ in range(6):
+        state, _ = march(model, sw.SSPRK3(3.0), state, 1)
+        h = thickness(state)
+        assert (h >= 0).all() and np.isfinite(np.asarray(state.u)).all()
+    assert (before == 0).any() and (h < 1e-2).any()
+    assert abs(h.astype(float).sum() / before.sum() - 1) < (1e-13 if dtype == "float64" else 1e-5)
+
+
+def test_a_bore_over_a_tenth_of_its_depth_has_the_speed_of_stoker():
+    flow, (early, late) = DamBreak(), (10.0, 30.0)
+    profiles = coast.dam_break(flow, 100, (early, late), communicator="serial")
+    middle, speed = flow.middle
+    fronts = [coast.front(x, h, 0.5 * (middle + flow.right)) for x, h in profiles]
+    assert (fronts[1] - fronts[0]) / (late - early) == pytest.approx(speed, rel=0.03)  # half a cell is 2.5 %
+    x, h = profiles[1]
+    exact = flow.thickness(x, late)
+    assert np.abs(h - exact).sum() < 0.01 * exact.sum()
+
+
+@pytest.mark.parametrize("flow, limit", ((PlanarBowl(), 0.06), (RadialBowl(), 0.04)), ids=("planar", "radial"))
+def test_water_that_swings_in_a_bowl_is_back_after_a_period(flow, limit):
+    error, mass, least = coast.bowl(flow, 40, communicator="serial")
+    assert error < limit and abs(mass) < 1e-13 and least >= 0
+
+
+def test_friction_slows_thin_water_down_and_never_turns_it_round():
+    model = shore(bed=np.full((10, 12), 2e-3), dissipation=sw.ManningDrag(0.1))
+    inside = np.pad(np.ones((10, 11)), ((0, 0), (0, 1)))
+    state, _ = march(model, sw.SSPRK3(5.0), model.state(u=inside), 1)
+    assert (np.asarray(state.u) >= 0).all() and np.asarray(state.u).max() < 0.45
+
+
+def test_wetting_names_what_it_needs():
+    grid = sw.CartesianGrid(12, 10, (0.0, 120.0), (0.0, 100.0))
+    with pytest.raises(ConfigError, match="momentum=MomentumConserving"):
+        sw.ShallowWater(grid, 1.0, wetting=sw.WettingDrying())
+    with pytest.raises(ConfigError, match="leave out tracers"):
+        shore(tracers=sw.Tracer("dye"))
+    with pytest.raises(ConfigError, match="RK4.*use SSPRK3"):
+        sw.Simulation(shore(), shore().at_rest(), sw.RK4(0.1))
+    with pytest.raises(ConfigError, match="no fused loops yet"):
+        sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), engine="fused")
+    with pytest.raises(ConfigError, match="not linear"):
+        sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), linear=True)
+    with pytest.raises(ConfigError, match="thin"):
+        sw.WettingDrying(thin=0.0)
+
+
+def test_a_run_stops_at_the_least_thickness_that_was_chosen():
+    grid = sw.CartesianGrid(12, 10, (0.0, 120.0), (0.0, 100.0))
+    model = sw.ShallowWater(grid, 0.5, least_thickness=0.2, communicator="serial")
+    sw.Simulation(model, model.at_rest(), sw.RK4(0.5)).run(steps=2)
+    shallow = sw.ShallowWater(grid, 0.1, least_thickness=0.2, communicator="serial")
+    with pytest.raises(BlowUp, match=r"less than 0\.2 m"):
+        sw.Simulation(shallow, shallow.at_rest(), sw.RK4(0.5)).run(steps=2)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("name", coast.LIMITS)
+def test_marks_are_within_their_limits(name):
+    value, limit = MEASURES[name](), coast.LIMITS[name]
+    assert value >= 1.0 if limit is None else abs(value) <= limit  # an order, or an error
+
+
+@pytest.mark.verify  # a minute of compiling
+def test_tangent_and_adjoint_agree_over_a_shore_and_with_differences():
+    """Away from kinks; cells fall dry and are flooded on the way."""
+    model = shore(dissipation=sw.ManningDrag(0.03))
+    stepper, start = sw.SSPRK3(0.4), wild(model, speed=1.0)
+    dynamics = model.dynamics(stepper)
+    rng = np.random.default_rng(7)
+    direction = model.state(*(rng.uniform(-1.0, 1.0, model.grid.shape) for _ in range(3)))
+    wet = np.asarray(start.eta) + model.depth > 0
+    direction = direction.replace(eta=rng.uniform(-1.0, 1.0, model.grid.shape) * wet)
+    weights = jnp.asarray(rng.uniform(-1.0, 1.0, model.grid.shape))
+
+    @jit
+    def cost(size):
+        end, _ = sw.integrate(dynamics, stepper, start + size * direction, 3)
+        return jnp.sum(weights * (end.eta + end.u * end.v))
+
+    slope = jax.jvp(cost, (0.0,), (1.0,))[1]
+    assert float(jax.grad(cost)(0.0)) == pytest.approx(float(slope), rel=1e-12)
+    differences = [abs(cost(size) - cost(0.0) - size * slope) for size in (1e-4, 5e-5, 2.5e-5)]
+    assert differences[2] < 0.3 * differences[1] < 0.09 * differences[0]
