@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 from ..runtime import launch
+from ..runtime.signals import open_standard_descriptors
 
 __all__ = ["protect_streams"]
 
@@ -45,9 +46,7 @@ class _Lenient(io.FileIO):
 
 def protect_streams() -> None:
     """Put lenient streams in the place of Python's own standard output and error; others (of a test) stay."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # else a data file would get a closed one
-        os.set_inheritable(descriptor, True)
-    os.close(descriptor)
+    open_standard_descriptors()
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream, first = getattr(sys, name), getattr(sys, f"__{name}__")
         if stream is not first or isinstance(getattr(getattr(stream, "buffer", None), "raw", None), _Lenient):

@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from .signals import PROCESS
 __all__ = [
     "FORWARDED", "LaunchError", "Launcher", "Process", "ask_to_end", "bind_rank", "binding_warning", "check_world",
     "configure_process", "crowding", "launched_ranks", "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun",
-    "mpirun_environment", "placement", "stop", "threads_per_rank",
+    "mpirun_environment", "placement", "remove_session", "stop", "threads_per_rank",
 ]  # fmt: skip
 
 
@@ -355,6 +356,16 @@ def stop(process: subprocess.Popen) -> None:
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, number)
             process.wait(10)
+    remove_session(process.pid)
+
+
+def remove_session(launcher: int) -> None:
+    """Remove the folder of files that a killed mpirun with this process number has left.
+
+    Open MPI 5 names it by the process number alone. A later mpirun that gets the same number finds the files, and
+    ends with "The PMIx server's listener thread failed to start".
+    """
+    shutil.rmtree(Path(tempfile.gettempdir(), f"ompi.{launcher}"), ignore_errors=True)
 
 
 def ask_to_end(process: subprocess.Popen) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from .parent import launcher_descriptor, launcher_has_ended
 
-__all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalWatch"]
+__all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalWatch", "open_standard_descriptors"]
 
 GRACE = 8.0  # [s] that a chunk of steps may take to end after a signal
 WRITING = 60.0  # [s] that the last files may take
@@ -96,6 +96,7 @@ class ExitGuard:
             return
         self.__init__()
         self._active = True
+        open_standard_descriptors()
         reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
@@ -257,6 +258,16 @@ class ExitGuard:
             with contextlib.suppress(OSError):
                 os.write(2, f"{lead}{sentence}\n".encode(errors="replace"))
         os._exit(128 + number)
+
+
+def open_standard_descriptors() -> None:
+    """Open the null device on those of the descriptors 0, 1 and 2 that are closed.
+
+    Otherwise the next pipe or file would get such a number, and what is printed would go there.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def _rank_in(environment):

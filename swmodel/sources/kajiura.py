@@ -33,6 +33,7 @@ from jax.typing import ArrayLike
 from swmodel.errors import ConfigError
 from swmodel.fields.pytrees import pytree, replace, static
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
+from swmodel.grids.windows import GridValues
 from swmodel.runtime.compilation import jit
 from swmodel.sources.fault import Fault, Source, depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
 
@@ -73,7 +74,7 @@ class KajiuraFilter:
     def of(
         cls,
         grid: CartesianGrid | SphericalGrid,
-        depth: ArrayLike,
+        depth: ArrayLike | GridValues,
         region: Region | None = None,
         tolerance: float = 1e-3,
     ) -> "KajiuraFilter":
@@ -283,7 +284,7 @@ class SeaSurface:
     def of(
         cls,
         grid: CartesianGrid | SphericalGrid,
-        depth: ArrayLike,
+        depth: ArrayLike | GridValues,
         region: Region | None = None,
         refinement: int = 3,
         horizontal: bool = True,
@@ -385,7 +386,7 @@ def _patches(surface, source, amounts):
 
 def _block(depth, rows, columns):
     """The depths of some rows and columns, of an array or GridValues."""
-    return np.asarray(depth.block(rows, columns) if hasattr(depth, "block") else depth[rows, columns], float)
+    return np.asarray(depth.block(rows, columns) if isinstance(depth, GridValues) else depth[rows, columns], float)
 
 
 def _gradient(grid, depth, rows, columns):

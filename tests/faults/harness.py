@@ -154,6 +154,7 @@ class Started:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self.process.wait()
+        launch.remove_session(self.process.pid)
 
 
 def straight(*arguments, ranks=1, timeout=300, **options):
@@ -174,10 +175,13 @@ def contents(folder):
     return found
 
 
-def unreadable(folder, once=()):
-    """What is wrong with the files that a killed run has left, a sentence each; `once` names what must be there."""
+def unreadable(folder, once=(), only="*.nc"):
+    """What is wrong with the files that a run has left, a sentence each; `once` names what must be there.
+
+    `only` chooses among the files: while a run writes on, its restart can be read at any moment, the others cannot.
+    """
     wrong = [f"{name} is gone" for name in once if not (folder / name).exists()]
-    for path in folder.glob("*.nc"):
+    for path in folder.glob(only):
         try:
             if path.name == "restart.nc":
                 read_restart(path)

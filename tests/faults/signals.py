@@ -109,7 +109,7 @@ def _restart_appears(run, restart, before):
         if not run.alive():
             return ["the run ended"]
         if _changed(restart) not in (None, before):
-            return unreadable(restart.parent, once=("restart.nc",))
+            return unreadable(restart.parent, once=("restart.nc",), only="restart.nc")
         time.sleep(0.02)
     return [f"no restart within {APPEARS:.0f} s"]
 

@@ -255,6 +255,20 @@ def test_standard_output_that_takes_nothing_ends_no_command(redirection):
     assert ("No space left" in done.stderr) == (redirection == "> /dev/full")
 
 
+CLOSED = """
+import os
+os.close(1)
+from swmodel.runtime.signals import PROCESS
+PROCESS.start()
+assert os.fstat(1).st_rdev == os.stat(os.devnull).st_rdev
+"""
+
+
+def test_the_signals_do_not_come_through_a_standard_descriptor_that_was_closed():
+    done = subprocess.run([sys.executable, "-c", CLOSED], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 PRINTING = """
 import sys, time
 from swmodel.runtime import launch

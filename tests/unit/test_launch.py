@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -444,3 +445,16 @@ def test_ranks_started_by_a_foreign_launcher_stop(tmp_path):
     assert ended.stderr.count("LaunchError: a PMI launcher started 2 processes") == 2, ended.stderr
     version, _ = libraries.loaded_mpi()
     assert version is None or version in ended.stderr
+
+
+@needs_mpi
+def test_a_killed_mpirun_leaves_no_folder_that_stops_a_later_one_with_its_number():
+    command = [*launch.mpirun(1), sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
+    process = subprocess.Popen(
+        command, env=launch.mpirun_environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    process.stdout.readline()
+    process.kill()
+    process.wait()
+    launch.stop(process)
+    assert not Path(tempfile.gettempdir(), f"ompi.{process.pid}").exists()
