@@ -2,10 +2,10 @@
 
     python scripts/run_tests.py [--ranks 1,2,4,6] [--timeout 1800] [what pytest takes: -k halo, tests/parallel, -x ...]
 
-Everything runs on 1 rank, files side by side on the cores there are, tests/parallel also on 2; on 6 the verbs,
-transforms and solvers, and that steps and gradients equal those of one rank; on 4 the verbs and the steps. Paths choose
-among them. The root's output is shown as it comes, another rank's if it ended and the root printed no reason.
-The exit status is 0 if no test failed and none hung.
+All but tests/parallel runs on 1 rank, files side by side on the cores there are, and tests/parallel on 2; on 6 the
+verbs, transforms and solvers, and that steps and gradients equal those of one rank; on 4 the verbs and the steps.
+Without MPI, tests/parallel runs on 1 rank. Paths choose among them. The root's output is shown as it comes, another
+rank's if it ended and the root printed no reason. The exit status is 0 if no test failed and none hung.
 """
 
 import argparse
@@ -105,12 +105,16 @@ def _show_logs(folder, status, timeout):
     print(f"\npytest {why}", flush=True)
 
 
-def split(arguments):
-    """(arguments on 1 rank, arguments under mpirun or None) from what the user gave."""
+def split(arguments, several):
+    """(arguments on 1 rank, arguments under mpirun or None) from what the user gave.
+
+    several: whether tests/parallel, unless it was named, is left to a run on several ranks.
+    """
     paths = [argument for argument in arguments if Path(ROOT, argument.split("::")[0]).exists()]
     options = [argument for argument in arguments if argument not in paths]
     if not paths:
-        return [*options, "tests"], [*options, str(PARALLEL.relative_to(ROOT))]
+        folder = str(PARALLEL.relative_to(ROOT))
+        return [*options, *([f"--ignore={folder}"] if several else []), "tests"], [*options, folder]
     parallel = [
         path
         for path in paths
@@ -135,9 +139,10 @@ def main():
     parser.add_argument("--ranks", default="1,2,4,6", help="on how many ranks, separated by commas")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds for each number of ranks")
     chosen, rest = parser.parse_known_args()
-    serial, parallel = split(rest)
+    numbers = [int(ranks) for ranks in chosen.ranks.split(",")]
+    serial, parallel = split(rest, max(numbers) > 1 and launch.mpi_installed())
     tallies = {}
-    for ranks in map(int, chosen.ranks.split(",")):
+    for ranks in numbers:
         arguments = serial if ranks == 1 else parallel
         if arguments is None:
             continue

@@ -2,7 +2,6 @@
 
 import jax
 import numpy as np
-import pytest
 
 import swmodel as sw
 from swmodel.adjoint.verification.verification import verify
@@ -14,11 +13,6 @@ NX, NY = 13, 11
 RANKS = launched_ranks()
 LAYOUTS = {1: [(1, 1)], 2: [(1, 2), (2, 1)], 4: [(2, 2), (1, 4)], 6: [(2, 3), (3, 2)]}[RANKS]
 run = jit(sw.integrate, static_argnums=3)
-
-
-def long_on_one_rank(test):
-    """A test that takes long: `make test` runs it on two ranks, and `make verify` on one."""
-    return pytest.mark.verify(test) if RANKS == 1 else test
 
 
 def neighbours(layout):

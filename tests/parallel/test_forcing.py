@@ -43,7 +43,6 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine):
     cases.assert_tiles_equal(model, ours, alone)
 
 
-@cases.long_on_one_rank
 def test_gradients_pass_dot_products_and_taylor_tests():
     model = ocean(cases.all_ranks(), "fused")
     controls = ["forcing.2.x", "forcing.2.central_pressure", "forcing.1.fraction", "dissipation.0.roughness"]

@@ -51,7 +51,6 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine, stages, alone):
 
 
 @pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")
-@cases.long_on_one_rank
 def test_gradients_pass_dot_products_and_taylor_tests():
     model = ocean(cases.all_ranks(), "fused")
     controls = ["boundary.0.elevation.amplitude.M2", "boundary.1.incoming.phase.M2"]
