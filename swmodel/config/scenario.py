@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
+from ..fields.parameters import in_utc
 from ..forcing.constituents import distinct
 from .quantities import in_unit
 from .sections import (
@@ -226,7 +227,7 @@ def _utc(value):
             pass
     if isinstance(value, datetime.datetime):
         try:
-            return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
+            return in_utc(value)
         except OverflowError:
             raise ValueError(f"{value.isoformat()} is before the year 1 or after 9999 in UTC; give another") from None
     if isinstance(value, datetime.date):

@@ -17,7 +17,7 @@ from .quantities import QuantityError, in_unit, quantity
 __all__ = [
     "AnyCoordinate", "Coordinate", "Count", "Degrees", "Devices", "Flag", "Formula", "FormulaInMetres",
     "FormulaInMetresPerSecond", "Fraction", "InputFile", "Layout", "Metres", "Names", "NonNegativeMetres",
-    "NonNegativeSeconds", "Number", "Place", "PositiveDegrees", "PositiveMetres", "PositiveNumber", "PositiveSeconds",
+    "NonNegativeSeconds", "Number", "Place", "PositiveMetres", "PositiveNumber", "PositiveSeconds",
     "RangeOfDegrees", "RangeOfMetres", "RangeOfSeconds", "SIDES", "Seconds", "SecondsOrAuto", "Section", "Sides",
     "ascending", "existing_folder", "formula_in", "written_path",
 ]  # fmt: skip
@@ -52,7 +52,6 @@ PositiveSeconds = Annotated[float, in_unit("s"), Field(gt=0)]
 NonNegativeSeconds = Annotated[float, in_unit("s"), Field(ge=0)]
 RangeOfSeconds = Annotated[tuple[Seconds, Seconds], AfterValidator(ascending)]
 Degrees = Annotated[float, in_unit("degree")]
-PositiveDegrees = Annotated[float, in_unit("degree"), Field(gt=0)]
 RangeOfDegrees = Annotated[tuple[Degrees, Degrees], AfterValidator(ascending)]
 
 

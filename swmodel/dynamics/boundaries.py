@@ -32,7 +32,7 @@ from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from ..stencils.native import paste
-from .terms import Term, TiledPart, to_u, to_v, value_at
+from .terms import Term, TiledPart, rate_at, to_u, to_v, value_at
 from .transport import transports
 
 __all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge"]
@@ -125,8 +125,7 @@ class OpenBoundary(TiledPart):
         if self.closes_volume:
             column = depth if equations.linear else depth + eta * wet
             needed = functools.partial(_needed, side, column, flow, equations, time)
-        condition = condition if self.closes_volume else condition.at(time)
-        return condition.outflow(Inside(gravity, depth, eta, wet, eta_time, needed), time) * wet
+        return condition.at(time).outflow(Inside(gravity, depth, eta, wet, eta_time, needed), time) * wet
 
 
 @pytree
@@ -175,10 +174,12 @@ class Clamped(OpenBoundary):
     closes_volume = True
 
     def outflow(self, inside: Inside, time: Any) -> Any:
-        before, after = (value_at(self.elevation, time + part) for part in (-0.5, 0.5))
         off = value_at(self.elevation, inside.eta_time) - inside.eta
-        rate = (after - before) / time.dt + off / (RELAXATION_STEPS * time.dt)
-        return inside.needed(rate)
+        return inside.needed(rate_at(self.elevation, time) + off / (RELAXATION_STEPS * time.dt))
+
+    def at(self, time: Any) -> Self:
+        """This condition itself: it reads the elevation at the time of eta, and its rate at that of the stage."""
+        return self
 
 
 def _needed(side, column, flow, equations, time, rate):

@@ -134,6 +134,7 @@ class ConservingFlow(DerivedFields):
 
     def __init__(self, equations: Any, state: State, more: Any, outside: Any, time: Any):
         super().__init__(equations, state, more, outside, time)
+        self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
         self.h = self.thickness(self.eta)
 
     @property
@@ -143,7 +144,7 @@ class ConservingFlow(DerivedFields):
 
     def thickness(self, eta: AbstractField) -> AbstractField:
         """H + eta in cells that may be wet, 0 on land [m], a Field at h."""
-        h = (self.equations.depth_at(self.time) + eta) * self.geometry.wet
+        h = (self.depth + eta) * self.geometry.wet
         return h if self.thin is None else h.map(lambda x: jnp.maximum(x, 0.0))
 
     def moving(self, axis: "Axis", volume: AbstractField, position: str) -> AbstractField:
@@ -197,7 +198,7 @@ class ConservingFlow(DerivedFields):
     def _flux(self, axis, velocity):
         """The flux per unit width through the faces across an axis [m2 s-1], before outflow is limited."""
         limiter, damping = self.equations.momentum.limiter, self.equations.momentum.damping
-        depth, wet = self.equations.depth_at(self.time), self.geometry.wet
+        depth, wet = self.depth, self.geometry.wet
         joined = axis.low(wet) * axis.high(wet)
         step = axis.difference(self.eta) * (joined * self._connected(axis, depth))
         low, high = _both_sides(axis, self.eta, step, limiter)

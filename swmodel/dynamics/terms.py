@@ -27,7 +27,7 @@ from .clock import as_time
 
 __all__ = [
     "Forcing", "Series", "Term", "TiledPart", "TimeVarying", "Window", "Windows", "as_field",
-    "holds_windows", "tile_array", "to_u", "to_v", "value_at",
+    "holds_windows", "rate_at", "tile_array", "to_u", "to_v", "value_at",
 ]  # fmt: skip
 
 
@@ -139,6 +139,10 @@ class TimeVarying(abc.ABC):
     def at(self, time: Any) -> Any:
         """The value at a Time, a number, an array or a Field."""
 
+    def rate(self, time: Any) -> Any:
+        """d/dt of the value at a Time [its units s-1], by a centred difference over a step unless overridden."""
+        return (self.at(time + 0.5) - self.at(time + (-0.5))) * (1.0 / time.dt)
+
 
 @pytree
 class Window(TimeVarying):
@@ -161,6 +165,10 @@ class Window(TimeVarying):
         if isinstance(self.first, AbstractField):
             return self.first + (self.second - self.first) * weight
         return self.first + weight * (self.second - self.first)
+
+    def rate(self, time: Any) -> Any:
+        """The slope between both records, also at their own times."""
+        return (self.second - self.first) * (1.0 / (self.length.astype(time.dt.dtype) * time.dt))
 
     def map(self, function: Callable) -> Self:
         """The Window with `function` applied to both records."""
@@ -199,6 +207,11 @@ def holds_windows(tree: Any) -> bool:
 def value_at(x: Any, time: Any) -> Any:
     """The value of a TimeVarying at a Time, or at a number of steps after step 0; anything else as it is."""
     return x.at(time) if isinstance(x, TimeVarying) else x
+
+
+def rate_at(x: Any, time: Any) -> Any:
+    """d/dt of a TimeVarying at a Time; 0 of anything else."""
+    return x.rate(time) if isinstance(x, TimeVarying) else 0.0
 
 
 def to_u(x: Any) -> Any:

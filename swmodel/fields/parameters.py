@@ -302,6 +302,11 @@ class Moment:
             refuse(who, name, value, "is not a date and time", "a datetime.datetime in UTC, or None")
 
 
+def in_utc(moment: datetime.datetime) -> datetime.datetime:
+    """A date and time in UTC, without a time zone; one without a time zone is in UTC already."""
+    return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
 @dataclasses.dataclass(frozen=True)
 class Stages:
     """A number of stages per exchange, or "auto"."""

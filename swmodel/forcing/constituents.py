@@ -10,11 +10,13 @@ them from the Doodson numbers and the astronomical variables at t0. A run keeps 
 import datetime
 import difflib
 import functools
+import math
 from collections.abc import Iterable
 
 import numpy as np
 
 from ..errors import ConfigError
+from ..fields.parameters import in_utc
 
 __all__ = ["EQUILIBRIUM", "canonical", "distinct", "nodal", "period", "periods", "species"]
 
@@ -25,6 +27,7 @@ EQUILIBRIUM = {
     "K1": (0.141565, 0.736), "O1": (0.100661, 0.695), "P1": (0.046848, 0.706), "Q1": (0.019273, 0.695),
     "MF": (0.042041, 0.693), "MM": (0.022191, 0.693),
 }  # fmt: skip
+LEAST_LATITUDE = 5.0  # [degrees], for nodal factors
 SPECIES = {"MF": 0, "MM": 0}
 
 
@@ -87,15 +90,17 @@ def nodal(name: str, start: datetime.datetime | None, latitude: float) -> tuple[
     Args:
         name: of the constituent.
         start: date and time in UTC, or None.
-        latitude: [degrees], on which the small satellites of third degree depend.
+        latitude: [degrees], on which the small satellites of third degree depend. Their ratio to the main line has a
+            pole at the equator, so that within 5 degrees of it 5 degrees are taken, with its sign, north at 0.
     """
     if start is None:
         return 1.0, 0.0
     from utide.harmonics import FUV
 
-    start = start if start.tzinfo is None else start.astimezone(datetime.UTC).replace(tzinfo=None)
+    start = in_utc(start)
     midnight = datetime.datetime(start.year, start.month, start.day)
     days = start.toordinal() + (start - midnight).total_seconds() / 86400.0
     number = np.array([_table()[canonical(name)][0]])
-    f, u, v = FUV(np.array([days]), days, number, latitude, [0, 0, 0, 0])
+    away = math.copysign(max(abs(latitude), LEAST_LATITUDE), latitude or 1.0)
+    f, u, v = FUV(np.array([days]), days, number, away, [0, 0, 0, 0])
     return f.item(), float(2.0 * np.pi * ((u.item() + v.item()) % 1.0))

@@ -29,7 +29,7 @@ from ..fields.pytrees import pytree, replace, static
 from ..grids.windows import GridValues
 from .constituents import distinct, nodal, periods
 
-__all__ = ["Harmonics", "Tide", "middle_latitude", "ramp_at", "waves_at"]
+__all__ = ["Harmonics", "Tide", "middle_latitude", "ramp_at", "ramp_rate_at", "waves_at"]
 
 MIDDLE = 45.0  # [degrees] of latitude, for planes
 _RULES = {
@@ -50,6 +50,13 @@ def ramp_at(time: Any, length: float) -> Any:
     if not length:
         return 1.0
     return 0.5 - 0.5 * jnp.cos(np.pi * jnp.clip(time.since(0.0) / length, 0.0, 1.0))
+
+
+def ramp_rate_at(time: Any, length: float) -> Any:
+    """d/dt of `ramp_at` [s-1]."""
+    if not length:
+        return 0.0
+    return 0.5 * np.pi / length * jnp.sin(np.pi * jnp.clip(time.since(0.0) / length, 0.0, 1.0))
 
 
 def middle_latitude(grid: Any) -> float:
@@ -167,6 +174,9 @@ class Harmonics(TimeVarying):
     def at(self, time: Any) -> Any:
         return self.prepared().at(time)
 
+    def rate(self, time: Any) -> Any:
+        return self.prepared().rate(time)
+
 
 @pytree
 class Quadratures(TimeVarying):
@@ -186,7 +196,17 @@ class Quadratures(TimeVarying):
 
     def at(self, time: Any) -> Any:
         cos, sin = waves_at(time, self.names, self.argument)
-        share, total = ramp_at(time, self.ramp), 0.0
+        share = ramp_at(time, self.ramp)
+        return self._sum(share * cos, share * sin)
+
+    def rate(self, time: Any) -> Any:
+        cos, sin = waves_at(time, self.names, self.argument)
+        share, growth = ramp_at(time, self.ramp), ramp_rate_at(time, self.ramp)
+        turning = share * jnp.asarray(2.0 * np.pi / periods(self.names), cos.dtype)
+        return self._sum(growth * cos - turning * sin, growth * sin + turning * cos)
+
+    def _sum(self, of_cosines, of_sines):
+        total = 0.0
         for k, name in enumerate(self.names):
-            total = total + self.cosines[name] * (share * cos[k]) + self.sines[name] * (share * sin[k])
+            total = total + self.cosines[name] * of_cosines[k] + self.sines[name] * of_sines[k]
         return total

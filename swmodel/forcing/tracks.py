@@ -16,6 +16,7 @@ import numpy as np
 
 from ..defaults import AIR_DENSITY
 from ..errors import DataError
+from ..fields.parameters import in_utc
 from .cyclones import Cyclone
 
 __all__ = ["AMBIENT", "Track", "cyclone_of", "read_track"]
@@ -92,8 +93,7 @@ def _csv(path, storm):
 
 
 def _moment(text):
-    moment = datetime.datetime.fromisoformat(text.strip())
-    return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    return in_utc(datetime.datetime.fromisoformat(text.strip()))
 
 
 def _atcf(path, storm):
@@ -141,7 +141,7 @@ def cyclone_of(track: Track, start: datetime.datetime, until: float | None = Non
     Raises:
         DataError: if the track starts after the run, or ends before it does.
     """
-    start = start if start.tzinfo is None else start.astimezone(datetime.UTC).replace(tzinfo=None)
+    start = in_utc(start)
     times = np.array([(moment - start).total_seconds() for moment in track.moments])
     if times[0] > 0:
         raise DataError(

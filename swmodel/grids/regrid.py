@@ -22,6 +22,7 @@ import scipy.spatial
 import xarray as xr
 
 from ..errors import ConfigError, DataError
+from ..fields.parameters import in_utc
 from ..runtime.netcdf import LOCK
 from .grid import POSITIONS, Grid
 from .windows import GridRecords, GridValues
@@ -439,7 +440,7 @@ def _times(field, start):
         return np.zeros(1), None
     if field.ndim > 3:
         raise DataError(f"{field.name} has dimensions {field.dims}; select one level first, down to (time, y, x).")
-    start = start if start is None or start.tzinfo is None else start.astimezone(datetime.UTC).replace(tzinfo=None)
+    start = None if start is None else in_utc(start)
     name = field.dims[0]
     time = field.coords[name] if name in field.coords else None
     attrs = {} if time is None else time.attrs

@@ -221,7 +221,7 @@ def _same(one, other):
 SHARED = (
     "grid", "precision", "communicator", "kind of Coriolis force", "momentum scheme", "mode (linear or not)",
     "slip at walls", "core", "engine", "set of forcings, drags and viscosities", "set of open sides",
-    "set of tracers", "source",
+    "set of tracers", "source", "start of tides",
 )  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def _shared(model):
     terms, open_boundaries, tracers, core = (jax.tree.structure(part) for part in parts)
     return (
         model.grid, model.dtype, id(model.communicator), type(model.coriolis), model.momentum, model.linear,
-        model.side, core, model.engine, terms, open_boundaries, tracers, model.uplift is None,
+        model.side, core, model.engine, terms, open_boundaries, tracers, model.uplift is None, model.start,
     )  # fmt: skip
 
 

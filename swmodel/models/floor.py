@@ -37,13 +37,18 @@ class Floor:
 
     @functools.cached_property
     def _statistics(self) -> tuple[int, float, float, float]:
-        """(wet cells, the smallest, the largest and the sum of the depths of them) of the whole grid; collective."""
+        """(wet cells; the smallest, largest and mean depth of cells under water at rest) of the whole grid; collective.
+
+        With wetting, cells that may be wet count as wet, and may all be dry at rest; the depths are then 0.
+        """
         own = [depth[depth > 0] for _, depth in self.domain.own(self.water)]
         low, high = (float(f([f(x, initial=i) for x in own])) for f, i in ((np.min, np.inf), (np.max, -np.inf)))
         communicator = self.domain.communicator
         low, high = communicator.host_maximum(np.array([-low, high]))
-        count, total = communicator.host_sum(np.array([sum(x.size for x in own), sum(x.sum() for x in own)], float))
-        return int(count), -float(low), float(high), float(total)
+        wet = sum(np.count_nonzero(wet) for _, wet in self.domain.own(self.wet))
+        sums = communicator.host_sum(np.array([wet, sum(x.size for x in own), sum(x.sum() for x in own)], float))
+        wet, count, total = (float(x) for x in sums)
+        return (int(wet), -float(low), float(high), total / count) if count else (int(wet), 0.0, 0.0, 0.0)
 
     @property
     def wet_cells(self) -> int:
@@ -52,9 +57,14 @@ class Floor:
 
     @property
     def depths(self) -> tuple[float, float, float]:
-        """(smallest, largest, mean) of the depths of wet cells [m]; collective at its first use."""
-        count, low, high, total = self._statistics
-        return low, high, total / count
+        """(smallest, largest, mean) of the depths of cells under water at rest [m], 0 where there are none; collective
+        at its first use."""
+        return self._statistics[1:]
+
+    @property
+    def typical_depth(self) -> float:
+        """The mean of `depths`, 1 m where all is dry at rest: a scale of the depth; collective at its first use."""
+        return self.depths[2] or 1.0
 
     @property
     def is_flat(self) -> bool:

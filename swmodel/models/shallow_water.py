@@ -1,6 +1,7 @@
 """ShallowWater: what the user asks for, put onto this rank's tile."""
 
 import dataclasses
+import datetime
 import functools
 import logging
 import math
@@ -20,7 +21,7 @@ from ..dynamics.terms import Series, tile_array
 from ..errors import ConfigError, SwmodelError
 from ..fields import parameters
 from ..fields.field import HaloError
-from ..fields.parameters import Flag, Number, Part, Precision, check_arguments
+from ..fields.parameters import Flag, Number, Part, Precision, check_arguments, in_utc
 from ..fields.pytrees import replace
 from ..fields.state import RESERVED, State, check_state
 from ..fields.variables import PROGNOSTIC, VARIABLES
@@ -235,6 +236,7 @@ class ShallowWater:
     Attributes:
         sea_floor: a Floor, depth and mask by windows.
         variables: the Variables that are stepped, in the order of a State: u, v, eta and the tracers.
+        start: the date and time of step 0 (UTC) in tides, or None; a Simulation has the same.
     """
 
     members = None  # an Ensemble has some
@@ -272,6 +274,7 @@ class ShallowWater:
         self.uplift = None if source is None else source.series(self.domain)
         self._initial = {tracer.name: tracer.initial for tracer in _one_or_more(tracers)}  # as the user wrote them
         self.tracers = tuple(tracer.on_tile(self.domain) for tracer in _one_or_more(tracers))
+        self.start = _start_of(named | _named("tracer", tracers))
         self.variables = (*PROGNOSTIC, *(tracer.variable for tracer in self.tracers))
         self._check()
         self.core = core.on_tile(self)
@@ -315,6 +318,12 @@ class ShallowWater:
             raise ConfigError(f"ShallowWater: {form} is not linear, and linear=True was asked for; leave one out.")
         if self.momentum.conserves_momentum and any(self.grid.poles):
             raise ConfigError(f"ShallowWater: {form} has no form at a pole, where this grid ends; end it before.")
+        closing = [type(condition).__name__ for condition in self.open_boundaries if condition.closes_volume]
+        if self.momentum.conserves_momentum and closing:
+            raise ConfigError(
+                f"ShallowWater: {closing[0]} finds the flow through the side from volume fluxes without limits, and "
+                f"those of {form} have some; use Flather, or another form."
+            )
         if self.wetting is not None and self.tracers:
             raise ConfigError(
                 f"ShallowWater: tracers cannot be carried over drying cells, and there are {len(self.tracers)}; leave "
@@ -461,7 +470,7 @@ class ShallowWater:
             open_boundaries=tuple(condition.bound(windows_of) for condition in self.open_boundaries),
             uplift=None if self.uplift is None else windows_of(self.uplift),
             tracers=tuple(tracer.bound(windows_of) for tracer in self.tracers),
-            dt=dt if any(part.reads_time for part in self._parts()) else None,
+            dt=dt if self.wetting is not None or any(part.reads_time for part in self._parts()) else None,
         )
 
     def _window(self, series, step, dt):
@@ -542,8 +551,15 @@ class ShallowWater:
         """From now on let the Dynamics hold the water bodies, if this scheme solves equations on them.
 
         Raises:
-            ConfigError: for a stepper that the form of the momentum equation cannot be stepped with.
+            ConfigError: for a stepper that the form of the momentum equation, or a condition on an open side, cannot be
+                stepped with.
         """
+        closing = [type(condition).__name__ for condition in self.open_boundaries if condition.closes_volume]
+        if stepper.is_implicit and closing:
+            raise ConfigError(
+                f"{type(stepper).__name__}: {closing[0]} finds the flow through the side from the other faces at the "
+                "same moment, which only an explicit scheme knows; use Flather, or another stepper."
+            )
         if self.momentum.conserves_momentum and not stepper.euler_stages:
             raise ConfigError(
                 f"{type(stepper).__name__}: {type(self.momentum).__name__} steps momentum in stages of Euler, which "
@@ -621,6 +637,22 @@ def _check_memory(grid, decomposition, tiles, dtype):
     tile = math.prod(decomposition.tile(0).shape) * tiles
     needed = budget.of_model(budget.on_host(tile), tile, dtype.itemsize)
     budget.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
+
+
+def _start_of(parts):
+    """The one date and time of step 0 that the tides of some parts have, in UTC; None without any."""
+    found = {}
+    for name, part in parts.items():
+        for key, value in {"": part, **getattr(part, "__dict__", {})}.items():
+            moment = getattr(value, "start", None)
+            if isinstance(moment, datetime.datetime):
+                found.setdefault(in_utc(moment), f"{name}.{key}".rstrip("."))
+    if len(found) > 1:
+        (one, first), (two, second) = list(found.items())[:2]
+        raise ConfigError(
+            f"ShallowWater: {first} starts on {one}, and {second} on {two}; both are the date of step 0, give one."
+        )
+    return next(iter(found), None)
 
 
 def _named(group, terms):

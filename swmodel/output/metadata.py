@@ -18,6 +18,7 @@ from typing import Any, Literal
 import netCDF4
 import numpy as np
 
+from ..fields.parameters import in_utc
 from ..fields.variables import VARIABLES, Variable
 from ..grids.grid import Grid
 from ..runtime.version import VERSION, git_commit
@@ -223,9 +224,7 @@ def of_members(members: MemberValues | None) -> tuple[tuple[str, ...], tuple[int
 def time_attributes(start: datetime.datetime | None) -> Attributes:
     """The CF attributes of time, counted from `start` (in UTC if it has no time zone), or from a nominal date."""
     nominal = start is None
-    start = NOMINAL_START if start is None else start
-    if start.tzinfo is not None:
-        start = start.astimezone(datetime.UTC).replace(tzinfo=None)
+    start = NOMINAL_START if start is None else in_utc(start)
     found = {
         "long_name": "time",
         "standard_name": "time",

@@ -19,7 +19,7 @@ import numpy as np
 from ..defaults import MAXIMA_THRESHOLD
 from ..diagnostics.spectra import Spectra
 from ..errors import BlowUp, ConfigError, Interrupted
-from ..fields.parameters import MOST, FileName, Flag, Names, Number, Places, check_arguments
+from ..fields.parameters import MOST, FileName, Flag, Names, Number, Places, check_arguments, in_utc
 from ..fields.state import State
 from ..output.products import ProductOutput
 from ..output.running import Run
@@ -52,7 +52,7 @@ class Simulation:
         model: a ShallowWater, or an Ensemble of them.
         state: a State of this rank's tile, from `model.at_rest()` or `model.state(...)`; of an Ensemble its `initial`.
         stepper: a TimeStepper.
-        start: the date and time of step 0 (a datetime, UTC), or None.
+        start: the date and time of step 0 (a datetime, UTC); that of the model's tides unless given.
         config: the experiment as text, kept in every file.
         title: of the run, kept in every file and shown in figures.
         overwrite: whether files of an earlier run may be replaced.
@@ -60,7 +60,8 @@ class Simulation:
             times as wide, and neighbouring tiles compute it redundantly. "auto" measures which number is fastest.
 
     Raises:
-        ConfigError: if the time step is over the model's limit, naming the limit and where it is set.
+        ConfigError: if the time step is over the model's limit, naming the limit and where it is set, and if `start`
+            is not that of the model's tides.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Simulation:
         check_arguments("Simulation", RULES, locals())
         model.check_state("Simulation", state)
         stepper.check()
-        self.model, self.start, self.config, self.overwrite = model, start, config, overwrite
+        self.model, self.start, self.config, self.overwrite = model, _start_of(model, start), config, overwrite
         self.title, self.dt = title, float(stepper.dt)
         self.scheme = stepper
         self.stepper = model.communicator.place(
@@ -473,3 +474,13 @@ class Simulation:
         if self.scheme.is_implicit and (complaint := self.scheme.complaint(self._packed[1], self.communicator)):
             run.wait()
             raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {complaint}. {run.restart_hint()}")
+
+
+def _start_of(model, start):
+    """The date and time of step 0, the same as that of the model's tides."""
+    if start is not None and model.start is not None and in_utc(start) != model.start:
+        raise ConfigError(
+            f"Simulation: start = {start}, and the tides of the model start on {model.start}; both are the date of "
+            "step 0, give the same."
+        )
+    return model.start if start is None else start

@@ -257,12 +257,6 @@ def _screening(equations, domain, weight):
     one = jnp.ones((), equations.depth.dtype)
     if not equations.open_boundaries:
         return one
-    for condition in equations.open_boundaries:
-        if condition.closes_volume:
-            raise ConfigError(
-                f"SemiImplicit: {type(condition).__name__} finds the flow through the side from the other faces at the "
-                "same moment, which only an explicit scheme knows; use Flather, or another stepper."
-            )
     g, sides = equations.geometry, equations.geometry.tile.sides
     speed = (equations.gravity * equations.depth).map(lambda x: jnp.sqrt(jnp.where(x > 0, x, 0.0 * x + 1.0))) * g.wet
     lengths = {WEST: (west, g.dy["u"]), EAST: (east, g.dy["u"]), SOUTH: (south, g.dx["v"]), NORTH: (north, g.dx["v"])}

@@ -1,6 +1,7 @@
 """A Tide is what UTide and its formula say, in both engines; mistakes in it are told in a sentence."""
 
 import datetime
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,7 @@ from swmodel.errors import ConfigError
 from swmodel.forcing import constituents
 
 START = datetime.datetime(2008, 9, 8, 6, 0)
+PAIRS = {"M2": (1.0, 40.0), "O1": (0.2, 200.0)}
 EIGHT = ("M2", "S2", "N2", "K2", "K1", "O1", "P1", "Q1")
 
 
@@ -95,6 +97,50 @@ def test_a_clamped_side_has_the_elevation_that_was_given(stepper):
     np.testing.assert_allclose(states[0].eta, states[1].eta, atol=1e-12)
 
 
+@pytest.mark.parametrize("stepper", [sw.RK4(60.0), sw.ForwardBackward(60.0)], ids=["rk4", "forward_backward"])
+def test_a_clamped_side_follows_records_at_every_step_without_lag(stepper):
+    """The rate at the beginning and at the end of an interval is the slope of that interval, not a part of it."""
+    times = np.arange(0.0, 1801.0, 600.0)
+    values = np.array([0.0, 0.4, -0.2, 0.3])[:, None, None] * np.ones((1, 5, 6))
+    model = model_with(sw.Clamped("west", SimpleNamespace(times=times, values=values, cycle=None)), linear=True)
+    simulation = sw.Simulation(model, model.at_rest(), stepper)
+    for steps in (7, 3, 11, 9):
+        state = simulation.run(steps=steps)
+        exact = np.interp(simulation.time, times, values[:, 0, 0])
+        np.testing.assert_allclose(np.asarray(state.eta)[:, 0], exact, atol=1e-13)
+
+
+@pytest.mark.parametrize("ramp", [0.0, 7200.0])
+def test_the_rate_of_a_tide_is_its_derivative(ramp):
+    tide = model_with(sw.Clamped(elevation=sw.Tide(PAIRS, start=START, ramp=ramp))).open_boundaries[0].elevation
+    for seconds in (1800.0, 9000.0):
+        before, now, after = (Time(0, (seconds + k) / 60.0, jnp.asarray(60.0), 60.0) for k in (-1.0, 0.0, 1.0))
+        assert float(tide.rate(now)) == pytest.approx(float(tide.at(after) - tide.at(before)) / 2.0, rel=1e-5)
+
+
+def test_nodal_factors_at_the_equator_are_those_of_five_degrees():
+    """UTide divides by the sine of the latitude; grids that are symmetric about the equator have 0 in the middle."""
+    grid = sw.SphericalGrid(6, 4, (0.0, 6.0), (-2.0, 2.0))
+    model = sw.ShallowWater(grid, 100.0, boundaries=(sw.Flather("west", elevation=sw.Tide(PAIRS, start=START)),))
+    assert np.isfinite(at(model, 3600.0)).all()
+    for name in EIGHT:
+        assert constituents.nodal(name, START, 0.0) == constituents.nodal(name, START, 2.0)
+        assert constituents.nodal(name, START, -0.5) == constituents.nodal(name, START, -5.0)
+
+
+def test_a_run_and_its_tides_have_one_start():
+    later = START + datetime.timedelta(hours=1)
+    model = model_with(sw.Flather(elevation=sw.Tide(PAIRS, start=START)))
+    assert sw.Simulation(model, model.at_rest(), sw.RK4(60.0)).start == START
+    sw.Simulation(model, model.at_rest(), sw.RK4(60.0), start=START.replace(tzinfo=datetime.UTC))
+    with pytest.raises(ConfigError, match="start = 2008-09-08 07:00.*tides of the model start on 2008-09-08 06:00"):
+        sw.Simulation(model, model.at_rest(), sw.RK4(60.0), start=later)
+    with pytest.raises(ConfigError, match=r"forcing.0.pressure starts on .*, and boundary.0.elevation on .*give one"):
+        model_with(
+            sw.Flather(elevation=sw.Tide(PAIRS, start=START)), forcing=sw.AirPressure(sw.Tide(PAIRS, start=later))
+        )
+
+
 def test_a_wave_that_comes_in_enters_whole_and_an_elevation_lets_in_half():
     found = []
     west = lambda x, y: np.where(x < 1e5, 0.1, 0.0) + 0 * y  # noqa: E731
@@ -132,7 +178,7 @@ def test_a_rate_cannot_be_a_tide():
 def test_an_implicit_scheme_refuses_a_clamped_side():
     model = model_with(sw.Clamped("west", 0.1))
     with pytest.raises(ConfigError, match="Clamped finds the flow"):
-        sw.Simulation(model, model.at_rest(), sw.SemiImplicit(600.0)).run(steps=1)
+        model.ready_for(sw.SemiImplicit(600.0))
 
 
 FILE = """

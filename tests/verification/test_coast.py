@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.adjoint.costs.readers import SectionReader
+from swmodel.dynamics.clock import Time
 from swmodel.errors import BlowUp, ConfigError
 from swmodel.runtime.compilation import jit
 
@@ -83,6 +85,8 @@ def test_wetting_names_what_it_needs():
         sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), engine="fused")
     with pytest.raises(ConfigError, match="not linear"):
         sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), linear=True)
+    with pytest.raises(ConfigError, match="Clamped finds the flow.*use Flather"):
+        sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), boundaries=(sw.Clamped("west", 0.0),))
     with pytest.raises(ConfigError, match="thin"):
         sw.WettingDrying(thin=0.0)
 
@@ -124,3 +128,29 @@ def test_tangent_and_adjoint_agree_over_a_shore_and_with_differences():
     assert float(jax.grad(cost)(0.0)) == pytest.approx(float(slope), rel=1e-12)
     differences = [abs(cost(size) - cost(0.0) - size * slope) for size in (1e-4, 5e-5, 2.5e-5)]
     assert differences[2] < 0.3 * differences[1] < 0.09 * differences[0]
+
+
+def test_a_sea_floor_that_sinks_under_a_shore_makes_no_water():
+    """What leaves a cell is no more than is there before the floor and the surface sink together."""
+    sinking = sw.BottomMotion((0.0, 0.9), np.random.default_rng(5).uniform(-2.0, 2.0, (2, 10, 12)) * [[[0.0]], [[1.0]]])
+    model = shore(source=sinking)
+    start = wild(model, speed=5.0)
+    volume = lambda depth, state: float(np.sum(depth + np.asarray(state.eta)))  # noqa: E731
+    before = volume(model.depth, start)
+    state = sw.Simulation(model, start, sw.SSPRK3(0.3)).run(steps=3)
+    assert volume(model.depth - sinking.uplift[1], state) == pytest.approx(before, rel=1e-13)
+    assert (model.depth - sinking.uplift[1] + np.asarray(state.eta)).min() > -1e-13
+
+
+def test_the_transport_over_a_shore_may_be_a_cost():
+    """Fluxes are limited by what a step leaves in a cell, so that its length must be known outside a step, too."""
+    model = shore()
+    section = SectionReader.between((60.0, 0.0), (60.0, 100.0), model)
+    dynamics = model.dynamics(sw.SSPRK3(0.1))
+    found = jax.eval_shape(lambda state: section.read(state, dynamics.prepare(), Time(1)), model.at_rest())
+    assert found.shape == (1,)
+
+
+def test_a_model_may_be_dry_at_rest():
+    floor = shore(bed=np.full((10, 12), -0.5)).sea_floor
+    assert floor.wet_cells == 120 and floor.depths == (0.0, 0.0, 0.0) and floor.typical_depth == 1.0

@@ -27,7 +27,7 @@ ELEVATION = 1e-4  # of the perturbation, relative to the mean depth
 
 def crossing_steps(model: ShallowWater, dt: float) -> int:
     """The number of steps of `dt` [s] in which a gravity wave crosses the domain's longer side, 200 or more."""
-    speed = math.sqrt(model.gravity * model.sea_floor.depths[2])
+    speed = math.sqrt(model.gravity * model.sea_floor.typical_depth)
     return max(LEAST_STEPS, math.ceil(longer_side(model.grid) / speed / dt))
 
 
@@ -45,7 +45,7 @@ def in_motion(model: ShallowWater, state: State, seed: int = 0) -> State:
     tiles = jax.tree.leaves(list(model.communicator.tiles(state).values()))
     if model.communicator.agree(any(np.any(x) for x in tiles)):
         return state
-    grid, depth = model.grid, model.sea_floor.depths[2]
+    grid, depth = model.grid, model.sea_floor.typical_depth
     height, radius = ELEVATION * depth, 0.1 * longer_side(grid)
     psi = perturbation(grid, 1.0, radius, seed, 1)
     dy, dx = (np.maximum(grid.metrics(np.arange(grid.ny))[side], 1.0) for side in ("dy_u", "dx_v"))
@@ -69,7 +69,7 @@ def term_by_term(model: ShallowWater, stepper: TimeStepper, state: State) -> dic
     """
     dynamics = model.dynamics(stepper)
     random = np.random.default_rng(0)
-    size = max(ELEVATION * model.sea_floor.depths[2], 1e-3)
+    size = max(ELEVATION * model.sea_floor.typical_depth, 1e-3)
 
     def noise(position):
         return model.domain.noise(random, lambda x, mask: size * x * mask, model.sea_floor.mask(position))

@@ -74,7 +74,7 @@ class Probe(TileCost):
         """A Probe of `number` sums, the same on any number of ranks; velocities are scaled by those of 1 m waves."""
         random = np.random.default_rng(seed)
         cells = math.sqrt(model.sea_floor.wet_cells)
-        speed = math.sqrt(model.gravity / model.sea_floor.depths[2])  # of the water per metre of elevation [s-1]
+        speed = math.sqrt(model.gravity / model.sea_floor.typical_depth)  # of the water per metre of elevation [s-1]
         positions = {row.name: row.position for row in model.variables}
 
         def scaled(position):
@@ -382,12 +382,12 @@ def default_amplitudes(problem: Problem) -> dict[str, float]:
     For the depth it is at most a tenth of the smallest depth, since the depth must stay positive.
     """
     model, units, found = problem.model, units_of(problem), {}
-    least, _, mean = model.sea_floor.depths
+    least, mean = model.sea_floor.depths[0], model.sea_floor.typical_depth
     scales = {"m": 1e-4 * mean, "m s-1": 1e-4 * math.sqrt(model.gravity * mean), "N m-2": 0.01}
     for name, value in problem.values.items():
         tiles = [tile for leaf in jax.tree.leaves(value) for tile in problem.communicator.tiles(leaf).values()]
         largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
         found[name] = 0.01 * largest if largest > 0 else scales.get(units[name], 0.01)
-        if name == "depth":
+        if name == "depth" and least > 0:
             found[name] = min(found[name], 0.1 * least)
     return found
