@@ -1,17 +1,14 @@
 """Write docs/reference.md: every section and key of experiment files, from the declarations that also check them.
 
-    python scripts/reference.py            # writes the page
-    python scripts/reference.py --check    # exits with 1 if the page differs
+    python scripts/reference.py
 
 The keys of a model's parts follow from `parameter(...)` on their classes. Those of other sections are described by
 their types and by the comments on their lines.
 """
 
-import argparse
 import dataclasses
 import inspect
 import re
-import sys
 import types
 import typing
 from pathlib import Path
@@ -21,7 +18,8 @@ from pydantic_core import PydanticUndefined
 
 from swmodel.config.experiment import Experiment
 from swmodel.config.expressions import Expression
-from swmodel.config.sections import Coordinate
+from swmodel.config.sections import Coordinate, existing_folder
+from swmodel.config.tides import tide_section
 from swmodel.fields import parameters as rules
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
@@ -31,6 +29,12 @@ HEAD = """\
 This page is made by `python scripts/reference.py` from the declarations that check an experiment file.
 A quantity is a number in the unit that is named here, or text with another unit of the same dimension, as `"300 km"`.
 A formula is text such as `"0.1 * cos(y / (100 * km))"`. Parts of your own have keys, too: [own_parts.md](own_parts.md).
+"""
+TIDE = """\
+## Tides
+
+Where a key may be a tide, a table takes the place of the number ([tides.md](tides.md)). Its title is that of the key:
+here the elevation outside an open side. Each constituent has a table under its name.
 """
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
@@ -42,6 +46,7 @@ def page() -> str:
         several = "tuple" in str(field.annotation).partition("[")[0] or name == "tracer"
         title = f"[[{name}]]" if several else f"[{name}]"
         lines += section_lines(title, field.annotation, "" if field.is_required() else "may be left out")
+    lines += [TIDE, *section_lines("[boundary.elevation]", tide_section("the unit of the key"))]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -78,7 +83,7 @@ def class_lines(title: str, cls: type[pydantic.BaseModel]) -> tuple[list[str], l
             lines += [f'### `type = "{typing.get_args(field.annotation)[0]}"`', ""]
             continue
         inside = sections_in(field.annotation)
-        tide = " or a tide ([tides.md](tides.md))" * any(hasattr(one, "tag") for one in inside)
+        tide = " or a [tide](#tides)" * any(hasattr(one, "tag") for one in inside)
         inside = [one for one in inside if not hasattr(one, "tag")]
         if inside:
             path, list_of = title.strip("[]"), str(field.annotation).startswith("tuple")
@@ -101,15 +106,15 @@ def first_line(cls: type) -> str:
 
 
 def documented(cls: type[pydantic.BaseModel]) -> dict[str, str]:
-    """{key: what it is}: what is declared, else what its docstring or the comment beside it says."""
+    """{key: what it is}: the comment on its line in the section's class, else what the part declares or documents."""
     found = {}
-    for one in reversed(cls.__mro__):
-        if issubclass(one, pydantic.BaseModel) and one.__module__ != "swmodel.config.parts":
-            found |= comments(one)
     part = getattr(cls, "part", None)
     if part is not None and dataclasses.is_dataclass(part):
         found |= arguments(part)
         found |= {f.name: f.metadata["doc"] for f in dataclasses.fields(part) if f.metadata.get("doc")}
+    for one in reversed(cls.__mro__):
+        if issubclass(one, pydantic.BaseModel) and one.__module__ != "swmodel.config.parts":
+            found |= comments(one)
     found |= {name: field.description for name, field in cls.model_fields.items() if field.description}
     return {name: escaped(text) for name, text in found.items()}
 
@@ -158,7 +163,8 @@ def words(annotation: typing.Any) -> str:
     if annotation in simple:
         return simple[annotation]
     if origin is typing.Annotated:
-        return words(inner[0])
+        folder = any(getattr(x, "func", None) is existing_folder for x in annotation.__metadata__)
+        return "folder" if folder else words(inner[0])
     if origin is typing.Literal:
         return " or ".join(f'`"{x}"`' if isinstance(x, str) else f"`{x}`" for x in inner)
     if origin in (types.UnionType, typing.Union):
@@ -219,15 +225,5 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page differs")
-    text = page()
-    if not options.parse_args().check:
-        PAGE.write_text(text, encoding="utf-8")
-        return 0
-    return int(not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(page(), encoding="utf-8")

@@ -5,6 +5,7 @@ that compares with records names a folder of them, too.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -16,13 +17,12 @@ from ..adjoint.costs import costs
 from ..adjoint.costs.concentration import TracerName
 from ..adjoint.costs.records import Records, records_in
 from ..fields.parameters import Places
-from ..fields.parts import as_pytree
 from .mistakes import Mistake, nearest
-from .parts import PartSection, arguments_of, chosen_from, section_for, shipped
+from .parts import PartSection, chosen_from, section_about, shipped
 from .scenario import Output
 from .sections import Names, Place, PositiveMetres, RangeOfSeconds, Section, existing_folder
 
-__all__ = ["COSTS", "CostSection", "cost_mistakes", "cost_of_section", "cost_section"]
+__all__ = ["COSTS", "CostSection", "cost_mistakes", "cost_section"]
 
 Folder = Annotated[Path, BeforeValidator(existing_folder)]
 
@@ -43,9 +43,9 @@ class _AtGauges(PartSection):
         known = self.known_places(output)
         return {name: known[name] for name in self.gauges or self.positions or known}
 
-    def bound(self, output: Output) -> dict[str, Any]:
+    def bound(self, context: Output) -> dict[str, Any]:
         """The parameters of the cost that follow from these keys."""
-        return {"places": self.places(output)}
+        return {"places": self.places(context)}
 
     def mistakes(self, output: Output) -> Iterator[Mistake]:
         """Mistakes of names of gauges."""
@@ -72,11 +72,11 @@ class _OfRecords(_AtGauges):
         None, description="(first, last) of the observations that count, for all gauges or each"
     )
 
-    def bound(self, output: Output) -> dict[str, Any]:
+    def bound(self, context: Output) -> dict[str, Any]:
         """Each record has its own window and standard deviation unless the file gives others."""
-        folder, made = self._folder(output), {}
+        folder, made = self._folder(context), {}
         assert folder is not None  # a missing folder is a mistake that was reported
-        for name, record in records_in(folder, self.places(output), self.gauges).items():
+        for name, record in records_in(folder, self.places(context), self.gauges).items():
             window, deviation = (v.get(name) if isinstance(v, dict) else v for v in (self.window, self.deviation))
             record = dataclasses.replace(record, window=window)
             own = np.std(record.counted()[1]) if record.counted()[1].size else 1.0
@@ -101,10 +101,7 @@ class _OfRecords(_AtGauges):
         return written if self.observations is None else self.observations
 
 
-def cost_section(cls: type[costs.Cost], name: str) -> type[PartSection]:
-    """The section of a Cost: its declared parameters, and names of gauges where it reads at places."""
-    rules = {type(field.metadata.get("rule")) for field in dataclasses.fields(as_pytree(cls))}
-    return section_for(cls, name, _OfRecords if Records in rules else _AtGauges if Places in rules else PartSection)
+cost_section = functools.partial(section_about, keys={Records: _OfRecords, Places: _AtGauges})
 
 
 class ArrivalTime(Section):
@@ -125,12 +122,6 @@ if TYPE_CHECKING:  # the alternatives are only known when the program runs
     CostSection: TypeAlias = Any
 else:
     CostSection = chosen_from([*COSTS.values(), ArrivalTime])
-
-
-def cost_of_section(section: PartSection, output: Output) -> costs.Cost:
-    """The Cost of a section; `output` is where gauges have their places."""
-    bound = section.bound(output) if isinstance(section, _AtGauges) else {}
-    return section.part(**arguments_of(section), **bound)
 
 
 def cost_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:

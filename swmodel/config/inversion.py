@@ -15,7 +15,7 @@ type = "gauges"
 window = ["15 minute", "2 hour"]
 """
 
-import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from ..adjoint.assimilation.priors import OfFaults, Prior
-from ..fields.parts import as_pytree, unchecked
+from ..fields.parts import unchecked
 from .adjoint import Memory, known_controls
 from .faults import faults_of
 from .mistakes import Mistake, nearest
-from .parts import PartSection, arguments_of, chosen_from, section_for, shipped
+from .parts import PartSection, chosen_from, section_about, shipped
 from .scenario import Fault, OutputFile
 from .sections import (
     Count,
@@ -46,7 +46,7 @@ from .sections import (
     existing_folder,
 )
 
-__all__ = ["CONTROLS", "Inversion", "inversion_mistakes", "prior_of_section", "prior_section"]
+__all__ = ["CONTROLS", "Inversion", "inversion_mistakes", "prior_section"]
 
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 
@@ -57,9 +57,9 @@ class _WithFaults(PartSection):
     file: InputFile | None = Field(None, description="table of faults")
     faults: tuple[Fault, ...] = Field((), description="the faults, in place of a table")
 
-    def bound(self, grid: Any) -> dict[str, Any]:
+    def bound(self, context: Any) -> dict[str, Any]:
         """The parameters of the prior that follow from these keys."""
-        return {"source": faults_of(self, grid)}
+        return {"source": faults_of(self, context)}
 
     @model_validator(mode="after")
     def _one_table(self):
@@ -68,18 +68,7 @@ class _WithFaults(PartSection):
         return self
 
 
-def prior_section(cls: type[Prior], name: str) -> type[PartSection]:
-    """The section of a Prior: its declared parameters, and faults where it is about these."""
-    rules = {type(field.metadata.get("rule")) for field in dataclasses.fields(as_pytree(cls))}
-    return section_for(cls, name, _WithFaults if OfFaults in rules else PartSection)
-
-
-def prior_of_section(section: PartSection, grid: Any) -> Prior:
-    """The Prior of a section."""
-    bound = section.bound(grid) if isinstance(section, _WithFaults) else {}
-    return section.part(**arguments_of(section), **bound)
-
-
+prior_section = functools.partial(section_about, keys={OfFaults: _WithFaults})
 CONTROLS = {name: prior_section(cls, name) for name, cls in shipped(Prior).items()}
 if TYPE_CHECKING:  # the alternatives are only known when the program runs
     Control: TypeAlias = Any

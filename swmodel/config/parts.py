@@ -15,20 +15,30 @@ import dataclasses
 import functools
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from .. import forcing
 from ..fields import parameters as rules
-from ..fields.parts import ModelPart, control_names, shipped_parts
+from ..fields.parts import ModelPart, as_pytree, control_names, shipped_parts
 from ..forcing.atmosphere import DragLaw
 from .expressions import Expression
 from .quantities import Quantity, QuantityError, quantity
 from .sections import AnyCoordinate, Flag, Formula, InputFile, Section, Sides, ascending
 from .tides import TideSection, number_or_tide
 
-__all__ = ["PartSection", "arguments_of", "chosen_from", "section_for", "sections_of", "shipped"]
+__all__ = [
+    "PartSection",
+    "arguments_of",
+    "chosen_from",
+    "part_of",
+    "section_about",
+    "section_for",
+    "sections_of",
+    "shipped",
+]
 
 
 class PartSection(Section):
@@ -53,6 +63,14 @@ class PartSection(Section):
             value = getattr(self, name, None)
             found += [f"{name}.{key}" for key in value.controls()] if isinstance(value, TideSection) else [name]
         return found
+
+    def bound(self, context: Any) -> dict[str, Any]:
+        """The parameters of the part that follow from keys of other names; none unless a class has some.
+
+        Args:
+            context: what they are looked up in, such as the section [output] for the places of gauges.
+        """
+        return {}
 
 
 @functools.cache
@@ -94,6 +112,21 @@ def section_for(cls: type, name: str, common: type = PartSection) -> type[PartSe
     )
     made: Any = create_model(cls.__name__, __base__=base, __module__=__name__, __doc__=cls.__doc__, **keys)
     return made
+
+
+def section_about(cls: type, name: str, *, keys: Mapping[type, type[PartSection]]) -> type[PartSection]:
+    """The section class of a part, some of whose parameters follow from keys of other names.
+
+    Args:
+        keys: {kind of a declared parameter: the PartSection with the keys that give it}; the first that fits is taken.
+    """
+    rules_of_part = {type(field.metadata.get("rule")) for field in dataclasses.fields(as_pytree(cls))}
+    return section_for(cls, name, next((keys[kind] for kind in keys if kind in rules_of_part), PartSection))
+
+
+def part_of(section: PartSection, context: Any) -> Any:
+    """The part that a section describes; `context` as for `PartSection.bound`."""
+    return section.part(**arguments_of(section), **section.bound(context))
 
 
 def arguments_of(section: PartSection) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def _text(value):
 class _Implicit(_Stepper):
     """A scheme that solves an equation: files name the solver and its options."""
 
-    solver: Annotated[Any, BeforeValidator(_text)] = "auto"
+    solver: Annotated[Any, BeforeValidator(_text)] = "auto"  # name of a solver; "auto": transforms if possible, else CG
     preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None  # of conjugate gradients
     tolerance: Fraction | None = None  # of conjugate gradients: residual over the right-hand side
     iterations: Count | None = None  # of conjugate gradients, at most

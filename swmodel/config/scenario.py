@@ -118,11 +118,19 @@ Initial = Annotated[Rest | InitialFormula | GaussianBump | RandomVortices | Init
 
 def _file_name(value):
     if not value.endswith(".nc"):
-        raise ValueError(f"{value!r} does not end in .nc")
+        stores = "; only [[output.fields]] and [output.restart] can be Zarr stores" if value.endswith(".zarr") else ""
+        raise ValueError(f"{value!r} does not end in .nc{stores}")
+    return written_path(value)
+
+
+def _file_or_store_name(value):
+    if not value.endswith((".nc", ".zarr")):
+        raise ValueError(f"{value!r} ends in neither .nc nor .zarr")
     return written_path(value)
 
 
 OutputFile = Annotated[str, AfterValidator(_file_name)]
+OutputFileOrStore = Annotated[str, AfterValidator(_file_or_store_name)]
 
 
 def _different(names):
@@ -135,7 +143,7 @@ VariableNames = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_
 
 
 class Fields(Section):
-    file: OutputFile  # netCDF file to write
+    file: OutputFileOrStore  # file to write: netCDF (.nc), or a Zarr store (.zarr) of which each rank writes its part
     variables: VariableNames  # what it holds
     every: PositiveSeconds  # time between records
 
@@ -203,7 +211,7 @@ class Extremes(Section):
 
 
 class Restart(Section):
-    file: OutputFile = "restart.nc"  # netCDF file to write
+    file: OutputFileOrStore = "restart.nc"  # file to write, netCDF (.nc) or a Zarr store (.zarr)
     every: PositiveSeconds  # time between restarts; there is one at the end, too
 
 

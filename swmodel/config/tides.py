@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, create_model
 from ..forcing.constituents import distinct
 from .sections import Formula, NonNegativeSeconds, Section
 
-__all__ = ["PLAIN", "TideSection", "number_or_tide"]
+__all__ = ["PLAIN", "TideSection", "number_or_tide", "tide_section"]
 
 PLAIN = "plain"  # the tag of what is no table
 
@@ -28,9 +28,11 @@ class TideSection(Section):
 
     tag: ClassVar[str] = "tide"
 
-    constituents: Any
-    ramp: NonNegativeSeconds = 0.0
-    latitude: Annotated[float, Field(ge=-90, le=90)] | None = None
+    constituents: Any  # {name = {amplitude = ..., phase = ...}}, as "M2"
+    ramp: NonNegativeSeconds = 0.0  # how long the tide takes to reach its full amplitude, from the start of the run
+    latitude: Annotated[float, Field(ge=-90, le=90)] | None = (
+        None  # of nodal corrections; the grid's middle unless given
+    )
 
     def controls(self) -> list[str]:
         """What of a tide may be a control of an adjoint."""
@@ -43,12 +45,11 @@ def _named(found):
 
 
 @functools.cache
-def _section(unit):
+def tide_section(unit: str) -> type[TideSection]:
     """The TideSection of a parameter in `unit`."""
-    pair: Any = create_model(
-        "Constituent", __base__=Section, __module__=__name__, amplitude=(Formula(unit), ...),
-        phase=(Formula("degree"), ...),
-    )  # fmt: skip
+    amplitude = (Formula(unit), Field(description="amplitude"))
+    phase = (Formula("degree"), Field(description="Greenwich phase lag"))
+    pair: Any = create_model("Constituent", __base__=Section, __module__=__name__, amplitude=amplitude, phase=phase)
     constituents: Any = Annotated[dict[str, pair], AfterValidator(_named)]
     made: Any = create_model("Tide", __base__=TideSection, __module__=__name__, constituents=(constituents, ...))
     return made
@@ -57,4 +58,4 @@ def _section(unit):
 def number_or_tide(plain: Any, unit: str) -> Any:
     """The annotation of a key that is `plain`, or a table that describes a tide in `unit`."""
     choose = Discriminator(lambda value: TideSection.tag if isinstance(value, (dict, TideSection)) else PLAIN)
-    return Annotated[Annotated[plain, Tag(PLAIN)] | Annotated[_section(unit), Tag(TideSection.tag)], choose]
+    return Annotated[Annotated[plain, Tag(PLAIN)] | Annotated[tide_section(unit), Tag(TideSection.tag)], choose]

@@ -128,7 +128,7 @@ class Wind(Forcing):
     Args:
         x, y: the wind towards +x and +y at cell centres [m s-1]: a number, a function of (x, y), an (ny, nx) array,
             time records, or a Tide.
-        drag: "large_pond", "garratt" or "powell", a coefficient [1], or a function of the speed [m s-1].
+        drag: "large_pond", "garratt" or "powell", or a coefficient [1]; in Python also a function of the speed [m s-1].
         air_density, density: of air and water [kg m-3].
     """
 

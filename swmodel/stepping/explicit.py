@@ -235,8 +235,8 @@ class AB2(TimeStepper):
 
     Args:
         dt: [s].
-        epsilon: 0.1 unless told otherwise. Waves are stable up to about 2 sqrt(epsilon); with 0 they always grow. What
-            turns at the rate w loses epsilon (w dt)^2 of its amplitude in a step.
+        epsilon: damping of the scheme. Waves are stable up to about w dt = 2 sqrt(epsilon); with 0 they always grow. An
+            oscillation of angular frequency w loses epsilon (w dt)^2 of its amplitude in a step.
     """
 
     dt: Any = time_step()

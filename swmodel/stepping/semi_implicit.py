@@ -121,7 +121,7 @@ class SemiImplicit(Implicit):
     Args:
         dt: [s].
         theta: weight of the new time, 1/2 to 1; at 1/2 nothing damps the waves that are not resolved.
-        epsilon: AB2's.
+        epsilon: damping of the explicit terms, as in AB2.
         solver: an elliptic.Solver; None takes transforms where depth is constant and there are neither land nor open
             sides, conjugate gradients with multigrid elsewhere.
     """
@@ -150,7 +150,7 @@ class RigidLid(Implicit):
 
     Args:
         dt: [s].
-        epsilon: AB2's.
+        epsilon: damping of the explicit terms, as in AB2.
         solver: as SemiImplicit's.
     """
 

@@ -228,7 +228,6 @@ def test_several_observations_between_two_steps_and_gaps_all_count_as_they_shoul
 
 
 LONG = np.arange(0.0, 1000.0, 10.0)
-LATE = Record(PLACES["a"], LONG, LONG, 1.0, (2000.0, 3000.0))
 WRONG = {
     "outside the grid": lambda: costs.GaugeElevation({"far": (1e9, 0.0)}),
     "has no water around it": lambda: costs.GaugeElevation({"inland": (6.5e4, 5.5e4)}, time=80.0),

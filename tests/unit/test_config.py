@@ -363,6 +363,8 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (GOOD, '[output.maxima]\nfile = "a.nc"\n[output.gauges]\nfile = "a.nc"\npositions.A = [1, 2]\n',
          "is written by output.gauges too"),
         (GOOD, '[output.maxima]\nfile = "a.txt"\n', "does not end in .nc"),
+        (GOOD, '[output.maxima]\nfile = "a.zarr"\n', "only [[output.fields]] and [output.restart] can be Zarr"),
+        (GOOD, '[output.restart]\nfile = "a.txt"\nevery = 1\n', "ends in neither .nc nor .zarr"),
         (GOOD, '[run.more]\n', "run.more: unknown key"),
         (GOOD.replace('"rk4"', '"rigid_lid"'), '[output.maxima]\n', "output.maxima: under a rigid lid nothing rises"),
         (GOOD, '[source]\nkajiura = true\n', "give either file (a table of faults) or [[source.faults]]"),
@@ -378,6 +380,12 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
 def test_sections_that_do_not_fit_together_are_refused(write, base, more, said):
     found = mistakes(write(with_more(base, "\n" + more)))
     assert any(said in text for text in found), found
+
+
+def test_fields_and_restarts_may_be_stores(write):
+    more = '[[output.fields]]\nfile = "a.zarr"\nvariables = ["eta"]\nevery = "1 h"\n'
+    output = load(write(with_more(GOOD, more + '[output.restart]\nfile = "b.zarr"\nevery = "1 h"\n'))).output
+    assert (output.fields[0].file, output.restart.file) == ("a.zarr", "b.zarr")
 
 
 # -- overrides --------------------------------------------------------------------------------------------------------

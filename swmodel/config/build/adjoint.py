@@ -10,7 +10,7 @@ from ...errors import ConfigError
 from ...runtime import budget
 from ...simulation.progress import duration
 from ..adjoint import known_controls
-from ..costs import cost_of_section
+from ..parts import part_of
 from ..quantities import QuantityError, quantity
 
 if TYPE_CHECKING:
@@ -113,4 +113,4 @@ def amplitudes_of(section: Adjoint, units: Mapping[str, str]) -> dict[str, float
 
 def cost_of(section: Adjoint, output: Output) -> Cost:
     """The Cost of an [adjoint] section; `output` is where gauges have their places."""
-    return cost_of_section(section.cost, output)
+    return part_of(section.cost, output)

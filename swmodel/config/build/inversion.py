@@ -12,7 +12,7 @@ import numpy as np
 from ...adjoint.assimilation.priors import Setting, background_of, joined
 from ...errors import ConfigError
 from .. import Override, understand
-from ..inversion import prior_of_section
+from ..parts import part_of
 from .experiment import assemble, model_of, state_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, stat
     """
     setting, found = Setting(model, state, dt), {}
     for k, control in enumerate(section.controls):
-        prior = made.attempt(("inversion", "controls", k), prior_of_section, control, made.grid)
+        prior = made.attempt(("inversion", "controls", k), part_of, control, made.grid)
         if prior is None:
             continue
         transform = made.attempt(("inversion", "controls", k), prior.transform, setting)
@@ -150,7 +150,7 @@ def controls_checked(section: Inversion, made: Assembly, model: ShallowWater, st
     """
     setting, numbers = Setting(model, state, dt), []
     for k, control in enumerate(section.controls):
-        prior = made.attempt(("inversion", "controls", k), prior_of_section, control, made.grid)
+        prior = made.attempt(("inversion", "controls", k), part_of, control, made.grid)
         numbers.append(prior and made.attempt(("inversion", "controls", k), prior.unknowns, setting))
     return None if None in numbers else sum(numbers)
 
