@@ -30,9 +30,7 @@ class TideSection(Section):
 
     constituents: Any  # {name = {amplitude = ..., phase = ...}}, as "M2"
     ramp: NonNegativeSeconds = 0.0  # how long the tide takes to reach its full amplitude, from the start of the run
-    latitude: Annotated[float, Field(ge=-90, le=90)] | None = (
-        None  # of nodal corrections; the grid's middle unless given
-    )
+    latitude: Annotated[float, Field(ge=-90, le=90)] | None = None  # of nodal factors; that of the grid's middle
 
     def controls(self) -> list[str]:
         """What of a tide may be a control of an adjoint."""

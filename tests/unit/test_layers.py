@@ -23,6 +23,12 @@ MODULES = {
 }
 
 
+def test_the_list_of_folders_for_contributors_has_all_of_them_in_this_order():
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+    listed = re.findall(r"^  (\w+)/ ", text, re.MULTILINE)
+    assert listed == [layer for layer in LAYERS if (PACKAGE / layer).is_dir()]
+
+
 def imported(name):
     """The modules of this package that module `name` imports anywhere, within functions too."""
     file = MODULES[name]
