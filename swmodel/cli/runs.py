@@ -188,14 +188,9 @@ def _outputs(simulation, experiment, folder, overwrite, inputs):
         simulation.gauges(path, given.positions, variables=given.variables, windows=given.windows, **rules)
     for path in files["maxima"]:
         simulation.maxima(path, output.maxima.threshold)
-    for path in files["harmonics"]:
-        given = output.harmonics
-        simulation.harmonics(path, given.constituents, variables=given.variables, begin=given.begin)
-    for path in files["means"]:
-        simulation.means(path, output.means.fields, begin=output.means.begin, every=output.means.every)
-    for path in files["extremes"]:
-        options = output.extremes.model_dump(exclude={"file"})
-        simulation.extremes(path, **options)
+    for kind in ("harmonics", "means", "extremes"):
+        for path in files[kind]:
+            getattr(simulation, kind)(path, **getattr(output, kind).model_dump(exclude={"file"}))
     for path in files["spectra"]:
         simulation.spectra(path, output.spectra.every, output.spectra.transfers)
     for path in files["restart"]:

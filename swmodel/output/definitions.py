@@ -195,13 +195,15 @@ def define_wet(dataset: netCDF4.Dataset, wet: np.ndarray) -> None:
     define(dataset, "wet", ("yh", "xh"), WET, values)
 
 
-def define_moment(dataset: netCDF4.Dataset, start: datetime.datetime | None, seconds: float, since_start: bool) -> None:
-    """Write the one time of a file [s]; with bounds from the start on if its fields are statistics `since_start`."""
+def define_moment(
+    dataset: netCDF4.Dataset, start: datetime.datetime | None, seconds: float, since: float | None = None
+) -> None:
+    """Write the one time of a file [s]; with bounds if its fields are statistics from the time `since` [s] on."""
     define_time(dataset, start, ())
     dataset["time"][...] = seconds
-    if since_start:
+    if since is not None:
         dataset["time"].bounds = "time_bnds"
-        define(dataset, "time_bnds", ("bnds",), {}, np.array([0.0, seconds]))
+        define(dataset, "time_bnds", ("bnds",), {}, np.array([since, seconds]))
 
 
 def define_gauges(

@@ -61,7 +61,7 @@ def write_inversion(
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
         dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **inversion}))
         definitions.define_grid(dataset, grid)
-        definitions.define_moment(dataset, start, seconds, since_start=False)
+        definitions.define_moment(dataset, start, seconds)
         for name, (position, units, roles) in controls.items():
             for role, values in roles.items():
                 _define_control(dataset, grid, name, role, position, units, values, static)

@@ -233,6 +233,7 @@ def write_fields(
     fields: Mapping[str | Variable, np.ndarray],
     *,
     seconds: float,
+    since: float | None = None,
     start: datetime.datetime | None = None,
     attributes: Mapping[str, Any] | None = None,
     static: Mapping[str | Variable, np.ndarray] | None = None,
@@ -244,7 +245,8 @@ def write_fields(
         path: the path of the file; an existing one is replaced.
         grid: the Grid.
         fields: {name of fields.variables or row: global array}, in their own dtype; NaN marks missing values.
-        seconds: model time since the start [s]; maxima and the like are those from 0 to `seconds`.
+        seconds: model time since the start [s].
+        since: when the samples of statistics begin [s], of which `seconds` is the last; None for fields of one time.
         start, attributes, static, members: as of FieldFile.
 
     Raises:
@@ -254,11 +256,10 @@ def write_fields(
     arrays = {variable_name(key): array for key, array in fields.items()}
     static = {key: array for key, array in (static or {}).items() if variable_name(key) not in arrays}
     stored = ", ".join(dict.fromkeys(str(np.asarray(array).dtype) for array in arrays.values()))
-    over_time = any(row.cell_methods in ("time: maximum", "time: minimum", "time: mean") for row in rows)
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
         dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), "stored_as": stored}))
         definitions.define_grid(dataset, grid)
-        definitions.define_moment(dataset, start, seconds, since_start=over_time)
+        definitions.define_moment(dataset, start, seconds, since)
         definitions.define_members(dataset, members)
         for row in rows:
             shape = metadata.of_members(members)[1] + metadata.shape(grid, row.position)

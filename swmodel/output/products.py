@@ -1,12 +1,14 @@
 """The files of what a run sums up on the device: harmonic constants, means, extremes."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import Claim
+from .masking import with_low_faces
 from .netcdf import write_fields
 from .run_metadata import members_of, static_fields
 from .schedule import Output, ReplacedFile
@@ -19,50 +21,45 @@ class ProductOutput(Output):
 
     Args:
         path: the path of the file.
-        number: the place of the sums in `simulation._product_sums`.
-        results: `results(sums, numbers, last)` makes {row: array (ny, nx)} of gathered sums, of the numbers among them,
-            and of the number of the last step; nothing where there is nothing to write.
+        product: the place of the product in `simulation._products`.
         comment: on how they were found, for the file.
     """
 
-    def __init__(self, path: str | Path, number: int, results: Callable, comment: str) -> None:
-        self.path, self.number, self.results, self.comment = Path(path), number, results, comment
+    def __init__(self, path: str | Path, product: int, comment: str) -> None:
+        self.path, self.product, self.comment = Path(path), product, comment
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.attributes = {**attributes, "product_comment": self.comment}
         self.file = ReplacedFile(claim)
 
     def finish(self, simulation: Any) -> None:
-        model, sums = simulation.model, simulation._product_sums[self.number]
-        tile = next(iter(simulation.communicator.tiles(sums).values()))
-        numbers = {name: int(np.asarray(x)) for name, x in tile.items() if np.ndim(x) == 0}
-        whole = {name: model.gather(x) for name, x in sums.items() if name not in numbers}
-        static, grid = static_fields(simulation), model.grid
+        product, sums = simulation._products[self.product], simulation._product_sums[self.product]
+        model, tile = simulation.model, next(iter(simulation.communicator.tiles(sums).values()))
+        steps = product.samples(int(np.asarray(tile["since"])), simulation.step)
+        if not steps.size:
+            if simulation.communicator.is_root:
+                logging.getLogger("swmodel").warning(
+                    "%s is not written: the run has taken no sample for it; run longer, or begin earlier.", self.path
+                )
+            return
+        whole = {name: model.gather(x) for name, x in sums.items() if name != "since"}
         if next(iter(whole.values())) is None:
             return
-        found = self.results(whole, numbers, simulation.step)
+        found = product.results(whole, steps, model.variables)
+        if not found:
+            return
+        static, grid, dt = static_fields(simulation), model.grid, simulation.dt
         wet = static["wet"]
         fields = {
-            row: _on_faces(np.where(wet, x, np.nan) if row.position == "h" else x, row.position, grid)
+            row: with_low_faces(np.where(wet, x, np.nan) if row.position == "h" else x, grid, row.position)
             for row, x in found.items()
         }
-        seconds = simulation.time
 
         def write():
             write_fields(
-                self.path, grid, fields, seconds=seconds, start=simulation.start, attributes=self.attributes,
-                static=static, members=members_of(simulation),
+                self.path, grid, fields, seconds=steps[-1] * dt, since=steps[0] * dt, start=simulation.start,
+                attributes=self.attributes, static=static, members=members_of(simulation),
             )  # fmt: skip
             self.file.written()
 
-        if fields:
-            self.later(write, sum(array.nbytes for array in fields.values()))
-
-
-def _on_faces(array, position, grid):
-    """An array (ny, nx) as files have it: on faces with one more, in the west or south, which has no value."""
-    if position == "u" and not grid.periodic_x:
-        return np.concatenate([np.full((grid.ny, 1), np.nan), array], 1)
-    if position == "v" and not grid.periodic_y:
-        return np.concatenate([np.full((1, grid.nx), np.nan), array], 0)
-    return array
+        self.later(write, sum(array.nbytes for array in fields.values()))

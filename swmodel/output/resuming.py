@@ -1,8 +1,11 @@
 """The content of a run's restart, and how a Simulation continues from it.
 
-A restart holds state, history, maxima and the number of steps, and also the fingerprint of its run (fingerprint.py) and
-the depth of the sea floor, 0 on land. A run continues only if its own fingerprint is the same, or if the user has named
-the differences: by `force` in Python, by `--force` or `--set` on the command line.
+A restart holds state, history, maxima, sums over samples and the number of steps, and also the fingerprint of its run
+(fingerprint.py) and the depth of the sea floor, 0 on land. A run continues only if its own fingerprint is the same, or
+if the user has named the differences: by `force` in Python, by `--force` or `--set` on the command line.
+
+Maxima and sums stand next to a description of what they are of. Those that are described as the run's own are
+continued. All others start anew where the run goes on, and a warning names their files.
 """
 
 import json
@@ -39,6 +42,9 @@ def pieces_of(simulation: Any) -> tuple[dict[str, jax.Array], dict[str, Any]]:
     if model.members is not None:
         scalars["members"] = model.members
     scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
+    scalars["products"] = json.dumps([product.description() for product in simulation._products])
+    if simulation._maxima is not None:
+        scalars |= {"maxima_since": simulation._maxima_since, "maxima_threshold": simulation._maxima_threshold}
     depth = model.water_depth()
     arrays["depth"] = model.communicator.place(lambda rank: depth[rank].astype(model.dtype))
     return arrays, scalars
@@ -70,6 +76,7 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
     Raises:
         DataError: if the restart cannot be read or belongs to another grid, another ensemble or, unless `force` names
             what differs, another experiment; the simulation is then unchanged.
+        ConfigError: if the time step is over the limit of the restart's state; likewise.
     """
     grid = simulation.model.grid
     names = allowed_names(force)
@@ -87,17 +94,18 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
         raise DataError(_refusal(path, refused))
     same_stepper = scalars["stepper"] == type(simulation.scheme).__name__ and scalars["dt"] == simulation.dt
     keep_history = same_stepper and all(difference.name == "precision" for difference in found)
+    values = _values(simulation, tile, restart, keep_history)
+    simulation._check_time_step(values["state"])
+    maxima, since, sums, anew = _continued(simulation, tile, restart, values["state"], step)
     simulation.step = step
     simulation.resumed_at, simulation.resumed_step, simulation.resumed_from = simulation.time, step, path
-    _put_back(simulation, tile, restart, keep_history)
-    if simulation._maxima is not None:
-        _restore_maxima(simulation, "maxima_maximum" in restart["names"], scalars["dt"] / simulation.dt)
-    simulation._product_sums = tuple(
-        sums
-        if f"products_{k}_since" in scalars and scalars["dt"] == simulation.dt
-        else product.start(simulation.state, step, simulation.communicator)
-        for k, (product, sums) in enumerate(zip(simulation._products, simulation._product_sums))
-    )
+    simulation.set(values["state"], values["history"])
+    simulation._maxima_carry, simulation._maxima_since, simulation._product_sums = maxima, since, sums
+    if anew and simulation.communicator.is_root:
+        logging.getLogger("swmodel").warning(
+            "%s will hold samples from %g s on alone: %s holds none that were taken in the same way until then.",
+            " and ".join(map(str, anew)), simulation.time, path,
+        )  # fmt: skip
     return _message(simulation, path, restart, found, same_stepper)
 
 
@@ -234,10 +242,11 @@ def _message(simulation, path, restart, found, same_stepper):
 
 def _parts(simulation):
     products = {str(k): sums for k, sums in enumerate(simulation._product_sums)}
-    return {
-        "state": simulation.state, "history": simulation.history, "maxima": simulation._maxima_carry,
-        "products": products,
-    }  # fmt: skip
+    return _state_and_history(simulation) | {"maxima": simulation._maxima_carry, "products": products}
+
+
+def _state_and_history(simulation):
+    return {"state": simulation.state, "history": simulation.history}
 
 
 def _named_leaves(tree):
@@ -256,24 +265,33 @@ def _plain(key):
     return str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key))))
 
 
-def _put_back(simulation, tile, restart, keep_history):
-    parts, communicator = _parts(simulation), simulation.communicator
-    wanted = _named_leaves(parts if keep_history else {**parts, "history": ()})
-    masks, values = _masks_by_leaf(parts, simulation.model), {}
-    for name, leaf in wanted.items():
-        if jnp.ndim(leaf) == 0:
-            number = restart["scalars"][name]
-            values[name] = communicator.place(lambda rank, x=number, leaf=leaf: np.asarray(x, leaf.dtype))
-        elif name in restart["names"]:
-            values[name] = _without_land(jnp.asarray(tile(name)).astype(leaf.dtype), masks.get(name))
+def _values(simulation, tile, restart, keep_history):
+    """{"state", "history"} of a restart; fields that it does not hold are the simulation's own."""
+    parts = _state_and_history(simulation)
+    masks = _masks_by_leaf(parts, simulation.model)
     if keep_history:
-        parts = _filled(parts, values)
-    else:
-        parts = {**parts, **_filled({name: parts[name] for name in ("state", "maxima", "products")}, values)}
-        parts["history"] = simulation.start_history(parts["state"])
-    simulation.set(parts["state"], parts["history"])
-    simulation._maxima_carry = parts["maxima"]
-    simulation._product_sums = tuple(parts["products"][str(k)] for k in range(len(parts["products"])))
+        return _filled(parts, tile, restart, simulation.communicator, masks)
+    parts = _filled({"state": parts["state"]}, tile, restart, simulation.communicator, masks)
+    return {**parts, "history": simulation.start_history(parts["state"])}
+
+
+def _filled(tree, tile, restart, communicator, masks=None):
+    """A tree like `tree`, of the numbers and arrays of a restart that have the names of its leaves."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
+    found = []
+    for path, leaf in leaves:
+        name = "_".join(_plain(key) for key in path)
+        if jnp.ndim(leaf) == 0:
+            if name not in restart["scalars"]:
+                raise DataError(f"the restart holds no {name}: it is of another swmodel; resume with that one.")
+            number = np.asarray(restart["scalars"][name], leaf.dtype)
+            found.append(communicator.place(lambda rank, number=number: number))
+        elif name in restart["names"]:
+            array = jnp.asarray(tile(name)).astype(leaf.dtype)
+            found.append(_without_land(array, (masks or {}).get(name)))
+        else:
+            found.append(leaf)
+    return jax.tree_util.tree_unflatten(structure, found)
 
 
 def _without_land(tile, mask):
@@ -290,21 +308,43 @@ def _masks(model):
     return {position: model.scatter(floor.mask(position, model.open_sides)) for position in "uvh"}
 
 
-def _filled(tree, values):
-    leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
-    found = [values.get("_".join(_plain(key) for key in path), leaf) for path, leaf in leaves]
-    return jax.tree_util.tree_unflatten(structure, found)
+def _continued(simulation, tile, restart, state, step):
+    """(maxima, the step of their first sample, sums, the files of those that start anew); collective.
+
+    Those that the restart describes as the simulation's own go on, and the others start after `step` from `state`.
+    """
+    communicator, dt, scalars = simulation.communicator, simulation.dt, restart["scalars"]
+    files = {output.product: output.path for output in simulation._outputs if output.product is not None}
+    maxima, since, anew = None, step, []
+    if simulation._maxima is not None:
+        ratio, threshold = scalars["dt"] / dt, simulation._maxima_threshold
+        if "maxima_maximum" in restart["names"] and scalars.get("maxima_threshold", threshold) == threshold:
+            found = _filled({"maxima": simulation._maxima_carry}, tile, restart, communicator)["maxima"]
+            maxima, since = _counted_anew(found, ratio, communicator), round(scalars.get("maxima_since", 0) * ratio)
+        else:
+            maxima = simulation._maxima.start(state, step)
+            anew += [output.path for output in simulation._outputs if output.is_of_maxima]
+    kept, sums = json.loads(scalars.get("products", "[]")), []
+    for k, (product, own) in enumerate(zip(simulation._products, simulation._product_sums)):
+        described = product.description()
+        if described in kept:
+            place = kept.index(described)
+            kept[place] = None  # of two that are alike, each goes on with its own
+            sums.append(_filled({"products": {str(place): own}}, tile, restart, communicator)["products"][str(place)])
+        else:
+            sums.append(product.start(state, step, communicator))
+            anew.append(files[k])
+    return maxima, since, tuple(sums), anew
 
 
-def _restore_maxima(simulation, recorded, ratio):
-    """Start maxima that the earlier run did not record, or convert its arrivals: `ratio` steps of this run for one."""
-    if not recorded:
-        simulation._maxima_carry = simulation._maxima.start(simulation.state, simulation.step)
-    elif ratio != 1.0:
-        tiles = simulation.communicator.tiles(simulation._maxima_carry["arrival"])
+def _counted_anew(maxima, ratio, communicator):
+    """Maxima with arrivals in steps of this run, of which `ratio` are one of the run that wrote the restart."""
+    if ratio == 1.0:
+        return maxima
+    tiles = communicator.tiles(maxima["arrival"])
 
-        def counted_anew(rank):
-            arrival = np.asarray(tiles[rank])
-            return np.where(arrival < 0, arrival, np.rint(arrival * ratio)).astype(arrival.dtype)
+    def counted(rank):
+        arrival = np.asarray(tiles[rank])
+        return np.where(arrival < 0, arrival, np.rint(arrival * ratio)).astype(arrival.dtype)
 
-        simulation._maxima_carry["arrival"] = simulation.communicator.place(counted_anew)
+    return {**maxima, "arrival": communicator.place(counted)}

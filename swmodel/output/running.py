@@ -10,7 +10,7 @@ from . import claim
 from .collisions import check_apart
 from .figures import remove_figures
 from .run_metadata import run_attributes
-from .schedule import GaugeOutput, MaximaOutput, Output, RestartOutput
+from .schedule import GaugeOutput, Output, RestartOutput
 from .writing import Writer
 from .zarr_store import ZarrStore
 
@@ -140,7 +140,7 @@ def _open(outputs, simulation, attributes):
             rights = {"overwrite": simulation.overwrite, "append": output.continues(simulation)}
             claims[output] = claim(output.path, **rights)
         for output in sorted(outputs, key=lambda output: not isinstance(output, RestartOutput)):
-            if isinstance(output, (RestartOutput, MaximaOutput)) and output.of_another_run(simulation):
+            if output.of_another_run(simulation):
                 if claims[output].path.is_dir():
                     ZarrStore(claims[output].path).remove()
                 else:

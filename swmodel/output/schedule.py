@@ -38,6 +38,8 @@ class Output:
             run is over.
         writer: the Writer of the run that has opened the file.
         begun: whether an earlier call of `run` has opened the file.
+        product: the place in `simulation._products` of what it writes, or None.
+        is_of_maxima: whether it writes the simulation's maxima.
     """
 
     path: Path
@@ -45,6 +47,8 @@ class Output:
     file: Any = None
     writer: Writer | None = None
     begun = False
+    product: int | None = None
+    is_of_maxima = False
 
     def later(self, write: Callable[[], object], size: int = 0) -> None:
         """Let the Writer's thread call `write()`, which holds `size` bytes of data; on the root, else do nothing."""
@@ -259,6 +263,8 @@ class MaximaOutput(Output):
         threshold: the elevation |eta| that counts as arrival [m].
     """
 
+    is_of_maxima = True
+
     def __init__(self, path: str | Path, threshold: float) -> None:
         self.path, self.threshold = Path(path), threshold
 
@@ -278,7 +284,8 @@ class MaximaOutput(Output):
             "maximum_elevation": np.where(wet & np.isfinite(maximum), maximum, np.nan),
             "arrival_time": np.where(wet & (arrival >= 0), arrival * simulation.dt, np.nan),
         }
-        fields, seconds = dict(zip(rows_of(simulation, list(fields)), fields.values())), simulation.time
+        fields = dict(zip(rows_of(simulation, list(fields)), fields.values()))
+        seconds, since = simulation.time, simulation._maxima_since * simulation.dt
 
         def write():
             write_fields(
@@ -286,6 +293,7 @@ class MaximaOutput(Output):
                 model.grid,
                 fields,
                 seconds=seconds,
+                since=since,
                 start=simulation.start,
                 attributes=self.attributes,
                 static=static,

@@ -59,7 +59,7 @@ def write_sensitivities(
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
         dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **about}))
         definitions.define_grid(dataset, grid)
-        definitions.define_moment(dataset, start, seconds, since_start=False)
+        definitions.define_moment(dataset, start, seconds)
         for one in found.values():
             if one.position == "scalar":
                 _define_numbers(dataset, one, cost["name"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..errors import ConfigError
 from . import launch
 
-__all__ = ["available", "of_gauges", "of_model", "of_spectra", "on_host", "require", "size"]
+__all__ = ["available", "of_gauges", "of_model", "of_spectra", "of_sums", "on_host", "require", "size"]
 
 BASE = 300e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
 GAUGE_RECORDS = 4096  # steps whose readings are kept until they are written, as in simulation.py and netcdf.py
@@ -47,6 +47,11 @@ def of_gauges(gauges: int, itemsize: int, members: int = 1) -> float:
         members: of an ensemble, each of which has a series for each gauge.
     """
     return float(GAUGE_RECORDS * gauges * members * (2 * itemsize + 5 * 8))
+
+
+def of_sums(size: int) -> float:
+    """Bytes on a rank that sums over samples of `size` bytes add to the model's: a copy is overwritten by the steps."""
+    return 2.0 * size
 
 
 def on_host(tile: int) -> int:

@@ -9,20 +9,20 @@ are those of a Tide. The sums are part of restarts: a run that is resumed contin
 """
 
 import logging
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
-from ..fields.variables import variable
+from ..fields.variables import Variable, variable
 from ..forcing.constituents import canonical, nodal, period, periods
 from ..forcing.tides import middle_latitude, waves_at
+from .samples import Sampled, first_and_every, plus, total, zero_sum
 
 __all__ = ["Harmonics", "fitted", "harmonic_analysis", "indistinct"]
 
@@ -32,59 +32,55 @@ BLOCK = 65536  # samples for which the host holds the waves at once
 
 
 @pytree
-class Harmonics:
+class Harmonics(Sampled):
     """A harmonic analysis of variables of the State.
 
     Attributes:
-        argument: V + u of each constituent [rad], (n,).
+        argument: V + u of each constituent [rad], (n,), in the precision of the model.
         names: of the constituents; variables: of the fields.
-        dt: [s]; every: steps between two samples; first: the first step that may be one.
+        nodal: (f, V + u [rad]) of each constituent, for the fit on the host.
     """
 
     argument: Any
     names: tuple[str, ...] = static()
     variables: tuple[str, ...] = static()
-    dt: float = static()
-    every: int = static()
-    first: int = static()
+    nodal: tuple[tuple[float, float], ...] = static()
 
-    def start(self, state: State, step: int, communicator: Any) -> dict[str, Any]:
-        """The sums before the first sample, {name: tile array}, and "since", the step after which they are taken."""
-        found: dict[str, Any] = {"since": communicator.place(lambda rank: np.int32(step))}
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the sums of each variable."""
+        return ("mean", *(f"{k}_{wave}" for k in self.names for wave in ("cos", "sin")))
+
+    def described(self) -> dict[str, Any]:
+        argument = [round(argument, 6) for _, argument in self.nodal]
+        return {"constituents": list(self.names), "variables": list(self.variables), "argument": argument}
+
+    def empty(self, state: State) -> dict[str, jax.Array]:
+        found: dict[str, jax.Array] = {}
         for name in self.variables:
-            for part in ("mean", *(f"{k}_{wave}" for k in self.names for wave in ("cos", "sin"))):
-                found[f"{name}_{part}"] = jnp.zeros_like(state[name])
+            for part in self.parts:
+                found |= zero_sum(f"{name}_{part}", state[name])
         return found
 
-    def update(self, sums: dict[str, Any], get_state: Any, step: jax.Array, equations: Any) -> dict[str, Any]:
-        """The sums after step number `step`, of which `get_state()` is the State."""
-        due = (step >= self.first) & (step % self.every == 0)
-        return jax.lax.cond(due, lambda: self._added(sums, get_state(), step), lambda: sums)
-
-    def _added(self, sums, state, step):
-        dtype = self.argument.dtype
-        time = Time(step, jnp.zeros((), dtype), jnp.asarray(self.dt, dtype), self.dt)
+    def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
         cos, sin = waves_at(time, self.names, self.argument)
-        found = dict(sums)
+        found: dict[str, Any] = {}
         for name in self.variables:
             x = state[name]
-            found[f"{name}_mean"] = sums[f"{name}_mean"] + x
+            found |= plus(taken, f"{name}_mean", x)
             for k, constituent in enumerate(self.names):
-                for wave, values in (("cos", cos), ("sin", sin)):
-                    key = f"{name}_{constituent}_{wave}"
-                    found[key] = sums[key] + values[k] * x
+                found |= plus(taken, f"{name}_{constituent}_cos", cos[k] * x)
+                found |= plus(taken, f"{name}_{constituent}_sin", sin[k] * x)
         return found
 
-    def samples(self, since: int, last: int) -> np.ndarray:
-        """The numbers of the steps after `since`, up to `last`, that are samples."""
-        begin = max(self.first, since + 1)
-        begin += -begin % self.every
-        return np.arange(begin, last + 1, self.every)
+    def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
+        found, known = fitted(self, taken, steps), {row.name: row for row in rows}
+        return {made: x for name, parts in found.items() for made, x in _rows(known[name], parts)}
 
-    def basis(self, steps: np.ndarray, argument: np.ndarray) -> np.ndarray:
+    def basis(self, steps: np.ndarray) -> np.ndarray:
         """1, cos theta_k and sin theta_k at steps, (samples, 1 + 2 n) in float64."""
         cycles = np.mod(steps[:, None] * (self.dt / periods(self.names)), 1.0)
-        theta = 2.0 * np.pi * cycles + argument
+        theta = 2.0 * np.pi * cycles + np.array([argument for _, argument in self.nodal])
         waves = np.stack([np.cos(theta), np.sin(theta)], -1).reshape(len(steps), -1)
         return np.hstack([np.ones((len(steps), 1)), waves])
 
@@ -113,67 +109,53 @@ def _needed(one, other):
     return np.inf if frequency == 0 else 1.0 / abs(frequency)
 
 
-def fitted(
-    harmonics: Harmonics, sums: dict[str, np.ndarray], steps: np.ndarray, argument: np.ndarray, factor: np.ndarray
-) -> dict[str, dict[str, Any]]:
+def fitted(harmonics: Harmonics, sums: dict[str, np.ndarray], steps: np.ndarray) -> dict[str, dict[str, Any]]:
     """{variable: {"mean": Z, constituent: (A, g in degrees)}} of gathered sums, by least squares.
 
     Args:
-        sums: {name: (ny, nx) array} as of `Harmonics.start`.
+        sums: {name: (ny, nx) array} as of `Harmonics.empty`.
         steps: the numbers of the steps that were samples.
-        argument, factor: V + u [rad] and f of the constituents, (n,).
 
     Returns:
-        dict: empty for a window that is too short by Rayleigh's criterion, of which a warning tells.
+        dict: empty for a window that is too short by Rayleigh's criterion; a warning says so.
     """
-    length = (len(steps) * harmonics.every) * harmonics.dt
+    length = len(steps) * harmonics.every * harmonics.dt
     if why := indistinct(harmonics.names, length):
         logging.getLogger("swmodel").warning("harmonics: %s", why)
         return {}
     matrix = 0.0
     for begin in range(0, len(steps), BLOCK):
-        basis = harmonics.basis(steps[begin : begin + BLOCK], argument)
+        basis = harmonics.basis(steps[begin : begin + BLOCK])
         matrix = matrix + basis.T @ basis
     found = {}
     for name in harmonics.variables:
-        keys = ["mean", *(f"{k}_{wave}" for k in harmonics.names for wave in ("cos", "sin"))]
-        right = np.stack([np.asarray(sums[f"{name}_{key}"], float) for key in keys])
-        solution = np.linalg.solve(matrix, right.reshape(len(keys), -1)).reshape(right.shape)
+        right = np.stack([total(sums, f"{name}_{part}") for part in harmonics.parts])
+        solution = np.linalg.solve(matrix, right.reshape(len(right), -1)).reshape(right.shape)
         found[name] = {"mean": solution[0]}
         for k, constituent in enumerate(harmonics.names):
             wave = solution[1 + 2 * k] + 1j * solution[2 + 2 * k]
-            found[name][constituent] = np.abs(wave) / factor[k], np.mod(np.rad2deg(np.angle(wave)), 360.0)
+            found[name][constituent] = np.abs(wave) / harmonics.nodal[k][0], np.mod(np.rad2deg(np.angle(wave)), 360.0)
     return found
 
 
-def harmonic_analysis(simulation: Any, names: tuple[str, ...], variables: tuple[str, ...], begin: float) -> Any:
-    """(Harmonics of a Simulation, the function that makes rows and fields of their sums).
+def harmonic_analysis(simulation: Any, names: tuple[str, ...], variables: tuple[str, ...], begin: float) -> Harmonics:
+    """The Harmonics of a Simulation.
 
     Raises:
         ConfigError: for constituents or variables that are not known, and for ensembles.
     """
-    model = simulation.model
-    if model.members is not None:
-        raise ConfigError("Simulation.harmonics: an ensemble has no harmonic analysis yet; run its members alone.")
+    model, dt = simulation.model, simulation.dt
+    first, _ = first_and_every(simulation, "Simulation.harmonics", begin, None)
     names, known = tuple(canonical(name) for name in names), [row.name for row in model.variables]
     if unknown := [name for name in variables if name not in known]:
         raise ConfigError(
             f"Simulation.harmonics: there is no variable {unknown[0]!r}; give names out of {', '.join(known)}."
         )
     latitude = middle_latitude(model.grid)
-    factor, argument = (np.array(x) for x in zip(*(nodal(name, simulation.start, latitude) for name in names)))
-    dt = simulation.dt
-    analysis = Harmonics(
-        model.domain.cut(argument), names, variables, dt, sampled_every(names, dt), math.ceil(begin / dt - 1e-9)
-    )
-
-    rows = {row.name: row for row in model.variables}
-
-    def results(sums, numbers, last):
-        found = fitted(analysis, sums, analysis.samples(numbers["since"], last), argument, factor)
-        return {made: x for name, parts in found.items() for made, x in _rows(rows[name], parts)}
-
-    return analysis, results
+    found = [nodal(name, simulation.start, latitude) for name in names]
+    factors = tuple((float(factor), float(argument)) for factor, argument in found)
+    argument = model.domain.cut(np.array([argument for _, argument in factors]))
+    return Harmonics(dt, sampled_every(names, dt), first, argument, names, variables, factors)
 
 
 def _rows(row, parts):

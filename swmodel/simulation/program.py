@@ -44,7 +44,7 @@ def start_carry(simulation: Any, monitors: tuple[Any, Any, Health, tuple], packe
         monitors: (Maxima or None, Gauges or None, Health, products).
         packed: the carry of the step loop.
     """
-    _, gauges, health, products = monitors
+    _, gauges, health, _ = monitors
     place, members = simulation.communicator.place, simulation.model.members
 
     def each(arrays):
@@ -53,8 +53,7 @@ def start_carry(simulation: Any, monitors: tuple[Any, Any, Health, tuple], packe
     series = None
     if gauges is not None:
         series = place(lambda rank: each(gauges.start(LONGEST_CHUNK, simulation.model.dtype)))
-    held = simulation._maxima_carry, simulation._product_sums if products else ()
-    extremes, sums = jax.tree.map(jnp.copy, held)
+    extremes, sums = jax.tree.map(jnp.copy, (simulation._maxima_carry, simulation._product_sums))
     return Carry(packed, extremes, series, place(lambda rank: each(health.start())), sums)
 
 

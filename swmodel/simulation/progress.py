@@ -109,7 +109,7 @@ def reporter(progress: Callable[..., Any] | bool | None, is_root: bool) -> tuple
     """(the function to call between chunks, whether it may read the run's files) for `progress` of Simulation.run."""
     if not is_root or progress in (None, False):
         return lambda *arguments: None, False
-    if isinstance(progress, bool) or progress is None:
+    if isinstance(progress, bool):
         progress = ProgressBar()
     return progress, getattr(progress, "reads_files", True)
 

@@ -7,6 +7,7 @@ reduction on the host; within a chunk no rank leaves early.
 """
 
 import datetime
+import math
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -89,10 +90,10 @@ class Simulation:
         self._unpacked: Any = (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
         self._outputs, self._maxima, self._gauges = [], None, None
-        self._maxima_carry, self._pace = None, Pace()
+        self._maxima_carry, self._maxima_threshold, self._maxima_since, self._pace = None, None, 0, Pace()
         self._products, self._product_sums = (), ()
         self.resumed_at = self.resumed_step = self.resumed_from = None
-        self._check_time_step()
+        self._check_time_step(state)
         self.stages, self._knows_engine, self._why_arrays = 1, False, None
         self.stages = fastest(self) if stages_per_exchange == "auto" else stages_per_exchange
 
@@ -153,8 +154,8 @@ class Simulation:
         """The stepper's history before its first step from `state`."""
         return self.communicator.spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
 
-    def _check_time_step(self):
-        tightest = stability.limits(self.model, self.scheme, self.state)[:1]
+    def _check_time_step(self, state):
+        tightest = stability.limits(self.model, self.scheme, state)[:1]
         if tightest and self.dt > tightest[0].dt:
             raise ConfigError(
                 f"the time step of {self.dt:g} s is over the limit of {type(self.scheme).__name__}: {tightest[0]}; "
@@ -212,7 +213,8 @@ class Simulation:
             raise ConfigError(f"{path}: under a rigid lid nothing rises, and there are no maxima; leave it out.")
         rest = 0.0 if self.model.wetting is None else jnp.maximum(-self.model.scatter(self.model.sea_floor.water), 0.0)
         self._maxima = Maxima(self.model.scatter(threshold), rest)
-        self._maxima_carry = self._maxima.start(self.state)
+        self._maxima_carry = self._maxima.start(self.state, self.step)
+        self._maxima_threshold, self._maxima_since = float(threshold), self.step
         self._outputs.append(MaximaOutput(path, threshold))
         return self
 
@@ -237,9 +239,9 @@ class Simulation:
             "begin": Number(None, "s", minimum=0.0),
         }
         check_arguments("Simulation.harmonics", rules, locals())
-        analysis, results = harmonic_analysis(self, tuple(constituents), tuple(variables), begin)
+        analysis = harmonic_analysis(self, tuple(constituents), tuple(variables), begin)
         lags = "phase lags behind the equilibrium argument at Greenwich of the start of the run, in degrees"
-        return self._with_product(path, analysis, results, lags)
+        return self._with_product("harmonics", path, analysis, lags)
 
     def means(
         self, path: str | Path, fields: Sequence[str] = ("eta", "u", "v"), *, begin: float = 0.0,
@@ -257,9 +259,7 @@ class Simulation:
         check_arguments("Simulation.means", rules, locals())
         means = means_of(self, tuple(fields), begin, every)
         how = f"means of samples every {means.every * means.dt:g} s, from {begin:g} s on"
-        return self._with_product(
-            path, means, lambda sums, numbers, last: means.results(sums, max(numbers["samples"], 1)), how
-        )
+        return self._with_product("means", path, means, how)
 
     def extremes(
         self, path: str | Path, *, threshold: float = 0.0, begin: float = 0.0, every: float | None = None
@@ -277,13 +277,14 @@ class Simulation:
         check_arguments("Simulation.extremes", rules, locals())
         extremes = extremes_of(self, threshold, begin, every)
         how = f"of samples every {extremes.every * extremes.dt:g} s, from {begin:g} s on"
-        return self._with_product(
-            path, extremes, lambda sums, numbers, last: extremes.results(sums, numbers["samples"]), how
-        )
+        return self._with_product("extremes", path, extremes, how)
 
-    def _with_product(self, path, product, results, comment):
-        """This Simulation, which sums up `product` from now on and writes what `results` makes of the sums."""
-        self._outputs.append(ProductOutput(path, len(self._products), results, comment))
+    def _with_product(self, who, path, product, comment):
+        """This Simulation, which takes samples for `product` from now on and writes its results to `path`."""
+        empty = jax.eval_shape(product.empty, self.state)
+        needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in empty.values()))
+        budget.require(needed, f"Simulation.{who}: a sum of {len(empty)} fields", "ask for fewer, or use more ranks")
+        self._outputs.append(ProductOutput(path, len(self._products), comment))
         self._products += (product,)
         self._product_sums += (product.start(self.state, self.step, self.communicator),)
         return self
@@ -323,7 +324,8 @@ class Simulation:
         """Continue from the restart file `path`, written on any number of ranks: bit for bit on the same ranks and dt.
 
         The restart must be of a run with this model's coast, depth, precision and physics. Another stepper or time step
-        starts its history anew, and so does other physics; the returned message says so.
+        starts its history anew, and so does other physics; the returned message says so. Maxima, means, extremes and
+        harmonics that the restart does not hold, or holds of other samples, start anew with a warning.
 
         Args:
             path: of the restart.
@@ -339,9 +341,7 @@ class Simulation:
         """
         from ..output.resuming import restored
 
-        message = restored(self, path, force)
-        self._check_time_step()
-        return message
+        return restored(self, path, force)
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -430,11 +430,11 @@ class Simulation:
             run.due(self)
             run.settle(self)
             request, pace.steps = self._agree(signals.take(), pace.measure(count, took))
+            if request:  # first of all: what a signal leaves is too short to wait for files
+                self._handle(request, run)
             report(self.step, last, self.time, clock.perf_counter() - began)
             if record == self.step:
                 run.wait()  # functions of the user's make the next record, and may read netCDF files
-            if request:
-                self._handle(request, run)
 
     def _until_next(self, last, run):
         events = [last, run.next_step(self), self.model.next_record(self.step, self.dt)]

@@ -8,7 +8,7 @@ All of them are taken at cell centres, to which velocities are averaged; a sampl
 are part of restarts: a run that is resumed continues them bit for bit.
 """
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,44 +17,12 @@ import numpy as np
 
 from ..dynamics.clock import Time
 from ..errors import ConfigError
-from ..fields.operators import mean_x, mean_y
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import Variable, variable
+from .samples import Sampled, cell_centred, first_and_every, plus, total, zero_sum
 
-__all__ = ["Extremes", "Means", "extremes_of", "means_of"]
-
-
-def _centred(equations, state, step, dt):
-    """{name: tile array} of the fields of a State at cell centres, and "thickness" [m]."""
-    dtype = state.eta.dtype
-    flow = equations.flow(state, Time(step, jnp.zeros((), dtype), jnp.asarray(dt, dtype), dt))
-    moved = {"u": mean_x, "v": mean_y, "h": lambda field: field}
-    found = {name: moved[at](flow.state[name]).interior for name, at in state.positions.items()}
-    return found | {"thickness": flow.h.interior}
-
-
-@pytree
-class Sampled:
-    """What is taken of samples: every `every` steps from step `first` on, dt [s] apart."""
-
-    dt: float = static()
-    every: int = static()
-    first: int = static()
-
-    def update(self, taken: dict[str, Any], get_state: Any, step: jax.Array, equations: Any) -> dict[str, Any]:
-        """What was taken after step number `step`, of which `get_state()` is the State."""
-        due = (step >= self.first) & (step % self.every == 0)
-
-        def with_sample():
-            sample = _centred(equations, get_state(), step, self.dt)
-            return {**self.added(taken, sample), "samples": taken["samples"] + 1}
-
-        return jax.lax.cond(due, with_sample, lambda: taken)
-
-    def added(self, taken: dict[str, Any], sample: dict[str, Any]) -> dict[str, Any]:
-        """What was taken, with one sample more."""
-        raise NotImplementedError
+__all__ = ["Extremes", "Means", "extremes_of", "means_of", "pairs_of"]
 
 
 @pytree
@@ -63,27 +31,27 @@ class Means(Sampled):
 
     fields: tuple[tuple[str, ...], ...] = static(default=())
 
-    def start(self, state: State, step: int, communicator: Any) -> dict[str, Any]:
-        """The sums before the first sample."""
-        zero = jnp.zeros_like(state.eta)
-        return _none_yet(step, communicator) | {"_".join(names): zero for names in self.fields}
+    def described(self) -> dict[str, Any]:
+        return {"fields": ["_".join(names) for names in self.fields]}
 
-    def added(self, taken: dict[str, Any], sample: dict[str, Any]) -> dict[str, Any]:
-        found = dict(taken)
+    def empty(self, state: State) -> dict[str, jax.Array]:
+        parts = [zero_sum("_".join(names), state.eta) for names in self.fields]
+        return {name: array for part in parts for name, array in part.items()}
+
+    def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
+        sample, found = cell_centred(equations, state, time), {}
         for names in self.fields:
             first, *second = names
-            sampled = sample[first] * sample[second[0]] if second else sample[first]
-            found["_".join(names)] = taken["_".join(names)] + sampled
+            found |= plus(taken, "_".join(names), sample[first] * sample[second[0]] if second else sample[first])
         return found
 
-    def results(self, taken: dict[str, Any], samples: int) -> dict[Variable, np.ndarray]:
-        """{row: mean at cell centres} of gathered sums."""
-        found = {}
+    def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
+        found, dtype = {}, next(iter(taken.values())).dtype
         for names in self.fields:
             units = UNITS[len(names)]["".join(sorted("e" if name == "eta" else name[0] for name in names))]
             row = variable(f"mean_{'_'.join(names)}", "h", units, f"mean of {' times '.join(names)}",
                            cell_methods="time: mean")  # fmt: skip
-            found |= {made: np.asarray(taken["_".join(names)]) / samples for made in row.values()}
+            found |= {made: (total(taken, "_".join(names)) / len(steps)).astype(dtype) for made in row.values()}
         return found
 
 
@@ -99,27 +67,27 @@ class Extremes(Sampled):
 
     threshold: float = static(default=0.0)
 
-    def start(self, state: State, step: int, communicator: Any) -> dict[str, Any]:
-        """The values before the first sample."""
-        low = jnp.full_like(state.eta, -jnp.inf)
-        return _none_yet(step, communicator) | {
-            "highest": low, "lowest": -low, "speed": low, "flux": low, "over": jnp.zeros_like(state.eta),
-        }  # fmt: skip
+    def described(self) -> dict[str, Any]:
+        return {"threshold": self.threshold}
 
-    def added(self, taken: dict[str, Any], sample: dict[str, Any]) -> dict[str, Any]:
+    def empty(self, state: State) -> dict[str, jax.Array]:
+        low = jnp.full_like(state.eta, -jnp.inf)
+        count = jnp.zeros_like(state.eta, jnp.int32)
+        return {"highest": low, "lowest": -low, "speed": low, "flux": low, "over": count}
+
+    def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
+        sample = cell_centred(equations, state, time)
         eta, square = sample["eta"], sample["u"] ** 2 + sample["v"] ** 2
         return {
-            **taken,
             "highest": jnp.maximum(taken["highest"], eta),
             "lowest": jnp.minimum(taken["lowest"], eta),
             "speed": jnp.maximum(taken["speed"], jnp.sqrt(square)),
             "flux": jnp.maximum(taken["flux"], sample["thickness"] * square),
-            "over": taken["over"] + (eta > self.threshold).astype(eta.dtype),
+            "over": taken["over"] + (eta > self.threshold).astype(jnp.int32),
         }
 
-    def results(self, taken: dict[str, Any], samples: int) -> dict[Variable, np.ndarray]:
-        """{row: values at cell centres} of what was gathered."""
-        rows = {
+    def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
+        made = {
             "highest": ("maximum_elevation", "m", "maximum sea surface elevation", "time: maximum"),
             "lowest": ("minimum_elevation", "m", "minimum sea surface elevation", "time: minimum"),
             "speed": ("maximum_speed", "m s-1", "maximum speed", "time: maximum"),
@@ -128,31 +96,18 @@ class Extremes(Sampled):
                      "time: sum"),
         }  # fmt: skip
         found = {}
-        for key, (name, units, long_name, method) in rows.items():
-            values = np.asarray(taken[key]) * (self.every * self.dt if key == "over" else 1.0)
+        for key, (name, units, long_name, method) in made.items():
+            values = np.asarray(taken[key])
+            values = (values * (self.every * self.dt)).astype(taken["highest"].dtype) if key == "over" else values
             found |= {row: values for row in variable(name, "h", units, long_name, cell_methods=method).values()}
         return found
 
 
-def _none_yet(step, communicator):
-    return {
-        "since": communicator.place(lambda rank: np.int32(step)),
-        "samples": communicator.place(lambda rank: np.int32(0)),
-    }
-
-
-def _first_and_every(simulation, who, begin, every):
-    if simulation.model.members is not None:
-        raise ConfigError(f"{who}: an ensemble has no such sums yet; run its members alone.")
-    dt = simulation.dt
-    return math.ceil(begin / dt - 1e-9), max(1, round((every or dt) / dt))
-
-
-def means_of(simulation: Any, fields: tuple[str, ...], begin: float, every: float | None) -> Means:
-    """The Means of a Simulation; `fields` as ("eta", "u v").
+def pairs_of(fields: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """("eta", "v u") as (("eta",), ("u", "v")).
 
     Raises:
-        ConfigError: for fields that are not known, and for ensembles.
+        ConfigError: for fields that are not known.
     """
     known = ("eta", "u", "v")
     parts = tuple(tuple(sorted(field.split(), key=known.index) if set(field.split()) <= set(known) else ())
@@ -162,8 +117,17 @@ def means_of(simulation: Any, fields: tuple[str, ...], begin: float, every: floa
             raise ConfigError(
                 f"Simulation.means: {field!r} is no field; give eta, u or v, or a product of two, as 'u eta'."
             )
-    first, steps = _first_and_every(simulation, "Simulation.means", begin, every)
-    return Means(simulation.dt, steps, first, parts)
+    return parts
+
+
+def means_of(simulation: Any, fields: tuple[str, ...], begin: float, every: float | None) -> Means:
+    """The Means of a Simulation; `fields` as ("eta", "u v").
+
+    Raises:
+        ConfigError: for fields that are not known, and for ensembles.
+    """
+    first, steps = first_and_every(simulation, "Simulation.means", begin, every)
+    return Means(simulation.dt, steps, first, pairs_of(fields))
 
 
 def extremes_of(simulation: Any, threshold: float, begin: float, every: float | None) -> Extremes:
@@ -172,5 +136,5 @@ def extremes_of(simulation: Any, threshold: float, begin: float, every: float | 
     Raises:
         ConfigError: for ensembles.
     """
-    first, steps = _first_and_every(simulation, "Simulation.extremes", begin, every)
+    first, steps = first_and_every(simulation, "Simulation.extremes", begin, every)
     return Extremes(simulation.dt, steps, first, float(threshold))

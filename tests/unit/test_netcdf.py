@@ -236,7 +236,7 @@ def test_a_cf_checker_finds_nothing_in_fields_but_that_sgrid_is_not_cf(tmp_path,
 def test_a_cf_checker_finds_nothing_in_maxima_but_that_sgrid_is_not_cf(tmp_path, name):
     grid = GRIDS[name]
     fields = random_fields(grid, ("maximum_elevation", "arrival_time"))
-    write_fields(tmp_path / "max.nc", grid, fields, seconds=7200.0, start=START, static=static_fields(grid))
+    write_fields(tmp_path / "max.nc", grid, fields, seconds=7200.0, since=0.0, start=START, static=static_fields(grid))
     scalar_time, *others = cf_findings(tmp_path / "max.nc")
     assert scalar_time.startswith(OF_SCALAR_TIME) and others == [OF_SGRID]
 
@@ -599,7 +599,7 @@ def test_a_plane_has_gauges_in_metres_and_a_run_may_have_none(tmp_path):
 def test_maxima_say_over_which_time_they_are(tmp_path, grid):
     fields = random_fields(grid, ("maximum_elevation", "arrival_time"))
     fields["arrival_time"][0, 1] = np.nan
-    write_fields(tmp_path / "max.nc", grid, fields, seconds=7200.0, start=START, static=static_fields(grid))
+    write_fields(tmp_path / "max.nc", grid, fields, seconds=7200.0, since=0.0, start=START, static=static_fields(grid))
     wet = wet_cells(grid)
     with xr.open_dataset(tmp_path / "max.nc") as dataset:
         bounds = (dataset.time_bnds.values - np.datetime64(START)) / np.timedelta64(1, "s")

@@ -1,14 +1,19 @@
 """Means, extremes and harmonic constants that a run sums up equal those of its snapshots, across a restart too."""
 
+import functools
 import logging
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
 
 import swmodel as sw
 from swmodel.errors import ConfigError
+from swmodel.runtime import budget
 from swmodel.simulation.products import indistinct
+from swmodel.simulation.samples import plus, total, zero_sum
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4), "x")
 
@@ -57,10 +62,130 @@ def test_a_window_that_is_too_short_is_told(caplog, tmp_path):
     assert indistinct(("M2", "S2"), 14.8 * 86400.0) is None
     assert "too short to tell M2 and S2 apart, which takes 14.8 days" in indistinct(("M2", "S2"), 14.7 * 86400.0)
     assert "too short to tell M2 from the mean" in indistinct(("M2",), 3600.0)
-    made = simulation().harmonics(tmp_path / "tide.nc", ("M2", "S2"))
+    made = quick().harmonics(tmp_path / "tide.nc", ("M2", "S2"))
     with caplog.at_level(logging.WARNING, "swmodel"):
-        made.run(steps=2)
+        made.run(steps=20)
+    assert "harmonics: a window of 0.0208 days is too short to tell M2 and S2 apart" in caplog.text
     assert not (tmp_path / "tide.nc").exists()
+
+
+def quick():
+    """A Simulation whose programs are compiled in a second."""
+    model = sw.ShallowWater(GRID, 50.0, linear=True, engine="arrays")
+    return sw.Simulation(model, model.state(eta=lambda x, y: np.cos(2 * np.pi * x / 8e4)), sw.ForwardBackward(100.0))
+
+
+def bounds(path):
+    with xr.open_dataset(path, decode_times=False) as found:
+        assert found.time.item() == found.time_bnds.values[1]
+        return found.time_bnds.values.tolist()
+
+
+def test_the_time_of_a_file_is_that_of_its_samples(tmp_path):
+    made = products(quick(), tmp_path).maxima(tmp_path / "maxima.nc")
+    made.run(steps=13)
+    assert bounds(tmp_path / "means.nc") == [600.0, 1200.0]
+    assert bounds(tmp_path / "extremes.nc") == [100.0, 1300.0]
+    assert bounds(tmp_path / "maxima.nc") == [0.0, 1300.0]
+    later = quick()
+    later.run(steps=3)
+    later.maxima(tmp_path / "later.nc").run(steps=2)
+    assert bounds(tmp_path / "later.nc") == [300.0, 500.0]
+
+
+@pytest.mark.parametrize("restart", ["restart.nc", "restart.zarr"])
+def test_a_resumed_run_continues_what_is_sampled_in_the_same_way_and_starts_all_else_anew(tmp_path, restart, caplog):
+    """By what a product is, not by its place among others."""
+
+    def first(folder):
+        made = quick().means(folder / "eta.nc").means(folder / "u.nc", ("u",), begin=500.0, every=200.0)
+        return made.harmonics(folder / "tide.nc", ("M2",))
+
+    first(tmp_path / "whole").run(steps=20)
+    first(tmp_path).restart(tmp_path / restart).run(steps=12)
+    second = quick().means(tmp_path / "u.nc", ("u",), begin=500.0, every=200.0)
+    second.means(tmp_path / "eta.nc", every=200.0).harmonics(tmp_path / "tide.nc", ("S2",))
+    second.extremes(tmp_path / "extremes.nc").maxima(tmp_path / "maxima.nc")
+    with caplog.at_level(logging.WARNING, "swmodel"):
+        second.resume(tmp_path / restart)
+    (warning,) = (record.getMessage() for record in caplog.records if "alone" in record.message)
+    for name in ("eta.nc", "tide.nc", "extremes.nc", "maxima.nc"):
+        assert str(tmp_path / name) in warning
+    assert str(tmp_path / "u.nc") not in warning and "hold samples from 1200 s on alone" in warning
+    second.run(steps=8)
+    assert bounds(tmp_path / "u.nc") == [600.0, 2000.0] and bounds(tmp_path / "eta.nc") == [1400.0, 2000.0]
+    assert bounds(tmp_path / "extremes.nc") == [1300.0, 2000.0] and bounds(tmp_path / "maxima.nc") == [1200.0, 2000.0]
+    with xr.open_dataset(tmp_path / "u.nc") as found, xr.open_dataset(tmp_path / "whole" / "u.nc") as wanted:
+        np.testing.assert_array_equal(found.mean_u, wanted.mean_u)
+
+
+def test_maxima_of_another_threshold_start_anew_and_those_of_the_same_go_on(tmp_path, caplog):
+    quick().maxima(tmp_path / "m.nc", threshold=0.4).restart(tmp_path / "r.nc").run(steps=5)
+    for threshold, since in ((0.4, 0.0), (0.3, 500.0)):
+        made = quick().maxima(tmp_path / "m.nc", threshold=threshold)
+        made.resume(tmp_path / "r.nc")
+        made.run(steps=2)
+        assert bounds(tmp_path / "m.nc") == [since, 700.0]
+    assert caplog.text.count("samples from 500 s on alone") == 1
+
+
+def test_a_restart_that_is_refused_leaves_the_run_as_it_was(tmp_path):
+    products(quick(), tmp_path).restart(tmp_path / "r.nc").run(steps=5)
+    made = products(quick(), tmp_path)
+    made.dt = 1e5
+    before = made.state, made.history, made._product_sums
+    with pytest.raises(ConfigError, match="is over the limit of ForwardBackward"):
+        made.resume(tmp_path / "r.nc")
+    assert all(a is b for a, b in zip(before, (made.state, made.history, made._product_sums)))
+    assert made.step == 0 and made.resumed_from is None
+
+
+def test_a_product_without_a_sample_is_not_written(tmp_path, caplog):
+    made = quick().means(tmp_path / "means.nc", begin=1e6).extremes(tmp_path / "extremes.nc", begin=1e6)
+    made.harmonics(tmp_path / "tide.nc", ("M2",), begin=1e6).run(steps=2)
+    assert not list(tmp_path.iterdir())
+    for name in ("means.nc", "extremes.nc", "tide.nc"):
+        assert f"{tmp_path / name} is not written: the run has taken no sample for it" in caplog.text
+
+
+def test_files_of_an_earlier_run_are_gone_when_a_run_starts(tmp_path):
+    def made():
+        run = products(quick(), tmp_path).harmonics(tmp_path / "tide.nc", ("M2",))
+        return run.maxima(tmp_path / "maxima.nc").restart(tmp_path / "restart.nc").write(tmp_path / "fields.nc")
+
+    def stop(step, *_):
+        raise KeyboardInterrupt
+
+    made().run(steps=9)
+    (tmp_path / "tide.nc").write_text("of a longer run")
+    with pytest.raises(KeyboardInterrupt):
+        made().run(steps=9, progress=stop)
+    assert [path.name for path in tmp_path.iterdir()] == ["fields.nc"]  # of the new run
+
+
+def test_sums_take_memory_which_there_must_be(tmp_path, monkeypatch):
+    made = quick()
+    monkeypatch.setattr(budget, "available", lambda: 2 * 3 * 8 * 48.0)
+    made.means(tmp_path / "a.nc")
+    with pytest.raises(ConfigError, match="Simulation.harmonics: a sum of 9 fields needs about 6.91 kB of memory"):
+        made.harmonics(tmp_path / "b.nc", ("M2", "S2", "K1", "O1"))
+
+
+def test_a_mean_in_float32_keeps_a_small_signal_on_a_large_constant():
+    """Uncompensated, a million samples of 4000 m leave a mean that is wrong by tens of metres."""
+    count, small = 1_000_000, np.float32(1.0 / 256.0)  # exact in float32 at 4000
+    sums = zero_sum("eta", jnp.zeros(3, jnp.float32))
+
+    def sample(k):
+        return jnp.full(3, 4000.0, jnp.float32) + jnp.where(k % 2 == 0, small, 0.0)
+
+    optimised = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}  # as in a run
+    compiled = functools.partial(jax.jit, compiler_options=optimised)
+    found = compiled(lambda s: jax.lax.fori_loop(0, count, lambda k, s: plus(s, "eta", sample(k)), s))(sums)
+    plain = compiled(lambda s: jax.lax.fori_loop(0, count, lambda k, s: s + sample(k), s))(sums["eta"])
+    wanted = 4000.0 + 0.5 * float(small)
+    np.testing.assert_allclose(total(found, "eta") / count, wanted, rtol=0, atol=1e-6)
+    assert np.abs(np.asarray(plain, float) / count - wanted).min() > 1.0
 
 
 @pytest.mark.parametrize(

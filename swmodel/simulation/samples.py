@@ -1,0 +1,124 @@
+"""What a run sums up on the device of samples of its state: the base of means, extremes and harmonic analyses.
+
+Sums are compensated unless they are in float64: an array of its own, NAME_low, holds what the rounding of each addition
+has left (Knuth's two-sum, https://doi.org/10.1137/030601818), so that a mean of millions of samples in float32 is as
+accurate as one sample.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..dynamics.clock import Time
+from ..errors import ConfigError
+from ..fields.operators import mean_x, mean_y
+from ..fields.pytrees import pytree, static
+from ..fields.state import State
+from ..fields.variables import Variable
+
+__all__ = ["Sampled", "cell_centred", "first_and_every", "plus", "total", "zero_sum"]
+
+
+def zero_sum(name: str, like: jax.Array) -> dict[str, jax.Array]:
+    """The arrays of the sum `name` before the first term."""
+    zero = jnp.zeros_like(like)
+    return {name: zero} if like.dtype == np.float64 else {name: zero, f"{name}_low": zero}
+
+
+def plus(taken: dict[str, Any], name: str, term: jax.Array) -> dict[str, jax.Array]:
+    """The arrays of the sum `name` with one more term."""
+    before = taken[name]
+    after = before + term
+    if f"{name}_low" not in taken:
+        return {name: after}
+    added = after - before
+    error = (before - (after - added)) + (term - added) + taken[f"{name}_low"]
+    high = after + error  # so that the lower part stays small
+    return {name: high, f"{name}_low": error - (high - after)}
+
+
+def total(taken: dict[str, Any], name: str) -> np.ndarray:
+    """The sum `name` of gathered arrays, in float64."""
+    found = np.asarray(taken[name], np.float64)
+    return found + np.asarray(taken[f"{name}_low"], np.float64) if f"{name}_low" in taken else found
+
+
+def cell_centred(equations: Any, state: State, time: Time) -> dict[str, jax.Array]:
+    """{name: tile array} of the fields of a State at cell centres, and "thickness" [m]."""
+    flow = equations.flow(state, time)
+    moved = {"u": mean_x, "v": mean_y, "h": lambda field: field}
+    found = {name: moved[at](flow.state[name]).interior for name, at in state.positions.items()}
+    return found | {"thickness": flow.h.interior}
+
+
+@pytree
+class Sampled:
+    """What is taken of samples: every `every` steps from step `first` on, dt [s] apart.
+
+    A subclass implements `empty`, `added`, `results` and `described`.
+    """
+
+    dt: float = static()
+    every: int = static()
+    first: int = static()
+
+    def empty(self, state: State) -> dict[str, jax.Array]:
+        """{name: tile array} before the first sample of a State of these shapes."""
+        raise NotImplementedError
+
+    def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
+        """What was taken, with the sample `state` of the moment `time`."""
+        raise NotImplementedError
+
+    def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
+        """{row: array (ny, nx)} to be written; empty where there is nothing.
+
+        Args:
+            taken: {name: global array (ny, nx)} of what was taken.
+            steps: the numbers of the steps that were samples, at least one.
+            rows: of the model's variables.
+        """
+        raise NotImplementedError
+
+    def described(self) -> dict[str, Any]:
+        """What, in addition to the class and the steps, must be equal for sums to be continued."""
+        raise NotImplementedError
+
+    def description(self) -> dict[str, Any]:
+        """What must be equal for the sums of another run to be continued, as JSON has it."""
+        steps = {"dt": self.dt, "every": self.every, "first": self.first}
+        return {"kind": type(self).__name__.lower(), **steps, **self.described()}
+
+    def start(self, state: State, step: int, communicator: Any) -> dict[str, Any]:
+        """The arrays before the first sample, and "since", the step after which samples are taken."""
+        return {"since": communicator.place(lambda rank: np.int32(step)), **self.empty(state)}
+
+    def update(self, taken: dict[str, Any], get_state: Any, step: jax.Array, equations: Any) -> dict[str, Any]:
+        """What was taken after step number `step`, of which `get_state()` is the State."""
+        due = (step >= self.first) & (step % self.every == 0)
+
+        def with_sample():
+            state = get_state()
+            dtype = state.eta.dtype
+            time = Time(step, jnp.zeros((), dtype), jnp.asarray(self.dt, dtype), self.dt)
+            return {**taken, **self.added(taken, equations, state, time)}
+
+        return jax.lax.cond(due, with_sample, lambda: taken)
+
+    def samples(self, since: int, last: int) -> np.ndarray:
+        """The numbers of the steps after `since`, up to `last`, that are samples."""
+        begin = max(self.first, since + 1)
+        begin += -begin % self.every
+        return np.arange(begin, last + 1, self.every)
+
+
+def first_and_every(simulation: Any, who: str, begin: float, every: float | None) -> tuple[int, int]:
+    """(the first step from `begin` [s] on, the number of steps in `every` [s]); raises ConfigError for ensembles."""
+    if simulation.model.members is not None:
+        raise ConfigError(f"{who}: an ensemble has no such sums yet; run its members alone.")
+    dt = simulation.dt
+    return math.ceil(begin / dt - 1e-9), max(1, round((every or dt) / dt))
