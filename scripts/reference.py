@@ -30,12 +30,11 @@ This page is made by `python scripts/reference.py` from the declarations that ch
 A quantity is a number in the unit that is named here, or text with another unit of the same dimension, as `"300 km"`.
 A formula is text such as `"0.1 * cos(y / (100 * km))"`. Parts of your own have keys, too: [own_parts.md](own_parts.md).
 """
-TIDE = """\
-## Tides
-
-Where a key may be a tide, a table takes the place of the number ([tides.md](tides.md)). Its title is that of the key:
-here the elevation outside an open side. Each constituent has a table under its name.
-"""
+TABLES = {  # what may stand in the place of a number, by the tag of its section
+    "tide": " or a [tide](#tides)",
+    "map": " or a [map](coast.md)",
+    "record": " or a [record](coast.md)",
+}
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -83,12 +82,12 @@ def class_lines(title: str, cls: type[pydantic.BaseModel]) -> tuple[list[str], l
             lines += [f'### `type = "{typing.get_args(field.annotation)[0]}"`', ""]
             continue
         inside = sections_in(field.annotation)
-        tide = " or a [tide](#tides)" * any(hasattr(one, "tag") for one in inside)
+        tables = "".join(TABLES[tag] for tag in dict.fromkeys(one.tag for one in inside if hasattr(one, "tag")))
         inside = [one for one in inside if not hasattr(one, "tag")]
         if inside:
             path, list_of = title.strip("[]"), str(field.annotation).startswith("tuple")
             nested.append((f"[[{path}.{name}]]" if list_of else f"[{path}.{name}]", field.annotation))
-        kind = kind_of(cls, name, field) + tide if not inside else "section, see below"
+        kind = kind_of(cls, name, field) + tables if not inside else "section, see below"
         if inside and "float" in str(field.annotation):
             kind = "number, formula, or a section, see below"
         rows.append(f"| `{name}` | {kind} | {default_of(field, inside)} | {about.get(name, '')} |")

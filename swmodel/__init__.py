@@ -43,6 +43,7 @@ _HOMES = {
     "fields.state": ("State",),
     "models.ensemble": ("Ensemble",),
     "grids.grid": ("CartesianGrid", "SphericalGrid"),
+    "grids.topography": ("topography",),
     "stepping.integrating_factor": ("IntegratingFactorRK4",),
     "stepping.loop": ("integrate",),
     "models.shallow_water": ("BottomMotion", "FreeSlip", "NoSlip", "ShallowWater"),

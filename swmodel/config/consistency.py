@@ -9,6 +9,7 @@ from ..dynamics.coriolis import Coriolis
 from ..fields.parameters import POINT
 from ..simulation.products import indistinct
 from .adjoint import control_mistakes, time_mistakes
+from .coast import coast_mistakes
 from .cores import core_mistakes
 from .costs import cost_mistakes
 from .expressions import COORDINATES, Expression
@@ -35,6 +36,7 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         _harmonics,
         _sums,
         core_mistakes,
+        coast_mistakes,
     )
     checks += (control_mistakes, cost_mistakes, time_mistakes, inversion_mistakes, variable_mistakes)
     return [mistake for check in checks for mistake in check(sections)]

@@ -24,6 +24,7 @@ from .. import forcing
 from ..fields import parameters as rules
 from ..fields.parts import ModelPart, as_pytree, control_names, shipped_parts
 from ..forcing.atmosphere import DragLaw
+from .coast import number_or_map
 from .expressions import Expression
 from .quantities import Quantity, QuantityError, quantity
 from .sections import AnyCoordinate, Flag, Formula, InputFile, Section, Sides, ascending
@@ -150,6 +151,8 @@ def _type_of(field, kind):
         return None
     if isinstance(rule, rules.Number):
         plain = _number(rule, formulas=kind == "forcing")
+        if kind == "dissipation" and rule.position == "h" and not field.metadata.get("static"):
+            return number_or_map(plain)
         varies = rule.position is not None and not rule.steady and kind in ("forcing", "boundary")
         return number_or_tide(plain, _unit(rule.units)) if varies and not field.metadata.get("static") else plain
     known = {rules.Flag: Flag, rules.Text: str, rules.Sides: Sides, rules.FileName: InputFile}

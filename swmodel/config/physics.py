@@ -15,6 +15,7 @@ from ..dynamics.terms import Term
 from ..forcing.cyclones import Cyclone
 from ..forcing.tracks import AMBIENT
 from ..stepping.explicit import TimeStepper
+from .coast import Wetting
 from .cores import Spectral
 from .modules import class_named
 from .parts import PartSection, chosen_from, section_for, sections_of, shipped
@@ -93,6 +94,7 @@ class BathymetryFile(Section):
     type: Literal["file"]
     file: InputFile  # netCDF file of elevation or depth
     variable: str | None = None  # its name in the file; found by its metadata unless given
+    positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
     method: Literal["average", "interpolate"] = "average"  # average over each cell, or interpolate to its centre
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
     fill_lakes: Flag = False  # water apart from the largest body is land
@@ -116,6 +118,7 @@ class Model(Section):
     gravity: Annotated[float, in_unit("m s-2"), Field(gt=0)] = GRAVITY  # or reduced gravity
     momentum: Form = "energy_conserving"  # form of the vorticity flux q V
     coriolis_form: CoriolisForm | None = None  # that of f V, where it is another one
+    wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
     linear: Flag = False  # leave out what is not linear in u, v, eta
     side: Literal["free_slip", "no_slip"] = "free_slip"  # of walls and coasts
     precision: Literal["float32", "float64"] = "float32"  # of all fields

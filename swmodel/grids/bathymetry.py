@@ -27,7 +27,8 @@ from .water import survey, without
 from .windows import GridValues, Kept, grid_values
 
 __all__ = [
-    "Bathymetry", "SeaFloor", "as_bathymetry", "depth_on", "elevation_on", "from_depth", "onto_grid", "read_elevation",
+    "Bathymetry", "SeaFloor", "as_bathymetry", "depth_on", "elevation_in", "elevation_on", "from_depth", "onto_grid",
+    "read_elevation",
 ]  # fmt: skip
 
 ELEVATION_STANDARD_NAMES = (
@@ -51,6 +52,14 @@ DEPTH_STANDARD_NAMES = (
     "depth",
 )
 ELEVATION_NAMES = ("elevation", "z", "topo", "rose", "band1", "bath", "bathymetry", "altitude", "height", "elev")
+SIGNED_NAMES = (
+    "elevation",
+    "z",
+    "topo",
+    "altitude",
+    "height",
+    "elev",
+)  # of ELEVATION_NAMES, those that are never depths
 DEPTH_NAMES = ("depth", "deptho", "bathy_metry", "h")
 DEEPEST = 12000.0  # [m], below any sea floor: a larger depth is an undeclared missing value
 ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
@@ -91,7 +100,7 @@ def as_bathymetry(source, grid, **options):
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def read_elevation(path, variable=None):
+def read_elevation(path, variable=None, positive=None):
     """Open the elevation in any netCDF file with longitudes and latitudes; values are read when they are used.
 
     Axes and variable are known by their CF attributes, else by the names that GEBCO, ETOPO, SRTM30+, GMT, GDAL and NEMO
@@ -100,6 +109,7 @@ def read_elevation(path, variable=None):
     Args:
         path: of the file.
         variable: its name, if the file has several that could be meant.
+        positive: "up" or "down" in place of what the file says; "as given" refuses a variable that does not say.
 
     Returns:
         xarray.DataArray: elevation (lat, lon) [m], positive up, both axes ascending; (y, x) if the file is in metres.
@@ -110,18 +120,24 @@ def read_elevation(path, variable=None):
     raw = regrid.open_raw(path)
     raw = _from_old_gmt(raw) if "xysize" in raw.dims else raw
     raw.encoding["source"] = str(path)
-    field = _elevation(raw, variable or _find_elevation(raw, path), str(path))
+    field = elevation_in(raw, variable or _find_elevation(raw, path), str(path), positive)
     field.set_close(raw.close)
     return field
 
 
-def _elevation(dataset, name, source):
-    """Variable `name` as elevation. The sign of a depth changes lazily, by its packing."""
+def elevation_in(dataset, name, source, positive=None):
+    """Variable `name` of a Dataset as elevation; `source` is its file. The sign of a depth changes lazily, by its
+    packing. `positive` is that of `read_elevation`."""
     attrs = dataset.variables[name].attrs if name in dataset.variables else {}
     units = str(attrs.get("units", "m")).lower()
     if units in ("km", "cm", "dm", "mm", "ft", "feet", "fathom", "fathoms", "1e3 m"):
         raise DataError(f"{name} in {source} is in {units}; convert it to metres.")
-    down = _is_depth(name, attrs)
+    if positive == "as given" and name in dataset and not _says_its_sign(name, attrs):
+        raise DataError(
+            f"{name} in {source} does not say whether it is positive up or down; give it the attribute positive = 'up' "
+            "or 'down', or give positive with the file's name."
+        )
+    down = positive == "down" if positive in ("up", "down") else _is_depth(name, attrs)
     if down:
         packing = {"scale_factor": -attrs.get("scale_factor", 1.0), "add_offset": -attrs.get("add_offset", 0.0)}
         dataset = dataset.assign({name: dataset[name].assign_attrs(packing)})
@@ -139,6 +155,12 @@ def _is_depth(name, attrs):
     if attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES:
         return attrs["standard_name"] in DEPTH_STANDARD_NAMES
     return name.lower() in DEPTH_NAMES
+
+
+def _says_its_sign(name, attrs):
+    """Whether attributes or a name without two meanings say which way up a variable is."""
+    known = attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES
+    return known or attrs.get("positive") in ("up", "down") or name.lower() in (*SIGNED_NAMES, *DEPTH_NAMES)
 
 
 def _find_elevation(dataset, path):
@@ -299,7 +321,7 @@ def elevation_on(elevation, grid, method="average", minimum_depth=20.0, mask=Non
         elevation = read_elevation(elevation)
     if "turned_over" not in elevation.attrs:
         name = elevation.name or "elevation"
-        elevation = _elevation(elevation.to_dataset(name=name), name, name)
+        elevation = elevation_in(elevation.to_dataset(name=name), name, name)
     plan = regrid.remapping(elevation, grid, method)
     given = None if mask is None else _own_mask(mask, grid)
 

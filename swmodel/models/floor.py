@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..grids.bathymetry import SeaFloor
+from ..grids.topography import Topography
 from ..grids.windows import GridValues, Stored, grid_values
 from ..parallel.decomposition import Tile
 
@@ -100,16 +101,22 @@ def floor_of(depth: Any, domain: Any, wetting: Any = None) -> Floor:
         ValueError: for a depth of another shape than the grid, or not finite, and where there is no water.
     """
     grid, communicator = domain.grid, domain.communicator
+    if isinstance(depth, Topography):
+        if wetting is None:
+            raise ConfigError("ShallowWater: a topography has heights of land, which need wetting=WettingDrying().")
+        depth, notes = depth.depth, depth.report
+    else:
+        notes = ()
     if wetting is not None and (isinstance(depth, SeaFloor) or hasattr(depth, "wet")):
         raise ConfigError(
-            "ShallowWater: a bathymetry has no heights of land, which wetting needs; give a signed depth as an "
-            "array or function, negative on land."
+            "ShallowWater: a bathymetry has no heights of land, which wetting needs; give a topography of the file, or "
+            "a signed depth as an array or function, negative on land."
         )
     if isinstance(depth, SeaFloor):
         domain.together(lambda: domain.own(depth.wet))
         found = depth.surveyed(communicator)
         return Floor(domain, found.depth, found.wet, found.report)
-    wet, report = getattr(depth, "wet", None), getattr(depth, "report", ())
+    wet, report = getattr(depth, "wet", None), getattr(depth, "report", notes)
     depth = getattr(depth, "depth", depth)
     if not (callable(depth) or isinstance(depth, GridValues)):
         depth = np.asarray(depth, float)

@@ -21,11 +21,13 @@ from ...fields.parameters import Moment
 from ...fields.parts import positions_of
 from ...grids.windows import GridRecords, blocks_of
 from ...runtime import budget, launch
+from ..coast import MapFile
 from ..faults import faults_of
 from ..mistakes import Mistake
 from ..parts import arguments_of
 from ..physics import FORMS
 from ..tides import TideSection
+from .maps import check_map, map_of
 from .sources import motion_of
 from .states import is_evaluated_whole, on_grid, state_of
 from .tides import tide_of
@@ -34,6 +36,7 @@ from .tracers import tracer_of
 if TYPE_CHECKING:
     from ...grids.bathymetry import SeaFloor
     from ...grids.grid import Grid
+    from ...grids.topography import Topography
     from ...models.shallow_water import ShallowWater
     from ...parallel.communicator import Communicator
     from ...parallel.decomposition import Decomposition
@@ -114,9 +117,12 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
     if made.section("run") is not None:
         made.attempt(("run", "layout"), tiles, made.grid, ranks, made.section("run").layout)
     if made.section("bathymetry") is not None:
-        made.bathymetry = made.attempt(("bathymetry",), bathymetry_of, made.section("bathymetry"), made.grid)
+        wetting = getattr(made.section("model"), "wetting", None)
+        made.bathymetry = made.attempt(("bathymetry",), bathymetry_of, made.section("bathymetry"), made.grid, wetting)
         if made.bathymetry is not None and is_evaluated_whole(made.grid):
             made.bathymetry = made.attempt(("bathymetry",), _surveyed, made.bathymetry)
+    for k, entry in enumerate(made.section("dissipation") or ()):
+        made.attempt(("dissipation", k), check_map, made, entry)
     made.attempt(("model", "core"), _check_core, made)
     if made.section("forcing") and made.section("run") is not None:
         entries = enumerate(made.section("forcing"))
@@ -234,16 +240,22 @@ def grid_of(section: Any) -> Grid:
     return kind(**section.model_dump(exclude={"type"}))
 
 
-def bathymetry_of(section: Any, grid: Grid) -> SeaFloor:
-    """The SeaFloor of `grid` from a [bathymetry] section."""
+def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | Topography:
+    """The SeaFloor of `grid` from a [bathymetry] section; its Topography where the model has `wetting`."""
     from ...grids.bathymetry import depth_on, elevation_on, read_elevation
+    from ...grids.topography import topography_of
+
+    if wetting is not None:
+        return topography_of(section, grid)
 
     if section.type == "flat":
         return depth_on(section.depth, grid)
     options = section.model_dump(include={"minimum_depth", "fill_lakes"})
     if section.type == "formula":
         return depth_on(section.depth, grid, **options)
-    return elevation_on(read_elevation(section.file, section.variable), grid, section.method, **options)
+    return elevation_on(
+        read_elevation(section.file, section.variable, section.positive), grid, section.method, **options
+    )
 
 
 def _surveyed(floor):
@@ -309,6 +321,7 @@ def model_of(
         gravity=experiment.model.gravity,
         coriolis=_coriolis(experiment.coriolis),
         momentum=FORMS[experiment.model.momentum](),
+        wetting=None if experiment.model.wetting is None else experiment.model.wetting.made(),
         coriolis_form=None if form is None else FORMS[form](),
         forcing=made.forcing,
         dissipation=tuple(_term(section, made.grid, experiment.run) for section in experiment.dissipation),
@@ -352,6 +365,10 @@ def _term(section, grid, run):
         arguments["start"] = run.start
     for name in positions.keys() & arguments.keys():
         value, at = arguments[name], positions[name]
-        is_tide = isinstance(value, TideSection)
-        arguments[name] = tide_of(value, grid, at, name, run) if is_tide else on_grid(value, grid, at, name)
+        if isinstance(value, TideSection):
+            arguments[name] = tide_of(value, grid, at, name, run)
+        elif isinstance(value, MapFile):
+            arguments[name] = map_of(value, grid, rules[name])
+        else:
+            arguments[name] = on_grid(value, grid, at, name)
     return section.part(**arguments)

@@ -96,8 +96,9 @@ def unstable(made: Assembly) -> list[Mistake]:
         return []
     if not is_evaluated_whole(made.grid):
         return []
+    wetting = {} if model.wetting is None else {"wetting": model.wetting.made(), "momentum": sw.MomentumConserving()}
     waves = sw.ShallowWater(
-        made.grid, made.bathymetry, gravity=model.gravity, communicator=SerialCommunicator(), dtype="float32"
+        made.grid, made.bathymetry, gravity=model.gravity, communicator=SerialCommunicator(), dtype="float32", **wetting
     )
     found = limits(waves, stepper_of(stepper))
     return [Mistake(("stepper", "dt"), too_long(stepper, found))] if found and stepper.dt > found[0].dt else []

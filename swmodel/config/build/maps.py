@@ -1,0 +1,48 @@
+"""Maps of parameters from files, such as the roughness of land and sea."""
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import DataError
+from ...grids.windows import GridValues
+from ..coast import MapFile
+from .states import is_evaluated_whole
+
+__all__ = ["check_map", "map_of"]
+
+
+def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
+    """The values at cell centres of a map, within the limits of the parameter's `rule`."""
+    from ...grids.regrid import field_records
+
+    records = field_records(section.file, section.variable, grid)
+    if len(records.times) > 1:
+        raise DataError(f"{section.variable} in {section.file} has {len(records.times)} times; give a map without time")
+
+    def check(values):
+        for value in (values.min(), values.max()):
+            if why := rule.outside(value):
+                raise DataError(f"{section.variable} in {section.file} is {value:g} somewhere, which {why}")
+        return values
+
+    values = records.values[0].map(check)
+    return np.asarray(values) if is_evaluated_whole(grid) else values
+
+
+def check_map(made: Any, section: Any) -> None:
+    """Raise DataError for maps of a [[dissipation]] section that are refused, and for land without roughness."""
+    from ...fields.parts import numbers_of
+
+    for name, rule in numbers_of(section.part).items():
+        value = getattr(section, name, None)
+        if not isinstance(value, MapFile) or not is_evaluated_whole(made.grid):
+            continue
+        values, wetting = map_of(value, made.grid, rule), getattr(made.section("model"), "wetting", None)
+        if section.type == "manning_drag" and wetting is not None and made.bathymetry is not None:
+            bare = int(((np.asarray(made.bathymetry.depth) < 0) & (values == 0)).sum())
+            if bare:
+                raise DataError(
+                    f"{name}: {value.variable} in {value.file} is 0 in {bare} cells of land, over which water would "
+                    "flow without friction; give land a roughness"
+                )

@@ -1,0 +1,141 @@
+"""Signed topography and roughness from files, with wetting: heights of land are kept, and what cannot be is refused."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel.config import read
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.errors import ConfigError, DataError
+from swmodel.grids.topography import topography
+
+GRID = sw.CartesianGrid(10, 6, (0.0, 100.0), (0.0, 60.0))
+
+EXPERIMENT = """
+[grid]
+type = "cartesian"
+nx = 10
+ny = 6
+x = [0, 100]
+y = [0, 60]
+
+[bathymetry]
+type = "file"
+file = "beach.nc"
+
+[model]
+momentum = "momentum_conserving"
+wetting = {thin = "1 mm"}
+precision = "float64"
+
+[[dissipation]]
+type = "manning_drag"
+roughness = {file = "land_use.nc", variable = "n"}
+
+[initial]
+type = "gaussian"
+amplitude = 0.3
+centre = [30, 30]
+radius = 10
+
+[stepper]
+type = "ssprk3"
+
+[run]
+until = 4
+
+[output]
+fields = [{file = "fields.nc", every = 2, variables = ["eta"]}]
+"""
+
+
+def field(values, name, **attrs):
+    """A field on nodes every 5 m, over more than the grid."""
+    x, y = np.arange(-5.0, 106.0, 5.0), np.arange(-5.0, 66.0, 5.0)
+    values = np.broadcast_to(values(x, y[:, None]), (y.size, x.size)).copy()
+    axes = {"y": ("y", y, {"units": "m"}), "x": ("x", x, {"units": "m"})}
+    return xr.DataArray(values, dims=("y", "x"), coords=axes, name=name, attrs=attrs)
+
+
+def beach(x, y):
+    """The height of a slope with the shore at x = 60 [m]."""
+    return (x - 60.0) / 20.0 + 0.0 * y
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    field(beach, "elevation").to_netcdf(tmp_path / "beach.nc")
+    field(lambda x, y: np.where(x > 60, 0.05, 0.02) + 0 * y, "n").to_netcdf(tmp_path / "land_use.nc")
+    (tmp_path / "run.toml").write_text(EXPERIMENT)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("method", ("average", "interpolate"))
+def test_a_slope_keeps_its_heights_over_land_whichever_way_up_the_file_is(method, tmp_path):
+    field(lambda x, y: -beach(x, y), "bed", positive="down").to_netcdf(tmp_path / "down.nc")
+    expected = np.broadcast_to(-beach(GRID.x_centres, 0.0), GRID.shape)
+    for found in (topography(field(beach, "elevation"), GRID, method), topography(tmp_path / "down.nc", GRID, method)):
+        np.testing.assert_allclose(np.asarray(found.depth), expected, atol=1e-12)
+        model = sw.ShallowWater(GRID, found, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying())
+        np.testing.assert_allclose(model.depth, expected, atol=1e-12)
+        np.testing.assert_allclose(np.asarray(found.depth.block(slice(2, 4), slice(3, 9))), expected[2:4, 3:9])
+    assert "positive down" in found.report[0]
+    with pytest.raises(ConfigError, match="need wetting"):
+        sw.ShallowWater(GRID, found)
+
+
+def test_topography_that_cannot_be_right_is_refused_in_a_sentence():
+    holes = field(beach, "elevation")
+    holes[5, 7] = np.nan
+    for wrong, why in (
+        (holes, r"1 missing values on the grid, one at \(30, 20\)"),
+        (field(beach, "bathymetry"), "does not say whether it is positive up or down"),
+        (field(lambda x, y: 32000.0 + 0 * x * y, "elevation"), "an elevation of 32000 m.*such as feet"),
+        (field(lambda x, y: -32000.0 + 0 * x * y, "elevation"), "an elevation of -32000 m.*such as feet"),
+        (field(beach, "elevation", units="ft"), "is in ft; convert it to metres"),
+    ):
+        with pytest.raises(DataError, match=why):
+            np.asarray(topography(wrong, GRID).depth)
+
+
+def test_an_experiment_has_the_land_of_a_file_and_a_map_of_roughness(folder, command):
+    code, out, err = command("check", "run.toml")
+    assert code == 0, err
+    made = assemble(read("run.toml"))
+    model = model_of(made, "serial")
+    assert (
+        model.wetting == sw.WettingDrying(thin=1e-3) and made.bathymetry.depth.block(slice(0, 1), slice(9, 10)) == -1.75
+    )
+    np.testing.assert_allclose(np.asarray(model.terms[0].roughness)[0, [0, 9]], [0.02, 0.05])
+    assert np.asarray(model.at_rest().eta)[0, 9] == 1.75  # no surface lies below the bed
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        ("model.momentum=energy_conserving", "wetting needs momentum = 'momentum_conserving'"),
+        ("bathymetry.minimum_depth=20", "wetting keeps the topography as it is"),
+        ("dissipation.0.roughness=0", "is 0 on land"),
+        ("dissipation.0.roughness.variable=bare", "is 0 in 24 cells of land"),
+        ("dissipation.0.roughness.variable=minus", "is -0.02 somewhere, which is negative"),
+        ("bathymetry.file=feet.nc", "such as feet"),
+        ("bathymetry.file=holes.nc", "missing values on the grid"),
+        ("bathymetry.file=unknown.nc", "positive = 'up' or 'down'"),
+        ("model.wetting.thin=0", "thin"),
+    ],
+)
+def test_check_refuses_in_one_sentence(folder, command, change, why):
+    land_use = field(lambda x, y: np.where(x > 60, 0.0, 0.02) + 0 * y, "bare").to_dataset()
+    land_use.assign(minus=-land_use.bare, n=land_use.bare).to_netcdf("land_use.nc")
+    field(lambda x, y: 30000.0 + 0 * x * y, "elevation").to_netcdf("feet.nc")
+    holes = field(beach, "elevation")
+    holes[5, 7] = np.nan
+    holes.to_netcdf("holes.nc")
+    field(beach, "bathymetry").to_netcdf("unknown.nc")
+    more = () if "dissipation" in change else ("--set", "dissipation.0.roughness=0.02")
+    code, _, said = command("check", "run.toml", "--set", change, *more)
+    assert code == 2 and why in said and said.strip().count("\n") == 0, said
+    if "unknown" in change:
+        assert command("check", "run.toml", "--set", change, *more, "--set", "bathymetry.positive=up")[0] == 0
