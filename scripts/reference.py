@@ -30,10 +30,15 @@ This page is made by `python scripts/reference.py` from the declarations that ch
 A quantity is a number in the unit that is named here, or text with another unit of the same dimension, as `"300 km"`.
 A formula is text such as `"0.1 * cos(y / (100 * km))"`. Parts of your own have keys, too: [own_parts.md](own_parts.md).
 """
+TIDE = """\
+## Tides
+
+Where a key may be a tide, a table takes the place of the number ([tides.md](tides.md)). Its title is that of the key:
+here the elevation outside an open side. Each constituent has a table under its name.
+"""
 TABLES = {  # what may stand in the place of a number, by the tag of its section
     "tide": " or a [tide](#tides)",
     "map": " or a [map](coast.md)",
-    "record": " or a [record](coast.md)",
 }
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
