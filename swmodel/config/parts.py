@@ -47,9 +47,11 @@ class PartSection(Section):
 
     Attributes:
         part: the class.
+        left_out: names of its parameters that are no keys.
     """
 
     part: ClassVar[Any] = None
+    left_out: ClassVar[tuple[str, ...]] = ()
 
     @model_validator(mode="after")
     def _fit_together(self):
@@ -106,6 +108,8 @@ def section_for(cls: type, name: str, common: type = PartSection) -> type[PartSe
     """
     keys: dict[str, Any] = {"type": (Literal[name], ...)}
     for field in dataclasses.fields(cls):
+        if field.name in common.left_out:
+            continue
         if field.name not in common.model_fields and (kind := _type_of(field, getattr(cls, "kind", None))) is not None:
             keys[field.name] = (kind, Field(_default_of(field), description=field.metadata.get("doc") or None))
     base: Any = type(

@@ -13,7 +13,6 @@ from ..dynamics.forcing import WindStress
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
 from ..forcing.cyclones import Cyclone
-from ..forcing.tracks import AMBIENT
 from ..stepping.explicit import TimeStepper
 from .coast import Wetting
 from .cores import Spectral
@@ -207,23 +206,17 @@ class WindFile(PartSection):
     density: Annotated[float, in_unit("kg m-3"), Field(gt=0)] = WATER_DENSITY  # of the water
 
 
-class CycloneTrack(PartSection):
-    """A cyclone that follows the track in a file: CSV, ATCF or IBTrACS netCDF."""
+class _CycloneTrack(PartSection):
+    """A cyclone whose points are those of a track in a file."""
 
-    part = Cyclone
+    left_out = ("coriolis",)  # a track lies on the sphere
 
-    type: Literal["cyclone"]
     track: InputFile  # CSV, ATCF or IBTrACS netCDF
     storm: str | None = None  # identifier or name of one storm in a file of several
-    drag: str | float = "garratt"  # "large_pond", "garratt", "powell", or a coefficient
-    profile: Literal["holland_1980", "holland_2010"] = "holland_1980"  # of the wind over the distance from the centre
-    ambient_pressure: Annotated[float, in_unit("Pa")] = AMBIENT  # air pressure outside of the storm
-    inflow: Annotated[float, in_unit("degree"), Field(ge=0, le=60)] = 20.0  # angle between the wind and the circles
-    reduction: Annotated[float, in_unit(""), Field(gt=0, le=1)] = 0.9  # of the gradient wind to 10 m
-    translation: Annotated[float, in_unit(""), Field(ge=0, le=1)] = 0.5  # share of the motion that is added to the wind
 
 
-FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile, "cyclone": CycloneTrack}
+CYCLONE = section_for(Cyclone, "cyclone", _CycloneTrack)
+FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile, "cyclone": CYCLONE}
 DISSIPATION = sections_of(Term, "dissipation")
 BOUNDARY = sections_of(OpenBoundary) | sections_of(Term, "boundary")
 

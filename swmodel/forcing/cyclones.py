@@ -15,6 +15,7 @@ Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2; Holland et 
 import dataclasses
 from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -27,7 +28,7 @@ from ..fields.parts import replaced
 from ..fields.pytrees import pytree, static
 from .atmosphere import DragLaw, drag_law, stress
 
-__all__ = ["Cyclone"]
+__all__ = ["AMBIENT", "Cyclone"]
 
 EYE = 500.0  # [m]: the distance from the centre is never less than about this
 CALM = 1e-3  # [m s-1]
@@ -55,6 +56,7 @@ class Points:
 
 
 PRESSURE = Points("Pa", 5e4, 1.2e5, " Pa, as pressures in hPa are")
+AMBIENT = 101300.0  # [Pa], outside of a storm
 
 
 @pytree
@@ -74,10 +76,12 @@ class Cyclone(Forcing):
         coriolis: f on a plane [s-1]; on the sphere it is that of the centre.
         drag: the wind law: "large_pond", "garratt", "powell", a coefficient or a function.
         air_density, density: of air and water [kg m-3].
-        spherical, coordinates: the grid's, found by the model.
+        spherical: whether x and y are longitudes and latitudes, as in the track of a file; else the grid says so.
+        coordinates: the grid's, found by the model.
 
     Raises:
-        ConfigError: for times that do not increase, or lines of different lengths.
+        ConfigError: for times that do not increase, lines of different lengths, and a central pressure that is not
+            below the ambient one.
     """
 
     times: tuple = declared(Points("s"), static=True)
@@ -86,14 +90,19 @@ class Cyclone(Forcing):
     central_pressure: Any = declared(PRESSURE)
     radius: Any = declared(Points("m", 1e3, 1e6, " m"))
     b: Any = declared(Points("1", 0.5, 5.0), default=1.5)
-    ambient_pressure: Any = declared(PRESSURE, default=101300.0)
-    profile: str = declared(Choice(("holland_1980", "holland_2010")), default="holland_1980", static=True)
+    ambient_pressure: Any = parameter(
+        None, "Pa", minimum=5e4, maximum=1.2e5, default=AMBIENT, doc="the air pressure outside of the storm"
+    )
+    profile: str = declared(
+        Choice(("holland_1980", "holland_2010")), default="holland_1980", static=True,
+        doc="of the wind over the distance from the centre",
+    )  # fmt: skip
     exponent: Any = parameter(None, "1", above=0.0, maximum=1.0, default=0.5, doc="x, of the later profile")
     inflow: Any = parameter(None, "degree", minimum=0.0, maximum=60.0, default=20.0, doc="the angle of the inflow")
     reduction: Any = parameter(None, "1", above=0.0, maximum=1.0, default=0.9, doc="of the gradient wind to 10 m")
     translation: Any = parameter(None, "1", minimum=0.0, maximum=1.0, default=0.5, doc="the share of the motion")
     coriolis: float = parameter(None, "s-1", default=5e-5, static=True, doc="f on a plane")
-    drag: Any = declared(DragLaw(), default="garratt", static=True)
+    drag: Any = declared(DragLaw(), default="garratt", static=True, doc="a wind law, or a coefficient")
     air_density: Any = parameter(None, "kg m-3", above=0.0, default=AIR_DENSITY, doc="the density of the air")
     density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
     spherical: bool = static(default=False)
@@ -112,6 +121,17 @@ class Cyclone(Forcing):
                 object.__setattr__(self, name, np.full(times.size, value, float))
             elif np.shape(value) != times.shape:
                 raise ConfigError(f"Cyclone: {name} has {np.size(value)} values for {times.size} times; give as many.")
+        if not (isinstance(self.central_pressure, jax.Array) or isinstance(self.ambient_pressure, jax.Array)):
+            self._check_deficit(times)
+
+    def _check_deficit(self, times):
+        ambient = float(self.ambient_pressure)
+        k = int(np.argmax(self.central_pressure))
+        if (highest := float(self.central_pressure[k])) >= ambient:
+            raise ConfigError(
+                f"Cyclone: central_pressure = {highest:g} Pa, {times[k]:g} s after the start, is not below "
+                f"ambient_pressure = {ambient:g} Pa; give a higher ambient_pressure, or leave such points out."
+            )
 
     def on_tile(self, domain: Any) -> Self:
         if self.times[0] > 0:
@@ -120,6 +140,11 @@ class Cyclone(Forcing):
                 "point."
             )
         grid = domain.grid
+        if self.spherical and not grid.spherical:
+            raise ConfigError(
+                "Cyclone: its track has longitudes and latitudes, and the grid is a plane; use a SphericalGrid, or "
+                "project the track to x and y in metres."
+            )
         degree = np.pi / 180.0 * getattr(grid, "radius", 1.0) if grid.spherical else 1.0
 
         def placed(values):

@@ -1,9 +1,14 @@
 """Tracks of tropical cyclones from files: CSV, ATCF (a- and b-decks) and IBTrACS netCDF.
 
-A CSV file has a header with time_utc, longitude_deg, latitude_deg, radius_of_maximum_wind_m and central_pressure_pa;
-other columns are left alone. Where a best track gives no radius of maximum wind, that of Willoughby & Rahn (2004)
-for its wind and latitude is taken, R = 46.4 km exp(-0.0155 V + 0.0169 phi), doi:10.1175/MWR2831.1. Where there is a
-largest wind, B follows from it: B = V^2 rho_air e / (p_n - p_c), between 1 and 2.5.
+A CSV file has a header with time_utc, longitude_deg, latitude_deg, radius_of_maximum_wind_m and central_pressure_pa,
+and may have maximum_wind_m_s and, for several storms, storm; other columns are left alone. Where a best track gives no
+radius of maximum wind, that of Willoughby, Darling & Rahn (2006) for its wind and latitude is taken,
+R = 46.4 km exp(-0.0155 V + 0.0169 phi), doi:10.1175/MWR3106.1.
+
+The largest wind W of a track is that at 10 m of the moving storm. The gradient wind of the vortex is then
+V = (W - translation |c|) / reduction, with the speed c of the centre, and B = V^2 rho_air e / (p_n - p_c), between 1
+and 2.5; the profile of 1980, which has V (V + R |f|) at R, takes this in the place of V^2. So the largest wind of the
+Cyclone is W again.
 """
 
 import csv
@@ -14,16 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from ..defaults import AIR_DENSITY
+from ..defaults import EARTH_RADIUS, EARTH_ROTATION
 from ..errors import DataError
 from ..fields.parameters import in_utc
 from .cyclones import Cyclone
 
-__all__ = ["AMBIENT", "Track", "cyclone_of", "read_track"]
+__all__ = ["Track", "cyclone_of", "read_track"]
 
 KNOT, MILE = 0.514444, 1852.0
 COLUMNS = ("time_utc", "longitude_deg", "latitude_deg", "radius_of_maximum_wind_m", "central_pressure_pa")
-AMBIENT = 101300.0  # [Pa], outside of a storm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +55,7 @@ def read_track(path: str | Path, storm: str | None = None) -> Track:
 
     Args:
         path: of a .csv file, a netCDF file (.nc) of IBTrACS, or an ATCF deck.
-        storm: the identifier (SID) or name of one storm in a file of several.
+        storm: the identifier, as AL092008 or a SID of IBTrACS, or the name of one storm in a file of several.
 
     Raises:
         DataError: if there is no such file, or it holds no track.
@@ -62,6 +66,8 @@ def read_track(path: str | Path, storm: str | None = None) -> Track:
     reader = {".csv": _csv, ".nc": _ibtracs}.get(path.suffix.lower(), _atcf)
     try:
         rows = reader(path, storm)
+    except DataError:
+        raise
     except (ValueError, KeyError, IndexError, UnicodeDecodeError) as error:
         raise DataError(
             f"{path} holds no track that can be read ({error}); give CSV, ATCF or IBTrACS netCDF."
@@ -84,6 +90,10 @@ def _csv(path, storm):
         table = list(csv.DictReader(file))
     if not table or (missing := [name for name in COLUMNS if name not in table[0]]):
         raise ValueError(f"the column {missing[0]} is missing" if table else "it has no rows")
+    if storm is not None or "storm" in table[0]:
+        names = list(dict.fromkeys(row.get("storm", "").strip() for row in table))
+        wanted = names[_chosen(path, [(name,) for name in names], storm)]
+        table = [row for row in table if row.get("storm", "").strip() == wanted]
     found = {}
     for row in table:
         _, longitude, latitude, radius, pressure = (row[name] for name in COLUMNS)
@@ -96,18 +106,52 @@ def _moment(text):
     return in_utc(datetime.datetime.fromisoformat(text.strip()))
 
 
+def _chosen(path, known, storm):
+    """The number of the storm that is asked for; `known` has the identifier and the name of each in the file."""
+    wanted = [k for k, names in enumerate(known) if storm is None or storm.strip().upper() in map(str.upper, names)]
+    if len(wanted) == 1:
+        return wanted[0]
+    some = ", ".join(names[0] for names in known[:5]) + (", ..." if len(known) > 5 else "")
+    if storm is None:
+        raise DataError(f"{path} holds {len(known)} storms, {some}; name one of them by `storm`.")
+    if wanted:
+        first = known[wanted[0]][0]
+        raise DataError(f"{path}: {len(wanted)} storms are called {storm!r}; give an identifier, as {first!r}.")
+    raise DataError(f"{path} has no storm {storm!r}; it has {some}.")
+
+
 def _atcf(path, storm):
-    """Columns of https://science.nrlmry.navy.mil/atcf/docs/database/new/abdeck.txt: knots, nautical miles, hPa."""
+    """Columns of https://science.nrlmry.navy.mil/atcf/docs/database/new/abdeck.txt: knots, nautical miles, hPa.
+
+    A best track has the minutes of its dates in the column of a forecast's technique; a forecast counts TAU hours.
+    """
+    rows = [[part.strip() for part in line.split(",")] for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if len(row) >= 10 and row[2].isdigit()]
+    storms: dict[tuple[str, str], list] = {}
+    for row in rows:
+        storms.setdefault((row[0], row[1]), []).append(row)
+    known = [(f"{basin}{number}{of[0][2][:4]}", *sorted({row[27] for row in of if len(row) > 27}))
+             for (basin, number), of in storms.items()]  # fmt: skip
+    if not known:
+        raise ValueError("it has no lines of an ATCF deck")
+    rows = list(storms.values())[_chosen(path, known, storm)]
+    best = [row for row in rows if row[4] == "BEST"]
+    if not best and len({(row[2], row[4]) for row in rows}) > 1:
+        raise DataError(f"{path} holds forecasts of several models or dates; leave the lines of one of them.")
     found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        parts = [part.strip() for part in line.split(",")]
-        if len(parts) < 10 or not parts[2].isdigit() or not float(parts[9] or 0):
+    for row in best or rows:
+        if not float(row[9] or 0):
             continue
-        latitude, longitude = (float(text[:-1]) / 10 * (-1 if text[-1] in "SW" else 1) for text in parts[6:8])
-        radius = float(parts[19] or 0) * MILE if len(parts) > 19 else 0.0
-        moment = datetime.datetime.strptime(parts[2], "%Y%m%d%H")
-        found.setdefault(moment, (longitude, latitude, float(parts[9]) * 100, radius, float(parts[8] or "nan") * KNOT))
+        latitude, longitude = (float(text[:-1]) / 10 * (-1 if text[-1] in "SW" else 1) for text in row[6:8])
+        radius = float(row[19] or 0) * MILE if len(row) > 19 else 0.0
+        later = datetime.timedelta(hours=float(row[5] or 0), minutes=float(row[3] or 0) if best else 0.0)
+        moment = datetime.datetime.strptime(row[2], "%Y%m%d%H") + later
+        found.setdefault(moment, (longitude, latitude, float(row[9]) * 100, radius, float(row[8] or "nan") * KNOT))
     return found
+
+
+def _text(x):
+    return x.decode().strip() if isinstance(x, bytes) else str(x).strip()
 
 
 def _ibtracs(path, storm):
@@ -115,11 +159,11 @@ def _ibtracs(path, storm):
 
     with xr.open_dataset(path) as data:
         if "storm" in data.sizes:
-            names = [[bytes(x).decode().strip() for x in data[key].values] for key in ("sid", "name") if key in data]
-            wanted = [k for column in names for k, name in enumerate(column) if storm and name == storm.upper()]
-            if not wanted and data.sizes["storm"] > 1:
-                raise ValueError(f"{storm!r} is none of its storms" if storm else "it holds several storms; name one")
-            data = data.isel(storm=wanted[0] if wanted else 0)
+            columns = [data[key].values for key in ("sid", "name") if key in data]
+            known = list(zip(*([_text(x) for x in column] for column in columns)))
+            if not known:
+                raise ValueError("it has no column sid")
+            data = data.isel(storm=_chosen(path, known, storm))
         times = data["time"].values
         nothing = np.full(times.shape, np.nan)
         columns = {name: data[name].values if name in data else nothing for name in ("usa_pres", "usa_rmw", "usa_wind")}
@@ -140,6 +184,7 @@ def cyclone_of(track: Track, start: datetime.datetime, until: float | None = Non
 
     Raises:
         DataError: if the track starts after the run, or ends before it does.
+        ConfigError: if its central pressure is not below the ambient one in the time of the run.
     """
     start = in_utc(start)
     times = np.array([(moment - start).total_seconds() for moment in track.moments])
@@ -153,11 +198,25 @@ def cyclone_of(track: Track, start: datetime.datetime, until: float | None = Non
             f"the track ends on {track.moments[-1]:%Y-%m-%d %H:%M}, {(until - times[-1]) / 3600:.3g} h before the run "
             "does; end the run earlier."
         )
-    ambient = float(options.get("ambient_pressure", AMBIENT))
+    first = np.searchsorted(times, 0.0, side="right") - 1
+    last = times.size if until is None else np.searchsorted(times, until) + 1
+    kept = slice(max(min(first, times.size - 2), 0), max(last, first + 2))  # what the run never reaches is left out
+    default = {field.name: field.default for field in dataclasses.fields(Cyclone)} | options
+    ambient, reduction, translation, density = (
+        float(default[name]) for name in ("ambient_pressure", "reduction", "translation", "air_density")
+    )
+    gradient = np.maximum(track.wind - translation * _speed(track, times), 0.0) / reduction
+    f = 2.0 * EARTH_ROTATION * np.abs(np.sin(np.deg2rad(track.latitude))) * (default["profile"] == "holland_1980")
+    strength = gradient * (gradient + track.radius * f)
     deficit = np.maximum(ambient - track.pressure, 100.0)
-    wind = np.where(np.isfinite(track.wind), track.wind, 0.0)
-    b = np.where(wind > 0, np.clip(wind**2 * AIR_DENSITY * np.e / deficit, 1.0, 2.5), 1.5)
-    pressure = np.minimum(track.pressure, ambient)
-    given: dict[str, Any] = {"x": track.longitude, "y": track.latitude, "central_pressure": pressure}
-    given |= {"radius": track.radius, "b": b}
-    return Cyclone(times=tuple(times.tolist()), **(given | options))
+    b = np.where(np.nan_to_num(track.wind) > 0, np.clip(strength * density * np.e / deficit, 1.0, 2.5), 1.5)
+    lines = {"x": track.longitude, "y": track.latitude, "central_pressure": track.pressure}
+    given: dict[str, Any] = {name: x[kept] for name, x in (lines | {"radius": track.radius, "b": b}).items()}
+    return Cyclone(times=tuple(times[kept].tolist()), spherical=True, **(given | options))
+
+
+def _speed(track, times):
+    """Of the centre at each point [m s-1]."""
+    degree = np.deg2rad(EARTH_RADIUS)
+    east = np.gradient(track.longitude, times) * degree * np.cos(np.deg2rad(track.latitude))
+    return np.hypot(east, np.gradient(track.latitude, times) * degree)

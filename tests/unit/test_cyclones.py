@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.config.build.experiment import assemble
+from swmodel.config.experiment import understand
 from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError, DataError
 from swmodel.forcing import tracks
@@ -76,6 +78,11 @@ def test_wind_laws_in_a_hurricane(law, at_60):
         ({"x": (1.0, 2.0, 3.0)}, "x has 3 values for 2 times"),
         ({"times": (60.0, 3600.0)}, "the track starts 60 s after the run"),
         ({"drag": "gale"}, "drag = 'gale' is no wind law"),
+        (
+            {"central_pressure": (95000.0, 101300.0)},
+            "central_pressure = 101300 Pa, 3600 s after the start, is not below ambient_pressure = 101300 Pa; give",
+        ),
+        ({"spherical": True}, "its track has longitudes and latitudes, and the grid is a plane"),
     ],
 )
 def test_mistakes_are_told(changes, said):
@@ -117,14 +124,71 @@ def test_an_ibtracs_file_is_read(tmp_path):
     times = np.array([["2008-09-01T06", "2008-09-01T12"]], "datetime64[ns]")
     line = lambda *values: (("storm", "date_time"), np.array([values]))  # noqa: E731
     data = xr.Dataset({
-        "sid": ("storm", np.array([b"2008245N17323"])), "time": (("storm", "date_time"), times),
-        "lon": line(-37.0, -38.4), "lat": line(17.2, 17.3), "usa_pres": line(1006.0, 1005.0),
-        "usa_rmw": line(90.0, np.nan), "usa_wind": line(30.0, 35.0),
+        "sid": ("storm", np.array([b"2008245N17323"])), "name": ("storm", np.array([b"IKE"])),
+        "time": (("storm", "date_time"), times), "lon": line(-37.0, -38.4), "lat": line(17.2, 17.3),
+        "usa_pres": line(1006.0, 1005.0), "usa_rmw": line(90.0, np.nan), "usa_wind": line(30.0, 35.0),
     })  # fmt: skip
-    data.to_netcdf(tmp_path / "ibtracs.nc")
+    other = data.assign(sid=("storm", np.array([b"2014010N00000"])), usa_pres=line(990.0, 980.0))
+    both = xr.concat([data, other], "storm")
+    both.to_netcdf(tmp_path / "ibtracs.nc")
     track = tracks.read_track(tmp_path / "ibtracs.nc", "2008245N17323")
     np.testing.assert_allclose(track.pressure, [100600.0, 100500.0])
     assert track.radius[0] == pytest.approx(166680.0)
+    for storm, said in (
+        (None, "2 storms, 2008245N17323, 2014010N00000; name one"),
+        ("ike", "2 storms are called 'ike'; give an identifier, as '2008245N17323'"),
+        ("FAY", "no storm 'FAY'"),
+    ):
+        with pytest.raises(DataError, match=said):
+            tracks.read_track(tmp_path / "ibtracs.nc", storm)
+
+
+def test_minutes_forecast_hours_and_storms_of_a_deck_are_read(tmp_path):
+    def read(text, storm=None):
+        (tmp_path / "deck.dat").write_text(text)
+        return tracks.read_track(tmp_path / "deck.dat", storm)
+
+    landfall = ATCF.replace("2008090112,   ,", "2008090112, 40,")
+    assert read(landfall).moments[1] == datetime.datetime(2008, 9, 1, 12, 40)
+    forecast = ATCF.replace("BEST,   0", "OFCL,  12", 1).replace("BEST,   0", "OFCL,  24").replace("0112", "0106")
+    assert read(forecast).moments == (datetime.datetime(2008, 9, 1, 18), datetime.datetime(2008, 9, 2, 6))
+    with pytest.raises(DataError, match="forecasts of several models or dates"):
+        read(forecast + forecast.replace("OFCL", "GFSO"))
+    two = ATCF + ATCF.replace("AL, 09", "AL, 10").replace("1005,", "990,")
+    assert read(two, "AL092008").pressure[1] == 100500.0 and read(two, "al102008").pressure[1] == 99000.0
+    with pytest.raises(DataError, match="holds 2 storms, AL092008, AL102008; name one of them"):
+        read(two)
+    with pytest.raises(DataError, match="has no storm 'AL112008'"):
+        read(two, "AL112008")
+
+
+def test_storms_of_a_csv_file_are_told_apart(tmp_path):
+    lines = CSV.replace(",,", ",0,").splitlines()
+    rows = [f"{line},{name}" for name in ("one", "two") for line in lines[1:]]
+    (tmp_path / "track.csv").write_text("\n".join([f"{lines[0]},storm", *rows]).replace("100500,two", "99500,two"))
+    assert tracks.read_track(tmp_path / "track.csv", "TWO").pressure[1] == 99500.0
+    with pytest.raises(DataError, match="holds 2 storms"):
+        tracks.read_track(tmp_path / "track.csv")
+
+
+def test_the_largest_wind_is_that_of_the_best_track():
+    """Best tracks have the wind at 10 m of the moving storm; it is not reduced, and the motion not added, once more."""
+    moments = tuple(datetime.datetime(2008, 9, 12) + datetime.timedelta(hours=6 * k) for k in range(4))
+    line = lambda *values: np.array(values, float)  # noqa: E731
+    track = tracks.Track(
+        moments,
+        line(-91, -92, -93, -94),
+        line(26, 26.5, 27, 27.5),
+        np.full(4, 95500.0),
+        np.full(4, 4e4),
+        np.full(4, 48.0),
+    )
+    cyclone = tracks.cyclone_of(track, moments[1], 3600.0)
+    assert len(cyclone.times) == 2  # the points that the run reaches
+    grid = sw.SphericalGrid(60, 60, (-93.5, -90.5), (25.0, 28.0))
+    model = sw.ShallowWater(grid, 50.0, forcing=(cyclone,))
+    _, x, y = fields(model, 0.0)
+    assert np.hypot(x, y).max() == pytest.approx(48.0, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -144,3 +208,41 @@ def test_a_track_in_hectopascals_is_refused(tmp_path):
     (tmp_path / "track.csv").write_text(CSV.replace(",,", ",0,").replace("100600", "1006").replace("100500", "1005"))
     with pytest.raises(DataError, match="are hPa; give Pa"):
         tracks.read_track(tmp_path / "track.csv")
+
+
+def test_a_track_that_does_not_fit_its_run_is_told_at_check(tmp_path):
+    (tmp_path / "track.dat").write_text(ATCF)
+
+    def sentences(start, **changes):
+        text = STORM.format(start=start, **({"grid": "spherical", "pressure": 101300} | changes))
+        if changes.get("grid") == "cartesian":
+            text = text.replace("longitude", "x").replace("latitude", "y")
+        return " ".join(assemble(understand(text, "storm.toml", tmp_path)).sentences())
+
+    assert sentences("2008-09-01T07:00:00Z") == ""
+    assert "the track starts on 2008-09-01 06:00, after the run" in sentences("2008-09-01T05:00:00Z")
+    assert "the track ends on 2008-09-01 12:00" in sentences("2008-09-01T11:30:00Z")
+    assert "is not below ambient_pressure = 100550 Pa" in sentences("2008-09-01T07:00:00Z", pressure=100550)
+    assert "the grid is a plane" in sentences("2008-09-01T07:00:00Z", grid="cartesian")
+
+
+STORM = """
+[grid]
+type = "{grid}"
+nx = 8
+ny = 6
+longitude = [-40.0, -36.0]
+latitude = [16.0, 19.0]
+[bathymetry]
+type = "flat"
+depth = 100.0
+[stepper]
+type = "rk4"
+[run]
+until = "1 h"
+start = {start}
+[[forcing]]
+type = "cyclone"
+track = "track.dat"
+ambient_pressure = {pressure}
+"""

@@ -276,8 +276,11 @@ def _cyclone(section, grid, run):
 
     if run.start is None:
         raise ConfigError("the dates of a track count from run.start, which is missing; give it in [run]")
-    options = section.model_dump(exclude={"type", "track", "storm"})
-    return cyclone_of(read_track(section.track, section.storm), run.start, run.until, **options)
+    if not grid.spherical:
+        raise ConfigError(
+            'a track has longitudes and latitudes, and the grid is a plane; use [grid] type = "spherical"'
+        )
+    return cyclone_of(read_track(section.track, section.storm), run.start, run.until, **arguments_of(section))
 
 
 def _wind_from_file(section, grid, run):
