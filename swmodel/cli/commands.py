@@ -6,12 +6,14 @@ import typer
 
 from ..runtime.version import VERSION
 from .options import (
+    Bandwidth,
     CommunicatorKind,
     Coordinator,
     Debug,
     Devices,
     File,
     Folder,
+    Latency,
     LayoutOption,
     MachineFile,
     MayDifferFromInversion,
@@ -115,8 +117,8 @@ def check(
     layout: LayoutOption = None,
     until: Until = None,
     machine: MachineFile = None,
-    latency: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Of the network.")] = None,
-    bandwidth: Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Of the network.")] = None,
+    latency: Latency = None,
+    bandwidth: Bandwidth = None,
     per_machine: RanksPerMachine = None,
     debug: Debug = False,
 ) -> None:
@@ -127,6 +129,40 @@ def check(
     predicts = any(option is not None for option in (ranks, machine, latency, bandwidth, per_machine))
     speed = Speed(machine, latency, bandwidth, per_machine) if predicts else None
     check_experiment(file, overrides_of(set, members, until=until, layout=layout), ranks or 1, speed)
+
+
+@app.command(
+    epilog=_examples(
+        "swmodel plan tohoku.toml",
+        "swmodel plan tohoku.toml --ranks 1,16,256 --gradient",
+        "swmodel plan gyre.toml --set stepper.type=semi_implicit --machine node.json",
+        "swmodel plan globe.toml --ranks 1024,4096,10000 --latency 2e-6 --bandwidth 2e10 --machine node.json",
+    )
+)
+def plan(
+    file: File,
+    set: Set = None,
+    until: Until = None,
+    ranks: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...", help="Numbers of ranks; from 1 to 10,000 without it, as far as tiles allow."),
+    ] = None,
+    gradient: Annotated[
+        bool | None,
+        typer.Option("--gradient/--no-gradient", help="Plan the gradient, too; as a rule if the file has [adjoint]."),
+    ] = None,
+    machine: MachineFile = None,
+    latency: Latency = None,
+    bandwidth: Bandwidth = None,
+    per_machine: RanksPerMachine = None,
+    debug: Debug = False,
+) -> None:
+    """Tabulate time, memory, messages and files of a run, and of its gradient, on 1 to 10,000 ranks."""
+    from .planning import plan_experiment
+    from .speed import Speed
+
+    speed = Speed(machine, latency, bandwidth, per_machine)
+    plan_experiment(file, overrides_of(set, until=until), ranks, speed, gradient)
 
 
 @app.command(

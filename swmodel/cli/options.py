@@ -9,12 +9,14 @@ import typer
 from ..runtime.paths import expanded
 
 __all__ = [
+    "Bandwidth",
     "CommunicatorKind",
     "Coordinator",
     "Debug",
     "Devices",
     "File",
     "Folder",
+    "Latency",
     "LayoutOption",
     "MachineFile",
     "MayDifferFromInversion",
@@ -118,6 +120,8 @@ MachineFile = Annotated[
         callback=path_of,
     ),
 ]
+Latency = Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Of the network.")]
+Bandwidth = Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Of the network.")]
 RanksPerMachine = Annotated[
     int | None, typer.Option(min=1, metavar="RANKS", help="Ranks on each machine; one a core without it.")
 ]

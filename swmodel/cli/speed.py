@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..parallel.decomposition import Decomposition
     from ..performance import Machine
 
-__all__ = ["Speed", "speed_line"]
+__all__ = ["Speed", "shared_machine", "speed_line"]
 
 QUICK_CUTS = (4, 1)  # two sizes of tiles give the costs of a step and of a cell
 QUICK_REPEATS, QUICK_SHARE = 3, 0.1
@@ -78,7 +78,7 @@ def speed_line(
     cells = model.grid.nx * model.grid.ny
     if ranks > 1 and machine.shared is None and machines_of(machine, ranks, speed.per_machine) == 1:
         try:
-            machine = machine.merge(_shared(speed, ranks))
+            machine = machine.merge(shared_machine(speed, ranks))
         except SwmodelError as why:
             traffic = (0, 0, 0)
             notes.append(f"messages are left out: {why}")
@@ -112,8 +112,12 @@ def _time(seconds):
     return f"{1e3 * seconds:.3g} ms"
 
 
-def _shared(speed, ranks):
-    """The Machine with the Link between ranks of one machine; measured, unless a file describes another machine."""
+def shared_machine(speed: Speed, ranks: int) -> Machine:
+    """The Machine with the Link between ranks of one machine; measured, unless a file describes another machine.
+
+    Raises:
+        ConfigError: if the file has none, or ranks cannot be started here.
+    """
     if speed.machine:
         raise ConfigError(
             f"{speed.machine} has no timing of messages; add it on that machine, by "

@@ -75,6 +75,10 @@ class Solver(abc.ABC):
     def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:
         """(x, Report) with A x = r, a tile array, 0 on land; x may have any mean where a constant is free."""
 
+    def with_iterations(self, count: int) -> "Solver":
+        """A solver that takes `count` iterations, whatever is left then; itself where it is direct."""
+        return self
+
     def plan(self, domain: Any, coefficients: Any) -> Plan:
         """The Plan of an equation; inside `communicator.spmd`."""
         check(domain, coefficients)

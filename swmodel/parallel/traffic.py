@@ -27,11 +27,14 @@ __all__ = ["Count", "Traffic", "traffic"]
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """Of one verb, or of all: point-to-point messages, reductions over ranks, and the bytes [1] of both."""
+    """Of one verb, or of all: point-to-point messages, reductions over ranks, and the bytes [1] of both.
 
-    messages: int = 0
-    bytes: int = 0
-    reductions: int = 0
+    Whole numbers, but for means of several steps.
+    """
+
+    messages: float = 0
+    bytes: float = 0
+    reductions: float = 0
 
     def __add__(self, other):
         return Count(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other))))
@@ -50,10 +53,16 @@ class Traffic:
     Attributes:
         by_verb: {verb: Count}.
         open_loops: loops that communicate and whose length is known at run time only; their bodies count once.
+        per_round: {verb: Count} of one round of all open loops.
     """
 
     by_verb: dict
     open_loops: int = 0
+    per_round: dict = dataclasses.field(default_factory=dict)
+
+    def with_rounds(self, rounds: float) -> "Traffic":
+        """This Traffic if every open loop takes so many rounds."""
+        return Traffic(_sums(self.by_verb, {v: c * (rounds - 1) for v, c in self.per_round.items()}))
 
     @property
     def total(self) -> Count:
@@ -72,16 +81,20 @@ class Traffic:
         return self.total.reductions
 
     def __add__(self, other):
-        verbs = {**self.by_verb, **other.by_verb}
-        both = {v: self.by_verb.get(v, Count()) + other.by_verb.get(v, Count()) for v in verbs}
-        return Traffic(both, self.open_loops + other.open_loops)
+        by_verb, per_round = _sums(self.by_verb, other.by_verb), _sums(self.per_round, other.per_round)
+        return Traffic(by_verb, self.open_loops + other.open_loops, per_round)
 
     def __sub__(self, other):
         """What this program sends more: of n + 1 steps than of n it is what one step sends."""
         return self + other * -1
 
     def __mul__(self, times):
-        return Traffic({v: c * times for v, c in self.by_verb.items()} if times else {}, self.open_loops)
+        of = lambda counts: {v: c * times for v, c in counts.items()} if times else {}  # noqa: E731
+        return Traffic(of(self.by_verb), self.open_loops, of(self.per_round))
+
+
+def _sums(one, other):
+    return {verb: one.get(verb, Count()) + other.get(verb, Count()) for verb in {**one, **other}}
 
 
 NOTHING = Traffic({})
@@ -169,9 +182,12 @@ def _jaxprs(parameters):
 
 
 def _busiest(branches):
-    verbs = dict.fromkeys(verb for branch in branches for verb in branch.by_verb)
-    counts = {v: max((b.by_verb.get(v, Count()) for b in branches), key=dataclasses.astuple) for v in verbs}
-    return Traffic(counts, max(branch.open_loops for branch in branches))
+    def most(counts):
+        verbs = dict.fromkeys(verb for one in counts for verb in one)
+        return {v: max((one.get(v, Count()) for one in counts), key=dataclasses.astuple) for v in verbs}
+
+    by_verb, per_round = most([b.by_verb for b in branches]), most([b.per_round for b in branches])
+    return Traffic(by_verb, max(branch.open_loops for branch in branches), per_round)
 
 
 def _of_while(parameters, operands):
@@ -182,7 +198,7 @@ def _of_while(parameters, operands):
     if rounds is not None:
         return body * rounds + condition * (rounds + 1)
     once = body + condition
-    return once + Traffic({}, 1) if once.by_verb else once
+    return once + Traffic({}, 1, once.by_verb) if once.by_verb else once
 
 
 def _rounds(parameters, operands):

@@ -7,6 +7,8 @@ counts, and nothing is ever at rest: numbers too small to be normal would cost a
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.coriolis import BetaPlane
@@ -76,7 +78,7 @@ def basin(
 
 
 class OneOfMany(SerialCommunicator):
-    """A rank of `layout` = (py, px) that runs alone: what it sends comes back to it.
+    """The first rank of `layout` = (py, px), that runs alone: what it sends comes back to it, all else gathers zeros.
 
     Its numbers are wrong, and its time is that of a rank which never waits: what a tile's arithmetic and the packing of
     its messages cost, and which messages it would send.
@@ -84,3 +86,11 @@ class OneOfMany(SerialCommunicator):
 
     def __init__(self, layout: Sequence[int]):
         self.layout, self.size = tuple(layout), layout[0] * layout[1]
+
+    def _gather(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
+        whole = jnp.zeros((*x.shape[:-2], *shape), x.dtype)
+        return whole.at[..., : x.shape[-2], : x.shape[-1]].set(x)
+
+    def _scatter(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
+        rows, columns = self.tile_shape(shape)
+        return x[..., :rows, :columns]

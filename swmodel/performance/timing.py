@@ -15,7 +15,7 @@ import numpy as np
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
-from ..parallel.traffic import traffic
+from ..parallel.traffic import Traffic, traffic
 from ..runtime.compilation import jit
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import pack_state, scan_steps, step_loop, unpack_state
@@ -23,6 +23,7 @@ from ..stepping.loop import pack_state, scan_steps, step_loop, unpack_state
 __all__ = ["Program", "Memory", "batch_of"]
 
 BATCH_CELLS = 4e8  # cell-steps of one timing: about a second on two cores, which is a chunk of a run
+FOREVER = 240_000  # steps, likewise
 MANY = 24  # steps, a multiple of the numbers that go by without a message
 
 
@@ -133,6 +134,10 @@ class Program:
             raise RuntimeError(f"the program has {twice.open_loops} loops of unknown length that send messages.")
         pairs = zip(dataclasses.astuple(once.total), dataclasses.astuple(twice.total))
         return tuple((b - a) / MANY for a, b in pairs)
+
+    def traffic_by_verb(self) -> Traffic:
+        """The Traffic of a step, in the mean of so many that what the program sends once does not count."""
+        return traffic(self._program(FOREVER), *self._arguments()) * (1 / FOREVER)
 
     def _program(self, number):
         """The function of so many steps, on every tile."""

@@ -86,7 +86,7 @@ def test_loops_whose_length_is_an_argument_count_what_was_given(start):
 
     assert traffic(program, X, jnp.int32(9)).total == ONE * (10 - start)
     open_ended = traffic(program, X, jax.ShapeDtypeStruct((), "int32"))
-    assert open_ended == Traffic({"shift": ONE}, open_loops=1)
+    assert open_ended == Traffic({"shift": ONE}, open_loops=1, per_round={"shift": ONE})
 
 
 def test_loops_that_end_by_a_condition_count_once_and_are_told():

@@ -22,7 +22,7 @@ from ...errors import ConfigError
 from .checkpointing import even_lengths
 from .programs import Programs
 
-__all__ = ["Needs", "fitting", "points_held"]
+__all__ = ["Needs", "best_lengths", "fitting", "points_held"]
 
 TRIAL = (2, 2)
 MOST_LEVELS = 8
@@ -84,7 +84,7 @@ def fitting(needs: Needs, steps: int, units: int, memory: float) -> tuple[tuple[
         ConfigError: if no number of levels fits; the message names the least budget that is enough.
     """
     held = [units] + ([math.isqrt(units - 1) + 1] if units > 4 else [])
-    choices = [(lengths, points) for lengths in _best_lengths(needs, steps) for points in held]
+    choices = [(lengths, points) for lengths in best_lengths(needs, steps) for points in held]
     for lengths, points in choices:
         if needs.bytes(lengths, points_held(points, units)) <= memory:
             return lengths, points
@@ -100,7 +100,7 @@ def points_held(points: int, units: int) -> int:
     return points if points >= units else 2 * points
 
 
-def _best_lengths(needs, steps):
+def best_lengths(needs: Needs, steps: int) -> list[tuple[int, ...]]:
     """The lengths that need the least memory, for one level, two levels and so on."""
     found = [(steps,)]
     for levels in range(2, MOST_LEVELS + 1):

@@ -1,0 +1,69 @@
+"""What a gradient costs, measured on a tile, for `swmodel plan`."""
+
+import math
+import time
+from collections.abc import Callable
+
+from ..fields.state import State
+from ..models.shallow_water import ShallowWater
+from ..parallel import SerialCommunicator
+from ..parallel.communicator import Communicator
+from ..performance import Program
+from ..performance.cases import OneOfMany
+from ..performance.planning import Gradient
+from ..stepping.explicit import TimeStepper
+from .core.memory import Needs, best_lengths
+from .core.schedules import StoreAll
+from .costs.costs import BoxEnergy
+from .problem import Problem
+
+__all__ = ["measure_gradient", "segments"]
+
+MOST_CELLS = 2**16  # of the tile that is measured
+STEPS = 16
+REPEATS = 3
+
+
+def measure_gradient(
+    make: Callable[[Communicator], tuple[ShallowWater, State]],
+    shape: tuple[int, int],
+    stepper: TimeStepper,
+    steps: int,
+) -> Gradient:
+    """The Gradient of the final energy by the initial elevation, which costs what most gradients cost.
+
+    Args:
+        make: `make(communicator)` gives (ShallowWater, State) of the whole grid on that communicator.
+        shape: (ny, nx) of the grid.
+        stepper: a TimeStepper. The equations of an implicit one are those of the whole grid.
+        steps: that the planned gradient differentiates.
+    """
+    cut = 1 if stepper.is_implicit else math.ceil(math.sqrt(math.prod(shape) / MOST_CELLS))
+    model, state = make(SerialCommunicator() if cut == 1 else OneOfMany((cut, cut)))
+    forward = Program(model, state, stepper, STEPS).measure(REPEATS)
+    problem = Problem(model, stepper, state, STEPS, BoxEnergy(), ["initial.eta"], checkpoints=StoreAll())
+    taken = []
+    for _ in range(1 + REPEATS):
+        since = time.perf_counter()
+        problem.value_and_gradient()
+        taken.append((time.perf_counter() - since) / STEPS)
+    cells = math.prod(model.decomposition.tile(0).shape)
+    needs = problem.needs
+    per_cell = Needs(*(x / cells for x in (needs.base, needs.step, needs.point)))
+    return Gradient(max(min(taken[1:]) / forward, 2.0), steps, lambda n, memory: segments(per_cell, n, steps, memory))
+
+
+def segments(per_cell: Needs, cells: int, steps: int, memory: float) -> tuple[int, float]:
+    """(levels of segments, bytes) of a gradient on a tile: the fewest levels that fit, or the one that needs least.
+
+    Args:
+        per_cell: the Needs of a cell.
+        cells: of the tile.
+        steps: of the run.
+        memory: bytes that there are.
+    """
+    needs = Needs(*(cells * x for x in (per_cell.base, per_cell.step, per_cell.point)))
+    sizes = [needs.bytes(lengths, 1) for lengths in best_lengths(needs, steps)]
+    fitting = [level for level, size in enumerate(sizes) if size <= memory]
+    level = fitting[0] if fitting else sizes.index(min(sizes))
+    return level + 1, sizes[level]

@@ -1,0 +1,365 @@
+"""`swmodel plan`: time, memory, messages and files of a run, and of its gradient, on 1 to 10,000 ranks."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..config import Override, read
+from ..config.build.experiment import MOST_RECORDS, assemble, model_of, state_of
+from ..config.build.states import LARGEST_WHOLE_GRID, is_evaluated_whole
+from ..config.build.steppers import stepper_of, time_step
+from ..errors import ConfigError, SwmodelError
+from ..parallel.decomposition import TileError
+from ..runtime import budget, launch
+from ..simulation.progress import duration
+from . import facts, logs
+from .speed import Speed, shared_machine
+
+if TYPE_CHECKING:
+    from ..performance import Machine
+    from ..performance.planning import Row
+
+__all__ = ["files_of", "plan_experiment", "ranks_of"]
+
+USUAL = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)
+MOST_RANKS = 1_000_000
+ASSUMED_LATENCY, ASSUMED_BANDWIDTH = 2e-6, 1e10  # [s], [bytes s-1] of a network that nobody has measured
+MOST_SOLVED = 2**20  # cells of a grid whose equations are solved to count iterations
+CUTS, REPEATS, SHARE = (8, 4, 1), 3, 0.1  # of the timings
+TILE = 512  # cells along each direction of the tiles of a large grid that limit its time step
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """An experiment whose time step is known."""
+
+    made: Any
+    experiment: Any
+    stepper: Any
+    dt: float
+
+    def make(self, engine: str) -> Any:
+        """The function from a communicator to (model, state)."""
+
+        def make(communicator):
+            model = model_of(self.made, communicator, engine=engine)
+            return model, state_of(self.experiment.initial, model)
+
+        return make
+
+
+def ranks_of(text: str | None) -> list[int]:
+    """The numbers of ranks in `--ranks 1,16,256`; the usual ones of None.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    if text is None:
+        return list(USUAL)
+    try:
+        found = sorted({int(part) for part in text.split(",")})
+        if found[0] < 1 or found[-1] > MOST_RANKS:
+            raise ValueError
+    except ValueError:
+        raise ConfigError(
+            f"--ranks {text} is no list of numbers of ranks from 1 to {MOST_RANKS:,}; write --ranks 1,16,256."
+        ) from None
+    return found
+
+
+def plan_experiment(
+    file: str, overrides: Sequence[str | Override], ranks: str | None, speed: Speed, gradient: bool | None = None
+) -> None:
+    """Print a table: a row for each number of ranks.
+
+    Args:
+        file, overrides: the experiment.
+        ranks: the option `--ranks`, or None.
+        speed: what is known of the machine.
+        gradient: whether to plan the gradient, too; None: if the file has a section [adjoint].
+
+    Raises:
+        ConfigError: with every mistake of the file; for an ensemble; for ranks into which the grid cannot be cut.
+    """
+    wanted = ranks_of(ranks)
+    case = _case(file, overrides, wanted)
+    machine, notes = _machine(speed, wanted)
+    from ..performance.planning import Plan
+
+    subject, more = _subject(case, machine, gradient)
+    here = speed.per_machine or max(machine.cores, 1)
+    section = case.made.section("adjoint")
+    given = None if section is None else section.memory
+    plan = Plan(subject, machine, speed.per_machine, given or budget.available() / here)
+    rows, refused = [], None
+    for number in wanted:
+        try:
+            rows.append(plan.row(number))
+        except TileError as why:
+            refused = why
+            if ranks is not None:
+                raise
+    if not rows:
+        raise refused or ConfigError("no number of ranks was planned.")
+    print(facts.table([*_heading(case, subject, machine), *more]))
+    print()
+    print("\n".join(_table([_cells(row, rows[0], _files(case, row, subject)) for row in rows])))
+    for note in [*notes, *_remarks(case, rows, subject), *([str(refused).rstrip(".")] if refused else [])]:
+        print(f"note: {note}")
+
+
+# -- what is planned --------------------------------------------------------------------------------------------------
+
+
+def _case(file, overrides, wanted):
+    draft = read(file, overrides)
+    model, grid = draft.sections.get("model"), draft.sections.get("grid")
+    logs.start(root=True)
+    launch.configure_process("float32" if model is None else model.precision, "serial")
+    large = grid is not None and grid.nx * grid.ny > LARGEST_WHOLE_GRID
+    made = assemble(draft, _feasible(wanted, grid) if large else _given(draft), records=1, here=False)
+    experiment = made.experiment()
+    if experiment.ensemble is not None:
+        raise ConfigError("swmodel plan plans one run; leave out the ensemble, and multiply time and memory by it.")
+    stepper = stepper_of(experiment.stepper)
+    dt = made.require(("stepper", "dt"), time_step, experiment, _limits(made, experiment, stepper))
+    return Case(made, experiment, stepper_of(experiment.stepper, dt), dt)
+
+
+def _given(draft):
+    """The number of ranks of the file's own layout, or 1."""
+    run = draft.sections.get("run")
+    return 1 if run is None or run.layout is None else math.prod(run.layout)
+
+
+def _feasible(wanted, grid):
+    return max((n for n in wanted if n <= grid.nx * grid.ny // 64), default=1)
+
+
+def _limits(made, experiment, stepper):
+    """The Limits of the time step; of a large grid, of some of its tiles."""
+    from ..parallel import SerialCommunicator
+    from ..parallel.one_tile import OneTileCommunicator
+    from ..stepping.stability import largest_time_step, limits
+
+    if experiment.stepper.dt != "auto":
+        return []
+    if is_evaluated_whole(made.grid):
+        model = model_of(made, SerialCommunicator(), engine="arrays")
+        return made.require(("stepper",), limits, model, stepper, state_of(experiment.initial, model))
+    cuts = [max(2, math.ceil(n / TILE)) for n in made.grid.shape]
+    found = []
+    for iy in sorted({0, cuts[0] // 2, cuts[0] - 1}):
+        for ix in sorted({0, cuts[1] // 2, cuts[1] - 1}):
+            tile = OneTileCommunicator((cuts[0], cuts[1]), iy * cuts[1] + ix)
+            if made.bathymetry.wet.block(*tile.decomposition(made.grid.shape).tile(tile.rank).slices).any():
+                model = model_of(made, tile, tile.layout, "arrays")
+                found.append(limits(model, stepper, state_of(experiment.initial, model)))
+    return min(found, key=largest_time_step, default=[])
+
+
+def _subject(case, machine, gradient):
+    """(the Subject, (label, text) of what was measured for it)."""
+    from ..performance.fitting import measure_compute
+    from ..performance.implicit import iterations_of, with_rounds
+    from ..performance.planning import Subject
+    from ..performance.prediction import signature
+
+    made, experiment, lines = case.made, case.experiment, []
+    from ..parallel import SerialCommunicator
+    from ..performance.cases import OneOfMany
+
+    shape = made.grid.shape
+    cut = math.ceil(math.sqrt(math.prod(shape) / MOST_SOLVED))
+    small = SerialCommunicator() if cut == 1 else OneOfMany((cut, cut))
+    model, state = case.make("auto")(small)
+    halo, iterations = model.halo(case.stepper), iterations_of(model, state, case.stepper)
+    stepper = with_rounds(model, case.stepper, iterations)
+    if iterations:
+        where = "" if cut == 1 else f", counted on a tile of 1/{cut * cut} of the grid"
+        lines.append(("solver", f"{iterations} iterations a step{where}"))
+    compute = None if case.stepper.is_implicit else machine.compute_of(signature(model, case.stepper))
+    if compute is None:
+        compute = measure_compute(case.make("auto"), shape, stepper, CUTS, REPEATS, SHARE)
+    lines.append(("a step", str(compute)))
+    subject = Subject(
+        case.make("arrays"), shape, stepper, max(round(experiment.run.until / case.dt), 1), halo, iterations, compute,
+        _memory(case, model, state), layout=experiment.run.layout,
+    )  # fmt: skip
+    if gradient if gradient is not None else made.section("adjoint") is not None:
+        found, line = _gradient(case, subject)
+        subject, lines = dataclasses.replace(subject, gradient=found), [*lines, line]
+    return subject, lines
+
+
+def _memory(case, model, state):
+    """The function from a tile's cells to the bytes of a rank."""
+    experiment, itemsize = case.experiment, model.dtype.itemsize
+    kept, moving = case.stepper.states_kept, 0 if case.made.source is None else MOST_RECORDS
+    gauges = experiment.output.gauges
+    more = 0.0 if gauges is None else budget.of_gauges(len(gauges.positions), itemsize)
+    spectra = experiment.output.spectra
+
+    def memory(cells):
+        of_spectra = 0 if spectra is None else budget.of_spectra(cells, itemsize, spectra.transfers)
+        return budget.of_model(cells, cells, itemsize, kept, moving) + more + of_spectra
+
+    return memory
+
+
+def _gradient(case, subject):
+    """(the Gradient, (label, text) on it)."""
+    from ..adjoint.planning import measure_gradient
+    from ..config.build.adjoint import steps_of
+
+    section = case.made.section("adjoint")
+    steps = subject.steps if section is None else steps_of(section, case.experiment.run, case.dt)
+    found = measure_gradient(case.make("auto"), subject.shape, case.stepper, steps)
+    return found, ("gradient", f"{steps:,} steps, each {found.ratio:.1f} times a step if all of them are stored")
+
+
+# -- the machine ------------------------------------------------------------------------------------------------------
+
+
+def _machine(speed, wanted):
+    """(the Machine with all links, notes)."""
+    from ..performance import Link, Machine
+
+    machine, notes = speed.read(), []
+    if not machine.cores:
+        machine = machine.merge(Machine(cores=launch.threads_per_rank()))
+    per_machine = speed.per_machine or max(machine.cores, 1)
+    if wanted[-1] > per_machine and machine.network is None:
+        machine = machine.merge(Machine(network=Link(ASSUMED_LATENCY, ASSUMED_BANDWIDTH)))
+        notes.append(
+            f"a network of {1e6 * ASSUMED_LATENCY:g} us and {ASSUMED_BANDWIDTH / 1e9:g} GB/s was assumed; give "
+            "--latency and --bandwidth, or a file of `srun -N 2 -n 2 swmodel bench --network --save FILE`"
+        )
+    if wanted[-1] > 1 and per_machine > 1 and machine.shared is None:
+        try:
+            machine = machine.merge(shared_machine(speed, min(per_machine, wanted[-1])))
+        except SwmodelError as why:
+            machine = machine.merge(Machine(shared=machine.network or Link(ASSUMED_LATENCY, ASSUMED_BANDWIDTH)))
+            notes.append(f"messages within a machine were assumed to take what the network takes: {why}")
+    return machine, notes
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def files_of(output: Any, until: float, dt: float, cells: int, bytes_of_restart: int, tiles: int) -> tuple[int, float]:
+    """(number of files, bytes before compression) that a run writes.
+
+    Args:
+        output: the section [output].
+        until: end of the run [s].
+        dt: time step [s].
+        cells: of the grid.
+        bytes_of_restart: of a cell in a restart.
+        tiles: ranks, each with a chunk of a Zarr store.
+    """
+    count, size = 0, 0.0
+    for fields in output.fields:
+        records, variables = int(until / fields.every + 1e-9) + 1, len(fields.variables)
+        count += _number(fields.file, variables, records * tiles)
+        size += 4.0 * cells * records * variables
+    if output.gauges is not None:
+        count += 1
+        size += 8.0 * (len(output.gauges.positions) * len(output.gauges.variables) + 1) * until / dt
+    once = {"maxima": 2, "extremes": 5, "harmonics": 0, "means": 0, "spectra": 0}  # fields of the grid
+    for name, fields in once.items():
+        if (section := getattr(output, name, None)) is not None:
+            fields += len(getattr(section, "fields", ()))
+            fields += 2 * len(getattr(section, "constituents", ())) * len(getattr(section, "variables", ()))
+            count, size = count + 1, size + 4.0 * cells * fields
+    if output.restart is not None:
+        slots = 2 if output.restart.file.endswith(".zarr") else 1
+        count += _number(output.restart.file, 9, slots * tiles)
+        size += float(slots * cells * bytes_of_restart)
+    return count, size
+
+
+def _number(file, arrays, chunks):
+    """Files of a netCDF file, 1; of a Zarr store its chunks and descriptions."""
+    return arrays * (chunks + 1) + 1 if file.endswith(".zarr") else 1
+
+
+def _files(case, row, subject):
+    experiment = case.experiment
+    itemsize = 8 if experiment.model.precision == "float64" else 4
+    of_restart = itemsize * 3 * (1 + case.stepper.states_kept)
+    cells = math.prod(subject.shape)
+    return files_of(experiment.output, experiment.run.until, case.dt, cells, of_restart, row.ranks)
+
+
+# -- what is printed --------------------------------------------------------------------------------------------------
+
+
+def _heading(case, subject, machine: Machine):
+    shared, network = machine.shared, machine.network
+    links = [f"{1e6 * link.latency:.3g} us and {link.bandwidth / 1e9:.3g} GB/s {where}"
+             for link, where in ((shared, "within it"), (network, "between machines")) if link is not None]  # fmt: skip
+    return [
+        ("experiment", case.experiment.run.title or case.made.draft.file.stem),
+        ("grid", facts.grid_line(case.made.grid)),
+        ("stepper", f"{type(case.stepper).__name__}, {subject.steps:,} steps of {case.dt:.6g} s"),
+        ("machine", ", ".join([f"{machine.processor or 'this one'}, {machine.cores} cores", *links])),
+    ]
+
+
+def _cells(row: Row, first: Row, files):
+    """{heading: text} of a row of the table."""
+    count, size = files
+    found = {
+        "ranks": f"{row.ranks:,}",
+        "machines": f"{row.machines:,}",
+        "tile": f"{row.tile[1]} x {row.tile[0]}",
+        "step": _milliseconds(row.step),
+        "messages take": f"{100 * row.exchange / row.step:.0f} %",
+        "run": duration(row.run),
+        "efficiency": f"{100 * first.run * first.ranks / (row.run * row.ranks):.0f} %",
+        "memory": facts.size(row.memory),
+        "sent": f"{row.messages:.0f}, {facts.size(row.size)}" if row.ranks > 1 else "-",
+        "files": f"{count:,}, {facts.size(size)}" if count else "-",
+    }
+    if row.gradient is not None:
+        found["gradient"] = duration(row.gradient)
+        found["its memory"] = facts.size(row.gradient_memory or 0.0)
+    return found
+
+
+def _milliseconds(seconds):
+    return f"{1e3 * seconds:.3g} ms"
+
+
+def _table(rows):
+    names = list(rows[0])
+    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in names]
+    lines = [names, *([row[name] for name in names] for row in rows)]
+    return ["  ".join(f"{text:>{width}}" for text, width in zip(line, widths)).rstrip() for line in lines]
+
+
+def _remarks(case, rows, subject):
+    notes = ["memory, messages (sent in a step) and tiles are those of a rank; files hold so many bytes uncompressed"]
+    output, cells = case.experiment.output, math.prod(subject.shape)
+    named = [fields.file for fields in output.fields] + ([output.restart.file] if output.restart is not None else [])
+    if rows[-1].ranks > 1 and any(not name.endswith(".zarr") for name in named):
+        notes.append(
+            f"netCDF files are written by one rank, which needs {facts.size(2.0 * 8 * cells)} more for a field of the "
+            "whole grid; with names that end in .zarr every rank writes its own tile"
+        )
+    levels = sorted({row.levels for row in rows if row.gradient is not None})
+    if levels and levels[-1] > 1:
+        notes.append(
+            f"gradients with {' or '.join(map(str, levels))} levels of segments compute steps again to fit into memory"
+        )
+    best = int(np.argmin([row.run for row in rows]))
+    if rows[best].ranks < rows[-1].ranks:
+        number = f"{rows[best].ranks:,} rank{'s' * (rows[best].ranks > 1)}"
+        notes.append(f"of these, {number} would be fastest: with more, messages take longer than the arithmetic saved")
+    return notes
