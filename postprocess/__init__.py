@@ -2,6 +2,7 @@
 
 maps         a field at several times; maximum elevation with arrival-time isochrones
 gauges       series against observed ones, and their scores
+series       modelled and observed series, and the table of scores, without figures
 figure       one page of a tsunami
 circulation  one page of a basin's circulation
 animate      mp4 or GIF of a field
@@ -10,7 +11,21 @@ budgets      volume, energy, enstrophy; streamfunction and transports
 cli          `plot`, which chooses among them by what the files hold
 """
 
+import importlib
+
 from .cli import KINDS, plot
 from .errors import PlotError
 
-__all__ = ["KINDS", "PlotError", "plot"]
+__all__ = ["KINDS", "PlotError", "open_output", "plot", "score_table"]
+
+_MODULES = ("animate", "budgets", "circulation", "figure", "files", "gauges", "maps", "scores", "series", "spectra")
+_HOMES = {"open_output": "files", "score_table": "series"}
+
+
+def __getattr__(name):
+    """The modules above, and the functions that need xarray, are loaded when they are first used."""
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"postprocess has no {name!r}; it has {', '.join((*_MODULES, *__all__))}.")

@@ -54,9 +54,19 @@ def open_output(path, member=0):
         raise PlotError(f"open_output: {path} needs the library zarr; install swmodel[zarr].") from error
     except (OSError, ValueError) as error:
         raise PlotError(f"open_output: {path} cannot be read as netCDF; give a file that a run has written.") from error
-    dataset = _of_member(dataset, member, path)
+    dataset = _with_names(_of_member(dataset, member, path))
     dataset.encoding["source"] = str(path)
     return dataset
+
+
+def _with_names(dataset):
+    """Index gauges by their names: `dataset.sel(gauge="Lisbon")`; files have no such index: CF wants numbers."""
+    if "gauge_name" not in dataset.variables:
+        return dataset
+    names = [n.decode() if isinstance(n, bytes) else str(n) for n in dataset["gauge_name"].values]
+    named = dataset.assign_coords(gauge=("gauge", names))
+    named.set_close(dataset.close)
+    return named
 
 
 def _of_member(dataset, member, path):

@@ -54,11 +54,12 @@ _HOMES = {
     "stepping.stability": ("largest_time_step", "limits"),
     "stepping.explicit": ("AB2", "AB3", "RK4", "SSPRK3", "ForwardBackward", "TimeStepper", "time_step"),
     "runtime.version": ("VERSION",),
+    "models.integrals": ("energy", "potential_enstrophy", "volume"),
     "models.vortices": ("random_vortices",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [*_HOME_OF, "units"]
+__all__ = [*_HOME_OF, "postprocess", "units"]
 
 
 def __getattr__(name: str) -> Any:
@@ -66,6 +67,8 @@ def __getattr__(name: str) -> Any:
         name = "VERSION"
     if name == "units":
         return importlib.import_module(".units", __name__)
+    if name == "postprocess":  # in a checkout it lies next to this package
+        return importlib.import_module(".runtime.resources", __name__).postprocess()
     if name not in _HOME_OF:
         raise AttributeError(f"swmodel has no {name!r}; it has {', '.join(sorted(__all__))}.")
     value = getattr(importlib.import_module(f".{_HOME_OF[name]}", __name__), name)

@@ -8,7 +8,7 @@ from ..config.quantities import quantity_of_option
 from ..errors import SwmodelError
 from ..runtime.resources import postprocess
 
-__all__ = ["draw", "plot_files", "require"]
+__all__ = ["draw", "plot_files", "require", "score_table"]
 
 
 def require() -> None:
@@ -33,6 +33,15 @@ def plot_files(
     seconds = [quantity_of_option("--time", time, "s") for time in times] if times else None
     sides = (box[:2], box[2:]) if box else None
     print(*draw(files, output, kind, observations, variable, seconds, member, sides), sep="\n")
+
+
+def score_table(gauges: str | Path, observations: str | Path) -> str:
+    """The scores of a gauge file against observed records; raises SwmodelError with one sentence if there are none."""
+    module = postprocess()
+    try:
+        return module.score_table(gauges, observations)
+    except module.PlotError as error:
+        raise SwmodelError(str(error)) from error
 
 
 def draw(

@@ -293,6 +293,8 @@ def _conclude(files, experiment, options):
     observations = None if gauges is None else gauges.observations
     for figure in figures.draw(drawn, observations=observations) if options.plot and drawn else []:
         say("figure: %s", figure)
+    if observations is not None and files["gauges"] and not options.plot:
+        say("scores:\n%s", figures.score_table(files["gauges"][0], observations))
     say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, options)))
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import datetime
 import os
 import re
 import tomllib
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from ..errors import ConfigError, DataError
+from ..models.display import as_html, as_text
 from ..runtime.paths import expanded, found, refusal
 from .adjoint import Adjoint
 from .consistency import mistakes_between
@@ -55,6 +57,32 @@ class Experiment(BaseModel):
     ensemble: Ensemble | None = None
     adjoint: Adjoint | None = None
     inversion: Inversion | None = None
+
+    def __repr__(self) -> str:
+        return as_text("Experiment", self._rows())
+
+    def _repr_html_(self) -> str:
+        return as_html("Experiment", self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """(section, its keys and values in TOML) of the sections that were given."""
+        given = _plain(self.model_dump(exclude_unset=True, exclude_none=True))
+        return [
+            (name, "\n\n".join(dump(each).strip() for each in (section if isinstance(section, list) else [section])))
+            for name, section in given.items()
+            if section
+        ]
+
+
+def _plain(value):
+    """A value as TOML has it; a formula is its text."""
+    if isinstance(value, dict):
+        if set(value) == {"text"}:
+            return value["text"]
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, (bool, int, float, str, datetime.datetime)) else str(value)
 
 
 @dataclasses.dataclass(frozen=True)

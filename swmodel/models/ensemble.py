@@ -17,6 +17,7 @@ from ..fields.parameters import Part, check_arguments
 from ..fields.parts import units_of
 from ..runtime import budget
 from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
+from .display import as_html, as_text, map_of_depth, rows_of_model
 
 __all__ = ["Ensemble", "perturbation"]
 
@@ -60,6 +61,12 @@ class Ensemble:
         for k, state in enumerate(states):
             self.models[k].check_state(f"Ensemble: {self.name(k)}", state)
         self.initial = stacked(self.communicator, list(states), (FIELD,) * len(self.variables))
+
+    def __repr__(self) -> str:
+        return as_text("Ensemble", rows_of_model(self))
+
+    def _repr_html_(self) -> str:
+        return as_html("Ensemble", rows_of_model(self), map_of_depth(self.models[0]), "depth of the first member")
 
     def units_of(self, name: str) -> str:
         """The units that the model's parts declare for a parameter that is `varied`, "" where they declare none."""

@@ -34,6 +34,7 @@ from ..stepping.arrays import ArrayStepLoop, one_step
 from ..stepping.base import StepLoop
 from ..stepping.explicit import TimeStepper, check_steps, known_dt
 from ..stepping.fused import FusedStepLoop
+from .display import as_html, as_text, map_of_depth, rows_of_model
 from .floor import floor_of
 
 __all__ = ["ShallowWater", "FreeSlip", "NoSlip", "BottomMotion"]
@@ -367,6 +368,12 @@ class ShallowWater:
     def gather(self, tile):
         """The host array (..., ny, nx) of tile arrays, on the root; None elsewhere. Collective."""
         return self.communicator.gather_to_root(tile, self.grid.shape)
+
+    def __repr__(self) -> str:
+        return as_text("ShallowWater", rows_of_model(self))
+
+    def _repr_html_(self) -> str:
+        return as_html("ShallowWater", rows_of_model(self), map_of_depth(self), "depth")
 
     # -- states -------------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from ..diagnostics.spectra import Spectra
 from ..errors import BlowUp, ConfigError, Interrupted
 from ..fields.parameters import MOST, FileName, Flag, Names, Number, Places, check_arguments, in_utc
 from ..fields.state import State
+from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..output.products import ProductOutput
 from ..output.running import Run
 from ..output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
@@ -39,7 +40,7 @@ from .monitors import Gauges, Health, Maxima
 from .pace import Pace
 from .products import harmonic_analysis
 from .program import advance, fastest, start_carry
-from .progress import reporter
+from .progress import duration, reporter
 from .statistics import extremes_of, means_of
 from .stopping import diagnosis, how_far, how_to_continue, invalid_cells
 
@@ -96,6 +97,26 @@ class Simulation:
         self._check_time_step(state)
         self.stages, self._knows_engine, self._why_arrays = 1, False, None
         self.stages = fastest(self) if stages_per_exchange == "auto" else stages_per_exchange
+
+    def __repr__(self) -> str:
+        return as_text("Simulation", self._rows())
+
+    def _repr_html_(self) -> str:
+        image, high = map_of_elevation(self.model, self.state) if has_all_tiles(self.model) else ("", 0.0)
+        rows = self._rows() + [row for row in rows_of_model(self.model) if row[0] != "grid"]
+        return as_html("Simulation", rows, image, f"elevation, {-high:.3g} to {high:.3g} m")
+
+    def _rows(self):
+        date = "" if self.start is None else f" after {self.start:%Y-%m-%d %H:%M:%S} UTC"
+        files = ", ".join(str(output.path) for output in self._outputs) or "none"
+        rows = rows_of_grid(self.model.grid)[:1]
+        time = f"{duration(self.time)}{date}, step {self.step}"
+        return [
+            *rows,
+            ("time", time),
+            ("stepper", f"{type(self.scheme).__name__}, dt = {self.dt:g} s"),
+            ("files", files),
+        ]
 
     @property
     def time(self) -> float:

@@ -36,7 +36,7 @@ __all__ = [
 
 def time_step() -> Any:
     """The field `dt` of a scheme [s]."""
-    hint = "; largest_time_step(limits(model, stepper)) is the longest stable one"
+    hint = "; largest_time_step(model, stepper) is the longest stable one"
     return parameter(None, "s", above=0.0, hint=hint, doc="length of a step")
 
 

@@ -18,7 +18,6 @@ The stable intervals on both axes are the scheme's own (TimeStepper.stable_inter
 
 import dataclasses
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -110,8 +109,15 @@ def _at_no_step(stepper, name):
     return f"{type(stepper).__name__}: {what} stable at no time step beside the {name}; use {stepper.remedy}."
 
 
-def largest_time_step(found: Iterable[Limit]) -> Any:
-    """dt [s] for which all processes together stay stable: 1/dt is the sum of theirs, if they can add up."""
+def largest_time_step(found: Any, stepper: Any = None, state: State | None = None) -> Any:
+    """dt [s] for which all processes together stay stable: 1/dt is the sum of theirs, if they can add up.
+
+    Args:
+        found: a ShallowWater, whose `limits` with `stepper` and `state` are then found; or Limits that were found.
+        stepper: a TimeStepper; its dt is not used.
+        state: a State of this tile, for advection and quadratic drag.
+    """
+    found = found if stepper is None else limits(found, stepper, state)
     together = 1.0 / sum(1.0 / limit.dt for limit in found if not limit.alone)
     return min([together, *(limit.dt for limit in found if limit.alone)])
 

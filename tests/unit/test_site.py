@@ -8,7 +8,7 @@ import swmodel as sw
 from swmodel import adjoint
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-NOT_DESCRIBED = {"VERSION", "units"}
+NOT_DESCRIBED = {"VERSION", "postprocess", "units"}
 
 
 def pages_below(page: Path) -> set[Path]:

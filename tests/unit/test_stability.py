@@ -167,6 +167,7 @@ def test_limits_come_tightest_first_and_add_up():
     found = sw.limits(model, sw.AB3(1.0))
     assert [limit.dt for limit in found] == sorted(limit.dt for limit in found)
     assert sw.largest_time_step(found) == pytest.approx(1 / sum(1 / limit.dt for limit in found))
+    assert sw.largest_time_step(model, sw.AB3(1.0)) == sw.largest_time_step(found)
 
 
 def test_cells_that_shrink_to_a_pole_set_the_limit_there():

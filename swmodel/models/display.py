@@ -1,0 +1,145 @@
+"""How models, simulations and experiments show themselves: a table as text, and in notebooks with a small map.
+
+Nothing here is collective, so that one rank may show what it has. A map is drawn where one process has all tiles and
+the grid is small enough, without a plotting library: it is a PNG in the page, with one pixel a cell or fewer.
+"""
+
+import base64
+import html
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["as_html", "as_text", "has_all_tiles", "map_of_depth", "map_of_elevation", "rows_of_grid", "rows_of_model"]
+
+LARGEST = 4_000_000  # cells of a grid of which a map is drawn
+PIXELS = 240  # of the longer side of a map
+LAND = (196, 196, 190)
+DEEP, SHALLOW = np.array((8.0, 48.0, 107.0)), np.array((222.0, 235.0, 247.0))
+LOW, MIDDLE, HIGH = np.array((33.0, 102.0, 172.0)), np.array((247.0, 247.0, 247.0)), np.array((178.0, 24.0, 43.0))
+
+
+def as_text(name: str, rows: Sequence[tuple[str, str]]) -> str:
+    """A class's name and (label, text) pairs, a line each."""
+    width = max(len(label) for label, _ in rows)
+    pad = "\n" + " " * (width + 4)
+    return "\n".join([name, *(f"  {label:<{width}}  {text.replace(chr(10), pad)}" for label, text in rows)])
+
+
+def as_html(name: str, rows: Sequence[tuple[str, str]], image: str = "", caption: str = "") -> str:
+    """The same as a table, with an image (a data URI) to its right."""
+    style = "text-align: left; padding: 1px 12px 1px 0; vertical-align: top; white-space: pre-line"
+    body = "".join(
+        f'<tr><th style="{style}">{html.escape(label)}</th><td style="{style}">{html.escape(text)}</td></tr>'
+        for label, text in rows
+    )
+    picture = (
+        f'<figure style="margin: 0 0 0 24px"><img src="{image}" alt="{html.escape(caption)}" '
+        f'style="image-rendering: pixelated; min-width: 160px; max-width: 320px; max-height: 320px">'
+        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+    )
+    return (
+        f'<div style="display: flex; flex-wrap: wrap; align-items: flex-start"><div><b>{html.escape(name)}</b>'
+        f"<table>{body}</table></div>{picture if image else ''}</div>"
+    )
+
+
+def rows_of_grid(grid: Any) -> list[tuple[str, str]]:
+    """The grid's kind, cells and extent."""
+    kind, unit = ("spherical", "degrees") if grid.spherical else ("Cartesian", "m")
+    (west, east), (south, north) = grid.x_edges[[0, -1]], grid.y_edges[[0, -1]]
+    periodic = f", periodic in {' and '.join(grid.periodic)}" if grid.periodic else ""
+    axes = ("longitude", "latitude") if grid.spherical else ("x", "y")
+    extent = f"{axes[0]} {west:g} to {east:g}, {axes[1]} {south:g} to {north:g} {unit}"
+    return [("grid", f"{kind}, {grid.nx} x {grid.ny} cells{periodic}"), ("extent", extent)]
+
+
+def rows_of_model(model: Any) -> list[tuple[str, str]]:
+    """What a ShallowWater is made of; of an Ensemble, what its first member is made of."""
+    if model.members is not None:
+        varied = ", ".join(f"{name} ({len(set(map(str, values)))} values)" for name, values in model.varied.items())
+        members = f"{model.members}" + (f", which differ in {varied}" if varied else "")
+        return [("members", members), *rows_of_model(model.models[0])]
+    names = lambda parts: ", ".join(type(part).__name__ for part in parts) or "none"  # noqa: E731
+    rows = rows_of_grid(model.grid)
+    if has_all_tiles(model):
+        floor, cells = model.sea_floor, model.grid.nx * model.grid.ny
+        low, high, _ = floor.depths
+        deep = f"{low:.4g} m" if low == high else f"{low:.4g} to {high:.4g} m"
+        rows.append(("sea floor", f"{deep} deep, {100 * floor.wet_cells / cells:.0f} % of the cells wet"))
+    rows += [
+        ("gravity", f"{model.gravity:g} m s-2"),
+        ("Coriolis", "none" if model.coriolis is None else repr(model.coriolis)),
+        ("momentum", "linear" if model.linear else type(model.momentum).__name__),
+        ("terms", names(model.terms)),
+        (
+            "open sides",
+            ", ".join(f"{type(o).__name__} ({', '.join(o.sides)})" for o in model.open_boundaries) or "none",
+        ),
+        ("tracers", ", ".join(tracer.name for tracer in model.tracers)),
+        ("source", "" if model.uplift is None else "a moving sea floor"),
+        ("computed", f"{model.dtype}, {_ranks(model)}"),
+    ]
+    return [(label, text) for label, text in rows if text]
+
+
+def _ranks(model):
+    communicator = model.communicator
+    py, px = communicator.layout
+    return "one tile" if communicator.size == 1 else f"{communicator.size} tiles ({py} x {px})"
+
+
+def has_all_tiles(model: Any) -> bool:
+    """Whether this process has all tiles, so that nothing that it asks of the model is collective."""
+    return len(model.communicator.ranks) == model.communicator.size
+
+
+def map_of_depth(model: Any) -> str:
+    """A PNG of the depth as a data URI, darker where it is deeper; "" where no map is drawn."""
+    sampled = _sampled(model)
+    if sampled is None:
+        return ""
+    depth, wet = (np.asarray(values)[sampled] for values in (model.sea_floor.depth, model.sea_floor.wet))
+    share = (depth / max(float(depth.max(initial=0.0, where=wet)), 1e-9))[..., None].clip(0.0, 1.0)
+    return _png(np.where(wet[..., None], SHALLOW + np.sqrt(share) * (DEEP - SHALLOW), LAND))
+
+
+def map_of_elevation(model: Any, state: Any) -> tuple[str, float]:
+    """(a PNG of eta as a data URI, blue below and red above zero, or ""; the end of the scale [m])."""
+    sampled = _sampled(model)
+    if sampled is None or np.ndim(state.eta) != 2:
+        return "", 0.0
+    eta, wet = np.asarray(model.gather(state.eta)), np.asarray(model.sea_floor.wet)
+    high = float(np.abs(eta).max(initial=0.0, where=wet & np.isfinite(eta)))
+    share = np.nan_to_num(eta[sampled] / (high or 1.0)).clip(-1.0, 1.0)[..., None]
+    colours = MIDDLE + np.abs(share) * (np.where(share < 0, LOW, HIGH) - MIDDLE)
+    return _png(np.where(wet[sampled][..., None], colours, LAND)), high
+
+
+def _sampled(model):
+    """The rows and columns that a map shows, the northernmost first; None for no map."""
+    ny, nx = model.grid.shape
+    if model.members is not None or not has_all_tiles(model) or nx * ny > LARGEST:
+        return None
+    step = -(-max(nx, ny) // PIXELS)
+    return slice(None, None, -step), slice(None, None, step)
+
+
+def _png(colours):
+    """A data URI of (rows, columns, 3) colours from 0 to 255."""
+    pixels = np.rint(colours).astype(np.uint8)
+    rows, columns = pixels.shape[:2]
+    lines = np.concatenate([np.zeros((rows, 1), np.uint8), pixels.reshape(rows, -1)], axis=1)
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    parts = (b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes())), (b"IEND", b"")
+    return (
+        "data:image/png;base64,"
+        + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)).decode()
+    )

@@ -1,0 +1,89 @@
+"""Models, simulations and experiments show themselves, as text and in notebooks; and what a State adds up to."""
+
+import base64
+import datetime
+import re
+import struct
+import zlib
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.config import load
+
+GRID = sw.CartesianGrid(12, 8, (0.0, 12e3), (0.0, 8e3))
+
+
+@pytest.fixture(scope="module")
+def model():
+    depth = np.full(GRID.shape, 100.0)
+    depth[:, 0] = 0.0
+    return sw.ShallowWater(
+        GRID, depth, coriolis=sw.FPlane(1e-4), dissipation=sw.LinearDrag(1e-5), boundaries=sw.Flather("east")
+    )
+
+
+def pixels(page):
+    """The colours (rows, columns, 3) of the PNG in a page."""
+    data = base64.b64decode(re.search(r'base64,([^"]+)"', page)[1])
+    assert data.startswith(b"\x89PNG")
+    columns, rows = struct.unpack(">II", data[16:24])
+    size = struct.unpack(">I", data[33:37])[0]
+    lines = np.frombuffer(zlib.decompress(data[41 : 41 + size]), np.uint8).reshape(rows, 1 + 3 * columns)
+    assert not lines[:, 0].any()
+    return lines[:, 1:].reshape(rows, columns, 3)
+
+
+def closed(page):
+    """Whether each tag of a page is closed."""
+    opened = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: None if tag == "img" else opened.append(tag)
+    parser.handle_endtag = lambda tag: opened.remove(tag)
+    parser.feed(page)
+    return not opened
+
+
+def test_a_model_shows_a_table_and_its_depth(model):
+    for text in ("12 x 8 cells", "100 m deep, 92 % of the cells wet", "FPlane", "LinearDrag", "Flather (east)"):
+        assert text in repr(model) and text in model._repr_html_()
+    colours = pixels(model._repr_html_())
+    assert colours.shape == (8, 12, 3) and closed(model._repr_html_())
+    assert (colours[:, 0] == colours[0, 0]).all() and (colours[:, 1:] != colours[0, 0]).any(axis=-1).all()
+
+
+def test_a_simulation_shows_its_time_and_its_elevation(model):
+    state = model.state(eta=lambda x, y: np.where(x > 6e3, 0.5, -0.5) + 0.0 * y)
+    simulation = sw.Simulation(model, state, sw.AB2(1.0), start=datetime.datetime(2011, 3, 11))
+    text, page = repr(simulation), simulation._repr_html_()
+    assert "0 s after 2011-03-11 00:00:00 UTC, step 0" in text and "AB2, dt = 1 s" in text and "LinearDrag" in page
+    colours = pixels(page).astype(int)
+    assert (colours[:, -1, 0] > colours[:, -1, 2]).all() and (colours[:, 1, 0] < colours[:, 1, 2]).all()
+    assert "-0.5 to 0.5 m" in page and closed(page)
+
+
+def test_an_ensemble_and_an_experiment_show_what_they_hold(model, tmp_path):
+    ensemble = sw.Ensemble(model, [model.at_rest()] * 2, {"initial.amplitude": [1.0, 2.0]})
+    assert "2, which differ in initial.amplitude" in repr(ensemble) and closed(ensemble._repr_html_())
+    file = tmp_path / "x.toml"
+    file.write_text(
+        '[grid]\ntype = "cartesian"\nnx = 4\nny = 4\nx = [0, 4e3]\ny = [0, 4e3]\n'
+        '[bathymetry]\ntype = "flat"\ndepth = 9\n[[forcing]]\ntype = "wind_stress"\nx = "1e-3 * y"\n'
+        '[stepper]\ntype = "ab2"\n[run]\nuntil = 60\ntitle = "a < b"\n'
+    )
+    experiment = load(file)
+    assert 'x = "1e-3 * y"' in repr(experiment) and "model" not in repr(experiment)
+    assert "a &lt; b" in experiment._repr_html_() and closed(experiment._repr_html_())
+
+
+def test_volume_energy_and_enstrophy_of_uniform_states(model):
+    periodic = sw.ShallowWater(GRID.__class__(12, 8, (0.0, 12e3), (0.0, 8e3), "xy"), 100.0, coriolis=sw.FPlane(1e-4))
+    state, area = periodic.state(eta=0.5, u=2.0), 96e6
+    assert sw.volume(periodic, state) == pytest.approx(0.5 * area, rel=1e-12)
+    wanted = 1000.0 * area * (100.5 * 2.0**2 / 2 + 9.81 * 0.5**2 / 2)
+    assert sw.energy(periodic, state, density=1000.0) == pytest.approx(wanted, rel=1e-12)
+    assert sw.potential_enstrophy(periodic, state) == pytest.approx(area * 1e-8 / (2 * 100.5), rel=1e-12)
+    with pytest.raises(ValueError, match="energy"):
+        sw.energy(model, "a state")
