@@ -18,7 +18,7 @@ def library() -> dict[str, list[Path]]:
     found = {}
     for entry in sorted(experiments().iterdir()):
         if entry.is_dir():
-            files = [file for file in sorted(entry.iterdir()) if file.suffix in SUFFIXES and file.is_file()]
+            files = [file for file in sorted(entry.rglob("*")) if file.suffix in SUFFIXES and file.is_file()]
             if any(file.suffix in (".toml", ".py") for file in files):
                 found[entry.name] = files
         elif entry.suffix in (".toml", ".py") and entry.stem != "__init__":
@@ -36,14 +36,17 @@ def copy_experiment(name: str | None, folder: str | None, force: bool) -> None:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
         raise ConfigError(f"there is no experiment {name!r}; {hint}")
-    target = Path(name if folder is None else folder)
-    there = [target / file.name for file in known[name] if (target / file.name).exists()]
+    target, base = Path(name if folder is None else folder), experiments()
+    base = base / name if (base / name).is_dir() else base
+    copies = {file: target / file.relative_to(base) for file in known[name]}
+    there = [copy for copy in copies.values() if copy.exists()]
     if there and not force:
         raise ConfigError(f"{', '.join(map(str, there))} would be replaced; choose another folder, or add --force.")
     make_folder(target)
-    for file in known[name]:
-        shutil.copyfile(file, target / file.name)
-        print(f"{target / file.name}  ({file.stat().st_size / 1000:.0f} kB)")
+    for file, copy in copies.items():
+        make_folder(copy.parent)
+        shutil.copyfile(file, copy)
+        print(f"{copy}  ({file.stat().st_size / 1000:.0f} kB)")
     print("\n  ".join(["next:", *_next_commands(target / _main_first(name, known[name])[0].name)]))
 
 

@@ -185,6 +185,17 @@ def test_new_does_not_replace_what_was_changed(command, tmp_path):
     assert command("new", "double_gyre", tmp_path, "--force")[0] == 0
 
 
+def test_a_run_with_observations_prints_scores_without_a_figure(command, case, tmp_path):
+    (tmp_path / "A.csv").write_text(
+        "time_s,elevation_m\n" + "".join(f"{t},{0.01 * (t % 600)}\n" for t in range(0, 1200, 60))
+    )
+    options = "-o", tmp_path / "out", "--until", "20min", "--set", "output.restart.every='20 min'"
+    options += "--set", "output.fields=[]"
+    status, out, err = command("run", case, *options, "--observations", tmp_path)
+    assert status == 0, err
+    assert re.search(r"scores:\ngauge +arrival", out) and "figure:" not in out
+
+
 # -- check ------------------------------------------------------------------------------------------------------------
 
 

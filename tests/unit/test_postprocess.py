@@ -574,6 +574,18 @@ def test_gauges_are_read_with_their_names_and_places():
     np.testing.assert_array_equal(second.value, [3.0, np.nan])
 
 
+def test_a_gauge_is_selected_by_its_name_and_scored_without_a_figure(tmp_path):
+    time = np.arange(0.0, 600.0, 10.0)
+    wave = np.exp(-(((time - 300.0) / 60.0) ** 2))
+    gauge_output(time, {"Lisbon": wave, "Azores": 2 * wave}).to_netcdf(tmp_path / "gauges.nc")
+    with postprocess.open_output(tmp_path / "gauges.nc") as data:
+        np.testing.assert_allclose(data.sel(gauge="Azores").eta, 2 * wave)
+    rows = "".join(f"{t},{x}\n" for t, x in zip(time, wave))
+    (tmp_path / "Lisbon.csv").write_text(f"time_s,elevation_m\n{rows}")
+    text = postprocess.score_table(tmp_path / "gauges.nc", tmp_path)
+    assert re.search(r"^Lisbon .* 1\.00 +1\.00 ", text, re.MULTILINE) and "Azores" in text
+
+
 # -- files and maps ---------------------------------------------------------------------------------------------------
 
 
