@@ -3,6 +3,7 @@
     loops of the stencil compiler   shared libraries (stencils/native/library.py)
     programs of JAX                 executables (programs.py)
     tsunami sources                 the sea surface over faults (config/build/sources.py)
+    answers                         whether this jaxlib has an option (compilation.py)
 
 A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT identifies the content, HOW for the way in which it
 was made, CHECKSUM for the content of the file. Loading a library or an executable that is damaged ends a process by
@@ -201,8 +202,9 @@ def _unfit(chosen):
             return "belongs to another user"
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return "can be written by others (chmod go-w makes it safe)"
-        with tempfile.TemporaryFile(dir=chosen):
-            return None
+        if not os.access(chosen, os.R_OK | os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            return "cannot be written"
+        return None
     except OSError as error:
         return f"cannot be written ({error.strerror})"
 

@@ -15,10 +15,14 @@ from typing import Any
 
 import jax
 import jax.core
+import jaxlib
+
+from . import cache
 
 __all__ = ["compilations", "compiler_options", "jit"]
 
 OLDER_FUSION = {"xla_cpu_use_fusion_emitters": False}
+HOW, SUFFIX, YES = "compiled", "answer", "yes"  # of the file in the cache
 MOST_IN_FLIGHT = 8  # calls whose results may be incomplete
 COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX records this event for each program that it compiles
 _calls = itertools.count(1)
@@ -40,14 +44,32 @@ def compilations() -> int:
 
 @functools.cache
 def compiler_options() -> dict[str, bool] | None:
-    """OLDER_FUSION on a CPU, if this jaxlib has that option; else None."""
+    """OLDER_FUSION on a CPU, if this jaxlib has that option; else None.
+
+    The first process that asks compiles a program to find out, and keeps the answer for all others and later ones.
+    """
     if jax.default_backend() != "cpu":
         return None
+    what = cache.digest(str(OLDER_FUSION), jax.__version__, jaxlib.__version__)
+    try:
+        answer = cache.find(what, HOW, SUFFIX) or cache.make(what, HOW, _write_answer, SUFFIX)
+        known = answer.read_text() == YES
+    except OSError:  # the folder has gone, or its disk is full
+        known = _takes_older_fusion()
+    return OLDER_FUSION if known else None
+
+
+def _write_answer(path):
+    path.write_text(YES if _takes_older_fusion() else "no")
+
+
+def _takes_older_fusion():
+    """Whether this jaxlib compiles a program with OLDER_FUSION."""
     try:
         jax.jit(lambda x: x, compiler_options=OLDER_FUSION).lower(0.0).compile()
     except Exception:  # noqa: BLE001  its type has changed from release to release
-        return None
-    return OLDER_FUSION
+        return False
+    return True
 
 
 @functools.cache
