@@ -27,6 +27,7 @@ _HOMES = {
     "dynamics.dissipation": ("Biharmonic", "Laplacian", "LinearDrag", "ManningDrag", "QuadraticDrag"),
     "dynamics.forcing": ("WindStress",),
     "dynamics.terms": ("Forcing", "Term", "to_u", "to_v"),
+    "dynamics.wave_maker": ("WaveMaker",),
     "dynamics.wetting": ("WettingDrying",),
     "elliptic.base": ("Solver",),
     "fields.parameters": ("parameter",),
@@ -35,6 +36,7 @@ _HOMES = {
     "forcing.cyclones": ("Cyclone",),
     "forcing.potential": ("InternalWaveDrag", "SelfAttraction", "TidalPotential"),
     "forcing.tides": ("Tide",),
+    "forcing.waves": ("CnoidalWave", "Record", "SolitaryWave"),
     "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),
     "dynamics.spectral.core": ("ExponentialFilter", "HyperViscosity", "PseudoSpectral"),
     "dynamics.tracers": (

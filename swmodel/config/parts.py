@@ -28,7 +28,8 @@ from .coast import number_or_map
 from .expressions import Expression
 from .quantities import Quantity, QuantityError, quantity
 from .sections import AnyCoordinate, Flag, Formula, InputFile, Section, Sides, ascending
-from .tides import TideSection, number_or_tide
+from .tides import TideSection
+from .waves import number_or_series
 
 __all__ = [
     "PartSection",
@@ -158,7 +159,7 @@ def _type_of(field, kind):
         if kind == "dissipation" and rule.position == "h" and not field.metadata.get("static"):
             return number_or_map(plain)
         varies = rule.position is not None and not rule.steady and kind in ("forcing", "boundary")
-        return number_or_tide(plain, _unit(rule.units)) if varies and not field.metadata.get("static") else plain
+        return number_or_series(plain, _unit(rule.units)) if varies and not field.metadata.get("static") else plain
     known = {rules.Flag: Flag, rules.Text: str, rules.Sides: Sides, rules.FileName: InputFile}
     known |= {rules.Names: tuple[str, ...], DragLaw: str | float}
     if isinstance(rule, rules.Choice):

@@ -13,12 +13,12 @@ constituents.S2 = {amplitude = "0.4 * exp(-y / 200e3)", phase = 75}
 import functools
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, create_model
+from pydantic import AfterValidator, Field, create_model
 
 from ..forcing.constituents import distinct
 from .sections import Formula, NonNegativeSeconds, Section
 
-__all__ = ["PLAIN", "TideSection", "number_or_tide", "tide_section"]
+__all__ = ["PLAIN", "TideSection", "tide_section"]
 
 PLAIN = "plain"  # the tag of what is no table
 
@@ -51,9 +51,3 @@ def tide_section(unit: str) -> type[TideSection]:
     constituents: Any = Annotated[dict[str, pair], AfterValidator(_named)]
     made: Any = create_model("Tide", __base__=TideSection, __module__=__name__, constituents=(constituents, ...))
     return made
-
-
-def number_or_tide(plain: Any, unit: str) -> Any:
-    """The annotation of a key that is `plain`, or a table that describes a tide in `unit`."""
-    choose = Discriminator(lambda value: TideSection.tag if isinstance(value, (dict, TideSection)) else PLAIN)
-    return Annotated[Annotated[plain, Tag(PLAIN)] | Annotated[tide_section(unit), Tag(TideSection.tag)], choose]

@@ -75,12 +75,14 @@ class OpenBoundary(TiledPart):
     Attributes:
         closes_volume: whether `outflow` asks for `inside.needed`, which reads the flow through the other faces of the
             cells, and so one more cell along the side.
+        nonlinear: whether it has no meaning in a linear model, which then refuses it.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)
 
     kind = "boundary"
     closes_volume: ClassVar[bool] = False
+    nonlinear: ClassVar[bool] = False
 
     def __post_init__(self):
         super().__post_init__()

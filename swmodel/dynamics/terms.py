@@ -278,9 +278,8 @@ class TiledPart(ModelPart, abc.ABC):
 
     def _each(self, function):
         """This part with `function(value, name, position)` of each parameter that may vary in space."""
-        return replaced(
-            self, {name: function(getattr(self, name), name, at) for name, at in positions_of(self).items()}
-        )
+        given = {name: at for name, at in positions_of(self).items() if getattr(self, name) is not None}
+        return replaced(self, {name: function(getattr(self, name), name, at) for name, at in given.items()})
 
 
 class Term(TiledPart):

@@ -25,6 +25,7 @@ from ..fields.parameters import Flag, Number, Part, Precision, check_arguments, 
 from ..fields.pytrees import replace
 from ..fields.state import RESERVED, State, check_state
 from ..fields.variables import PROGNOSTIC, VARIABLES
+from ..forcing.waves import check_records
 from ..grids.geometry import TileGeometry
 from ..grids.windows import GridRecords, Stored, TileRecords, blocks_of
 from ..parallel import make_communicator
@@ -290,11 +291,11 @@ class ShallowWater:
                     "letters, digits and underscores."
                 )
         self._check_momentum()
-        for term in self.terms:
+        for term in (*self.terms, *self.open_boundaries):
             if self.linear and term.nonlinear:
+                other = "Flather(incoming=...)" if term in self.open_boundaries else "LinearDrag"
                 raise ValueError(
-                    f"{type(term).__name__} is not linear, and linear=True was asked for; "
-                    "use LinearDrag, or linear=False."
+                    f"{type(term).__name__} is not linear, and linear=True was asked for; use {other}, or linear=False."
                 )
         for condition, side in [(one, side) for one in self.open_boundaries for side in one.sides]:
             if self.grid.periodic_x if side in ("west", "east") else self.grid.periodic_y:
@@ -444,6 +445,7 @@ class ShallowWater:
         dt = known_dt("dynamics", stepper)
         check_steps("dynamics", "step", step, least=0)
         check_steps("dynamics", "steps", steps, least=1)
+        self.check_records((step + (steps or 0)) * dt)
         if self._series() and steps is not None:
             cuts = self._cuts(int(step), int(steps), dt)
             covers = Coverage(tuple(b - a for a, b in zip(cuts, [*cuts[1:], step + steps])), dt)
@@ -452,6 +454,10 @@ class ShallowWater:
             covers, here = None, self.interval(self.halo(stepper), step, dt, stages)
         first = self.communicator.place(lambda rank: np.int32(step))
         return replace(here, first=first, covers=covers)
+
+    def check_records(self, end: float) -> None:
+        """Raise ConfigError if a record of a side that makes waves does not hold all of a run until `end` [s]."""
+        check_records(self._parts(), end)
 
     def interval(self, halo: int, step: int, dt: float, stages: int = 1) -> Dynamics:
         """The Dynamics of this tile from step number `step` to the next record, for loops that number their steps.

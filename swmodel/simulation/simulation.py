@@ -387,6 +387,8 @@ class Simulation:
         """
         check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
         last = self._last_step(until, steps)
+        for model in [model for _, model, _ in self.model.each(self.state)] if self.model.members else [self.model]:
+            model.check_records(last * self.dt)
         report, reads_files = reporter(progress, self.communicator.is_root)
         began, runs = self.step, []
 

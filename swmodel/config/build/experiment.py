@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ...defaults import GRAVITY
 from ...errors import ConfigError, SwmodelError
 from ...fields.parameters import Moment
 from ...fields.parts import positions_of
@@ -27,11 +28,13 @@ from ..mistakes import Mistake
 from ..parts import arguments_of
 from ..physics import FORMS
 from ..tides import TideSection
+from ..waves import CnoidalSection, RecordFile, SolitarySection
 from .maps import check_map, map_of
 from .sources import motion_of
 from .states import is_evaluated_whole, on_grid, state_of
 from .tides import tide_of
 from .tracers import tracer_of
+from .waves import check_record, wave_of
 
 if TYPE_CHECKING:
     from ...grids.bathymetry import SeaFloor
@@ -52,6 +55,7 @@ __all__ = [
     "tiles",
 ]
 
+WAVES = (CnoidalSection, RecordFile, SolitarySection)
 MOST_RECORDS = 24  # of a source's motion, each one a field of the whole grid
 
 
@@ -123,6 +127,9 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
             made.bathymetry = made.attempt(("bathymetry",), _surveyed, made.bathymetry)
     for k, entry in enumerate(made.section("dissipation") or ()):
         made.attempt(("dissipation", k), check_map, made, entry)
+    for name in ("forcing", "boundary"):
+        for k, entry in enumerate(made.section(name) or ()):
+            made.attempt((name, k), check_record, made, entry)
     made.attempt(("model", "core"), _check_core, made)
     if made.section("forcing") and made.section("run") is not None:
         entries = enumerate(made.section("forcing"))
@@ -328,7 +335,9 @@ def model_of(
         coriolis_form=None if form is None else FORMS[form](),
         forcing=made.forcing,
         dissipation=tuple(_term(section, made.grid, experiment.run) for section in experiment.dissipation),
-        boundaries=tuple(_term(section, made.grid, experiment.run) for section in experiment.boundary),
+        boundaries=tuple(
+            _term(section, made.grid, experiment.run, experiment.model.gravity) for section in experiment.boundary
+        ),
         tracers=made.tracers,
         source=made.source,
         linear=experiment.model.linear,
@@ -359,7 +368,7 @@ def _coriolis(section):
     return None if section.type == "none" else section.part(**arguments_of(section))
 
 
-def _term(section, grid, run):
+def _term(section, grid, run, gravity=GRAVITY):
     """A term or boundary, of the class and with the arguments of its section; formulas become arrays."""
     positions = positions_of(section.part)
     arguments = arguments_of(section)
@@ -370,6 +379,8 @@ def _term(section, grid, run):
         value, at = arguments[name], positions[name]
         if isinstance(value, TideSection):
             arguments[name] = tide_of(value, grid, at, name, run)
+        elif isinstance(value, WAVES):
+            arguments[name] = wave_of(value, gravity)
         elif isinstance(value, MapFile):
             arguments[name] = map_of(value, grid, rules[name])
         else:

@@ -1,0 +1,83 @@
+"""Records and waves in experiment files: a table in the place of a number.
+
+[[boundary]]
+type = "wave_maker"
+sides = "west"
+until = "22.5 s"                                  # the side is open from then on
+
+[boundary.elevation]
+file = "incident.csv"                             # or {wave = "solitary", height = 0.1, depth = 1.0, peak = "10 s"}
+"""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Discriminator, Tag
+
+from ..errors import SwmodelError
+from ..forcing.waves import CnoidalWave
+from .sections import InputFile, NonNegativeSeconds, PositiveMetres, PositiveSeconds, Seconds, Section
+from .tides import PLAIN, TideSection, tide_section
+
+__all__ = ["CnoidalSection", "RecordFile", "SolitarySection", "number_or_series"]
+
+
+class RecordFile(Section):
+    """A record in the parameter's SI units, from a csv file with a line of names, or a netCDF file."""
+
+    tag: ClassVar[str] = "record"
+
+    file: InputFile  # csv or netCDF
+    variable: str | None = None  # its name in the file, where there are several
+    time: str | None = None  # name of the times, in seconds from the start of the run; the first column unless given
+
+
+class SolitarySection(Section):
+    """A solitary wave."""
+
+    tag: ClassVar[str] = "solitary"
+
+    wave: Literal["solitary"]
+    height: PositiveMetres  # of the crest
+    depth: PositiveMetres  # of the water at rest
+    peak: Seconds  # when the crest comes in
+
+
+class CnoidalSection(Section):
+    """A train of cnoidal waves."""
+
+    tag: ClassVar[str] = "cnoidal"
+
+    wave: Literal["cnoidal"]
+    height: PositiveMetres  # from trough to crest
+    depth: PositiveMetres  # of the water at rest
+    period: PositiveSeconds  # of the waves
+    ramp: NonNegativeSeconds = 0.0  # over which they are switched on
+
+
+def _exists(section):
+    try:
+        CnoidalWave(section.height, section.depth, section.period)
+    except SwmodelError as error:
+        raise ValueError(str(error)) from None
+    return section
+
+
+def _which(value):
+    """The tag of what stands in the place of a number."""
+    if isinstance(value, Section):
+        return value.tag
+    if not isinstance(value, dict):
+        return PLAIN
+    if "file" in value:
+        return RecordFile.tag
+    return CnoidalSection.tag if value.get("wave") == "cnoidal" else "solitary" if "wave" in value else TideSection.tag
+
+
+def number_or_series(plain: Any, unit: str) -> Any:
+    """The annotation of a key that is `plain`, or a table that describes a tide, a record or, in metres, a wave."""
+    kinds: Any = Annotated[plain, Tag(PLAIN)] | Annotated[tide_section(unit), Tag(TideSection.tag)]
+    kinds = kinds | Annotated[RecordFile, Tag(RecordFile.tag)]
+    if unit == "m":
+        cnoidal = Annotated[CnoidalSection, AfterValidator(_exists)]
+        kinds = kinds | Annotated[SolitarySection, Tag("solitary")] | Annotated[cnoidal, Tag("cnoidal")]
+    return Annotated[kinds, Discriminator(_which)]

@@ -1,0 +1,55 @@
+"""A side at which waves are made, and through which waves leave.
+
+Across the side the shallow-water equations carry the invariants u + 2 c inwards and u - 2 c outwards, c = sqrt(g h).
+The one that comes in is that of the wave eta_in; the one that goes out is found from the cells inside, so that with the
+velocity u_n towards the inside
+
+    u_n = u_in + 2 sqrt(g (H + eta_in)) - 2 sqrt(g (H + eta)),      u_in = 2 sqrt(g (H + eta_in)) - 2 sqrt(g H)
+
+unless the velocity u_in of the wave is given too. Where no wave comes in, the side is open. For small waves this is
+Flather's condition with `incoming`. Both elevations are those of the centres of the cells next to the side.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..fields.parameters import Number, Sides, declared, parameter
+from ..fields.pytrees import pytree
+from ..parallel.halo import SIDES
+from .boundaries import Inside, OpenBoundary
+
+__all__ = ["WaveMaker"]
+
+
+@pytree
+class WaveMaker(OpenBoundary):
+    """Sides at which a wave comes in at normal incidence, of any height, while others leave.
+
+    Args:
+        sides: which of "west", "east", "south", "north" make waves; all four unless given.
+        elevation: eta_in of the wave that comes in, without what it meets [m]: a number, a function of (x, y), an
+            (ny, nx) array (its edge cells are used), time records, a Record, SolitaryWave, CnoidalWave or Tide.
+        velocity: u_in of that wave, into the domain [m s-1], likewise; that of a long wave unless given.
+        until: when the last of the wave has come in [s]; the side is open from then on. A Record need not go on longer.
+    """
+
+    sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
+    elevation: Any = parameter("h", "m", default=0.0, required=True, doc="the elevation of the wave that comes in")
+    velocity: Any = parameter("h", "m s-1", default=None, optional=True, doc="its velocity, into the domain")
+    until: float | None = declared(
+        Number(None, "s", above=0.0, optional=True), default=None, static=True, doc="when the side becomes open"
+    )
+
+    nonlinear = True
+    references = "Stoker (1957), Water Waves, section 10; Blayo and Debreu (2005), doi:10.1016/j.ocemod.2004.07.001"
+
+    def outflow(self, inside: Inside, time: Any) -> Any:
+        gravity, depth, height, into = inside.gravity, inside.depth, self.elevation, self.velocity
+        if self.until is not None:
+            made = jnp.asarray(time.since(self.until) < 0, depth.data.dtype)
+            height, into = height * made, None if into is None else into * made
+        celerity = lambda h: 2.0 * (gravity * h).map(lambda x: jnp.sqrt(jnp.maximum(x, 1e-12)))  # noqa: E731
+        wave, rest = celerity(depth + height), celerity(depth)
+        into = wave - rest if into is None else into
+        return celerity(depth + inside.eta) - wave - into

@@ -1,0 +1,244 @@
+"""Waves that a wave maker sends in: elevations and velocities from records, solitary and cnoidal waves.
+
+    Record         linear between given moments; a run that needs more than it holds is refused
+    SolitaryWave   eta = a sech^2(k c (t - t0)),   k = sqrt(3 a / 4 d^3),   c = sqrt(g (d + a))
+    CnoidalWave    eta = b + a cn^2(2 K t / T | m),   b = a (1 - m - E/K) / m
+
+with K and E the complete elliptic integrals of the parameter m, which follows from L = c T with
+
+    L = K sqrt(16 m d^3 / 3 a),   c^2 = g d [1 + a (2 - m - 3 E/K) / (m d)].
+
+Each stands in the place of a parameter of a boundary, and is evaluated in the step. Boussinesq (1872); Korteweg and de
+Vries (1895), doi:10.1080/14786449508620739; Dean and Dalrymple (1991), Water Wave Mechanics, section 11.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+import scipy.special
+
+from ..defaults import GRAVITY
+from ..dynamics.terms import TimeVarying
+from ..errors import ConfigError
+from ..fields.parameters import Number, check_fields, declared
+from ..fields.parts import positions_of
+from ..fields.pytrees import pytree, replace, static
+from .tides import ramp_at
+
+__all__ = ["CnoidalWave", "Record", "SolitaryWave", "check_records"]
+
+STEEPEST = 50.0  # of the argument of sech, beyond which a solitary wave is 0 in both precisions
+SAMPLES = 1024  # of a period of a cnoidal wave
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """A series of measurements, the same along a whole side, for the place of a parameter.
+
+    Args:
+        times: increasing, from 0 or before [s], (n,).
+        values: in the units of the parameter, (n,).
+    """
+
+    times: Any
+    values: Any
+
+    def __post_init__(self) -> None:
+        times, values = (np.array(x, float) for x in (self.times, self.values))
+        if times.ndim != 1 or times.shape != values.shape or times.size < 2:
+            raise ConfigError(
+                f"Record: there are times {times.shape} and values {values.shape}; give two or more of each."
+            )
+        if not (np.isfinite(times).all() and np.isfinite(values).all()):
+            raise ConfigError("Record: some times or values are not finite; leave them out, or fill them.")
+        if (np.diff(times) <= 0).any():
+            raise ConfigError(f"Record: the times do not increase after {times[np.argmax(np.diff(times) <= 0)]:g} s.")
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "values", values)
+
+    def placed(self, position: str, domain: Any, name: str) -> "Table":
+        """The Table of it; position and name are those of the parameter."""
+        first, last = float(self.times[0]), float(self.times[-1])
+        return Table(domain.cut(self.times - first), domain.cut(self.values), first, last, name)
+
+
+@pytree
+class Table(TimeVarying):
+    """A Record in a program.
+
+    Attributes:
+        moments: since `first` [s], (n,).
+        values: (n,), which can be differentiated.
+        first, last: moments of the record [s].
+        name: of the parameter, for messages.
+    """
+
+    moments: Any
+    values: Any
+    first: float = static()
+    last: float = static()
+    name: str = static()
+
+    uses_time = True
+
+    def map(self, function: Callable) -> Self:
+        return replace(self, values=function(self.values))
+
+    def at(self, time: Any) -> Any:
+        return jnp.interp(time.since(self.first), self.moments, self.values)
+
+
+def check_records(parts: Iterable[Any], end: float) -> None:
+    """Raise ConfigError if a Record of some parts of a model does not hold all of a run until `end` [s]."""
+    for part in parts:
+        until = getattr(part, "until", None)
+        end_of_part = end if until is None else min(end, until)
+        for table in (getattr(part, name) for name in positions_of(part)):
+            if isinstance(table, Table) and table.first > 0:
+                raise ConfigError(f"{table.name}: the record begins at {table.first:g} s; let it begin at 0 or before.")
+            if isinstance(table, Table) and table.last < end_of_part * (1 - 1e-6):
+                remedy = "give `until` for a side that is open from then on" if hasattr(part, "until") else "shorten it"
+                raise ConfigError(
+                    f"{table.name}: the record ends at {table.last:g} s, and the run needs it until {end_of_part:g} s; "
+                    f"give a longer record, or {remedy}."
+                )
+
+
+_METRES = Number(None, "m", above=0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class SolitaryWave:
+    """The elevation of a solitary wave, for the place of a parameter.
+
+    Args:
+        height: a [m].
+        depth: d, of the water at rest [m].
+        peak: the time t0 at which its crest comes in [s].
+        gravity: [m s-2].
+    """
+
+    height: float = declared(_METRES)
+    depth: float = declared(_METRES)
+    peak: float = declared(Number(None, "s"))
+    gravity: float = declared(Number(None, "m s-2", above=0.0), default=GRAVITY)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def speed(self) -> float:
+        """c [m s-1]."""
+        return float(np.sqrt(self.gravity * (self.depth + self.height)))
+
+    def elevation(self, seconds: Any) -> np.ndarray:
+        """eta [m] at times [s]."""
+        rate = np.sqrt(0.75 * self.height / self.depth**3) * self.speed
+        return self.height / np.cosh(np.clip(rate * (np.asarray(seconds) - self.peak), -STEEPEST, STEEPEST)) ** 2
+
+    def placed(self, position: str, domain: Any, name: str) -> "Sech":
+        """The wave as programs hold it."""
+        rate = np.sqrt(0.75 * self.height / self.depth**3) * self.speed
+        return Sech(domain.cut(np.float64(self.height)), float(rate), float(self.peak))
+
+
+@pytree
+class Sech(TimeVarying):
+    """height sech^2(rate (t - peak)) [m]."""
+
+    height: Any
+    rate: float = static()
+    peak: float = static()
+
+    uses_time = True
+
+    def map(self, function: Callable) -> Self:
+        return replace(self, height=function(self.height))
+
+    def at(self, time: Any) -> Any:
+        phase = jnp.clip(self.rate * time.since(self.peak), -STEEPEST, STEEPEST)
+        return self.height / jnp.cosh(phase) ** 2
+
+
+@dataclasses.dataclass(frozen=True)
+class CnoidalWave:
+    """The elevation of a train of cnoidal waves, for the place of a parameter; it begins with a crest.
+
+    Args:
+        height: a, from trough to crest [m].
+        depth: d, the mean depth [m].
+        period: T [s].
+        ramp: the time over which it is switched on [s].
+        gravity: [m s-2].
+
+    Raises:
+        ConfigError: for a period that no such wave has.
+    """
+
+    height: float = declared(_METRES)
+    depth: float = declared(_METRES)
+    period: float = declared(Number(None, "s", above=0.0))
+    ramp: float = declared(Number(None, "s", minimum=0.0), default=0.0)
+    gravity: float = declared(Number(None, "m s-2", above=0.0), default=GRAVITY)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        _ = self.parameter
+
+    def _of(self, m):
+        """(L [m], c [m s-1]) of waves of the parameter m."""
+        K, E = scipy.special.ellipk(m), scipy.special.ellipe(m)
+        ratio = self.height / self.depth
+        speed2 = self.gravity * self.depth * (1 + ratio * (2 - m - 3 * E / K) / m)
+        return K * np.sqrt(16 * m / (3 * ratio)) * self.depth, np.sqrt(max(speed2, 0.0))
+
+    @property
+    def parameter(self) -> float:
+        """m [1]."""
+
+        def longer(x):  # 1 - m = exp(-x)
+            length, speed = self._of(-np.expm1(-x))
+            return length - speed * self.period
+
+        tried = np.linspace(0.01, 34.0, 400)
+        short = np.flatnonzero([longer(x) < 0 for x in tried])  # below them the waves have no speed
+        if not short.size or short[-1] == tried.size - 1:
+            raise ConfigError(
+                f"CnoidalWave: there is no wave of height {self.height:g} m and period {self.period:g} s in water of "
+                f"depth {self.depth:g} m; give another period, or a SolitaryWave for a very long one."
+            )
+        return float(-np.expm1(-scipy.optimize.brentq(longer, *tried[short[-1] :][:2])))
+
+    def elevation(self, cycles: Any) -> np.ndarray:
+        """eta [m] at numbers of periods after a crest, without the ramp."""
+        m = self.parameter
+        K, E = scipy.special.ellipk(m), scipy.special.ellipe(m)
+        cn = scipy.special.ellipj(2 * K * np.asarray(cycles, float), m)[1]
+        return self.height * ((1 - m - E / K) / m + cn**2)
+
+    def placed(self, position: str, domain: Any, name: str) -> "Cycle":
+        """The wave as programs hold it."""
+        return Cycle(domain.cut(self.elevation(np.linspace(0.0, 1.0, SAMPLES + 1))), float(self.period), self.ramp)
+
+
+@pytree
+class Cycle(TimeVarying):
+    """Equally spaced values over a period, of which the last is the first."""
+
+    values: Any
+    period: float = static()
+    ramp: float = static()
+
+    uses_time = True
+
+    def map(self, function: Callable) -> Self:
+        return replace(self, values=function(self.values))
+
+    def at(self, time: Any) -> Any:
+        place = jnp.mod(time.cycles(self.period), 1.0) * (self.values.shape[-1] - 1)
+        moments = jnp.arange(self.values.shape[-1], dtype=self.values.dtype)
+        return ramp_at(time, self.ramp) * jnp.interp(place, moments, self.values)

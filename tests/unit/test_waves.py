@@ -1,0 +1,134 @@
+"""Waves that come in at a side: their shape, that all of one enters and leaves, and records that do not last."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.experiment import understand
+from swmodel.dynamics.clock import Time
+from swmodel.dynamics.terms import value_at
+from swmodel.errors import ConfigError
+
+GRID = sw.CartesianGrid(40, 4, (0.0, 40.0), (0.0, 4.0), periodic="y")
+TIMES = np.arange(0.0, 12.0, 0.5)
+
+TRAIN = sw.CnoidalWave(0.1, 1.0, 5.0)
+
+EXPERIMENT = """
+grid = {type = "cartesian", nx = 10, ny = 8, x = [0, 10], y = [0, 8]}
+bathymetry = {type = "flat", depth = 1}
+stepper = {type = "ssprk3"}
+run = {until = 10}
+
+[[boundary]]
+type = "wave_maker"
+sides = "west"
+"""
+
+
+def channel(maker, **options):
+    """A channel 1 m deep with a maker of waves, or several, and walls."""
+    return sw.ShallowWater(GRID, 1.0, boundaries=maker, communicator="serial", least_thickness=0.0, **options)
+
+
+def elevation_at(model, seconds):
+    """The wave that a model's first boundary sends in."""
+    moment = Time(0, seconds / 0.1, jnp.asarray(0.1, model.dtype), 0.1)
+    return float(value_at(model.open_boundaries[0].elevation, moment))
+
+
+def test_waves_have_the_shape_of_their_formula():
+    record = channel(sw.WaveMaker(sides="west", elevation=sw.Record(TIMES, TIMES**2)))
+    assert elevation_at(record, 1.25) == pytest.approx(0.5 * (1.0 + 2.25), rel=1e-6)
+    wave = sw.SolitaryWave(0.2, 1.0, peak=6.0)
+    assert wave.speed == pytest.approx(np.sqrt(9.81 * 1.2))
+    solitary = channel(sw.WaveMaker(sides="west", elevation=wave))
+    shape = 0.2 / np.cosh(np.sqrt(0.15) * wave.speed * 1.5) ** 2
+    assert elevation_at(solitary, 4.5) == pytest.approx(shape, rel=1e-5) == wave.elevation(4.5)
+    train = sw.CnoidalWave(0.1, 1.0, period=8.0)
+    cycles = np.linspace(0.0, 1.0, 4097)[1:]
+    assert np.ptp(train.elevation(cycles)) == pytest.approx(0.1, rel=1e-6)
+    assert abs(train.elevation(cycles).mean()) < 1e-10  # the mean level is that of the water at rest
+    cnoidal = channel(sw.WaveMaker(sides="west", elevation=train))
+    for seconds in (0.0, 3.0, 11.0):
+        assert elevation_at(cnoidal, seconds) == pytest.approx(float(train.elevation(seconds / 8.0)), abs=1e-6)
+    assert sw.CnoidalWave(0.1, 1.0, period=30.0).parameter == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_wave_comes_in_whole_and_leaves_at_the_other_side():
+    wave, steps = sw.SolitaryWave(0.1, 1.0, peak=6.0), (150, 150)
+    sides = (sw.WaveMaker(sides="west", elevation=wave, until=12.0), sw.WaveMaker(sides="east", elevation=0.0))
+    model = channel(sides, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(1e-4), dtype="float64")
+    simulation = sw.Simulation(model, model.at_rest(), sw.SSPRK3(0.1))
+    volume = 2 * 0.1 / np.sqrt(0.075)
+    for count, expected in zip(steps, (volume, 0.0)):
+        simulation.run(steps=count)
+        eta = np.asarray(simulation.state.eta)[0]
+        assert eta.sum() == pytest.approx(expected, abs=0.03 * volume)
+    assert np.abs(eta).max() < 0.04 * wave.height  # an error of first order in dx
+
+
+def test_records_that_end_too_soon_or_begin_too_late_are_refused():
+    for times, until, why in (
+        (TIMES, None, "ends at 11.5 s.*needs it until 20 s"),
+        (TIMES + 1.0, 12.0, "begins at 1 s"),
+    ):
+        model = channel(sw.WaveMaker(sides="west", elevation=sw.Record(times, 0.0 * times), until=until))
+        with pytest.raises(ConfigError, match=why):
+            sw.Simulation(model, model.at_rest(), sw.SSPRK3(0.1)).run(until=20.0)
+        with pytest.raises(ConfigError, match=why):
+            model.dynamics(sw.SSPRK3(0.1), steps=200)
+    channel(sw.WaveMaker(sides="west", elevation=sw.Record(TIMES, TIMES), until=11.0)).check_records(20.0)
+
+
+def test_what_is_no_wave_is_refused():
+    for make, why in (
+        (lambda: sw.Record([0.0, 2.0, 1.0], [0.0, 0.0, 0.0]), "do not increase after 2 s"),
+        (lambda: sw.Record([0.0, 1.0], [0.0, np.nan]), "not finite"),
+        (lambda: sw.Record([0.0, 1.0], [0.0]), "two or more"),
+        (lambda: sw.CnoidalWave(0.5, 1.0, period=1.0), "no wave of height 0.5 m and period 1 s"),
+        (lambda: sw.SolitaryWave(-0.1, 1.0, peak=0.0), "height"),
+        (lambda: channel(sw.WaveMaker(sides="west"), linear=True), r"use Flather\(incoming="),
+    ):
+        with pytest.raises((ConfigError, ValueError), match=why):
+            make()
+
+
+@pytest.mark.parametrize(
+    "entry, expected",
+    [
+        ('{file = "wave.csv"}', 0.25),
+        ('{file = "two.csv", variable = "eta_m", time = "time_s"}', 0.25),
+        ('{file = "wave.nc"}', 0.25),
+        ('{wave = "solitary", height = "20 cm", depth = 1, peak = 2.5}', 0.2),
+        (
+            '{wave = "cnoidal", height = 0.1, depth = 1, period = 5}',
+            float(TRAIN.elevation(0.5)),
+        ),
+        ("0.3", 0.3),
+        ('{file = "short.csv"}', "ends at 4 s, and the run needs it until 10 s; give a longer record"),
+        ('{file = "two.csv"}', "has several columns"),
+        ('{file = "wave.csv", variable = "eta"}', "has no 'eta'"),
+        ('{wave = "cnoidal", height = 0.5, depth = 1, period = 1}', "no wave of height 0.5 m"),
+        ('{wave = "solitary", height = 0.5, depth = 1}', "peak"),
+    ],
+)
+def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
+    for name, times in (("wave", TIMES), ("short", TIMES[:9])):
+        rows = np.stack([times, 0.1 * times], 1)
+        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header="time_s,eta_m", comments="")
+    rows = np.stack([0 * TIMES, 0.1 * TIMES, TIMES], 1)
+    np.savetxt(tmp_path / "two.csv", rows, delimiter=",", header="a,eta_m,time_s", comments="")
+    xr.Dataset({"eta": ("time", 0.1 * TIMES)}, {"time": ("time", TIMES, {"units": "s"})}).to_netcdf(
+        tmp_path / "wave.nc"
+    )
+    draft = understand(EXPERIMENT + f"elevation = {entry}\n", "run.toml", tmp_path)
+    made = assemble(draft)
+    if isinstance(expected, float):
+        assert elevation_at(model_of(made, "serial"), 2.5) == pytest.approx(expected, rel=1e-5)
+    else:
+        (said,) = made.sentences()
+        assert expected in said
