@@ -49,7 +49,11 @@ def run_experiment(file: str, overrides: Sequence[str | Override], options: Opti
 
 def resume_experiment(restart: str, overrides: Sequence[str | Override], options: Options) -> None:
     """Go on from a restart file, with the experiment that it holds or with `options.experiment`."""
+    from ..output.zarr_store import ZarrStore, is_store
+
     path = expanded(restart)
+    if is_store(path):
+        ZarrStore(path).recover()
     if not (found(path, "file") or found(path / "zarr.json", "file")):
         raise DataError(f"there is no restart file {path.resolve()}.")
     draft = _draft_of_restart(path, overrides, options)

@@ -67,6 +67,7 @@ def open_store(path: Path, grid: Any = None) -> Restart:
         DataError: if it cannot be read, is newer than this swmodel, or of another grid.
     """
     store = ZarrStore(path)
+    store.recover()
     arrays, about = store.described()
     if "restart_slot" not in about:
         raise DataError(f"{path} is no restart of swmodel; give the store that `restart` of a run names.")

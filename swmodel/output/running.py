@@ -41,6 +41,8 @@ class Run:
         try:
             simulation.communicator.from_root(lambda: _open(outputs, simulation, attributes))
             for output in outputs:
+                output.check_continued(simulation)
+            for output in outputs:
                 output.writer = run.writer
                 if isinstance(output, GaugeOutput) and not output.continues(simulation):
                     output.begin(simulation)
@@ -139,6 +141,8 @@ def _open(outputs, simulation, attributes):
         for output in outputs:
             rights = {"overwrite": simulation.overwrite, "append": output.continues(simulation)}
             claims[output] = claim(output.path, **rights)
+        for taken in claims.values():
+            ZarrStore(taken.path).check_removable()
         for output in sorted(outputs, key=lambda output: not isinstance(output, RestartOutput)):
             if output.of_another_run(simulation):
                 if claims[output].path.is_dir():

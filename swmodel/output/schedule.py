@@ -62,6 +62,9 @@ class Output:
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         """Open the file of which `claim` is the Claim, with these global attributes; on the root."""
 
+    def check_continued(self, simulation: Any) -> None:
+        """Raise DataError on every rank if the open file goes on from one of another coast or depth; collective."""
+
     def of_another_run(self, simulation: Any) -> bool:
         """Whether an existing file at the path belongs to an earlier run."""
         return not self.continues(simulation)
@@ -235,15 +238,20 @@ class GaugeOutput(Output):
 
 
 class ReplacedFile:
-    """A file that each write replaces as a whole, claimed until the run ends."""
+    """A file that each write replaces as a whole, claimed until the run ends.
 
-    def __init__(self, claim: Claim) -> None:
-        self._claim = claim
+    Args:
+        claim: the Claim.
+        watched: the file that no other program may change; that of the Claim unless given.
+    """
+
+    def __init__(self, claim: Claim, watched: Path | None = None) -> None:
+        self._claim, self._watched = claim, claim.path if watched is None else watched
         self._written: Footprint | None = None
 
     def written(self) -> None:
         """Record the footprint of the file that has just been written."""
-        self._written = Footprint.of(self._claim.path)
+        self._written = Footprint.of(self._watched)
 
     def check(self) -> None:
         """Raise SwmodelError if the file that was last written was removed, replaced or cut short."""

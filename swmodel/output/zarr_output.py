@@ -6,33 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigError, SwmodelError
+from ..errors import ConfigError, DataError, SwmodelError
 from . import Claim, metadata
 from .gathering import fields_of_tiles
 from .run_metadata import rows_of
-from .schedule import FieldOutput
-from .zarr_store import ZarrFields, ZarrStore, chunk_grid, chunks_of, dry_block
+from .schedule import FieldOutput, ReplacedFile
+from .zarr_store import ZarrFields, ZarrStore, chunk_grid, chunks_of, dry_block, not_continued, same_values
 
 __all__ = ["ZarrFieldOutput"]
 
 
-class _OpenStore:
+class _OpenStore(ReplacedFile):
     """What the root keeps of a store while the run lasts."""
 
     def __init__(self, claim: Claim, fields: ZarrFields):
-        self.claim, self.fields = claim, fields
+        super().__init__(claim, claim.path / "zarr.json")
+        self.fields = fields
         self.written()
-
-    def written(self) -> None:
-        self._footprint = self.fields.store.footprint()
-
-    def check(self) -> None:
-        """Raise SwmodelError if the description of the store was removed, replaced or cut short."""
-        self._footprint.check()
-
-    def close(self) -> None:
-        """Release the claim."""
-        self.claim.release()
 
 
 class ZarrFieldOutput(FieldOutput):
@@ -40,6 +30,7 @@ class ZarrFieldOutput(FieldOutput):
 
     def __init__(self, path: str | Path, variables: Sequence[str], every: float | None, model: Any) -> None:
         super().__init__(path, variables, every, model)
+        self._dry: dict[tuple[str, tuple[int, int]], np.ndarray] = {}  # of the positions and chunks of this process
         if model.members is not None:
             raise ConfigError(f"{path}: the fields of an ensemble are written as netCDF; give a name that ends in .nc.")
 
@@ -93,17 +84,47 @@ class ZarrFieldOutput(FieldOutput):
             position, grid = metadata.variable_of(_row(simulation, name)).position, chunk_grid(arrays[name], parts)
             own = {rank: parts.own(np.asarray(x), rank) for rank, x in model.communicator.tiles(placed).items()}
             for chunk, values in chunks_of(own, grid, model.communicator).items():
-                dry = dry_block(wet, model.grid, position, grid.covered(chunk))
+                if (position, chunk) not in self._dry:
+                    self._dry[position, chunk] = dry_block(wet, model.grid, position, grid.covered(chunk))
+                dry = self._dry[position, chunk]
                 values = np.where(dry, np.float32(np.nan), values.astype(np.float32))
                 error = error or _attempted(store, name, arrays[name], (number, *chunk), values)
         if number == 0:
-            error = error or self._write_static(simulation, store, arrays)
+            for static, chunk, values in self._static(simulation, arrays):
+                error = error or _attempted(store, static, arrays[static], chunk, values)
         return error
 
-    def _write_static(self, simulation, store, arrays):
-        """The areas, the mask and the depth of this process's chunks."""
-        model, error = simulation.model, None
-        depth, grid = metadata.variable_of(rows_of(simulation, ["depth"])[0]).name, None
+    def check_continued(self, simulation: Any) -> None:
+        """Each rank compares its chunks of mask and depth with those of the store, whose later records then go."""
+        communicator, file = simulation.communicator, self.file
+        if not self.continues(simulation):
+            return
+        shared = None
+        if file is not None and file.fields.times:
+            shared = file.fields.store.path, file.fields.arrays
+        shared = communicator.host_broadcast(shared)
+        if shared is not None and not self.begun:
+            self._compare(simulation, *shared)
+        communicator.from_root(lambda: (file.fields.commit(), file.written()))
+
+    def _compare(self, simulation, path, arrays):
+        communicator = simulation.communicator
+        store, differs = ZarrStore(path), []
+        for name, chunk, values in self._static(simulation, arrays):
+            try:
+                there = store.read_chunk(name, arrays[name], chunk)
+                same = same_values(there[tuple(slice(n) for n in values.shape)], values)
+            except DataError:
+                same = False
+            differs += [] if same else [name]
+        differs = sum(communicator.host_gather(differs), [])
+        if differs:
+            raise not_continued(self.path, f"its {differs[0]} is not this run's")
+
+    def _static(self, simulation, arrays):
+        """(name, chunk, values) of the areas, the mask and the depth of this process's chunks."""
+        model = simulation.model
+        depth = metadata.variable_of(rows_of(simulation, ["depth"])[0]).name
         for name in ("area", "wet", depth):
             grid = chunk_grid(arrays[name], model.decomposition)
             for chunk in [chunk for rank in model.communicator.ranks for chunk in grid.of_rank(rank)]:
@@ -111,11 +132,11 @@ class ZarrFieldOutput(FieldOutput):
                 wet = model.sea_floor.wet.block(*part)
                 if name == "area":
                     area = model.grid.metrics(np.arange(part[0].start, part[0].stop))["area_h"]
-                    values = np.broadcast_to(area, wet.shape)
+                    yield name, chunk, np.broadcast_to(area, wet.shape)
+                elif name == "wet":
+                    yield name, chunk, wet
                 else:
-                    values = wet if name == "wet" else np.where(wet, model.sea_floor.depth.block(*part), np.nan)
-                error = error or _attempted(store, name, arrays[name], chunk, values)
-        return error
+                    yield name, chunk, np.where(wet, model.sea_floor.depth.block(*part), np.nan)
 
 
 def _row(simulation, name):

@@ -1,8 +1,9 @@
 """Restarts in a Zarr store, of which every rank writes and reads the chunks that its tile needs.
 
 Every array has two slots along its first dimension. A restart is written into the slot that is not valid. When all
-ranks have written their chunks, the root replaces the description of the store, which says which slot is valid. So the
-older restart stays until the new one is complete.
+ranks have written their chunks, the root replaces the description of the store, which says which slot is valid. A
+restart of other arrays is written into a new store under another name, which takes the place of the old one when it is
+complete. So the older restart stays until the new one is complete and on disk.
 """
 
 import json
@@ -17,7 +18,7 @@ from . import Claim, metadata
 from .fingerprint import fingerprint
 from .restart import FORMAT
 from .resuming import pieces_of
-from .schedule import RestartOutput
+from .schedule import ReplacedFile, RestartOutput
 from .zarr_store import ZarrStore, array_metadata, chunk_grid, chunks_of
 
 __all__ = ["ZarrRestartOutput"]
@@ -41,7 +42,9 @@ class ZarrRestartOutput(RestartOutput):
         if self.file is not None and self.writer is not None:
             self.writer.wait()  # the records that the restart counts on
         shared = communicator.from_root(lambda: self._slot(simulation.model, leaves))
-        error = None if shared is None else _written(simulation, ZarrStore(shared[0]), shared[1], shared[2], leaves)
+        error = (
+            None if shared is None else _written(simulation, ZarrStore(shared[0], True), shared[1], shared[2], leaves)
+        )
         errors = [found for found in communicator.host_gather(error) if found is not None]
         if self.file is None or self.writer is None or shared is None:
             return
@@ -76,33 +79,35 @@ class ZarrRestartOutput(RestartOutput):
         }  # fmt: skip
 
 
-class _OpenRestart:
+class _OpenRestart(ReplacedFile):
     """The root's part of a store of restarts while the run lasts."""
 
     def __init__(self, claim):
-        self.claim, self.store, self._footprint = claim, ZarrStore(claim.path), None
+        super().__init__(claim, claim.path / "zarr.json")
+        self.store = ZarrStore(claim.path, durable=True)
+        self.store.tidy()
+        self.aside: ZarrStore | None = None
 
     def slot(self, arrays):
         """(path, arrays, slot) of the next restart; an existing store of the same arrays is used again."""
         if (self.store.path / "zarr.json").is_file():
             was, about = self.store.described()
             if "restart_slot" in about and set(was) == set(arrays) and all(_alike(was[n], arrays[n]) for n in was):
+                self.aside = None
                 return self.store.path, was, 1 - int(about["restart_slot"])
-        self.store.create(arrays, {})
-        return self.store.path, arrays, 0
+        self.store.check_removable()
+        self.aside = self.store.next_to_it()
+        return self.aside.path, arrays, 0
 
     def commit(self, arrays, about):
-        self.store.commit(arrays, about)
-        self._footprint = self.store.footprint()
-
-    def check(self):
-        """Raise SwmodelError if the description was removed, replaced or cut short."""
-        if self._footprint is not None:
-            self._footprint.check()
-
-    def close(self):
-        """Release the claim."""
-        self.claim.release()
+        """The chunks of the slot are written: let readers find them."""
+        if self.aside is None:
+            self.store.commit(arrays, about)
+        else:
+            self.aside.commit(arrays, about)
+            self.store.replace_by(self.aside)
+            self.aside = None
+        self.written()
 
 
 def _alike(one, other):

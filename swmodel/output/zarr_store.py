@@ -10,6 +10,7 @@ The library zarr is not needed for writing, only for reading: `xarray.open_zarr(
 https://zarr-specs.readthedocs.io/en/latest/v3/core/
 """
 
+import contextlib
 import dataclasses
 import gzip
 import json
@@ -28,9 +29,12 @@ from ..fields.variables import Variable
 from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from ..parallel.decomposition import Tile
-from . import Claim, Footprint, metadata
+from . import Claim, metadata
 
-__all__ = ["ChunkGrid", "ZarrFields", "ZarrStore", "chunk_grid", "chunks_of", "dry_block", "is_store"]
+__all__ = [
+    "ChunkGrid", "ZarrFields", "ZarrStore", "chunk_grid", "chunks_of", "dry_block", "is_store", "not_continued",
+    "same_values",
+]  # fmt: skip
 
 SUFFIX = ".zarr"
 TIMES = 1024  # records in a chunk of the time axis
@@ -159,10 +163,12 @@ class ZarrStore:
 
     Args:
         path: of the folder.
+        durable: whether each chunk is on disk when `write_chunk` returns.
     """
 
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
+    def __init__(self, path: str | Path, durable: bool = False):
+        self.path, self.durable = Path(path), durable
+        self._described: dict[str, bytes] = {}  # what this object has written of each array's metadata
 
     # -- on the root ---------------------------------------------------------------------------------------------------
 
@@ -177,18 +183,61 @@ class ZarrStore:
         self.path.mkdir(parents=True)
         self.commit(arrays, attributes)
 
+    def check_removable(self) -> None:
+        """Raise DataError if there is a folder of this name that holds something else than a store."""
+        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / "zarr.json").is_file():
+            raise DataError(f"{self.path} is a folder that holds no Zarr store, and is left alone; give another name.")
+
     def remove(self) -> None:
-        """Remove the store, if there is one.
+        """Remove the store, if there is one: as a whole, under this name, whenever the process is killed.
 
         Raises:
             DataError: if the folder holds something else.
         """
+        self.check_removable()
+        old = _hidden(self.path, "old")
+        shutil.rmtree(old, ignore_errors=True)
         if self.path.is_dir():
-            if any(self.path.iterdir()) and not (self.path / "zarr.json").is_file():
-                raise DataError(
-                    f"{self.path} is a folder that holds no Zarr store, and is left alone; give another name."
-                )
-            shutil.rmtree(self.path)
+            os.rename(self.path, old)
+            shutil.rmtree(old, ignore_errors=True)
+
+    def next_to_it(self) -> "ZarrStore":
+        """An empty store in the same folder, in which another one is made until `replace_by` gives it this name."""
+        aside = ZarrStore(_hidden(self.path, "new"), self.durable)
+        shutil.rmtree(aside.path, ignore_errors=True)
+        aside.path.mkdir(parents=True)
+        return aside
+
+    def replace_by(self, other: "ZarrStore") -> None:
+        """Give a complete store this name. Two renames: a process killed between them leaves what `recover` mends."""
+        try:
+            old = _hidden(self.path, "old")
+            shutil.rmtree(old, ignore_errors=True)
+            if self.path.is_dir():
+                os.rename(self.path, old)
+            os.rename(other.path, self.path)
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            self.recover()
+            if other.path.exists():
+                raise SwmodelError(
+                    f"{self.path} could not be replaced: {error.strerror}; give another folder."
+                ) from error
+        shutil.rmtree(old, ignore_errors=True)
+
+    def tidy(self) -> None:
+        """Remove what killed processes have left next to the store; only for a process that has claimed it."""
+        self.recover()
+        for kind in ("new", "old"):
+            shutil.rmtree(_hidden(self.path, kind), ignore_errors=True)
+
+    def recover(self) -> None:
+        """End what a process that was killed in `replace_by` has left: the newer store if it is complete."""
+        for kind in ("new", "old"):
+            aside = _hidden(self.path, kind)
+            if not self.path.exists() and (aside / "zarr.json").is_file():
+                with contextlib.suppress(OSError):  # another rank has done so
+                    os.rename(aside, self.path)
 
     def described(self) -> tuple[dict[str, dict], dict[str, Any]]:
         """({name: metadata of the array}, global attributes) of a store.
@@ -208,16 +257,15 @@ class ZarrStore:
     def commit(self, arrays: Mapping[str, dict], attributes: Mapping[str, Any]) -> None:
         """Let readers find what `arrays` describe, at once."""
         for name, array in arrays.items():
-            _replace(self.path / name / "zarr.json", _as_json(array))
+            described = _as_json(array)
+            if self._described.get(name) != described:
+                _replace(self.path / name / "zarr.json", described)
+                self._described[name] = described
         group = {
             "zarr_format": 3, "node_type": "group", "attributes": _plain(attributes),
             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": dict(arrays)},
         }  # fmt: skip
         _replace(self.path / "zarr.json", _as_json(group))
-
-    def footprint(self) -> Footprint:
-        """Of the description of the store."""
-        return Footprint.of(self.path / "zarr.json")
 
     # -- on every rank -------------------------------------------------------------------------------------------------
 
@@ -234,7 +282,7 @@ class ZarrStore:
         values = values.reshape((1,) * (whole.ndim - values.ndim) + values.shape)
         whole[tuple(slice(n) for n in values.shape)] = values
         path = self.path.joinpath(name, "c", *map(str, index))
-        _replace(path, gzip.compress(whole.tobytes(), LEVEL, mtime=0), sync=False)
+        _replace(path, gzip.compress(whole.tobytes(), LEVEL, mtime=0), sync=self.durable)
 
     def read_chunk(self, name: str, array: Mapping[str, Any], index: Sequence[int]) -> np.ndarray:
         """A chunk, filled up at the end of the field; gzip compares it with its checksum.
@@ -279,8 +327,21 @@ def _as_json(content):
     return json.dumps(content, indent=1).encode()
 
 
+def _hidden(path, kind):
+    return path.with_name(f".{path.name}.{kind}")
+
+
+def _sync_folder(path):
+    with contextlib.suppress(OSError):  # not every file system can
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def _replace(path, content, sync=True):
-    """A file of this content at `path`, complete or not there."""
+    """A file of this content at `path`, complete or not there; with `sync` it outlives a loss of power."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -290,6 +351,8 @@ def _replace(path, content, sync=True):
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(temporary, path)
+        if sync:
+            _sync_folder(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise SwmodelError(
@@ -342,19 +405,12 @@ class ZarrFields:
         arrays, values = _described(grid, rows, chunk, start, depth)
         if append and store.path.exists():
             was, old = store.described()
-            if set(was) != set(arrays) or any(was[n]["dimension_names"] != a["dimension_names"]
-                                              or was[n]["shape"][-1:] != a["shape"][-1:] and n != "time"
-                                              for n, a in arrays.items()):  # fmt: skip
-                raise DataError(
-                    f"{store.path} cannot be continued: it holds other variables or another grid; give the output "
-                    "another name, or another folder (--output DIR)."
-                )
+            if difference := _difference(store, was, arrays, values):
+                raise not_continued(store.path, difference)
             times = _times(store, was["time"])
             kept = [time for time in times if time <= resume_time + 1e-9 * max(1.0, abs(resume_time))]
             about = metadata.continued_attributes(old, about, min(resume_time, max(kept, default=0.0)))
-            found = ZarrFields(store, was, about, kept)
-            found.commit()
-            return found
+            return ZarrFields(store, was, about, kept)  # committed by check_continued, before anything is overwritten
         store.create(arrays, about)
         for name, array in values.items():
             store.write_chunk(name, arrays[name], (0,) * array.ndim, array)
@@ -369,6 +425,41 @@ class ZarrFields:
             if array["dimension_names"][:1] == ["time"]:
                 array["shape"][0] = count
         self.store.commit(self.arrays, self.attributes)
+
+
+def not_continued(path: str | Path, why: str) -> DataError:
+    """The error of an output that belongs to another run."""
+    return DataError(
+        f"{path} cannot be continued: {why}; give the output another name, or another folder (--output DIR)."
+    )
+
+
+def _difference(store, was, arrays, values):
+    """The first difference between the arrays of a store and those of this run, as text, or None."""
+    for name, array in arrays.items():
+        if name not in was:
+            return f"it has no {name}"
+        old, now = (_kind(one, array["dimension_names"][:1] == ["time"]) for one in (was[name], array))
+        for key in now:
+            if old[key] != now[key]:
+                return f"the {key} of its {name} is {old[key]}, and this run's is {now[key]}"
+        if name in values and not same_values(
+            store.read_chunk(name, was[name], (0,) * values[name].ndim), values[name]
+        ):
+            return f"its {name} is not this run's"
+    more = [name for name in was if name not in arrays]
+    return f"it also has {', '.join(more)}, which this run does not write" if more else None
+
+
+def _kind(array, grows):
+    """What must be equal in the metadata of two arrays, which grow along their first dimension or not."""
+    about = {name: array["attributes"].get(name) for name in ("units", "long_name")}
+    return {"type": array["data_type"], "shape": array["shape"][grows:], **about}
+
+
+def same_values(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are equal but for the rounding of float32."""
+    return np.allclose(a, b, rtol=1e-6, atol=0.0, equal_nan=True)
 
 
 def chunk_grid(array: Mapping[str, Any], decomposition: Any) -> ChunkGrid:

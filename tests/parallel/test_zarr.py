@@ -102,6 +102,31 @@ def test_a_restart_that_cannot_be_written_leaves_the_one_before(tmp_path, monkey
     assert "at step 3" in run.resume(folder / "restart.zarr")
 
 
+def test_a_restart_of_other_arrays_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    """With means, the store of the first run does not do, and another one is made next to it."""
+    folder, original = shared(tmp_path), ZarrStore.write_chunk
+    simulation().restart(folder / "restart.zarr").run(steps=3)
+
+    def full(self, name, array, index, values):
+        if name == "state_v":
+            raise SwmodelError(f"{self.path} could not be written: the disk is full.")
+        original(self, name, array, index, values)
+
+    run = simulation().means(folder / "means.nc", ("eta",))
+    run.resume(folder / "restart.zarr")
+    monkeypatch.setattr(ZarrStore, "write_chunk", full)
+    with pytest.raises(SwmodelError, match="the disk is full"):
+        run.restart(folder / "restart.zarr").run(steps=2)
+    assert "at step 3" in simulation().resume(folder / "restart.zarr")
+    monkeypatch.setattr(ZarrStore, "write_chunk", original)
+    run = simulation().means(folder / "means.nc", ("eta",))
+    run.resume(folder / "restart.zarr")
+    run.restart(folder / "restart.zarr").run(steps=2)
+    assert "at step 5" in simulation().resume(folder / "restart.zarr")
+    if run.communicator.is_root:
+        assert sorted(path.name for path in folder.iterdir()) == ["means.nc", "restart.zarr"]
+
+
 def test_a_damaged_chunk_is_refused(tmp_path):
     folder = shared(tmp_path)
     run = simulation().restart(folder / "restart.zarr")

@@ -1,0 +1,105 @@
+"""A Zarr store is complete under its name whenever its writer is killed, and is continued by its own run alone."""
+
+import datetime
+import os
+
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.errors import DataError
+from swmodel.output import zarr_store
+from swmodel.output.zarr_store import ZarrStore, array_metadata
+
+GRID = sw.CartesianGrid(6, 5, (0.0, 6e3), (0.0, 5e3))
+ARRAY = array_metadata((3,), (3,), "f8", ("x",), {})
+
+
+class Killed(BaseException):
+    """In the place of SIGKILL."""
+
+
+def store(path, value):
+    made = ZarrStore(path)
+    made.create({"a": ARRAY}, {"value": value})
+    return made
+
+
+@pytest.mark.parametrize("calls", range(6))
+def test_whenever_it_is_killed_while_one_takes_the_place_of_another_one_of_them_is_there(tmp_path, monkeypatch, calls):
+    """Before each of the calls that change the folder."""
+    path, count = tmp_path / "r.zarr", [0]
+    old = store(path, "old")
+    new = old.next_to_it()
+    new.commit({"a": ARRAY}, {"value": "new"})
+
+    def killing(function):
+        def call(*arguments, **options):
+            if count[0] == calls:
+                raise Killed
+            count[0] += 1
+            return function(*arguments, **options)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        for module, name in ((os, "rename"), (zarr_store.shutil, "rmtree")):
+            patched.setattr(module, name, killing(getattr(module, name)))
+        try:
+            old.replace_by(new)
+        except Killed:
+            pass
+    found = ZarrStore(path)
+    found.recover()
+    assert found.described()[1]["value"] == ("old" if calls < 2 else "new")
+    found.tidy()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.zarr"]
+
+
+def test_chunks_of_restarts_are_on_disk_before_the_store_says_that_they_are(tmp_path, monkeypatch):
+    order, fsync, replace = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (order.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (order.append(str(b)), replace(a, b)))
+    model = sw.ShallowWater(GRID, 50.0, linear=True, engine="arrays")
+    sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0)).restart(tmp_path / "r.zarr").run(steps=1)
+    chunk = next(
+        k for k, name in enumerate(order) if "/state_u/c/" in name and name.endswith(f"/.0.{os.getpid()}.part")
+    )
+    described = next(k for k, name in enumerate(order) if name.endswith(".r.zarr.new/zarr.json"))
+    assert chunk < described
+
+
+def test_what_has_not_changed_is_not_described_again(tmp_path):
+    made = store(tmp_path / "s.zarr", 1)
+    before = (made.path / "a" / "zarr.json").stat()
+    made.commit({"a": ARRAY}, {"value": 2})
+    assert (made.path / "a" / "zarr.json").stat().st_ino == before.st_ino and made.described()[1]["value"] == 2
+
+
+DEPTH = np.where(np.arange(6) == 2, 0.0, np.full((5, 6), 50.0))
+OTHERS = {
+    "its wet is not this run's": (GRID, np.where(np.arange(6) == 3, 0.0, DEPTH), 10.0),
+    "its depth is not this run's": (GRID, DEPTH + (np.arange(6) == 4), 10.0),
+    "its xh is not this run's": (sw.CartesianGrid(6, 5, (0.0, 7e3), (0.0, 5e3)), DEPTH, 10.0),
+    "the units of its time is seconds since 2000-01-01": (GRID, DEPTH, None),
+}
+
+
+@pytest.mark.parametrize("said", OTHERS)
+def test_a_store_of_another_run_is_not_continued(tmp_path, said):
+    def made(grid, depth, start):
+        model = sw.ShallowWater(grid, depth, linear=True, engine="arrays")
+        date = datetime.datetime(2011, 3, 11) if start is None else None
+        run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0), start=date)
+        return run.write(tmp_path / "s.zarr", ("eta",), every=10.0)
+
+    made(GRID, DEPTH, 0.0).restart(tmp_path / "r.nc").run(steps=2)
+    before = (tmp_path / "s.zarr" / "zarr.json").read_bytes()
+    other = made(*OTHERS[said])
+    other.resumed_at = other.step = 2  # as a resume with --force
+    with pytest.raises(DataError, match=said):
+        other.run(steps=1)
+    assert (tmp_path / "s.zarr" / "zarr.json").read_bytes() == before
+    goes_on = made(GRID, DEPTH, 0.0)
+    goes_on.resume(tmp_path / "r.nc")
+    goes_on.run(steps=1)
