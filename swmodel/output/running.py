@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import SwmodelError
+from ..runtime.netcdf import LOCK
 from . import claim
 from .collisions import check_apart
 from .figures import remove_figures
@@ -151,8 +152,9 @@ def _open(outputs, simulation, attributes):
                     claims[output].path.unlink(missing_ok=True)
         for output in outputs if simulation.overwrite and resumed is None else ():
             remove_figures(output.path)
-        for output in outputs:
-            output.open(simulation, attributes, claims[output])
+        with LOCK:
+            for output in outputs:
+                output.open(simulation, attributes, claims[output])
     except BaseException:
         for taken in claims.values():
             taken.release()

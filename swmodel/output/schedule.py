@@ -13,6 +13,7 @@ import numpy as np
 
 from ..diagnostics import derived as diagnostics
 from ..errors import ConfigError
+from ..runtime.netcdf import LOCK
 from . import Claim, Footprint
 from .collisions import same_file
 from .fingerprint import fingerprint
@@ -108,7 +109,8 @@ class Output:
         """Close the file and release its claim, also after an error."""
         file, self.file = self.file, None
         if file is not None:
-            file.close()
+            with LOCK:
+                file.close()
 
 
 class SnapshotOutput(Output):

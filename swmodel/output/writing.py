@@ -83,7 +83,7 @@ class Writer:
     def fail(self, output: Any, error: SwmodelError) -> None:
         """Keep the first error of an output, and close its file; only the thread, or while nothing is being written."""
         self.failed.setdefault(output, error)
-        with contextlib.suppress(SwmodelError, OSError, RuntimeError):
+        with LOCK, contextlib.suppress(SwmodelError, OSError, RuntimeError):
             output.close()
 
     def _raise_unexpected(self):

@@ -21,6 +21,7 @@ from collections.abc import Callable, Hashable, Iterator
 from types import FrameType
 from typing import Any, Self
 
+from .netcdf import LOCK
 from .parent import launcher_descriptor, launcher_has_ended
 
 __all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalWatch", "open_standard_descriptors"]
@@ -28,6 +29,7 @@ __all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalWatch", "open_standard_descr
 GRACE = 8.0  # [s] that a chunk of steps may take to end after a signal
 WRITING = 60.0  # [s] that the last files may take
 ELSEWHERE = 1.5  # [s] by which other ranks let the root speak first: the launcher ends them when it has left
+RECORD = 1.2  # [s] that a record may take to be written: less than ELSEWHERE, after which the launcher ends the root
 ENDING = (signal.SIGINT, signal.SIGTERM)
 # [s] from SIGCONT to SIGTERM where Open MPI 5 ends a job: SIGKILL follows after as long. Slurm sends both together.
 LAST_WARNING = (0.1, 1.0)
@@ -114,12 +116,6 @@ class ExitGuard:
         signal.set_wakeup_fd(self._wakeup)
         os.close(self._writer)  # at the end of the file the thread leaves, and closes its own end
         self._active = False
-
-    def renew(self) -> None:
-        """Catch signals again, after a library has put handlers of its own in their place."""
-        if self._active:
-            for number in SignalWatch.WATCHED:
-                signal.signal(number, self._note)
 
     def take_request_for_restart(self) -> bool:
         """Whether SIGUSR1 came since the last call, while no run listened."""
@@ -229,12 +225,18 @@ class ExitGuard:
 
     def _abandoned(self) -> None:
         """End this rank: its launcher has been killed, and MPI would end it sooner or later."""
-        self._tidy()
+        self._settle()
         with contextlib.suppress(OSError):  # nobody may be left to read it
             os.write(2, f"error: rank {self.rank}: the command has ended, because its launcher has.\n".encode())
         os._exit(1)
 
-    def _tidy(self) -> None:
+    def _settle(self) -> None:
+        """Wait for the record that is being written, and let nobody begin another; then remove what must not stay.
+
+        A file that the process leaves in the middle of a record may be unreadable. What takes longer than RECORD is
+        mostly a restart, which is written under another name, and is left.
+        """
+        LOCK.acquire(timeout=RECORD)
         for function in list(self._undo.values()):
             with contextlib.suppress(Exception):
                 function()
@@ -246,7 +248,6 @@ class ExitGuard:
             self._end(self._first)
 
     def _end(self, number: signal.Signals) -> None:
-        self._tidy()
         if self.rank and not self._silent:
             clock.sleep(ELSEWHERE)
         if not self._silent:
@@ -257,6 +258,7 @@ class ExitGuard:
             lead = ("\n" if os.isatty(1) else "") + "error: " + (f"rank {self.rank}: " if self.rank else "")
             with contextlib.suppress(OSError):
                 os.write(2, f"{lead}{sentence}\n".encode(errors="replace"))
+        self._settle()
         os._exit(128 + number)
 
 

@@ -1,5 +1,6 @@
 """Files are written by one thread while the run goes on: complete, in order, of the state that was due."""
 
+import signal
 import threading
 import time
 
@@ -12,6 +13,8 @@ from swmodel.errors import SwmodelError
 from swmodel.output import gathering, netcdf, writing
 from swmodel.output.restart import read_restart, write_restart
 from swmodel.output.writing import Writer
+from swmodel.runtime.netcdf import LOCK
+from swmodel.runtime.signals import ExitGuard
 from swmodel.simulation import simulation as runs
 from swmodel.simulation.pace import LONGEST_CHUNK, Pace
 from swmodel.simulation.simulation import Simulation
@@ -87,6 +90,46 @@ def test_an_error_of_the_program_itself_is_raised_by_the_next_call():
         with pytest.raises(ZeroDivisionError):
             call(writer)
         writer.close()
+
+
+class Exited(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("way", ["write", "open", "close"])
+def test_a_signal_ends_the_process_after_a_record_and_not_within_it(tmp_path, monkeypatch, way):
+    """A file that HDF5 is cut off in may be unreadable."""
+    within, done, order = threading.Event(), threading.Event(), []
+    original = {"write": netcdf.FieldFile.append, "open": netcdf.FieldFile.__init__, "close": netcdf.FieldFile.close}
+
+    def slow(*arguments, **options):
+        within.set()
+        done.wait(PATIENCE)
+        order.append("written")
+        return original[way](*arguments, **options)
+
+    def ended(status):
+        order.append(status)
+        raise Exited
+
+    name = {"write": "append", "open": "__init__", "close": "close"}[way]
+    monkeypatch.setattr(netcdf.FieldFile, name, slow)
+    monkeypatch.setattr("os._exit", ended)
+    run = simulation(tmp_path, "arrays")
+    run._outputs = run._outputs[:1]
+    thread = threading.Thread(target=lambda: run.run(steps=1))
+    thread.start()
+    assert within.wait(PATIENCE)
+    threading.Timer(0.1, done.set).start()
+    guard = ExitGuard()
+    guard.be_silent()
+    with pytest.raises(Exited):
+        try:
+            guard._end(signal.SIGTERM)
+        finally:
+            LOCK.release()
+    thread.join(PATIENCE)
+    assert order[:2] == ["written", 128 + signal.SIGTERM]
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------
