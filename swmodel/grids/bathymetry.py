@@ -24,7 +24,7 @@ from ..errors import ConfigError, DataError
 from ..parallel.serial import SerialCommunicator
 from . import regrid
 from .water import survey, without
-from .windows import GridValues, Kept, grid_values
+from .windows import Kept, KeptValues, grid_values
 
 __all__ = [
     "Bathymetry", "SeaFloor", "as_bathymetry", "depth_on", "elevation_in", "elevation_on", "from_depth", "onto_grid",
@@ -234,10 +234,8 @@ class SeaFloor:
         self.grid, self.minimum_depth, self.fill_lakes = grid, minimum_depth, fill_lakes
         self.notes, self.report, self._nowhere, self.is_surveyed = tuple(notes), (), nowhere, False
         self._raw = raw if isinstance(raw, Kept) else Kept(raw, grid.shape)
-        self.wet = _Of(self._raw, grid.shape, 1, bool)
-        self._as_given = _Of(self._raw, grid.shape, 0, float).map(
-            lambda depth, wet: np.where(wet, depth, 0.0), self.wet
-        )
+        self.wet = KeptValues(self._raw, 1, bool)
+        self._as_given = KeptValues(self._raw, 0).map(lambda depth, wet: np.where(wet, depth, 0.0), self.wet)
         self.depth = self._clipped(self.wet)
 
     def _clipped(self, wet):
@@ -279,16 +277,6 @@ class SeaFloor:
         """The Bathymetry of the whole grid, in arrays."""
         found = self.surveyed(SerialCommunicator())
         return Bathymetry(np.asarray(found.depth), np.asarray(found.wet), found.report)
-
-
-class _Of(GridValues):
-    """One of the arrays that a Kept function returns."""
-
-    def __init__(self, kept, shape, number, dtype):
-        self.kept, self.shape, self.number, self.dtype = kept, shape, number, np.dtype(dtype)
-
-    def block(self, rows, columns):
-        return self.kept(rows, columns)[self.number]
 
 
 def onto_grid(elevation, grid, method="average", minimum_depth=20.0, mask=None, fill_lakes=False):

@@ -431,7 +431,8 @@ class _FieldValues(GridValues):
         if np.isfinite(values).all():
             return part(values)
         whole = _filled(self.plan.read(self.field), self.plan, self.spherical)
-        return self.plan(whole)[rows, columns]
+        j, i = np.searchsorted(self.plan.y, part.y[0]), np.searchsorted(self.plan.x, part.x[0])
+        return part(whole[j : j + part.y.size, i : i + part.x.size])
 
 
 def _times(field, start):

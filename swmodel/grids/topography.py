@@ -18,7 +18,7 @@ import xarray as xr
 from ..errors import ConfigError, DataError
 from . import regrid
 from .bathymetry import DEEPEST, elevation_in, read_elevation
-from .windows import GridValues, Kept, grid_values
+from .windows import GridValues, grid_values, kept
 
 __all__ = ["HIGHEST", "Topography", "topography", "topography_of"]
 
@@ -88,7 +88,7 @@ def _on_grid(elevation, grid, method):
     report = ()
     if elevation.attrs["turned_over"]:
         report = (f"{regrid.label(elevation)} was read as depth, positive down.",)
-    return Topography(grid, _Signed(elevation, plan, grid.shape), report)
+    return Topography(grid, kept(_Signed(elevation, plan, grid.shape)), report)
 
 
 class _Signed(GridValues):
@@ -96,16 +96,12 @@ class _Signed(GridValues):
 
     def __init__(self, elevation, plan, shape):
         self.elevation, self.plan, self.shape = elevation, plan, shape
-        self._kept = Kept(self._read, shape)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
-        return self._kept(rows, columns)[0]
-
-    def _read(self, rows, columns):
         part = self.plan.part(rows, columns)
         z = part.read(self.elevation)
         self._check(z, part)
-        return (-part(z),)
+        return -part(z)
 
     def _check(self, z, part):
         where = regrid.label(self.elevation)

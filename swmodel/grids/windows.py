@@ -18,8 +18,8 @@ from ..fields.parameters import array_of
 from .grid import Grid
 
 __all__ = [
-    "Formula", "GridRecords", "GridValues", "Kept", "Mapped", "Outer", "Stored", "TileRecords", "blocks_of",
-    "grid_values",
+    "Formula", "GridRecords", "GridValues", "Kept", "KeptValues", "Mapped", "Outer", "Stored", "TileRecords",
+    "blocks_of", "grid_values", "kept",
 ]  # fmt: skip
 
 MARGIN = 4  # cells that are kept around a block, so that halos of the tile need no second evaluation
@@ -189,6 +189,30 @@ class Kept:
             array.setflags(write=False)
         self._blocks = [(around, arrays), *self._blocks[: self.most - 1]]
         return self(rows, columns)
+
+
+class KeptValues(GridValues):
+    """One of the arrays that a Kept function returns.
+
+    Args:
+        kept: the Kept.
+        number: of the array.
+        dtype: of its values.
+    """
+
+    def __init__(self, kept: Kept, number: int = 0, dtype: Any = float):
+        self.kept, self.number, self.shape, self.dtype = kept, number, kept.shape, np.dtype(dtype)
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        return self.kept(rows, columns)[self.number]
+
+
+def kept(values: GridValues, most: int = 8) -> GridValues:
+    """The same values, whose `most` latest blocks are kept, so that few are evaluated or read again."""
+    if isinstance(values, (Stored, KeptValues)):
+        return values
+    evaluated = lambda rows, columns: (np.array(values.block(rows, columns)),)  # noqa: E731
+    return KeptValues(Kept(evaluated, values.shape, most), dtype=values.dtype)
 
 
 def grid_values(x: Any, grid: Grid, position: str = "h", name: str = "the") -> GridValues:

@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
 from ..fields.parts import units_of
+from ..grids.windows import TileRecords
 from ..runtime import budget
 from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
 from .display import as_html, as_text, map_of_depth, rows_of_model
@@ -222,7 +223,14 @@ def _same(one, other):
         return True
     if one.cycle != other.cycle or not np.array_equal(one.times, other.times):
         return False
-    return all(np.array_equal(values, other.values[rank]) for rank, values in one.values.items())
+    return all(_same_records(values, other.values[rank]) for rank, values in one.values.items())
+
+
+def _same_records(one, other):
+    """Whether two tiles' records are the same; those of files are if they are read by the same GridRecords."""
+    if isinstance(one, TileRecords) and isinstance(other, TileRecords):
+        return one.records is other.records
+    return len(one) == len(other) and all(np.array_equal(a, b) for a, b in zip(one, other))
 
 
 SHARED = (

@@ -15,17 +15,32 @@ def run(steps, **options):
     grid = sw.CartesianGrid(16, 12, (0.0, 160.0), (0.0, 120.0), periodic="y")
     model = sw.ShallowWater(
         grid, BED, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), coriolis=sw.FPlane(1e-2),
-        dissipation=sw.ManningDrag(0.03), boundaries=sw.Flather(("west",)), dtype="float64", **options,
+        dissipation=sw.ManningDrag(0.03), dtype="float64", **options,
     )  # fmt: skip
+    return model, sw.Simulation(model, start(model), sw.SSPRK3(0.3)).run(steps=steps)
+
+
+def start(model):
     u, v, eta = (np.random.default_rng(k).uniform(-size, size, BED.shape) for k, size in enumerate((1.0, 1.0, 3.0)))
-    return model, sw.Simulation(model, model.state(u=u, v=v, eta=eta), sw.SSPRK3(0.3)).run(steps=steps)
+    return model.state(u=u, v=v, eta=eta)
 
 
-@pytest.mark.parametrize("layout", cases.LAYOUTS[:1], ids=str)
-def test_steps_over_a_shore_equal_those_of_one_rank(layout):
-    model, ours = run(4, layout=layout)
-    whole = cases.from_root(lambda: run(4, communicator=SerialCommunicator())[1])
+def volume(model, state):
+    """The water of all ranks over an area of 1 m2 a cell [m3]."""
+    own = np.sum(BED[model.tile.slices] + np.asarray(state.eta))
+    return model.communicator.host_sum(np.array([own]))[0]
+
+
+CASES = [(sides, layout) for sides, layout in zip(((sw.Flather("west"),), ()), (cases.LAYOUTS * 2)[:2])]
+
+
+@pytest.mark.parametrize("boundaries, layout", CASES, ids=["open", "closed"])
+def test_steps_over_a_shore_equal_those_of_one_rank_and_lose_no_water(boundaries, layout):
+    model, ours = run(4, layout=layout, boundaries=boundaries)
+    whole = cases.from_root(lambda: run(4, communicator=SerialCommunicator(), boundaries=boundaries)[1])
     for name in ("u", "v", "eta"):
         expected = np.asarray(whole[name])
         assert np.isfinite(expected).all()
         np.testing.assert_allclose(np.asarray(ours[name]), expected[model.tile.slices], rtol=0, atol=1e-12)
+    if not boundaries:
+        assert volume(model, ours) == pytest.approx(volume(model, start(model)), rel=1e-13)

@@ -4,7 +4,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.parallel import SerialCommunicator
+from swmodel.parallel import SerialCommunicator, make_communicator
 from tests import own_parts
 
 from . import cases
@@ -48,6 +48,21 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine, stages, alone):
         pytest.skip("tiles are too thin")
     model, ours = run(cases.all_ranks(), engine, stages)
     cases.assert_tiles_equal(model, ours, alone)
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS[-1:], ids=str)
+def test_a_clamped_side_that_is_cut_equals_that_of_one_rank(layout):
+    """Cells next to the side read the flow through their faces across it, so that one more ghost cell is needed."""
+
+    def end(communicator):
+        model = sw.ShallowWater(
+            cases.plane(), 100.0, communicator=communicator, linear=True, engine="arrays", coriolis=sw.FPlane(1e-3),
+            boundaries=(sw.Clamped(("west", "south"), tide(0.5, "M2")),),
+        )  # fmt: skip
+        return model, sw.Simulation(model, cases.start(model), sw.SSPRK3(10.0)).run(steps=2)
+
+    alone = cases.from_root(lambda: cases.fields_of(end(SerialCommunicator())[1]))
+    cases.assert_tiles_equal(*end(make_communicator("auto", (cases.NY, cases.NX), layout)), alone)
 
 
 @pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")

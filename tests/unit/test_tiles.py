@@ -11,11 +11,13 @@ import swmodel as sw
 from swmodel.cli.starting import started
 from swmodel.config import read
 from swmodel.config.build.experiment import assemble
+from swmodel.dynamics.terms import Series
 from swmodel.grids import regrid
 from swmodel.grids.bathymetry import depth_on, elevation_on
 from swmodel.grids.regrid import field_records, read_field_onto
 from swmodel.grids.water import bodies, label_bodies
-from swmodel.grids.windows import Formula, Stored
+from swmodel.grids.windows import Formula, GridRecords, GridValues, Stored, TileRecords
+from swmodel.models.ensemble import _same
 from swmodel.parallel.decomposition import Decomposition
 from swmodel.parallel.one_tile import OneTileCommunicator
 from swmodel.stepping.stability import limits
@@ -267,3 +269,34 @@ def test_one_process_fails_on_all_ranks_where_a_value_of_one_tile_is_refused():
     grid = sw.CartesianGrid(8, 6, (0.0, 8.0), (0.0, 6.0))
     with pytest.raises(ValueError, match="of the other rank"):
         Domain(grid, Two((1, 2), 0), np.dtype(float)).together(lambda: 1)
+
+
+def test_functions_of_a_model_are_evaluated_once():
+    """Depth, masks and statistics look at the same window again and again."""
+    counts = {"depth": 0, "stress": 0}
+
+    def counted(name):
+        def function(x, y):
+            counts[name] += 1
+            return 100.0 + 0.0 * (x + y)
+
+        return function
+
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
+    wind = sw.WindStress(x=counted("stress"))
+    model = sw.ShallowWater(grid, counted("depth"), forcing=(wind,), communicator="serial", engine="arrays")
+    sw.Simulation(model, model.at_rest(), sw.SemiImplicit(10.0))
+    assert counts == {"depth": 1, "stress": 1} and model.sea_floor.wet_cells == 48
+
+
+def test_records_of_a_file_are_not_read_to_compare_members():
+    class Unread(GridValues):
+        shape = (6, 8)
+
+        def block(self, rows, columns):
+            raise AssertionError("a record was read")
+
+    records = GridRecords([Unread(), Unread()])
+    one, other = (Series(np.arange(2.0), {0: TileRecords(records, np.asarray)}) for _ in range(2))
+    assert _same(one, other)
+    assert not _same(one, Series(np.arange(2.0), {0: TileRecords(GridRecords([Unread(), Unread()]), np.asarray)}))
