@@ -11,7 +11,8 @@ from swmodel.runtime.launch import launched_ranks
 
 NX, NY = 13, 11
 RANKS = launched_ranks()
-LAYOUTS = {1: [(1, 1)], 2: [(1, 2), (2, 1)], 4: [(2, 2), (1, 4)], 6: [(2, 3), (3, 2)]}[RANKS]
+LAYOUTS = {1: [(1, 1)], 2: [(1, 2), (2, 1)], 4: [(2, 2), (4, 1)], 6: [(2, 3), (3, 2)]}[RANKS]
+EACH = LAYOUTS if RANKS < 6 else LAYOUTS[:1]  # for what takes long to compile on a third of a core
 run = jit(sw.integrate, static_argnums=3)
 
 

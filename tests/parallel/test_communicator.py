@@ -20,7 +20,7 @@ SHAPE = (cases.NY, cases.NX)
 TYPES = ("float32", "float64", "complex64", "complex128")
 
 
-@pytest.fixture(scope="module", params=cases.LAYOUTS, ids=str)
+@pytest.fixture(scope="module", params=cases.EACH, ids=str)
 def ranks(request):
     return make_communicator("auto", SHAPE, request.param)
 

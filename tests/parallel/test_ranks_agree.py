@@ -27,7 +27,7 @@ def reference():
     return of
 
 
-@pytest.mark.parametrize("layout", cases.LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", cases.EACH, ids=str)
 @pytest.mark.parametrize("case", cases.CASES)
 def test_a_hundred_steps_equal_those_of_one_rank(case, layout, reference):
     model, stepper = cases.together(case, layout)
@@ -58,7 +58,7 @@ def gradients(model, stepper):
     return gradient(cases.start(model), dynamics, dynamics.depth, jnp.asarray(100.0), stepper, weights)
 
 
-@pytest.mark.parametrize("layout", cases.LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", cases.EACH, ids=str)
 def test_the_gradient_of_a_gauge_on_one_rank_equals_that_of_one_rank(layout):
     model, stepper = cases.together("walls and islands", layout)
     ours = gradients(model, stepper)
