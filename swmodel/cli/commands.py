@@ -149,7 +149,7 @@ def plan(
     ] = None,
     gradient: Annotated[
         bool | None,
-        typer.Option("--gradient/--no-gradient", help="Plan the gradient, too; by default if the file has an adjoint table."),
+        typer.Option("--gradient/--no-gradient", help="Plan the gradient, too; by default if the file has an adjoint."),
     ] = None,
     machine: MachineFile = None,
     latency: Latency = None,
