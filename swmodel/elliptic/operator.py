@@ -19,6 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
 from ..errors import SwmodelError
 from ..fields.pytrees import pytree, replace, static
@@ -191,10 +194,32 @@ def settled(x, sides):
     """x as an array in memory.
 
     XLA on CPUs would compute x again wherever a stencil reads it, which multiplies the work of a chain of stencils. The
-    carry of a while loop is computed once, also if the loop makes no iteration, which XLA cannot know here.
+    carry of a while loop is computed once, also if the loop makes no iteration, which XLA cannot know here. On a GPU
+    the host would read the loop's condition at each use, and a barrier is enough.
     """
-    never = (sides.linked[0] < 0).astype(int)
+    return _settled.bind(x, sides.linked)
+
+
+def _in_loop(x, linked):
+    never = (linked[0] < 0).astype(int)
     return lax.while_loop(lambda loop: loop[0] < never, lambda loop: (loop[0] + 1, -loop[1]), (0, x))[1]
+
+
+def _behind_barrier(x, linked):
+    return lax.optimization_barrier(x)
+
+
+def _batched(operands, axes):
+    x, linked = (y if at is None else jnp.moveaxis(y, at, 0) for y, at in zip(operands, axes))
+    return _settled.bind(x, linked if axes[1] is None else linked[0]), None if axes[0] is None else 0
+
+
+_settled = Primitive("settled")
+_settled.def_impl(jax.jit(_settled.bind))
+_settled.def_abstract_eval(lambda x, linked: ShapedArray(x.shape, x.dtype))
+batching.primitive_batchers[_settled] = _batched
+mlir.register_lowering(_settled, mlir.lower_fun(_behind_barrier, multiple_results=False))
+mlir.register_lowering(_settled, mlir.lower_fun(_in_loop, multiple_results=False), platform="cpu")
 
 
 # -- assembling -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""Programs of a run lower for CUDA, without a GPU; they hold no call of the CPU's runtime, and none of the host."""
+"""Programs of a run lower for CUDA, without a GPU; they hold no call of the CPU's runtime, and none of the host.
+
+Each part of a model is lowered once here. `make verify` lowers every pair of a stepper and a part.
+"""
 
 import re
 
@@ -8,21 +11,33 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel import adjoint, elliptic
+from swmodel.elliptic.operator import settled
+from swmodel.fields.parts import shipped_parts
+from swmodel.parallel.halo import Sides
+from swmodel.parallel.sharded import ShardedCommunicator
 from swmodel.simulation.monitors import Health
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
+from swmodel.stepping.explicit import TimeStepper
 from swmodel.stepping.loop import pack_state
 
-GRID = sw.CartesianGrid(16, 12, (0.0, 1.6e5), (0.0, 1.2e5))
+X, Y = (0.0, 1.6e5), (0.0, 1.2e5)
+GRID = sw.CartesianGrid(16, 12, X, Y)
+SPHERE = sw.SphericalGrid(16, 12, (0.0, 360.0), (-60.0, 60.0), "x")
+PERIODIC = sw.CartesianGrid(16, 12, X, Y, "xy")
 STEPPERS = {
-    "AB2": lambda: sw.AB2(10.0),
-    "ForwardBackward": lambda: sw.ForwardBackward(10.0),
-    "RK4": lambda: sw.RK4(10.0),
-    "SSPRK3": lambda: sw.SSPRK3(10.0),
-    "SemiImplicit": lambda: sw.SemiImplicit(10.0),
-    "RigidLid": lambda: sw.RigidLid(10.0),
+    "ab2": lambda: sw.AB2(10.0),
+    "ab3": lambda: sw.AB3(10.0),
+    "forward_backward": lambda: sw.ForwardBackward(10.0),
+    "rk4": lambda: sw.RK4(10.0),
+    "ssprk3": lambda: sw.SSPRK3(10.0),
+    "semi_implicit": lambda: sw.SemiImplicit(10.0),
+    "rigid_lid": lambda: sw.RigidLid(10.0),
 }
 HOST = re.compile(r"callback|infeed|outfeed|stablehlo\.(send|recv)")
+BRANCH = re.compile(r"stablehlo\.(case|if)\b")  # the host reads which branch a GPU is to take
+OF_CUDA = re.compile(r"cusolver_|cusparse_|__gpu\$xla\.gpu\.triton$")  # libraries on the device, kernels of its own
 
 
 def lowered_for_cuda(function, *arguments):
@@ -30,36 +45,217 @@ def lowered_for_cuda(function, *arguments):
     return text, set(re.findall(r"custom_call @([\w.$]+)", text))
 
 
-def model():
-    return sw.ShallowWater(
-        GRID, 500.0, coriolis=sw.FPlane(1e-4), dissipation=(sw.Laplacian(100.0), sw.ManningDrag(0.02)), engine="arrays"
-    )
+def check_on_device(text, calls):
+    assert not HOST.search(text)
+    assert all(OF_CUDA.match(name) for name in calls), calls
+
+
+def slope(x, y):
+    return 500.0 + x / 1e3
+
+
+def hilly(**more):
+    return sw.ShallowWater(GRID, slope, **{"engine": "arrays", "coriolis": sw.FPlane(1e-4), **more})
+
+
+def check_steps(ocean, stepper, steps=2):
+    """Steps of a model lower for CUDA, without a branch."""
+    dynamics = ocean.dynamics(stepper, steps=steps)
+    text, calls = lowered_for_cuda(lambda s: sw.integrate(dynamics, stepper, s, steps)[0], ocean.at_rest())
+    check_on_device(text, calls)
+    assert not BRANCH.search(text)
+    return text, calls
+
+
+# -- the whole program of a run ---------------------------------------------------------------------------------------
+
+
+def chunk(run):
+    monitors, dynamics = (run._maxima, run._gauges, Health.of(run.model, run.dt), run._products), run._dynamics()
+    carry = start_carry(run, monitors, pack_state(dynamics, run.stepper, (run.state, run.history)))
+    return lowered_for_cuda(advance, dynamics, run.stepper, carry, monitors, jnp.int32(0), jnp.int32(8))
 
 
 @pytest.mark.parametrize("name", STEPPERS)
 def test_a_chunk_of_steps_with_its_monitors(tmp_path, name):
-    ocean = model()
+    ocean = hilly(dissipation=(sw.Laplacian(100.0), sw.ManningDrag(0.02)))
     run = Simulation(ocean, ocean.at_rest(), STEPPERS[name]()).gauges(tmp_path / "gauges.nc", {"a": (5e4, 5e4)})
-    if name != "RigidLid":
+    if name != "rigid_lid":
         run.maxima(tmp_path / "maxima.nc")
-    monitors, dynamics = (run._maxima, run._gauges, Health.of(ocean, run.dt), run._products), run._dynamics()
-    carry = start_carry(run, monitors, pack_state(dynamics, run.stepper, (run.state, run.history)))
-    count = jnp.int32(8)
-    text, calls = lowered_for_cuda(advance, dynamics, run.stepper, carry, monitors, jnp.int32(0), count)
-    assert "stablehlo.while" in text and not HOST.search(text)
-    assert not calls, calls
+    text, calls = chunk(run)
+    assert "stablehlo.while" in text
+    check_on_device(text, calls)
 
 
-@pytest.mark.parametrize("name", ["AB2", "RK4", "SemiImplicit"])
+def test_a_chunk_with_every_product(tmp_path):
+    ocean = hilly()
+    run = Simulation(ocean, ocean.at_rest(), sw.AB2(10.0))
+    run.harmonics(tmp_path / "tides.nc", ("M2",)).means(tmp_path / "means.nc").extremes(tmp_path / "extremes.nc")
+    check_on_device(*chunk(run))
+
+
+def test_a_chunk_of_an_ensemble():
+    ocean = hilly(dissipation=sw.Laplacian(100.0))
+    both = sw.Ensemble(ocean, [ocean.at_rest(), ocean.state(eta=lambda x, y: 1e-6 * x)])
+    check_on_device(*chunk(Simulation(both, both.initial, sw.AB2(10.0))))
+
+
+# -- steppers, terms, cores, solvers, engines -------------------------------------------------------------------------
+
+
+def test_every_shipped_stepper_is_here():
+    assert sw.IntegratingFactorRK4 and set(shipped_parts(TimeStepper)) == {*STEPPERS, "integrating_factor_rk4"}
+
+
+PARTS = {
+    "arakawa_lamb": lambda: hilly(momentum=sw.ArakawaLamb(), dissipation=sw.Biharmonic(1e9)),
+    "enstrophy": lambda: hilly(momentum=sw.EnstrophyConserving(), side=sw.NoSlip(), dissipation=sw.Laplacian(100.0)),
+    "linear": lambda: hilly(linear=True, coriolis=sw.BetaPlane(1e-4, 1e-11), dissipation=sw.LinearDrag(1e-6)),
+    "drags": lambda: hilly(dissipation=(sw.QuadraticDrag(2.5e-3), sw.ManningDrag(0.02))),
+    "wind": lambda: hilly(forcing=(sw.WindStress(x=lambda x, y: 0.1 + 0 * x), sw.AirPressure(1e5))),
+    "open": lambda: hilly(boundaries=(sw.Flather(sides=("west", "east")), sw.Sponge(width=3e4, rate=1e-4))),
+    "coast": lambda: sw.ShallowWater(
+        GRID, lambda x, y: x / 1e3 - 30.0, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), engine="arrays"
+    ),
+    "tracer": lambda: hilly(tracers=sw.Tracer("dye", scheme=sw.FluxLimited(sw.Superbee()), diffusivity=10.0)),
+    "sphere": lambda: sw.ShallowWater(
+        SPHERE, 4000.0, coriolis=sw.RotatingSphere(), dissipation=sw.Laplacian(1e3), engine="arrays"
+    ),
+    "astronomical": lambda: sw.ShallowWater(
+        SPHERE, 4000.0, forcing=(sw.TidalPotential(("M2",)), sw.SelfAttraction(0.09)), engine="arrays"
+    ),
+    "float32": lambda: hilly(dtype="float32"),
+}
+
+
+IN_STAGES = ("coast", "tracer")  # which take Euler's stages
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_steps_with_every_part(name):
+    _, calls = check_steps(PARTS[name](), sw.SSPRK3(10.0) if name in IN_STAGES else sw.AB2(10.0))
+    assert not calls
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("name", STEPPERS)
+def test_every_stepper_with_every_part(name, part):
+    ocean, stepper = PARTS[part](), STEPPERS[name]()
+    try:
+        stepper.history(ocean.at_rest())
+        ocean.dynamics(stepper, steps=2)
+        check_steps(ocean, stepper)
+    except sw.ConfigError as why:  # combinations that the model itself refuses
+        pytest.skip(str(why))
+
+
+@pytest.mark.parametrize("name", ["ab3", "integrating_factor_rk4"])
+def test_the_pseudo_spectral_core(name):
+    stepper = sw.IntegratingFactorRK4(10.0) if name == "integrating_factor_rk4" else STEPPERS[name]()
+    text, calls = check_steps(sw.ShallowWater(PERIODIC, 500.0, core=sw.PseudoSpectral(), engine="arrays"), stepper)
+    assert "stablehlo.fft" in text and not calls
+
+
+SOLVERS = {
+    "multigrid": (None, hilly),
+    "fast_poisson": (elliptic.ConjugateGradients(elliptic.FastPoisson()), hilly),
+    "diagonal": (elliptic.ConjugateGradients(), hilly),
+    "spectral": (None, lambda: sw.ShallowWater(GRID, 500.0, engine="arrays")),
+    "tridiagonal": (None, lambda: sw.ShallowWater(SPHERE, 4000.0, engine="arrays")),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_an_implicit_step_with_every_solver(name):
+    solver, make = SOLVERS[name]
+    _, calls = check_steps(make(), sw.SemiImplicit(10.0, solver=solver))
+    used = {"multigrid": "cusolver_syevd_ffi", "tridiagonal": "cusparse_gtsv2_ffi"}
+    assert calls == ({used[name]} if name in used else set())
+
+
+def test_levels_of_multigrid_are_separated_without_a_loop():
+    """`settled` is a loop on CPUs, whose condition the host of a GPU would read at each use."""
+    sides = Sides(jnp.ones(4), jnp.zeros(4), "")
+    text, _ = lowered_for_cuda(lambda x: settled(x, sides), jnp.ones((3, 4)))
+    assert "while" not in text and "optimization_barrier" in text
+    on_cpu = jax.jit(lambda x: settled(x, sides)).lower(jnp.ones((3, 4))).as_text()
+    assert "stablehlo.while" in on_cpu
+
+
+@pytest.mark.parametrize("name", ["ab2", "forward_backward"])
+def test_fused_loops_are_kernels_of_the_device(name):
+    _, calls = check_steps(hilly(engine="fused"), STEPPERS[name]())
+    assert calls == {"__gpu$xla.gpu.triton"}
+
+
+# -- derivatives ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ab2", "rk4", "semi_implicit"])
 def test_a_gradient(name):
-    ocean, stepper = model(), STEPPERS[name]()
+    ocean, stepper = hilly(), STEPPERS[name]()
     dynamics = ocean.dynamics(stepper, steps=3)
 
     def cost(state):
         return jnp.sum(sw.integrate(dynamics, stepper, state, 3)[0].eta ** 2)
 
     text, calls = lowered_for_cuda(jax.grad(cost), ocean.state(eta=lambda x, y: 1e-6 * x))
-    assert not HOST.search(text) and not calls, calls
+    check_on_device(text, calls)
+    assert not BRANCH.search(text)
+
+
+def test_the_programs_of_a_gradient_with_checkpoints(monkeypatch):
+    """They are lowered as they are called: the CPU's results of one are the arguments of the next."""
+    found = []
+    plain = jax.jit
+
+    def spying(function, **options):
+        compiled = plain(function, **options)
+
+        def call(*arguments, **keywords):
+            found.append(compiled.trace(*arguments, **keywords).lower(lowering_platforms=("cuda",)).as_text())
+            return compiled(*arguments, **keywords)
+
+        call.lower, call.trace = compiled.lower, compiled.trace
+        return call
+
+    ocean = hilly()
+    problem = adjoint.Problem(
+        ocean, sw.AB2(10.0), ocean.state(eta=lambda x, y: 1e-6 * x), 4, adjoint.BoxEnergy(), ["initial.eta", "depth"],
+        checkpoints=adjoint.Nested(lengths=(2, 2)),
+    )  # fmt: skip
+    monkeypatch.setattr(jax, "jit", spying)
+    problem.value_and_gradient()
+    assert len(found) >= 4
+    for text in found:
+        check_on_device(text, set(re.findall(r"custom_call @([\w.$]+)", text)))
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+VERBS = {
+    "shift": lambda c, x: c.shift(x, "x", 1),
+    "all_to_all": lambda c, x: c.all_to_all(x.reshape(2, -1), "x"),
+    "sum": lambda c, x: c.sum(x),
+    "ordered sum": lambda c, x: c.sum(x, ordered=True),
+    "replicated": lambda c, x: c.replicated(x),
+    "maximum": lambda c, x: c.maximum(x),
+    "broadcast": lambda c, x: c.broadcast(x),
+    "gather": lambda c, x: c.scatter(c.gather(x, (8, 12))),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_between_devices(verb, monkeypatch):
+    mesh = ShardedCommunicator((2, 2))
+    monkeypatch.setattr(mesh, "_shares_memory", False)  # as with GPUs
+    x = mesh.place(lambda rank: np.ones((4, 6)))
+    back = lambda x: jax.vjp(lambda x: VERBS[verb](mesh, x), x)[0]  # noqa: E731
+    for function in (lambda x: VERBS[verb](mesh, x), back):
+        text, calls = lowered_for_cuda(mesh.spmd(function), x)
+        assert not HOST.search(text) and calls <= {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"}
+        assert verb == "replicated" or re.search(r"stablehlo\.(collective|all_)", text)
 
 
 def test_a_call_of_the_cpus_runtime_would_be_found():
@@ -67,5 +263,8 @@ def test_a_call_of_the_cpus_runtime_would_be_found():
         return jax.ffi.ffi_call("swmodel_empty", jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
 
     assert lowered_for_cuda(loop, np.ones(3))[1] == {"swmodel_empty"}
+    with pytest.raises(AssertionError):
+        check_on_device(*lowered_for_cuda(loop, np.ones(3)))
+    assert BRANCH.search(lowered_for_cuda(lambda x: jax.lax.cond(x > 0, lambda: x, lambda: -x), 1.0)[0])
     with pytest.raises(ValueError, match="different from the lowering platform"):
         lowered_for_cuda(lambda x: jax.pure_callback(np.sin, x, x), np.ones(3))
