@@ -384,12 +384,15 @@ class DerivedFields:
         h: thickness in the equations [m], a Field at h: H + eta, or H in the linear mode.
         more: further Fields that were exchanged in the same messages.
         outside: the elevation in the condition on open sides.
+        level: the elevation whose pressure gradient accelerates the flow [m], a Field at h; eta, unless the stepper
+            takes another one.
     """
 
     def __init__(self, equations: Equations, state: State, more: Sequence, outside: Any, time: Time):
         self.equations, self.geometry, self.gravity = equations, equations.geometry, equations.gravity
         self.state, self.more, self.outside, self.time = state, more, outside, time
         self.u, self.v, self.eta = state.u, state.v, state.eta
+        self.level = self.eta
         depth = equations.depth_at(time)
         self.h = depth if equations.linear else depth + self.eta * equations.geometry.wet
 

@@ -131,6 +131,9 @@ class TidalPotential(Forcing):
 class SelfAttraction(Forcing):
     """Self-attraction and loading as a fraction of the elevation.
 
+    The elevation is that of the pressure gradient: with any other, forward-backward steps would be unstable close to
+    the longest step of gravity waves.
+
     Args:
         fraction: b [1].
     """
@@ -140,7 +143,7 @@ class SelfAttraction(Forcing):
     uses_time = False
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        g, head = flow.geometry, flow.gravity * self.fraction * flow.eta
+        g, head = flow.geometry, flow.gravity * self.fraction * flow.level
         return difference_x(head) * g.per_dx["u"], difference_y(head) * g.per_dy["v"]
 
 

@@ -384,7 +384,8 @@ class ForwardBackward(TimeStepper):
         flow = equations.flow(middle, at, [known], outside=state.eta)
         known = flow.more[0]
         eta = flow.outside + self.dt * equations.continuity(flow, at)
-        along_x, along_y = equations.acceleration(flow, pressure[0].astype(known.dtype) * eta + known, at)
+        flow.level = pressure[0].astype(known.dtype) * eta + known
+        along_x, along_y = equations.acceleration(flow, flow.level, at)
         rates = {"u": along_x, "v": along_y, **equations.transported(flow, at)}
         changes = {name: self.dt * rate for name, rate in rates.items()}
         new = like(state, state.replace(eta=eta, **changes))

@@ -235,3 +235,17 @@ def test_amplitudes_and_phases_of_a_file_are_controls_of_its_adjoint():
 )
 def test_mistakes_in_a_file_are_told_with_their_place(before, after, said):
     assert said in "\n".join(assemble(understand(FILE.replace(before, after), "tide.toml", ".")).sentences())
+
+
+def test_self_attraction_is_a_reduced_gravity_at_every_step_of_forward_backward():
+    grid = sw.CartesianGrid(12, 9, (0.0, 12e3), (0.0, 9e3))
+    eta = lambda x, y: np.exp(-((x - 5e3) ** 2 + (y - 4e3) ** 2) / 4e6)  # noqa: E731
+    free = sw.ShallowWater(grid, 100.0, gravity=9.0)
+    attracted = sw.ShallowWater(grid, 100.0, gravity=10.0, forcing=sw.SelfAttraction(0.1))
+    stepper = sw.ForwardBackward(0.95 * sw.largest_time_step(attracted, sw.ForwardBackward(1.0)))
+    found = []
+    for model in (free, attracted):
+        simulation = sw.Simulation(model, model.state(eta=eta), stepper)
+        simulation.run(steps=200)
+        found.append(np.asarray(simulation.state.eta))
+    np.testing.assert_allclose(found[1], found[0], atol=1e-11)
