@@ -13,6 +13,7 @@ from ..dynamics.forcing import WindStress
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
 from ..forcing.cyclones import Cyclone
+from ..forcing.wind_laws import DRAG_LAWS
 from ..stepping.explicit import TimeStepper
 from .coast import Wetting
 from .cores import Spectral
@@ -35,9 +36,6 @@ from .sections import (
 )
 
 __all__ = ["Bathymetry", "Boundary", "Coriolis", "Dissipation", "Forcing", "Grid", "Model", "Stepper"]
-
-
-DRAG_LAWS = ("large_pond_1981", "trenberth_1990")
 
 
 class CartesianGrid(Section):
@@ -183,11 +181,11 @@ STEPPERS = {name: stepper_section(cls, name) for name, cls in shipped(TimeSteppe
 
 
 def _drag_law(value):
-    if value in DRAG_LAWS:
+    if isinstance(value, str) and value in DRAG_LAWS:
         return value
     if isinstance(value, str) or not 0 < quantity(value, "") < 0.1:
         raise ValueError(
-            f"expected {' or '.join(map(repr, DRAG_LAWS))}, or a coefficient between 0 and 0.1, got {value!r}"
+            f"expected {', '.join(map(repr, DRAG_LAWS))}, or a coefficient between 0 and 0.1, got {value!r}"
         )
     return float(value)
 

@@ -33,13 +33,16 @@ f + u tan(latitude) / a.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
 from ..errors import ConfigError
 from ..fields.field import AbstractField
 from ..fields.operators import (
+    Axis,
+    X,
+    Y,
     difference_x,
     difference_y,
     east,
@@ -49,30 +52,17 @@ from ..fields.operators import (
     pointwise,
     south,
     west,
-)  # fmt: skip
+)
 from ..fields.state import State, as_tile_field, like
 from .momentum import EnergyConserving
 from .shallow_water import DerivedFields
-from .tracers.advection import upstream
+from .tracers.advection import limited_difference, limited_face, upstream
 from .tracers.limiters import Limiter, MonotonizedCentral
 from .wetting import limited_outflow, outflow_share
 
 __all__ = ["ConservingFlow", "MomentumConserving"]
 
 TINY = 1e-30  # keeps quotients of volumes finite where there is no water
-
-
-class Axis(NamedTuple):
-    """The operators along one direction: `low` and `high` are the neighbours half a cell away."""
-
-    low: Any
-    high: Any
-    difference: Any
-    mean: Any
-
-
-X = Axis(west, east, difference_x, mean_x)
-Y = Axis(south, north, difference_y, mean_y)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +137,7 @@ class ConservingFlow(DerivedFields):
         h = (self.depth + eta) * self.geometry.wet
         return h if self.thin is None else h.map(lambda x: jnp.maximum(x, 0.0))
 
-    def moving(self, axis: "Axis", volume: AbstractField, position: str) -> AbstractField:
+    def moving(self, axis: Axis, volume: AbstractField, position: str) -> AbstractField:
         """The volume on faces that carries momentum [m3]: without half of what is thin, which is left by rounding."""
         if self.thin is None:
             return axis.mean(volume)
@@ -234,7 +224,7 @@ class ConservingFlow(DerivedFields):
     def _at_shores(self, axis, velocity, from_level, depth, joined):
         """The thickness at faces, from the level where water covers both beds, else from the thickness upstream."""
         step = axis.difference(self.h) * joined
-        from_thickness = _face(axis, self.h, step, velocity, self.equations.momentum.limiter)
+        from_thickness = limited_face(axis, self.h, step, velocity, self.equations.momentum.limiter)
         over = self._over_higher_bed(axis, depth, jnp.minimum).map(lambda h: jnp.maximum(h, 0.0))
         change = pointwise(jnp.minimum, from_level - from_thickness, over)
         change = pointwise(jnp.maximum, change, -over)
@@ -275,7 +265,7 @@ class ConservingFlow(DerivedFields):
         """(the advection of a component along itself, u du/dx [m s-2]; 1 where the flow spreads, else 0), on faces."""
         through = axis.mean(flux)  # at cell centres
         step = axis.difference(velocity)
-        upstream_half = 0.5 * _limited(axis, step, through, self.equations.momentum.limiter)
+        upstream_half = 0.5 * limited_difference(axis, step, through, self.equations.momentum.limiter)
         from_low = upstream(through, upstream_half, step - upstream_half)  # u_side less the velocity on the low face
         from_high = from_low - step  # and less that on the high one
         high = axis.high(through) * axis.high(from_low) * per_volume
@@ -293,7 +283,7 @@ class ConservingFlow(DerivedFields):
         wet = self.geometry.wet_u if name == "u" else self.geometry.wet_v
         through = axis.mean(cross)  # at corners
         step = across.difference(velocity) * (across.low(wet) * across.high(wet))
-        half = 0.5 * _limited(across, step, through, self.equations.momentum.limiter)
+        half = 0.5 * limited_difference(across, step, through, self.equations.momentum.limiter)
         from_low = upstream(through, half, step - half)
         return across.high(through * from_low) - across.low(through * (from_low - step))
 
@@ -344,18 +334,6 @@ def _at_least(x, least):
     if isinstance(least, AbstractField):
         return pointwise(jnp.maximum, x, least)
     return x.map(lambda value: jnp.maximum(value, least))
-
-
-def _limited(axis, step, direction, limiter):
-    """The limited difference L(a, b) of `step` b and the difference a one cell further upstream."""
-    behind = upstream(direction, axis.low(axis.low(step)), axis.high(axis.high(step)))
-    return pointwise(limiter, behind, step)
-
-
-def _face(axis, x, step, direction, limiter):
-    """The value upstream with a limited slope."""
-    half = 0.5 * _limited(axis, step, direction, limiter)
-    return upstream(direction, axis.low(x) + half, axis.high(x) - half)
 
 
 def _both_sides(axis, x, step, limiter):

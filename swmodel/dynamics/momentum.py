@@ -23,6 +23,8 @@ from typing import Any, ClassVar
 
 from ..fields.field import AbstractField
 from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west
+from ..fields.state import State
+from .stages import euler_stage
 
 __all__ = ["ArakawaLamb", "EnergyConserving", "EnstrophyConserving", "VorticityFlux"]
 
@@ -43,6 +45,10 @@ class VorticityFlux(abc.ABC):
     def flow(self, flow: Any) -> Any:
         """The Flow that tendencies are computed from."""
         return flow
+
+    def euler(self, equations: Any, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
+        """(1 - weight) start + weight (now + dt d now/dt), see Equations.euler."""
+        return euler_stage(equations, start, now, weight, dt, time)
 
     @abc.abstractmethod
     def vorticity_flux(

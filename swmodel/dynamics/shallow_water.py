@@ -32,7 +32,7 @@ from ..parallel.halo import exchange
 from .clock import Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
 from .replicated import entered
-from .stages import ArrayEvaluation, euler_stage
+from .stages import ArrayEvaluation
 from .terms import TimeVarying, Windows, as_field, value_at
 from .transport import divergence, kinetic_energy, transports
 
@@ -232,9 +232,7 @@ class Equations:
             dt: the time step [s].
             time: the Time of the stage.
         """
-        if self.momentum.conserves_momentum:
-            return self.momentum.euler(self, start, now, weight, dt, as_time(time))
-        return euler_stage(self, start, now, weight, dt, time)
+        return self.momentum.euler(self, start, now, weight, dt, as_time(time))
 
     def tendency(self, state: State, time: Any) -> State:
         """d state/dt, as the core computes it, at a Time or a number of steps after step 0."""

@@ -11,7 +11,7 @@ from ..fields.field import AbstractField
 from ..fields.operators import difference_x, difference_y, mean_x, mean_y
 from ..grids.geometry import Geometry
 
-__all__ = ["transports", "divergence", "kinetic_energy"]
+__all__ = ["transports", "divergence", "gradient", "kinetic_energy"]
 
 
 def transports(h: AbstractField, u: AbstractField, v: AbstractField) -> tuple[AbstractField, AbstractField]:
@@ -22,6 +22,11 @@ def transports(h: AbstractField, u: AbstractField, v: AbstractField) -> tuple[Ab
 def divergence(u: AbstractField, v: AbstractField, geometry: Geometry) -> AbstractField:
     """div (u, v) at h, [s-1] of velocities and [m s-1] of transports, given at u and v."""
     return (difference_x(u * geometry.dy["u"]) + difference_y(v * geometry.dx["v"])) * geometry.per_area_h
+
+
+def gradient(head: AbstractField, geometry: Geometry) -> tuple[AbstractField, AbstractField]:
+    """(d head/dx, d head/dy), Fields at u and v, of a Field at h."""
+    return difference_x(head) * geometry.per_dx["u"], difference_y(head) * geometry.per_dy["v"]
 
 
 def kinetic_energy(u: AbstractField, v: AbstractField, geometry: Geometry) -> AbstractField:

@@ -12,7 +12,7 @@ form: the cotangent is padded by one zero on each side and the mirrored two-poin
 
 import operator
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax.numpy as jnp
 from jax import lax
@@ -21,8 +21,8 @@ from .field import AbstractField, Pair
 from .linear import linear_pair
 
 __all__ = [
-    "west", "east", "south", "north", "difference_x", "difference_y", "mean_x", "mean_y", "mean_xy", "pointwise",
-    "sum_xy",
+    "Axis", "X", "Y", "west", "east", "south", "north", "difference_x", "difference_y", "mean_x", "mean_y", "mean_xy",
+    "pointwise", "sum_xy",
 ]  # fmt: skip
 
 FieldT = TypeVar("FieldT", bound=AbstractField)
@@ -121,6 +121,19 @@ def mean_y(f: FieldT) -> FieldT:
 def sum_xy(f: FieldT) -> FieldT:
     """The sum of the four neighbours: h to q, u to v and back."""
     return _apply(SUM, _apply(SUM, f, "x"), "y")
+
+
+class Axis(NamedTuple):
+    """The operators along one direction: `low` and `high` are the neighbours half a cell away."""
+
+    low: Callable
+    high: Callable
+    difference: Callable
+    mean: Callable
+
+
+X = Axis(west, east, difference_x, mean_x)
+Y = Axis(south, north, difference_y, mean_y)
 
 
 def pointwise(function: Callable, f: FieldT, g: FieldT) -> FieldT:

@@ -7,7 +7,6 @@ Under a steady pressure the sea stands at the inverse barometer, eta = -(p - p0)
 open side `inverse_barometer(...)` is the elevation outside that goes with it.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,67 +14,16 @@ import numpy as np
 
 from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY
 from ..dynamics.terms import Forcing, to_u, to_v
+from ..dynamics.transport import gradient
 from ..errors import ConfigError
-from ..fields.operators import difference_x, difference_y
 from ..fields.parameters import declared, parameter
 from ..fields.pytrees import pytree
+from .wind_laws import WindLaw, drag_law
 
-__all__ = [
-    "DRAG_LAWS",
-    "AirPressure",
-    "Wind",
-    "WindLaw",
-    "drag_law",
-    "garratt",
-    "inverse_barometer",
-    "large_pond",
-    "powell",
-]
+__all__ = ["AirPressure", "Wind", "inverse_barometer"]
 
 CALM = 1e-3  # [m s-1]; keeps the speed differentiable without wind
 STANDARD_PRESSURE = 101325.0  # [Pa]
-
-
-def large_pond(speed: Any) -> Any:
-    """C_D of Large & Pond (1981), doi:10.1175/1520-0485(1981)011<0324:OOMFMI>2.0.CO;2: rising from 11 to 25 m s-1."""
-    return 1e-3 * (0.49 + 0.065 * jnp.clip(speed, 10.923, 25.0))
-
-
-def garratt(speed: Any) -> Any:
-    """C_D of Garratt (1977), doi:10.1175/1520-0493(1977)105<0915:RODCOO>2.0.CO;2, at most 3.5e-3."""
-    return jnp.minimum(1e-3 * (0.75 + 0.067 * speed), 3.5e-3)
-
-
-def powell(speed: Any) -> Any:
-    """C_D that falls in the strongest winds, after Powell et al. (2003), doi:10.1038/nature01481.
-
-    Large & Pond up to 25 m s-1, constant to 33 m s-1, and from there a fall to 1.5e-3 at 52 m s-1.
-    """
-    return jnp.where(
-        speed < 33.0, large_pond(speed), 1e-3 * (2.115 - 0.615 * jnp.clip((speed - 33.0) / 19.0, 0.0, 1.0))
-    )
-
-
-WindLaw = Callable[[Any], Any]
-DRAG_LAWS: dict[str, WindLaw] = {"large_pond": large_pond, "garratt": garratt, "powell": powell}
-
-
-def drag_law(who: str, law: Any) -> WindLaw:
-    """The function C_D(speed [m s-1]) of a name, a number or a function.
-
-    Raises:
-        ConfigError: for anything else.
-    """
-    if isinstance(law, str) and law in DRAG_LAWS:
-        return DRAG_LAWS[law]
-    if callable(law):
-        return law
-    if isinstance(law, (int, float, np.floating)) and not isinstance(law, bool) and 0 < law < 0.1:
-        return lambda speed: float(law) + 0.0 * speed
-    raise ConfigError(
-        f"{who}: drag = {law!r} is no wind law; give {', '.join(map(repr, DRAG_LAWS))}, a coefficient below 0.1, or a "
-        "function of the wind speed in m s-1."
-    )
 
 
 class DragLaw:
@@ -110,8 +58,8 @@ class AirPressure(Forcing):
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
         if not hasattr(self.pressure, "position"):
             return 0.0, 0.0
-        g, head = flow.geometry, self.pressure / self.density
-        return -difference_x(head) * g.per_dx["u"], -difference_y(head) * g.per_dy["v"]
+        along_x, along_y = gradient(self.pressure / self.density, flow.geometry)
+        return -along_x, -along_y
 
 
 def stress(x: Any, y: Any, law: WindLaw, scale: Any) -> tuple[Any, Any]:

@@ -21,12 +21,13 @@ import numpy as np
 
 from ..defaults import AIR_DENSITY, EARTH_ROTATION, WATER_DENSITY
 from ..dynamics.terms import Forcing, tile_array, to_u, to_v
+from ..dynamics.transport import gradient
 from ..errors import ConfigError
-from ..fields.operators import difference_x, difference_y
 from ..fields.parameters import DERIVED, Choice, array_of, declared, parameter, refuse
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree, static
-from .atmosphere import DragLaw, drag_law, stress
+from .atmosphere import DragLaw, stress
+from .wind_laws import drag_law
 
 __all__ = ["AMBIENT", "Cyclone"]
 
@@ -215,11 +216,7 @@ class Cyclone(Forcing):
         return speed, largest
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        g = flow.geometry
         pressure, x, y = self.fields(time)
         along_x, along_y = stress(x, y, drag_law("Cyclone", self.drag), self.air_density / self.density)
-        head = pressure / self.density
-        return (
-            to_u(along_x) * flow.per_h_u - difference_x(head) * g.per_dx["u"],
-            to_v(along_y) * flow.per_h_v - difference_y(head) * g.per_dy["v"],
-        )
+        head_x, head_y = gradient(pressure / self.density, flow.geometry)
+        return to_u(along_x) * flow.per_h_u - head_x, to_v(along_y) * flow.per_h_v - head_y

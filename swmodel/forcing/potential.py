@@ -27,8 +27,8 @@ import numpy as np
 
 from ..dynamics.dissipation import Drag
 from ..dynamics.terms import Forcing, tile_array, to_u, to_v
+from ..dynamics.transport import gradient
 from ..errors import ConfigError
-from ..fields.operators import difference_x, difference_y
 from ..fields.parameters import DERIVED, Moment, Names, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
@@ -123,8 +123,7 @@ class TidalPotential(Forcing):
         return total
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        g, head = flow.geometry, flow.gravity * self.elevation(time)
-        return difference_x(head) * g.per_dx["u"], difference_y(head) * g.per_dy["v"]
+        return gradient(flow.gravity * self.elevation(time), flow.geometry)
 
 
 @pytree
@@ -143,8 +142,7 @@ class SelfAttraction(Forcing):
     uses_time = False
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        g, head = flow.geometry, flow.gravity * self.fraction * flow.level
-        return difference_x(head) * g.per_dx["u"], difference_y(head) * g.per_dy["v"]
+        return gradient(flow.gravity * self.fraction * flow.level, flow.geometry)
 
 
 @pytree

@@ -1,4 +1,4 @@
-"""From the grid of a file onto the model's: gridded fields on longitude-latitude (or x-y) axes, and wind.
+"""From the grid of a file onto the model's: gridded fields on longitude-latitude (or x-y) axes.
 
 Every map here is separable, Z_model = W_y Z W_x^T with sparse W whose rows sum to one:
 
@@ -27,7 +27,7 @@ from ..runtime.netcdf import LOCK
 from .grid import POSITIONS, Grid
 from .windows import GridRecords, GridValues
 
-__all__ = ["Records", "field_records", "read_field_onto", "wind_stress", "large_pond_1981", "trenberth_1990"]
+__all__ = ["Records", "field_records", "filled", "read_field_onto"]
 
 DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
@@ -430,7 +430,7 @@ class _FieldValues(GridValues):
         values = part.read(self.field)
         if np.isfinite(values).all():
             return part(values)
-        whole = _filled(self.plan.read(self.field), self.plan, self.spherical)
+        whole = filled(self.plan.read(self.field), self.plan, self.spherical)
         j, i = np.searchsorted(self.plan.y, part.y[0]), np.searchsorted(self.plan.x, part.x[0])
         return part(whole[j : j + part.y.size, i : i + part.x.size])
 
@@ -495,7 +495,7 @@ def _around(times, window):
     return slice(max(int(first), 0), int(np.searchsorted(times, window[1])) + 1)
 
 
-def _filled(values, plan, spherical):
+def filled(values, plan, spherical):
     """`values` on the plan's nodes with missing ones taken from the nearest valid node."""
     missing = ~np.isfinite(values)
     if not missing.any():
@@ -511,49 +511,3 @@ def _filled(values, plan, spherical):
     values = values.copy()
     values[missing] = values[~missing][nearest]
     return values
-
-
-# --- wind -----------------------------------------------------------------------------------------------------------
-
-
-def large_pond_1981(speed):
-    """Neutral 10 m drag coefficient [1] of wind `speed` [m s-1]: 1.2e-3, and (0.49 + 0.065 U) 1e-3 from 11 m/s.
-
-    Large & Pond (1981), doi:10.1175/1520-0485(1981)011<0324:OOMFMI>2.0.CO;2, measured it between 4 and 25 m/s; it is
-    kept constant outside.
-    """
-    return 1e-3 * np.where(speed < 11.0, 1.2, 0.49 + 0.065 * np.minimum(speed, 25.0))
-
-
-def trenberth_1990(speed):
-    """Large & Pond's coefficient [1] made continuous, and growing in light winds of `speed` [m s-1].
-
-    (0.62 + 1.56 / U) 1e-3 up to 3 m/s, 1.14e-3 up to 10 m/s, (0.49 + 0.065 U) 1e-3 above.
-    Trenberth, Large & Olson (1990), doi:10.1175/1520-0485(1990)020<1742:TMACIG>2.0.CO;2.
-    """
-    light = 0.62 + 1.56 / np.clip(speed, 1e-6, 3.0)
-    return 1e-3 * np.where(speed <= 10.0, light, 0.49 + 0.065 * speed)
-
-
-DRAG_LAWS = {"large_pond_1981": large_pond_1981, "trenberth_1990": trenberth_1990}
-
-
-def wind_stress(u10, v10, drag="large_pond_1981", air_density=1.22):
-    """Stress of the wind on the sea, (tau_x, tau_y) = rho_air C_D(|U|) |U| (u10, v10) [N m-2].
-
-    The stress of a monthly mean wind underestimates the monthly mean stress, most of all under storm tracks: the law
-    is nonlinear, and the wind varies within the month (Thompson, Marsden & Wright 1983,
-    doi:10.1175/1520-0485(1983)013<1003:EOLFWS>2.0.CO;2). Both components must lie at the same points.
-
-    Args:
-        u10, v10: eastward and northward wind at 10 m [m s-1], of one shape.
-        drag: "large_pond_1981", "trenberth_1990", a constant coefficient [1], or a function of the speed [m s-1].
-        air_density: [kg m-3].
-    """
-    if isinstance(drag, str) and drag not in DRAG_LAWS:
-        raise ConfigError(f"wind_stress: drag = {drag!r} is not known; use {', '.join(DRAG_LAWS)} or a number.")
-    law = DRAG_LAWS.get(drag, drag) if isinstance(drag, str) else drag
-    u10, v10 = np.asarray(u10, dtype=np.float64), np.asarray(v10, dtype=np.float64)
-    speed = np.hypot(u10, v10)
-    transfer = air_density * (law(speed) if callable(law) else law) * speed
-    return transfer * u10, transfer * v10

@@ -86,11 +86,7 @@ class Ensemble:
     @property
     def depth(self):
         """(ny, nx), or (members, ny, nx) where it differs [m]."""
-        return self.whole_depth()
-
-    def whole_depth(self):
-        """(ny, nx), or (members, ny, nx) where it differs [m], for the process that writes it."""
-        return _one_or_each([model.whole_depth() for model in self.models])
+        return _one_or_each([model.depth for model in self.models])
 
     def water_depth(self):
         """{rank: the depth of water, 0 on land [m]} of tiles here: (my, mx), or of each member; collective."""

@@ -140,6 +140,6 @@ def floor_of(depth: Any, domain: Any, wetting: Any = None) -> Floor:
     wrong = domain.together(lambda: any(not np.isfinite(values).all() for _, values in domain.own(depth)))
     if communicator.agree(wrong):
         raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")
-    if not communicator.agree(any(values.any() for _, values in domain.own(wet))):
+    if not domain.any(wet):
         raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
     return floor

@@ -93,8 +93,7 @@ class BottomMotion:
             raise ValueError(
                 f"BottomMotion: times = {times.tolist()} s do not increase from 0 on; count from the start."
             )
-        moved = any(np.any(part) for _, part in domain.own(uplift[0]))
-        if domain.communicator.agree(moved):
+        if domain.any(uplift[0]):
             times = np.append(times[0], times)
             if isinstance(uplift, GridRecords):
                 uplift = GridRecords([Stored(np.zeros((), uplift.dtype), domain.grid.shape), *uplift.values])
@@ -168,6 +167,10 @@ class Domain:
         if errors:
             raise errors[0]
         return result
+
+    def any(self, values):
+        """Whether some value of the whole grid, of GridValues or an array, is not 0; collective."""
+        return self.communicator.agree(any(part.any() for _, part in self.own(values)))
 
     def own(self, values):
         """[(Tile, the values (my, mx) of its own cells)] for the tiles of this process, of GridValues or an array."""
@@ -341,10 +344,6 @@ class ShallowWater:
     def wet(self) -> np.ndarray:
         """(ny, nx) bool, of the whole grid, for looking at it; `sea_floor.wet` gives windows of it."""
         return np.asarray(self.sea_floor.wet)
-
-    def whole_depth(self) -> np.ndarray:
-        """(ny, nx) [m], for the process that writes it."""
-        return np.asarray(self.sea_floor.depth)
 
     def water_depth(self) -> dict[int, np.ndarray]:
         """{rank: the depth (my, mx) of water, 0 on land [m]} of the tiles of this process."""

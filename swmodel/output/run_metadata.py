@@ -37,7 +37,7 @@ def _gravity(model):
 def static_fields(simulation: Any) -> dict[str | Variable, np.ndarray]:
     """{name or row: (ny, nx) array} of depth and land mask, as the files take them."""
     model = simulation.model
-    return {rows_of(simulation, ["depth"])[0]: model.whole_depth(), "wet": np.asarray(model.sea_floor.wet)}
+    return {rows_of(simulation, ["depth"])[0]: model.depth, "wet": np.asarray(model.sea_floor.wet)}
 
 
 RIGID_LID = (

@@ -11,8 +11,8 @@ from swmodel.config.build.experiment import assemble
 from swmodel.config.experiment import understand
 from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError, DataError
-from swmodel.forcing import tracks
-from swmodel.forcing.atmosphere import drag_law
+from swmodel.forcing import tracks, wind_laws
+from swmodel.forcing.wind_laws import drag_law
 
 TRACK = dict(
     times=(0.0, 3600.0), x=(2e5, 2.2e5), y=(2e5, 2e5), central_pressure=(95000.0, 95000.0), radius=(3e4, 3e4),
@@ -246,3 +246,25 @@ type = "cyclone"
 track = "track.dat"
 ambient_pressure = {pressure}
 """
+
+
+def test_wind_stress_has_the_published_size_and_the_direction_of_the_wind():
+    tau_x, tau_y = wind_laws.wind_stress([6.0, 12.0], [8.0, -16.0])
+    magnitude = 1.22 * np.array([1.2e-3 * 10**2, (0.49 + 0.065 * 20) * 1e-3 * 20**2])
+    np.testing.assert_allclose(np.hypot(tau_x, tau_y), magnitude, rtol=1e-13)
+    np.testing.assert_allclose([tau_x[0] / tau_y[0], tau_x[1] / tau_y[1]], [0.75, -0.75], rtol=1e-13)
+
+
+def test_the_law_of_trenberth_is_continuous_and_calm_air_has_no_stress():
+    for speed in (3.0, 10.0):
+        low, high = wind_laws.trenberth(np.array([speed - 1e-9, speed + 1e-9]))
+        assert low == pytest.approx(1.14e-3, rel=1e-6) and high == pytest.approx(1.14e-3, rel=1e-6)
+    for drag in ("large_pond_1981", "trenberth_1990", 1.3e-3):
+        assert np.hypot(*wind_laws.wind_stress(0.0, 0.0, drag)) == 0.0
+
+
+def test_the_drag_is_a_law_a_number_or_a_function():
+    assert wind_laws.wind_stress(10.0, 0.0, 2e-3, air_density=1.0)[0] == pytest.approx(0.2)
+    assert wind_laws.wind_stress(10.0, 0.0, lambda speed: 1e-4 * speed, air_density=1.0)[0] == pytest.approx(0.1)
+    with pytest.raises(ConfigError, match="drag = 'charnock' is no wind law; give 'large_pond'"):
+        wind_laws.wind_stress(1.0, 1.0, "charnock")

@@ -12,7 +12,8 @@ from swmodel import sources
 from swmodel.config import adjoint as adjoint_section
 from swmodel.config import cores, costs, inversion, members, physics, scenario
 from swmodel.dynamics.momentum import EnergyConserving
-from swmodel.grids import bathymetry, regrid
+from swmodel.forcing import wind_laws
+from swmodel.grids import bathymetry
 from swmodel.models.shallow_water import FreeSlip
 
 # Every section of a file with optional keys: what takes these keys in Python; None where there is no such thing.
@@ -22,7 +23,7 @@ COUNTERPARTS = {
     physics.DepthFormula: bathymetry.from_depth,
     physics.BathymetryFile: bathymetry.onto_grid,
     physics.Model: sw.ShallowWater,
-    physics.WindFile: regrid.wind_stress,
+    physics.WindFile: wind_laws.wind_stress,
     cores.Spectral: sw.PseudoSpectral,
     cores.HyperViscosity: sw.HyperViscosity,
     cores.ExponentialFilter: sw.ExponentialFilter,

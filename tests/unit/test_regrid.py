@@ -9,7 +9,7 @@ import xarray as xr
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids import regrid
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
-from swmodel.grids.regrid import Records, read_field_onto, wind_stress
+from swmodel.grids.regrid import Records, read_field_onto
 
 DAY = 86400.0
 
@@ -397,25 +397,3 @@ def test_missing_values_take_the_nearest_valid_one_also_across_the_seam():
 
 
 # --- wind stress
-
-
-def test_wind_stress_has_the_published_size_and_the_direction_of_the_wind():
-    tau_x, tau_y = wind_stress([6.0, 12.0], [8.0, -16.0])
-    magnitude = 1.22 * np.array([1.2e-3 * 10**2, (0.49 + 0.065 * 20) * 1e-3 * 20**2])
-    np.testing.assert_allclose(np.hypot(tau_x, tau_y), magnitude, rtol=1e-13)
-    np.testing.assert_allclose([tau_x[0] / tau_y[0], tau_x[1] / tau_y[1]], [0.75, -0.75], rtol=1e-13)
-
-
-def test_the_law_of_trenberth_is_continuous_and_calm_air_has_no_stress():
-    for speed in (3.0, 10.0):
-        low, high = regrid.trenberth_1990(np.array([speed - 1e-9, speed + 1e-9]))
-        assert low == pytest.approx(1.14e-3, rel=1e-6) and high == pytest.approx(1.14e-3, rel=1e-6)
-    for drag in ("large_pond_1981", "trenberth_1990", 1.3e-3):
-        assert np.hypot(*wind_stress(0.0, 0.0, drag)) == 0.0
-
-
-def test_the_drag_is_a_law_a_number_or_a_function():
-    assert wind_stress(10.0, 0.0, 2e-3, air_density=1.0)[0] == pytest.approx(0.2)
-    assert wind_stress(10.0, 0.0, lambda speed: 1e-4 * speed, air_density=1.0)[0] == pytest.approx(0.1)
-    with pytest.raises(ConfigError, match="use large_pond_1981, trenberth_1990 or a number"):
-        wind_stress(1.0, 1.0, "charnock")

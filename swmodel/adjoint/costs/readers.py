@@ -74,7 +74,7 @@ class SectionReader:
         (columns if position == "u" else rows)[(line - 1) % last] = 1.0
         faces: dict[str, GridValues] = {at: Stored(0.0, grid.shape) for at in "uv"}
         faces[position] = Outer(rows, columns).map(np.multiply, model.sea_floor.mask(position))
-        if not model.communicator.agree(any(part.any() for _, part in model.domain.own(faces[position]))):
+        if not model.domain.any(faces[position]):
             raise ConfigError(f"{name} crosses no water on this grid; move it to sea.")
         return SectionReader(model.scatter(faces["u"]), model.scatter(faces["v"]))
 
@@ -134,7 +134,7 @@ def cells_within(x: tuple | None, y: tuple | None, model: ShallowWater) -> GridV
     grid = model.grid
     box = Outer(_within(grid.y_centres, y, False), _within(grid.x_centres, x, grid.spherical))
     inside = box.map(np.logical_and, model.sea_floor.wet, dtype=bool)
-    if not model.communicator.agree(any(part.any() for _, part in model.domain.own(inside))):
+    if not model.domain.any(inside):
         raise ConfigError(
             f"the box with x from {_range(x)} and y from {_range(y)} holds no wet cell of the grid, which spans "
             f"{_range(grid.x_edges)} and {_range(grid.y_edges)}; move it to sea, or make it larger."

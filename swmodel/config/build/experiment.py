@@ -293,7 +293,8 @@ def _cyclone(section, grid, run):
 def _wind_from_file(section, grid, run):
     """Stress at u and v points from the wind of a file; both components are needed at both."""
     from ...dynamics.forcing import WindStress
-    from ...grids.regrid import Records, field_records, wind_stress
+    from ...forcing.wind_laws import wind_stress
+    from ...grids.regrid import Records, field_records
 
     def along(component, u, v):
         return wind_stress(u, v, section.drag, section.air_density)[component]

@@ -25,14 +25,14 @@ from typing import Any
 import jax.numpy as jnp
 
 from ...fields.field import AbstractField
-from ...fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, pointwise, south, west
+from ...fields.operators import Axis, X, Y, pointwise
 from ...fields.parameters import Part, declared
 from ...fields.pytrees import pytree
 from .limiters import Limiter, VanLeer
 
-__all__ = ["AdvectionScheme", "Centred", "FluxLimited"]
+__all__ = ["AdvectionScheme", "Centred", "FluxLimited", "limited_difference", "limited_face", "upstream"]
 
-AXES = {"x": (west, east, difference_x, mean_x), "y": (south, north, difference_y, mean_y)}
+AXES = {"x": X, "y": Y}
 
 
 class AdvectionScheme(abc.ABC):
@@ -70,7 +70,7 @@ class Centred(AdvectionScheme):
     def along(
         self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
     ) -> AbstractField:
-        low, high, difference, mean = AXES[axis]
+        low, high, _, mean = AXES[axis]
         middle = mean(c)
         if not geometry.tile.sides.open_sides:
             return middle
@@ -102,11 +102,7 @@ class FluxLimited(AdvectionScheme):
     def along(
         self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
     ) -> AbstractField:
-        low, high, difference, _ = AXES[axis]
-        across = difference(c) * moving
-        behind = upstream(transport, low(low(across)), high(high(across)))
-        half = 0.5 * pointwise(self.limiter, behind, across)
-        return upstream(transport, low(c) + half, high(c) - half)
+        return limited_face(AXES[axis], c, AXES[axis].difference(c) * moving, transport, self.limiter)
 
     def describe(self) -> str:
         return f"flux-limited, {type(self.limiter).__name__}"
@@ -116,3 +112,17 @@ def upstream(transport: AbstractField, low: AbstractField, high: AbstractField) 
     """`low` on faces where the flow goes towards +x or +y, else `high`; derivatives are those of the one taken."""
     from_low = pointwise(lambda flow, x: jnp.where(flow > 0, x, jnp.zeros_like(x)), transport, low)
     return from_low + pointwise(lambda flow, x: jnp.where(flow > 0, jnp.zeros_like(x), x), transport, high)
+
+
+def limited_difference(axis: Axis, step: AbstractField, transport: AbstractField, limiter: Limiter) -> AbstractField:
+    """L(a, b) on faces, of the difference `step` b across a face and a, that across the next face upstream."""
+    behind = upstream(transport, axis.low(axis.low(step)), axis.high(axis.high(step)))
+    return pointwise(limiter, behind, step)
+
+
+def limited_face(
+    axis: Axis, c: AbstractField, step: AbstractField, transport: AbstractField, limiter: Limiter
+) -> AbstractField:
+    """The value upstream of faces, with a limited slope; `step` is the difference of c across them."""
+    half = 0.5 * limited_difference(axis, step, transport, limiter)
+    return upstream(transport, axis.low(c) + half, axis.high(c) - half)
