@@ -42,6 +42,7 @@ TABLES = {  # what may stand in the place of a number, by the tag of its section
     "record": " or a [record](coast.md)",
     "solitary": " or a [wave](coast.md)",
     "cnoidal": "",
+    "constants": "",
 }
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 

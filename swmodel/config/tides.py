@@ -8,17 +8,19 @@ sides = "west"
 ramp = "1 day"
 constituents.M2 = {amplitude = "1.2 m", phase = "30 degree"}
 constituents.S2 = {amplitude = "0.4 * exp(-y / 200e3)", phase = 75}
+constituents.K1 = {file = "global_tides.nc"}                            # eta_amplitude_K1 and eta_phase_K1
+constituents.O1 = {file = "atlas_o1.nc", amplitude = "ha", phase = "hp"}  # names of variables
 """
 
 import functools
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field, create_model
+from pydantic import AfterValidator, Discriminator, Field, Tag, create_model
 
 from ..forcing.constituents import distinct
-from .sections import Formula, NonNegativeSeconds, Section
+from .sections import Formula, InputFile, NonNegativeSeconds, Section
 
-__all__ = ["PLAIN", "TideSection", "tide_section"]
+__all__ = ["PLAIN", "ConstituentFile", "TideSection", "tide_section"]
 
 PLAIN = "plain"  # the tag of what is no table
 
@@ -37,6 +39,26 @@ class TideSection(Section):
         return [f"{part}.{name}" for part in ("amplitude", "phase") for name in self.constituents]
 
 
+class ConstituentFile(Section):
+    """Amplitude and phase lag on the axes of a netCDF file, which must cover the open sides."""
+
+    tag: ClassVar[str] = "constants"
+
+    file: InputFile  # netCDF file
+    amplitude: str | None = None  # name of its variable; eta_amplitude_M2 of M2 unless given
+    phase: str | None = None  # name of its variable; eta_phase_M2 of M2 unless given
+
+    def variables(self, name: str) -> tuple[str, str]:
+        """The names of the variables of a constituent."""
+        return self.amplitude or f"eta_amplitude_{name}", self.phase or f"eta_phase_{name}"
+
+
+def _kind(value):
+    """The tag of a constituent: of a file, or of numbers and formulas."""
+    in_file = isinstance(value, ConstituentFile) or (isinstance(value, dict) and "file" in value)
+    return ConstituentFile.tag if in_file else PLAIN
+
+
 def _named(found):
     """Constituents by their canonical names."""
     return dict(zip(distinct(found), found.values()))
@@ -48,6 +70,8 @@ def tide_section(unit: str) -> type[TideSection]:
     amplitude = (Formula(unit), Field(description="amplitude"))
     phase = (Formula("degree"), Field(description="Greenwich phase lag"))
     pair: Any = create_model("Constituent", __base__=Section, __module__=__name__, amplitude=amplitude, phase=phase)
-    constituents: Any = Annotated[dict[str, pair], AfterValidator(_named)]
+    either: Any = Annotated[pair, Tag(PLAIN)] | Annotated[ConstituentFile, Tag(ConstituentFile.tag)]
+    either = Annotated[either, Discriminator(_kind)]
+    constituents: Any = Annotated[dict[str, either], AfterValidator(_named)]
     made: Any = create_model("Tide", __base__=TideSection, __module__=__name__, constituents=(constituents, ...))
     return made

@@ -1,11 +1,13 @@
 """A Tide is what UTide and its formula say, in both engines; mistakes in it are told in a sentence."""
 
 import datetime
+import re
 from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
 from swmodel.adjoint import names_of
@@ -249,3 +251,68 @@ def test_self_attraction_is_a_reduced_gravity_at_every_step_of_forward_backward(
         simulation.run(steps=200)
         found.append(np.asarray(simulation.state.eta))
     np.testing.assert_allclose(found[1], found[0], atol=1e-11)
+
+
+# -- from files --------------------------------------------------------------------------------------------------------
+
+
+def atlas(path, lon=(-6.0, -3.5), units="m"):
+    """M2 near longitude -5: amplitudes that rise with the latitude, lags around 0, and NaN on land in the north."""
+    x, y = np.linspace(*lon, 6), np.linspace(48.0, 54.0, 13)
+    size, lag = np.meshgrid(0.5 + 0.1 * (y - 50.0), (20.0 * x + 100.0) % 360.0, indexing="ij")
+    size[-3:] = np.nan
+    data = {"eta_amplitude_M2": (("lat", "lon"), size, {"units": units}), "lag": (("lat", "lon"), lag)}
+    data["eta_phase_M2"] = data["lag"]
+    xr.Dataset(data, {"lon": x, "lat": y}).to_netcdf(path)
+    return path
+
+
+def sphere():
+    return sw.SphericalGrid(8, 6, (-5.0, 3.0), (49.0, 52.0))
+
+
+def test_amplitude_and_phase_along_a_side_come_from_a_file_that_covers_no_more(tmp_path):
+    """Bilinear in A cos g and A sin g: lags of 359 and 1 degree have 0 between them."""
+    file = atlas(tmp_path / "atlas.nc")
+    ((size, lag),) = sw.harmonic_constants(file, ("m2",), sphere(), sides="west").values()
+    found = np.asarray(size) * np.exp(1j * np.deg2rad(np.asarray(lag)))
+    nodes = np.linspace(-6.0, -3.5, 6)
+    at_nodes = np.exp(1j * np.deg2rad(20.0 * nodes + 100.0))
+    turn = np.interp(-4.5, nodes, at_nodes.real) + 1j * np.interp(-4.5, nodes, at_nodes.imag)
+    np.testing.assert_allclose(found[:, 0], (0.5 + 0.1 * (sphere().y_centres - 50.0)) * turn, rtol=1e-12)
+    assert np.abs(np.angle(turn, deg=True) - 10.0) < 0.1 and not found[:, 1:].any()
+    np.testing.assert_array_equal(size.block(slice(2, 4), slice(0, 3)), np.asarray(size)[2:4, :3])
+
+
+def test_missing_values_of_an_atlas_take_the_nearest_ones(tmp_path):
+    grid = sw.SphericalGrid(4, 4, (-5.0, -4.0), (51.5, 53.5))
+    ((size, _),) = sw.harmonic_constants(atlas(tmp_path / "atlas.nc"), ("M2",), grid, sides="west").values()
+    rise = lambda y: 0.5 + 0.1 * (np.minimum(y, 52.5) - 50.0)  # noqa: E731
+    shrunk = np.asarray(size)[:, 0] / rise(grid.y_centres)
+    np.testing.assert_allclose(shrunk, shrunk[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "lon, units, table, said",
+    [
+        ((-6.0, -3.5), "m", 'file = "atlas.nc", phase = "lag"', None),
+        ((-4.0, -1.0), "m", 'file = "atlas.nc"', "along the west side .*atlas.nc covers longitude -4.00 to -1.00"),
+        ((-6.0, -3.5), "ft", 'file = "atlas.nc"', "eta_amplitude_M2 in .*atlas.nc is in 'ft'; give it in 'm'"),
+        ((-6.0, -3.5), "m", 'file = "atlas.nc", phase = "hp"', "has no variable 'hp'"),
+        ((-6.0, -3.5), "m", 'file = "none.nc"', "none.nc"),
+    ],
+)
+def test_a_file_of_an_experiment_covers_its_sides_or_is_refused_at_check(tmp_path, lon, units, table, said):
+    atlas(tmp_path / "atlas.nc", lon, units)
+    text = FILE[: FILE.index("constituents.m2")] + f"constituents.M2 = {{{table}}}\n"
+    text = text.replace('type = "cartesian"\nnx = 6\nny = 5', 'type = "spherical"\nnx = 8\nny = 6')
+    text = re.sub(r"\nx = .*\ny = .*", "\nlongitude = [-5.0, 3.0]\nlatitude = [49.0, 52.0]", text)
+    made = assemble(understand(text, "tide.toml", tmp_path))
+    if said is not None:
+        assert re.search(said, " ".join(made.sentences()))
+        return
+    assert made.sentences() == []
+    constants = sw.harmonic_constants(tmp_path / "atlas.nc", ("M2",), sphere(), sides="west")
+    tide = sw.Tide(constants, start=START, ramp=3600.0)
+    other = sw.ShallowWater(sphere(), 100.0, boundaries=(sw.Flather("west", tide),), dtype="float32")
+    np.testing.assert_allclose(at(model_of(made), 2e4), at(other, 2e4), rtol=1e-6)

@@ -32,7 +32,7 @@ from ..waves import CnoidalSection, RecordFile, SolitarySection
 from .maps import check_map, map_of
 from .sources import motion_of
 from .states import is_evaluated_whole, on_grid, state_of
-from .tides import tide_of
+from .tides import check_tides, tide_of
 from .tracers import tracer_of
 from .waves import check_record, wave_of
 
@@ -130,6 +130,8 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
     for name in ("forcing", "boundary"):
         for k, entry in enumerate(made.section(name) or ()):
             made.attempt((name, k), check_record, made, entry)
+    for k, entry in enumerate(made.section("boundary") or ()):
+        made.attempt(("boundary", k), check_tides, made, entry)
     made.attempt(("model", "core"), _check_core, made)
     if made.section("forcing") and made.section("run") is not None:
         entries = enumerate(made.section("forcing"))
@@ -379,7 +381,7 @@ def _term(section, grid, run, gravity=GRAVITY):
     for name in positions.keys() & arguments.keys():
         value, at = arguments[name], positions[name]
         if isinstance(value, TideSection):
-            arguments[name] = tide_of(value, grid, at, name, run)
+            arguments[name] = tide_of(value, grid, name, run, section)
         elif isinstance(value, WAVES):
             arguments[name] = wave_of(value, gravity)
         elif isinstance(value, MapFile):

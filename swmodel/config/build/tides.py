@@ -2,18 +2,39 @@
 
 from typing import Any
 
+import numpy as np
+
+from ...dynamics.boundaries import OpenBoundary
+from ...fields.parts import numbers_of, positions_of
+from ...forcing.harmonic_files import harmonic_constants
 from ...forcing.tides import Tide
-from .states import on_grid
+from ..tides import ConstituentFile, TideSection
+from .states import is_evaluated_whole, on_grid
 
-__all__ = ["tide_of"]
+__all__ = ["check_tides", "tide_of"]
 
 
-def tide_of(section: Any, grid: Any, position: str, name: str, run: Any) -> Tide:
-    """The Tide of a table in the place of the parameter `name`; formulas become arrays at `position`."""
-    constituents = {}
+def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide:
+    """The Tide of a table in the place of the parameter `name` of the section `owner`; formulas become arrays."""
+    rule, constituents = numbers_of(owner.part)[name], {}
+    position = rule.position or "h"
+    sides = owner.sides if issubclass(owner.part, OpenBoundary) else None
     for key, pair in section.constituents.items():
-        parts = (
-            on_grid(getattr(pair, part), grid, position, f"{name}: {part} of {key}") for part in ("amplitude", "phase")
-        )
-        constituents[key] = tuple(parts)
+        if isinstance(pair, ConstituentFile):
+            wanted = {key: pair.variables(key)}
+            of_file = harmonic_constants(pair.file, wanted, grid, sides=sides, units=rule.units, position=position)
+            constituents[key] = tuple(np.asarray(x) if is_evaluated_whole(grid) else x for x in of_file[key])
+        else:
+            constituents[key] = tuple(
+                on_grid(getattr(pair, part), grid, position, f"{name}: {part} of {key}")
+                for part in ("amplitude", "phase")
+            )
     return Tide(constituents, start=run.start, ramp=section.ramp, latitude=section.latitude)
+
+
+def check_tides(made: Any, section: Any) -> None:
+    """Raise DataError for files of tides of a [[boundary]] section that cannot be read or do not cover its sides."""
+    for name in positions_of(section.part):
+        value = getattr(section, name, None)
+        if isinstance(value, TideSection) and made.section("run") is not None:
+            tide_of(value, made.grid, name, made.section("run"), section)

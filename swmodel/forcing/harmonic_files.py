@@ -1,0 +1,157 @@
+"""Amplitudes and Greenwich phase lags of tides from netCDF files, on longitudes and latitudes or on x and y.
+
+What is interpolated to the points of the grid is A cos g and A sin g, since lags jump from 360 to 0 degrees. Missing
+values, as on land, take the nearest valid one. Of an open side only the part of the file around it is read, and the
+file must cover no more than that. Files of `Simulation.harmonics` are such files.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from ..fields.parameters import Sides
+from ..grids import regrid
+from ..grids.windows import GridValues, kept
+from .constituents import canonical
+
+__all__ = ["harmonic_constants"]
+
+PHASES = {
+    "degree": 1.0,
+    "degrees": 1.0,
+    "deg": 1.0,
+    "radian": 180.0 / np.pi,
+    "radians": 180.0 / np.pi,
+    "rad": 180 / np.pi,
+}
+LENGTHS = {"m": 1.0, "metre": 1.0, "metres": 1.0, "meter": 1.0, "meters": 1.0, "cm": 0.01, "mm": 0.001}
+SPEEDS = {"m s-1": 1.0, "m/s": 1.0, "cm s-1": 0.01, "cm/s": 0.01}
+
+
+def harmonic_constants(
+    path: str | os.PathLike, constituents: Iterable[str] | Mapping[str, tuple[str, str]], grid: Any, *,
+    sides: str | tuple | None = None, units: str = "m", position: str = "h",
+) -> dict[str, tuple[GridValues, GridValues]]:  # fmt: skip
+    """The constituents of a Tide, {name: (amplitude, phase lag in degrees)}, from a netCDF file.
+
+    Args:
+        path: of the file.
+        constituents: names, whose variables are eta_amplitude_M2 and eta_phase_M2, or {name: (variable of the
+            amplitude, variable of the phase lag)}.
+        grid: the Grid.
+        sides: "west", "east", "south", "north" or several: the sides that are open; elsewhere the amplitude is then 0.
+            The whole grid unless given, as a sponge needs it.
+        units: of the amplitudes in the model, "m" or "m s-1".
+        position: on the C-grid.
+
+    Raises:
+        DataError: for a file that cannot be read, lacks a variable, is in other units, or does not cover the sides.
+    """
+    if not isinstance(constituents, Mapping):
+        names = (constituents,) if isinstance(constituents, str) else constituents
+        constituents = {name: (f"eta_amplitude_{canonical(name)}", f"eta_phase_{canonical(name)}") for name in names}
+    whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
+    strips = whole if sides is None else {side: _beside(side, grid) for side in Sides.tuple_of(sides)}
+    data = regrid.decode(regrid.open_raw(path))
+    found = {}
+    for name, variables in constituents.items():
+        waves = [
+            _Waves.on(data, variables, units, _Strip(grid, *part, side), position) for side, part in strips.items()
+        ]
+        wave = kept(_Placed(waves, grid.shape))
+        found[name] = wave.map(np.abs), wave.map(lambda z: np.rad2deg(np.angle(z)) % 360.0)
+    return found
+
+
+def _beside(side, grid):
+    """(rows, columns) of the cells next to a side."""
+    ny, nx = grid.shape
+    lines = {"west": slice(0, 1), "east": slice(nx - 1, nx), "south": slice(0, 1), "north": slice(ny - 1, ny)}
+    return (slice(0, ny), lines[side]) if side in ("west", "east") else (lines[side], slice(0, nx))
+
+
+class _Strip:
+    """Some rows and columns of a grid, in the place of a Grid."""
+
+    def __init__(self, grid, rows, columns, side):
+        self.grid, self.rows, self.columns, self.side, self.spherical = grid, rows, columns, side, grid.spherical
+        self.y_edges, self.x_edges = (
+            grid.y_edges[rows.start : rows.stop + 1],
+            grid.x_edges[columns.start : columns.stop + 1],
+        )
+
+    def coordinates(self, position):
+        return self.grid.coordinates(position, self.rows, self.columns)
+
+
+class _Waves(GridValues):
+    """A exp(i g) of a constituent in a strip of the grid."""
+
+    dtype = np.dtype(complex)
+
+    def __init__(self, fields, scales, plan, strip):
+        self.fields, self.scales, self.plan, self.strip = fields, scales, plan, strip
+        self.shape = strip.rows.stop - strip.rows.start, strip.columns.stop - strip.columns.start
+
+    @staticmethod
+    def on(data, variables, units, strip, position):
+        fields = [regrid.rectilinear(data, variable) for variable in variables]
+        known = LENGTHS if units == "m" else SPEEDS
+        scales = [_scale(data, variable, kinds) for variable, kinds in zip(variables, (known, PHASES))]
+        for field, variable in zip(fields, variables):
+            if field.ndim != 2:
+                raise DataError(f"{variable} has dimensions {field.dims}; select one level first, down to (y, x).")
+        try:
+            plan = regrid.remapping(fields[0], strip, "interpolate", position)
+        except DataError as error:
+            if strip.side:
+                raise DataError(f"along the {strip.side} side {error}") from None
+            raise
+        return _Waves(fields, scales, plan, strip)
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        part = self.plan.part(rows, columns)
+        wave = self._read(part)
+        if not np.isfinite(wave).all():
+            part = self.plan
+            wave = regrid.filled(self._read(part), part, self.strip.spherical)
+            return part(wave)[rows, columns]
+        return part(wave)
+
+    def _read(self, part):
+        size, lag = (scale * part.read(field) for scale, field in zip(self.scales, self.fields))
+        return size * np.exp(1j * np.deg2rad(lag))
+
+
+def _scale(data, variable, known):
+    """What a variable is multiplied by, from its units."""
+    units = str(data[variable].attrs.get("units", next(iter(known)))).strip().lower()
+    units = units.removesuffix("_east").removesuffix("_north")
+    if units not in known:
+        raise DataError(f"{variable} in {regrid.label(data)} is in {units!r}; give it in {next(iter(known))!r}.")
+    return known[units]
+
+
+class _Placed(GridValues):
+    """Strips of the grid, and 0 elsewhere."""
+
+    dtype = np.dtype(complex)
+
+    def __init__(self, waves, shape):
+        self.waves, self.shape = waves, tuple(shape)
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        found = np.zeros((rows.stop - rows.start, columns.stop - columns.start), complex)
+        for wave in self.waves:
+            parts = list(zip((rows, columns), (wave.strip.rows, wave.strip.columns)))
+            both = [slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in parts]
+            if all(part.start < part.stop for part in both):
+                here, there = (
+                    tuple(slice(part.start - of[k].start, part.stop - of[k].start) for part, of in zip(both, parts))
+                    for k in (0, 1)
+                )
+                found[here] = wave.block(*there)
+        return found
