@@ -156,9 +156,10 @@ def _limits(made, experiment, stepper):
     found = []
     for iy in sorted({0, cuts[0] // 2, cuts[0] - 1}):
         for ix in sorted({0, cuts[1] // 2, cuts[1] - 1}):
-            tile = OneTileCommunicator((cuts[0], cuts[1]), iy * cuts[1] + ix)
+            layout = cuts[0], cuts[1]
+            tile = OneTileCommunicator(layout, iy * cuts[1] + ix)
             if made.bathymetry.wet.block(*tile.decomposition(made.grid.shape).tile(tile.rank).slices).any():
-                model = model_of(made, tile, tile.layout, "arrays")
+                model = model_of(made, tile, layout, "arrays")
                 found.append(limits(model, stepper, state_of(experiment.initial, model)))
     return min(found, key=largest_time_step, default=[])
 

@@ -66,7 +66,7 @@ class Experiment(BaseModel):
 
     def _rows(self) -> list[tuple[str, str]]:
         """(section, its keys and values in TOML) of the sections that were given."""
-        given = _plain(self.model_dump(exclude_unset=True, exclude_none=True))
+        given: Any = _plain(self.model_dump(exclude_unset=True, exclude_none=True))
         return [
             (name, "\n\n".join(dump(each).strip() for each in (section if isinstance(section, list) else [section])))
             for name, section in given.items()

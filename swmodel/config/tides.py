@@ -70,8 +70,8 @@ def tide_section(unit: str) -> type[TideSection]:
     amplitude = (Formula(unit), Field(description="amplitude"))
     phase = (Formula("degree"), Field(description="Greenwich phase lag"))
     pair: Any = create_model("Constituent", __base__=Section, __module__=__name__, amplitude=amplitude, phase=phase)
-    either: Any = Annotated[pair, Tag(PLAIN)] | Annotated[ConstituentFile, Tag(ConstituentFile.tag)]
-    either = Annotated[either, Discriminator(_kind)]
+    plain: Any = Annotated[pair, Tag(PLAIN)]
+    either = Annotated[plain | Annotated[ConstituentFile, Tag(ConstituentFile.tag)], Discriminator(_kind)]
     constituents: Any = Annotated[dict[str, either], AfterValidator(_named)]
     made: Any = create_model("Tide", __base__=TideSection, __module__=__name__, constituents=(constituents, ...))
     return made

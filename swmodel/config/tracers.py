@@ -8,6 +8,9 @@ scheme = "flux_limited"
 diffusivity = "10 m2 s-1"
 """
 
+# Functions make the annotations of the section: pyright cannot read these.
+# pyright: reportInvalidTypeForm=false
+
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -42,7 +45,8 @@ def FormulaOr(section: type[Section], unit: str = "") -> Any:
     def is_table(value):
         return isinstance(value, (dict, section))
 
-    choice = Annotated[float | Expression, Tag("value")] | Annotated[section, Tag("file")]
+    value: Any = Annotated[float | Expression, Tag("value")]
+    choice = value | Annotated[section, Tag("file")]
     return Annotated[
         choice,
         Discriminator(lambda value: "file" if is_table(value) else "value"),

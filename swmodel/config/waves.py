@@ -65,7 +65,7 @@ def _exists(section):
 def _which(value):
     """The tag of what stands in the place of a number."""
     if isinstance(value, Section):
-        return value.tag
+        return getattr(value, "tag")  # noqa: B009  (of a section for the place of a number)
     if not isinstance(value, dict):
         return PLAIN
     if "file" in value:
@@ -75,9 +75,11 @@ def _which(value):
 
 def number_or_series(plain: Any, unit: str) -> Any:
     """The annotation of a key that is `plain`, or a table that describes a tide, a record or, in metres, a wave."""
-    kinds: Any = Annotated[plain, Tag(PLAIN)] | Annotated[tide_section(unit), Tag(TideSection.tag)]
+    kinds: Any = Annotated[plain, Tag(PLAIN)]
+    kinds = kinds | Annotated[tide_section(unit), Tag(TideSection.tag)]
     kinds = kinds | Annotated[RecordFile, Tag(RecordFile.tag)]
     if unit == "m":
         cnoidal = Annotated[CnoidalSection, AfterValidator(_exists)]
-        kinds = kinds | Annotated[SolitarySection, Tag("solitary")] | Annotated[cnoidal, Tag("cnoidal")]
+        kinds = kinds | Annotated[SolitarySection, Tag("solitary")]
+        kinds = kinds | Annotated[cnoidal, Tag("cnoidal")]
     return Annotated[kinds, Discriminator(_which)]

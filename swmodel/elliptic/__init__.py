@@ -11,7 +11,9 @@ phi, report = elliptic.solve(elliptic.Spectral(), domain, elliptic.Coefficients(
 
 import functools
 import inspect
+from collections.abc import Callable
 from importlib.metadata import entry_points
+from typing import Any
 
 from .base import Plan, Report, Solver, check_solver, solve
 from .krylov import ConjugateGradients, Diagonal, FastPoisson, Preconditioner
@@ -33,7 +35,7 @@ _named = {
 GROUP = "swmodel.elliptic"  # of entry points, by which an installed package offers solvers
 
 
-def register(name, make):
+def register(name: str, make: Callable[..., Solver]) -> None:
     """Let `named(name, **options)` give `make(**options)`, a Solver: of another package, or of a script."""
     if not callable(make):
         raise EllipticError(f"elliptic: {make!r} makes no solver; register {name!r} with a class or a function.")
@@ -42,12 +44,12 @@ def register(name, make):
     _named[name] = make
 
 
-def names():
+def names() -> list[str]:
     """The names of all solvers, those of installed packages too."""
     return sorted({*_named, *(point.name for point in entry_points(group=GROUP))})
 
 
-def named(name, **options):
+def named(name: str, **options: Any) -> Solver:
     """The Solver of this name."""
     make = _named.get(name)
     for point in entry_points(group=GROUP):

@@ -19,12 +19,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 
 from ..fields.parameters import Number, shown
 from ..fields.pytrees import pytree
 from ..parallel.halo import SIDES
 from ..runtime.compilation import jit
-from .operator import EllipticError, Stencil, assemble
+from .operator import Coefficients, Domain, EllipticError, Stencil, assemble
 
 __all__ = ["Plan", "Report", "Solver", "check", "check_solver", "solve"]
 
@@ -54,7 +55,7 @@ class Report:
     converged: jax.Array
 
     @staticmethod
-    def direct(dtype):
+    def direct(dtype: np.dtype) -> "Report":
         return Report(jnp.zeros((), int), jnp.zeros((), dtype), jnp.ones((), bool))
 
 
@@ -68,7 +69,7 @@ class Solver(abc.ABC):
     projects = False
 
     @abc.abstractmethod
-    def prepare(self, domain: Any, coefficients: Any, stencil: Stencil) -> Any:
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         """What `invert` wants to know beforehand: a pytree, or None. Raises EllipticError for what it cannot do."""
 
     @abc.abstractmethod
@@ -79,7 +80,7 @@ class Solver(abc.ABC):
         """A solver that takes `count` iterations, whatever is left then; itself where it is direct."""
         return self
 
-    def plan(self, domain: Any, coefficients: Any) -> Plan:
+    def plan(self, domain: Domain, coefficients: Coefficients) -> Plan:
         """The Plan of an equation; inside `communicator.spmd`."""
         check(domain, coefficients)
         stencil = assemble(domain, coefficients)
@@ -110,7 +111,7 @@ class Solver(abc.ABC):
 # -- checks, and the way in from the host -----------------------------------------------------------------------------
 
 
-def check(domain, coefficients):
+def check(domain: Domain, coefficients: Coefficients) -> None:
     """Raise EllipticError for coefficients that make no sense, as far as they are known before the program runs."""
     if isinstance(coefficients.dirichlet, str):
         raise EllipticError(
@@ -136,11 +137,11 @@ def check(domain, coefficients):
                     f"elliptic: {name} has shape {jnp.shape(x)}, and a tile of this equation {tile}; give a number or "
                     "an array of the tile's cells."
                 )
-            if x is not None and not isinstance(x, jax.core.Tracer) and jnp.ndim(x) == 0:
+            if x is not None and not isinstance(x, Tracer) and jnp.ndim(x) == 0:
                 _refuse_sign(name, float(x))
 
 
-def check_solver(solver, who):
+def check_solver(solver: Any, who: str) -> None:
     """Raise EllipticError for what is no Solver."""
     if not isinstance(solver, Solver):
         raise EllipticError(
@@ -155,7 +156,7 @@ def _refuse_sign(name, least):
         raise EllipticError(f"elliptic: {name} is {least:g} somewhere, so that the equation is not elliptic; {what}.")
 
 
-def solve(solver, domain, coefficients, b):
+def solve(solver: Solver, domain: Domain, coefficients: Coefficients, b: jax.Array) -> tuple[jax.Array, Report]:
     """(phi, Report) of b, tile arrays as programs hold them, from the host; collective.
 
     Raises:

@@ -18,13 +18,14 @@ import dataclasses
 import numbers
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 from ..fields.parameters import shown
 from ..grids.geometry import safe_inverse
-from .base import Report, Solver
-from .operator import Coefficients, EllipticError, assemble
+from .base import Plan, Report, Solver
+from .operator import Coefficients, Domain, EllipticError, Stencil, assemble
 from .spectral import rectangle_inverse
 
 __all__ = ["ConjugateGradients", "Diagonal", "FastPoisson", "Preconditioner"]
@@ -36,20 +37,20 @@ class Preconditioner(abc.ABC):
     """An approximate inverse of -A; frozen, hashable."""
 
     @abc.abstractmethod
-    def prepare(self, domain, coefficients, stencil): ...
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any: ...
 
     @abc.abstractmethod
-    def apply(self, prepared, r): ...
+    def apply(self, prepared: Any, r: jax.Array) -> jax.Array: ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Diagonal(Preconditioner):
     """Jacobi's: each cell by itself."""
 
-    def prepare(self, domain, coefficients, stencil):
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         return safe_inverse(stencil.diagonal)
 
-    def apply(self, prepared, r):
+    def apply(self, prepared: Any, r: jax.Array) -> jax.Array:
         return prepared * r
 
 
@@ -58,7 +59,7 @@ class FastPoisson(Preconditioner):
     """Mean coefficients on the whole rectangle, land included; what differs from them is scaled by the square root of
     the diagonals' ratio (Concus & Golub 1973, doi:10.1137/0710092)."""
 
-    def prepare(self, domain, coefficients, stencil):
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         total = lambda x: domain.communicator.sum(jnp.sum(x))  # noqa: E731
         unit = assemble(domain, Coefficients(1.0, None, coefficients.dirichlet))
         c = total(stencil.diagonal) if stencil.loss is None else total(stencil.diagonal - stencil.loss)
@@ -70,7 +71,7 @@ class FastPoisson(Preconditioner):
         mean = assemble(domain, Coefficients(c, screening, coefficients.dirichlet)).diagonal
         return inverse, jnp.sqrt(mean * safe_inverse(stencil.diagonal))
 
-    def apply(self, prepared, r):
+    def apply(self, prepared: Any, r: jax.Array) -> jax.Array:
         inverse, scale = prepared
         return -scale * inverse.apply(scale * r)
 
@@ -112,10 +113,10 @@ class ConjugateGradients(Solver):
     def with_iterations(self, count: int) -> "ConjugateGradients":
         return dataclasses.replace(self, tolerance=NEVER, iterations=count)
 
-    def prepare(self, domain, coefficients, stencil):
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         return self.preconditioner.prepare(domain, coefficients, stencil)
 
-    def invert(self, plan, r):
+    def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:
         stencil, prepared = plan.stencil, plan.prepared
 
         def dots(*pairs, ordered=self.ordered):
@@ -140,6 +141,7 @@ class ConjugateGradients(Solver):
         r = -r / norm
         z = self.preconditioner.apply(prepared, r)
         size, rz = dots((r, r), (r, z), ordered=True)
-        k, x, _, _, (square, _) = lax.while_loop(unfinished, iterate, (0, jnp.zeros_like(r), r, z, (size, rz)))
+        start: Any = (0, jnp.zeros_like(r), r, z, (size, rz))
+        k, x, _, _, (square, _) = lax.while_loop(unfinished, iterate, start)
         residual = jnp.sqrt(square / jnp.where(size > 0, size, 1.0))
         return norm * x, Report(k, residual, square <= self.tolerance**2 * size)

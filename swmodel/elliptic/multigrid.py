@@ -30,7 +30,7 @@ from ..grids.geometry import safe_inverse
 from ..parallel.halo import Sides, exchange
 from ..parallel.serial import SerialCommunicator
 from .krylov import Preconditioner
-from .operator import fluxes, settled, widened
+from .operator import Coefficients, Domain, Stencil, fluxes, settled, widened
 
 __all__ = ["Multigrid"]
 
@@ -49,20 +49,20 @@ class Level:
     across_x: jax.Array
     across_y: jax.Array
     loss: Any
-    inverse: jax.Array
+    inverse: Any
     widths: tuple
     sides: Sides
     communicator: Any = static()
     shape: tuple = static()
 
-    def wide(self, x):
+    def wide(self, x: jax.Array) -> jax.Array:
         return widened(x, self.sides, self.communicator)
 
-    def residual(self, r, wide):
+    def residual(self, r: jax.Array, wide: jax.Array) -> jax.Array:
         """r + A x, of -A x = r."""
         return r + fluxes(self.across_x, self.across_y, self.loss, wide)
 
-    def smooth(self, weight, r, wide):
+    def smooth(self, weight: jax.Array, r: jax.Array, wide: jax.Array) -> jax.Array:
         """A Jacobi sweep."""
         return self.wide(wide[1:-1, 1:-1] + weight * self.inverse * self.residual(r, wide))
 
@@ -83,7 +83,7 @@ class Passage:
     communicator: Any = static()
     odd: tuple = static()
 
-    def up(self, x):
+    def up(self, x: jax.Array) -> jax.Array:
         """Coarse values, interpolated: (my, mx) to (2 my - odd, 2 mx - odd)."""
         wide = widened(x, self.sides, self.communicator)
         x, (west, east, south, north) = wide[1:-1, 1:-1], self.weights
@@ -93,7 +93,7 @@ class Passage:
         four = x[:, None, :, None] + jnp.stack(dy, axis=1)[..., None] + jnp.stack(dx, axis=-1)[:, None]
         return self.water * four.reshape(2 * x.shape[0], 2 * x.shape[1])[self.odd[0] :, self.odd[1] :]
 
-    def down(self, r):
+    def down(self, r: jax.Array) -> jax.Array:
         """The transpose of `up`: what a coarse cell took of its neighbours' values, it gives them."""
         r = settled(jnp.pad(self.water * r, [(k, 0) for k in self.odd]), self.sides)
         four = [[r[j::2, i::2] for i in (0, 1)] for j in (0, 1)]
@@ -128,7 +128,7 @@ class Multigrid(Preconditioner):
     precision: str = "float32"
     coarsest: int = 200
 
-    def prepare(self, domain, coefficients, stencil):
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> tuple:
         finest = _finest(domain, stencil, jnp.dtype(self.precision))
         grids, passages = [finest], []
         while np.prod(grids[-1].shape) > self.coarsest:
@@ -142,7 +142,7 @@ class Multigrid(Preconditioner):
             passages.append(passage)
         return tuple(grids), tuple(passages), _direct_inverse(grids[-1])
 
-    def apply(self, prepared, r):
+    def apply(self, prepared: tuple, r: jax.Array) -> jax.Array:
         grids, passages, inverse = prepared
         z = self._cycle(grids, passages, inverse, r.astype(grids[0].inverse.dtype))
         return z.astype(r.dtype)
@@ -171,7 +171,9 @@ class Multigrid(Preconditioner):
 
 
 def _finest(domain, stencil, dtype):
-    cast = lambda x: None if x is None else x.astype(dtype)  # noqa: E731
+    def cast(x) -> Any:
+        return None if x is None else x.astype(dtype)
+
     ones = jnp.ones(stencil.area.shape, dtype)
     sides = jax.tree.map(cast, stencil.sides)
     return Level(

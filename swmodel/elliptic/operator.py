@@ -22,12 +22,15 @@ from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
+from numpy.typing import DTypeLike
 
 from ..errors import SwmodelError
 from ..fields.pytrees import pytree, replace, static
 from ..grids.geometry import TileGeometry, safe_inverse
+from ..grids.grid import Grid
 from ..grids.water import label_bodies
 from ..grids.windows import GridValues, Stored, grid_values
+from ..parallel.communicator import Communicator
 from ..parallel.halo import SIDES, Sides, exchange, refresh, without_padding
 
 __all__ = ["Coefficients", "Domain", "EllipticError", "Stencil", "assemble", "fluxes", "settled", "widened"]
@@ -42,14 +45,14 @@ class Domain:
     """Where an equation holds: one tile's share of a grid and its water.
 
     Attributes:
-        tile: the TileGeometry.
+        tile: the TileGeometry; None until it is set.
         basin: number of the water body of each cell, from 1; None where there is one alone.
         grid: the whole Grid.
         touches: for each water body whether it touches the west, east, south and north side of the grid.
         masked: whether some cell of the grid is land.
     """
 
-    tile: TileGeometry
+    tile: Any
     basin: Any
     grid: Any = static()
     communicator: Any = static()
@@ -57,7 +60,7 @@ class Domain:
     masked: bool = static()
 
     @staticmethod
-    def of(grid, communicator, wet=None, dtype=None):
+    def of(grid: Grid, communicator: Communicator, wet: Any = None, dtype: DTypeLike | None = None) -> "Domain":
         """The Domain of a grid with water where `wet`, (ny, nx) or GridValues, is true; everywhere unless given."""
         dtype = np.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
         wet = Stored(True, grid.shape) if wet is None else wet if isinstance(wet, GridValues) else np.asarray(wet, bool)
@@ -70,7 +73,7 @@ class Domain:
         return replace(Domain.without_tile(grid, communicator, wet), tile=tile)
 
     @staticmethod
-    def without_tile(grid, communicator, wet):
+    def without_tile(grid: Grid, communicator: Communicator, wet: Any) -> "Domain":
         """The Domain of a grid with water where `wet` is true, GridValues or an array; its `tile` is None, and is set
         later; collective."""
         water = label_bodies(grid_values(wet, grid), grid, communicator)
@@ -83,13 +86,13 @@ class Domain:
         basin = communicator.place(padded) if water.count > 1 else None
         return Domain(None, basin, grid, communicator, touches, int(water.cells.sum()) < grid.nx * grid.ny)
 
-    def free(self, coefficients):
+    def free(self, coefficients: "Coefficients") -> tuple[bool, ...]:
         """For each water body whether a constant can be added to a solution there."""
         held = [SIDES.index(side) for side in coefficients.dirichlet]
         return tuple(coefficients.screening is None and not any(body[k] for k in held) for body in self.touches)
 
     @staticmethod
-    def of_model(model):
+    def of_model(model: Any) -> "Domain":
         """The Domain of a ShallowWater's grid and water."""
         return Domain.of(model.grid, model.communicator, model.sea_floor.wet, model.dtype)
 
@@ -134,12 +137,12 @@ class Stencil:
     communicator: Any = static()
     free: tuple = static()
 
-    def apply(self, x):
+    def apply(self, x: jax.Array) -> jax.Array:
         """A x of a tile array; communicates."""
         (wide,) = exchange([x], 1, self.sides, self.communicator)
         return self._of_wide(wide)
 
-    def apply_in_loop(self, x):
+    def apply_in_loop(self, x: jax.Array) -> jax.Array:
         """The same, faster, and without derivatives: for what iterates."""
         return settled(self._of_wide(widened(x, self.sides, self.communicator)), self.sides)
 
@@ -147,17 +150,17 @@ class Stencil:
         return without_padding(fluxes(self.across_x, self.across_y, self.loss, wide), self.sides)
 
     @property
-    def diagonal(self):
+    def diagonal(self) -> jax.Array:
         """-A's diagonal; 0 on land."""
         east, north = self.across_x, self.across_y
         total = east[:, 1:] + east[:, :-1] + north[1:] + north[:-1]
         return without_padding(total if self.loss is None else total + self.loss, self.sides)
 
-    def centred(self, x):
+    def centred(self, x: jax.Array) -> jax.Array:
         """x without its mean over each water body."""
         return x - self._means(self.area * x) if any(self.free) else x
 
-    def balanced(self, r):
+    def balanced(self, r: jax.Array) -> jax.Array:
         """r, which adds up over areas, without what would change a body's total: the transpose of `centred`."""
         return r - self.area * self._means(r) if any(self.free) else r
 
@@ -167,7 +170,7 @@ class Stencil:
         water = (self.area > 0).astype(r.dtype)
         return water * mean[0] if self.basin is None else water * mean[jnp.maximum(self.basin - 1, 0)]
 
-    def totals(self, r):
+    def totals(self, r: jax.Array) -> jax.Array:
         """The sums of r over the water bodies, on every rank."""
         if self.basin is None:
             return self.communicator.sum(jnp.sum(r).reshape(1))
@@ -175,7 +178,7 @@ class Stencil:
         return self.communicator.sum(sums)
 
 
-def fluxes(across_x, across_y, loss, wide):
+def fluxes(across_x: jax.Array, across_y: jax.Array, loss: jax.Array | None, wide: jax.Array) -> jax.Array:
     """The net flux into each cell, from values with one ghost cell on each side."""
     x, y = wide[1:-1], wide[:, 1:-1]
     in_x, in_y = across_x * (x[:, 1:] - x[:, :-1]), across_y * (y[1:] - y[:-1])
@@ -183,14 +186,14 @@ def fluxes(across_x, across_y, loss, wide):
     return total if loss is None else total - loss * wide[1:-1, 1:-1]
 
 
-def widened(x, sides, communicator):
+def widened(x: jax.Array, sides: Sides, communicator: Communicator) -> jax.Array:
     """x with one ghost cell on each side, settled. No derivatives."""
     padded = lax.dynamic_update_slice(jnp.zeros((x.shape[0] + 2, x.shape[1] + 2), x.dtype), x, (1, 1))
     (wide,) = refresh([padded], 1, sides, communicator)
     return settled(wide, sides)
 
 
-def settled(x, sides):
+def settled(x: jax.Array, sides: Sides) -> jax.Array:
     """x as an array in memory.
 
     XLA on CPUs would compute x again wherever a stencil reads it, which multiplies the work of a chain of stencils. The
@@ -225,7 +228,7 @@ mlir.register_lowering(_settled, mlir.lower_fun(_in_loop, multiple_results=False
 # -- assembling -------------------------------------------------------------------------------------------------------
 
 
-def assemble(domain, coefficients):
+def assemble(domain: Domain, coefficients: Coefficients) -> Stencil:
     """The Stencil of an equation."""
     tile, (rows, columns) = domain.tile, domain.tile.shape
     h, dtype = tile.halo, tile.metrics["area_h"].dtype
@@ -246,10 +249,9 @@ def assemble(domain, coefficients):
         c = _along_wall(coefficients.c, faces, side, dtype)
         lost = wet * _through_wall(side, sides, tile.shape, c, length, at("dx_h" if along_x else "dy_h", own))
         loss = lost if loss is None else loss + lost
-    return Stencil(
-        *(_repeated(a, sides, axis) for a, axis in ((across_x, "x"), (across_y, "y"))), loss, area, sides, domain.basin,
-        domain.communicator, domain.free(coefficients),
-    )  # fmt: skip
+    across_x, across_y = _repeated(across_x, sides, "x"), _repeated(across_y, sides, "y")
+    free = domain.free(coefficients)
+    return Stencil(across_x, across_y, loss, area, sides, domain.basin, domain.communicator, free)
 
 
 def _on_faces(c, sides, communicator, dtype):

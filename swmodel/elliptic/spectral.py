@@ -19,8 +19,8 @@ from jax import lax
 
 from ..fields.pytrees import pytree, static
 from ..parallel import fft
-from .base import Report, Solver
-from .operator import EllipticError
+from .base import Plan, Report, Solver
+from .operator import Coefficients, Domain, EllipticError, Stencil
 
 __all__ = ["Spectral", "FourierTridiagonal", "rectangle_inverse"]
 
@@ -31,7 +31,7 @@ class Spectral(Solver):
 
     projects = True  # the constant is a mode, and is left out
 
-    def prepare(self, domain, coefficients, stencil):
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         _check("Spectral", domain, coefficients)
         if domain.grid.spherical:
             raise EllipticError(
@@ -39,7 +39,7 @@ class Spectral(Solver):
             )
         return rectangle_inverse(domain, coefficients.c, coefficients.screening, coefficients.dirichlet)
 
-    def invert(self, plan, r):
+    def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:
         return plan.prepared.apply(r), Report.direct(r.dtype)
 
 
@@ -47,11 +47,11 @@ class Spectral(Solver):
 class FourierTridiagonal(Solver):
     """A transform along x and elimination along y; of any grid without land, with numbers for c and lambda."""
 
-    def prepare(self, domain, coefficients, stencil):
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         _check("FourierTridiagonal", domain, coefficients)
         return _tridiagonal(domain, coefficients.c, coefficients.screening, coefficients.dirichlet)
 
-    def invert(self, plan, r):
+    def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:
         return plan.prepared.apply(r), Report.direct(r.dtype)
 
 
@@ -68,7 +68,7 @@ def _check(name, domain, coefficients):
             )
 
 
-def rectangle_inverse(domain, c, screening, dirichlet):
+def rectangle_inverse(domain: Domain, c: Any, screening: Any, dirichlet: tuple[str, ...]) -> "Modes | Rows":
     """What solves A x = r for constant coefficients on the whole grid, land or not: an object with apply(r)."""
     make = _tridiagonal if domain.grid.spherical else _modes
     return make(domain, c, screening, dirichlet)
@@ -81,7 +81,7 @@ def _kinds(grid, dirichlet):
         (False, True): fft.Cosine(4), (True, False): fft.Sine(4),
     }  # fmt: skip
     ends = [("south", "north"), ("west", "east")]
-    kinds = [trigonometric[tuple(side in dirichlet for side in pair)] for pair in ends]
+    kinds: list[fft.Kind] = [trigonometric[low in dirichlet, high in dirichlet] for low, high in ends]
     if grid.periodic_x:
         kinds[1] = fft.RealFourier()
     if grid.periodic_y:
@@ -101,7 +101,7 @@ class Modes:
     factors: jax.Array
     transform: Any = static()
 
-    def apply(self, r):
+    def apply(self, r: jax.Array) -> jax.Array:
         modes = self.transform.forward(r)
         return self.transform.inverse(modes * self.factors.astype(modes.dtype))
 
@@ -128,7 +128,7 @@ class Rows:
     above: jax.Array
     transform: Any = static()
 
-    def apply(self, r):
+    def apply(self, r: jax.Array) -> jax.Array:
         modes = self.transform.forward(r)
         parts = [modes.real, modes.imag] if jnp.iscomplexobj(modes) else [modes]
         solved = lax.linalg.tridiagonal_solve(self.below, self.diagonal, self.above, jnp.stack(parts, axis=-1))

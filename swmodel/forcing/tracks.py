@@ -201,7 +201,7 @@ def cyclone_of(track: Track, start: datetime.datetime, until: float | None = Non
     first = np.searchsorted(times, 0.0, side="right") - 1
     last = times.size if until is None else np.searchsorted(times, until) + 1
     kept = slice(max(min(first, times.size - 2), 0), max(last, first + 2))  # what the run never reaches is left out
-    default = {field.name: field.default for field in dataclasses.fields(Cyclone)} | options
+    default: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Cyclone)} | options
     ambient, reduction, translation, density = (
         float(default[name]) for name in ("ambient_pressure", "reduction", "translation", "air_density")
     )

@@ -211,7 +211,8 @@ class CnoidalWave:
                 f"CnoidalWave: there is no wave of height {self.height:g} m and period {self.period:g} s in water of "
                 f"depth {self.depth:g} m; give another period, or a SolitaryWave for a very long one."
             )
-        return float(-np.expm1(-scipy.optimize.brentq(longer, *tried[short[-1] :][:2])))
+        root: Any = scipy.optimize.brentq(longer, *tried[short[-1] :][:2])
+        return float(-np.expm1(-root))
 
     def elevation(self, cycles: Any) -> np.ndarray:
         """eta [m] at numbers of periods after a crest, without the ramp."""

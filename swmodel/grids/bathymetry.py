@@ -23,6 +23,7 @@ import xarray as xr
 from ..errors import ConfigError, DataError
 from ..parallel.serial import SerialCommunicator
 from . import regrid
+from .grid import Grid
 from .water import survey, without
 from .windows import Kept, KeptValues, grid_values
 
@@ -80,7 +81,7 @@ class Bathymetry:
     report: tuple = ()
 
 
-def as_bathymetry(source, grid, **options):
+def as_bathymetry(source: Any, grid: Grid, **options: Any) -> Bathymetry:
     """The Bathymetry of `grid` from whatever describes it.
 
     Args:
@@ -100,7 +101,7 @@ def as_bathymetry(source, grid, **options):
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def read_elevation(path, variable=None, positive=None):
+def read_elevation(path: str | os.PathLike, variable: str | None = None, positive: str | None = None) -> xr.DataArray:
     """Open the elevation in any netCDF file with longitudes and latitudes; values are read when they are used.
 
     Axes and variable are known by their CF attributes, else by the names that GEBCO, ETOPO, SRTM30+, GMT, GDAL and NEMO
@@ -125,7 +126,7 @@ def read_elevation(path, variable=None, positive=None):
     return field
 
 
-def elevation_in(dataset, name, source, positive=None):
+def elevation_in(dataset: xr.Dataset, name: Any, source: Any, positive: str | None = None) -> xr.DataArray:
     """Variable `name` of a Dataset as elevation; `source` is its file. The sign of a depth changes lazily, by its
     packing. `positive` is that of `read_elevation`."""
     attrs = dataset.variables[name].attrs if name in dataset.variables else {}
@@ -279,7 +280,14 @@ class SeaFloor:
         return Bathymetry(np.asarray(found.depth), np.asarray(found.wet), found.report)
 
 
-def onto_grid(elevation, grid, method="average", minimum_depth=20.0, mask=None, fill_lakes=False):
+def onto_grid(
+    elevation: Any,
+    grid: Grid,
+    method: str = "average",
+    minimum_depth: float = 20.0,
+    mask: Any = None,
+    fill_lakes: bool = False,
+) -> Bathymetry:
     """Depth and mask of `grid` from gridded elevations, by the rule at the top of this module.
 
     Args:
@@ -299,7 +307,14 @@ def onto_grid(elevation, grid, method="average", minimum_depth=20.0, mask=None, 
     return elevation_on(elevation, grid, method, minimum_depth, mask, fill_lakes).whole()
 
 
-def elevation_on(elevation, grid, method="average", minimum_depth=20.0, mask=None, fill_lakes=False) -> SeaFloor:
+def elevation_on(
+    elevation: Any,
+    grid: Grid,
+    method: str = "average",
+    minimum_depth: float = 20.0,
+    mask: Any = None,
+    fill_lakes: bool = False,
+) -> SeaFloor:
     """The SeaFloor of `grid` from gridded elevations, which are read a window at a time; arguments as of `onto_grid`.
 
     Raises:
@@ -329,7 +344,7 @@ def elevation_on(elevation, grid, method="average", minimum_depth=20.0, mask=Non
         )
 
     notes = _on_the_data(elevation, plan, grid, method)
-    return SeaFloor(grid, raw, minimum_depth, fill_lakes, notes, nowhere)
+    return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere)
 
 
 def _wet_mean(elevation, plan, rows, columns):
@@ -360,7 +375,9 @@ def _wet_mean(elevation, plan, rows, columns):
     return wet_fraction, water / np.where(wet_fraction > 0, wet_fraction, 1.0)
 
 
-def from_depth(depth, grid, minimum_depth=0.0, mask=None, fill_lakes=False):
+def from_depth(
+    depth: Any, grid: Grid, minimum_depth: float = 0.0, mask: Any = None, fill_lakes: bool = False
+) -> Bathymetry:
     """Depth and mask of `grid` from a number, a function or an array; where it is 0, negative or NaN there is land.
 
     Args:
@@ -374,7 +391,9 @@ def from_depth(depth, grid, minimum_depth=0.0, mask=None, fill_lakes=False):
     return depth_on(depth, grid, minimum_depth, mask, fill_lakes).whole()
 
 
-def depth_on(depth, grid, minimum_depth=0.0, mask=None, fill_lakes=False) -> SeaFloor:
+def depth_on(
+    depth: Any, grid: Grid, minimum_depth: float = 0.0, mask: Any = None, fill_lakes: bool = False
+) -> SeaFloor:
     """The SeaFloor of `grid` from a number, a function or an array; arguments as of `from_depth`."""
     if not callable(depth):
         depth = np.asarray(depth, dtype=np.float64)

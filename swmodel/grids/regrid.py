@@ -12,7 +12,9 @@ Everything is host arithmetic in float64, and only the box that is needed is rea
 
 import dataclasses
 import datetime
+import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import cftime
@@ -44,7 +46,7 @@ _GEOGRAPHIC_NAMES = {
 _GEOGRAPHIC = {"x": "longitude", "y": "latitude"}
 
 
-def open_raw(path):
+def open_raw(path: str | os.PathLike) -> xr.Dataset:
     """The netCDF file at `path` (or an OPeNDAP address), its values as stored, nothing read yet."""
     if "://" not in str(path) and not pathlib.Path(path).is_file():
         raise DataError(f"there is no file {path} (looked from {pathlib.Path.cwd()}); check the path.")
@@ -54,7 +56,7 @@ def open_raw(path):
         raise DataError(f"{path} cannot be opened as netCDF; give a netCDF file.") from error
 
 
-def decode(dataset):
+def decode(dataset: xr.Dataset) -> xr.Dataset:
     """Apply the packing and missing values of `dataset` lazily, and leave its times as numbers."""
     return xr.decode_cf(dataset, decode_times=False, decode_timedelta=False)
 
@@ -73,7 +75,7 @@ def _has_axis(letter):
     )
 
 
-def find_axis(dataset, dims, letter):
+def find_axis(dataset: xr.Dataset, dims: Sequence, letter: str) -> Any:
     """The name of the variable of `dataset` along x or y for a field with dimensions `dims`, or None."""
     near = {name: v for name, v in dataset.variables.items() if set(v.dims) <= set(dims)}
     sure, likely = _has_axis(letter)[:3], _has_axis(letter)[3:]
@@ -127,7 +129,7 @@ def _ascending(values, is_longitude):
     return np.roll(order, -start), circle
 
 
-def rectilinear(dataset, name):
+def rectilinear(dataset: xr.Dataset, name: str) -> xr.DataArray:
     """Variable `name` of `dataset`, lazily, as (..., lat, lon) with both axes ascending.
 
     A file in metres, or one whose x and y say nothing and do not fit the Earth, comes as (..., y, x).
@@ -167,13 +169,13 @@ def rectilinear(dataset, name):
 # --- weights --------------------------------------------------------------------------------------------------------
 
 
-def cell_edges(nodes):
+def cell_edges(nodes: np.ndarray) -> np.ndarray:
     """Edges (n + 1,) of the data cells around ascending nodes (n,): half-way between them, mirrored at the ends."""
     middle = 0.5 * (nodes[1:] + nodes[:-1])
     return np.concatenate([[2 * nodes[0] - middle[0]], middle, [2 * nodes[-1] - middle[-1]]])
 
 
-def overlap_weights(source, target):
+def overlap_weights(source: np.ndarray, target: np.ndarray) -> Any:
     """Sparse (cells of target, cells of source): the share of each target cell that lies in each source cell.
 
     Both are given by their ascending edges; the outermost source cells are stretched to the ends of the target.
@@ -188,7 +190,7 @@ def overlap_weights(source, target):
     return scipy.sparse.csr_array((share, (row, column)), shape=(target.size - 1, source.size - 1))
 
 
-def linear_weights(nodes, points):
+def linear_weights(nodes: np.ndarray, points: np.ndarray) -> Any:
     """Sparse (points, nodes) of linear interpolation; a point beyond the outermost node takes its value."""
     low = np.clip(np.searchsorted(nodes, points, side="right") - 1, 0, nodes.size - 2)
     share = np.clip((points - nodes[low]) / (nodes[low + 1] - nodes[low]), 0.0, 1.0)
@@ -210,7 +212,7 @@ class Remapping:
     to_y: scipy.sparse.csr_array  # (ny, n rows)
     to_x: scipy.sparse.csr_array  # (nx, n columns)
 
-    def part(self, rows, columns):
+    def part(self, rows: slice, columns: slice) -> "Remapping":
         """The Remapping to some rows and columns of the grid, which reads no more of the field than these need."""
         to_y, j0, j1 = _needed(self.to_y, rows)
         to_x, i0, i1 = _needed(self.to_x, columns)
@@ -224,14 +226,14 @@ class Remapping:
         rows = slice(self.rows.start + j0, self.rows.start + j1)
         return Remapping(rows, tuple(kept), self.y[j0:j1], self.x[i0:i1], to_y, to_x)
 
-    def read(self, field, rows=None):
+    def read(self, field: xr.DataArray, rows: slice | None = None) -> np.ndarray:
         """The box (n rows, n columns) of a 2-D field as float64, or only some of its rows."""
         y, x = field.dims
         with LOCK:
             pieces = [field.isel({y: rows or self.rows, x: columns}).values for columns in self.columns]
         return np.concatenate(pieces, axis=1).astype(np.float64)
 
-    def __call__(self, values, rows=slice(None)):
+    def __call__(self, values: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
         """W_y Z W_x^T, (ny, nx), of a box of values or the contribution of some of its rows."""
         return self.to_y[:, rows] @ np.ascontiguousarray((self.to_x @ np.ascontiguousarray(values.T)).T)
 
@@ -243,7 +245,7 @@ def _needed(weights, targets):
     return part[:, first:last], first, last
 
 
-def remapping(field, grid, method, position="h"):
+def remapping(field: xr.DataArray, grid: Grid, method: str, position: str = "h") -> Remapping:
     """Plan how `field`, as `rectilinear` gives it, goes onto `grid`.
 
     Args:
@@ -259,7 +261,7 @@ def remapping(field, grid, method, position="h"):
     y, x = field[y_name].values, field[x_name].values
     row_index, y = _surround(y, *grid.y_edges[[0, -1]], is_longitude=False)
     column_index, x = _surround(x, *grid.x_edges[[0, -1]], is_longitude=spherical)
-    if row_index is None or column_index is None:
+    if row_index is None or column_index is None or y is None or x is None:
         raise DataError(_not_covered(field, grid))
     if method == "average":
         measure = (lambda phi: np.sin(np.deg2rad(np.clip(phi, -90.0, 90.0)))) if spherical else (lambda y: y)
@@ -307,9 +309,9 @@ def _check_axes(field, grid):
         )
 
 
-def label(field):
+def label(field: xr.DataArray) -> str:
     """What to call a field in a message: its file, or its name."""
-    return field.encoding.get("source") or field.name or "the field"
+    return str(field.encoding.get("source") or field.name or "the field")
 
 
 def _not_covered(field, grid):
@@ -340,7 +342,7 @@ class Records:
     values: np.ndarray | GridRecords  # (nt, ny, nx)
     cycle: float | None = None  # [s]
 
-    def bracket(self, time):
+    def bracket(self, time: float) -> tuple[int, int, float]:
         """(i, j, weight): the field at `time` [s] is (1 - weight) values[i] + weight values[j]."""
         n = self.times.size
         if n == 1:
@@ -358,13 +360,21 @@ class Records:
         i = min(int(np.searchsorted(self.times, time, side="right")) - 1, n - 2)
         return i, i + 1, float((time - self.times[i]) / (self.times[i + 1] - self.times[i]))
 
-    def at(self, time):
+    def at(self, time: float) -> Any:
         """The field (ny, nx) at `time` [s]."""
         i, j, weight = self.bracket(time)
-        return (1 - weight) * self.values[i] + weight * self.values[j]
+        values: Any = self.values
+        return (1 - weight) * values[i] + weight * values[j]
 
 
-def read_field_onto(source, variable, grid, position="h", start=None, window=None):
+def read_field_onto(
+    source: Any,
+    variable: Any,
+    grid: Grid,
+    position: str = "h",
+    start: datetime.datetime | None = None,
+    window: tuple[float, float] | None = None,
+) -> Any:
     """Read a gridded field, steady or in time records, and interpolate it bilinearly to the points of the grid.
 
     Missing values take the nearest valid one first (by great-circle distance on the sphere).
@@ -387,7 +397,7 @@ def read_field_onto(source, variable, grid, position="h", start=None, window=Non
     if position not in POSITIONS:
         raise ConfigError(f"position = {position!r} is not on the C-grid; use one of {', '.join(POSITIONS)}.")
     if isinstance(source, xr.DataArray):
-        variable = source.name or "field"
+        variable = str(source.name or "field")
         source = source.to_dataset(name=variable)
     if not isinstance(source, xr.Dataset):
         with decode(open_raw(source)) as dataset:
@@ -495,7 +505,7 @@ def _around(times, window):
     return slice(max(int(first), 0), int(np.searchsorted(times, window[1])) + 1)
 
 
-def filled(values, plan, spherical):
+def filled(values: np.ndarray, plan: Any, spherical: bool) -> np.ndarray:
     """`values` on the plan's nodes with missing ones taken from the nearest valid node."""
     missing = ~np.isfinite(values)
     if not missing.any():
@@ -507,7 +517,7 @@ def filled(values, plan, spherical):
     if spherical:
         x, y = np.deg2rad(x), np.deg2rad(y)
         points = np.stack([np.cos(y) * np.cos(x), np.cos(y) * np.sin(x), np.sin(y)], axis=-1)
-    _, nearest = scipy.spatial.cKDTree(points[~missing]).query(points[missing])
+    _, nearest = scipy.spatial.KDTree(points[~missing]).query(points[missing])
     values = values.copy()
     values[missing] = values[~missing][nearest]
     return values

@@ -113,7 +113,8 @@ def _labelled(mask, grid, tile, periodic, weight):
     ny, nx = grid.shape
     modes = ["wrap" if axis in periodic else 0 for axis in "yx"]
     wide = tile.cut(mask, 1, *modes).astype(bool)
-    labels, count = scipy.ndimage.label(wide[1:-1, 1:-1])
+    found: Any = scipy.ndimage.label(wide[1:-1, 1:-1])
+    labels, count = found
     rows, columns = np.nonzero(labels)
     owner = labels[rows, columns] - 1
     height = np.zeros(owner.size) if weight is None else tile.cut(weight, 0, 0, 0)[rows, columns]

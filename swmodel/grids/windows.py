@@ -117,7 +117,8 @@ class Stored(GridValues):
     """
 
     def __init__(self, array: Any, shape: Sequence[int]):
-        self.shape = tuple(shape)
+        ny, nx = shape
+        self.shape = ny, nx
         self.whole = np.broadcast_to(array, self.shape)
         self.dtype = self.whole.dtype
 
@@ -164,7 +165,7 @@ class Kept:
     """
 
     def __init__(self, function: Callable[[slice, slice], tuple], shape: Sequence[int], most: int = 8):
-        self.function, self.shape, self.most = function, tuple(shape), most
+        self.function, self.shape, self.most = function, (shape[0], shape[1]), most
         self._blocks: list[tuple[tuple[slice, slice], tuple]] = []
 
     def keeping(self, most: int) -> Self:
@@ -180,10 +181,8 @@ class Kept:
                     slice(columns.start - i.start, columns.stop - i.start),
                 )
                 return tuple(array[part] for array in arrays)
-        around = tuple(
-            slice(max(part.start - MARGIN, 0), min(part.stop + MARGIN, n))
-            for part, n in zip((rows, columns), self.shape)
-        )
+        whole_rows, whole_columns = self.shape
+        around = _with_margin(rows, whole_rows), _with_margin(columns, whole_columns)
         arrays = self.function(*around)
         for array in arrays:
             array.setflags(write=False)
@@ -205,6 +204,10 @@ class KeptValues(GridValues):
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         return self.kept(rows, columns)[self.number]
+
+
+def _with_margin(part, n):
+    return slice(max(part.start - MARGIN, 0), min(part.stop + MARGIN, n))
 
 
 def kept(values: GridValues, most: int = 8) -> GridValues:

@@ -7,6 +7,8 @@ what numbers and arrays hold may differ. members.py says how they are computed t
 
 import math
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +17,14 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
 from ..fields.parts import units_of
+from ..fields.state import State
+from ..grids.grid import Grid
 from ..grids.windows import TileRecords
 from ..runtime import budget
+from ..stepping.explicit import TimeStepper
 from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
 from .display import as_html, as_text, map_of_depth, rows_of_model
+from .shallow_water import ShallowWater
 
 __all__ = ["Ensemble", "perturbation"]
 
@@ -44,7 +50,7 @@ class Ensemble:
         ConfigError: for members that one program cannot step, naming what differs.
     """
 
-    def __init__(self, models, states, varied=None):
+    def __init__(self, models: Any, states: Sequence[State], varied: dict[str, Sequence] | None = None):
         check_arguments("Ensemble", {"models": MODELS, "states": STATES}, locals())
         self.members, self.varied = len(states), {name: list(values) for name, values in (varied or {}).items()}
         self.models = list(models) if isinstance(models, (list, tuple)) else [models] * self.members
@@ -84,11 +90,11 @@ class Ensemble:
         return getattr(self.models[0], name)
 
     @property
-    def depth(self):
+    def depth(self) -> Any:
         """(ny, nx), or (members, ny, nx) where it differs [m]."""
         return _one_or_each([model.depth for model in self.models])
 
-    def water_depth(self):
+    def water_depth(self) -> dict[int, np.ndarray]:
         """{rank: the depth of water, 0 on land [m]} of tiles here: (my, mx), or of each member; collective."""
         each = [model.water_depth() for model in self.models]
         differ = any(not np.array_equal(one[rank], each[0][rank]) for one in each[1:] for rank in one)
@@ -96,16 +102,16 @@ class Ensemble:
         return {rank: np.stack([one[rank] for one in each]) if differ else each[0][rank] for rank in each[0]}
 
     @property
-    def gravity(self):
+    def gravity(self) -> float | None:
         """[m s-2], or None where it differs."""
         return self.models[0].gravity if len({model.gravity for model in self.models}) == 1 else None
 
-    def name(self, k):
+    def name(self, k: int) -> str:
         """What to call member k in a message."""
         told = ", ".join(f"{name} = {values[k]}" for name, values in self.varied.items())
         return f"member {k} ({told})" if told else f"member {k}"
 
-    def each(self, state=None):
+    def each(self, state: State | None = None) -> list[tuple[str, ShallowWater, State | None]]:
         """[(name, model, State or None)] of the members; `state` holds the States of all."""
 
         def of(k):
@@ -115,20 +121,20 @@ class Ensemble:
 
     # -- what a Simulation asks of a model -----------------------------------------------------------------------------
 
-    def halo(self, stepper):
+    def halo(self, stepper: TimeStepper) -> int:
         """The halo that a step needs; see ShallowWater.halo."""
         for model in self.models:
             model.ready_for(stepper)
         return self.models[0].halo(stepper)
 
-    def dynamics(self, stepper, step=0, steps=None):
+    def dynamics(self, stepper: TimeStepper, step: int = 0, steps: int | None = None) -> Any:
         """Refused: `integrate` takes one model's Dynamics."""
         raise ConfigError(
             "Ensemble.dynamics: integrate runs one member at a time; take the Dynamics of one of `ensemble.models`, "
             "or run the members by a Simulation."
         )
 
-    def interval(self, halo, step, dt, stages=1):
+    def interval(self, halo: int, step: int, dt: float, stages: int = 1) -> Members:
         """The Members for the steps of `dt` [s] from `step` on, up to the next record; see ShallowWater.interval."""
         trees = [model.interval(halo, step, dt, stages) for model in self.models]
         width = halo * stages
@@ -149,14 +155,14 @@ class Ensemble:
             triples = zip(own, leaves[0], self._kinds[halo])
             model.hold(halo, {id(x): first for x, first, kind in triples if kind == SAME})
 
-    def run_on_arrays(self):
+    def run_on_arrays(self) -> None:
         """From now on let steps run on arrays, whatever engine was chosen."""
         for model in self.models:
             model.run_on_arrays()
         self._kinds.clear()
         self._stacked.clear()
 
-    def next_record(self, step, dt):
+    def next_record(self, step: int, dt: float) -> int | None:
         """The next step at which a forcing's interval ends in any member, or None."""
         ends = [model.next_record(step, dt) for model in set(self.models)]
         return min((end for end in ends if end is not None), default=None)
@@ -201,7 +207,7 @@ class Ensemble:
 
     def _moving(self):
         """Where in Dynamics there are Windows whose records differ between members, in values or times."""
-        found = {("uplift",): [model.uplift for model in self.models]}
+        found: dict[tuple, list] = {("uplift",): [model.uplift for model in self.models]}
         for group in ("terms", "open_boundaries", "tracers"):
             for i, term in enumerate(getattr(self.models[0], group)):
                 for name in term.series():
@@ -226,7 +232,8 @@ def _same_records(one, other):
     """Whether two tiles' records are the same; those of files are if they are read by the same GridRecords."""
     if isinstance(one, TileRecords) and isinstance(other, TileRecords):
         return one.records is other.records
-    return len(one) == len(other) and all(np.array_equal(a, b) for a, b in zip(one, other))
+    pair: Any = one, other
+    return len(one) == len(other) and all(np.array_equal(a, b) for a, b in zip(*pair))
 
 
 SHARED = (
@@ -254,7 +261,7 @@ def _names(path):
     return tuple(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
 
 
-def perturbation(grid, amplitude, radius, seed, member):
+def perturbation(grid: Grid, amplitude: float, radius: float, seed: int, member: int) -> np.ndarray:
     """A smooth random elevation [m] of the whole grid, (ny, nx), the same on any number of ranks.
 
     White noise under a Gaussian exp(-(r / radius)^2 / 2), scaled to a standard deviation of `amplitude`.

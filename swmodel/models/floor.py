@@ -85,10 +85,10 @@ class _Faces(GridValues):
 
     def __init__(self, wet, grid, position, is_open):
         self.wet, self.along_x, self.shape = wet, position == "u", wet.shape
-        beyond = (False, "edge" if is_open else False)
+        beyond: Any = (False, "edge" if is_open else False)
         self.modes = ["wrap" if periodic else beyond for periodic in (grid.periodic_y, grid.periodic_x)]
 
-    def block(self, rows, columns):
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
         tile = Tile(rows.start, rows.stop + (not self.along_x), columns.start, columns.stop + self.along_x)
         wide = tile.cut(self.wet, 0, *self.modes)
         return wide[:, :-1] & wide[:, 1:] if self.along_x else wide[:-1] & wide[1:]

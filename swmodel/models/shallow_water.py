@@ -5,11 +5,13 @@ import datetime
 import functools
 import logging
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from .. import elliptic
 from ..defaults import GRAVITY, LEAST_THICKNESS
@@ -27,8 +29,10 @@ from ..fields.state import RESERVED, State, check_state
 from ..fields.variables import PROGNOSTIC, VARIABLES
 from ..forcing.waves import check_records
 from ..grids.geometry import TileGeometry
+from ..grids.grid import Grid
 from ..grids.windows import GridRecords, Stored, TileRecords, blocks_of
 from ..parallel import make_communicator
+from ..parallel.decomposition import Tile
 from ..runtime import budget
 from ..stencils.native import why_not
 from ..stepping.arrays import ArrayStepLoop, one_step
@@ -76,7 +80,7 @@ class BottomMotion:
     times: Any
     uplift: Any
 
-    def series(self, domain):
+    def series(self, domain: "Domain") -> Series:
         for name, ndim in (("times", 1), ("uplift", 3)) if not isinstance(self.uplift, GridRecords) else ():
             numbers = parameters.array_of(getattr(self, name))
             if numbers is None or numbers.ndim != ndim:
@@ -110,17 +114,17 @@ class Domain:
     communicator: Any
     dtype: Any
 
-    def cut(self, whole):
+    def cut(self, whole: Any) -> Any:
         """Tile arrays, as programs hold them, of a (..., ny, nx) host array or of GridValues; a number as it is."""
         return self.communicator.place(lambda rank: self._part(whole, rank))
 
-    def holds(self, x):
+    def holds(self, x: Any) -> bool:
         """Whether x is tile arrays, as programs hold them, that `cut` could not read as an array of the whole grid."""
         if not isinstance(x, jax.Array) or x.shape != self.communicator.placed_shape(self.grid.shape):
             return False
-        return x.shape != self.grid.shape or isinstance(x, jax.core.Tracer) or not x.is_fully_addressable
+        return x.shape != self.grid.shape or isinstance(x, Tracer) or not x.is_fully_addressable
 
-    def noise(self, random, scaled, mask, lead=()):
+    def noise(self, random: np.random.Generator, scaled: Callable, mask: Any, lead: tuple[int, ...] = ()) -> Any:
         """Tile arrays (*lead, my, mx) of white noise, the same on any number of ranks.
 
         Args:
@@ -141,10 +145,10 @@ class Domain:
                     noise[(*index, slice(both.start - box.j0, both.stop - box.j0))] = part
         return self.communicator.place(lambda rank: np.asarray(scaled(found[rank], parts.cut(mask, rank)), self.dtype))
 
-    def series(self, times, values, cycle=None):
+    def series(self, times: Any, values: Any, cycle: float | None = None) -> Series:
         """A Series of tile records of GridRecords, or of (n, ny, nx) or (n,) host values."""
         part = self._records if isinstance(values, GridRecords) else self._part
-        parts = {rank: part(values, rank) for rank in self.communicator.ranks}
+        parts: Any = {rank: part(values, rank) for rank in self.communicator.ranks}
         return Series(times, parts, cycle, self.communicator.place)
 
     def _part(self, whole, rank):
@@ -155,7 +159,7 @@ class Domain:
     def _records(self, records, rank):
         return TileRecords(records, lambda values: self._part(values, rank))
 
-    def together(self, function):
+    def together(self, function: Callable[[], Any]) -> Any:
         """`function()`; what it raises on one rank, such as for a value in its tile, is raised on all; collective."""
         result = error = None
         try:
@@ -168,11 +172,11 @@ class Domain:
             raise errors[0]
         return result
 
-    def any(self, values):
+    def any(self, values: Any) -> bool:
         """Whether some value of the whole grid, of GridValues or an array, is not 0; collective."""
         return self.communicator.agree(any(part.any() for _, part in self.own(values)))
 
-    def own(self, values):
+    def own(self, values: Any) -> list[tuple]:
         """[(Tile, the values (my, mx) of its own cells)] for the tiles of this process, of GridValues or an array."""
         parts = self.communicator.decomposition(self.grid.shape)
         return [(tile, tile.cut(values, 0, 0, 0)) for tile in map(parts.tile, self.communicator.ranks)]
@@ -247,16 +251,34 @@ class ShallowWater:
     members = None  # an Ensemble has some
 
     def __init__(
-        self, grid, depth, *, gravity=GRAVITY, coriolis=None, momentum=DEFAULT_FORM, coriolis_form=None, forcing=(),
-        dissipation=(), boundaries=(), source=None, linear=False, side=FreeSlip(), communicator="auto", layout=None,
-        engine="auto", core=FiniteDifferences(), dtype=None, tracers=(), wetting=None,
-        least_thickness=None,
-    ):  # fmt: skip
+        self,
+        grid: Grid,
+        depth: Any,
+        *,
+        gravity: float = GRAVITY,
+        coriolis: Any = None,
+        momentum: Any = DEFAULT_FORM,
+        coriolis_form: Any = None,
+        forcing: Any = (),
+        dissipation: Any = (),
+        boundaries: Any = (),
+        source: Any = None,
+        linear: bool = False,
+        side: Any = FreeSlip(),
+        communicator: Any = "auto",
+        layout: tuple[int, int] | None = None,
+        engine: str = "auto",
+        core: Any = FiniteDifferences(),
+        dtype: Any = None,
+        tracers: Any = (),
+        wetting: Any = None,
+        least_thickness: float | None = None,
+    ):
         check_arguments("ShallowWater", _RULES, locals())
         self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
         self.coriolis_form = None if coriolis_form == momentum else coriolis_form
         self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
-        if self.dtype == np.float64 and not jax.config.jax_enable_x64:
+        if self.dtype == np.float64 and not jax.config.read("jax_enable_x64"):
             raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
@@ -351,21 +373,22 @@ class ShallowWater:
         return {rank: cut(self.sea_floor.water, rank) for rank in self.communicator.ranks}
 
     @property
-    def open_sides(self):
+    def open_sides(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(side for condition in self.open_boundaries for side in condition.sides))
 
     @property
-    def tile(self):
+    def tile(self) -> Tile:
         """The Tile of this process, where it holds one."""
-        if len(self.communicator.ranks) > 1:
+        rank, *others = self.communicator.ranks
+        if others:
             raise AttributeError("this process holds many tiles: ask the model's decomposition.tile(rank) for each.")
-        return self.decomposition.tile(self.communicator.ranks[0])
+        return self.decomposition.tile(rank)
 
-    def scatter(self, whole):
+    def scatter(self, whole: Any) -> Any:
         """Tile arrays, as compiled programs take them, of a host array (..., ny, nx) that every process has."""
         return self.domain.cut(whole)
 
-    def gather(self, tile):
+    def gather(self, tile: Any) -> np.ndarray | None:
         """The host array (..., ny, nx) of tile arrays, on the root; None elsewhere. Collective."""
         return self.communicator.gather_to_root(tile, self.grid.shape)
 
@@ -377,7 +400,7 @@ class ShallowWater:
 
     # -- states -------------------------------------------------------------------------------------------------------
 
-    def at_rest(self):
+    def at_rest(self) -> State:
         """The State of this tile with u = v = eta = 0."""
         return self.state()
 
@@ -421,7 +444,7 @@ class ShallowWater:
         """Raise ValueError unless a State holds what this model steps; `who` asks, for the message."""
         check_state(who, state, self.variables)
 
-    def faces(self, position):
+    def faces(self, position: str) -> np.ndarray:
         """(ny, nx) bool: faces (position "u" or "v") between two wet cells, of the whole grid; see also `sea_floor`."""
         return np.asarray(self.sea_floor.mask(position))
 
@@ -515,7 +538,7 @@ class ShallowWater:
             cuts.append(record)
         return cuts
 
-    def hold(self, halo, arrays):
+    def hold(self, halo: int, arrays: dict[int, Any]) -> None:
         """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo:
         other models have them too."""
         held = jax.tree.map(
@@ -550,16 +573,16 @@ class ShallowWater:
         """The name of the kind of loop that makes the steps where it has all operations: "fused" or "arrays"."""
         return self.step_loop.name
 
-    def run_on_arrays(self):
+    def run_on_arrays(self) -> None:
         """From now on let steps run on arrays, whatever engine was chosen."""
         self.step_loop = ArrayStepLoop
         self._made.clear()
 
-    def next_record(self, step, dt):
+    def next_record(self, step: int, dt: float) -> int | None:
         """The next step at which a forcing's interval ends, or None."""
         return min((n for n in (s.next_step(step, dt) for s in self._series()) if n is not None), default=None)
 
-    def ready_for(self, stepper):
+    def ready_for(self, stepper: TimeStepper) -> None:
         """From now on let the Dynamics hold the water bodies, if this scheme solves equations on them.
 
         Raises:
@@ -581,7 +604,7 @@ class ShallowWater:
             self._water = elliptic.Domain.without_tile(self.grid, self.communicator, self.sea_floor.wet)
             self._made.clear()
 
-    def halo(self, stepper):
+    def halo(self, stepper: TimeStepper) -> int:
         """The halo that a step needs, found by tracing it: the smallest for which no stencil reaches beyond.
 
         Raises:

@@ -105,7 +105,7 @@ class ZarrFieldOutput(FieldOutput):
         shared = communicator.host_broadcast(shared)
         if shared is not None and not self.begun:
             self._compare(simulation, *shared)
-        communicator.from_root(lambda: (file.fields.commit(), file.written()))
+        communicator.from_root(lambda: file is not None and (file.fields.commit(), file.written()))
 
     def _compare(self, simulation, path, arrays):
         communicator = simulation.communicator

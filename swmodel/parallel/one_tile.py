@@ -6,6 +6,7 @@ that results are those of no run.
 """
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,33 +28,35 @@ class OneTileCommunicator(Communicator):
     def is_root(self) -> bool:
         return True
 
-    def _identity(self, x, *arguments):
+    def _identity(self, x: Any, *arguments: Any) -> Any:
         return x
 
-    _shift = _all_to_all = _sum = _broadcast = _sum_on_root = _maximum = _identity
+    _same: Any = _identity  # whatever the arguments of each are called
+    _shift = _all_to_all = _sum = _broadcast = _sum_on_root = _maximum = _same
 
     def _refused(self, *arguments: Any):
         raise RuntimeError("the whole grid was asked for, of which one tile is here alone.")
 
-    _gather = _scatter = gather_to_root = scatter_from_root = _refused
+    _no_grid: Any = _refused
+    _gather = _scatter = gather_to_root = scatter_from_root = _no_grid
 
-    def host_sum(self, array):
+    def host_sum(self, array: Any) -> Any:
         return np.asarray(array)
 
-    def host_maximum(self, value):
+    def host_maximum(self, value: Any) -> Any:
         return value
 
-    def host_broadcast(self, value):
+    def host_broadcast(self, value: Any) -> Any:
         return value
 
-    def host_gather(self, value):
+    def host_gather(self, value: Any) -> list:
         return [value]
 
-    def through_root(self, value, function):
+    def through_root(self, value: Any, function: Callable[[list], list]) -> Any:
         return function([value])[0]
 
-    def barrier(self):
+    def barrier(self) -> None:
         pass
 
-    def abort(self, status=1):
+    def abort(self, status: int = 1) -> None:
         sys.exit(status)

@@ -161,7 +161,7 @@ class ShardedCommunicator(Communicator):
         with _inside():
             if self._shares_memory:
                 ranks = np.arange(self.size).reshape(self.layout)
-                sources = np.roll(ranks, direction, MESH.index(axis)).ravel()
+                sources = np.roll(ranks, direction, MESH.index(axis)).ravel().tolist()
                 return native.shift(x, lax.axis_index(MESH), sources)
             return lax.ppermute(x, axis, [(k, (k + direction) % n) for k in range(n)])
 

@@ -69,15 +69,15 @@ class Traffic:
         return sum(self.by_verb.values(), Count())
 
     @property
-    def messages(self) -> int:
+    def messages(self) -> float:
         return self.total.messages
 
     @property
-    def bytes(self) -> int:
+    def bytes(self) -> float:
         return self.total.bytes
 
     @property
-    def reductions(self) -> int:
+    def reductions(self) -> float:
         return self.total.reductions
 
     def __add__(self, other):

@@ -50,7 +50,7 @@ def compiler_options() -> dict[str, bool] | None:
     """
     if jax.default_backend() != "cpu":
         return None
-    what = cache.digest(str(OLDER_FUSION), jax.__version__, jaxlib.__version__)
+    what = cache.digest(str(OLDER_FUSION), jax.__version__, jaxlib.version.__version__)
     try:
         answer = cache.find(what, HOW, SUFFIX) or cache.make(what, HOW, _write_answer, SUFFIX)
         known = answer.read_text() == YES

@@ -32,7 +32,7 @@ from jax.typing import ArrayLike
 
 from swmodel.errors import ConfigError
 from swmodel.fields.pytrees import pytree, replace, static
-from swmodel.grids.grid import CartesianGrid, SphericalGrid
+from swmodel.grids.grid import Grid, SphericalGrid
 from swmodel.grids.windows import GridValues
 from swmodel.runtime.compilation import jit
 from swmodel.sources.fault import Fault, Source, depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
@@ -73,7 +73,7 @@ class KajiuraFilter:
     @classmethod
     def of(
         cls,
-        grid: CartesianGrid | SphericalGrid,
+        grid: Grid,
         depth: ArrayLike | GridValues,
         region: Region | None = None,
         tolerance: float = 1e-3,
@@ -283,7 +283,7 @@ class SeaSurface:
     @classmethod
     def of(
         cls,
-        grid: CartesianGrid | SphericalGrid,
+        grid: Grid,
         depth: ArrayLike | GridValues,
         region: Region | None = None,
         refinement: int = 3,
@@ -409,7 +409,7 @@ def _near(source, grid, x, y):
     return tuple(2 * (int(np.ceil(reach / step)) + NEAR) + 1 for step in steps)
 
 
-def region_around(source: Source, grid: CartesianGrid | SphericalGrid, reach: float = 5.0e5) -> Region:
+def region_around(source: Source, grid: Grid, reach: float = 5.0e5) -> Region:
     """(x0, x1, y0, y1) of the cells within `reach` [m] of the faults' reference points, for `SeaSurface.of`."""
     near = np.zeros(grid.ny, bool), np.zeros(grid.nx, bool)
     for at in zip(source.faults.longitude, source.faults.latitude):

@@ -7,6 +7,7 @@ generated loop begin with that text, so that no layout and no constant is writte
 
 import dataclasses
 import enum
+from typing import Any
 
 __all__ = ["AXES", "VECTOR", "LoopPlan", "MovedBlock", "ResultPlan", "SourcePlan", "When", "header", "numbers"]
 
@@ -101,7 +102,7 @@ struct RowCall {
 """
 
 
-def numbers(record) -> list[int]:
+def numbers(record: Any) -> list[int]:
     """The integers of a record, in the order in which C++ reads them."""
     values = (getattr(record, field.name) for field in dataclasses.fields(record))
     return [int(n) for value in values for n in (value if isinstance(value, (tuple, list)) else [value])]

@@ -1,9 +1,13 @@
 """The call of a compiled loop, and the plan that the runtime gets with it."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import numpy as np
 
 from .abi import LoopPlan, ResultPlan, SourcePlan, When, numbers
+from .graph import Graph
 from .native.library import TARGET, loop_name
 from .printing import keep_source
 from .schedule import schedule
@@ -12,7 +16,7 @@ from .source import c_source
 __all__ = ["compile_loop", "compiled_loop"]
 
 
-def compile_loop(graph, dtypes) -> str:
+def compile_loop(graph: Graph, dtypes: tuple) -> str:
     """Compile the loop of a Graph, or find it compiled, and return the name under which the runtime has it.
 
     Args:
@@ -25,7 +29,18 @@ def compile_loop(graph, dtypes) -> str:
     return loop_name(c_source(graph, dtypes))
 
 
-def compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sharers, slots=(), pushed=()):
+def compiled_loop(
+    *operands: Any,
+    graph: Graph,
+    origins: Sequence[tuple[int, int]],
+    aliases: Sequence[int | None],
+    dtypes: Sequence[str],
+    layout: Any,
+    margin: int,
+    sharers: int,
+    slots: Sequence[int] = (),
+    pushed: Sequence[int] = (),
+) -> Sequence[jax.Array]:
     """The call of the compiled loop.
 
     Args:
@@ -53,13 +68,14 @@ def compiled_loop(*operands, graph, origins, aliases, dtypes, layout, margin, sh
 def _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed):
     """The integers of a loop's plan: records of abi.py."""
     rounds = schedule(graph)
+    (rows, columns), (ghosts, west) = layout.shape, layout.origin
     head = LoopPlan(
-        *layout.shape, *layout.origin, margin, rounds.early, sharers, len(origins), graph.scalars, len(pushed)
+        rows, columns, ghosts, west, margin, rounds.early, sharers, len(origins), graph.scalars, len(pushed)
     )
-    sources = [
-        SourcePlan(indices.get(k, -1), *origin, graph.columns[k], rounds.rows_ahead(k)[0], *rounds.rows_in_all(k))
-        for k, origin in enumerate(origins)
-    ]
+    sources = []
+    for k, (row, column) in enumerate(origins):
+        first, (low, high) = rounds.rows_ahead(k)[0], rounds.rows_in_all(k)
+        sources.append(SourcePlan(indices.get(k, -1), row, column, graph.columns[k], first, low, high))
     results = [ResultPlan(-1 if k is None else k, _when(k, len(origins), rounds)) for k in aliases]
     return [n for record in (head, *sources, *results) for n in numbers(record)] + list(pushed)
 

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from .graph import At, Builder, Constant, Unsupported
+from .graph import At, Builder, Constant, Graph, Unsupported
 
 __all__ = ["OPERATIONS", "tangent", "Transpose", "transpose"]
 
@@ -36,7 +36,7 @@ FINITE = {  # where arguments are, short of overflow, with all their derivatives
 
 
 @functools.lru_cache(maxsize=64)
-def tangent(graph, sources, scalars):
+def tangent(graph: Graph, sources: tuple[int, ...], scalars: tuple[int, ...]) -> tuple[Graph, Graph, tuple[bool, ...]]:
     """The tangent of a Graph in some of its arguments.
 
     Args:
@@ -168,7 +168,7 @@ class Transpose:
         reach: how many cells further than the old loop it computes.
     """
 
-    graph: object
+    graph: Graph
     sources: tuple
     scalars: tuple
     results: tuple
@@ -178,12 +178,14 @@ class Transpose:
 
 
 @functools.lru_cache(maxsize=64)
-def transpose(graph, sources, scalars, results):
+def transpose(
+    graph: Graph, sources: tuple[int, ...], scalars: tuple[int, ...], results: tuple[int, ...]
+) -> "Transpose":
     """The Transpose of a Graph that is linear in `sources` and `scalars`, for cotangents of `results`; by number."""
     linear = _linear(graph, sources, scalars)
     boxes = _boxes(graph, results)
     ends = [n for n in linear if n in boxes and graph.nodes[n].name in ("load", "scalar")]
-    reach = max((max(-b[0], b[1], -b[2], b[3]) for b in map(boxes.get, ends)), default=0)
+    reach = max((max(-b[0], b[1], -b[2], b[3]) for b in (boxes[n] for n in ends)), default=0)
     kept = [k for k in graph.reads() if k not in sources]
     kept_scalars = [k for k in graph.reads("scalar") if k not in scalars]
     builder = Builder()
@@ -287,7 +289,7 @@ class _Pull:
     """Takes cotangents from nodes to their linear arguments."""
 
     builder: Builder
-    graph: object
+    graph: Graph
     linear: set
     primal: dict
     reach: int

@@ -8,18 +8,20 @@ needs, each (expression, offset) once, and records the loads.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
-from ..fields.field import WHOLE, AbstractField, Field
+from ..fields.field import WHOLE, AbstractField, Field, Pair
 from .lines import SCOPE, Line, calling_line
 
 __all__ = ["Source", "Expression", "Trace", "lift", "load", "path_names", "stored"]
 
 load = Primitive("load")
-load.def_abstract_eval(lambda *, source, row, column, is_column, dtype: jax.core.ShapedArray((), dtype))
+load.def_abstract_eval(lambda *, source, row, column, is_column, dtype: ShapedArray((), dtype))
 
 
 @dataclasses.dataclass(eq=False)
@@ -44,7 +46,7 @@ class Source:
     name: str = ""
 
     @property
-    def is_column(self):
+    def is_column(self) -> bool:
         return self.halo[0] == WHOLE
 
 
@@ -59,20 +61,28 @@ class Expression(AbstractField):
         pointwise: whether its value at a point follows from what Sources hold at that same point.
     """
 
-    def __init__(self, position, value, dtype, sources=(), plain=None, pointwise=True):
+    def __init__(
+        self,
+        position: str,
+        value: Callable,
+        dtype: Any,
+        sources: tuple[Source, ...] = (),
+        plain: Source | None = None,
+        pointwise: bool = True,
+    ):
         self.position, self.value, self.dtype, self.sources, self.plain = position, value, dtype, sources, plain
         self.line = calling_line()
         self.pointwise = pointwise
 
-    def become(self, source):
+    def become(self, source: Source) -> None:
         """From now on load `source`, an array of this Expression's values, in place of computing them."""
         self.value, self.sources, self.plain = (lambda trace, j, i: trace.load(source, j, i)), (source,), source
         self.pointwise = True
 
-    def map(self, function):
+    def map(self, function: Callable) -> "Expression":
         return self._made(lambda trace, j, i: function(trace.at(self, j, i)))
 
-    def along(self, pair, side, position):
+    def along(self, pair: Pair, side: int, position: str) -> "Expression":
         (j0, i0), (j1, i1) = {0: ((0, -1), (0, 0)), 1: ((0, 0), (0, 1)), 2: ((-1, 0), (0, 0)), 3: ((0, 0), (1, 0))}[
             side
         ]
@@ -82,7 +92,7 @@ class Expression(AbstractField):
 
         return self._made(value, position, pointwise=False)
 
-    def _with(self, other, function):
+    def _with(self, other: "Expression | complex", function):
         if not isinstance(other, AbstractField):
             return self._made(lambda trace, j, i: function(trace.at(self, j, i), other))
         self.check_position(other)
@@ -107,7 +117,7 @@ class Trace:
     def __init__(self):
         self.sources, self.lines, self._values, self._kept, self._numbers = [], [], {}, [], {}
 
-    def at(self, expression, row, column):
+    def at(self, expression: Any, row: int, column: int) -> Any:
         key = id(expression), row, column
         if key not in self._values:
             self._kept.append(expression)  # while it is alive no other object has its id
@@ -121,7 +131,7 @@ class Trace:
             self.lines.append(line)
         return self._numbers[line]
 
-    def load(self, source, row, column):
+    def load(self, source: Source, row: int, column: int) -> Any:
         if source not in self.sources:
             self.sources.append(source)
         column = 0 if source.is_column else column
@@ -130,13 +140,13 @@ class Trace:
         return value if value.dtype == source.dtype else value.astype(source.dtype)
 
 
-def stored(source, position):
+def stored(source: Source, position: str) -> Expression:
     """The Expression that loads a Source."""
     known = (source,) if source.prognostic else ()
     return Expression(position, lambda trace, j, i: trace.load(source, j, i), source.dtype, known, source)
 
 
-def lift(x, dtype=None, name=""):
+def lift(x: Any, dtype: Any = None, name: str = "") -> Any:
     """A Field as an Expression that loads it, with values of its own type or of `dtype`; numbers as they are."""
     if not isinstance(x, Field) or x.data.ndim < 2:
         return x
@@ -145,7 +155,7 @@ def lift(x, dtype=None, name=""):
     return stored(Source(x.data, origin, x.halo, dtype or x.data.dtype, name=name), x.position)
 
 
-def path_names(tree):
+def path_names(tree: Any) -> list[str]:
     """Names of the leaves of a pytree of Expressions, made of their paths: "eta", "terms.0.viscosity"."""
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda x: isinstance(x, AbstractField))
     return [".".join(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)

@@ -10,12 +10,13 @@ and the lines of Python that it carries are for people, and do not count when tw
 
 import dataclasses
 import functools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from .expressions import Trace
+from .expressions import Expression, Source, Trace
 from .lines import Line, line_of
 
 __all__ = ["At", "Builder", "Constant", "Graph", "Node", "Unsupported", "trace_graph"]
@@ -88,7 +89,7 @@ class Graph:
         return self._hash
 
     @functools.cached_property
-    def reached(self):
+    def reached(self) -> dict[int, set[tuple[int, int]]]:
         """{node: the (row, column) offsets from the cell at which it is needed}, users before arguments."""
         found = {}
         for ref in self.outputs:
@@ -101,26 +102,26 @@ class Graph:
                 found.setdefault(ref.node, set()).update(places)
         return dict(sorted(found.items(), reverse=True))
 
-    def arguments(self, number):
+    def arguments(self, number: int) -> list[At]:
         """The arguments of a node that are nodes."""
         return [a for a in self.nodes[number].arguments if isinstance(a, At)]
 
-    def loads(self, source):
+    def loads(self, source: int) -> list[tuple[int, int]]:
         """The (row, column) offsets at which a source is read."""
         nodes = (n for n in self.reached if self.nodes[n].name == "load" and self.nodes[n].parameters[0] == source)
         return sorted(set().union(*(self.reached[n] for n in nodes)))
 
-    def reads(self, kind="load"):
+    def reads(self, kind: str = "load") -> list[int]:
         """The numbers of the sources, or by "scalar" of the numbers from outside, that are read."""
         return sorted({node.parameters[0] for node in self.nodes if node.name == kind})
 
-    def only(self, results):
+    def only(self, results: Sequence[int]) -> "Graph":
         """The Graph of some of the results, by number."""
         names = tuple(self.names[k] for k in results if k < len(self.names))
         return _trimmed(dataclasses.replace(self, outputs=tuple(self.outputs[k] for k in results), names=names))
 
     @functools.cached_property
-    def pruned(self):
+    def pruned(self) -> tuple["Graph", list[int], list[int]]:
         """(the same without sources and scalars that are not read, the numbers of those that are, of both kinds)."""
         kept = {kind: self.reads(kind) for kind in ("load", "scalar")}
 
@@ -160,7 +161,7 @@ class Builder:
     def __init__(self):
         self.nodes, self.line, self._known = [], None, {}
 
-    def add(self, name, arguments, dtype, parameters=()):
+    def add(self, name: str, arguments: Iterable, dtype: Any, parameters: tuple = ()) -> Any:
         """The At of an operation on At and Constants, all counted from one cell; common factors are taken out."""
         if np.issubdtype(np.dtype(dtype), np.floating):
             found = Factors(self, np.dtype(dtype).name).of(name, list(arguments))
@@ -168,7 +169,7 @@ class Builder:
                 return found
         return self.put(name, arguments, dtype, parameters)
 
-    def put(self, name, arguments, dtype, parameters=()):
+    def put(self, name: str, arguments: Iterable, dtype: Any, parameters: tuple = ()) -> At:
         """The At of an operation, as it is."""
         arguments = list(arguments)
         if name in COMMUTE:
@@ -180,14 +181,14 @@ class Builder:
         arguments = tuple(self.shifted(a, -row, -column) for a in arguments)
         return At(self._number(Node(name, arguments, np.dtype(dtype).name, parameters, axes)), row, column)
 
-    def load(self, source, row, column, dtype, is_column, label=""):
+    def load(self, source: int, row: int, column: int, dtype: Any, is_column: bool, label: str = "") -> At:
         node = Node("load", (), np.dtype(dtype).name, (source,), 1 if is_column else 2, label=label)
         return At(self._number(node), row, 0 if is_column else column)
 
-    def scalar(self, number, dtype):
+    def scalar(self, number: int, dtype: Any) -> At:
         return At(self._number(Node("scalar", (), np.dtype(dtype).name, (number,), 0)))
 
-    def inside(self, ref, box):
+    def inside(self, ref: At, box: tuple) -> At:
         """`ref`, which varies, where the cell is in the box, else 0."""
         factors = Factors(self, self.nodes[ref.node].dtype)
         scale, rest = factors.split(ref)
@@ -198,16 +199,16 @@ class Builder:
         node = Node("inside", (At(ref.node),), self.nodes[ref.node].dtype, box, self.nodes[ref.node].axes)
         return At(self._number(node), ref.row, ref.column)
 
-    def shifted(self, ref, row, column):
+    def shifted(self, ref: Any, row: int, column: int) -> Any:
         """The same value for a cell that lies so far before: `row` and `column` are added to the place."""
         if isinstance(ref, Constant) or self.nodes[ref.node].axes == 0:
             return ref
         return At(ref.node, ref.row + row, ref.column + (column if self.nodes[ref.node].axes == 2 else 0))
 
-    def as_ref(self, reference):
+    def as_ref(self, reference: Any) -> At:
         return self.add("constant", (reference,), reference.dtype) if isinstance(reference, Constant) else reference
 
-    def graph(self, outputs, columns, scalars, names=()):
+    def graph(self, outputs: Iterable, columns: Iterable[bool], scalars: int, names: Iterable[str] = ()) -> Graph:
         """The Graph of what `outputs` need."""
         outputs = tuple(map(self.as_ref, outputs))
         return _trimmed(Graph(tuple(self.nodes), outputs, tuple(columns), scalars, tuple(names)))
@@ -218,7 +219,7 @@ class Builder:
             self.nodes.append(dataclasses.replace(node, line=self.line))
         return self._known[node]
 
-    def inline(self, jaxpr, environment, trace=None):
+    def inline(self, jaxpr: Any, environment: dict, trace: Trace | None = None) -> list:
         """Add the operations of a jaxpr and of the calls in it, and return its results.
 
         Args:
@@ -236,7 +237,7 @@ class Builder:
         return [read(v) for v in jaxpr.outvars]
 
     def _equation(self, eqn, arguments, trace):
-        name = eqn.primitive.name
+        name: str = eqn.primitive.name
         if name in INLINED:
             inner = eqn.params.get("jaxpr") or eqn.params["call_jaxpr"]
             inner, consts = (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, ())
@@ -267,10 +268,10 @@ class Factors:
         dtype: of all values.
     """
 
-    def __init__(self, builder, dtype):
+    def __init__(self, builder: Builder, dtype: str):
         self.builder, self.dtype = builder, dtype
 
-    def of(self, name, arguments):
+    def of(self, name: str, arguments: Iterable) -> Any:
         """The At (or Constant) of an operation where there are factors, else None."""
         rules = {
             "neg": self._negative,
@@ -284,7 +285,7 @@ class Factors:
         except ArithmeticError:  # the product of constants would overflow or underflow
             return None
 
-    def split(self, ref):
+    def split(self, ref: Any) -> tuple[Any, Any]:
         """(factor that does not vary along a row, the rest): of x itself (None, x)."""
         if isinstance(ref, Constant) or self.builder.nodes[ref.node].name != "mul":
             return None, ref
@@ -294,7 +295,7 @@ class Factors:
                 return factor, rest
         return None, ref
 
-    def scaled(self, factor, ref):
+    def scaled(self, factor: Any, ref: Any) -> Any:
         """factor * ref."""
         inner, ref = self.split(ref)
         factor = self._times(factor, inner)
@@ -375,7 +376,7 @@ SKIPPED = ("copy", "optimization_barrier", "reshard")
 RENAMED = {"add_any": "add"}
 
 
-def trace_graph(expressions, names=()):
+def trace_graph(expressions: Sequence[Expression], names: Sequence[str] = ()) -> tuple[Graph, list[Source], list]:
     """(the Graph that evaluates `expressions` at one cell, its Sources, the numbers that come from outside).
 
     Args:

@@ -5,6 +5,7 @@ import linecache
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 __all__ = ["SCOPE", "Line", "calling_line", "line_of"]
 
@@ -55,7 +56,7 @@ def _is_operator(code):
     return code.co_filename.startswith(INTERNAL) or "__tracebackhide__" in code.co_varnames
 
 
-def line_of(equation, lines: list[Line]) -> Line | None:
+def line_of(equation: Any, lines: list[Line]) -> Line | None:
     """The Line of the innermost Expression whose evaluation made an equation of a jaxpr."""
     numbers = re.findall(rf"\b{SCOPE}(\d+)\b", str(equation.source_info.name_stack))
     return lines[int(numbers[-1])] if numbers else None

@@ -6,6 +6,8 @@ overwritten in place. The engine makes two steps at once, from one set of arrays
 
 import dataclasses
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +17,23 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from .derivatives import OPERATIONS
-from .graph import Constant, Unsupported
+from .graph import Constant, Graph, Unsupported
 
 __all__ = ["pallas_loop"]
 
 BLOCK = (4, 128)  # rows and columns of cells that one program instance computes
 
 
-def pallas_loop(*operands, graph, origins, aliases, dtypes, layout, margin, interpret=False):
+def pallas_loop(
+    *operands: jax.Array,
+    graph: Graph,
+    origins: Sequence[tuple[int, int]],
+    aliases: Sequence[int | None],
+    dtypes: Sequence[str],
+    layout: Any,
+    margin: int,
+    interpret: bool = False,
+) -> Any:
     """The results of a fused loop (see stencil.run) as padded arrays, zero where they are not right."""
     if layout.members is not None:
         axes = [None if x.ndim in (0, 2) else 0 for x in operands]

@@ -107,7 +107,7 @@ def _at(graph, ref):
     return f"{name}[{ref.row:+d}, {ref.column:+d}]" if ref.row or ref.column else name
 
 
-def keep_source(graph: Graph, dtypes: tuple):
+def keep_source(graph: Graph, dtypes: tuple) -> None:
     """Write the source of a loop to the folder that SWMODEL_KEEP_SOURCE names, if it is set.
 
     Raises:

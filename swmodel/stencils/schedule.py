@@ -10,6 +10,7 @@ import dataclasses
 import functools
 
 from .abi import VECTOR
+from .graph import Graph
 
 __all__ = ["Kept", "Pass", "Schedule", "schedule", "whole_vectors"]
 
@@ -57,21 +58,21 @@ class Schedule:
     reads: tuple
 
     @property
-    def early(self):
+    def early(self) -> int:
         """Rows before the first one of the results at which passes begin."""
         return max(p.early for p in self.passes)
 
-    def rows_ahead(self, source):
+    def rows_ahead(self, source: int) -> tuple[int, int]:
         """(first, last) row that is read, from the results' row, in one round of all passes."""
         rows = [row for _, row, _ in self.reads[source]]
         return (min(rows), max(rows)) if rows else (0, 0)
 
-    def rows_in_all(self, source):
+    def rows_in_all(self, source: int) -> tuple[int, int]:
         """(first, last) row that is read for one row of results, early rounds included."""
         rows = [(row - self.passes[p].early, row) for p, row, _ in self.reads[source]]
         return (min(r[0] for r in rows), max(r[1] for r in rows)) if rows else (0, 0)
 
-    def must_wait(self, source):
+    def must_wait(self, source: int) -> bool:
         """Whether a row of results that overwrites this source is needed once more after it was computed."""
         last = len(self.passes) - 1
         return any(
@@ -81,7 +82,7 @@ class Schedule:
 
 
 @functools.lru_cache(maxsize=256)
-def schedule(graph):
+def schedule(graph: Graph) -> Schedule:
     """The Schedule of a Graph."""
     kept = _chosen(graph)
     uses = {n: _uses(graph, kept, graph.arguments(n), kept[n].lead) for n in kept}
@@ -108,19 +109,19 @@ def schedule(graph):
     return Schedule(kept, tuple(passes[::-1]), tuple(map(frozenset, reads)))
 
 
-def whole_vectors(cells):
+def whole_vectors(cells: int) -> int:
     """The least multiple of VECTOR that is not less than `cells`."""
     return -(-cells // VECTOR) * VECTOR
 
 
-def _chosen(graph):
+def _chosen(graph) -> dict:
     """{node: Kept} of the nodes worth keeping, arguments first, by a few rounds: choices depend on each other."""
     kept = None
     for _ in range(ROUNDS):
         kept, before = _kept_if(graph, _estimates(graph, kept)), kept
         if kept == before:
             break
-    return kept
+    return kept or {}
 
 
 def _kept_if(graph, estimates):

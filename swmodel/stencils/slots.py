@@ -5,10 +5,12 @@ slot is another pass over memory, except for a loop that loads its rows anyway.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.extend.core import Literal
 from jax.interpreters import ad
 
@@ -28,11 +30,11 @@ class Slot:
     index: Any
 
     @property
-    def array(self):
+    def array(self) -> jax.Array:
         return read_slot([self.slots], self.index)[0]
 
 
-def evaluate(closed, arguments):
+def evaluate(closed: Any, arguments: Sequence) -> list:
     """The results of a closed jaxpr, some of whose arguments may be Slots; operations other than loops get copies."""
     jaxpr, copies = closed.jaxpr, {}
     held = dict(zip(jaxpr.constvars, closed.consts)) | dict(zip(jaxpr.invars, arguments))
@@ -60,7 +62,9 @@ def evaluate(closed, arguments):
     return [array(v) for v in jaxpr.outvars]
 
 
-def evaluate_storing(jaxpr, constants, arguments, slots, index):
+def evaluate_storing(
+    jaxpr: Any, constants: Sequence, arguments: Sequence, slots: dict[int, jax.Array], index: Any
+) -> tuple:
     """(the arrays of slots with arguments in slot number `index`, the results of a jaxpr).
 
     An argument whose first reader is a fused loop is stored by that loop; any other one before its first reader.
@@ -132,7 +136,7 @@ def _declared(name, plainly, shapes):
 
 
 def _shapes(*operands, layout, dtypes, **parameters):
-    return [jax.core.ShapedArray(layout.padded, t) for t in dtypes]
+    return [ShapedArray(layout.padded, t) for t in dtypes]
 
 
 def _read_plainly(*operands, slots, **parameters):
@@ -154,7 +158,7 @@ def _push_plainly(*operands, pushed, **parameters):
 
 def _pushing_shapes(*operands, pushed, **parameters):
     slots = operands[len(operands) - 1 - len(pushed) : -1]
-    return [*_shapes(**parameters), *(jax.core.ShapedArray(x.shape, x.dtype) for x in slots)]
+    return [*_shapes(**parameters), *(ShapedArray(x.shape, x.dtype) for x in slots)]
 
 
 loop_on_slots = _declared("fused_loop_on_slots", _read_plainly, _shapes)

@@ -17,7 +17,7 @@ import math
 from pathlib import Path
 
 from .abi import VECTOR, header
-from .graph import At, Constant, Node, Unsupported
+from .graph import At, Constant, Graph, Node, Unsupported
 from .schedule import schedule, whole_vectors
 
 __all__ = ["c_source", "commented_source", "operations"]
@@ -45,7 +45,7 @@ FREE = ("load", "scalar", "constant", "inside", "stop_gradient", "convert_elemen
 
 
 @functools.lru_cache(maxsize=256)
-def c_source(graph, dtypes):
+def c_source(graph: Graph, dtypes: tuple) -> str:
     """The C++ text of a Graph.
 
     Args:
@@ -58,12 +58,12 @@ def c_source(graph, dtypes):
     return _text(graph, dtypes, comments=False)
 
 
-def commented_source(graph, dtypes):
+def commented_source(graph: Graph, dtypes: tuple) -> str:
     """The same text with a comment at the end of each statement: its field, or the line of Python it comes from."""
     return _text(graph, dtypes, comments=True)
 
 
-def operations(graph):
+def operations(graph: Graph) -> int:
     """Arithmetic operations for each cell, those that several cells share counted once."""
     plan = schedule(graph)
     writers = [_Writer(graph, plan, k, "plain") for k in range(len(plan.passes))]

@@ -7,10 +7,13 @@ another one (derivatives.py), so that JAX differentiates programs made of loops,
 
 import dataclasses
 import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, Var
 from jax.interpreters import ad, batching, mlir
 
@@ -38,34 +41,41 @@ class Layout:
     members: int | None = None
 
     @property
-    def border(self):
+    def border(self) -> tuple[int, int, int, int]:
         """Elements of an array (west, east, south, north) of the tile: ghosts and padding."""
         west, columns = whole_vectors(self.ghosts), self.shape[1]
         return west, whole_vectors(columns + self.ghosts) - columns, self.ghosts, self.ghosts
 
     @property
-    def origin(self):
+    def origin(self) -> tuple[int, int]:
         """(row, column) of the tile's cell (0, 0) in an array."""
         return self.ghosts, self.border[0]
 
-    def own(self, array):
+    def own(self, array: jax.Array) -> jax.Array:
         """The tile's own cells of an array."""
         west, east, south, north = self.border
         return array[..., south : array.shape[-2] - north, west : array.shape[-1] - east]
 
-    def with_border(self, array, halo=(0, 0, 0, 0)):
+    def with_border(self, array: jax.Array, halo: Sequence[int] = (0, 0, 0, 0)) -> jax.Array:
         """An array of the tile and `halo` cells around it, padded with zeros to the whole border."""
         west, east, south, north = (border - have for border, have in zip(self.border, halo))
         return jnp.pad(array, [(0, 0)] * (array.ndim - 2) + [(south, north), (west, east)])
 
     @property
-    def padded(self):
+    def padded(self) -> tuple[int, ...]:
         west, east, south, north = self.border
         whole = self.shape[0] + south + north, self.shape[1] + west + east
         return whole if self.members is None else (self.members, *whole)
 
 
-def run(expressions, layout, over=(), interpret=False, sharers=1, names=()):
+def run(
+    expressions: Sequence,
+    layout: Layout,
+    over: Sequence = (),
+    interpret: bool = False,
+    sharers: int = 1,
+    names: Sequence[str] = (),
+) -> tuple[list[jax.Array], int]:
     """The values of Expressions, as arrays, and the width of the margin around the tile in which they are valid.
 
     Args:
@@ -161,7 +171,7 @@ fused_loop.multiple_results = True
 
 @fused_loop.def_abstract_eval
 def _abstract(*operands, dtypes, layout, **parameters):
-    return [jax.core.ShapedArray(layout.padded, np.dtype(t)) for t in dtypes]
+    return [ShapedArray(layout.padded, np.dtype(t)) for t in dtypes]
 
 
 @functools.cache
@@ -358,7 +368,7 @@ mlir.register_lowering(fused_loop, mlir.lower_fun(_on_gpu, multiple_results=True
 # -- loops in a program -----------------------------------------------------------------------------------------------
 
 
-def loops_in(jaxpr):
+def loops_in(jaxpr: Any) -> Iterator:
     """The equations of a jaxpr, and of those within it, that are fused loops."""
     for equation in jaxpr.eqns:
         if equation.primitive is fused_loop:
@@ -369,13 +379,13 @@ def loops_in(jaxpr):
                     yield from loops_in(getattr(inner, "jaxpr", inner))
 
 
-def types_of(equation):
+def types_of(equation: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Element types of a fused loop: (of the arrays that it reads, of its results)."""
     arrays = equation.invars[: len(equation.params["graph"].columns)]
     return tuple(np.dtype(v.aval.dtype).name for v in arrays), tuple(equation.params["dtypes"])
 
 
-def compile_loops(jaxpr):
+def compile_loops(jaxpr: Any) -> None:
     """Compile the fused loops of a jaxpr for CPUs, or find them compiled.
 
     Raises:

@@ -32,7 +32,7 @@ def check_record(made: Any, section: Any) -> None:
     for name, value in section:
         if not isinstance(value, RecordFile):
             continue
-        record = wave_of(value, 1.0)
+        record: Any = wave_of(value, 1.0)
         end = None if run is None else run.until if until is None else min(run.until, until)
         first, last = record.times[0], record.times[-1]
         if first > 0:

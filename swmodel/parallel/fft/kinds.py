@@ -7,9 +7,12 @@ of neighbours has the eigenvalue 2 cos(phase) - 2.
 
 import abc
 import dataclasses
+from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .trigonometric import TYPES, dct, dst, idct, idst, period
 
@@ -22,25 +25,25 @@ class Kind(abc.ABC):
     takes = "real or complex"
 
     @abc.abstractmethod
-    def forward(self, x):
+    def forward(self, x: jax.Array) -> jax.Array:
         """(..., n) points to (..., modes(n))."""
 
     @abc.abstractmethod
-    def inverse(self, x, n):
+    def inverse(self, x: jax.Array, n: int) -> jax.Array:
         """(..., modes(n)) to (..., n) points."""
 
     @abc.abstractmethod
-    def phase(self, i, n):
+    def phase(self, i: jax.Array, n: int) -> jax.Array:
         """Phase difference [rad] of neighbouring points in the modes with numbers i (floats); signed for Fourier."""
 
     @abc.abstractmethod
-    def weight(self, i, n):
+    def weight(self, i: jax.Array, n: int) -> jax.Array:
         """w with sum |x|^2 = sum w |X|^2 over n points and all modes (Parseval)."""
 
-    def modes(self, n):
+    def modes(self, n: int) -> int:
         return n
 
-    def dtype(self, dtype):
+    def dtype(self, dtype: DTypeLike) -> np.dtype:
         """The type of the modes of points of `dtype`."""
         return np.dtype(dtype)
 
@@ -49,19 +52,19 @@ class Kind(abc.ABC):
 class Fourier(Kind):
     """X_k = sum x_j exp(-2 pi i j k / n); modes as numpy.fft orders them."""
 
-    def forward(self, x):
+    def forward(self, x: jax.Array) -> jax.Array:
         return jnp.fft.fft(x)
 
-    def inverse(self, x, n):
+    def inverse(self, x: jax.Array, n: int) -> jax.Array:
         return jnp.fft.ifft(x)
 
-    def phase(self, i, n):
+    def phase(self, i: jax.Array, n: int) -> jax.Array:
         return 2 * np.pi / n * jnp.where(2 * i < n, i, i - n)
 
-    def weight(self, i, n):
+    def weight(self, i: jax.Array, n: int) -> jax.Array:
         return jnp.full_like(i, 1.0 / n)
 
-    def dtype(self, dtype):
+    def dtype(self, dtype: DTypeLike) -> np.dtype:
         return np.result_type(dtype, np.complex64)
 
 
@@ -71,34 +74,35 @@ class RealFourier(Kind):
 
     takes = "real"
 
-    def forward(self, x):
+    def forward(self, x: jax.Array) -> jax.Array:
         return jnp.fft.rfft(x)
 
-    def inverse(self, x, n):
+    def inverse(self, x: jax.Array, n: int) -> jax.Array:
         return jnp.fft.irfft(x, n=n)
 
-    def modes(self, n):
+    def modes(self, n: int) -> int:
         return n // 2 + 1
 
-    def phase(self, i, n):
+    def phase(self, i: jax.Array, n: int) -> jax.Array:
         return 2 * np.pi / n * i
 
-    def weight(self, i, n):
+    def weight(self, i: jax.Array, n: int) -> jax.Array:
         return jnp.where((i == 0) | (2 * i == n), 1.0 / n, 2.0 / n)
 
-    def dtype(self, dtype):
+    def dtype(self, dtype: DTypeLike) -> np.dtype:
         return np.result_type(dtype, np.complex64)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Trigonometric(Kind):
     type: int = 2
+    name: ClassVar[str]
 
     def __post_init__(self):
         if self.type not in TYPES:
             raise ValueError(f"{type(self).__name__}: type = {self.type!r} is not known; use 1, 2, 3 or 4.")
 
-    def weight(self, i, n):
+    def weight(self, i: jax.Array, n: int) -> jax.Array:
         if self.type in (1, 3) and not (self.type == 1 and self.name == "dst"):
             raise ValueError(
                 f"{type(self).__name__}({self.type}) keeps no sum of squares: its first or last point counts half; use "
@@ -114,13 +118,13 @@ class Cosine(_Trigonometric):
 
     name = "dct"
 
-    def forward(self, x):
+    def forward(self, x: jax.Array) -> jax.Array:
         return dct(x, self.type)
 
-    def inverse(self, x, n):
+    def inverse(self, x: jax.Array, n: int) -> jax.Array:
         return idct(x, self.type)
 
-    def phase(self, i, n):
+    def phase(self, i: jax.Array, n: int) -> jax.Array:
         return np.pi * (i + 0.5 * (self.type > 2)) / (n - (self.type == 1))
 
 
@@ -130,13 +134,13 @@ class Sine(_Trigonometric):
 
     name = "dst"
 
-    def forward(self, x):
+    def forward(self, x: jax.Array) -> jax.Array:
         return dst(x, self.type)
 
-    def inverse(self, x, n):
+    def inverse(self, x: jax.Array, n: int) -> jax.Array:
         return idst(x, self.type)
 
-    def phase(self, i, n):
+    def phase(self, i: jax.Array, n: int) -> jax.Array:
         return np.pi * (i + (0.5 if self.type > 2 else 1.0)) / (n + (self.type == 1))
 
 
@@ -144,14 +148,14 @@ class Sine(_Trigonometric):
 class Unchanged(Kind):
     """No transform: the axis is made whole, for whatever else needs it so; its "modes" are its points."""
 
-    def forward(self, x):
+    def forward(self, x: jax.Array) -> jax.Array:
         return x
 
-    def inverse(self, x, n):
+    def inverse(self, x: jax.Array, n: int) -> jax.Array:
         return x
 
-    def phase(self, i, n):
+    def phase(self, i: jax.Array, n: int) -> jax.Array:
         return jnp.zeros_like(i)
 
-    def weight(self, i, n):
+    def weight(self, i: jax.Array, n: int) -> jax.Array:
         return jnp.ones_like(i)

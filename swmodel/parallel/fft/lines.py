@@ -8,6 +8,8 @@ Each is one JAX expression, as are its derivatives. On CPUs it is a loop over pi
 """
 
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +33,7 @@ def _at_once(count, size):
     return found if 8 * found > wanted else count
 
 
-def planes(function, x):
+def planes(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
     """`function` of planes (..., m, n), each by itself."""
     *lead, m, n = x.shape
     together = _at_once(math.prod(lead), m * n * x.dtype.itemsize)
@@ -85,11 +87,11 @@ _joined = declare_linear("fft_joined", _joined_at_once, _joined_by_lines, (1, 0)
 _parted = declare_linear("fft_parted", _parted_at_once, _parted_by_lines, (0, 1))
 
 
-def joined(y, rows, kind):
+def joined(y: jax.Array, rows: Sequence[int], kind: Any) -> jax.Array:
     """(p, ..., b, m) to (..., b, modes): of the m rows of rank k the last rows[k], its own, transformed."""
     return _joined(y, rows=tuple(rows), kind=kind)
 
 
-def parted(x, rows, kind, n):
+def parted(x: jax.Array, rows: Sequence[int], kind: Any, n: int) -> jax.Array:
     """(..., b, modes) to (p, ..., b, m) of n points, of which rank k gets rows[k]."""
     return _parted(x, rows=tuple(rows), kind=kind, n=n)

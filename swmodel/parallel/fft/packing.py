@@ -9,7 +9,9 @@ with `across`, x is (..., m, l, w) and rows are its axis -3: (..., m, l, w) to (
 """
 
 import math
+from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -151,17 +153,17 @@ _join_back = declare_linear(
 )
 
 
-def split(x, ranks, block, across=False):
+def split(x: jax.Array, ranks: int, block: int, across: bool = False) -> jax.Array:
     return _split(x, ranks=ranks, block=block, across=across)
 
 
-def split_back(y, width, across=False):
+def split_back(y: jax.Array, width: int, across: bool = False) -> jax.Array:
     return _split_back(y, width=width, across=across)
 
 
-def join(y, rows):
+def join(y: jax.Array, rows: Sequence[int]) -> jax.Array:
     return _join(y, rows=tuple(rows))
 
 
-def join_back(x, rows):
+def join_back(x: jax.Array, rows: Sequence[int]) -> jax.Array:
     return _join_back(x, rows=tuple(rows))

@@ -29,6 +29,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
+from numpy.typing import DTypeLike
 
 from ...errors import SwmodelError
 from ...fields.pytrees import pytree
@@ -62,12 +64,12 @@ class Waves:
     plan: Any = dataclasses.field(metadata={"static": True})
 
     @property
-    def squared(self):
+    def squared(self) -> jax.Array:
         """|k|^2."""
-        return sum(jnp.square(k) for k in self.k)
+        return sum((jnp.square(k) for k in self.k[1:]), jnp.square(self.k[0]))
 
     @property
-    def weight(self):
+    def weight(self) -> jax.Array:
         """w with sum |x|^2 = sum w |X|^2, over all points and all modes of all ranks (Parseval)."""
         each = [kind.weight(i, n) for kind, i, n in zip(self.plan.kinds, self.numbers, self.plan.shape)]
         return math.prod(each) * self.inside
@@ -88,9 +90,9 @@ class Plan:
         TileError: if there are fewer points along an axis than ranks.
     """
 
-    communicator: Any
-    shape: tuple
-    kinds: tuple | None = None
+    communicator: Communicator
+    shape: Any
+    kinds: Any = None
     transposed: bool = True
 
     def __post_init__(self):
@@ -119,7 +121,7 @@ class Plan:
                 )
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "kinds", kinds)
-        self.communicator.decomposition(shape[:2])  # or the field cannot be cut so
+        self.communicator.decomposition(self.shape[:2])  # or the field cannot be cut so
 
     # -- sizes --------------------------------------------------------------------------------------------------------
 
@@ -129,17 +131,17 @@ class Plan:
         return self.communicator.decomposition(self.shape[:2])
 
     @property
-    def tile_shape(self):
+    def tile_shape(self) -> tuple[int, ...]:
         """Of this rank's array of the field."""
         return (*self.communicator.tile_shape(self.shape[:2]), *self.shape[2:])
 
     @property
-    def modes(self):
+    def modes(self) -> tuple[int, ...]:
         """How many modes there are along each axis."""
         return tuple(kind.modes(n) for kind, n in zip(self.kinds, self.shape))
 
     @property
-    def _blocks(self):
+    def _blocks(self) -> Any:
         """How many modes along each axis a rank holds while another axis is whole."""
         py, px = self.communicator.layout
         if len(self.shape) == 2:
@@ -147,7 +149,7 @@ class Plan:
         return None, -(-self.modes[1] // py), -(-self.modes[2] // px)
 
     @property
-    def mode_shape(self):
+    def mode_shape(self) -> tuple[int, ...]:
         """Of a rank's array of modes, the same on all."""
         if self.transposed:
             return (*self._blocks[:0:-1], self.modes[0])
@@ -156,15 +158,16 @@ class Plan:
             return -(-self.modes[0] // py), py * self._blocks[1]
         return -(-self.modes[0] // py), -(-self.modes[1] // px), self.modes[2]
 
-    def mode_dtype(self, dtype):
+    def mode_dtype(self, dtype: DTypeLike) -> np.dtype:
         """Of the modes of a field of `dtype`."""
+        found = np.dtype(dtype)
         for kind in self.kinds[::-1]:
-            dtype = kind.dtype(dtype)
-        return dtype
+            found = kind.dtype(found)
+        return found
 
     # -- the transform ------------------------------------------------------------------------------------------------
 
-    def forward(self, x):
+    def forward(self, x: jax.Array) -> jax.Array:
         """The modes of a field: (..., *tile_shape) to (..., *mode_shape)."""
         self._check("forward", x, self.tile_shape)
         if self.kinds[-1].takes == "real" and _is_complex(x.dtype):
@@ -175,7 +178,7 @@ class Plan:
         modes = self._forward_2(x) if len(self.shape) == 2 else self._forward_3(x)
         return modes if self.transposed else self._natural(modes)
 
-    def inverse(self, modes):
+    def inverse(self, modes: jax.Array) -> jax.Array:
         """The field of these modes: (..., *mode_shape) to (..., *tile_shape); what lies behind the last is ignored."""
         self._check("inverse", modes, self.mode_shape)
         if not self.transposed:
@@ -287,7 +290,7 @@ class Plan:
 
     # -- wavenumbers --------------------------------------------------------------------------------------------------
 
-    def waves(self, spacing=None, dtype=None):
+    def waves(self, spacing: Any = None, dtype: DTypeLike | None = None) -> Waves:
         """The Waves that this rank holds; inside `communicator.spmd`, as the transforms.
 
         Args:
@@ -310,18 +313,18 @@ class Plan:
         ks = tuple(phase / jnp.asarray(step, dtype) for phase, step in zip(phases, spacing))
         return Waves(ks, tuple(phases), tuple(numbers), inside, self)
 
-    def spacing(self, given):
+    def spacing(self, given: Any) -> tuple:
         """One number an axis, between points; 1 unless given."""
         several = isinstance(given, (tuple, list)) or getattr(given, "ndim", 0)
-        found = (1.0,) * len(self.shape) if given is None else tuple(given) if several else (given,)
-        known = [step for step in found if not isinstance(step, jax.core.Tracer)]
+        found: Any = (1.0,) * len(self.shape) if given is None else tuple(given) if several else (given,)
+        known = [step for step in found if not isinstance(step, Tracer)]
         if len(found) != len(self.shape) or not all(step > 0 for step in known):
             raise ValueError(
                 f"fft: spacing = {given!r} for {len(self.shape)} axes; give a positive distance of points for each."
             )
         return found
 
-    def held(self, axis, rank):
+    def held(self, axis: int, rank: int) -> tuple[Any, int, int]:
         """(first mode, how many, array axis) along the field's `axis` of a rank's block; the last may be no modes."""
         return self._held(axis, *divmod(rank, self.communicator.layout[1]))
 
@@ -337,7 +340,7 @@ class Plan:
 
     # -- on the host --------------------------------------------------------------------------------------------------
 
-    def place(self, whole):
+    def place(self, whole: Any) -> Any:
         """What programs take for the tiles of a host array (..., *shape) that every process has."""
         whole, parts = np.asarray(whole), self._parts
         if whole.shape[-len(self.shape) :] != self.shape:
@@ -349,14 +352,14 @@ class Plan:
         first = np.moveaxis(whole, -1, 0)
         return self.communicator.place(lambda rank: np.ascontiguousarray(np.moveaxis(parts.cut(first, rank), 0, -1)))
 
-    def gather(self, tiles):
+    def gather(self, tiles: Any) -> np.ndarray | None:
         """The host array (..., *shape) of the tiles of a field, on the root; None elsewhere. Collective."""
         held = self._collected(tiles, "gather", self.tile_shape)
         if held is None or len(self.shape) == 2:
             return None if held is None else self._parts.put_together(held)
         return np.moveaxis(self._parts.put_together({rank: np.moveaxis(x, -1, 0) for rank, x in held.items()}), 0, -1)
 
-    def gather_modes(self, modes):
+    def gather_modes(self, modes: Any) -> np.ndarray | None:
         """The host array (..., *modes) of a block of modes, axes as the field's, on the root; else None. Collective."""
         held, d = self._collected(modes, "gather_modes", self.mode_shape), len(self.shape)
         if held is None:

@@ -6,9 +6,13 @@ the last one, along which transforms run. `transpose_axes_back` is its inverse a
 size: columns are padded at the end, and rows at the start of each smaller block, as tiles are (decomposition.py).
 """
 
+from collections.abc import Sequence
+
+import jax
 import jax.numpy as jnp
 
-from .kinds import Unchanged
+from ..communicator import Communicator
+from .kinds import Kind, Unchanged
 from .lines import joined, parted
 from .packing import split, split_back
 
@@ -17,7 +21,15 @@ __all__ = ["transpose_axes", "transpose_axes_back", "coordinate", "columns_for"]
 WHOLE = Unchanged()
 
 
-def transpose_axes(x, communicator, axis, rows, block=None, across=False, kind=WHOLE):
+def transpose_axes(
+    x: jax.Array,
+    communicator: Communicator,
+    axis: str,
+    rows: Sequence[int],
+    block: int | None = None,
+    across: bool = False,
+    kind: Kind = WHOLE,
+) -> jax.Array:
     """(..., m, w) to (..., b, n), and to modes along the last axis.
 
     Args:
@@ -35,7 +47,15 @@ def transpose_axes(x, communicator, axis, rows, block=None, across=False, kind=W
     return joined(_exchanged(blocks, communicator, axis), rows, kind)
 
 
-def transpose_axes_back(x, communicator, axis, rows, width=None, across=False, kind=WHOLE):
+def transpose_axes_back(
+    x: jax.Array,
+    communicator: Communicator,
+    axis: str,
+    rows: Sequence[int],
+    width: int | None = None,
+    across: bool = False,
+    kind: Kind = WHOLE,
+) -> jax.Array:
     """(..., b, n) to (..., m, w): the inverse of `transpose_axes`, with zeros before the rows of smaller blocks.
 
     `width` is w, p b unless given; columns beyond it are dropped.
@@ -50,13 +70,13 @@ def _exchanged(blocks, communicator, axis):
     return communicator.all_to_all(blocks.reshape(blocks.shape[0], -1), axis).reshape(blocks.shape)
 
 
-def coordinate(communicator, axis):
+def coordinate(communicator: Communicator, axis: str) -> jax.Array | int:
     """This rank's number along a mesh axis. It is received from the others, so that all ranks run one program."""
     p = communicator.along(axis)
     return communicator.all_to_all(jnp.arange(p)[:, None], axis)[0, 0] if p > 1 else 0
 
 
-def columns_for(x, total):
+def columns_for(x: jax.Array, total: int) -> jax.Array:
     """x with zero columns appended, `total` columns in all."""
     missing = total - x.shape[-1]
     return x if missing == 0 else jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])

@@ -15,6 +15,7 @@ transforms 2 to 4 are the cosine ones with alternating signs and reversed order.
 numbers are transformed one by one.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -25,29 +26,29 @@ TYPES = (1, 2, 3, 4)
 UNDONE_BY = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-def dct(x, type=2):
+def dct(x: jax.typing.ArrayLike, type: int = 2) -> jax.Array:
     """The cosine transform of x, (..., n), along the last axis."""
     x = jnp.asarray(x)
     return _by_parts(_COSINE[_checked("dct", x, type)], x)
 
 
-def dst(x, type=2):
+def dst(x: jax.typing.ArrayLike, type: int = 2) -> jax.Array:
     """The sine transform of x, (..., n), along the last axis."""
     x = jnp.asarray(x)
     return _by_parts(_SINE[_checked("dst", x, type)], x)
 
 
-def idct(x, type=2):
+def idct(x: jax.typing.ArrayLike, type: int = 2) -> jax.Array:
     """The inverse of `dct` of this type."""
     return dct(x, UNDONE_BY.get(type, type)) / period("dct", type, jnp.shape(x)[-1])
 
 
-def idst(x, type=2):
+def idst(x: jax.typing.ArrayLike, type: int = 2) -> jax.Array:
     """What `dst` of this type makes x of."""
     return dst(x, UNDONE_BY.get(type, type)) / period("dst", type, jnp.shape(x)[-1])
 
 
-def period(name, type, n):
+def period(name: str, type: int, n: int) -> int:
     """After how many points the continuation of n points repeats itself; also what doing and undoing multiplies by."""
     return 2 * (n + {"dct": -1, "dst": 1}[name] * (type == 1))
 

@@ -8,9 +8,12 @@ and crops it in passes of their own. This call works on tiles, and fills whole c
 """
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..abi import AXES, MovedBlock, numbers
 from .library import MOVE, usable
@@ -22,17 +25,17 @@ __all__ = ["Block", "move", "movable"]
 class Block:
     """Elements at source + sum i s to target + sum i t, 0 <= i < sizes; up to 4 axes."""
 
-    source: int | None
+    source: Any  # an int, or None for zeros
     target: int
     sizes: tuple
     source_strides: tuple
     target_strides: tuple
 
-    def back(self):
+    def back(self) -> "Block":
         """The block that goes the other way."""
         return Block(self.target, self.source, self.sizes, self.target_strides, self.source_strides)
 
-    def padded(self):
+    def padded(self) -> MovedBlock:
         """The MovedBlock of the runtime, with axes of one element in front."""
         missing = AXES - len(self.sizes)
         sizes, source, target = (
@@ -42,12 +45,12 @@ class Block:
         return MovedBlock(-1 if self.source is None else self.source, self.target, sizes, source, target)
 
 
-def movable(dtype):
+def movable(dtype: DTypeLike) -> bool:
     """Whether the runtime can move arrays of this type, on CPUs."""
     return np.dtype(dtype).itemsize in (4, 8, 16) and usable()
 
 
-def move(x, shape, blocks):
+def move(x: jax.Array, shape: Sequence[int], blocks: Sequence[Block]) -> jax.Array:
     """An array of `shape` made of blocks of x; values outside all blocks are undefined. On CPUs, where `movable`."""
     flat = np.array([n for block in blocks for n in numbers(block.padded())], np.int64)
     return jax.ffi.ffi_call(MOVE, jax.ShapeDtypeStruct(shape, x.dtype))(x, blocks=flat)

@@ -15,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import jax
 import jaxlib
@@ -74,14 +75,14 @@ def usable() -> bool:
 
 
 @functools.cache
-def loop_name(source):
+def loop_name(source: str) -> str:
     """Compile the C++ text of a loop, register it with the runtime, and return its name there."""
     return _load_loop(source)
 
 
 def _load_loop(source):
     flags = [shlex.split(os.environ.get(name, "")) for name in ("CXXFLAGS", "SWMODEL_CXXFLAGS")]
-    path = _compiled(source, LOOP_OPTIONS, *flags)
+    path = _compiled(source, LOOP_OPTIONS, before=flags[0], behind=flags[1])
     library = ctypes.CDLL(str(path))
     functions = (ctypes.cast(function, ctypes.c_void_p) for function in (library.row, library.kept_bytes))
     name = path.name.split(".")[0]
@@ -93,7 +94,7 @@ def _load_loop(source):
 def _runtime():
     text = header() + "".join(Path(__file__).with_name(name).read_text() for name in RUNTIME)
     options = (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir())
-    library = ctypes.CDLL(str(_compiled(text, options, version=jaxlib.__version__)))
+    library = ctypes.CDLL(str(_compiled(text, options, version=jaxlib.version.__version__)))
     for target in (TARGET, PUSH_SLOT, READ_SLOT, EMPTY, PASTE, CUT, DEPENDS_ON, MOVE):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
     keep_memory()
@@ -102,9 +103,10 @@ def _runtime():
 
 
 @functools.cache
-def register_shift():
+def register_shift() -> None:
     """Register SHIFT, an FFI call with state per call site. JAX must have initialised its devices."""
-    library, about = _runtime(), {}
+    library = _runtime()
+    about: Any = {}
     for part in ("id", "info"):
         function = library[f"swmodel_channel_{part}"]
         function.restype = ctypes.c_void_p

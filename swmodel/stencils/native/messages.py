@@ -1,5 +1,7 @@
 """Messages between the devices of one process: without XLA's collectives, whose threads sleep and wake up slowly."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ __all__ = ["shift"]
 PATIENCE = 60.0  # s, as XLA has with its own
 
 
-def shift(x, rank, sources):
+def shift(x: jax.Array, rank: jax.Array | int, sources: Sequence[int]) -> jax.Array:
     """The array x of the rank sources[rank].
 
     Args:

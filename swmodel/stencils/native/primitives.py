@@ -1,9 +1,12 @@
 """Operations that are native calls on CPUs with a compiler, and JAX's own elsewhere."""
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -14,7 +17,15 @@ __all__ = ["PLAIN", "declare", "declare_linear", "in_place"]
 PLAIN = set()  # names of operations that run as JAX's own: benchmarks/native_parts.py measures what the calls are worth
 
 
-def declare(name, plain, native, shapes, tangents=None, batch=None, transposed=None):
+def declare(
+    name: str,
+    plain: Callable,
+    native: Callable,
+    shapes: Callable,
+    tangents: Callable | None = None,
+    batch: Callable | None = None,
+    transposed: Callable | None = None,
+) -> Primitive:
     """A Primitive with several results.
 
     Args:
@@ -46,7 +57,9 @@ def declare(name, plain, native, shapes, tangents=None, batch=None, transposed=N
     return primitive
 
 
-def declare_linear(name, plain, native, lies, back=None):
+def declare_linear(
+    name: str, plain: Callable, native: Callable, lies: tuple[int, int], back: Callable | None = None
+) -> Callable[..., Any]:
     """A function of one array, linear in it, and of options: `plain(x, **options)`, on CPUs `native(x, **options)`.
 
     Args:
@@ -56,7 +69,7 @@ def declare_linear(name, plain, native, lies, back=None):
 
     def shapes(x, **options):
         y = jax.eval_shape(lambda x: plain(x, **options), x)
-        return [jax.core.ShapedArray(y.shape, y.dtype)]
+        return [ShapedArray(y.shape, y.dtype)]
 
     def tangents(primitive, primals, slopes, **options):
         return primitive.bind(*primals, **options), primitive.bind(ad.instantiate_zeros(slopes[0]), **options)
@@ -77,7 +90,7 @@ def declare_linear(name, plain, native, lies, back=None):
     return lambda x, **options: primitive.bind(x, **options)[0]
 
 
-def in_place(target, operands, first, count, more=()):
+def in_place(target: str, operands: Sequence, first: int, count: int, more: Sequence = ()) -> Any:
     """Call `target`. Its results overwrite `count` operands from number `first` on; `more` are new arrays."""
     like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands[first : first + count]]
     aliases = {first + k: k for k in range(count)}

@@ -7,9 +7,12 @@ XLA on a CPU fuses two updates of one array into a loop that copies all of it to
 rows alone.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 from jax.interpreters import ad
 
 from .library import CUT, PASTE
@@ -18,7 +21,9 @@ from .primitives import declare, in_place
 __all__ = ["cut", "paste"]
 
 
-def paste(arrays, strips, places):
+def paste(
+    arrays: Sequence[jax.Array], strips: Sequence[Sequence[jax.Array]], places: Sequence[tuple]
+) -> list[jax.Array]:
     """The arrays with strips in them.
 
     Args:
@@ -33,7 +38,9 @@ def paste(arrays, strips, places):
     return pasted.bind(_as_array(places), *operands, count=len(arrays))
 
 
-def cut(arrays, places, shapes):
+def cut(
+    arrays: Sequence[jax.Array], places: Sequence[tuple], shapes: Sequence[tuple[int, int]]
+) -> tuple[list[jax.Array], list[list[jax.Array]]]:
     """(the arrays with zeros in so many strips, for each place the list of the strips that were there).
 
     A cell of several strips belongs to the last one, and is 0 in the others.
@@ -81,12 +88,12 @@ def _cut_natively(*operands, shapes):
 
 
 def _paste_shapes(places, *operands, count):
-    return [jax.core.ShapedArray(x.shape, x.dtype) for x in operands[:count]]
+    return [ShapedArray(x.shape, x.dtype) for x in operands[:count]]
 
 
 def _cut_shapes(places, *arrays, shapes):
-    strips = [jax.core.ShapedArray((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in arrays]
-    return [*(jax.core.ShapedArray(x.shape, x.dtype) for x in arrays), *strips]
+    strips = [ShapedArray((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in arrays]
+    return [*(ShapedArray(x.shape, x.dtype) for x in arrays), *strips]
 
 
 def _tangents(primitive, primals, tangents, **parameters):

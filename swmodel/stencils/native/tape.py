@@ -6,8 +6,12 @@ avoid all of that: `push_slot` returns the arrays that it has copied, and later 
 compiler, and on other devices, they are the ordinary JAX operations.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.interpreters import ad
 
 from .library import DEPENDS_ON, EMPTY, PUSH_SLOT, READ_SLOT
@@ -16,7 +20,7 @@ from .primitives import declare, in_place
 __all__ = ["depends_on", "empty", "push_slot", "read_slot"]
 
 
-def empty(shape, dtype, depends=()):
+def empty(shape: Sequence[int], dtype: Any, depends: Sequence[jax.Array] = ()) -> jax.Array:
     """An array with undefined values: read only what was stored in it.
 
     Args:
@@ -27,7 +31,9 @@ def empty(shape, dtype, depends=()):
     return empty_array.bind(*depends, shape=tuple(shape), dtype=jnp.dtype(dtype))[0]
 
 
-def push_slot(slots, arrays, index):
+def push_slot(
+    slots: Sequence[jax.Array], arrays: Sequence[jax.Array], index: Any
+) -> tuple[list[jax.Array], list[jax.Array]]:
     """(`slots` with the arrays in slot number `index`, the same arrays). Use both results in place of the arguments.
 
     Args:
@@ -41,12 +47,12 @@ def push_slot(slots, arrays, index):
     return found[: len(slots)], found[len(slots) :]
 
 
-def read_slot(slots, index):
+def read_slot(slots: Sequence[jax.Array], index: Any) -> list[jax.Array]:
     """The arrays in slot number `index` of `slots`, a list of (number of slots, *shape)."""
     return slot_read.bind(jnp.asarray(index, jnp.int32), *slots) if slots else []
 
 
-def depends_on(arrays, results):
+def depends_on(arrays: Sequence[jax.Array], results: Any) -> Sequence[jax.Array]:
     """The same arrays, to be overwritten after `results`, a pytree, were computed. Use them in place of `arrays`."""
     arrays, others = list(arrays), [x for x in jax.tree.leaves(results) if hasattr(x, "dtype")]
     return dependent.bind(*arrays, *others, count=len(arrays)) if others else arrays
@@ -66,7 +72,7 @@ def _push_natively(*operands):
 
 
 def _push_shapes(index, *operands):
-    return [jax.core.ShapedArray(x.shape, x.dtype) for x in operands]
+    return [ShapedArray(x.shape, x.dtype) for x in operands]
 
 
 def _push_tangents(primitive, primals, tangents):
@@ -97,7 +103,7 @@ def _read_natively(*operands):
 
 
 def _read_shapes(index, *slots):
-    return [jax.core.ShapedArray(x.shape[1:], x.dtype) for x in slots]
+    return [ShapedArray(x.shape[1:], x.dtype) for x in slots]
 
 
 def _read_tangents(primitive, primals, tangents):
@@ -126,7 +132,7 @@ def _depends_natively(*operands, count):
 
 
 def _depends_shapes(*operands, count):
-    return [jax.core.ShapedArray(x.shape, x.dtype) for x in operands[:count]]
+    return [ShapedArray(x.shape, x.dtype) for x in operands[:count]]
 
 
 def _depends_tangents(primitive, primals, tangents, count):
@@ -154,7 +160,7 @@ empty_array = declare(
     "empty",
     lambda *depends, shape, dtype: [jnp.zeros(shape, dtype)],
     lambda *depends, shape, dtype: jax.ffi.ffi_call(EMPTY, [jax.ShapeDtypeStruct(shape, dtype)])(*depends),
-    lambda *depends, shape, dtype: [jax.core.ShapedArray(shape, dtype)],
+    lambda *depends, shape, dtype: [ShapedArray(shape, dtype)],
     _empty_tangents,
     lambda primitive, depends, axes, **parameters: (primitive.bind(*depends, **parameters), [None]),
 )
