@@ -63,6 +63,7 @@ def tsunami(fields, maxima=None, gauges=None, observations=None, times=None):
             left = MARGIN + large[0] + 1.6
         if shown:
             _draw_gauges(page, shown, observations, start_of(gauges), (left, lower))
+            _name_others(page, [g.name for g in series if g.name not in {one.name for one in shown}], left)
     return page
 
 
@@ -115,6 +116,15 @@ def _draw_snapshots(page, fields, records, series, place):
         axes.set_title(stamp(seconds(fields)[k], start_of(fields), seconds(fields)[-1]))
         keep_outer_labels(axes, n == 0, True)
     colorbar_beside(axes, image, label(fields["eta"]))
+
+
+def _name_others(page, names, left):
+    """Say which gauges of the file have no series on the page."""
+    if names:
+        text = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        text = f"Not shown: {text} (--kind gauges shows all)"
+        place = left / WIDTH, 0.06 / page.get_size_inches()[1]
+        page.text(*place, text, fontsize=7.5, color=style.GREY, ha="left", va="bottom")
 
 
 def _draw_gauges(page, series, observations, start, place):

@@ -275,8 +275,13 @@ def _draw_departures(page, points, lower):
     modelled = {role: np.concatenate([p.values[role] for p in points]) for role in ("background", "analysis")}
     off = {role: (values - observed) / deviation for role, values in modelled.items()}
     edge = max(5.0, float(np.percentile(np.abs(off["background"]), 98)))
-    for role, colour, text in (("background", OBSERVED, "first guess"), ("analysis", style.VERMILLION, "found")):
-        axes.hist(off[role], bins=np.linspace(-edge, edge, 81), color=colour, alpha=0.75, label=text)
+    bins = np.linspace(-edge, edge, 61)
+    axes.hist(off["analysis"], bins=bins, color=style.VERMILLION, alpha=0.6, label="found")
+    axes.hist(off["background"], bins=bins, histtype="step", color=style.BLACK, linewidth=1.3, label="first guess")
+    outside = {role: int((np.abs(values) > edge).sum()) for role, values in off.items()}
+    if any(outside.values()):
+        beyond = f"beyond the axis: {outside['background']:,} of the first guess, {outside['analysis']:,} found"
+        axes.set_title(beyond, fontsize=8, loc="left", fontweight="normal", color=style.GREY)
     axes.set_xlabel(f"(model - observation) / error, of {observed.size:,} observations", loc="left")
     axes.set_ylabel("Number")
     axes.legend()

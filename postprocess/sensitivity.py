@@ -1,4 +1,9 @@
-"""Sensitivity maps: the derivative of a cost with respect to each control in every cell."""
+"""Sensitivity maps: the derivative of a cost with respect to each control, per area.
+
+Files hold the derivative per cell, which depends on the grid; figures divide it by the cell's area. Next to coasts
+adjoint fields may alternate from cell to cell. Figures show the weighted mean over 3 x 3 cells (1, 2, 1 in each
+direction), in which such waves of two cells vanish and longer ones remain.
+"""
 
 import json
 import types
@@ -30,7 +35,8 @@ def maps_of(dataset):
 def figure(dataset, variable=None, columns=2):
     """A figure of every map in a file of sensitivities, or of `variable` alone.
 
-    Each has a colour scale of its own, symmetric about zero; the places that the cost looks at are marked.
+    Each has a colour scale of its own, symmetric about zero. Places that the cost reads are marked; a section is
+    a line.
 
     Raises:
         PlotError: for a variable that is no map, or a file without one.
@@ -53,24 +59,48 @@ def figure(dataset, variable=None, columns=2):
             axes = map_axes(page, box, mesh)
             image, units = draw_map(axes, dataset, mesh, name)
             draw_base(axes, mesh, wet, sea_floor(dataset))
-            draw_gauges(axes, mesh, places)
+            _draw_places(axes, mesh, places)
             keep_outer_labels(axes, column == 0, n + columns >= len(names))
             axes.set_title("to " + control_of(dataset, name))
             place = axes.get_position()
             size = page.get_size_inches()
             bar = (place.x1 * size[0] + 0.13, place.y0 * size[1] + 0.1, 0.13, place.height * size[1] - 0.2)
-            add_colorbar(page, bar, image, f"per cell [{units}]" if units else "per cell")
+            add_colorbar(page, bar, image, f"per km² [{units}]" if units else "per km²")
     return page
 
 
 def draw_map(axes, dataset, mesh, name):
     """(the image of one map, with its own symmetric scale; the units of that scale)."""
-    values = drawable(dataset, mesh, name, None)
+    values = _smoothed(drawable(dataset, mesh, name, None))
+    y = mesh.y if len(values) == mesh.y.size else mesh.y_edges
+    square_kilometres = 1e-6 * mesh.dx(y) * mesh.dy
+    values = np.divide(values, square_kilometres, out=np.zeros_like(values), where=square_kilometres > 1e-9)
     high = _high(values)
     # the power of ten goes to the units
     shown, units = scaled(np.where(np.isfinite(values), np.clip(values, -high, high), np.nan), _units(dataset[name]))
     high = _high(shown)
     return draw_field(axes, mesh, shown, Normalize(-high, high), style.colormap("balance")), units
+
+
+def _smoothed(values):
+    """Means with the weights 1, 2, 1 along each axis, of the cells at sea."""
+    for axis in (0, 1):
+        wide = np.pad(values, [(1, 1) if axis == k else (0, 0) for k in (0, 1)], constant_values=np.nan)
+        parts = [np.take(wide, np.arange(n, n + values.shape[axis]), axis) for n in range(3)]
+        weights = [weight * np.isfinite(part) for weight, part in zip((1, 2, 1), parts)]
+        total = sum(weight * np.nan_to_num(part) for weight, part in zip(weights, parts))
+        values = np.where(np.isfinite(values), total / np.maximum(sum(weights), 1), np.nan)
+    return values
+
+
+def _draw_places(axes, mesh, places):
+    """The places that the cost reads, with their names; the line from "start" to "end" of a section."""
+    if [place.name for place in places] != ["start", "end"]:
+        draw_gauges(axes, mesh, places)
+        return
+    x = [mesh.x[0] + (place.x - mesh.x[0]) % 360 if mesh.spherical else place.x for place in places]
+    ends = np.array(x) * mesh.scale, np.array([place.y for place in places]) * mesh.scale
+    axes.plot(*ends, color=style.BLACK, linewidth=2.2, solid_capstyle="butt", zorder=6)
 
 
 def _high(values):

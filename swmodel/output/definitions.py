@@ -21,6 +21,7 @@ from .metadata import (
     fill_value,
     gauge_coordinates,
     member_name,
+    metrics,
     of_members,
     places,
     shape,
@@ -88,7 +89,7 @@ def define(
 
 
 def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
-    """Define the dimensions, coordinates, topology and cell areas of a grid."""
+    """Define the dimensions, coordinates, topology, metrics and cell areas of a grid."""
     dataset.createDimension("bnds", 2)
     for name, (values, attributes, bounds) in axes(grid).items():
         dataset.createDimension(name, values.size)
@@ -98,6 +99,8 @@ def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
             define(dataset, name, (name,), attributes | {"bounds": f"{name}_bnds"}, values)
             define(dataset, f"{name}_bnds", (name, "bnds"), {}, bounds)
     define(dataset, "grid", (), topology(grid), np.zeros((), np.int32))
+    for name, (values, attributes, dimension) in metrics(grid).items():
+        define(dataset, name, (dimension,), attributes, values)
     area = np.broadcast_to(grid.area_h, grid.shape)
     define(dataset, "area", ("yh", "xh"), AREA, area, compression=1)
 

@@ -38,6 +38,7 @@ __all__ = [
     "fill_value",
     "gauge_coordinates",
     "member_name",
+    "metrics",
     "of_members",
     "places",
     "reach_of_water",
@@ -125,6 +126,30 @@ def axes(grid: Grid) -> dict[str, tuple[np.ndarray, Attributes, np.ndarray | Non
         # An attribute of COMODO for programs that do not read SGRID: the position of face 0 relative to centre 0
         about |= {"long_name": f"{name} of cell faces", "c_grid_axis_shift": 0.5 if periodic else -0.5}
         found[f"{axis}q"] = edges[1:] if periodic else edges, about, None
+    return found
+
+
+def metrics(grid: Grid) -> dict[str, tuple[np.ndarray, Attributes, str]]:
+    """{name: (values, attributes, dimension)} of cell sides [m] and areas [m2] at all positions: a value for each row.
+
+    dx_u is the distance of two cell centres along x, dy_v that along y, dx_v and dy_u are the sides of a cell; area_u,
+    area_v and area_q are the areas around faces and corners. So the vorticity is
+    (difference_x(dy_v v) - difference_y(dx_u u)) / area_q.
+    """
+    first, found = 0 if grid.periodic_y else -1, {}
+    for position, where in (("h", "cell centres"), ("u", "faces of u"), ("v", "faces of v"), ("q", "corners")):
+        rows = np.arange(0 if position in "hu" else first, grid.ny)
+        dimension, of = DIMENSIONS[position][0], grid.metrics(rows)
+        for axis in "xy":
+            about = {"long_name": f"distance along {axis} at {where}", "units": "m"}
+            values = np.broadcast_to(of[f"d{axis}_{position}"], (rows.size, 1))[:, 0]
+            found[f"d{axis}_{position}"] = np.array(values, float), about, dimension
+        if position == "h":
+            continue  # define_grid writes the areas of cells, with their standard name
+        next_row = grid.metrics(rows + 1)["area_h"]
+        area = 0.5 * (of["area_h"] + next_row) if position == "q" else of[f"dx_{position}"] * of[f"dy_{position}"]
+        values = np.array(np.broadcast_to(area, (rows.size, 1))[:, 0], float)
+        found[f"area_{position}"] = values, {"long_name": f"area around {where}", "units": "m2"}, dimension
     return found
 
 

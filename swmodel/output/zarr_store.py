@@ -487,6 +487,9 @@ def _described(grid, rows, chunk, start, depth):
             values[f"{name}_bnds"] = bounds
             arrays[name]["attributes"]["bounds"] = f"{name}_bnds"
             arrays[f"{name}_bnds"] = array_metadata(bounds.shape, bounds.shape, "f8", (name, "bnds"), {})
+    for name, (array, attributes, dimension) in metadata.metrics(grid).items():
+        values[name] = array
+        arrays[name] = array_metadata(array.shape, array.shape, "f8", (dimension,), attributes)
     values["grid"] = np.zeros((), np.int32)
     arrays["grid"] = array_metadata((), (), "i4", (), metadata.topology(grid))
     arrays["time"] = array_metadata((0,), (TIMES,), "f8", ("time",), metadata.time_attributes(start))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import swmodel as sw
 from swmodel.errors import DataError, SwmodelError
 from swmodel.fields.variables import VARIABLES
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
@@ -143,6 +144,23 @@ def test_xgcm_moves_fields_as_the_c_grid_does(tmp_path, grid):
         assert mesh.diff(last.u, "X").dims == mesh.interp(last.v, "Y").dims == ("yh", "xh")
         east = mesh.interp(last.eta, "X").values[:, 0 if grid.periodic_x else 1]
         np.testing.assert_allclose(east, 0.5 * (fields["eta"][:, 0] + fields["eta"][:, 1]), rtol=1e-14)
+
+
+def test_xgcm_finds_the_vorticity_of_the_model_from_the_metrics_in_the_file(tmp_path, grid):
+    xgcm = pytest.importorskip("xgcm")
+    model = sw.ShallowWater(grid, 4000.0, communicator="serial", engine="arrays")
+    rng = np.random.default_rng(3)
+    state = model.state(u=rng.standard_normal(grid.shape), v=rng.standard_normal(grid.shape))
+    simulation = sw.Simulation(model, state, sw.AB2(0.1)).write(tmp_path / "run.nc", ("u", "v", "vorticity"), every=0.1)
+    simulation.run(steps=1)
+    with xr.open_dataset(tmp_path / "run.nc") as dataset:
+        mesh = xgcm.Grid(dataset, padding={"X": "periodic" if grid.periodic_x else "fill",
+                                           "Y": "periodic" if grid.periodic_y else "fill"})  # fmt: skip
+        turning = mesh.diff(dataset.v * dataset.dy_v, "X") - mesh.diff(dataset.u * dataset.dx_u, "Y")
+        inside = {"xq": slice(1 - grid.periodic_x, -1), "yq": slice(1, -1), "time": 1}
+        found, wanted = (x.isel(inside) for x in (turning / dataset.area_q, dataset.vorticity))
+        np.testing.assert_allclose(found.transpose(*wanted.dims), wanted, rtol=0, atol=1e-6 * float(abs(wanted).max()))
+        assert (dataset.area_q > 0).all() and dataset.dx_v.dims == ("yq",)
 
 
 def test_readers_of_comodo_find_the_same_axes_on_the_sphere(tmp_path):

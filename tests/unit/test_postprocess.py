@@ -574,6 +574,30 @@ def test_gauges_are_read_with_their_names_and_places():
     np.testing.assert_array_equal(second.value, [3.0, np.nan])
 
 
+def test_a_crowded_page_names_the_gauges_that_it_leaves_out(tsunami):
+    t = np.arange(0, 10801, 600.0)
+    with postprocess.open_output(tsunami[0]) as fields:
+        page = postprocess.figure.tsunami(fields, gauges=gauge_output(t, {f"G{k}": np.sin(t) for k in range(11)}))
+    assert "Not shown: G8, G9, G10 (--kind gauges shows all)" in [text.get_text() for text in page.texts]
+
+
+def test_maps_of_sensitivity_are_per_area_without_waves_of_two_cells():
+    from postprocess import sensitivity
+
+    y, x = np.mgrid[:6, :8]
+    assert np.abs(sensitivity._smoothed((-1.0) ** x)[:, 1:-1]).max() < 1e-15
+    assert np.abs(sensitivity._smoothed((-1.0) ** y)[1:-1]).max() < 1e-15
+    land = np.where((x == 3) & (y == 2), np.nan, 2.0)
+    np.testing.assert_array_equal(sensitivity._smoothed(land), land)
+    data = output(nx=8, ny=6, x=(0, 8e3), y=(0, 12e3), depth=10.0).assign_attrs(
+        cost_places='{"start": [0, 2e3], "end": [4e3, 2e3]}'
+    )
+    data["sensitivity_depth"] = data["depth"].copy(data=np.ones(data["depth"].shape)).assign_attrs(units="m")
+    page = sensitivity.figure(data)
+    assert np.nanmax(page.axes[0].images[0].get_array()) == pytest.approx(0.5)  # cells of 2 km2
+    assert [list(line.get_ydata()) for line in page.axes[0].lines if len(line.get_xdata()) == 2] == [[2.0, 2.0]]
+
+
 def test_a_gauge_is_selected_by_its_name_and_scored_without_a_figure(tmp_path):
     time = np.arange(0.0, 600.0, 10.0)
     wave = np.exp(-(((time - 300.0) / 60.0) ** 2))

@@ -174,6 +174,9 @@ class SectionTransport(TimedCost):
         (x0, y0), (x1, y1) = self.start, self.end
         return f"transport through ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}){self.when()}"
 
+    def locations(self) -> dict[str, tuple[float, float]]:
+        return {"start": self.start, "end": self.end}
+
 
 class BoxEnergy(TimedCost):
     """J = density * sum over the cells in a box of area (h K + g eta^2 / 2), at a time or in the mean over a window.

@@ -34,7 +34,8 @@ from .diffusion import depth_ratios, diffusive_flux, diffusive_rate
 __all__ = ["Tracer", "check_name"]
 
 TAKEN = frozenset(  # variables and dimensions of files besides those of the table
-    "x y longitude latitude xh xq yh yq grid area wet time bnds member gauge gauge_name name_length wavenumber".split()
+    "x y longitude latitude xh xq yh yq grid area wet time bnds member gauge gauge_name name_length wavenumber "
+    "dx_h dx_u dx_v dx_q dy_h dy_u dy_v dy_q area_u area_v area_q".split()
 )
 PARAMETERS = ("diffusivity", "source", "flux", "outside")  # None of them is no such term
 
