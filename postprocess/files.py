@@ -128,10 +128,14 @@ def positions(array):
 
 
 def seconds(dataset):
-    """Times [s] since the start of the run, float64."""
+    """Times [s] since the start of the run, float64; of dates, too, as xarray decodes them unless told otherwise."""
     if "time" not in dataset.variables:
         raise PlotError(f"seconds: {_source(dataset)} has no time; give a file with several records.")
     time = dataset["time"]
+    if np.issubdtype(time.dtype, np.datetime64):
+        dates = np.atleast_1d(time.values)
+        first = _units_of(time).partition(" since ")[2]
+        return (dates - (np.datetime64(first.replace(" ", "T")) if first else dates[0])) / np.timedelta64(1, "s")
     unit = time.attrs.get("units", "seconds").split(" since ")[0].strip().lower().rstrip("s")
     unit = {"": "second", "sec": "second", "hr": "hour", "h": "hour", "min": "minute", "d": "day"}.get(unit, unit)
     if unit not in _UNITS:
@@ -142,12 +146,16 @@ def seconds(dataset):
     return np.atleast_1d(time.values).astype(float) * _UNITS[unit]
 
 
+def _units_of(time):
+    """The units of time of the file, which xarray moves to the encoding where it decodes them."""
+    return time.attrs.get("units") or time.encoding.get("units", "")
+
+
 def start_of(dataset):
     """The date at which the time axis starts, or None if the file has none or a nominal one."""
-    attributes = dataset["time"].attrs if "time" in dataset.variables else {}
-    if attributes.get("comment", "").startswith("nominal"):
+    if "time" not in dataset.variables or dataset["time"].attrs.get("comment", "").startswith("nominal"):
         return None
-    _, _, date = attributes.get("units", "").partition(" since ")
+    _, _, date = _units_of(dataset["time"]).partition(" since ")
     date = date.strip().removesuffix("UTC").removesuffix("Z").strip()
     try:
         start = datetime.datetime.fromisoformat(date)

@@ -32,7 +32,7 @@ def maps_of(dataset):
     ]
 
 
-def figure(dataset, variable=None, columns=2):
+def figure(dataset, variable=None, columns=None):
     """A figure of every map in a file of sensitivities, or of `variable` alone.
 
     Each has a colour scale of its own, symmetric about zero. Places that the cost reads are marked; a section is
@@ -46,7 +46,7 @@ def figure(dataset, variable=None, columns=2):
         raise PlotError("sensitivity: the file holds numbers alone and no map; read it with xarray.")
     dataset = _where_it_matters(dataset, names)
     mesh, wet, places = mesh_of(dataset), wet_cells(dataset), places_of(dataset)
-    columns = min(columns, len(names))
+    columns = min(columns or (2 if len(names) in (2, 4) else 3), len(names))
     rows = -(-len(names) // columns)
     width = 6.5 if columns == 1 else 4.6
     height = min(width * mesh.shape, 6.5)

@@ -45,6 +45,7 @@ _HOMES = {
     ),
     "fields.state": ("State",),
     "models.ensemble": ("Ensemble",),
+    "grids.bathymetry": ("elevation_on",),
     "grids.grid": ("CartesianGrid", "SphericalGrid"),
     "grids.topography": ("topography",),
     "stepping.integrating_factor": ("IntegratingFactorRK4",),

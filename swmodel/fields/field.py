@@ -88,6 +88,9 @@ class AbstractField(abc.ABC):
     def __neg__(self) -> Any:
         return self.map(operator.neg)
 
+    def __abs__(self) -> Any:
+        return self.map(abs)
+
     def check_position(self, other: "AbstractField") -> None:
         """Raise FieldError unless both lie at the same points."""
         if self.position != other.position:

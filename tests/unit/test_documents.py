@@ -24,7 +24,8 @@ from swmodel.simulation.simulation import Simulation
 
 ROOT = Path(sw.__file__).parents[1]
 UsageError = typer.BadParameter.__base__  # of the click that typer has
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *NOTEBOOKS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONTINUES = re.compile(r"<!-- continues (\S+) -->")
 
@@ -66,7 +67,11 @@ def executed(document):
     return names
 
 
-WITH_PYTHON = [document for document in DOCUMENTS if blocks(document, "python")]
+WITH_PYTHON = [
+    pytest.param(document, marks=pytest.mark.verify) if document in NOTEBOOKS else document
+    for document in DOCUMENTS
+    if blocks(document, "python")
+]
 
 # what a document integrates: (model, stepper, first State, how many steps)
 RUNS = {
@@ -77,11 +82,14 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda d: d.name)
-def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(document, a_users_process):
+@pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda d: f"{d.parent.name}/{d.name}")
+def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(document, a_users_process, capsys):
     names = executed(document)
-    assert (document.name in RUNS) == any("integrate(" in code for _, code in blocks(document, "python"))
-    if document.name not in RUNS:
+    if document in NOTEBOOKS:  # what a notebook prints is finite
+        assert "nan" not in capsys.readouterr().out
+    in_runs = document.name in RUNS and document not in NOTEBOOKS
+    assert in_runs == any("integrate(" in code for _, code in blocks(document, "python"))
+    if not in_runs:
         return
     model, stepper, state, steps = RUNS[document.name](names)
     program = jit(model.communicator.spmd(lambda dynamics, state: sw.integrate(dynamics, stepper, state, steps)[0]))

@@ -37,6 +37,11 @@ def test_numbers_act_on_either_side():
     np.testing.assert_array_equal((-f).data, -f.data)
 
 
+def test_the_size_of_a_field_is_that_of_its_values():
+    field = Field(-jnp.ones((3, 3)), "h", (0, 0, 0, 0))
+    np.testing.assert_array_equal(abs(field).data, 1.0)
+
+
 def test_a_column_has_no_end_along_x():
     column = Field(jnp.arange(8.0)[:, None], "h", (WHOLE, WHOLE, 2, 2))
     total = field(halo=(1, 3, 2, 1), rows=7) * column

@@ -629,6 +629,9 @@ def test_times_become_seconds_whatever_their_unit():
     nominal = output(units="seconds since 2000-01-01", eta=0.0)
     nominal["time"].attrs["comment"] = "nominal date: the run has no calendar"
     assert files.start_of(nominal) is None
+    dates = xr.decode_cf(output(times=(0, 2), units="hours since 2011-03-11 05:46:23", eta=0.0))
+    assert files.seconds(dates).tolist() == [0, 7200] and files.seconds(dates.isel(time=[1])).tolist() == [7200]
+    assert files.start_of(dates) == datetime.datetime(2011, 3, 11, 5, 46, 23)
     with pytest.raises(PlotError, match="fortnights"):
         files.seconds(output(units="fortnights", eta=0.0))
 
