@@ -6,6 +6,7 @@ import numpy as np
 
 from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, assemble, tiles
+from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
 from ..config.build.states import is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, inversion_line
@@ -64,21 +65,10 @@ def _plan(made, experiment, model, state, ranks, speed):
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
     moving = 0 if made.source is None else MOST_RECORDS
     members = model.members or 1
-    need = budget.of_model(members * tile, tile, model.dtype.itemsize, stepper.states_kept, moving)
-    if experiment.output.gauges is not None:
-        need += budget.of_gauges(len(experiment.output.gauges.positions), model.dtype.itemsize, members)
-    lines = [
-        ("experiment", experiment.run.title or made.draft.file.stem),
-        ("grid", facts.grid_line(made.grid)),
-        ("sea floor", facts.sea_line(model.sea_floor, whole)),
-        ("ranks", facts.ranks_line(decomposition, made.bathymetry.wet)),
-        ("memory", f"about {facts.size(need)} per rank, in {model.dtype}"),
-        ("core", model.core.describe()),
-        ("stepper", f"{type(stepper).__name__}, a halo of {halo} cells"),
-        ("engine", facts.engine_line(*Simulation(model, state, stepper_of(experiment.stepper, dt)).engine)),
-        ("limits", "\n".join(map(str, found)) or "none"),
-        ("time step", facts.step_line(dt, found, longest, experiment.run.until)),
-    ]
+    lines = _lines(made, experiment, model, stepper, int(tile), moving, facts.sea_line(model.sea_floor, whole))
+    lines.insert(3, ("ranks", facts.ranks_line(decomposition, made.bathymetry.wet)))
+    lines.append(("engine", facts.engine_line(*Simulation(model, state, stepper_of(experiment.stepper, dt)).engine)))
+    lines += _steps_lines(experiment, found, dt, longest)
     if speed is not None:
         whose = "speed" if model.members is None else "speed of one member"
         lines.append((whose, speed_line(speed, made, experiment, ranks, dt, decomposition)))
@@ -114,32 +104,46 @@ def _plan_of_tiles(made, experiment, ranks):
     if not looked_at:
         raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were looked at, and none of them has water")
     model, found = min(looked_at, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)
-    halo = model.halo(stepper)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.attempt((), _check_files, made, experiment)
     made.experiment()
     longest, whole = largest_time_step(found) if found else np.inf, grid.nx * grid.ny
     tile = int(np.prod(layout.tile(0).shape))
-    need = budget.of_model(tile, tile, model.dtype.itemsize, stepper.states_kept, 2 * (made.source is not None))
     depths = np.array([one.sea_floor.depths for one, _ in looked_at])
     seen = f"{len(looked_at)} of {ranks:,} tiles were looked at"
-    lines = [
-        ("experiment", experiment.run.title or made.draft.file.stem),
-        ("grid", facts.grid_line(grid)),
-        ("sea floor", f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {seen}"),
-        ("ranks", facts.ranks_line(layout)),
-        ("memory", f"about {facts.size(need)} per rank, in {model.dtype}"),
-        ("core", model.core.describe()),
-        ("stepper", f"{type(stepper).__name__}, a halo of {halo} cells"),
-        ("limits", "\n".join(map(str, found)) or "none"),
-        ("time step", facts.step_line(dt, found, longest, experiment.run.until)),
-    ]
+    sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {seen}"
+    lines = _lines(made, experiment, model, stepper, tile, 2 * (made.source is not None), sea)
+    lines.insert(3, ("ranks", facts.ranks_line(layout)))
+    lines += _steps_lines(experiment, found, dt, longest)
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
     outputs = facts.output_lines(experiment, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     partly = f"{seen}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
     return lines, [partly, *_warnings((), experiment, dt, longest, ranks)]
+
+
+def _lines(made, experiment, model, stepper, tile, moving, sea):
+    """(label, text) of what a run computes, on ranks of `tile` cells with `moving` records of a source's motion."""
+    itemsize, members, output = model.dtype.itemsize, model.members or 1, experiment.output
+    need = budget.of_model(members * tile, tile, itemsize, stepper.states_kept, moving)
+    need += bytes_of_gauges(output, itemsize, members) + bytes_of_sums(output, tile, itemsize)
+    return [
+        ("experiment", experiment.run.title or made.draft.file.stem),
+        ("grid", facts.grid_line(made.grid)),
+        ("sea floor", sea),
+        ("memory", f"about {facts.size(need)} per rank, in {model.dtype}"),
+        ("core", model.core.describe()),
+        ("stepper", f"{type(stepper).__name__}, a halo of {model.halo(stepper)} cells"),
+    ]
+
+
+def _steps_lines(experiment, found, dt, longest):
+    """(label, text) of the limits of the time step and of the step that was chosen."""
+    return [
+        ("limits", "\n".join(map(str, found)) or "none"),
+        ("time step", facts.step_line(dt, found, longest, experiment.run.until)),
+    ]
 
 
 def _spread(layout):

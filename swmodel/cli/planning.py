@@ -11,6 +11,7 @@ import numpy as np
 
 from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, assemble, model_of, state_of
+from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
 from ..config.build.states import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, SwmodelError
@@ -202,13 +203,13 @@ def _memory(case, model, state):
     """The function from a tile's cells to the bytes of a rank."""
     experiment, itemsize = case.experiment, model.dtype.itemsize
     kept, moving = case.stepper.states_kept, 0 if case.made.source is None else MOST_RECORDS
-    gauges = experiment.output.gauges
-    more = 0.0 if gauges is None else budget.of_gauges(len(gauges.positions), itemsize)
+    more = bytes_of_gauges(experiment.output, itemsize)
     spectra = experiment.output.spectra
 
     def memory(cells):
+        sums = bytes_of_sums(experiment.output, cells, itemsize)
         of_spectra = 0 if spectra is None else budget.of_spectra(cells, itemsize, spectra.transfers)
-        return budget.of_model(cells, cells, itemsize, kept, moving) + more + of_spectra
+        return budget.of_model(cells, cells, itemsize, kept, moving) + more + of_spectra + sums
 
     return memory
 

@@ -291,7 +291,7 @@ def _conclude(files, experiment, options):
     if not written:
         say("nothing was written: the experiment has no [output].")
         return
-    say("files:\n%s", "\n".join(f"  {path}  ({facts.size(path.stat().st_size)})" for path in written))
+    say("files:\n%s", "\n".join(f"  {path}  ({facts.size(_bytes_in(path))})" for path in written))
     drawn = _drawn(files)
     gauges = experiment.output.gauges
     observations = None if gauges is None else gauges.observations
@@ -300,6 +300,12 @@ def _conclude(files, experiment, options):
     if observations is not None and files["gauges"] and not options.plot:
         say("scores:\n%s", figures.score_table(files["gauges"][0], observations))
     say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, options)))
+
+
+def _bytes_in(path):
+    """The size of a file, or of all files of a Zarr store."""
+    parts = path.rglob("*") if path.is_dir() else [path]
+    return sum(part.stat().st_size for part in parts if part.is_file())
 
 
 def _drawn(files):

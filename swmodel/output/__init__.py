@@ -4,7 +4,9 @@
     running.py      the files of a run while it lasts
     gathering.py    fields of the present state from the tiles of all ranks
     writing.py      the thread that writes them while the next steps are computed
-    zarr_store.py, zarr_output.py   fields in a Zarr store, of which every rank writes its chunks
+    zarr_store.py   Zarr stores, of which every rank writes its chunks
+    zarr_output.py, zarr_restart.py   fields and restarts in such stores
+    products.py     means, extremes and harmonic constants
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF
     records.py      a netCDF file that grows along time
     spectra.py      spectra along time
@@ -12,6 +14,7 @@
     inversion.py    results of inversions
     masking.py      fill values on land
     restart.py      all that a run needs to continue
+    opening.py      restarts as files and as stores, read by windows
     resuming.py     how a run continues from a restart, and when it is refused
     fingerprint.py  what a run was computed with, for comparison with a later run
     collisions.py   outputs that would overwrite an input or another output

@@ -116,15 +116,11 @@ class Communicator(abc.ABC):
     rank = 0
     size = 1
     layout = (1, 1)
+    gathers_alone = False  # whether `gather_to_root` sends no messages, as this process holds all tiles: on any thread
 
     @property
     def is_root(self) -> bool:
         return self.rank == 0
-
-    @property
-    def gathers_alone(self) -> bool:
-        """Whether `gather_to_root` sends no messages, because this process holds all tiles; any thread may call it."""
-        return False
 
     @property
     def coordinates(self) -> tuple[Any, Any]:

@@ -5,21 +5,19 @@ holds and reads. Every neighbour is taken to be like the tile itself, and every 
 that results are those of no run.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from .communicator import Communicator
+from .serial import SerialCommunicator
 
 __all__ = ["OneTileCommunicator"]
 
 
-class OneTileCommunicator(Communicator):
+class OneTileCommunicator(SerialCommunicator):
     """Tile number `rank` of a mesh of `layout` = (py, px)."""
 
     name = "one tile"
+    gathers_alone = False
 
     def __init__(self, layout: tuple[int, int], rank: int):
         self.layout, self.size, self.rank = tuple(layout), layout[0] * layout[1], rank
@@ -28,35 +26,11 @@ class OneTileCommunicator(Communicator):
     def is_root(self) -> bool:
         return True
 
-    def _identity(self, x: Any, *arguments: Any) -> Any:
-        return x
-
-    _same: Any = _identity  # whatever the arguments of each are called
-    _shift = _all_to_all = _sum = _broadcast = _sum_on_root = _maximum = _same
-
-    def _refused(self, *arguments: Any):
+    def _refused(self, *arguments: Any) -> Any:
         raise RuntimeError("the whole grid was asked for, of which one tile is here alone.")
 
     _no_grid: Any = _refused
     _gather = _scatter = gather_to_root = scatter_from_root = _no_grid
 
-    def host_sum(self, array: Any) -> Any:
-        return np.asarray(array)
-
-    def host_maximum(self, value: Any) -> Any:
-        return value
-
-    def host_broadcast(self, value: Any) -> Any:
-        return value
-
-    def host_gather(self, value: Any) -> list:
-        return [value]
-
     def through_root(self, value: Any, function: Callable[[list], list]) -> Any:
         return function([value])[0]
-
-    def barrier(self) -> None:
-        pass
-
-    def abort(self, status: int = 1) -> None:
-        sys.exit(status)

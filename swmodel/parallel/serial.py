@@ -15,7 +15,7 @@ class SerialCommunicator(Communicator):
     """The whole grid in one process."""
 
     name = "serial"
-    gathers_alone = True  # pyright: ignore[reportAssignmentType]
+    gathers_alone = True
 
     def _identity(self, x: Any, *arguments: Any) -> Any:
         return x

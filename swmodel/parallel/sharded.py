@@ -60,14 +60,11 @@ class ShardedCommunicator(Communicator):
             )
         self.mesh = Mesh(np.array(devices).reshape(self.layout), MESH, axis_types=(AxisType.Auto,) * 2)
         self.rank, self.processes = jax.process_index(), jax.process_count()
+        self.gathers_alone = self.processes == 1
         self._here = {k: device for k, device in enumerate(devices) if device.process_index == self.rank}
         self._shares_memory = self.processes == 1 and devices[0].platform == "cpu" and native.usable()
         if self.processes > 1:
             _end_together()
-
-    @property
-    def gathers_alone(self) -> bool:
-        return self.processes == 1
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -1,8 +1,22 @@
 """The rules of the arguments of Simulation and its methods."""
 
-from ..fields.parameters import Flag, Moment, Number, Part, Stages, Text
+from typing import Any
 
-__all__ = ["EVERY", "RULES", "SECONDS", "STEPS"]
+from ..fields.parameters import FileName, Flag, Moment, Number, Part, Stages, Text, refuse
+from ..output.zarr_store import is_store
+
+__all__ = ["EVERY", "NetcdfName", "RULES", "SECONDS", "STEPS"]
+
+
+class NetcdfName(FileName):
+    """The name of a netCDF file."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        super().check(who, name, value)
+        if is_store(value):
+            reason = "is the name of a Zarr store, which only fields and restarts can be written to"
+            refuse(who, name, str(value), reason, "a name that ends in .nc")
+
 
 STEPS = Number(None, "steps", minimum=0, whole=True, optional=True)
 SECONDS = Number(None, "s", optional=True)

@@ -44,7 +44,7 @@ class Harmonics(Sampled):
     argument: Any
     names: tuple[str, ...] = static()
     variables: tuple[str, ...] = static()
-    nodal: tuple[tuple[float, float], ...] = static()
+    nodal: tuple[tuple[float, float], ...] = static(default=())
 
     @property
     def parts(self) -> tuple[str, ...]:

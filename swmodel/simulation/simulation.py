@@ -35,7 +35,7 @@ from ..runtime import budget
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
 from ..stepping import stability
 from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, shown, unpack_state
-from .arguments import EVERY, RULES, SECONDS, STEPS
+from .arguments import EVERY, RULES, SECONDS, STEPS, NetcdfName
 from .monitors import Gauges, Health, Maxima
 from .pace import Pace
 from .products import harmonic_analysis
@@ -215,7 +215,7 @@ class Simulation:
             threshold: a gauge that stays below it [m] has no arrival.
             arrival_fraction: of the maximum in the window, at which a wave has arrived.
         """
-        rules = {"path": FileName(), "points": Places(), "variables": Names()}
+        rules = {"path": NetcdfName(), "points": Places(), "variables": Names()}
         check_arguments("Simulation.gauges", rules, locals())
         self._once(GaugeOutput, path, "gauges")
         needed = budget.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
@@ -227,7 +227,7 @@ class Simulation:
 
     def maxima(self, path: str | Path, threshold: float = MAXIMA_THRESHOLD) -> Self:
         """Write the maximum elevation and the first time at which |eta| passes `threshold` [m], of every step."""
-        rules = {"path": FileName(), "threshold": Number(None, "m", above=0.0)}
+        rules = {"path": NetcdfName(), "threshold": Number(None, "m", above=0.0)}
         check_arguments("Simulation.maxima", rules, locals())
         self._once(MaximaOutput, path, "maxima")
         if self.scheme.rigid_lid:
@@ -254,7 +254,7 @@ class Simulation:
             begin: when the analysis begins [s], after the spin-up.
         """
         rules = {
-            "path": FileName(),
+            "path": NetcdfName(),
             "constituents": Names(),
             "variables": Names(),
             "begin": Number(None, "s", minimum=0.0),
@@ -276,7 +276,7 @@ class Simulation:
             begin: when the means begin [s].
             every: the interval between two samples [s]; every step unless given.
         """
-        rules = {"path": FileName(), "fields": Names(), "begin": Number(None, "s", minimum=0.0), "every": EVERY}
+        rules = {"path": NetcdfName(), "fields": Names(), "begin": Number(None, "s", minimum=0.0), "every": EVERY}
         check_arguments("Simulation.means", rules, locals())
         means = means_of(self, tuple(fields), begin, every)
         how = f"means of samples every {means.every * means.dt:g} s, from {begin:g} s on"
@@ -294,7 +294,7 @@ class Simulation:
             every: the interval between two samples [s]; every step unless given.
         """
         number = Number(None, "m")
-        rules = {"path": FileName(), "threshold": number, "begin": Number(None, "s", minimum=0.0), "every": EVERY}
+        rules = {"path": NetcdfName(), "threshold": number, "begin": Number(None, "s", minimum=0.0), "every": EVERY}
         check_arguments("Simulation.extremes", rules, locals())
         extremes = extremes_of(self, threshold, begin, every)
         how = f"of samples every {extremes.every * extremes.dt:g} s, from {begin:g} s on"
@@ -312,7 +312,7 @@ class Simulation:
 
     def spectra(self, path: str | Path, every: float | None = None, transfers: bool = True) -> Self:
         """Write spectra of energy and enstrophy, and transfers, to `path`, at the start and every `every` seconds."""
-        rules = {"path": FileName(), "every": EVERY, "transfers": Flag()}
+        rules = {"path": NetcdfName(), "every": EVERY, "transfers": Flag()}
         check_arguments("Simulation.spectra", rules, locals())
         spectra = Spectra(self.model, transfers, self.scheme.rigid_lid)
         self._outputs.append(SpectraOutput(path, spectra, self._interval(every, path)))

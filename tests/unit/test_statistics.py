@@ -10,6 +10,8 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
+from swmodel.config import scenario
+from swmodel.config.build import outputs
 from swmodel.errors import ConfigError
 from swmodel.runtime import budget
 from swmodel.simulation.products import indistinct
@@ -195,8 +197,23 @@ def test_a_mean_in_float32_keeps_a_small_signal_on_a_large_constant():
         (lambda s, path: s.harmonics(path, ("M2",), variables=("speed",)), "there is no variable 'speed'"),
         (lambda s, path: s.means(path, ("u w",)), "'u w' is no field; give eta, u or v"),
         (lambda s, path: s.extremes(path, threshold="high"), "threshold = 'high' is not a number"),
+        (
+            lambda s, path: s.means(path.with_suffix(".zarr")),
+            "x.zarr' is the name of a Zarr store, which only fields and",
+        ),
+        (lambda s, path: s.maxima(path.with_suffix(".zarr")), "x.zarr' is the name of a Zarr store, which only fields"),
     ],
 )
 def test_mistakes_are_told(ask, said, tmp_path):
     with pytest.raises(ConfigError, match=said):
         ask(simulation(), tmp_path / "x.nc")
+
+
+def test_a_check_counts_the_series_of_all_variables_and_all_sums():
+    gauges = scenario.Gauges(positions={"a": (0.0, 0.0), "b": (1.0, 1.0)}, variables=("eta", "u", "v"))
+    output = scenario.Output(gauges=gauges)
+    assert outputs.bytes_of_gauges(output, 4) == budget.of_gauges(6, 4)
+    assert outputs.bytes_of_sums(output, 100, 4) == 0
+    output = scenario.Output(means={"fields": ("eta", "u v")}, harmonics={"constituents": ("M2",)}, extremes={})
+    assert outputs.bytes_of_sums(output, 100, 8) == 2 * 100 * (8 * (2 + 3 + 4) + 4)
+    assert outputs.bytes_of_sums(output, 100, 4) == 2 * 100 * (4 * (2 * 2 + 2 * 3 + 4) + 4)

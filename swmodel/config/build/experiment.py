@@ -30,6 +30,7 @@ from ..physics import FORMS
 from ..tides import TideSection
 from ..waves import CnoidalSection, RecordFile, SolitarySection
 from .maps import check_map, map_of
+from .outputs import bytes_of_gauges, bytes_of_sums
 from .sources import motion_of
 from .states import is_evaluated_whole, on_grid, state_of
 from .tides import check_tides, tide_of
@@ -179,8 +180,10 @@ def _check_memory(made, ranks):
     if output is not None and output.spectra is not None:
         needed += budget.of_spectra(tile, itemsize, output.spectra.transfers)
     of, fewer = f" of {members} members" if members > 1 else "", "use fewer cells"
+    if output is not None:
+        needed += bytes_of_sums(output, tile, itemsize)
     if output is not None and output.gauges is not None and (count := len(output.gauges.positions)):
-        gauges = budget.of_gauges(count, itemsize, members)
+        gauges = bytes_of_gauges(output, itemsize, members)
         of, fewer = (f"{of} with {count:,} gauges", "use fewer gauges") if gauges > needed else (of, fewer)
         needed += gauges
     remedy = fewer + (", or more machines" if not in_one else "")

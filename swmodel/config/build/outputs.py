@@ -1,0 +1,41 @@
+"""The memory that the outputs of an experiment add to its model's, from the section alone."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ...runtime import budget
+
+if TYPE_CHECKING:
+    from ..scenario import Output
+
+__all__ = ["bytes_of_gauges", "bytes_of_sums"]
+
+
+def bytes_of_gauges(output: Output, itemsize: int, members: int = 1) -> float:
+    """Bytes on a rank that the series of all gauges need, of all their variables."""
+    gauges = output.gauges
+    return 0.0 if gauges is None else budget.of_gauges(len(gauges.positions) * len(gauges.variables), itemsize, members)
+
+
+def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
+    """Bytes on a rank of `tile` cells that means, extremes and harmonics need."""
+    import jax
+
+    from ...fields.state import State
+    from ...simulation.products import Harmonics
+    from ...simulation.statistics import Extremes, Means, pairs_of
+
+    products = []
+    if (tides := output.harmonics) is not None:
+        products.append(Harmonics(1.0, 1, 0, None, tides.constituents, tides.variables))
+    if output.means is not None:
+        products.append(Means(1.0, 1, 0, pairs_of(output.means.fields)))
+    if output.extremes is not None:
+        products.append(Extremes(1.0, 1, 0))
+    names = {"u", "v", "eta", *(output.harmonics.variables if output.harmonics is not None else ())}
+    one = jax.ShapeDtypeStruct((int(tile),), f"float{8 * itemsize}")
+    sums = [jax.eval_shape(product.empty, State(**dict.fromkeys(names, one))) for product in products]
+    size = sum(math.prod(x.shape) * x.dtype.itemsize for arrays in sums for x in arrays.values())
+    return budget.of_sums(size)
