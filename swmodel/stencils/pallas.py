@@ -2,6 +2,11 @@
 
 Blocks run in any order, so that a result cannot lie where others still read: only what is read at its own cell is
 overwritten in place. The engine makes two steps at once, from one set of arrays into another and back.
+
+A thread has no other thread's registers, so that a value which is needed at several cells is computed at each, once.
+A step of AB2 takes 284 operations in place of 143, and at least 72 bytes in float32: on a GPU with 15 operations for
+each byte, arithmetic is a quarter of the memory's time. To store a value in a kernel of its own and load it again costs
+8 bytes, or 120 operations; the best choice saves 22 of AB2 and 97 of the transpose of forward-backward.
 """
 
 import dataclasses

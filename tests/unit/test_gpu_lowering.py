@@ -13,6 +13,7 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint, elliptic
 from swmodel.elliptic.operator import settled
+from swmodel.errors import ConfigError
 from swmodel.fields.parts import shipped_parts
 from swmodel.parallel.halo import Sides
 from swmodel.parallel.sharded import ShardedCommunicator
@@ -146,7 +147,7 @@ def test_every_stepper_with_every_part(name, part):
         stepper.history(ocean.at_rest())
         ocean.dynamics(stepper, steps=2)
         check_steps(ocean, stepper)
-    except sw.ConfigError as why:  # combinations that the model itself refuses
+    except ConfigError as why:  # combinations that the model itself refuses
         pytest.skip(str(why))
 
 

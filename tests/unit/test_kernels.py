@@ -22,7 +22,7 @@ from swmodel.stencils.graph import Unsupported, trace_graph
 from swmodel.stencils.native import library
 from swmodel.stencils.schedule import schedule
 from swmodel.stencils.source import c_source
-from swmodel.stencils.stencil import Layout, run
+from swmodel.stencils.stencil import Layout, loops_in, run
 from swmodel.stepping.arrays import ArrayStepLoop
 from swmodel.stepping.fused import FusedStepLoop, InterpretedStepLoop
 from swmodel.stepping.loop import pack_state
@@ -347,6 +347,24 @@ def test_the_loop_of_a_gpu_gives_what_that_of_a_cpu_gives(make):
     layout = Layout((NY, NX), 2)
     run_on = jax.jit(lambda f, interpret: run([make(lift(f))], layout, (), interpret)[0][0], static_argnums=1)
     np.testing.assert_allclose(run_on(f, True), run_on(f, False), rtol=4e-15, atol=1e-15)
+
+
+OPERATIONS_A_BYTE = 15  # of a GPU's arithmetic over its memory's bandwidth, in float32
+
+
+@pytest.mark.parametrize("stepper", [sw.AB2(5.0), sw.ForwardBackward(5.0)])
+def test_the_arithmetic_of_a_gpus_kernel_takes_less_time_than_its_memory(stepper):
+    """Each value is computed once at each cell that needs it, not once for each use: docs/performance.md."""
+    model, state = basin(32, dtype="float32")
+    dynamics = model.dynamics(stepper, steps=2)
+    program = jax.make_jaxpr(lambda state: sw.integrate(dynamics, stepper, state, 2)[0])(state)
+    loops = list(loops_in(program.jaxpr))
+    assert loops
+    for loop in loops:
+        graph = loop.params["graph"]
+        made = [len(places) for n, places in graph.reached.items() if graph.nodes[n].name not in ("load", "scalar")]
+        moved = 4 * (len(graph.reads()) + len(graph.outputs))
+        assert sum(made) < 3 * len(made) and sum(made) < OPERATIONS_A_BYTE * moved
 
 
 # -- the step ---------------------------------------------------------------------------------------------------------
