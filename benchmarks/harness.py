@@ -255,6 +255,22 @@ class Bench:
             self.say(f"    {name:28s} {1e3 * statistics.median(each):10.4f} ms a step, {counts[name]} steps a timing")
         return times
 
+    def timed(self, what, starts, seconds=1.0):
+        """The times of `interleave` of workers that are started for them, and stopped afterwards.
+
+        Args:
+            what, seconds: as for `interleave`.
+            starts: {name: function that starts a Worker}.
+        """
+        workers = {}
+        try:
+            for name, start in starts.items():
+                workers[name] = start()
+            return self.interleave(what, workers, seconds)
+        finally:
+            for worker in workers.values():
+                worker.stop()
+
     @staticmethod
     def _count(worker, seconds):
         worker.run(worker.batch)  # warms up

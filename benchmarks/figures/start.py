@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from harness import ROOT, NotMeasured
+from harness import ROOT, NotMeasured, ratio
 
 NAMES = (
     "seconds_to_first_step_first_time",
@@ -55,8 +55,7 @@ def measure(bench):
         for side, setting in sides.items():
             first, whole = first_step("--set", setting)
             took[side].append(whole - first)
-    overhead = statistics.median(took["often"]) / statistics.median(took["never"])
-    bench.figure("output_overhead", overhead, at_most=1.10, **took)
+    bench.figure("output_overhead", ratio(took["often"], took["never"]), at_most=1.10, **took)
 
 
 def timed(command, environment):

@@ -20,28 +20,16 @@ def measure(bench):
     for precision in PRECISIONS:
         start = partial(bench.steps, size=SIZE, precision=precision, stepper="forward_backward")
         starts = {drag: partial(start, f"{drag} {precision}", drag=drag) for drag in DRAGS}
-        times = timed(bench, f"drags {precision}", {"none": partial(start, f"no drag {precision}"), **starts})
+        times = bench.timed(f"drags {precision}", {"none": partial(start, f"no drag {precision}"), **starts})
         for drag in DRAGS:
             cost = ratio(times[drag], times["none"]) - 1.0
             bench.figure(f"drag_cost_{drag}_{precision}", cost, at_most=MOST, size=SIZE)
     steps = {engine: partial(bench.steps, f"{engine} step", size=SIZE, engine=engine) for engine in ENGINES}
-    times = timed(bench, "engines", steps)
+    times = bench.timed("engines", steps)
     bench.figure("fused_vs_arrays", ratio(times["arrays"], times["fused"]), size=SIZE)
     gradients = {
         engine: partial(bench.start, f"{engine} gradient", bench.python("adjoint_worker.py", engine=engine, **GRADIENT))
         for engine in ENGINES
     }
-    times = timed(bench, "gradients of engines", gradients)
+    times = bench.timed("gradients of engines", gradients)
     bench.figure("fused_vs_arrays_gradient", ratio(times["arrays"], times["fused"]), **GRADIENT)
-
-
-def timed(bench, what, starts):
-    """The times of workers in turn, {name: [s]}; `starts` are the functions that start them."""
-    workers = {}
-    try:
-        for name, start in starts.items():
-            workers[name] = start()
-        return bench.interleave(what, workers)
-    finally:
-        for worker in workers.values():
-            worker.stop()

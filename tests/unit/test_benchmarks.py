@@ -17,7 +17,7 @@ sys.path.insert(0, str(BENCHMARKS))
 import demo  # noqa: E402
 import harness  # noqa: E402
 import run  # noqa: E402
-from figures import inversion, step  # noqa: E402
+from figures import geoclaw, inversion, native, step  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -129,6 +129,51 @@ def test_every_file_of_figures_is_a_part_with_names_of_its_own():
     asked = "step_vs_demo step_vs_c step_fraction_of_bandwidth ranks_2_vs_threads_2 sharded_2_vs_mpi_2"
     asked += " float64_vs_float32 messages_per_step compile_seconds gpu_fraction_of_copy_bandwidth"
     assert set(asked.split()) <= set(names)
+
+
+def test_a_native_operation_that_cannot_be_timed_leaves_the_others_their_figures(bench, monkeypatch):
+    def timed(case, cells, off):
+        if case == "devices":
+            raise SystemExit("the case 'devices' failed:\nno devices")
+        return 2.0 if off else 1.0
+
+    monkeypatch.setattr(native.native_parts, "timed", timed)
+    native.measure(bench)
+    assert set(bench.figures) == set(native.NAMES)
+    assert bench.figures["native_messages"].why == "the case 'devices' failed:"
+    assert bench.figures["native_strips"].value == 2.0
+
+
+def test_workers_of_a_comparison_are_stopped_also_where_one_does_not_start(bench):
+    started = []
+
+    def start(code):
+        started.append(worker(bench, code))
+        return started[-1]
+
+    times = bench.timed("what", {"a": lambda: start(COUNTING), "b": lambda: start(COUNTING)}, seconds=1.0)
+    assert set(times) == {"a", "b"} and all(one.process.poll() is not None for one in started)
+    with pytest.raises(harness.NotMeasured):
+        bench.timed("what", {"a": lambda: start(COUNTING), "b": lambda: start("raise OSError('no')")})
+    assert started[-1].process.poll() is not None
+
+
+def test_geoclaw_is_read_from_its_own_files_and_left_out_with_a_reason(bench, monkeypatch, tmp_path):
+    timing = """
+ ============================== Timing Data ==============================
+
+ Integration Time (stepgrid + BC + overhead)
+ Level           Wall Time (seconds)    CPU Time (seconds)   Total Cell Updates
+   1                   112.160                 221.540            0.273E+09
+ total                 112.160                 221.540            0.273E+09
+"""
+    assert geoclaw.seconds_per_update(timing) == pytest.approx(112.16 / 0.273e9)
+    assert geoclaw.cells_of("2  =: num_dim\n720 540  =: num_cells\n") == (720, 540)
+    assert geoclaw.cells_of("720  =: mx\n540  =: my\n") == (720, 540)
+    monkeypatch.delenv("GEOCLAW", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(harness.NotMeasured, match="there is no gfortran.*GEOCLAW"):
+        geoclaw.measure(bench)
 
 
 # -- sides ------------------------------------------------------------------------------------------------------------
