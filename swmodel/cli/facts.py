@@ -142,10 +142,8 @@ def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1
     for fields in experiment.output.fields:
         records = int(until / fields.every + 1e-9) + 1
         about = size(4 * cells * records * len(fields.variables))
-        what = ", ".join(fields.variables)
-        lines.append(
-            f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about} before compression"
-        )
+        what, packed = ", ".join(fields.variables), "" if fields.compression == "none" else " before compression"
+        lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about}{packed}")
     gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart
     if gauges is not None:
         names = ", ".join(gauges.positions)

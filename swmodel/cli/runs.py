@@ -185,7 +185,7 @@ def _outputs(simulation, experiment, folder, overwrite, inputs):
     simulation.communicator.from_root(lambda: _check_files(files, inputs))
     simulation.communicator.from_root(lambda: make_room(sum(files.values(), []), overwrite))
     for path, fields in zip(files["fields"], output.fields):
-        simulation.write(path, fields.variables, every=fields.every)
+        simulation.write(path, fields.variables, every=fields.every, compression=fields.compression)
     for path in files["gauges"]:
         given = output.gauges
         rules = {"threshold": given.threshold, "arrival_fraction": given.arrival_fraction}

@@ -146,6 +146,7 @@ class Fields(Section):
     file: OutputFileOrStore  # file to write: netCDF (.nc), or a Zarr store (.zarr) of which each rank writes its part
     variables: VariableNames  # what it holds
     every: PositiveSeconds  # time between records
+    compression: Literal["zlib", "zstd", "none"] = "zlib"  # of netCDF; zstd is faster, and not read by all programs
 
 
 class Gauges(Section):

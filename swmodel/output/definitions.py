@@ -69,7 +69,7 @@ def define(
         dtype: that of `values` unless given; it is needed without values.
         chunks: the shape of a chunk, or None for netCDF's choice.
         fill: the fill value; False for a variable without missing values, None for netCDF's default.
-        compression: 1 (fast) to 9 (small), or 0 for none.
+        compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
     """
     kind: Any = values.dtype if dtype is None and values is not None else dtype
     variable = dataset.createVariable(
@@ -78,8 +78,8 @@ def define(
         tuple(dimensions),
         fill_value=fill,
         chunksizes=chunks,
-        compression="zlib" if compression else None,
-        complevel=compression or 1,
+        compression="zstd" if compression == "zstd" else "zlib" if compression else None,
+        complevel=1 if compression in (0, "zstd") else compression,
     )
     variable.setncatts(attributes)
     variable.set_auto_maskandscale(False)
@@ -153,7 +153,7 @@ def define_field(
         dtype: that of the variable.
         time: whether the field has a record for each time.
         members: of an ensemble whose members have this field, or None.
-        compression: 1 (fast) to 9 (small), or 0 for none.
+        compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
         attributes: further attributes of the variable.
     """
     attributes = dict(attributes or {})

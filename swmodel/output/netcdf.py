@@ -8,6 +8,7 @@ A record that `append` has written outlives the process, and other programs can 
 """
 
 import datetime
+import functools
 import time as clock
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,14 +19,22 @@ import numpy as np
 
 from ..fields.variables import Variable
 from ..grids.grid import Grid
+from ..runtime.netcdf import LOCK
 from . import Claim, definitions, metadata, replacing
 from .masking import checked_shape, define_static, dry_points, fill_dry, variable_name
 from .records import GAUGE_CHUNK, Records
 
-__all__ = ["FieldFile", "GaugeFile", "write_fields"]
+__all__ = ["FieldFile", "GaugeFile", "has_zstd", "write_fields"]
 
 TIMED = {"coordinates": "time"}  # the attribute of fields in a file of one time
 GAUGE_SECONDS = 10.0  # of wall-clock time, after which buffered records are written
+
+
+@functools.cache
+def has_zstd() -> bool:
+    """Whether the netCDF library here can compress by zstd."""
+    with LOCK, netCDF4.Dataset("zstd", "w", diskless=True) as dataset:
+        return bool(dataset.has_zstd_filter())
 
 
 class FieldFile:
@@ -43,7 +52,7 @@ class FieldFile:
         dtype: that of the variables in the file.
         append: continue an existing file; its records after `resume_time` [s] are dropped.
         overwrite: replace an existing file.
-        compression: 1 (fast) to 9 (small), or 0 for none.
+        compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
 
     Raises:
         DataError: if the file exists and neither is allowed, or its variables differ from those to be appended.

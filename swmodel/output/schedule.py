@@ -18,7 +18,8 @@ from . import Claim, Footprint
 from .collisions import same_file
 from .fingerprint import fingerprint
 from .gathering import gather_fields
-from .netcdf import FieldFile, GaugeFile, write_fields
+from .metadata import Compression
+from .netcdf import FieldFile, GaugeFile, has_zstd, write_fields
 from .restart import write_restart
 from .resuming import content
 from .run_metadata import members_of, rows_of, static_fields
@@ -135,21 +136,30 @@ class SnapshotOutput(Output):
             self.write(simulation)
 
 
+COMPRESSIONS: dict[str, Compression] = {"zlib": 1, "zstd": "zstd", "none": 0}
+
+
 class FieldOutput(SnapshotOutput):
-    """Snapshots of fields.
+    """Snapshots of fields; `compression` is one of COMPRESSIONS.
 
     Raises:
-        ConfigError: for the name of a variable that the model's runs do not have.
+        ConfigError: for the name of a variable that the model's runs do not have, and for a compression that the netCDF
+            library here does not have.
     """
 
-    def __init__(self, path: str | Path, variables: Sequence[str], every: float | None, model: Any) -> None:
+    def __init__(
+        self, path: str | Path, variables: Sequence[str], every: float | None, model: Any, compression: str = "zlib"
+    ) -> None:
         known = diagnostics.names_of(model)
         unknown = [name for name in variables if name not in known]
         if unknown:
             raise ConfigError(
                 f"{path}: there is no variable {', '.join(map(repr, unknown))}; choose from {', '.join(known)}."
             )
+        if compression == "zstd" and not has_zstd():
+            raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
         self.path, self.variables, self.every, self.file = Path(path), variables, every, None
+        self.compression = COMPRESSIONS[compression]
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = FieldFile(
@@ -163,6 +173,7 @@ class FieldOutput(SnapshotOutput):
             append=self.continues(simulation),
             resume_time=simulation.time,
             overwrite=simulation.overwrite,
+            compression=self.compression,
         )
 
     def record(self, simulation: Any) -> tuple[Callable[[], dict[str, np.ndarray | None]], int]:

@@ -28,8 +28,12 @@ class _OpenStore(ReplacedFile):
 class ZarrFieldOutput(FieldOutput):
     """Snapshots of fields in a Zarr store. Each rank writes its chunks before the run goes on."""
 
-    def __init__(self, path: str | Path, variables: Sequence[str], every: float | None, model: Any) -> None:
+    def __init__(
+        self, path: str | Path, variables: Sequence[str], every: float | None, model: Any, compression: str = "zlib"
+    ) -> None:
         super().__init__(path, variables, every, model)
+        if compression != "zlib":
+            raise ConfigError(f"{path}: Zarr stores are compressed by zlib; leave compression = {compression!r} out.")
         self._dry: dict[tuple[str, tuple[int, int]], np.ndarray] = {}  # of the positions and chunks of this process
         if model.members is not None:
             raise ConfigError(f"{path}: the fields of an ensemble are written as netCDF; give a name that ends in .nc.")

@@ -20,12 +20,12 @@ import numpy as np
 from ..defaults import MAXIMA_THRESHOLD
 from ..diagnostics.spectra import Spectra
 from ..errors import BlowUp, ConfigError, Interrupted
-from ..fields.parameters import MOST, FileName, Flag, Names, Number, Places, check_arguments, in_utc
+from ..fields.parameters import MOST, Choice, FileName, Flag, Names, Number, Places, check_arguments, in_utc
 from ..fields.state import State
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..output.products import ProductOutput
 from ..output.running import Run
-from ..output.schedule import FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
+from ..output.schedule import COMPRESSIONS, FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
 from ..output.spectra import SpectraOutput
 from ..output.zarr_output import ZarrFieldOutput
 from ..output.zarr_restart import ZarrRestartOutput
@@ -185,15 +185,29 @@ class Simulation:
 
     # -- what to write ------------------------------------------------------------------------------------------------
 
-    def write(self, path: str | Path, variables: Sequence[str] = ("eta", "u", "v"), every: float | None = None) -> Self:
+    def write(
+        self, path: str | Path, variables: Sequence[str] = ("eta", "u", "v"), every: float | None = None,
+        compression: str = "zlib",
+    ) -> Self:  # fmt: skip
         """Write snapshots of `variables` to `path`, at the start and every `every` seconds.
 
         `path` is a netCDF file that the root writes or, if the name ends in ".zarr", a store of which every rank writes
         its chunks.
+
+        Args:
+            path: of the file or store.
+            variables: names of the fields.
+            every: [s]; the first and the last state alone unless given.
+            compression: of netCDF. "zlib" is read everywhere. "zstd" takes a third of its time, for files of about the
+                same size, which only programs with this filter of HDF5 read, as netCDF4 of PyPI. "none" is fastest.
         """
-        check_arguments("Simulation.write", {"path": FileName(), "variables": Names(), "every": EVERY}, locals())
+        check_arguments(
+            "Simulation.write",
+            {"path": FileName(), "variables": Names(), "every": EVERY, "compression": Choice(tuple(COMPRESSIONS))},
+            locals(),
+        )
         kind = ZarrFieldOutput if is_store(path) else FieldOutput
-        self._outputs.append(kind(path, tuple(variables), self._interval(every, path), self.model))
+        self._outputs.append(kind(path, tuple(variables), self._interval(every, path), self.model, compression))
         return self
 
     def gauges(

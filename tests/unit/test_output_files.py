@@ -334,3 +334,28 @@ def test_every_variable_is_named_after_its_position_and_direction():
 
 def directions_of(name):
     return {"x", "y", "eastward", "northward"} & set(name.split("_"))
+
+
+@pytest.mark.parametrize("compression", ["zlib", "zstd", "none"])
+def test_fields_are_the_same_however_they_are_compressed(tmp_path, compression):
+    model = sw.ShallowWater(GRID, 500.0, linear=True, engine="arrays")
+    run = sw.Simulation(model, model.state(eta=lambda x, y: 1e-5 * x), sw.ForwardBackward(10.0))
+    run.write(tmp_path / "f.nc", ("eta",), compression=compression).run(steps=1)
+    with netCDF4.Dataset(tmp_path / "f.nc") as found:
+        filters = found["eta"].filters()
+        assert [name for name in ("zlib", "zstd") if filters[name]] == [
+            name for name in [compression] if name != "none"
+        ]
+        np.testing.assert_array_equal(found["eta"][-1], np.asarray(run.state.eta).astype("f4"))
+
+
+def test_a_compression_that_cannot_be_is_refused(tmp_path, monkeypatch):
+    model = sw.ShallowWater(GRID, 500.0, linear=True, engine="arrays")
+    run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0))
+    with pytest.raises(ConfigError, match="compression = 'lzma' is not one of 'zlib', 'zstd', 'none'"):
+        run.write(tmp_path / "f.nc", compression="lzma")
+    with pytest.raises(ConfigError, match="Zarr stores are compressed by zlib; leave compression = 'zstd' out"):
+        run.write(tmp_path / "f.zarr", compression="zstd")
+    monkeypatch.setattr("swmodel.output.schedule.has_zstd", lambda: False)
+    with pytest.raises(ConfigError, match="the netCDF library here has no zstd; use compression 'zlib' or 'none'"):
+        run.write(tmp_path / "f.nc", compression="zstd")
