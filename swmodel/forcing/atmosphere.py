@@ -22,6 +22,7 @@ from .wind_laws import WindLaw, drag_law
 
 __all__ = ["AirPressure", "Wind", "inverse_barometer"]
 
+SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]
 CALM = 1e-3  # [m s-1]; keeps the speed differentiable without wind
 STANDARD_PRESSURE = 101325.0  # [Pa]
 
@@ -31,6 +32,10 @@ class DragLaw:
 
     def check(self, who: str, name: str, value: Any) -> None:
         drag_law(who, value)
+
+    def samples(self, law: WindLaw) -> tuple[float, ...]:
+        """The drag coefficients of a function in winds of 1 to 64 m s-1, by which two functions are compared."""
+        return tuple(float(x) for x in np.ravel(law(jnp.asarray(SPEEDS))))
 
 
 @pytree

@@ -109,6 +109,8 @@ class Cyclone(Forcing):
     spherical: bool = static(default=False)
     coordinates: Any = dataclasses.field(default=None, metadata=DERIVED)
 
+    lines = ("x", "y", "central_pressure", "radius", "b")  # the points of the track
+    moments_of_lines = ("times",)
     references = "Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2"
 
     def __post_init__(self):
@@ -116,7 +118,7 @@ class Cyclone(Forcing):
         if times.ndim != 1 or times.size < 2 or (np.diff(times) <= 0).any():
             raise ConfigError("Cyclone: times do not increase; give two or more points of the track, in order.")
         object.__setattr__(self, "times", tuple(times.tolist()))
-        for name in ("x", "y", "central_pressure", "radius", "b"):
+        for name in self.lines:
             value = getattr(self, name)
             if np.ndim(value) == 0 and name not in ("x", "y"):
                 object.__setattr__(self, name, np.full(times.size, value, float))
@@ -156,8 +158,7 @@ class Cyclone(Forcing):
             "y": placed(lambda x, y: y),
             "metres": placed(lambda x, y: degree * np.cos(np.deg2rad(y)) if grid.spherical else 1.0),
         }
-        lines = {name: np.asarray(getattr(self, name), float) for name in ("x", "y", "central_pressure", "radius", "b")}
-        placed_lines = {name: domain.cut(value) for name, value in lines.items()}
+        placed_lines = {name: domain.cut(np.asarray(getattr(self, name), float)) for name in self.lines}
         return replaced(
             self,
             {**placed_lines, "coordinates": coordinates | {"degree": domain.cut(degree)}, "spherical": grid.spherical},
@@ -170,8 +171,7 @@ class Cyclone(Forcing):
     def centre(self, time: Any) -> dict[str, Any]:
         """{name: value at a Time} of the lines of the track, and the motion of the centre: dx, dy [units s-1]."""
         now, times = time.seconds, jnp.asarray(self.times, self.x.dtype)
-        lines = ("x", "y", "central_pressure", "radius", "b")
-        found = {name: jnp.interp(now, times, getattr(self, name)) for name in lines}
+        found = {name: jnp.interp(now, times, getattr(self, name)) for name in self.lines}
         k = jnp.clip(jnp.searchsorted(times, now, side="right") - 1, 0, len(self.times) - 2)
         for name in ("x", "y"):
             line = getattr(self, name)

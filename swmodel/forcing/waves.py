@@ -84,6 +84,8 @@ class Table(TimeVarying):
     name: str = static()
 
     uses_time = True
+    lines = ("values",)
+    moments_of_lines = ("moments", "first", "last")
 
     def map(self, function: Callable) -> Self:
         return replace(self, values=function(self.values))

@@ -3,6 +3,7 @@
 A fingerprint is a dict of entries, {name: value}, named as in an experiment file:
 
     precision, gravity, linear, momentum, side, core, coriolis      texts and numbers
+    wetting, wetting.thin                                           how cells fall dry
     depth, coast                                                    fields
     forcing.0, forcing.0.x, dissipation.1.viscosity, boundary.0     each term's class and parameters
     tracers.dye, tracers.dye.x                                      each tracer's class and parameters
@@ -11,7 +12,8 @@ A fingerprint is a dict of entries, {name: value}, named as in an experiment fil
 A field is described by its smallest and largest value and by a hash: the sum, modulo 2^64, of one hash for each cell,
 which mixes the cell's number in the whole grid with its value rounded to 20 significant bits. Every rank adds up the
 cells of its own tiles, so no rank needs the whole field, and the sum does not depend on how the grid is cut. Of a field
-that changes in time, the two records are described that bracket the time of the restart.
+that changes in time, the two records are described that bracket the time of the restart; so it is with the `lines` of a
+part, such as the points of a track. A function is described by its values where its rule has `samples`.
 
 Where the members of an ensemble differ, a value is {"members": [one value for each]}.
 """
@@ -20,6 +22,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..fields.parts import name_of
@@ -129,6 +132,8 @@ def _entries(model, span, dt, like):
     if model.coriolis_form is not None:
         found["coriolis_form"] = describe(model.coriolis_form)
     found |= _part("core", model.core, model, None) | _part("coriolis", model.coriolis, model, None)
+    if model.wetting is not None:
+        found |= _part("wetting", model.wetting, model, None)
     cut = model.decomposition.cut
     ranks, floor = model.communicator.ranks, model.sea_floor
     found["depth"] = _Tiles({rank: cut(floor.water, rank) for rank in ranks})
@@ -159,7 +164,13 @@ def _part(name, part, model, records):
     else:
         found[name] = name_of(part)
         fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
-        values = {field.name: getattr(part, field.name) for field in fields}
+        values = {field.name: _sampled(field, getattr(part, field.name)) for field in fields}
+        for line in getattr(part, "lines", ()):
+            times = getattr(part, "first", 0.0) + _whole(values[part.moments_of_lines[0]], model)
+            series = _Line(times, _whole(values.pop(line), model))
+            found[f"{name}.{line}"] = _records(series, records(f"{name}.{line}", series))
+        for moments in getattr(part, "moments_of_lines", ()):
+            values.pop(moments)
     for field, value in values.items():
         key = f"{name}.{field}"
         if hasattr(value, "times") and hasattr(value, "bracket"):
@@ -176,12 +187,39 @@ def _part(name, part, model, records):
         elif isinstance(value, tuple) and all(isinstance(x, bool | str | int | float) for x in value):
             found[key] = list(value)
         elif np.ndim(value) == 1 and getattr(value, "dtype", np.dtype("O")).kind == "f":
-            found[key] = np.asarray(model.communicator.tiles([value])[model.communicator.ranks[0]][0]).tolist()
+            found[key] = _whole(value, model).tolist()
         elif isinstance(value, dict) or (
             dataclasses.is_dataclass(value) and not hasattr(value, "communicator")
         ):  # modes depend on the grid alone
             found |= _part(key, value, model, records)
     return found
+
+
+def _whole(values, model):
+    """An array (n,) that every rank holds."""
+    if not isinstance(values, jax.Array):
+        return np.asarray(values)
+    return np.asarray(model.communicator.tiles([values])[model.communicator.ranks[0]][0])
+
+
+def _sampled(field, value):
+    """The value of a field of a part; in the place of a function, its values where the field's rule has samples."""
+    rule = field.metadata.get("rule")
+    return rule.samples(value) if callable(value) and hasattr(rule, "samples") else value
+
+
+class _Line:
+    """Numbers (n,) at times (n,) [s], as series of records."""
+
+    cycle = None
+
+    def __init__(self, times, values):
+        self.times, self.values = np.asarray(times, float), {0: values}
+
+    def bracket(self, step, dt):
+        last = max(len(self.times) - 2, 0)
+        k = int(np.clip(np.searchsorted(self.times, step * dt, side="right") - 1, 0, last))
+        return k, min(k + 1, len(self.times) - 1)
 
 
 def _records(series, numbers):

@@ -86,6 +86,7 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
         raise DataError(f"{path} holds {had} members and the run has {have}; go on with the ensemble that wrote it.")
     scalars = restart["scalars"]
     step = round(scalars["step"] * scalars["dt"] / simulation.dt)
+    _warn_of_moved_clock(simulation, path, scalars, step)
     found = _compared(simulation, path, tile, restart, step)
     known = {difference.name for difference in found}
     found += [x for x in _other_variables(simulation, restart["names"]) if x.name not in known]
@@ -107,6 +108,16 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
             " and ".join(map(str, anew)), simulation.time, path,
         )  # fmt: skip
     return _message(simulation, path, restart, found, same_stepper)
+
+
+def _warn_of_moved_clock(simulation, path, scalars, step):
+    """Warn if the time of a restart is no whole number of steps, so that the run goes on at another time."""
+    was, now, dt = scalars["step"] * scalars["dt"], step * simulation.dt, simulation.dt
+    if abs(now - was) > 1e-6 * dt and simulation.communicator.is_root:
+        logging.getLogger("swmodel").warning(
+            "%s is of %g s, which is no whole number of steps of %g s: the run goes on at %g s. Give a dt that divides "
+            "%g s for a run without a jump of the clock.", path, was, dt, now, was,
+        )  # fmt: skip
 
 
 def _read(domain, path, grid):
@@ -150,7 +161,8 @@ def _compared(simulation, path, tile, restart, step):
     found = differences(was, fingerprint(model, step, simulation.dt, like=was))
     if any(difference.name in LAND for difference in found):
         cells = _land_differences(model, tile("depth"))
-        found = cells + [difference for difference in found if difference.name not in LAND]
+        replaced = LAND if model.wetting is None or cells else {"depth"}
+        found = cells + [difference for difference in found if difference.name not in replaced]
     return found
 
 
@@ -187,9 +199,11 @@ def _land_differences(model, placed):
         rows, columns = model.decomposition.padding(rank)
         was, now = (np.asarray(x, float)[..., rows:, columns:] for x in (was, depth[rank]))
         was, now = np.broadcast_arrays(was, now)
-        counts += [((was > 0) & (now <= 0)).sum(), ((was <= 0) & (now > 0)).sum(), 0]
-        changed = np.where((was > 0) & (now > 0), np.abs(now - was), 0.0)
-        changed[changed <= ROUNDING * was] = 0.0
+        changed = np.abs(now - was)
+        if model.wetting is None:  # with it, depths below 0 are heights of land that may be flooded
+            counts += [((was > 0) & (now <= 0)).sum(), ((was <= 0) & (now > 0)).sum(), 0]
+            changed = np.where((was > 0) & (now > 0), changed, 0.0)
+        changed[changed <= ROUNDING * np.abs(was)] = 0.0
         counts[2] += np.count_nonzero(changed)
         largest = max(largest, changed.max(initial=0.0))
     dried, flooded, deeper = (int(n) for n in model.communicator.host_sum(counts))

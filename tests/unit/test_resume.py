@@ -1,5 +1,6 @@
 """A run goes on from a restart only where it is the same experiment, or where what differs was named."""
 
+import datetime
 import json
 
 import jax
@@ -9,8 +10,10 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import ConfigError, DataError
-from swmodel.output.fingerprint import describe, fingerprint, hash_of_cells
+from swmodel.forcing.tracks import Track, cyclone_of
+from swmodel.output.fingerprint import describe, differences, fingerprint, hash_of_cells
 from swmodel.output.restart import read_restart, write_restart
+from swmodel.output.resuming import content
 from swmodel.parallel.decomposition import Decomposition
 from swmodel.simulation.simulation import Simulation
 
@@ -169,6 +172,80 @@ def test_an_older_restart_is_read_with_a_warning_but_not_in_another_precision(fi
     assert "did not record depth, coast and physics of its run" in caplog.text
     with pytest.raises(DataError, match="precision is float64 in the restart and float32"):
         resumed(model_with(dtype="float32"), tmp_path / "old.nc")
+
+
+def coast_with(hill=30.0, **parts):
+    """A model with a dry hill, and its depth below 0 there."""
+    depth = np.where(DEPTH > 0.0, DEPTH, -hill)
+    wetting = sw.WettingDrying(**parts)
+    return sw.ShallowWater(GRID, depth, momentum=sw.MomentumConserving(), wetting=wetting)
+
+
+def test_with_wetting_heights_of_land_and_its_numbers_are_compared(tmp_path):
+    model, path, stepper = coast_with(), tmp_path / "wet.nc", sw.SSPRK3(10.0)
+    arrays, scalars = content(Simulation(model, model.at_rest(), stepper))
+    attributes = {"fingerprint": json.dumps(fingerprint(model, 0, 10.0)), "time_stepper": describe(stepper)}
+    write_restart(path, GRID, arrays, scalars, attributes)
+    assert "at step 0" in resumed(coast_with(), path, stepper)[1]
+    dry = sw.ShallowWater(GRID, np.maximum(DEPTH, 0.0), momentum=sw.MomentumConserving())
+    changes = {
+        "the depth differs in 1 cell, by up to 10 m": coast_with(hill=40.0),
+        "wetting.thin is 0.001 in the restart and 0.1": coast_with(thin=0.1),
+        r"wetting \(WettingDrying\) is in the restart and not in the experiment": dry,
+    }
+    for said, other in changes.items():
+        with pytest.raises(DataError, match=said):
+            resumed(other, path, stepper)
+
+
+def test_a_wind_law_of_ones_own_is_compared_by_its_values():
+    def entries(coefficient):
+        law = lambda speed: coefficient + 1e-5 * speed  # noqa: E731
+        return fingerprint(model_with(forcing=(sw.Wind(1.0, 2.0, drag=law),)), 0, 10.0)
+
+    assert not differences(entries(1e-3), entries(1e-3))
+    (found,) = differences(entries(1e-3), entries(2e-3))
+    assert found.name == "forcing.0.drag"
+
+
+def test_a_cyclone_goes_on_where_a_longer_run_needs_more_of_its_track():
+    """Of a track, a run keeps the points that it reaches."""
+    grid = sw.SphericalGrid(8, 6, (-90.0, -82.0), (22.0, 28.0))
+    start = datetime.datetime(2008, 9, 8)
+
+    def entries(until, pressure=96000.0, like=None):
+        line = np.arange(5.0)
+        track = Track(
+            tuple(start + datetime.timedelta(hours=6 * k) for k in range(5)), -84.0 - line, 24.0 + 0.5 * line,
+            np.array([96500.0, pressure, 95000.0, 95500.0, 97000.0]), np.full(5, 4e4), np.full(5, 40.0),
+        )  # fmt: skip
+        cyclone = cyclone_of(track, start, until)
+        model = sw.ShallowWater(grid, 50.0, forcing=(cyclone,))
+        return fingerprint(model, 36, 600.0, like=like)
+
+    was = entries(21600.0)
+    assert not differences(was, entries(86400.0, like=was))
+    found = {difference.name for difference in differences(was, entries(86400.0, 95000.0, like=was))}
+    assert found >= {"forcing.0.central_pressure"}
+
+
+def test_a_record_goes_on_where_measurements_were_added():
+    def entries(values, like=None):
+        record = sw.Record(100.0 * np.arange(len(values)), values)
+        return fingerprint(model_with(boundaries=(sw.Flather("west", elevation=record),)), 15, 10.0, like=like)
+
+    was = entries([0.0, 0.1, 0.2])
+    assert not differences(was, entries([0.0, 0.1, 0.2, 0.3], was))
+    (found,) = differences(was, entries([0.0, 0.15, 0.2], was))
+    assert "boundary.0.elevation.values at 100 s is 0.1 in the restart and 0.15" in found.text
+
+
+def test_a_jump_of_the_clock_is_said(first, caplog):
+    with caplog.at_level("WARNING", "swmodel"):
+        assert resumed(first[0], first[1], stepper=sw.AB2(14.0))[0].time == 70.0
+        assert not caplog.text
+        assert resumed(first[0], first[1], stepper=sw.AB2(15.0))[0].time == 75.0
+    assert "is of 70 s, which is no whole number of steps of 15 s: the run goes on at 75 s" in caplog.text
 
 
 # -- what goes on ------------------------------------------------------------------------------------------------------
