@@ -1,9 +1,12 @@
 """Animations of a field: mp4 where ffmpeg is installed, else GIF."""
 
+import pathlib
 import shutil
 import subprocess
+from collections.abc import Sequence
 
 import numpy as np
+import xarray as xr
 from matplotlib.animation import FFMpegWriter, PillowWriter
 
 from . import style
@@ -16,12 +19,19 @@ __all__ = ["animate", "suffix"]
 DOTS_PER_INCH = 110
 
 
-def suffix():
+def suffix() -> str:
     """ ".mp4" where ffmpeg is installed, else ".gif"."""
     return ".mp4" if shutil.which("ffmpeg") else ".gif"
 
 
-def animate(dataset, path, variable="eta", gauges=(), frames_per_second=10, width=6.4):
+def animate(
+    dataset: xr.Dataset,
+    path: pathlib.Path,
+    variable: str = "eta",
+    gauges: Sequence = (),
+    frames_per_second: float = 10,
+    width: float = 6.4,
+) -> pathlib.Path:
     """Writes every record of `variable` as a frame of `path` (.mp4 or .gif); returns `path`.
 
     Args:

@@ -10,8 +10,12 @@ doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2). The streamfunction has U =
 the first corner, in the south-west.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from . import style
@@ -33,13 +37,15 @@ __all__ = [
 EARTH_ROTATION = 7.292115e-5  # [s-1]
 
 
-def gravity_of(dataset, gravity=None):
+def gravity_of(dataset: xr.Dataset, gravity: float | None = None) -> float | None:
     """The acceleration of gravity [m s-2]: as given, else from the file's attributes; None if it is in neither."""
     given = dataset.attrs.get("gravity") if gravity is None else gravity
     return None if given is None else float(given)
 
 
-def budgets(dataset, gravity=None, coriolis=None, density=1025.0):
+def budgets(
+    dataset: xr.Dataset, gravity: float | None = None, coriolis: Any = None, density: float = 1025.0
+) -> xr.Dataset:
     """Volume, mean elevation, energies and enstrophies of every record.
 
     Args:
@@ -116,7 +122,7 @@ def _sums(dataset, mesh, wet, record, constants):
     return sums
 
 
-def streamfunction(dataset, record=None):
+def streamfunction(dataset: xr.Dataset, record: int | None = None) -> xr.DataArray:
     """psi [m3 s-1] at the corners (yq, xq), of one record, or of the mean over all of them.
 
     It is exact where the flow has no divergence: a steady flow, or the mean over a long time. On land it is constant.
@@ -133,14 +139,14 @@ def streamfunction(dataset, record=None):
     )
 
 
-def streamfunction_on_edges(dataset, record=None):
+def streamfunction_on_edges(dataset: xr.Dataset, record: int | None = None) -> np.ndarray:
     """The streamfunction at all corners, (ny + 1, nx + 1): a periodic direction has them at both its ends, which differ
     where a mean flow goes through it."""
     _need(dataset, ("u", "v"))
     mesh = mesh_of(dataset)
     records = range(dataset.sizes["time"]) if record is None else [record]
-    mean = [sum(parts) / len(records) for parts in zip(*(fluxes(dataset, mesh, k) for k in records))]
-    return _integrate(*mean, mesh)
+    along_x, along_y = (sum(parts) / len(records) for parts in zip(*(fluxes(dataset, mesh, k) for k in records)))
+    return _integrate(along_x, along_y, mesh)
 
 
 def _integrate(along_x, along_y, mesh):
@@ -157,7 +163,7 @@ def _integrate(along_x, along_y, mesh):
     return psi - psi[int(mesh.periodic_y), int(mesh.periodic_x)]
 
 
-def gyre_transport(dataset):
+def gyre_transport(dataset: xr.Dataset) -> xr.DataArray:
     """max |psi| [m3 s-1] of every record: the transport of the strongest western boundary current of closed gyres."""
     values = [float(np.abs(streamfunction_on_edges(dataset, k)).max()) for k in range(dataset.sizes["time"])]
     return xr.DataArray(
@@ -169,7 +175,9 @@ def gyre_transport(dataset):
     )
 
 
-def transport(dataset, start, end, times=None):
+def transport(
+    dataset: xr.Dataset, start: tuple[float, float], end: tuple[float, float], times: Sequence[float] | None = None
+) -> xr.DataArray:
     """Transport [m3 s-1] over time through the section from `start` to `end`, positive to the right of that way.
 
     The section follows cell sides between the corners nearest to the two points, so that volume is kept to rounding.
@@ -229,7 +237,7 @@ def _through(path, along_x, along_y, mesh):
     return total
 
 
-def figure(dataset, gravity=None, coriolis=None):
+def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: Any = None) -> Figure:
     """A figure of the budgets over time, each as its values or, if it hardly changes, as its change since the start."""
     sums = budgets(dataset, gravity, coriolis)
     time, unit = time_axis(sums["time"].values)
@@ -244,7 +252,7 @@ def figure(dataset, gravity=None, coriolis=None):
             shown, units = scaled(values / values[0] - 1, "") if steady else scaled(values, row.attrs["units"])
             one.plot(time, shown, linewidth=1.5)
             one.yaxis.set_major_locator(MaxNLocator(4))
-            one.set_title(name.replace("_", " ").capitalize())
+            one.set_title(str(name).replace("_", " ").capitalize())
             unit = f"[{units}]" if units else ""
             one.set_ylabel(f"relative change {unit}".rstrip() if steady else unit)
             one.set_xlabel(f"Time [{unit}]")
@@ -254,7 +262,7 @@ def figure(dataset, gravity=None, coriolis=None):
     return page
 
 
-def time_axis(time):
+def time_axis(time: np.ndarray) -> tuple[np.ndarray, str]:
     """(times, unit) in a unit of time that suits their range."""
     for unit, length in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if time[-1] - time[0] >= 3 * length:

@@ -4,9 +4,10 @@ Along a closed or open direction n centres have n + 1 faces; along a periodic on
 """
 
 import numpy as np
+import xarray as xr
 
 from .errors import PlotError
-from .files import snapshot
+from .files import Mesh, snapshot
 
 __all__ = [
     "around",
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 
-def around(faces, axis, periodic):
+def around(faces: np.ndarray, axis: int, periodic: bool) -> tuple[np.ndarray, np.ndarray]:
     """(low, high): for every centre, the values on its two faces."""
     if periodic:
         return np.roll(faces, 1, axis), faces
@@ -29,7 +30,7 @@ def around(faces, axis, periodic):
     return np.take(faces, np.arange(n - 1), axis), np.take(faces, np.arange(1, n), axis)
 
 
-def between(centres, axis, periodic, beyond=0.0):
+def between(centres: np.ndarray, axis: int, periodic: bool, beyond: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """(low, high): for every face, the values in its two cells; `beyond` is outside a closed end."""
     if periodic:
         return centres, np.roll(centres, -1, axis)
@@ -38,13 +39,13 @@ def between(centres, axis, periodic, beyond=0.0):
     return (np.pad(centres, before, constant_values=beyond), np.pad(centres, after, constant_values=beyond))
 
 
-def corner_sum(centres, mesh):
+def corner_sum(centres: np.ndarray, mesh: Mesh) -> np.ndarray:
     """The sum over the four cells round every corner."""
     along_x = np.add(*between(centres, -1, mesh.periodic_x))
     return np.add(*between(along_x, -2, mesh.periodic_y))
 
 
-def thickness(dataset, record):
+def thickness(dataset: xr.Dataset, record: int | None) -> np.ndarray:
     """Thickness of the water column h [m] (ny, nx), NaN on land:
     the file's own, else depth + eta, under a lid depth."""
     if "thickness" in dataset:
@@ -55,7 +56,7 @@ def thickness(dataset, record):
     return depth if under_lid(dataset) else depth + snapshot(dataset, "eta", record)
 
 
-def under_lid(dataset):
+def under_lid(dataset: xr.Dataset) -> bool:
     """Whether the run had a rigid lid: eta is the pressure on it, and no part of the thickness."""
     return dataset.attrs.get("time_stepper", "").startswith("RigidLid")
 
@@ -67,7 +68,7 @@ def _on_faces(h, axis, periodic):
     return (np.nan_to_num(low) + np.nan_to_num(high)) / np.maximum(wet, 1.0)
 
 
-def fluxes(dataset, mesh, record):
+def fluxes(dataset: xr.Dataset, mesh: Mesh, record: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Transports through whole cell sides: (h_u u dy, h_v v dx) [m3 s-1], 0 on land."""
     h = thickness(dataset, record)
     u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
@@ -76,14 +77,14 @@ def fluxes(dataset, mesh, record):
     return along_x, along_y
 
 
-def kinetic_energy(u, v, mesh, y_faces):
+def kinetic_energy(u: np.ndarray, v: np.ndarray, mesh: Mesh, y_faces: np.ndarray) -> np.ndarray:
     """K = [mean_x(area_u u^2) + mean_y(area_v v^2)] / (2 area) [m2 s-2] at centres."""
     east_west = 0.5 * np.add(*around(u**2 * mesh.dx(mesh.y) * mesh.dy, -1, mesh.periodic_x))
     north_south = 0.5 * np.add(*around(v**2 * mesh.dx(y_faces) * mesh.dy, -2, mesh.periodic_y))
     return (east_west + north_south) / (2 * mesh.area)
 
 
-def vorticity(u, v, mesh, wet, y_faces):
+def vorticity(u: np.ndarray, v: np.ndarray, mesh: Mesh, wet: np.ndarray, y_faces: np.ndarray) -> np.ndarray:
     """zeta = dv/dx - du/dy at corners [s-1]: circulation over area; 0 at walls and coasts (free slip)."""
     v_west, v_east = between(v * mesh.dy, -1, mesh.periodic_x)
     u_south, u_north = between(u * mesh.dx(mesh.y), -2, mesh.periodic_y)
@@ -92,7 +93,7 @@ def vorticity(u, v, mesh, wet, y_faces):
     return np.where(at_sea, (v_east - v_west) - (u_north - u_south), 0.0) / corner_area(mesh)
 
 
-def corner_area(mesh):
+def corner_area(mesh: Mesh) -> np.ndarray:
     """Areas of the corners' cells [m2], a column: the mean of the cells round them, of those inside at an end."""
     area = mesh.area
     rows = between(area, -2, mesh.periodic_y, np.nan)

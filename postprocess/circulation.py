@@ -1,13 +1,17 @@
 """The figure of a basin's circulation: elevation, streamfunction, speed with arrows, and how they came about."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import xarray as xr
 from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
 
 from . import style
 from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
 from .cgrid import around, under_lid
 from .errors import PlotError
-from .files import label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
+from .files import Mesh, label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, field_norm, map_axes
 
 __all__ = ["circulation"]
@@ -16,7 +20,7 @@ WIDTH = 13.0  # [inches]
 PANEL = 3.65
 
 
-def circulation(dataset, times=None, history=True):
+def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None, history: bool = True) -> Figure:
     """A figure of the flow at one time, and of energy and transport over all of them.
 
     Args:
@@ -57,7 +61,7 @@ def _has_thickness(dataset):
 def _heading(page, dataset, record):
     height = page.get_size_inches()[1]
     style.heading(page, dataset.attrs.get("title", ""), right=1.6)
-    when = stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1])
+    when = stamp(float(seconds(dataset)[record]), start_of(dataset), float(seconds(dataset)[-1]))
     page.text(1 - 0.35 / WIDTH, 1 - 0.33 / height, when, fontsize=11, ha="right", va="center", color=style.GREY)
 
 
@@ -124,7 +128,7 @@ def _speed(page, place, dataset, mesh, record):
     _bar(page, place, image, "Speed [m s⁻¹]", "max")
 
 
-def centred(dataset, mesh, record):
+def centred(dataset: xr.Dataset, mesh: Mesh, record: int | None) -> tuple[np.ndarray, np.ndarray]:
     """(u, v) at the centres [m s-1], 0 on land."""
     u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
     return 0.5 * np.add(*around(u, -1, mesh.periodic_x)), 0.5 * np.add(*around(v, -2, mesh.periodic_y))

@@ -5,6 +5,8 @@ import contextlib
 import importlib.util
 import pathlib
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from .errors import PlotError
 
@@ -27,7 +29,16 @@ KINDS = (
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
 
 
-def plot(paths, output=None, kind="auto", observations=None, variable=None, times=None, member=0, box=None):
+def plot(
+    paths: Any,
+    output: str | pathlib.Path | None = None,
+    kind: str = "auto",
+    observations: str | pathlib.Path | None = None,
+    variable: str | None = None,
+    times: Sequence[float] | None = None,
+    member: int = 0,
+    box: Sequence | None = None,
+) -> Any:
     """Draws the figures that `paths`, one or several output files of one run, call for: a page of the fields and what
     belongs to them, and one of spectra.
 
@@ -213,7 +224,7 @@ def _first_field(dataset):
     return next((name for name in names if "time" in dataset[name].dims), names[0])
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code. `spectra FILE...` is `--kind spectrum FILE...`."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     arguments = ["--kind", "spectrum", *arguments[1:]] if arguments[:1] == ["spectra"] else arguments

@@ -1,6 +1,10 @@
 """The one-page figure of a tsunami: the wave at four times, the maximum elevation, and the series of the gauges."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
 
 from . import style
 from .errors import PlotError
@@ -27,7 +31,13 @@ LEAST_PER_GAUGE = 0.92
 MOST_GAUGES = 8  # observed ones come first
 
 
-def tsunami(fields, maxima=None, gauges=None, observations=None, times=None):
+def tsunami(
+    fields: xr.Dataset,
+    maxima: xr.Dataset | None = None,
+    gauges: xr.Dataset | None = None,
+    observations: dict | None = None,
+    times: Sequence[float] | None = None,
+) -> Figure:
     """A figure of one run.
 
     Args:
@@ -61,7 +71,7 @@ def tsunami(fields, maxima=None, gauges=None, observations=None, times=None):
             axes.set_title(f"Maximum elevation; lines: {arrival_words(maxima)}, h:mm after the start")
             colorbar_beside(axes, image, label(maxima["maximum_elevation"]))
             left = MARGIN + large[0] + 1.6
-        if shown:
+        if shown and gauges is not None:
             _draw_gauges(page, shown, observations, start_of(gauges), (left, lower))
             _name_others(page, [g.name for g in series if g.name not in {one.name for one in shown}], left)
     return page
@@ -113,7 +123,7 @@ def _draw_snapshots(page, fields, records, series, place):
         image = draw_field(axes, mesh, values, norm, colormap)
         draw_base(axes, mesh, wet, sea_floor(fields))
         draw_gauges(axes, mesh, series, names=False)
-        axes.set_title(stamp(seconds(fields)[k], start_of(fields), seconds(fields)[-1]))
+        axes.set_title(stamp(float(seconds(fields)[k]), start_of(fields), float(seconds(fields)[-1])))
         keep_outer_labels(axes, n == 0, True)
     colorbar_beside(axes, image, label(fields["eta"]))
 

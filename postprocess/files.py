@@ -9,6 +9,8 @@ import datetime
 import functools
 import pathlib
 import tomllib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -38,7 +40,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}  # [s]
 
 
-def open_output(path, member=0):
+def open_output(path: str | pathlib.Path, member: int = 0) -> xr.Dataset:
     """An output file as a lazy xarray.Dataset whose times are still numbers; of an ensemble one member.
 
     Raises:
@@ -89,7 +91,7 @@ def _source(dataset):
     return dataset.encoding.get("source", "the dataset")
 
 
-def kind_of(dataset):
+def kind_of(dataset: xr.Dataset) -> str:
     """ "restart", "sensitivity", "inversion", "spectra", "gauges", "maxima" or "fields", by what the file holds."""
     if "restart_format" in dataset.attrs:
         return "restart"
@@ -111,7 +113,7 @@ def kind_of(dataset):
     )
 
 
-def driven(dataset):
+def driven(dataset: xr.Dataset) -> bool:
     """Whether the experiment in the file has forcing, such as wind, and no earthquake source."""
     try:
         experiment = tomllib.loads(dataset.attrs.get("config", ""))
@@ -120,7 +122,7 @@ def driven(dataset):
     return "forcing" in experiment and "source" not in experiment
 
 
-def positions(array):
+def positions(array: xr.DataArray) -> tuple[str, str] | None:
     """The C-grid dimensions (y, x) of `array`, or None if it has none."""
     y = next((d for d in ("yh", "yq") if d in array.dims), None)
     x = next((d for d in ("xh", "xq") if d in array.dims), None)
@@ -164,7 +166,7 @@ def start_of(dataset):
     return None if start.year < 1000 else start.replace(tzinfo=None)
 
 
-def stamp(time, start=None, longest=0.0):
+def stamp(time: float, start: datetime.datetime | None = None, longest: float = 0.0) -> str:
     """`time` [s] for people: "T+01:30 (07:16 UTC)", "day 31.5 (2011-04-11)" or "year 2.5 (2013-09-09)".
 
     The larger of `time` and `longest` decides which form is used, so that all stamps of a figure have the same form.
@@ -183,7 +185,7 @@ def stamp(time, start=None, longest=0.0):
     return f"{text} ({start + datetime.timedelta(seconds=float(time)):{form}})"
 
 
-def nearest(dataset, times):
+def nearest(dataset: xr.Dataset, times: Sequence[float]) -> list[int]:
     """Numbers of the records nearest to `times` [s], each once and in order.
 
     Raises:
@@ -200,27 +202,28 @@ def nearest(dataset, times):
     return sorted({int(np.abs(have - time).argmin()) for time in times})
 
 
-def snapshot(dataset, name, record=None):
+def snapshot(dataset: xr.Dataset, name: str, record: int | None = None) -> np.ndarray:
     """One record of a variable as a float64 array [y, x], NaN on land."""
     if name not in dataset:
-        have = ", ".join(sorted(n for n, v in dataset.data_vars.items() if positions(v))) or "none"
+        have = ", ".join(sorted(str(n) for n, v in dataset.data_vars.items() if positions(v))) or "none"
         raise PlotError(f"plot: {_source(dataset)} has no variable {name!r}; it has {have}.")
     array = dataset[name]
-    if positions(array) is None:
+    along = positions(array)
+    if along is None:
         raise PlotError(f"plot: {name!r} in {_source(dataset)} is no field on the grid; choose one with y and x.")
     if "time" in array.dims:
         array = array.isel(time=-1 if record is None else record)
-    return array.transpose(*positions(array)).values.astype(float)
+    return array.transpose(*along).values.astype(float)
 
 
-def label(array):
+def label(array: xr.DataArray) -> str:
     """ "Sea surface elevation [m]", from the metadata."""
     text = array.attrs.get("long_name") or str(array.name).replace("_", " ")
     units = array.attrs.get("units", "")
     return text[:1].upper() + text[1:] + (f" [{pretty(units)}]" if units and units != "1" else "")
 
 
-def pretty(units):
+def pretty(units: str) -> str:
     """Units with raised exponents: "m s-1" -> "m s⁻¹"."""
     words = []
     for word in units.split():
@@ -229,7 +232,7 @@ def pretty(units):
     return " ".join(words)
 
 
-def scaled(values, units):
+def scaled(values: np.ndarray, units: str) -> tuple[np.ndarray, str]:
     """(values divided by a power of ten, units such as "10¹⁵ J"), for axes with large or small numbers."""
     size = np.nanmax(np.abs(values), initial=0.0)
     if size == 0 or 1e-2 <= size < 1e4:
@@ -258,7 +261,7 @@ class Mesh:
     radius: float = EARTH_RADIUS
 
     @property
-    def extent(self):
+    def extent(self) -> tuple[float, float, float, float]:
         """(west, east, south, north)."""
         return (
             self.x[0] - self.width / 2,
@@ -268,51 +271,51 @@ class Mesh:
         )
 
     @property
-    def scale(self):
+    def scale(self) -> float:
         """The factor of the coordinates on a map: 1 for degrees, 1e-3 for metres, which are shown as km."""
         return 1.0 if self.spherical else 1e-3
 
     @property
-    def aspect(self):
+    def aspect(self) -> float:
         """The ratio of the drawn lengths of a unit of y and of x: 1 / cos(middle latitude) on the sphere."""
         middle = 0.5 * (self.extent[2] + self.extent[3])
         return 1 / np.cos(np.deg2rad(np.clip(middle, -80, 80))) if self.spherical else 1.0
 
     @property
-    def shape(self):
+    def shape(self) -> float:
         """Height over width of the drawn map."""
         west, east, south, north = self.extent
         return self.aspect * (north - south) / (east - west)
 
     @functools.cached_property
-    def x_edges(self):
+    def x_edges(self) -> np.ndarray:
         return np.append(self.x - self.width / 2, self.x[-1] + self.width / 2)
 
     @functools.cached_property
-    def y_edges(self):
+    def y_edges(self) -> np.ndarray:
         return np.append(self.y - self.height / 2, self.y[-1] + self.height / 2)
 
     @functools.cached_property
-    def area(self):
+    def area(self) -> np.ndarray:
         """Areas of the cells [m2], (ny, 1); exact on the sphere: a^2 dlambda (sin phi_n - sin phi_s)."""
         if not self.spherical:
             return np.full((self.y.size, 1), self.width * self.height)
         phi = np.deg2rad(np.clip(self.y_edges, -90, 90))
         return self.radius**2 * np.deg2rad(self.width) * np.diff(np.sin(phi))[:, None]
 
-    def dx(self, y):
+    def dx(self, y: Any) -> np.ndarray:
         """Lengths [m] of the cells' sides along x at the coordinates `y`, (len(y), 1)."""
         if not self.spherical:
             return np.full((np.size(y), 1), self.width)
         return self.radius * np.deg2rad(self.width) * np.cos(np.deg2rad(np.atleast_1d(y)))[:, None]
 
     @property
-    def dy(self):
+    def dy(self) -> float:
         """Length [m] of the cells' sides along y."""
         return self.radius * np.deg2rad(self.height) if self.spherical else self.height
 
 
-def mesh_of(dataset):
+def mesh_of(dataset: xr.Dataset) -> Mesh:
     """The Mesh of a file with `xh` and `yh`."""
     if not {"xh", "yh"} <= set(dataset.variables):
         raise PlotError(f"mesh_of: {_source(dataset)} has no coordinates xh and yh; give a file that a run wrote.")
@@ -333,7 +336,7 @@ def _line(dataset, centre, face):
     return centres, 2 * float(dataset[face].values[-1] - centres[-1])
 
 
-def wet_cells(dataset):
+def wet_cells(dataset: xr.Dataset) -> np.ndarray:
     """True at the centres of wet cells, (ny, nx): from `wet` or `mask`, else where there is depth or a finite field."""
     for name in ("wet", "mask"):
         if name in dataset and positions(dataset[name]) == ("yh", "xh"):

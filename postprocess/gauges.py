@@ -1,6 +1,9 @@
 """Gauges: modelled and observed series as figures; series.py reads them, scores.py defines their scores."""
 
 import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import offset_copy
@@ -33,7 +36,9 @@ __all__ = [
 _OBSERVED = "#8c8c8c"
 
 
-def draw_series(axes, model, observed=None, span=None):
+def draw_series(
+    axes: Axes, model: Series, observed: Series | None = None, span: tuple[float, float] | None = None
+) -> Score:
     """One gauge: the model, the observed series under it, and its Score; grey is outside the window.
 
     Returns:
@@ -70,7 +75,7 @@ def draw_series(axes, model, observed=None, span=None):
     return row
 
 
-def draw_legend(axes, observed, fraction=Rules.fraction):
+def draw_legend(axes: Axes, observed: bool, fraction: float = Rules.fraction) -> None:
     """A legend below the right end of `axes`, next to their label, where it hides no wave."""
     lines = [Line2D([], [], color=style.VERMILLION, linewidth=1.4, label="model")]
     if observed:
@@ -86,7 +91,7 @@ def draw_legend(axes, observed, fraction=Rules.fraction):
             label=f"arrival ({100 * fraction:g} % of max.)",
         )
     )
-    below = offset_copy(axes.transAxes, axes.figure, 0, -19, units="points")
+    below = offset_copy(axes.transAxes, axes.get_figure(root=True), 0, -19, units="points")
     axes.legend(
         handles=lines,
         loc="upper right",
@@ -132,7 +137,7 @@ def _summary(row):
     return ", ".join(said)
 
 
-def figure(dataset, observations=None, variable=None):
+def figure(dataset: xr.Dataset, observations: dict[str, Series] | None = None, variable: str | None = None) -> Figure:
     """A figure of every gauge's series, with `observations` {name: Series} where there are any."""
     gauges = read_gauges(dataset, variable)
     observations = observations or {}

@@ -4,7 +4,9 @@ import dataclasses
 import re
 
 import numpy as np
+import xarray as xr
 from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -53,7 +55,7 @@ class Observed:
     used: bool = True
 
 
-def controls_of(dataset):
+def controls_of(dataset: xr.Dataset) -> list[Control]:
     """The Controls of a file that are maps, in the file's order."""
     found = {}
     for variable, array in dataset.data_vars.items():
@@ -63,7 +65,7 @@ def controls_of(dataset):
     return [Control(name, variables) for name, variables in found.items() if "analysis" in variables]
 
 
-def series_of(dataset):
+def series_of(dataset: xr.Dataset) -> list[Observed]:
     """The observations, gauge by gauge."""
     if "observation_gauge" not in dataset:
         raise PlotError("inversion: the file has no observations; give one that `swmodel invert` has written.")
@@ -79,13 +81,13 @@ def series_of(dataset):
     for name in dict.fromkeys(names):
         mine = names == name
         x, y = (float(columns[c][mine][0]) for c in "xy")
-        parts = ({role: value[mine] for role, value in of.items()} for of in (values, spread))
-        table = (columns[c][mine] for c in ("time", "deviation"))
-        found.append(Observed(name, x, y, *table, *parts, bool(used[mine][0])))
+        parts = [{role: value[mine] for role, value in of.items()} for of in (values, spread)]
+        time, deviation = (columns[c][mine] for c in ("time", "deviation"))
+        found.append(Observed(name, x, y, time, deviation, *parts, used=bool(used[mine][0])))
     return found
 
 
-def figure(dataset, variable=None):
+def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
     """A row of maps for each control, or that of `variable` alone; below, the gauges, or the misfits of tracks.
 
     Raises:
@@ -196,7 +198,7 @@ def _words(dataset, control):
     return dataset[control.variables["analysis"]].attrs.get("long_name", control.name).split(",")[0]
 
 
-LINES = (
+LINES: tuple = (
     ("observed", OBSERVED, 2.2, "-", "observed"),
     ("background", style.GREY, 0.9, ":", "first guess"),
     ("withheld", style.BLUE, 1.2, "-", "from the other gauges"),
@@ -245,7 +247,7 @@ def _draw_series(page, gauges, lower):
             axes.set_ylabel("Elevation [m]")
             axes.set_xlabel(f"{unit} after the start" if row == rows - 1 else "", loc="left")
     roles = {role for gauge in gauges for role in gauge.values}
-    handles = [
+    handles: list = [
         Line2D([], [], color=c, linewidth=w, linestyle=d, label=text) for role, c, w, d, text in LINES if role in roles
     ]
     if any(gauge.spread for gauge in gauges):

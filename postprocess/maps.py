@@ -1,12 +1,18 @@
 """Maps: a field at several times, and the maximum elevation with its arrival-time isochrones."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import xarray as xr
 from matplotlib import patheffects
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
 
 from . import style
-from .files import label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
+from .files import Mesh, label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 
 __all__ = [
     "add_colorbar",
@@ -26,18 +32,18 @@ __all__ = [
     "sea_floor",
 ]
 
-_SIGNED = dict.fromkeys(("eta", "u", "v", "uplift", "transport_x", "transport_y"), "balance") | dict.fromkeys(
-    ("vorticity", "potential_vorticity", "divergence"), "curl"
-)
+_BOTH_SIGNS = ("eta", "u", "v", "uplift", "transport_x", "transport_y")
+_SIGNED: dict[str, str] = {name: "balance" for name in _BOTH_SIGNS}
+_SIGNED |= {name: "curl" for name in ("vorticity", "potential_vorticity", "divergence")}
 ISOCHRONES = (60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0, 86400.0)  # [s]
 _CORNERS = ((4, 2), (-4, 2), (4, -2), (-4, -2))  # of a dot, for its name [points]
-_HALO = [patheffects.withStroke(linewidth=2.0, foreground="white")]
+_HALO: list = [patheffects.withStroke(linewidth=2.0, foreground="white")]
 
 
-def drawable(dataset, mesh, name, record):
+def drawable(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> np.ndarray:
     """A record of a variable, with n + 1 faces in every direction that has faces: periodic ones begin with the last."""
     values = snapshot(dataset, name, record)
-    along_y, along_x = positions(dataset[name])
+    along_y, along_x = positions(dataset[name]) or ("", "")
     if along_x == "xq" and mesh.periodic_x:
         values = np.concatenate([values[:, -1:], values], axis=1)
     if along_y == "yq" and mesh.periodic_y:
@@ -45,7 +51,7 @@ def drawable(dataset, mesh, name, record):
     return values
 
 
-def draw_field(axes, mesh, values, norm, colormap):
+def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colormap: Any) -> Any:
     """`values` as an image: (ny, nx) at centres, one more along a direction of faces. NaN stays empty."""
     west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
     rows, columns = values.shape
@@ -63,9 +69,10 @@ def draw_field(axes, mesh, values, norm, colormap):
     )
 
 
-def draw_base(axes, mesh, wet, depth=None):
+def draw_base(axes: Axes, mesh: Mesh, wet: np.ndarray, depth: np.ndarray | None = None) -> None:
     """Land in shaded grey with its coast line, and, where `depth` [m] is given, faint isobaths."""
-    extent = [edge * mesh.scale for edge in mesh.extent]
+    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
+    extent = west, east, south, north
     if not wet.all():
         axes.imshow(_land(wet), origin="lower", extent=extent, aspect=mesh.aspect, interpolation="nearest", zorder=2)
         if wet.any() and min(wet.shape) > 1:
@@ -99,7 +106,8 @@ def _land(wet):
     """RGBA of land, darker along the coast, transparent over water."""
     from scipy.ndimage import distance_transform_edt
 
-    inland = distance_transform_edt(~wet) / max(1.0, 0.012 * max(wet.shape))
+    distance: Any = distance_transform_edt(~wet)
+    inland = distance / max(1.0, 0.012 * max(wet.shape))
     grey = 0.86 - 0.17 * np.exp(-inland)
     return np.dstack([grey, grey, grey * 0.99, ~wet])
 
@@ -130,7 +138,7 @@ def _latitude(value):
     return f"{abs(value):g}°" + ("" if value == 0 else "N" if value > 0 else "S")
 
 
-def draw_gauges(axes, mesh, gauges, names=True):
+def draw_gauges(axes: Axes, mesh: Mesh, gauges: Sequence, names: bool = True) -> None:
     """Gauges as white dots, with their names by default. `gauges` have name, x and y."""
     west, east, south, north = mesh.extent
     placed = []
@@ -190,24 +198,24 @@ def _outside(box, frame):
     return 10 * (area - _overlap(box, frame))
 
 
-def arrival_words(dataset):
+def arrival_words(dataset: xr.Dataset) -> str:
     """A description of the arrival times of a maxima file: when |eta| first exceeded the file's threshold."""
     threshold = dataset.attrs.get("arrival_threshold")
     return "first arrival" if threshold is None else f"first |η| > {threshold}"
 
 
-def _isochrone_interval(arrival):
+def _isochrone_interval(arrival) -> float:
     """The time [s] between isochrones, a dozen of them at most, whatever the run's length."""
     span = float(np.nanmax(arrival) - max(np.nanmin(arrival), 0.0))
-    return next((every for every in ISOCHRONES if span <= 12 * every), 86400.0 * np.ceil(span / (12 * 86400.0)))
+    return next((every for every in ISOCHRONES if span <= 12 * every), 86400.0 * float(np.ceil(span / (12 * 86400.0))))
 
 
-def draw_arrivals(axes, mesh, arrival, every=None):
+def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray, every: float | None = None) -> None:
     """Isochrones of `arrival` [s], labelled h:mm, every `every` s; the longest travel time determines its default."""
     if not np.isfinite(arrival).any() or min(arrival.shape) < 2:
         return
     every = _isochrone_interval(arrival) if every is None else every
-    levels = np.arange(every, np.nanmax(arrival) + 1, every)
+    levels = np.arange(float(every), np.nanmax(arrival) + 1, float(every))
     levels = levels[levels > np.nanmin(arrival)]
     if levels.size == 0:
         return
@@ -240,7 +248,7 @@ def _is_at_sea(mesh, arrival, point):
     return np.isfinite(near).mean() > 0.9
 
 
-def draw_maximum(axes, dataset, gauges=(), every=None):
+def draw_maximum(axes: Axes, dataset: xr.Dataset, gauges: Sequence = (), every: float | None = None) -> Any:
     """The map of the maximum elevation on a logarithmic scale; returns its image for the colour bar."""
     mesh, wet = mesh_of(dataset), wet_cells(dataset)
     values = snapshot(dataset, "maximum_elevation")
@@ -257,7 +265,7 @@ def draw_maximum(axes, dataset, gauges=(), every=None):
     return image
 
 
-def map_axes(figure, box, mesh):
+def map_axes(figure: Figure, box: Sequence[float], mesh: Mesh) -> Axes:
     """Axes in the middle of `box` (left, bottom, width, height in inches), as large as the map's shape allows."""
     left, bottom, width, height = box
     drawn = min(width, height / mesh.shape), min(height, width * mesh.shape)
@@ -266,16 +274,19 @@ def map_axes(figure, box, mesh):
     return figure.add_axes((left / w, bottom / h, drawn[0] / w, drawn[1] / h))
 
 
-def colorbar_beside(axes, image, text):
+def colorbar_beside(axes: Axes, image: Any, text: str) -> Any:
     """A colour bar along the right side of `axes`."""
-    w, h = axes.figure.get_size_inches()
+    figure: Any = axes.get_figure(root=True)
+    w, h = figure.get_size_inches()
     box = axes.get_position()
     margin = 0.03 * box.height * h
     place = (box.x1 * w + 0.13, box.y0 * h + margin, 0.13, box.height * h - 2 * margin)
-    return add_colorbar(axes.figure, place, image, text)
+    return add_colorbar(figure, place, image, text)
 
 
-def add_colorbar(figure, box, image, text, extend="both", ticks=None):
+def add_colorbar(
+    figure: Figure, box: Sequence[float], image: Any, text: str, extend: str = "both", ticks: Any = None
+) -> Any:
     """A colour bar in `box` (left, bottom, width, height in inches); upright if it is taller than wide."""
     w, h = figure.get_size_inches()
     axes = figure.add_axes((box[0] / w, box[1] / h, box[2] / w, box[3] / h))
@@ -292,7 +303,7 @@ def add_colorbar(figure, box, image, text, extend="both", ticks=None):
     if isinstance(image.norm, LogNorm):
         long = bar.ax.yaxis if upright else bar.ax.xaxis
         long.set_minor_locator(NullLocator())
-        long.set_major_locator(FixedLocator(_logarithmic_ticks(image.norm)))
+        long.set_major_locator(FixedLocator(list(_logarithmic_ticks(image.norm))))
         long.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     bar.set_label(text)
     return bar
@@ -304,16 +315,22 @@ def _logarithmic_ticks(norm):
     return ticks[(ticks >= norm.vmin) & (ticks <= norm.vmax)]
 
 
-def field_norm(array, values):
+def field_norm(array: xr.DataArray, values: np.ndarray) -> tuple[Normalize, Any]:
     """(norm, colour map) for `values` of a variable: diverging and symmetric if the variable can have both signs."""
     low, high = style.limits(values)
-    if array.name in _SIGNED or low < 0:
+    if str(array.name) in _SIGNED or low < 0:
         high = max(abs(low), abs(high))
-        return Normalize(-high, high), style.colormap(_SIGNED.get(array.name, "balance"))
+        return Normalize(-high, high), style.colormap(_SIGNED.get(str(array.name), "balance"))
     return Normalize(low, high), style.colormap("speed" if array.name == "speed" else "dense")
 
 
-def panels(dataset, variable="eta", times=None, gauges=(), columns=3):
+def panels(
+    dataset: xr.Dataset,
+    variable: str = "eta",
+    times: Sequence[float] | None = None,
+    gauges: Sequence = (),
+    columns: int = 3,
+) -> Figure:
     """A figure with `variable` at several times, on one colour scale.
 
     Args:
@@ -358,7 +375,7 @@ def _records(dataset, variable, times):
     return nearest(dataset, times)
 
 
-def keep_outer_labels(axes, left, bottom):
+def keep_outer_labels(axes: Axes, left: bool, bottom: bool) -> None:
     """Remove the labels of inner axes."""
     if not left:
         axes.set_ylabel("")
@@ -368,12 +385,12 @@ def keep_outer_labels(axes, left, bottom):
         axes.set_xticklabels([])
 
 
-def sea_floor(dataset):
+def sea_floor(dataset: xr.Dataset) -> np.ndarray | None:
     """The depth at the centres [m], or None if the file has none."""
     return snapshot(dataset, "depth") if "depth" in dataset and positions(dataset["depth"]) else None
 
 
-def maximum(dataset, gauges=()):
+def maximum(dataset: xr.Dataset, gauges: Sequence = ()) -> Figure:
     """A figure of the maximum elevation with isochrones of the first arrival, from a maxima file."""
     mesh = mesh_of(dataset)
     width = 6.5

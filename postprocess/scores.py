@@ -13,6 +13,7 @@ the threshold, it was above the level of the arrival when the window opened, or 
 """
 
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class Series:
     y: float = np.nan
     rules: Rules = Rules()
 
-    def between(self, first, last):
+    def between(self, first: float, last: float) -> tuple[np.ndarray, np.ndarray]:
         """(time, value) of the records from `first` to `last` [s]."""
         inside = (self.time >= first) & (self.time <= last) & np.isfinite(self.value)
         return self.time[inside], self.value[inside]
@@ -85,7 +86,7 @@ class Score:
     fraction: float = Rules.fraction
 
 
-def time_unit(span):
+def time_unit(span: float) -> tuple[str, str, float]:
     """(symbol, word, length [s]) of the unit that suits times up to `span` [s]."""
     return next((symbol, word, length) for symbol, word, length, longest in TIME_UNITS if span < longest)
 
@@ -145,17 +146,19 @@ def _extremes(series, window, whose):
     return float(time[np.argmax(value > rules.fraction * highest)]), highest, ()
 
 
-def peak(series):
+def peak(series: Series) -> float:
     """The maximum [m] of `series` in its own window, or NaN if it cannot be found in the window."""
     return score(series).maximum
 
 
-def arrival(series):
+def arrival(series: Series) -> float:
     """The first time [s] in its window at which `series` exceeds a fraction of its own maximum, or NaN."""
     return score(series).arrival
 
 
-def variance_explained(model, observed, window=(-np.inf, np.inf)):
+def variance_explained(
+    model: Series, observed: Series, window: tuple[float, float] = (-np.inf, np.inf)
+) -> tuple[float, float]:
     """(1 - var(observed - model) / var(observed), mean(model - observed) [m]); the model is interpolated linearly.
 
     Times without a value on either side do not count; NaN if fewer than three are left or nothing varies.
@@ -169,7 +172,7 @@ def variance_explained(model, observed, window=(-np.inf, np.inf)):
     return float(1 - np.var(error) / variance), float(np.mean(error))
 
 
-def score(model, observed=None):
+def score(model: Series, observed: Series | None = None) -> "Score":
     """The Score of one gauge by the Rules of the model's series."""
     rules = model.rules
     window, notes = _covered(model, rules.window, "the run")
@@ -186,9 +189,13 @@ def score(model, observed=None):
     if window[0] > window[1]:
         note = f"the run ends at {_said(window[1], window[0])}, and the record begins at {_said(window[0], window[0])}"
         return Score(model.name, notes=(*notes, note), fraction=rules.fraction)
-    found = *_extremes(model, window, "the model"), *(_extremes(observed, window, "the record") if observed else ())
-    row = Score(model.name, *found[:2], *found[3:5], window=window, notes=notes + found[2], fraction=rules.fraction)
-    return row if observed is None else _compared(row, model, observed, found[5])
+    arrived, highest, more = _extremes(model, window, "the model")
+    row = Score(model.name, arrived, highest, window=window, notes=notes + more, fraction=rules.fraction)
+    if observed is None:
+        return row
+    arrived, highest, more = _extremes(observed, window, "the record")
+    row = dataclasses.replace(row, observed_arrival=arrived, observed_maximum=highest)
+    return _compared(row, model, observed, more)
 
 
 def _compared(row, model, observed, notes):
@@ -199,7 +206,7 @@ def _compared(row, model, observed, notes):
     return dataclasses.replace(row, variance_explained=share, bias=bias, notes=row.notes + notes)
 
 
-def scores(gauges, observations=None):
+def scores(gauges: Iterable[Series], observations: Mapping[str, Series] | None = None) -> "list[Score]":
     """The Scores of all `gauges`, with `observations` {name: Series} if there are any."""
     observations = observations or {}
     return [score(gauge, observations.get(gauge.name)) for gauge in gauges]
@@ -208,7 +215,7 @@ def scores(gauges, observations=None):
 # -- as text -----------------------------------------------------------------------------------------------------------
 
 
-def table(rows):
+def table(rows: "Sequence[Score]") -> str:
     """The Scores as text, aligned, "-" for missing scores; below, the notes and the meaning of the columns."""
     unit, _, length = time_unit(max((t for row in rows for t in row.window if np.isfinite(t)), default=3600.0))
     heads = ("gauge", "arrival", "observed", "late by", "maximum", "observed", "ratio", "variance", "bias", "window")

@@ -7,13 +7,17 @@ direction), in which such waves of two cells vanish and longer ones remain.
 
 import json
 import types
+from typing import Any
 
 import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
 
 from . import style
 from .errors import PlotError
-from .files import mesh_of, positions, pretty, scaled, snapshot, wet_cells
+from .files import Mesh, mesh_of, positions, pretty, scaled, snapshot, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, keep_outer_labels, map_axes, sea_floor
 
 __all__ = ["figure", "maps_of"]
@@ -23,11 +27,11 @@ FAINT = 1e-3  # of that: what lies beyond is not shown
 MARGIN, LEAST = 0.08, 0.25  # of the domain: around what is shown, and what is shown at least
 
 
-def maps_of(dataset):
+def maps_of(dataset: xr.Dataset) -> list[str]:
     """The names of the maps in a file: not those of single records."""
     return [
         name
-        for name, array in dataset.data_vars.items()
+        for name, array in ((str(key), array) for key, array in dataset.data_vars.items())
         if name.startswith("sensitivity_") and positions(array) and not name.endswith("_by_record")
     ]
 
@@ -69,7 +73,7 @@ def figure(dataset, variable=None, columns=None):
     return page
 
 
-def draw_map(axes, dataset, mesh, name):
+def draw_map(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str) -> tuple[Any, str]:
     """(the image of one map, with its own symmetric scale; the units of that scale)."""
     values = _smoothed(drawable(dataset, mesh, name, None))
     y = mesh.y if len(values) == mesh.y.size else mesh.y_edges
@@ -142,13 +146,13 @@ def _name(dataset, variable):
     raise PlotError(f"sensitivity: there is no map of {variable!r}; the file has {', '.join(known) or 'none'}.")
 
 
-def places_of(dataset):
+def places_of(dataset: xr.Dataset) -> list:
     """The places that the cost reads: objects with name, x and y."""
     found = json.loads(dataset.attrs.get("cost_places", "{}"))
     return [types.SimpleNamespace(name=name, x=x, y=y) for name, (x, y) in found.items()]
 
 
-def control_of(dataset, name):
+def control_of(dataset: xr.Dataset, name: str) -> str:
     """The control of a map, from its metadata."""
     return dataset[name].attrs.get("long_name", name).rpartition(" to ")[2]
 

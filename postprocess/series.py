@@ -8,8 +8,10 @@ import csv
 import json
 import pathlib
 import re
+from collections.abc import Iterable, Mapping
 
 import numpy as np
+import xarray as xr
 
 from .errors import PlotError
 from .files import open_output, seconds
@@ -18,7 +20,7 @@ from .scores import Rules, Series, scores, table
 __all__ = ["read_gauges", "read_observations", "rules_of", "score_table"]
 
 
-def score_table(path, observations):
+def score_table(path: str | pathlib.Path, observations: str | pathlib.Path) -> str:
     """The scores of a gauge file against a folder of observed records, as text.
 
     Raises:
@@ -29,13 +31,13 @@ def score_table(path, observations):
     return table(scores(modelled, read_observations(observations, [series.name for series in modelled])))
 
 
-def read_gauges(dataset, variable=None):
+def read_gauges(dataset: xr.Dataset, variable: str | None = None) -> list[Series]:
     """The series of every gauge in a CF timeSeries file, a list of Series."""
     name = next((v for v in dataset.variables.values() if v.attrs.get("cf_role") == "timeseries_id"), None)
     if name is None:
         raise PlotError("read_gauges: the file has no gauges; give one that `gauges` of a run has written.")
     if variable is None:
-        variable = next((k for k, v in dataset.data_vars.items() if set(v.dims) == {"time", name.dims[0]}), None)
+        variable = next((str(k) for k, v in dataset.data_vars.items() if set(v.dims) == {"time", name.dims[0]}), None)
     if variable not in dataset:
         raise PlotError(f"read_gauges: the file has no series {variable or 'over time and gauge'}; choose another.")
     values = dataset[variable].transpose(name.dims[0], "time").values.astype(float)
@@ -46,7 +48,7 @@ def read_gauges(dataset, variable=None):
     return [Series(n, time, v, float(a), float(b), rules[n]) for n, v, a, b in zip(names, values, x, y)]
 
 
-def rules_of(attributes, names):
+def rules_of(attributes: Mapping, names: Iterable[str]) -> dict[str, Rules]:
     """{name: Rules} that a gauge file's global attributes declare; the whole series if they declare none.
 
     A run that was continued with other rules keeps both ("NAME_from_3600_s"); the latest ones count.
@@ -69,7 +71,7 @@ def _coordinate(dataset, station, axis):
     return np.full(dataset.sizes[station], np.nan)
 
 
-def read_observations(folder, names):
+def read_observations(folder: str | pathlib.Path, names: Iterable[str]) -> dict[str, Series]:
     """The observed series of the gauges `names` that have a file in `folder`, {name: Series}.
 
     Raises:

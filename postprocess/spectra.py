@@ -1,16 +1,19 @@
 """Figures of spectra: of energy and its transfers over wavenumber (wavenumbers.py), and frequency spectra of gauges."""
 
 import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from . import style
 from .cgrid import under_lid
 from .errors import PlotError
 from .files import pretty, scaled, seconds, stamp, start_of
-from .scores import time_unit
+from .scores import Series, time_unit
 from .wavenumbers import QUANTITIES, transfers, wavenumber_spectrum
 
 __all__ = ["figure", "frequency_spectrum", "gauge_figure", "of_fields", "wavenumber_spectrum"]
@@ -20,7 +23,7 @@ ENSTROPHY_SLOPES = ((-1, "k⁻¹", "--"), (1 / 3, "k¹ᐟ³", ":"))  # of the sa
 MOST = 20  # records of fields whose transfers are averaged
 
 
-def frequency_spectrum(series, segments=1):
+def frequency_spectrum(series: Series, segments: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """(frequency [Hz], power [m2 Hz-1]) of a gauge's Series, by Welch's method with Hann windows.
 
     Args:
@@ -41,12 +44,14 @@ def frequency_spectrum(series, segments=1):
     return frequency[1:], power[1:]
 
 
-def of_fields(dataset, variable=None, records=None, box=None):
+def of_fields(
+    dataset: xr.Dataset, variable: str | None = None, records: Sequence[int] | None = None, box: Any = None
+) -> xr.Dataset:
     """The spectra of a file of fields as a run's own file of spectra has them, (time, wavenumber).
 
     Args:
         variable: one alone; without it both energies, enstrophy and their transfers, as far as the file goes.
-        records: numbers of the records.
+        records: numbers of the records; all without them.
         box: ((x0, x1), (y0, y1)) in the file's coordinates; the whole domain without it.
     """
     if variable is None and not {"u", "v"} <= set(dataset):
@@ -57,18 +62,23 @@ def of_fields(dataset, variable=None, records=None, box=None):
         names.append("potential_energy")
     if variable is None and "degree" in dataset["xh"].attrs.get("units", "") and "vorticity" not in dataset:
         names.remove("enstrophy")
+    records = range(dataset.sizes["time"]) if records is None else records
     found = []
     for k in records:
-        one = {f"{name}_spectrum": wavenumber_spectrum(dataset, name, k, box) for name in names}
+        one: dict[Any, xr.DataArray] = {
+            f"{name}_spectrum": wavenumber_spectrum(dataset, name, k, box) for name in names
+        }
         if whole and "degree" not in dataset["xh"].attrs.get("units", ""):
-            one |= transfers(dataset, k, box)
+            one |= dict(transfers(dataset, k, box).data_vars.items())
         found.append(xr.Dataset(one))
     time = xr.DataArray(seconds(dataset)[list(records)], dims="time", attrs=dataset["time"].attrs)
     together = xr.concat(found, dim="time", coords="minimal", join="exact", combine_attrs="override")
     return together.assign_coords(time=time)
 
 
-def figure(dataset, variable=None, records=None, box=None):
+def figure(
+    dataset: xr.Dataset, variable: str | None = None, records: Sequence[int] | None = None, box: Any = None
+) -> Figure:
     """A page of a run's own file of spectra, or of those of its fields: spectra at several records with the slopes of
     k^-3 and k^-5/3 as guides and, where they are known, transfers and fluxes, averaged over the later half; of
     `variable` alone, if it is given."""
@@ -80,13 +90,15 @@ def figure(dataset, variable=None, records=None, box=None):
         found = found.isel(time=shown)
     else:
         found = of_fields(dataset, variable, shown, box)
-        steps = np.unique(np.linspace(len(time) // 2, len(time) - 1, MOST).astype(int))
-        moving = any("_transfer_" in name for name in found)
+        steps = np.unique(np.linspace(len(time) // 2, len(time) - 1, MOST).astype(int)).tolist()
+        moving = any("_transfer_" in str(name) for name in found)
         later = of_fields(dataset, variable, steps, box) if moving else found
-        names = [name for name in found if name.endswith("_spectrum")]
+        names = [str(name) for name in found if str(name).endswith("_spectrum")]
     names = [name for name in names if name in found]
     if not names:
-        raise PlotError(f"spectra: the file has no spectrum of {variable!r}; it has {', '.join(found.data_vars)}.")
+        raise PlotError(
+            f"spectra: the file has no spectrum of {variable!r}; it has {', '.join(map(str, found.data_vars))}."
+        )
     found, later = _resolved(found), _resolved(later)
     stamps = [stamp(t, start_of(dataset), time[-1]) for t in found["time"].values]
     panels = _panels(found, later, names, variable, stamps)
@@ -201,7 +213,7 @@ def _draw_fluxes(axes, later):
     _wavenumbers(axes)
 
 
-def gauge_figure(gauges, observations=None):
+def gauge_figure(gauges: Sequence[Series], observations: Mapping[str, Series] | None = None) -> Figure:
     """A figure of the frequency spectra of gauges [Series], against period."""
     observations = observations or {}
     unit, _, length = time_unit(max((np.ptp(gauge.time) / 3 for gauge in gauges), default=3600.0))

@@ -1,9 +1,12 @@
 """What all figures share: type, line weights, and colours that can be distinguished with any colour vision."""
 
+import pathlib
 import warnings
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from cycler import cycler
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -29,7 +32,7 @@ __all__ = [
 ORANGE, GREEN, BLUE, VERMILLION, PURPLE = "#E69F00", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 BLACK, GREY = "#1a1a1a", "#6e6e6e"
 
-_RC = {
+_RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
     "axes.titlesize": 9.5,
@@ -40,7 +43,7 @@ _RC = {
     "axes.labelcolor": BLACK,
     "axes.edgecolor": "#555555",
     "axes.linewidth": 0.7,
-    "axes.prop_cycle": mpl.cycler(color=[BLUE, VERMILLION, GREEN, PURPLE, ORANGE, BLACK]),
+    "axes.prop_cycle": cycler(color=[BLUE, VERMILLION, GREEN, PURPLE, ORANGE, BLACK]),
     "text.color": BLACK,
     "xtick.labelsize": 8.0,
     "ytick.labelsize": 8.0,
@@ -75,12 +78,12 @@ _FALLBACK = {
 }
 
 
-def applied():
+def applied() -> Any:
     """A context in which matplotlib draws in this package's style; the user's own settings are restored afterwards."""
     return mpl.rc_context(_RC)
 
 
-def colormap(name):
+def colormap(name: str) -> Any:
     """cmocean's map of that name, or matplotlib's nearest to it where cmocean is not installed."""
     try:
         with warnings.catch_warnings():
@@ -91,7 +94,7 @@ def colormap(name):
     return cmocean.cm.cmap_d[name].copy()
 
 
-def limits(values, percentile=99.5):
+def limits(values: Any, percentile: float = 99.5) -> tuple[float, float]:
     """(low, high) that leave out the outermost values; symmetric about zero where the values have both signs.
 
     Args:
@@ -114,21 +117,21 @@ def limits(values, percentile=99.5):
     return low, high
 
 
-def new_figure(width, height):
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure [inches] that never opens a window."""
     figure = Figure(figsize=(width, height), layout=None)
     FigureCanvasAgg(figure)
     return figure
 
 
-def heading(figure, title, left=0.6, right=0.6):
+def heading(figure: Figure, title: str, left: float = 0.6, right: float = 0.6) -> None:
     """The title of a page, with margins of this width [inches]; in small type if it is long."""
     width, height = figure.get_size_inches()
     size = min(14.0, 120 * (width - left - right) / max(len(title), 1))
     figure.text(left / width, 1 - 0.33 / height, title, fontsize=size, fontweight="bold", va="center")
 
 
-def save(figure, path):
+def save(figure: Figure, path: pathlib.Path) -> pathlib.Path:
     """Writes `figure`; the suffix of `path` chooses PNG, PDF or SVG."""
     known = figure.canvas.get_supported_filetypes()
     suffix = path.suffix.lstrip(".").lower()

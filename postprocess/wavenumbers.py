@@ -16,6 +16,7 @@ doi:10.1109/PROC.1978.10837). docs/spectra.md has more.
 """
 
 import re
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -31,7 +32,9 @@ QUANTITIES = {"kinetic_energy": "m3 s-2", "potential_energy": "m3 s-2", "enstrop
 FEWEST = 8  # cells a side
 
 
-def wavenumber_spectrum(dataset, variable="kinetic_energy", record=-1, box=None):
+def wavenumber_spectrum(
+    dataset: xr.Dataset, variable: str = "kinetic_energy", record: int = -1, box: Any = None
+) -> xr.DataArray:
     """The isotropic spectrum of one record.
 
     Args:
@@ -53,8 +56,9 @@ def wavenumber_spectrum(dataset, variable="kinetic_energy", record=-1, box=None)
 
 def _of_spectrum(units):
     """The units of a variable's square over wavenumber: "m s-1" becomes "m3 s-2"."""
-    words = [re.fullmatch(r"([A-Za-z_]+)(-?\d+)?", word) for word in units.split() if word != "1"]
-    if not all(words):
+    found = [re.fullmatch(r"([A-Za-z_]+)(-?\d+)?", word) for word in units.split() if word != "1"]
+    words = [word for word in found if word]
+    if len(words) < len(found):
         return f"({units})2 m"
     powers = {"m": 1}
     for name, power in (word.groups() for word in words):
@@ -62,7 +66,7 @@ def _of_spectrum(units):
     return " ".join(name if power == 1 else f"{name}{power}" for name, power in powers.items() if power)
 
 
-def transfers(dataset, record=-1, box=None):
+def transfers(dataset: xr.Dataset, record: int = -1, box: Any = None) -> xr.Dataset:
     """The transfers of energy and enstrophy by advection and pressure at one record, as Sadourny's
     energy-conserving form has it (1975, doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2), on a plane.
 
@@ -103,7 +107,7 @@ def transfers(dataset, record=-1, box=None):
 class Sea:
     """The part of a record that is transformed: fields of one value for each cell, and their modes."""
 
-    def __init__(self, dataset, record, box):
+    def __init__(self, dataset: xr.Dataset, record: int, box: Any):
         self.dataset, self.record, self.box, self.mesh = dataset, record, box, mesh_of(dataset)
         self.rows, self.columns = _cut(self.mesh, box)
         shape = tuple(len(range(*part.indices(n))) for part, n in zip((self.rows, self.columns), self._cells))
@@ -143,30 +147,30 @@ class Sea:
         ends = self.dataset[name].isel({along: [0, -1]}).values
         return bool(np.all(np.nan_to_num(ends) == 0))
 
-    def field(self, name):
+    def field(self, name: str) -> np.ndarray:
         """One value a cell of the whole domain: of n + 1 faces the east and north ones; not finite on land."""
         values = snapshot(self.dataset, name, self.record)
         return values[values.shape[0] - self.mesh.y.size :, values.shape[1] - self.mesh.x.size :]
 
-    def whole(self, name):
+    def whole(self, name: str) -> np.ndarray:
         """The same with 0 for missing values."""
         return np.nan_to_num(self.field(name))
 
     @property
-    def gravity(self):
+    def gravity(self) -> float:
         return float(self.dataset.attrs.get("gravity", 9.81))
 
     @property
-    def mean_depth(self):
+    def mean_depth(self) -> float:
         if "depth" not in self.dataset:
             raise PlotError("wavenumber_spectrum: the file has no depth, which energy is divided by; write depth, too.")
         return float(np.nanmean(self.field("depth")[self.rows, self.columns]))
 
-    def lifted(self, eta):
+    def lifted(self, eta: np.ndarray) -> np.ndarray:
         """The elevation that is part of the thickness."""
         return 0.0 * eta if under_lid(self.dataset) else eta
 
-    def pairs(self, variable):
+    def pairs(self, variable: str) -> list[tuple]:
         """[(position, a, position, b)] whose products, averaged, are the quantity."""
         if variable == "kinetic_energy":
             u, v = self.field("u"), self.field("v")
@@ -184,17 +188,18 @@ class Sea:
             zeta = self.field("vorticity") if "vorticity" in self.dataset else Flow(self).zeta
             return [("q", zeta, "q", 0.5 * zeta)]
         field = self.field(variable)
-        y, x = positions(self.dataset[variable])
+        y, x = positions(self.dataset[variable]) or ("yh", "xh")
         position = {("yh", "xh"): "eta", ("yh", "xq"): "u", ("yq", "xh"): "v", ("yq", "xq"): "q"}[y, x]
         return [(position, field, position, field)]
 
-    def rings(self, pairs):
+    def rings(self, pairs: list[tuple]) -> np.ndarray:
         """The sum over rings of Re(a* b) of the pairs, over the rings' width."""
-        total = 0.0
+        total = np.zeros(self._count)
         for position, a, other, b in pairs:
             (left, numbers), (right, _) = self._modes(position, a), self._modes(other, b)
             product = left.real * right.real + left.imag * right.imag
-            squared = sum((n / repeat) ** 2 for n, repeat in zip(np.ix_(*numbers), self.repeats))
+            along_y, along_x = (n / repeat for n, repeat in zip(np.ix_(*numbers), self.repeats))
+            squared = along_y**2 + along_x**2
             ring = np.floor(np.sqrt(squared) * min(self.repeats) + 0.5 + 1e-9)
             ring = np.where(squared > 0, np.maximum(ring, 1), 0).astype(int)
             total = total + np.bincount(ring.ravel(), product.ravel(), minlength=self._count)
@@ -202,10 +207,11 @@ class Sea:
 
     @property
     def _count(self):
-        corner = np.hypot(*(np.pi * n / side for n, side in zip(self.shape, self.sides)))
+        y, x = (np.pi * n / side for n, side in zip(self.shape, self.sides))
+        corner = np.hypot(y, x)
         return int(corner / self.width + 0.5) + 2
 
-    def array(self, values, attrs, name):
+    def array(self, values: np.ndarray, attrs: dict, name: str) -> xr.DataArray:
         coords = {"wavenumber": ("wavenumber", self.width * np.arange(self._count), {"units": "rad m-1"})}
         attrs = {**attrs, "largest_wavenumber": self.largest, "ring_width": self.width}
         return xr.DataArray(values, dims="wavenumber", name=name, attrs=attrs, coords=coords)
@@ -237,7 +243,10 @@ def _along(values, axis, way, on_faces):
         waves = np.arange(1.0, n)
     else:
         inner, transform, waves = values, lambda x: dct(x, 2, axis=axis, norm="ortho"), np.arange(float(n))
-    parts = transform(inner.real) + 1j * transform(inner.imag) if np.iscomplexobj(inner) else transform(inner)
+    parts: Any = transform(inner.real)
+    if np.iscomplexobj(inner):
+        imaginary: Any = transform(inner.imag)
+        parts = parts + 1j * imaginary
     return parts / np.sqrt(n), waves
 
 
@@ -265,10 +274,10 @@ class Neighbours:
     """Means and differences of neighbours, of arrays with one value a cell; beyond walls centres go on as at them, and
     faces are 0."""
 
-    def __init__(self, sea):
+    def __init__(self, sea: Sea):
         self.periodic = sea.mesh.periodic_y, sea.mesh.periodic_x
 
-    def after(self, f, axis):
+    def after(self, f: np.ndarray, axis: int) -> np.ndarray:
         """The next cell's value."""
         moved = np.roll(f, -1, axis)
         if not self.periodic[axis]:
@@ -276,20 +285,20 @@ class Neighbours:
             moved[last] = f[last]
         return moved
 
-    def before(self, f, axis):
+    def before(self, f: np.ndarray, axis: int) -> np.ndarray:
         """The face before a centre's own."""
         moved = np.roll(f, 1, axis)
         if not self.periodic[axis]:
             moved[(slice(None),) * axis + (0,)] = 0.0
         return moved
 
-    def mean(self, f, axis):
+    def mean(self, f: np.ndarray, axis: int) -> np.ndarray:
         return 0.5 * (f + self.after(f, axis))
 
-    def mean_back(self, f, axis):
+    def mean_back(self, f: np.ndarray, axis: int) -> np.ndarray:
         return 0.5 * (f + self.before(f, axis))
 
-    def inner(self, f, axis):
+    def inner(self, f: np.ndarray, axis: int) -> np.ndarray:
         """f with 0 on the wall at the end."""
         if not self.periodic[axis]:
             f = f.copy()
@@ -300,7 +309,7 @@ class Neighbours:
 class Flow(Neighbours):
     """A record's flow on a plane, and its tendencies; 0 on land. Values next to land have no meaning."""
 
-    def __init__(self, sea):
+    def __init__(self, sea: Sea):
         super().__init__(sea)
         if sea.mesh.spherical:
             raise PlotError("wavenumber_spectrum: on the sphere the file must hold vorticity itself; write it, too.")
@@ -316,12 +325,12 @@ class Flow(Neighbours):
         self.U, self.V = self.h_u * self.u, self.h_v * self.v
         self.thinning = -((self.U - self.before(self.U, 1)) / self.dx + (self.V - self.before(self.V, 0)) / self.dy)
 
-    def curl(self, u, v):
+    def curl(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
         """dv/dx - du/dy at corners; 0 on walls."""
         whole = (self.after(v, 1) - v) / self.dx - (self.after(u, 0) - u) / self.dy
         return self.inner(self.inner(whole, 0), 1)
 
-    def advection(self):
+    def advection(self) -> tuple[np.ndarray, np.ndarray]:
         """(du/dt, dv/dt) by relative vorticity and the slope of u^2 / 2 + v^2 / 2."""
         q = self.zeta / self.mean(self.h_u, 0)
         k = 0.5 * (self.mean_back(self.u**2, 1) + self.mean_back(self.v**2, 0))
@@ -329,13 +338,13 @@ class Flow(Neighbours):
         v = -self.mean_back(q * self.mean(self.U, 0), 1) - (self.after(k, 0) - k) / self.dy
         return self.inner(u, 1), self.inner(v, 0)
 
-    def pressure(self):
+    def pressure(self) -> tuple[np.ndarray, np.ndarray]:
         """(du/dt, dv/dt) by the slope of the surface."""
         u = -self.gravity * (self.after(self.eta, 1) - self.eta) / self.dx
         v = -self.gravity * (self.after(self.eta, 0) - self.eta) / self.dy
         return self.inner(u, 1), self.inner(v, 0)
 
-    def kinetic(self, du, dv, thinning):
+    def kinetic(self, du: np.ndarray, dv: np.ndarray, thinning: bool) -> list[tuple]:
         """Pairs of the rate of change of u U + v V along a tendency; with what thins the water, or without."""
         pairs = []
         along_x = "u", 1, self.u, self.U, self.h_u, du

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from ..errors import ConfigError
-from . import launch
+from .launchers import launcher
 
 __all__ = ["available", "of_gauges", "of_model", "of_spectra", "of_sums", "on_host", "require", "size"]
 
@@ -77,7 +77,7 @@ def require(needed: float, what: str, remedy: str, ranks: int | None = None) -> 
         ranks: of this machine that share its memory; those that the launcher has started unless given.
     """
     if ranks is None:
-        started = launch.launcher()
+        started = launcher()
         ranks = (started.local_size if started is not None else None) or 1
     there = available()
     if needed * ranks > there:

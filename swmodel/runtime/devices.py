@@ -14,7 +14,8 @@ import sys
 import time
 from collections.abc import Mapping
 
-from . import launch
+from .cores import threads_per_rank
+from .launchers import LaunchError, launcher, usable_gpus
 
 __all__ = ["Hosts", "check_devices", "hosts_of", "leave", "start_devices"]
 
@@ -47,7 +48,7 @@ def hosts_of(
         LaunchError: if something of the three is missing, or does not go together.
     """
     environment = os.environ if environment is None else environment
-    started = launch.launcher(environment)
+    started = launcher(environment)
     alone = processes is None and process is None
     of_coordinator, of_processes, of_process = VARIABLES
     coordinator = environment.get(of_coordinator) if coordinator is None else coordinator
@@ -55,7 +56,7 @@ def hosts_of(
     process = environment.get(of_process) if process is None else process
     if coordinator is None:
         if not alone:
-            raise launch.LaunchError("a run over several processes needs --coordinator HOST:PORT of process 0; add it.")
+            raise LaunchError("a run over several processes needs --coordinator HOST:PORT of process 0; add it.")
         return None
     if started is not None:
         processes = started.size if processes is None else processes
@@ -65,17 +66,17 @@ def hosts_of(
             raise ValueError
         hosts = Hosts(coordinator, int(processes), int(process))
     except ValueError:
-        raise launch.LaunchError(
+        raise LaunchError(
             f"--coordinator {coordinator} needs the number of processes and which of them this is, and these are "
             f"{processes} and {process}; add --num-processes N --process-id K, or start them with srun."
         ) from None
     if not 0 <= hosts.process < hosts.processes or ":" not in coordinator:
-        raise launch.LaunchError(
+        raise LaunchError(
             f"process {hosts.process} of {hosts.processes}, which meet at {coordinator}, cannot be; number them from 0 "
             "and give the coordinator as HOST:PORT."
         )
     if started is not None and started.size > 1 and started.size != hosts.processes:
-        raise launch.LaunchError(
+        raise LaunchError(
             f"{started.name} started {started.size} processes, and --num-processes is {hosts.processes}; leave it out."
         )
     return hosts
@@ -93,12 +94,12 @@ def start_devices(devices: int | None, hosts: Hosts | None = None) -> int:
     """
     import jax
 
-    gpus = launch.usable_gpus(os.environ)
+    gpus = usable_gpus(os.environ)
     try:
         if gpus:
             _choose_gpus(devices, gpus)
         else:
-            jax.config.update("jax_num_cpu_devices", devices or launch.threads_per_rank())
+            jax.config.update("jax_num_cpu_devices", devices or threads_per_rank())
         if hosts is not None:
             jax.config.update("jax_cpu_collectives_implementation", "gloo")
             jax.config.update("jax_enable_preemption_service", False)  # it would take SIGTERM for itself
@@ -107,7 +108,7 @@ def start_devices(devices: int | None, hosts: Hosts | None = None) -> int:
             )
     except RuntimeError as error:
         first = str(error).strip().splitlines()[0]
-        raise launch.LaunchError(
+        raise LaunchError(
             f"the devices cannot be made ({first}); configure the process before JAX is first used, and see that all "
             "processes of the run start and reach the coordinator."
         ) from error
@@ -116,7 +117,7 @@ def start_devices(devices: int | None, hosts: Hosts | None = None) -> int:
 
 def _choose_gpus(devices, gpus):
     if devices is not None and devices > len(gpus):
-        raise launch.LaunchError(
+        raise LaunchError(
             f"{devices} devices are asked for, and this process sees {len(gpus)} GPU{'s' * (len(gpus) > 1)}; ask for "
             f"{len(gpus)} or fewer, or for host devices with JAX_PLATFORMS=cpu."
         )
@@ -131,9 +132,9 @@ def check_devices(count: int | None = None) -> int:
     """
     import jax
 
-    started = launch.launcher()
+    started = launcher()
     if started is not None and started.size > jax.process_count():
-        raise launch.LaunchError(
+        raise LaunchError(
             f"{started.name} started {started.size} processes, and the sharded communicator is one process with all "
             "its devices, so that each would run the whole domain and overwrite the others' files; start one process, "
             "choose mpi, or join them with --coordinator HOST:PORT."
@@ -142,7 +143,7 @@ def check_devices(count: int | None = None) -> int:
     if count is None:
         return there
     if count > there or (count < there and jax.process_count() > 1):
-        raise launch.LaunchError(
+        raise LaunchError(
             f"{count} devices are asked for, and JAX has {there} of kind {jax.devices()[0].platform}; use "
             f"{there if jax.process_count() > 1 else f'{there} or fewer'}, or make more of a CPU before JAX starts "
             "(--devices, or launch.configure_process(communicator='sharded', devices=...))."

@@ -1,6 +1,5 @@
-"""How this process was started, and what it may use. It and devices.py are the places that read the environment.
+"""What this process may use, as its launcher (launchers.py) and the user say.
 
-launcher()            who started how many ranks, and which one this is
 configure_process()   GPU, cores, precision: before JAX's backend and MPI start
 bind_rank()           GPU or cores alone, for scripts that do not call it
 load_mpi()            mpi4py and mpi4jax, or one sentence on why not
@@ -11,22 +10,22 @@ mpirun()              a command line that starts ranks here, as root or not, on 
 
 import contextlib
 import dataclasses
-import glob
 import importlib
 import importlib.util
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError, SwmodelError
+from ..errors import ConfigError
 from .cores import binding_warning, crowding, placement, share_cores, threads_per_rank
+from .devices import Hosts, start_devices
+from .launchers import Launcher, LaunchError, launched_ranks, launcher, local_rank, usable_gpus
 from .libraries import cuda_aware, loaded_mpi
 from .malloc import use_one_arena
 from .private import backends_are_initialized
@@ -42,21 +41,6 @@ __all__ = [
 STARTING = 5.0  # [s] that MPI may take to start, after a signal
 
 
-class LaunchError(SwmodelError):
-    """The processes were not started as the run needs them; the message is one sentence for the user."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Launcher:
-    """This process's place in the run, from its launcher's variables; ranks on this host are "local"."""
-
-    name: str
-    size: int
-    rank: int
-    local_rank: int = 0
-    local_size: int | None = None
-
-
 @dataclasses.dataclass(frozen=True)
 class Process:
     """The communicator, devices and threads that `configure_process` chose."""
@@ -68,83 +52,11 @@ class Process:
     tiles: int = 1  # of the run: ranks, or devices of the sharded communicator
 
 
-def launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
-    """The Launcher that started this process, or None.
-
-    Open MPI's and Hydra's own variables come before those of a Slurm step, because their daemons are themselves a step
-    on every host. srun with PMI-2 sets PMI_SIZE as Hydra does, but no MPI_LOCALRANKID.
-    """
-    environment = os.environ if environment is None else environment
-    world, version = "OMPI_COMM_WORLD_", environment.get("OMPI_VERSION", "")
-    names = ("SIZE", "RANK", "LOCAL_RANK", "LOCAL_SIZE")
-    open_mpi = [world + name for name in names]
-    hydra = ["PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"]
-    return (
-        _launcher(environment, f"Open MPI's mpirun {version}".strip(), *open_mpi)
-        or _launcher(environment, "MVAPICH's mpirun", *(f"MV2_COMM_WORLD_{name}" for name in names))
-        or _launcher(environment, "MVAPICH's mpirun", *(f"MVP_COMM_WORLD_{name}" for name in names))
-        or _launcher(environment, "Hydra's mpirun (MPICH, Intel MPI)", *hydra)
-        or _of_pals(environment)
-        or _slurm_step(environment)
-        or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID")
-        or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK")
-    )
-
-
-def _of_pals(environment):
-    """Cray's mpiexec, which gives the size by PMI's variable; of the local size not every version speaks."""
-    found = _launcher(environment, "Cray's mpiexec (PALS)", "PMI_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
-    return found and dataclasses.replace(found, local_size=_number(environment, "PALS_LOCAL_SIZE"))
-
-
-def _launcher(environment: Mapping[str, str], name: str, *variables: str) -> Launcher | None:
-    """From the variables that hold size, rank, and possibly the local ones; None unless all are there."""
-    found = [_number(environment, variable) for variable in variables]
-    numbers = [number for number in found if number is not None]
-    return Launcher(name, *numbers) if len(numbers) == len(found) else None
-
-
-def _slurm_step(environment):
-    """A batch script has SLURM_NTASKS too and is one process: only a step that srun started counts."""
-    step = _number(environment, "SLURM_STEP_ID")
-    if step is None or step >= 0xFFFFFFF0:  # Slurm numbers its batch and interactive steps downwards from above
-        return None
-    size = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environment else "SLURM_NTASKS"
-    found = _launcher(environment, "Slurm's srun", size, "SLURM_PROCID", "SLURM_LOCALID")
-    return found and dataclasses.replace(found, local_size=_tasks_on_node(environment))
-
-
-def _tasks_on_node(environment):
-    """This node's entry of SLURM_STEP_TASKS_PER_NODE, which reads like "4(x2),3"."""
-    counts = []
-    for tasks, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environment.get("SLURM_STEP_TASKS_PER_NODE", "")):
-        counts += [int(tasks)] * int(times or 1)
-    node = _number(environment, "SLURM_NODEID") or 0
-    return counts[node] if node < len(counts) else None
-
-
-def _number(environment, name):
-    text = environment.get(name, "")
-    return int(text) if text.isdecimal() else None
-
-
-def launched_ranks() -> int:
-    """How many ranks the launcher started; 1 without one."""
-    found = launcher()
-    return 1 if found is None else found.size
-
-
-def local_rank() -> int:
-    """This rank's number on its host; 0 without a launcher."""
-    found = launcher()
-    return 0 if found is None else found.local_rank
-
-
 # -- before JAX and MPI start ---------------------------------------------------------------------------------------
 
 
 def configure_process(
-    precision: str = "float64", communicator: str = "auto", devices: int | None = None, hosts: Any = None
+    precision: str = "float64", communicator: str = "auto", devices: int | None = None, hosts: Hosts | None = None
 ) -> Process:
     """Settle the communicator, bind this rank to its GPU and cores, and set JAX's precision.
 
@@ -173,9 +85,11 @@ def configure_process(
     import jax
 
     jax.config.update("jax_enable_x64", precision == "float64")
-    importlib.import_module(".programs", __package__).keep_programs()
+    from .programs import keep_programs
+
+    keep_programs()
     if communicator == "sharded":
-        tiles = importlib.import_module(".devices", __package__).start_devices(devices, hosts)
+        tiles = start_devices(devices, hosts)
     return Process(communicator, started, threads_per_rank(), gpu, tiles)
 
 
@@ -211,7 +125,7 @@ def bind_rank() -> None:
     use_one_arena()
 
 
-def _choose(communicator: str, started: Launcher | None, hosts: Any = None) -> str:
+def _choose(communicator: str, started: Launcher | None, hosts: Hosts | None = None) -> str:
     ranks = 1 if started is None else started.size
     if communicator == "auto":
         communicator = "mpi" if ranks > 1 else "serial"
@@ -257,19 +171,6 @@ def _bind_gpu(environment: MutableMapping[str, str], started: Launcher) -> str |
     if (started.local_size or 1) > len(visible):
         environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else the first takes three quarters of it
     return chosen
-
-
-def usable_gpus(environment: Mapping[str, str]) -> list[str]:
-    """The entries of CUDA_VISIBLE_DEVICES that JAX would use;
-    none if it has no plugin for them, or if they are disabled."""
-    platforms = environment.get("JAX_PLATFORMS", "")
-    plugin = any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (12, 13))
-    if not plugin or (platforms and not {"cuda", "gpu"} & set(platforms.split(","))):
-        return []
-    named = environment.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
-    return [str(number) for number in range(len(glob.glob("/dev/nvidia[0-9]*")))]
 
 
 # -- MPI ------------------------------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ def open_standard_descriptors() -> None:
 
 
 def _rank_in(environment):
-    """The rank of this process before launch.py is imported, which knows more launchers."""
+    """The rank of this process before launchers.py is imported, which knows more launchers."""
     named = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
     return next((int(rank) for rank in map(environment.get, named) if rank and rank.isdecimal()), 0)
 

@@ -1,5 +1,6 @@
 """Who started this process, what it may use, and that n processes never take themselves for one."""
 
+import glob
 import os
 import shutil
 import subprocess
@@ -219,7 +220,7 @@ def with_gpus(monkeypatch):
     """JAX's CUDA plugin seems installed, on a host with so many GPUs."""
     real = launch.importlib.util.find_spec
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: name if "cuda" in name else real(name))
-    return lambda count: monkeypatch.setattr(launch.glob, "glob", lambda pattern: ["/dev/nvidia0"] * count)
+    return lambda count: monkeypatch.setattr(glob, "glob", lambda pattern: ["/dev/nvidia0"] * count)
 
 
 def test_each_local_rank_gets_a_gpu_of_its_own(with_gpus):

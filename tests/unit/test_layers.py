@@ -82,6 +82,26 @@ def test_no_module_asks_for_the_class_of_a_part_but_its_own():
                 assert not told & set(parts), f"{file}:{node.lineno}: {told & set(parts)}"
 
 
+def cycle_among(edges):
+    """The modules in cycles of imports, and those that need them; `edges`: {module: the modules that it imports}."""
+    left = dict(edges)
+    while free := [name for name, others in left.items() if not others & set(left) - {name}]:
+        for name in free:
+            del left[name]
+    return sorted(left)
+
+
+def test_no_modules_of_the_runtime_import_each_other():
+    """Neither by an import within a function, nor by importlib, which no test of layers would see."""
+    runtime = [name for name in MODULES if name.startswith("runtime.")]
+    assert not cycle_among({name: set(imported(name)) for name in runtime})
+    assert cycle_among({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["a", "b", "c"]
+    for name in runtime:
+        for node in ast.walk(ast.parse(MODULES[name].read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "importlib.import_module":
+                assert not ast.unparse(node.args[0]).startswith(("'.", "'swmodel")), f"{name}:{node.lineno}"
+
+
 def test_every_module_has_a_layer():
     assert {name.split(".")[0] for name in MODULES} - {"__init__", "__main__"} == set(LAYERS)
 

@@ -1,0 +1,116 @@
+"""Who started this process, as which rank of how many, and which GPUs it sees: read from the environment alone.
+
+launcher()      the Launcher: Open MPI, MVAPICH, Hydra (MPICH, Intel MPI), PALS, srun, or another PMI launcher
+usable_gpus()   the entries of CUDA_VISIBLE_DEVICES that JAX would use
+"""
+
+import dataclasses
+import glob
+import importlib.util
+import os
+import re
+from collections.abc import Mapping
+
+from ..errors import SwmodelError
+
+__all__ = ["LaunchError", "Launcher", "launched_ranks", "launcher", "local_rank", "usable_gpus"]
+
+
+class LaunchError(SwmodelError):
+    """The processes were not started as the run needs them; the message is one sentence for the user."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Launcher:
+    """This process's place in the run, from its launcher's variables; ranks on this host are "local"."""
+
+    name: str
+    size: int
+    rank: int
+    local_rank: int = 0
+    local_size: int | None = None
+
+
+def launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
+    """The Launcher that started this process, or None.
+
+    Open MPI's and Hydra's own variables come before those of a Slurm step, because their daemons are themselves a step
+    on every host. srun with PMI-2 sets PMI_SIZE as Hydra does, but no MPI_LOCALRANKID.
+    """
+    environment = os.environ if environment is None else environment
+    world, version = "OMPI_COMM_WORLD_", environment.get("OMPI_VERSION", "")
+    names = ("SIZE", "RANK", "LOCAL_RANK", "LOCAL_SIZE")
+    open_mpi = [world + name for name in names]
+    hydra = ["PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"]
+    return (
+        _launcher(environment, f"Open MPI's mpirun {version}".strip(), *open_mpi)
+        or _launcher(environment, "MVAPICH's mpirun", *(f"MV2_COMM_WORLD_{name}" for name in names))
+        or _launcher(environment, "MVAPICH's mpirun", *(f"MVP_COMM_WORLD_{name}" for name in names))
+        or _launcher(environment, "Hydra's mpirun (MPICH, Intel MPI)", *hydra)
+        or _of_pals(environment)
+        or _slurm_step(environment)
+        or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID")
+        or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK")
+    )
+
+
+def _of_pals(environment):
+    """Cray's mpiexec, which gives the size by PMI's variable; of the local size not every version speaks."""
+    found = _launcher(environment, "Cray's mpiexec (PALS)", "PMI_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
+    return found and dataclasses.replace(found, local_size=_number(environment, "PALS_LOCAL_SIZE"))
+
+
+def _launcher(environment: Mapping[str, str], name: str, *variables: str) -> Launcher | None:
+    """From the variables that hold size, rank, and possibly the local ones; None unless all are there."""
+    found = [_number(environment, variable) for variable in variables]
+    numbers = [number for number in found if number is not None]
+    return Launcher(name, *numbers) if len(numbers) == len(found) else None
+
+
+def _slurm_step(environment):
+    """A batch script has SLURM_NTASKS too and is one process: only a step that srun started counts."""
+    step = _number(environment, "SLURM_STEP_ID")
+    if step is None or step >= 0xFFFFFFF0:  # Slurm numbers its batch and interactive steps downwards from above
+        return None
+    size = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environment else "SLURM_NTASKS"
+    found = _launcher(environment, "Slurm's srun", size, "SLURM_PROCID", "SLURM_LOCALID")
+    return found and dataclasses.replace(found, local_size=_tasks_on_node(environment))
+
+
+def _tasks_on_node(environment):
+    """This node's entry of SLURM_STEP_TASKS_PER_NODE, which reads like "4(x2),3"."""
+    counts = []
+    for tasks, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environment.get("SLURM_STEP_TASKS_PER_NODE", "")):
+        counts += [int(tasks)] * int(times or 1)
+    node = _number(environment, "SLURM_NODEID") or 0
+    return counts[node] if node < len(counts) else None
+
+
+def _number(environment, name):
+    text = environment.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def launched_ranks() -> int:
+    """How many ranks the launcher started; 1 without one."""
+    found = launcher()
+    return 1 if found is None else found.size
+
+
+def local_rank() -> int:
+    """This rank's number on its host; 0 without a launcher."""
+    found = launcher()
+    return 0 if found is None else found.local_rank
+
+
+def usable_gpus(environment: Mapping[str, str]) -> list[str]:
+    """The entries of CUDA_VISIBLE_DEVICES that JAX would use;
+    none if it has no plugin for them, or if they are disabled."""
+    platforms = environment.get("JAX_PLATFORMS", "")
+    plugin = any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (12, 13))
+    if not plugin or (platforms and not {"cuda", "gpu"} & set(platforms.split(","))):
+        return []
+    named = environment.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+    return [str(number) for number in range(len(glob.glob("/dev/nvidia[0-9]*")))]
