@@ -129,7 +129,7 @@ def positions(array: xr.DataArray) -> tuple[str, str] | None:
     return (y, x) if x and y else None
 
 
-def seconds(dataset):
+def seconds(dataset: xr.Dataset) -> np.ndarray:
     """Times [s] since the start of the run, float64; of dates, too, as xarray decodes them unless told otherwise."""
     if "time" not in dataset.variables:
         raise PlotError(f"seconds: {_source(dataset)} has no time; give a file with several records.")
@@ -153,7 +153,7 @@ def _units_of(time):
     return time.attrs.get("units") or time.encoding.get("units", "")
 
 
-def start_of(dataset):
+def start_of(dataset: xr.Dataset) -> datetime.datetime | None:
     """The date at which the time axis starts, or None if the file has none or a nominal one."""
     if "time" not in dataset.variables or dataset["time"].attrs.get("comment", "").startswith("nominal"):
         return None

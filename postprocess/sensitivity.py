@@ -36,7 +36,7 @@ def maps_of(dataset: xr.Dataset) -> list[str]:
     ]
 
 
-def figure(dataset, variable=None, columns=None):
+def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None = None) -> Figure:
     """A figure of every map in a file of sensitivities, or of `variable` alone.
 
     Each has a colour scale of its own, symmetric about zero. Places that the cost reads are marked; a section is
