@@ -160,16 +160,17 @@ def _part(name, part, model, records):
         return {name: "none"}
     found: dict[str, Any] = {}
     if isinstance(part, dict):  # by constituent of a tide
-        values = part
+        values: dict[str, Any] = part
     else:
         found[name] = name_of(part)
         fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
         values = {field.name: _sampled(field, getattr(part, field.name)) for field in fields}
+        moments_of_lines: Any = getattr(part, "moments_of_lines", ())
         for line in getattr(part, "lines", ()):
-            times = getattr(part, "first", 0.0) + _whole(values[part.moments_of_lines[0]], model)
+            times = getattr(part, "first", 0.0) + _whole(values[moments_of_lines[0]], model)
             series = _Line(times, _whole(values.pop(line), model))
             found[f"{name}.{line}"] = _records(series, records(f"{name}.{line}", series))
-        for moments in getattr(part, "moments_of_lines", ()):
+        for moments in moments_of_lines:
             values.pop(moments)
     for field, value in values.items():
         key = f"{name}.{field}"

@@ -159,7 +159,7 @@ class FieldOutput(SnapshotOutput):
         if compression == "zstd" and not has_zstd():
             raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
         self.path, self.variables, self.every, self.file = Path(path), variables, every, None
-        self.compression = COMPRESSIONS[compression]
+        self.compression: Compression = COMPRESSIONS[compression]
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = FieldFile(
