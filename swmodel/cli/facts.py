@@ -159,7 +159,7 @@ def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1
         lines.append(f"{means.file}: means of {', '.join(means.fields)}, after {duration(means.begin)}")
     if (extremes := experiment.output.extremes) is not None:
         lines.append(
-            f"{extremes.file}: highest and lowest elevation, largest speed and momentum flux, time over "
+            f"{extremes.file}: highest and lowest elevation, largest thickness, speed and momentum flux, time over "
             f"{extremes.threshold:g} m, after {duration(extremes.begin)}"
         )
     if experiment.output.spectra is not None:

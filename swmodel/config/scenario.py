@@ -203,7 +203,7 @@ class Means(Section):
 
 
 class Extremes(Section):
-    """Highest and lowest elevation, largest speed and momentum flux, time over a threshold."""
+    """Highest and lowest elevation, largest thickness, speed and momentum flux, time over a threshold."""
 
     file: OutputFile = "extremes.nc"  # netCDF file to write
     threshold: Metres = 0.0  # of the elevation, for the time over it

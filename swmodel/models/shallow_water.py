@@ -467,7 +467,7 @@ class ShallowWater:
         dt = known_dt("dynamics", stepper)
         check_steps("dynamics", "step", step, least=0)
         check_steps("dynamics", "steps", steps, least=1)
-        self.check_records((step + (steps or 0)) * dt)
+        self.check_records((step + (steps or 0.5) - 0.5) * dt)
         if self._series() and steps is not None:
             cuts = self._cuts(int(step), int(steps), dt)
             covers = Coverage(tuple(b - a for a, b in zip(cuts, [*cuts[1:], step + steps])), dt)

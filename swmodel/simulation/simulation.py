@@ -299,7 +299,8 @@ class Simulation:
     def extremes(
         self, path: str | Path, *, threshold: float = 0.0, begin: float = 0.0, every: float | None = None
     ) -> Self:
-        """Write the highest and lowest elevation, the largest speed and momentum flux, and the time over a threshold.
+        """Write the highest and lowest elevation, the largest thickness, speed and momentum flux, the time over a
+        threshold.
 
         Args:
             path: of the file.
@@ -402,7 +403,7 @@ class Simulation:
         check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
         last = self._last_step(until, steps)
         for model in [model for _, model, _ in self.model.each(self.state)] if self.model.members else [self.model]:
-            model.check_records(last * self.dt)
+            model.check_records((last - 0.5) * self.dt)  # it ends at the nearest step
         report, reads_files = reporter(progress, self.communicator.is_root)
         began, runs = self.step, []
 

@@ -1,8 +1,8 @@
 """Means and extremes that the compiled loop takes on the device while a run goes on.
 
     Means      of fields and of products of two: eta, u, v, "u v", "u eta" (with the fluxes of eddies in them)
-    Extremes   the highest and the lowest elevation, the largest speed and momentum flux h u^2, and for how long the
-               elevation stood over a threshold
+    Extremes   the highest and the lowest elevation, the largest thickness (the flow depth on land), speed and momentum
+               flux h u^2, and for how long the elevation stood over a threshold
 
 All of them are taken at cell centres, to which velocities are averaged; a sample costs one exchange of halos. The sums
 are part of restarts: a run that is resumed continues them bit for bit.
@@ -73,7 +73,7 @@ class Extremes(Sampled):
     def empty(self, state: State) -> dict[str, jax.Array]:
         low = jnp.full_like(state.eta, -jnp.inf)
         count = jnp.zeros_like(state.eta, jnp.int32)
-        return {"highest": low, "lowest": -low, "speed": low, "flux": low, "over": count}
+        return {"highest": low, "lowest": -low, "thickness": low, "speed": low, "flux": low, "over": count}
 
     def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
         sample = cell_centred(equations, state, time)
@@ -81,6 +81,7 @@ class Extremes(Sampled):
         return {
             "highest": jnp.maximum(taken["highest"], eta),
             "lowest": jnp.minimum(taken["lowest"], eta),
+            "thickness": jnp.maximum(taken["thickness"], sample["thickness"]),
             "speed": jnp.maximum(taken["speed"], jnp.sqrt(square)),
             "flux": jnp.maximum(taken["flux"], sample["thickness"] * square),
             "over": taken["over"] + (eta > self.threshold).astype(jnp.int32),
@@ -90,6 +91,8 @@ class Extremes(Sampled):
         made = {
             "highest": ("maximum_elevation", "m", "maximum sea surface elevation", "time: maximum"),
             "lowest": ("minimum_elevation", "m", "minimum sea surface elevation", "time: minimum"),
+            "thickness": ("maximum_thickness", "m", "maximum thickness of the water, the flow depth on land",
+                          "time: maximum"),
             "speed": ("maximum_speed", "m s-1", "maximum speed", "time: maximum"),
             "flux": ("maximum_momentum_flux", "m3 s-2", "maximum of thickness times speed squared", "time: maximum"),
             "over": ("time_over_threshold", "s", f"time for which the elevation was over {self.threshold:g} m",

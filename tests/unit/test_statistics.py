@@ -56,6 +56,7 @@ def test_means_and_extremes_are_those_of_snapshots_across_a_restart(tmp_path, en
         np.testing.assert_allclose(found.maximum_elevation, eta.max(0), atol=1e-13)
         np.testing.assert_allclose(found.minimum_elevation, eta.min(0), atol=1e-13)
         np.testing.assert_allclose(found.maximum_speed, np.hypot(u, v).max(0), atol=1e-13)
+        np.testing.assert_allclose(found.maximum_thickness, (50 + eta).max(0), rtol=1e-12)
         np.testing.assert_allclose(found.maximum_momentum_flux, ((50 + eta) * (u**2 + v**2)).max(0), atol=1e-12)
         np.testing.assert_allclose(found.time_over_threshold, 100.0 * (eta > 0.2).sum(0))
 

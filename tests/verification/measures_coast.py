@@ -1,6 +1,7 @@
 """Marks of bores and shores against exact solutions; docs/coast.md has their figures."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -185,7 +186,9 @@ def _found(case):
     return case()
 
 
-def _register(case, name):
+def register(case: Callable[[], dict[str, float]], name: str) -> None:
+    """Register a measure of that name, which is one of the marks that a case returns."""
+
     def value() -> float:
         return float(_found(case)[name])
 
@@ -195,4 +198,4 @@ def _register(case, name):
 
 for each_case, its_marks in MARKS.items():
     for each_name in its_marks:
-        _register(each_case, each_name)
+        register(each_case, each_name)

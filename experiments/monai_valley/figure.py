@@ -1,0 +1,50 @@
+"""Monai valley: gauges beside the laboratory's records, and the flooded land. After `swmodel run monai_valley.toml`."""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+
+FILM = 5e-4  # [m], the thinnest water that counts as a flood
+HERE = Path(__file__).parent
+
+
+def flooded(folder: Path) -> tuple:
+    """(x, y, depth, highest level where there was water, run-up [m]) of a run in a folder."""
+    with xr.open_dataset(folder / "maxima.nc") as found:
+        highest, depth = found["maximum_elevation"].values, found["depth"].values
+        level = np.where(highest + depth > FILM, highest, np.nan)
+        return found["xh"].values, found["yh"].values, depth, level, float(np.nanmax(level))
+
+
+def main(folder: Path) -> None:
+    """Draw monai_valley.png in the folder of the output."""
+    measured = np.genfromtxt(HERE / "bp07_gauges.csv", delimiter=",", names=True)
+    figure, axes = plt.subplot_mosaic(
+        [["g5", "map"], ["g7", "map"], ["g9", "map"]], figsize=(11, 6), layout="constrained"
+    )
+    with xr.open_dataset(folder / "gauges.nc", decode_times=False) as gauges:
+        names = [str(name) for name in gauges["gauge_name"].values]
+        for name, series in zip(names, gauges["eta"].transpose(..., "time").values):
+            record = measured[f"{name}_m"] - measured[f"{name}_m"][measured["time_s"] < 10.0].mean()
+            axes[name].plot(measured["time_s"], 100 * record, "k.", ms=2, label="laboratory")
+            axes[name].plot(gauges["time"], 100 * series, label="swmodel")
+            axes[name].set(xlim=(10, 22.5), ylabel=f"{name} [cm]")
+    axes["g5"].legend()
+    axes["g9"].set_xlabel("time [s]")
+    x, y, depth, level, run_up = flooded(folder)
+    colours = axes["map"].pcolormesh(x, y, 100 * np.where(depth < 0, level, np.nan), cmap="viridis")
+    axes["map"].contour(x, y, depth, [0.0], colors="k", linewidths=0.8)
+    axes["map"].contour(x, y, np.isfinite(level), [0.5], colors="r", linewidths=0.8)
+    axes["map"].set(
+        xlim=(4.5, 5.488), ylim=(0.8, 2.6), aspect="equal", title=f"run-up {100 * run_up:.1f} cm; 9 (8 to 10)"
+    )
+    figure.colorbar(colours, ax=axes["map"], label="highest level over land [cm]")
+    figure.savefig(folder / "monai_valley.png", dpi=150)
+    print(f"{folder / 'monai_valley.png'}: run-up {run_up:.4f} m")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "output/monai_valley"))

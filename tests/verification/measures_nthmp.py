@@ -1,0 +1,285 @@
+"""Marks of the benchmark problems of the National Tsunami Hazard Mitigation Program; docs/coast.md has their figures.
+
+Synolakis, Bernard, Titov, Kanoglu and Gonzalez (2007), NOAA Tech. Mem. OAR PMEL-135; NTHMP (2012), Proceedings and
+results of the 2011 model benchmarking workshop. Problems 1 and 4: Synolakis (1987), doi:10.1017/S002211208700329X; 6:
+Briggs et al. (1995), doi:10.1007/BF00874384; 7: Matsuyama and Tanaka (2001), data of Liu, Yeh and Synolakis (2008).
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import swmodel as sw
+from swmodel.grids.topography import topography
+
+from .exact_flows import BumpFlow
+from .measures_coast import ROWS, model_of, register
+
+REPOSITORY = Path(__file__).parents[2]
+BEACH_DATA = REPOSITORY / "tests" / "data" / "nthmp"
+ISLAND_DATA = REPOSITORY / "experiments" / "conical_island"
+MONAI_DATA = REPOSITORY / "experiments" / "monai_valley"
+SLOPE = 1.0 / 19.85  # of the beach of problems 1 and 4
+
+
+def table(file: Path) -> dict[str, np.ndarray]:
+    """{column: values} of a csv file."""
+    found = np.genfromtxt(file, delimiter=",", names=True, dtype=float)
+    return {name: found[name] for name in found.dtype.names}
+
+
+def records(simulation: sw.Simulation, until: float, gauges: dict | None = None, every: float | None = None) -> Any:
+    """(the largest level in each cell [m], {gauge: its elevations}, their times [s]) of a run until a time [s]."""
+    with tempfile.TemporaryDirectory() as folder:
+        simulation.maxima(f"{folder}/maxima.nc")
+        if gauges:
+            simulation.gauges(f"{folder}/gauges.nc", gauges)
+        simulation.run(until=until)
+        with xr.open_dataset(f"{folder}/maxima.nc") as found:
+            highest = found["maximum_elevation"].values
+        if not gauges:
+            return highest, {}, np.zeros(0)
+        with xr.open_dataset(f"{folder}/gauges.nc", decode_times=False) as found:
+            series = found["eta"].transpose(..., "time").values
+            return highest, dict(zip(gauges, series)), found["time"].values
+
+
+def run_up(highest: np.ndarray, depth: np.ndarray, film: float) -> float:
+    """The largest level of water that was thicker than `film` [m]."""
+    return float(np.where(highest + depth > film, highest, -np.inf).max())
+
+
+# -- problems 1 and 4: a solitary wave on a beach ---------------------------------------------------------------------
+
+
+def beach(height: float, spacing: float, still: float = 1.0, far: float = 75.0, **options: Any) -> tuple:
+    """(the model, its state) of a solitary wave of a height [d] that comes towards a beach; the depth is 1 m.
+
+    Args:
+        spacing: of the cells [d].
+        still: share of the linear velocity that the wave has.
+        far: where the channel ends [d].
+    """
+    land = -4.0 if height < 0.1 else -14.0
+    cells = int(round((far - land) / spacing))
+    grid = sw.CartesianGrid(cells, ROWS, (land, far), (0.0, ROWS * spacing), periodic="y")
+    model = model_of(grid, lambda x, y: np.minimum(SLOPE * x, 1.0) + 0.0 * y, **options)
+    gamma = np.sqrt(0.75 * height)
+    crest = 1.0 / SLOPE + np.arccosh(np.sqrt(20.0)) / gamma
+    level = lambda x, y: height / np.cosh(gamma * (x - crest)) ** 2 + 0.0 * y  # noqa: E731
+    return model, model.state(eta=level, u=lambda x, y: -np.sqrt(model.gravity) * level(x, y) * (x > 0))
+
+
+def bp1(spacing: float = 0.05) -> dict[str, float]:
+    """H/d = 0.019: the largest run-up and the profiles at t = 35 to 65 sqrt(d/g), against the analytic solution.
+
+    The profile's error is the r.m.s. difference over the range of elevations, the largest of seven profiles.
+    """
+    model, state = beach(0.019, spacing)
+    unit = 1.0 / np.sqrt(model.gravity)
+    simulation = sw.Simulation(model, state, sw.SSPRK3(0.6 * spacing * unit))
+    data, errors, highest = table(BEACH_DATA / "bp01_profiles.csv"), {}, 0.0
+    x, depth = model.grid.x_centres, model.depth[0]
+    exact = np.nanmax([data[f"t{t}"] for t in range(35, 75, 5)])
+    for t in np.arange(20.0, 70.5, 0.5):
+        simulation.run(until=t * unit)
+        eta = np.asarray(simulation.state.eta)[0]
+        highest = max(highest, run_up(eta, depth, 1e-3))
+        if t >= 35 and t % 5 == 0:
+            there = data[f"t{t:.0f}"]
+            known = np.isfinite(there)
+            misfit = np.interp(data["x_over_d"], x, eta)[known] - there[known]
+            errors[t] = float(np.sqrt(np.mean(misfit**2)) / np.ptp(there[known]))
+    return {"bp1_runup_error": highest / exact - 1.0, "bp1_profile_error": max(errors.values())}
+
+
+def run_up_on_beach(
+    height: float, spacing: float, roughness: float = 0.0, unit: float = 1.0, courant: float = 0.6
+) -> float:
+    """The largest run-up over the depth d of a solitary wave of a height [d].
+
+    Args:
+        roughness: Manning's n [s m-1/3], at a depth of `unit` [m].
+    """
+    drag = (sw.ManningDrag(roughness * unit ** (-1.0 / 6.0)),) if roughness else ()  # n^2 g / h^(4/3) L is alike
+    model, state = beach(height, spacing, far=60.0 if height > 0.1 else 75.0, dissipation=drag)
+    dt = courant * spacing / np.sqrt(model.gravity * (1.0 + height))
+    highest, _, _ = records(sw.Simulation(model, state, sw.SSPRK3(dt)), 75.0 / np.sqrt(model.gravity))
+    return run_up(highest, model.depth, 1e-3)
+
+
+def bp4() -> dict[str, float]:
+    """H/d = 0.0185 without friction against 2.831 sqrt(19.85) (H/d)^1.25, and 0.30, which breaks, against 0.55 in the
+    laboratory, with n = 0.01 s m-1/3 for its glass and 0.2 m of water."""
+    low = 2.831 * np.sqrt(1.0 / SLOPE) * 0.0185**1.25
+    return {
+        "bp4_error_low": run_up_on_beach(0.0185, 0.05) / low - 1.0,
+        "bp4_error_high": run_up_on_beach(0.30, 0.05, 0.01, 0.2) / 0.55 - 1.0,
+    }
+
+
+# -- problem 6: a conical island --------------------------------------------------------------------------------------
+
+ISLAND = 0.32, (12.96, 13.80)  # depth of the basin, centre of the island [m]
+FIRST_GAUGES = {"a": 5.76, "c": 7.56}  # x of gauges 1 to 4, which measure the wave that comes in [m]
+
+
+def cone(x: Any, y: Any) -> np.ndarray:
+    """The signed depth of the basin [m]: a cone of slope 1:4, 0.625 m high, with a flat top 2.2 m wide."""
+    still, (x0, y0) = ISLAND
+    return still - np.clip((3.6 - np.hypot(x - x0, y - y0)) / 4.0, 0.0, 0.625)
+
+
+def incident(case: str) -> sw.Record:
+    """The mean record of gauges 1 to 4 from 3 s before the crest on, until the island's reflection comes."""
+    data = table(ISLAND_DATA / f"bp06_gauges_{case}.csv")
+    level = np.mean([data[f"g{k}_m"] - data[f"g{k}_m"][:50].mean() for k in (1, 2, 3, 4)], axis=0)
+    crest = data["time_s"][np.argmax(level * (data["time_s"] < 35.0))]
+    kept = (data["time_s"] > crest - 3.0) & (data["time_s"] < crest + 2.0)
+    return sw.Record(data["time_s"][kept] - data["time_s"][kept][0], level[kept])
+
+
+def island(case: str, spacing: float = 0.05, until: float = 12.0) -> tuple[sw.ShallowWater, np.ndarray]:
+    """(the model, the largest level in each cell [m]) round the half of the island north of its axis.
+
+    The laboratory's wave comes in where it was measured; what the island scatters leaves. n is that of concrete.
+    """
+    still, (_, y0) = ISLAND
+    (west, east), north = (FIRST_GAUGES[case], FIRST_GAUGES[case] + 14.0), y0 + 7.0
+    grid = sw.CartesianGrid(int(14.0 / spacing), int(7.0 / spacing), (west, east), (y0, north))
+    wave = incident(case)
+    maker = sw.WaveMaker(sides="west", elevation=wave, until=float(wave.times[-1]))
+    sides = (maker, sw.WaveMaker(sides=("east", "north"), elevation=0.0))
+    model = model_of(grid, cone, boundaries=sides, dissipation=sw.ManningDrag(0.015), dtype="float32")
+    dt = 0.65 * spacing / np.sqrt(2 * model.gravity * (still + wave.values.max()))
+    return model, records(sw.Simulation(model, model.at_rest(), sw.SSPRK3(dt)), until)[0]
+
+
+def run_up_round(model: sw.ShallowWater, highest: np.ndarray, angle: float, half_width: float = 3.0) -> float:
+    """The run-up on the island at an angle [m], as the laboratory counts it: 270 degrees face the waves, 90 the lee."""
+    _, (x0, y0) = ISLAND
+    x, y = model.grid.coordinates("h")
+    towards_lee = np.rad2deg(np.arctan2(x - x0, np.abs(y - y0)))  # 90 in the lee, -90 in front
+    off = np.abs(towards_lee - np.rad2deg(np.arcsin(np.sin(np.deg2rad(angle)))))
+    return run_up(np.where(off <= half_width, highest, -np.inf), model.depth, 1e-3)
+
+
+def island_marks(case: str, spacing: float = 0.05) -> dict[str, float]:
+    """The run-up in front of and behind the island against the laboratory's."""
+    model, highest = island(case, spacing)
+    data = table(ISLAND_DATA / f"bp06_runup_{case}.csv")
+    measured = dict(zip(data["angle_deg"], data["runup_cm"]))
+    front, lee = (100.0 * run_up_round(model, highest, angle) / measured[angle] - 1.0 for angle in (270.0, 90.0))
+    return {f"bp6{case}_front_error": front, f"bp6{case}_lee_error": lee}
+
+
+def bp6a() -> dict[str, float]:
+    """Case a: a wave of 0.045 of the depth."""
+    return island_marks("a")
+
+
+def bp6c() -> dict[str, float]:
+    """Case c: a wave of 0.181 of the depth, which breaks."""
+    return island_marks("c")
+
+
+# -- problem 7: Monai valley ------------------------------------------------------------------------------------------
+
+MONAI_GAUGES = {"g5": (4.521, 1.196), "g7": (4.521, 1.696), "g9": (4.521, 2.196)}  # [m]
+GULLY = (slice(5.0, 5.3), slice(1.7, 2.05))  # x and y of the place of the highest run-up [m]
+
+
+def monai_model(spacing: float = 0.014, **options: Any) -> sw.ShallowWater:
+    """The tank of the laboratory: the wave comes in at x = 0, the other sides are walls."""
+    grid = sw.CartesianGrid(int(5.488 / spacing), int(3.402 / spacing), (0.0, 5.488), (0.0, 3.402))
+    data = table(MONAI_DATA / "bp07_incident.csv")
+    maker = sw.WaveMaker(sides="west", elevation=sw.Record(data["time_s"], data["eta_m"]))
+    floor = topography(MONAI_DATA / "bp07_depth.nc", grid, "interpolate" if spacing < 0.02 else "average")
+    drag = sw.ManningDrag(0.01)
+    return model_of(grid, floor, boundaries=maker, dissipation=drag, dtype="float32", **options)
+
+
+def monai(spacing: float = 0.014) -> dict[str, float]:
+    """The highest run-up in the gully, and the mean of the r.m.s. misfits of three gauges over the range of each."""
+    model = monai_model(spacing)
+    dt = 0.7 * spacing / np.sqrt(2 * model.gravity * 0.16)
+    simulation = sw.Simulation(model, model.at_rest(), sw.SSPRK3(dt))
+    highest, series, times = records(simulation, 22.5, MONAI_GAUGES)
+    x, y = model.grid.coordinates("h")
+    gully = (x > GULLY[0].start) & (x < GULLY[0].stop) & (y > GULLY[1].start) & (y < GULLY[1].stop)
+    data = table(MONAI_DATA / "bp07_gauges.csv")
+    seconds = data["time_s"][data["time_s"] <= 22.5]
+    errors = []
+    for name, levels in series.items():
+        measured = data[f"{name}_m"][: seconds.size]
+        measured = measured - measured[seconds < 10.0].mean()
+        misfit = np.interp(seconds, times, levels) - measured
+        errors.append(np.sqrt(np.mean(misfit**2)) / np.ptp(measured))
+    return {
+        "monai_runup_m": run_up(np.where(gully, highest, -np.inf), model.depth, 5e-4),
+        "monai_gauge_error": float(np.mean(errors)),
+    }
+
+
+# -- steady flow over a bump ------------------------------------------------------------------------------------------
+
+BUMPS = {"sub": BumpFlow(), "trans": BumpFlow(1.53, None), "shock": BumpFlow(0.18, 0.33)}
+
+
+def bump(name: str, cells: int = 200, seconds: float = 40.0) -> dict[str, float]:
+    """The largest departure of the discharge from its value, outside three cells on each side of a jump [1]."""
+    flow = BUMPS[name]
+    grid = sw.CartesianGrid(cells, ROWS, (0.0, 25.0), (0.0, ROWS * 25.0 / cells), periodic="y")
+    ends = flow.thickness(np.array([0.0, 25.0]))
+    datum = float(ends.max())
+    sides = tuple(
+        sw.WaveMaker(sides=side, elevation=h - datum, velocity=sign * flow.discharge / h)
+        for side, h, sign in (("west", ends[0], 1.0), ("east", ends[1], -1.0))
+    )
+    model = model_of(grid, lambda x, y: datum - flow.bed(x) + 0.0 * y, boundaries=sides)
+    faces = grid.x_edges[1:]
+    state = model.state(
+        eta=np.broadcast_to(flow.thickness(grid.x_centres) + flow.bed(grid.x_centres) - datum, grid.shape),
+        u=np.broadcast_to(flow.discharge / flow.thickness(faces), grid.shape) * (faces < 25.0),
+    )
+    dt = 0.5 * 25.0 / cells / (2 * np.sqrt(flow.gravity * datum))
+    end = sw.Simulation(model, state, sw.SSPRK3(dt)).run(until=seconds)
+    h = model.depth[0] + np.asarray(end.eta)[0]
+    discharge = np.asarray(end.u)[0, :-1] * 0.5 * (h[1:] + h[:-1])
+    kept = np.abs(grid.x_edges[1:-1] - (np.inf if flow.shock is None else flow.shock)) > 3.5 * 25.0 / cells
+    return {f"bump_{name}_discharge_error": float(np.abs(discharge[kept] / flow.discharge - 1.0).max())}
+
+
+def bump_sub() -> dict[str, float]:
+    """Subcritical flow."""
+    return bump("sub")
+
+
+def bump_trans() -> dict[str, float]:
+    """Flow that is critical over the crest, and supercritical behind it."""
+    return bump("trans")
+
+
+def bump_shock() -> dict[str, float]:
+    """The same with a hydraulic jump behind the crest."""
+    return bump("shock")
+
+
+MARKS = {  # {case: {its marks: the largest sizes that they may have}}
+    bp1: {"bp1_runup_error": 0.05, "bp1_profile_error": 0.05},
+    bp4: {"bp4_error_low": 0.05, "bp4_error_high": 0.10},
+    bp6a: {"bp6a_front_error": 0.10, "bp6a_lee_error": 0.10},
+    bp6c: {"bp6c_front_error": 0.10, "bp6c_lee_error": 0.10},
+    monai: {"monai_runup_m": 0.01, "monai_gauge_error": 0.10},  # of the run-up its distance from 0.09 m
+    bump_sub: {"bump_sub_discharge_error": 0.01},
+    bump_trans: {"bump_trans_discharge_error": 0.01},
+    bump_shock: {"bump_shock_discharge_error": 0.01},
+}
+LIMITS = {name: limit for marks in MARKS.values() for name, limit in marks.items()}
+
+for each_case, its_marks in MARKS.items():
+    for each_name in its_marks:
+        register(each_case, each_name)

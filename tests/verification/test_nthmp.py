@@ -1,0 +1,19 @@
+"""The benchmark problems of the NTHMP: a small one here, all of them with `make verify`."""
+
+import pytest
+
+from . import measures_nthmp as nthmp
+from .measures import MEASURES
+
+MISSED = set()  # marks that are not within what the NTHMP accepts yet; docs/coast.md says why
+
+
+def test_a_steady_flow_over_a_bump_keeps_its_discharge():
+    assert nthmp.bump("sub", cells=40, seconds=4.0)["bump_sub_discharge_error"] < 0.02
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("name", [name for name in nthmp.LIMITS if name not in MISSED])
+def test_benchmarks_are_met(name):
+    value = MEASURES[name]()
+    assert abs(value - (0.09 if name == "monai_runup_m" else 0.0)) <= nthmp.LIMITS[name]
