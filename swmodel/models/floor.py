@@ -11,7 +11,7 @@ from ..grids.topography import Topography
 from ..grids.windows import Formula, GridValues, Stored, grid_values, kept
 from ..parallel.decomposition import Tile
 
-__all__ = ["Floor", "floor_of"]
+__all__ = ["Faces", "Floor", "floor_of"]
 
 
 class Floor:
@@ -34,7 +34,7 @@ class Floor:
     def mask(self, position: str, open_sides: tuple = ()) -> GridValues:
         """GridValues, bool: wet cells ("h"), or the faces ("u" or "v") between two of them and at `open_sides`."""
         is_open = {"u": "east", "v": "north"}.get(position) in open_sides
-        return self.wet if position == "h" else _Faces(self.wet, self.domain.grid, position, is_open)
+        return self.wet if position == "h" else Faces(self.wet, self.domain.grid, position, is_open)
 
     @functools.cached_property
     def _statistics(self) -> tuple[int, float, float, float]:
@@ -78,12 +78,19 @@ class Floor:
         return self.wet_cells == self.domain.grid.nx * self.domain.grid.ny
 
 
-class _Faces(GridValues):
-    """Faces between two wet cells."""
+class Faces(GridValues):
+    """Faces between two wet cells.
+
+    Args:
+        wet: GridValues, bool.
+        grid: the Grid.
+        position: "u" for the east face of each cell, "v" for the north face.
+        is_open: whether the faces of wet cells at the east, or north, side of the domain count too.
+    """
 
     dtype = np.dtype(bool)
 
-    def __init__(self, wet, grid, position, is_open):
+    def __init__(self, wet: GridValues, grid: Any, position: str, is_open: bool = False):
         self.wet, self.along_x, self.shape = wet, position == "u", wet.shape
         beyond: Any = (False, "edge" if is_open else False)
         self.modes = ["wrap" if periodic else beyond for periodic in (grid.periodic_y, grid.periodic_x)]

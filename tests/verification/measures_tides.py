@@ -41,7 +41,7 @@ def error_of_channel(cells, dt):
 @measure
 def channel_order():
     """The order of convergence in space and time."""
-    errors = [error_of_channel(cells, 1200.0 * 10 / cells) for cells in (20, 40)]
+    errors = [error_of_channel(cells, 1200.0 * 10 / cells) for cells in (40, 80)]
     return float(np.log2(errors[0] / errors[1]))
 
 

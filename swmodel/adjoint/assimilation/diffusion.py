@@ -23,6 +23,7 @@ from ...fields.field import Field
 from ...fields.operators import difference_x, difference_y
 from ...fields.pytrees import pytree, replace, static
 from ...grids.windows import GridValues, Stored
+from ...models.floor import Faces
 from ...models.shallow_water import ShallowWater
 from ...parallel.decomposition import Tile
 from ...parallel.halo import Sides, exchange, without_padding
@@ -134,8 +135,8 @@ def _coefficients(model, position, length):
     dx, dy = column(metrics[f"dx_{position}"]), column(metrics[f"dy_{position}"])
     ratio_x = column(_over(metrics[f"dy_{east}"], metrics[f"dx_{east}"]))
     ratio_y = column(_over(beyond[f"dx_{north}"], beyond[f"dy_{north}"]))
-    next_x = _both(wet, 1, grid.periodic_x).map(np.multiply, Stored(ratio_x, grid.shape))
-    next_y = _both(wet, 0, grid.periodic_y).map(np.multiply, Stored(ratio_y, grid.shape))
+    next_x = Faces(wet, grid, "u").map(np.multiply, Stored(ratio_x, grid.shape))
+    next_y = Faces(wet, grid, "v").map(np.multiply, Stored(ratio_y, grid.shape))
     area = dx * dy
     fastest = 2.0 * float(np.max(_over(2 * ratio_x + ratio_y + np.roll(ratio_y, 1, 0), area)))  # [m-2], Gershgorin
     # U has half of the spread of the covariance, l^2 / 4 in each direction, in steps that damp every mode.
@@ -155,11 +156,6 @@ def _coefficients(model, position, length):
         "across_y": _numbered(next_y, 0, position == "v").map(lambda x: spread * x),
     }
     return parts, steps
-
-
-def _both(wet, axis, periodic):
-    """1 where a point and the next one along an axis are both wet."""
-    return wet.map(lambda here, after: here * after.astype(float), _Shifted(wet, axis, 1, "wrap" if periodic else 0))
 
 
 def _numbered(between, axis, faces):
