@@ -172,14 +172,20 @@ def _studies(made, model, state, dt):
 def _warnings(report, experiment, dt, longest, ranks):
     warnings = [*report, *facts.core_warnings(experiment)]
     warnings += facts.step_warnings(dt, longest)
-    for index, fields in enumerate(experiment.output.fields):
-        if abs(fields.every / dt - round(fields.every / dt)) > 1e-6 * fields.every / dt:
+    output, until = experiment.output, experiment.run.until
+    repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
+    sampled = {name: sums for name in ("means", "extremes") if (sums := getattr(output, name)) is not None}
+    for name, section in (repeated | sampled).items():
+        every = section.every or dt
+        if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:
+            what = "samples" if name in sampled else "records"
             warnings.append(
-                f"output.fields[{index}].every = {fields.every:g} s is no multiple of dt = {dt:.6g} s: "
-                "records fall on the nearest step."
+                f"output.{name}.every = {every:g} s is no multiple of dt = {dt:.6g} s: {what} fall on the nearest step."
             )
-        if fields.every > experiment.run.until:
-            warnings.append(f"output.fields[{index}].every is longer than the run.")
+        if every > until:
+            warnings.append(f"output.{name}.every is longer than the run.")
+        if getattr(section, "begin", 0.0) >= until:
+            warnings.append(f"output.{name}.begin is not before the end of the run: nothing is written.")
     cores = launch.threads_per_rank()
     if ranks > cores:
         warnings.append(f"{ranks} ranks would share the {cores} cores of this machine and wait for each other.")

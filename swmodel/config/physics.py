@@ -200,8 +200,8 @@ class WindFile(PartSection):
     u: str = "u10"  # variable of the eastward wind
     v: str = "v10"  # variable of the northward wind
     drag: Annotated[str | float, BeforeValidator(_drag_law)] = WIND_DRAG  # law of the drag coefficient, or its value
-    air_density: Annotated[float, in_unit("kg m-3"), Field(gt=0)] = AIR_DENSITY  # of the air
-    density: Annotated[float, in_unit("kg m-3"), Field(gt=0)] = WATER_DENSITY  # of the water
+    air_density: Annotated[float, in_unit("kg m-3"), Field(ge=0.1, le=10)] = AIR_DENSITY  # of the air
+    density: Annotated[float, in_unit("kg m-3"), Field(ge=500, le=2e4)] = WATER_DENSITY  # of the water
 
 
 class _CycloneTrack(PartSection):

@@ -135,7 +135,7 @@ OutputFileOrStore = Annotated[str, AfterValidator(_file_or_store_name)]
 
 def _different(names):
     if len(set(names)) < len(names):
-        raise ValueError("a variable is named twice")
+        raise ValueError("a variable is named twice; leave one out")
     return names
 
 
@@ -191,13 +191,14 @@ class Harmonics(Section):
 
 
 MeanField = Literal["eta", "u", "v", "eta eta", "u eta", "v eta", "u u", "u v", "v v"]
+MeanFields = Annotated[tuple[MeanField, ...], Field(min_length=1), AfterValidator(_different)]
 
 
 class Means(Section):
     """Means of fields and of products of two of them, at cell centres."""
 
     file: OutputFile = "means.nc"  # netCDF file to write
-    fields: tuple[MeanField, ...] = ("eta", "u", "v")  # fields, and products of two of them
+    fields: MeanFields = ("eta", "u", "v")  # fields, and products of two of them
     begin: NonNegativeSeconds = 0.0  # when the means begin
     every: PositiveSeconds | None = None  # time between samples; every step unless given
 

@@ -43,6 +43,9 @@ def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     ]
     if output.gauges is not None:
         named.append((("output", "gauges"), output.gauges.variables, known_at_gauges(sections)))
+    if output.harmonics is not None:
+        prognostic = ("eta", "u", "v", *(tracer.name for tracer in sections["tracer"]))
+        named.append((("output", "harmonics"), output.harmonics.variables, prognostic))
     for path, names, known in named:
         for name in names:
             if name not in known:

@@ -64,6 +64,8 @@ class Time:
             ValueError: if the length of a step is not known.
         """
         dt = self._known_dt()
+        if moment and abs(moment) >= 2**30 * self._host_dt():  # as far as no run comes
+            return self.steps_since(0, dt.dtype) * dt - jnp.asarray(moment, dt.dtype)
         whole = int(np.floor(moment / self._host_dt())) if moment else 0
         rest = moment - whole * self._host_dt() if moment else 0.0
         return self.steps_since(whole, dt.dtype) * dt - jnp.asarray(rest, dt.dtype)

@@ -48,7 +48,9 @@ class AirPressure(Forcing):
     """
 
     pressure: Any = parameter("h", "Pa", doc="the air pressure at the surface")
-    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
+    density: Any = parameter(
+        None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water"
+    )
 
     uses_time = False
 
@@ -88,8 +90,12 @@ class Wind(Forcing):
     x: Any = parameter("h", "m s-1", default=0.0, doc="the wind towards +x")
     y: Any = parameter("h", "m s-1", default=0.0, doc="the wind towards +y")
     drag: Any = declared(DragLaw(), default="garratt", static=True)
-    air_density: Any = parameter(None, "kg m-3", above=0.0, default=AIR_DENSITY, doc="the density of the air")
-    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
+    air_density: Any = parameter(
+        None, "kg m-3", minimum=0.1, maximum=10.0, default=AIR_DENSITY, doc="the density of the air"
+    )
+    density: Any = parameter(
+        None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water"
+    )
 
     uses_time = False
 

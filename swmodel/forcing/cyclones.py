@@ -104,8 +104,12 @@ class Cyclone(Forcing):
     translation: Any = parameter(None, "1", minimum=0.0, maximum=1.0, default=0.5, doc="the share of the motion")
     coriolis: float = parameter(None, "s-1", default=5e-5, static=True, doc="f on a plane")
     drag: Any = declared(DragLaw(), default="garratt", static=True, doc="a wind law, or a coefficient")
-    air_density: Any = parameter(None, "kg m-3", above=0.0, default=AIR_DENSITY, doc="the density of the air")
-    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
+    air_density: Any = parameter(
+        None, "kg m-3", minimum=0.1, maximum=10.0, default=AIR_DENSITY, doc="the density of the air"
+    )
+    density: Any = parameter(
+        None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water"
+    )
     spherical: bool = static(default=False)
     coordinates: Any = dataclasses.field(default=None, metadata=DERIVED)
 

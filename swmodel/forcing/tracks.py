@@ -27,6 +27,7 @@ from .cyclones import Cyclone
 __all__ = ["Track", "cyclone_of", "read_track"]
 
 KNOT, MILE = 0.514444, 1852.0
+FASTEST = 60.0  # [m s-1], of the centre
 COLUMNS = ("time_utc", "longitude_deg", "latitude_deg", "radius_of_maximum_wind_m", "central_pressure_pa")
 
 
@@ -81,8 +82,29 @@ def read_track(path: str | Path, storm: str | None = None) -> Track:
     longitude, latitude, pressure, radius, wind = columns
     if pressure.max() < 2000.0:
         raise DataError(f"{path}: central pressures of {pressure.min():g} to {pressure.max():g} are hPa; give Pa.")
+    _check_places(path, moments, longitude, latitude)
     radius = np.where(radius > 0, radius, 46.4e3 * np.exp(-0.0155 * np.nan_to_num(wind) + 0.0169 * np.abs(latitude)))
     return Track(tuple(moments), np.rad2deg(np.unwrap(np.deg2rad(longitude))), latitude, pressure, radius, wind)
+
+
+def _check_places(path, moments, longitude, latitude):
+    """Raise DataError for centres that are nowhere on the sphere, or too far apart for a storm."""
+    for k, (x, y) in enumerate(zip(longitude, latitude)):
+        if not (abs(x) <= 360.0 and abs(y) <= 90.0):
+            raise DataError(
+                f"{path}: the centre on {moments[k]:%Y-%m-%d %H:%M} is at ({x:g}, {y:g}); give longitude and latitude "
+                "in degrees."
+            )
+    seconds = np.array([(moment - moments[0]).total_seconds() for moment in moments])
+    x, y = np.deg2rad(longitude), np.deg2rad(latitude)
+    across = np.sin(np.diff(x) / 2) ** 2 * np.cos(y[1:]) * np.cos(y[:-1])
+    speed = 2 * EARTH_RADIUS * np.arcsin(np.sqrt(np.sin(np.diff(y) / 2) ** 2 + across)) / np.diff(seconds)
+    k = int(np.argmax(speed))
+    if speed[k] > FASTEST:
+        raise DataError(
+            f"{path}: the centre moves at {speed[k]:.3g} m/s from {moments[k]:%Y-%m-%d %H:%M} to "
+            f"{moments[k + 1]:%Y-%m-%d %H:%M}, and no storm does at more than {FASTEST:g} m/s; check these points."
+        )
 
 
 def _csv(path, storm):
@@ -98,7 +120,9 @@ def _csv(path, storm):
     for row in table:
         _, longitude, latitude, radius, pressure = (row[name] for name in COLUMNS)
         wind = row.get("maximum_wind_m_s") or "nan"
-        found[_moment(row["time_utc"])] = *map(float, (longitude, latitude, pressure, radius)), float(wind)
+        if (moment := _moment(row["time_utc"])) in found:
+            raise ValueError(f"it has two points on {moment:%Y-%m-%d %H:%M}")
+        found[moment] = *map(float, (longitude, latitude, pressure, radius)), float(wind)
     return found
 
 

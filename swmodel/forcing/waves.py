@@ -31,6 +31,7 @@ from .tides import ramp_at
 
 __all__ = ["CnoidalWave", "Record", "SolitaryWave", "check_records"]
 
+HIGHEST = 0.833  # height over depth of a solitary wave; Longuet-Higgins and Fenton (1974)
 STEEPEST = 50.0  # of the argument of sech, beyond which a solitary wave is 0 in both precisions
 SAMPLES = 1024  # of a period of a cnoidal wave
 
@@ -131,6 +132,11 @@ class SolitaryWave:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.height > HIGHEST * self.depth:
+            raise ConfigError(
+                f"SolitaryWave: a wave of {self.height:g} m breaks in water of {self.depth:g} m; give a height of "
+                f"{HIGHEST * self.depth:.3g} m or less."
+            )
 
     @property
     def speed(self) -> float:

@@ -408,3 +408,18 @@ def test_a_run_of_more_steps_than_are_counted_is_refused(tmp_path, command, unti
 def test_what_is_no_number_is_not_taken_for_one(refused, value):
     (sentence,) = refused("epsilon = 0.1", f"epsilon = {value}")
     assert sentence.startswith(f"FILE:{line_of('epsilon = 0.1')}: stepper.epsilon: ")
+
+
+@pytest.mark.parametrize(
+    "keys, says",
+    [
+        ("[output.means]\nfields = []", "too few values"),
+        ('[output.means]\nfields = ["eta", "eta"]', "a variable is named twice"),
+        (
+            '[output.harmonics]\nconstituents = ["M4"]\nvariables = ["speed"]',
+            "unknown variable 'speed'; known are eta, u, v",
+        ),
+    ],
+)
+def test_sums_of_nothing_and_of_what_is_not_stepped_are_refused(refused, keys, says):
+    assert any(says in sentence for sentence in refused(text=f"{GOOD}\n{keys}\n"))

@@ -83,6 +83,11 @@ def test_a_time_without_a_step_says_so():
         Time(3, dt=jnp.asarray(10.0)).since(5.0)
 
 
+@pytest.mark.parametrize("moment", [1e29, -1e29])
+def test_a_moment_that_no_run_reaches_is_before_or_after_all_steps(moment):
+    assert float(Time(3, dt=jnp.asarray(10.0), exact_dt=10.0).since(moment)) == pytest.approx(-moment)
+
+
 def run(model, stepper, pieces, first):
     simulation = Simulation(model, model.at_rest(), stepper)
     simulation.step = first

@@ -171,6 +171,24 @@ def test_storms_of_a_csv_file_are_told_apart(tmp_path):
         tracks.read_track(tmp_path / "track.csv")
 
 
+def test_centres_that_no_storm_has_are_refused(tmp_path):
+    lines = CSV.replace(",,", ",0,").splitlines()
+    for changed, said in (
+        ([*lines, lines[2]], "two points on 2008-09-01 12:00"),
+        ([*lines[:2], lines[2].replace("17.3", "107.3")], "is at \\(-38.4, 107.3\\); give longitude"),
+        ([*lines[:2], lines[2].replace("-38.4", "38.4")], "no storm does at more than 60 m/s"),
+    ):
+        (tmp_path / "track.csv").write_text("\n".join(changed))
+        with pytest.raises(DataError, match=said):
+            tracks.read_track(tmp_path / "track.csv")
+
+
+@pytest.mark.parametrize("key, value", [("density", 1.025), ("air_density", 1025.0)])
+def test_densities_of_the_wrong_unit_or_fluid_are_refused(key, value):
+    with pytest.raises(ConfigError, match=f"{key} = "):
+        sw.Wind(1.0, 2.0, **{key: value})
+
+
 def test_the_largest_wind_is_that_of_the_best_track():
     """Best tracks have the wind at 10 m of the moving storm; it is not reduced, and the motion not added, once more."""
     moments = tuple(datetime.datetime(2008, 9, 12) + datetime.timedelta(hours=6 * k) for k in range(4))

@@ -114,6 +114,7 @@ def test_what_is_no_wave_is_refused():
         ('{file = "wave.csv", variable = "eta"}', "has no 'eta'"),
         ('{wave = "cnoidal", height = 0.5, depth = 1, period = 1}', "no wave of height 0.5 m"),
         ('{wave = "solitary", height = 0.5, depth = 1}', "peak"),
+        ('{file = "nothing.csv"}', "is no table of numbers"),
     ],
 )
 def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
@@ -122,6 +123,7 @@ def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
         np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header="time_s,eta_m", comments="")
     rows = np.stack([0 * TIMES, 0.1 * TIMES, TIMES], 1)
     np.savetxt(tmp_path / "two.csv", rows, delimiter=",", header="a,eta_m,time_s", comments="")
+    (tmp_path / "nothing.csv").touch()
     xr.Dataset({"eta": ("time", 0.1 * TIMES)}, {"time": ("time", TIMES, {"units": "s"})}).to_netcdf(
         tmp_path / "wave.nc"
     )
@@ -132,3 +134,8 @@ def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
     else:
         (said,) = made.sentences()
         assert expected in said
+
+
+def test_a_solitary_wave_that_breaks_is_refused():
+    with pytest.raises(ConfigError, match="a wave of 6 m breaks in water of 5 m; give a height of 4.17 m or less"):
+        sw.SolitaryWave(height=6.0, depth=5.0, peak=0.0)

@@ -1,5 +1,6 @@
 """Records and waves from experiment files."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,11 @@ def check_record(made: Any, section: Any) -> None:
 
 def _from_csv(section):
     try:
-        table = np.genfromtxt(section.file, delimiter=",", names=True, dtype=float, encoding="utf-8", deletechars="")
-    except (ValueError, OSError) as error:
+        with warnings.catch_warnings(action="ignore"):  # of an empty file
+            table = np.genfromtxt(
+                section.file, delimiter=",", names=True, dtype=float, encoding="utf-8", deletechars=""
+            )
+    except (ValueError, IndexError, OSError) as error:
         raise DataError(f"{section.file} is no table of numbers with commas and a line of names") from error
     names = table.dtype.names or ()
     if len(names) < 2:
