@@ -1,0 +1,53 @@
+"""The roughness of the sea floor and the buoyancy frequency there, for the drag by internal waves: writes bottom.nc.
+
+python bottom.py etopo5_global_15min.nc
+
+The roughness r is the standard deviation of the depth from a plane, over 5 x 5 nodes of 15' (1.25 degrees). The
+buoyancy frequency is N = 5.24e-3 s-1 exp(-z / 1300 m) at the sea floor (Zaron & Egbert 2006, doi:10.1175/JPO2878.1).
+Both vanish where the water is shallower than 1000 m: the law holds for the deep ocean (Jayne & St. Laurent 2001).
+"""
+
+import sys
+
+import numpy as np
+import xarray as xr
+
+SURFACE, SCALE, SHALLOW = 5.24e-3, 1300.0, 1000.0  # [s-1], [m], [m]
+REACH = 2  # nodes on either side
+
+
+def deviation(depth):
+    """The standard deviation of (ny, nx) values from the best plane around each node, periodic along x."""
+    wide = np.pad(np.pad(depth, ((0, 0), (REACH, REACH)), "wrap"), ((REACH, REACH), (0, 0)), "edge")
+    size = 2 * REACH + 1
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (size, size))
+    offsets = np.arange(size) - REACH
+    mean, each = windows.mean((2, 3)), size * np.sum(offsets**2)
+    along_x = np.einsum("jiba,a->ji", windows, offsets, optimize=True) / each
+    along_y = np.einsum("jiba,b->ji", windows, offsets, optimize=True) / each
+    squares = (windows**2).mean((2, 3)) - mean**2
+    return np.sqrt(np.maximum(squares - (along_x**2 + along_y**2) * each / size**2, 0.0))
+
+
+def main(file):
+    with xr.open_dataset(file) as source:
+        elevation = source.elevation.astype(float).load()
+    depth = np.maximum(-elevation.values, 0.0)
+    deep = depth > SHALLOW
+    roughness = np.where(deep, deviation(depth), 0.0)
+    buoyancy = np.where(deep, SURFACE * np.exp(-depth / SCALE), 0.0)
+    fields = {
+        "roughness": (("lat", "lon"), roughness, {"units": "m", "long_name": "r.m.s. height of the sea floor"}),
+        "buoyancy": (("lat", "lon"), buoyancy, {"units": "s-1", "long_name": "buoyancy frequency at the sea floor"}),
+    }
+    made = xr.Dataset(fields, {"lat": elevation.lat, "lon": elevation.lon})
+    made.attrs = {"title": "Sea floor for the drag by internal waves", "source": "bottom.py, from ETOPO5 (NOAA 1988)"}
+    half = made.coarsen(lat=2, lon=2).mean(keep_attrs=True)
+    packing = {"dtype": "int16", "zlib": True, "complevel": 9, "_FillValue": -1}
+    half.to_netcdf("bottom.nc", encoding={
+        "roughness": packing, "buoyancy": {**packing, "scale_factor": 1e-7},
+    })  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

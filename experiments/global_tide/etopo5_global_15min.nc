@@ -1,0 +1,1 @@
+../north_atlantic/etopo5_global_15min.nc

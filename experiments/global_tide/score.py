@@ -1,0 +1,140 @@
+"""Compare the M2 tide of a run with gauges, compute the power that the moon puts in, and draw the cotidal map.
+
+python score.py [harmonics.nc [gauges.csv]]      prints name=value, and writes cotidal_map.png next to the first file
+
+    error at a gauge    |A exp(-i g) - A' exp(-i g')| of the nearest wet cell within REACH [m]: amplitude A, phase lag g
+    r.m.s. in time      that divided by sqrt 2, which papers often give
+    open ocean          gauges around which 90 % of the area is deeper than 1000 m, within 1.5 degrees: oceanic islands
+    power               rho g < integral eta_eq d eta/dt dA > [W], eta_eq the equilibrium tide of a yielding Earth
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+RHO, G, RADIUS = 1025.0, 9.81, 6.371e6
+M2_PERIOD = 44714.16  # [s]
+EQUILIBRIUM = 0.242334 * 0.693  # [m], the amplitude of M2's equilibrium tide times 1 + k - h
+REACH, AROUND, DEEP, SHARE = 60e3, 1.5, 1000.0, 0.9  # [m], [degrees], [m], [1]
+HERE = Path(__file__).parent
+
+
+def distance(lon, lat, longitude, latitude):
+    """Great-circle distance [m] between points in degrees."""
+    a, b = np.deg2rad(lat), np.deg2rad(latitude)
+    cosine = np.sin(a) * np.sin(b) + np.cos(a) * np.cos(b) * np.cos(np.deg2rad(lon - longitude))
+    return RADIUS * np.arccos(np.clip(cosine, -1.0, 1.0))
+
+
+def read_gauges(file):
+    """(names, longitude, latitude, complex M2 [m]) of the gauges that have M2."""
+    rows = np.genfromtxt(file, delimiter=",", names=True, dtype=None, encoding="utf-8", usecols=range(1, 6))
+    rows = rows[np.isfinite(rows["M2_amplitude_m"]) & np.isfinite(rows["M2_phase_deg"])]
+    tide = rows["M2_amplitude_m"] * np.exp(-1j * np.deg2rad(rows["M2_phase_deg"]))
+    return rows["name"], rows["longitude"], rows["latitude"], tide
+
+
+def read_tide(file):
+    """(longitude, latitude, complex M2 [m], NaN on land) of a file of harmonics."""
+    with xr.open_dataset(file) as run:
+        size, lag = run["eta_amplitude_M2"].values, run["eta_phase_M2"].values
+        return run["xh"].values, run["yh"].values, size.astype(float) * np.exp(-1j * np.deg2rad(lag))
+
+
+def at_gauges(lon, lat, tide, longitude, latitude):
+    """The tide in the nearest wet cell of each gauge; NaN where none is within REACH."""
+    j, i = np.nonzero(np.isfinite(tide))
+    found = np.full(longitude.size, np.nan + 0j)
+    for k in range(longitude.size):
+        near = np.abs(lat[j] - latitude[k]) < np.rad2deg(REACH / RADIUS)
+        away = distance(lon[i[near]], lat[j[near]], longitude[k], latitude[k])
+        if away.size and away.min() <= REACH:
+            found[k] = tide[j[near], i[near]][np.argmin(away)]
+    return found
+
+
+def in_open_ocean(longitude, latitude, file):
+    """Whether a share of the area around each gauge is deep."""
+    with xr.open_dataset(file) as source:
+        deep, lon, lat = source.elevation.values < -DEEP, source.lon.values, source.lat.values
+    weight = np.cos(np.deg2rad(lat))
+    found = np.zeros(longitude.size, bool)
+    for k in range(longitude.size):
+        rows = np.abs(lat - latitude[k]) <= AROUND
+        east = (lon - longitude[k] + 180.0) % 360.0 - 180.0
+        columns = np.abs(east) * np.cos(np.deg2rad(latitude[k])) <= AROUND
+        box = deep[np.ix_(rows, columns)]
+        found[k] = np.average(box.mean(1), weights=weight[rows]) >= SHARE
+    return found
+
+
+def terawatts(lon, lat, tide):
+    """The mean power of the M2 potential [TW]; with a constant tide all of it is dissipated."""
+    step = np.deg2rad(lat[1] - lat[0]), np.deg2rad(lon[1] - lon[0])
+    area = RADIUS**2 * step[0] * step[1] * np.cos(np.deg2rad(lat))[:, None]
+    pattern = EQUILIBRIUM * np.cos(np.deg2rad(lat))[:, None] ** 2 * np.exp(2j * np.deg2rad(lon))
+    # eta_eq = Re(pattern e^(i theta)), eta = Re(tide e^(i theta))
+    work = 0.5 * np.real(np.conj(pattern) * 1j * tide) * 2 * np.pi / M2_PERIOD
+    return float(RHO * G * np.nansum(work * area) / 1e12)
+
+
+def scores(harmonics, gauges=HERE / "gauges.csv", floor=HERE / "etopo5_global_15min.nc"):
+    """{name: value}: r.m.s. errors [cm], all gauges and open ocean, and the power [TW]."""
+    lon, lat, tide = read_tide(harmonics)
+    _, longitude, latitude, observed = read_gauges(gauges)
+    model = at_gauges(lon, lat, tide, longitude, latitude)
+    known, open_ocean = np.isfinite(model), in_open_ocean(longitude, latitude, floor)
+    found = {"m2_terawatts": terawatts(lon, lat, tide)}
+    for name, chosen in (("open_ocean", known & open_ocean), ("all", known)):
+        error, size = np.abs(model - observed)[chosen], np.abs(observed)[chosen]
+        found |= {
+            f"gauges_{name}": int(chosen.sum()),
+            f"error_{name}": 100 * np.sqrt(np.mean(error**2)),
+            f"median_error_{name}": 100 * np.median(error),
+            f"signal_{name}": 100 * np.sqrt(np.mean(size**2)),
+            f"mean_amplitude_ratio_{name}": float(np.abs(model[chosen]).mean() / size.mean()),
+        }
+    return found
+
+
+def draw(harmonics, gauges, path):
+    """The cotidal map: amplitudes in colour, phase lags every 30 degrees, open-ocean gauges by their errors."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    lon, lat, tide = read_tide(harmonics)
+    figure, axes = plt.subplots(figsize=(11, 5.2), layout="constrained")
+    axes.set_facecolor("0.75")
+    image = axes.pcolormesh(lon, lat, np.abs(tide), vmin=0, vmax=1.5, cmap="viridis", rasterized=True)
+    lag = np.rad2deg(-np.angle(tide)) % 360.0
+    for level in range(0, 360, 30):  # each as the zero of a sine, so that 360 degrees is not a front
+        turned = np.sin(np.deg2rad(lag - level))
+        turned[np.cos(np.deg2rad(lag - level)) < 0] = np.nan
+        axes.contour(lon, lat, turned, [0.0], colors="white", linewidths=1.3 if level == 0 else 0.5)
+    _, longitude, latitude, observed = read_gauges(gauges)
+    error = np.abs(at_gauges(lon, lat, tide, longitude, latitude) - observed)
+    chosen = np.isfinite(error) & in_open_ocean(longitude, latitude, HERE / "etopo5_global_15min.nc")
+    dots = axes.scatter(
+        longitude[chosen], latitude[chosen], c=error[chosen], s=26, cmap="Reds", vmin=0, vmax=0.4, edgecolors="black",
+        linewidths=0.5,
+    )  # fmt: skip
+    figure.colorbar(image, ax=axes, label="amplitude [m]", extend="max", pad=0.01)
+    figure.colorbar(dots, ax=axes, label="error at gauges [m]", extend="max", pad=0.01)
+    axes.set(xlabel="longitude", ylabel="latitude", title="M2: amplitude, and phase lags every 30 degrees (thick: 0)")
+    figure.savefig(path, dpi=120)
+
+
+def main(harmonics="output/global_tide/harmonics.nc", gauges=HERE / "gauges.csv"):
+    for name, value in scores(harmonics, gauges).items():
+        print(f"{name}={value:.4g}")
+    path = Path(harmonics).with_name("cotidal_map.png")
+    draw(harmonics, gauges, path)
+    print(path)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,38 @@
+"""The scores of experiments/global_tide are what their formulas say."""
+
+import numpy as np
+import pytest
+
+from tests.verification.measures_global_tide import score_module
+
+score = score_module()
+
+
+def grid(step=5.0):
+    return np.arange(-180 + step / 2, 180, step), np.arange(-90 + step / 2, 90, step)
+
+
+def test_a_tide_a_quarter_period_behind_the_potential_takes_the_power_of_the_integral():
+    lon, lat = grid(1.0)
+    east, north = np.deg2rad(lon), np.deg2rad(lat)[:, None]
+    tide = 0.5 * np.cos(north) ** 2 * np.exp(2j * east) * np.exp(-0.5j * np.pi)
+    # rho g omega / 2 x 0.242334 x 0.693 x 0.5 x the integral of cos^4 over the sphere, 2 pi a^2 x 16/15
+    area = 2 * np.pi * 6.371e6**2 * 16 / 15
+    expected = 1025 * 9.81 * np.pi / 44714.16 * 0.242334 * 0.693 * 0.5 * area / 1e12
+    assert score.terawatts(lon, lat, tide) == pytest.approx(expected, rel=1e-3)
+    assert score.terawatts(lon, lat, tide * np.exp(0.5j * np.pi)) == pytest.approx(0.0, abs=1e-9 * expected)
+
+
+def test_gauges_take_the_nearest_wet_cell_across_the_date_line_or_none():
+    lon, lat = grid(0.5)
+    tide = np.full((lat.size, lon.size), np.nan + 0j)
+    tide[180, 0] = 2.0 - 1.0j  # at (-179.75, 0.25)
+    found = score.at_gauges(lon, lat, tide, np.array([179.9, 170.0]), np.array([0.2, 0.2]))
+    assert found[0] == 2.0 - 1.0j
+    assert np.isnan(found[1])
+
+
+def test_islands_in_deep_water_are_open_ocean_and_harbours_of_continents_are_not():
+    longitude, latitude = np.array([-177.36, -14.4, -74.0, 4.1]), np.array([28.21, -7.93, 40.7, 52.0])
+    found = score.in_open_ocean(longitude, latitude, score.HERE / "etopo5_global_15min.nc")
+    assert found.tolist() == [True, True, False, False]  # Midway, Ascension; New York, Hook of Holland

@@ -1,0 +1,11 @@
+"""The M2 tide of the world ocean; `make verify CASE=global_m2_error_30` prints its error."""
+
+import pytest
+
+from . import measures_global_tide as figures
+
+
+@pytest.mark.verify
+def test_the_potential_alone_raises_the_tide_of_oceanic_islands():
+    assert figures.global_m2_error_30() < 25.0
+    assert 1.5 < figures.global_m2_terawatts() < 3.5
