@@ -5,6 +5,7 @@ gauges       series against observed ones, and their scores
 series       modelled and observed series, and the table of scores, without figures
 figure       one page of a tsunami
 circulation  one page of a basin's circulation
+ensemble     mean and spread of the members of an ensemble
 animate      mp4 or GIF of a field
 spectra      wavenumber spectra of boxes, frequency spectra of gauges
 budgets      volume, energy, enstrophy; streamfunction and transports
@@ -18,7 +19,19 @@ from .errors import PlotError
 
 __all__ = ["KINDS", "PlotError", "open_output", "plot", "score_table"]
 
-_MODULES = ("animate", "budgets", "circulation", "figure", "files", "gauges", "maps", "scores", "series", "spectra")
+_MODULES = (
+    "animate",
+    "budgets",
+    "circulation",
+    "ensemble",
+    "figure",
+    "files",
+    "gauges",
+    "maps",
+    "scores",
+    "series",
+    "spectra",
+)
 _HOMES = {"open_output": "files", "score_table": "series"}
 
 

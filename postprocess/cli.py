@@ -24,6 +24,7 @@ KINDS = (
     "budgets",
     "sensitivity",
     "inversion",
+    "ensemble",
 )
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
@@ -66,13 +67,13 @@ def plot(
     if kind not in KINDS:
         raise PlotError(f"plot: kind {kind!r} is not one of {', '.join(KINDS)}.")
     with contextlib.ExitStack() as opened:
-        files, sources = _sort(paths, opened, member)
+        files, sources = _sort(paths, opened, None if kind == "ensemble" else member)
         if box is not None and "fields" in files:  # a run's own spectra are of the whole domain
             files.pop("spectra", None), sources.pop("spectra", None)
         kinds = _choose(files, variable, box) if kind == "auto" else [kind]
         outputs = [_output(output, sources, k, k != kinds[0]) for k in kinds]
         _check_apart(outputs, paths, observations)
-        observed = _observed(files, observations, kinds)
+        observed = {} if kind == "ensemble" else _observed(files, observations, kinds)
         return [_draw(k, files, out, observed, variable, times, box) for k, out in zip(kinds, outputs)]
 
 
@@ -160,8 +161,10 @@ def _output(output, sources, kind, second=False):
 
 
 def _draw(kind, files, output, observed, variable, times, box):
-    from . import animate, budgets, circulation, figure, gauges, inversion, maps, sensitivity, spectra, style
+    from . import animate, budgets, circulation, ensemble, figure, gauges, inversion, maps, sensitivity, spectra, style
 
+    if kind == "ensemble":
+        return style.save(ensemble.figure(files.get("fields"), files.get("gauges"), variable, times), output)
     series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
     if kind == "animation":
         return animate.animate(_file(files, "fields", kind), output, variable or "eta", series)

@@ -40,8 +40,8 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}  # [s]
 
 
-def open_output(path: str | pathlib.Path, member: int = 0) -> xr.Dataset:
-    """An output file as a lazy xarray.Dataset whose times are still numbers; of an ensemble one member.
+def open_output(path: str | pathlib.Path, member: int | None = 0) -> xr.Dataset:
+    """An output file as a lazy xarray.Dataset whose times are numbers; of an ensemble one member, or all for None.
 
     Raises:
         PlotError: for a file that is missing or no netCDF, or a member that does not exist.
@@ -56,7 +56,7 @@ def open_output(path: str | pathlib.Path, member: int = 0) -> xr.Dataset:
         raise PlotError(f"open_output: {path} needs the library zarr; install swmodel[zarr].") from error
     except (OSError, ValueError) as error:
         raise PlotError(f"open_output: {path} cannot be read as netCDF; give a file that a run has written.") from error
-    dataset = _with_names(_of_member(dataset, member, path))
+    dataset = _with_names(dataset if member is None else _of_member(dataset, member, path))
     dataset.encoding["source"] = str(path)
     return dataset
 

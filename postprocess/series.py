@@ -17,7 +17,7 @@ from .errors import PlotError
 from .files import open_output, seconds
 from .scores import Rules, Series, scores, table
 
-__all__ = ["read_gauges", "read_observations", "rules_of", "score_table"]
+__all__ = ["gauge_names", "read_gauges", "read_observations", "rules_of", "score_table"]
 
 
 def score_table(path: str | pathlib.Path, observations: str | pathlib.Path) -> str:
@@ -29,6 +29,12 @@ def score_table(path: str | pathlib.Path, observations: str | pathlib.Path) -> s
     with open_output(path) as dataset:
         modelled = read_gauges(dataset)
     return table(scores(modelled, read_observations(observations, [series.name for series in modelled])))
+
+
+def gauge_names(dataset: xr.Dataset) -> list[str]:
+    """The names of the gauges of a file, in its order."""
+    names = next(v for v in dataset.variables.values() if v.attrs.get("cf_role") == "timeseries_id")
+    return [(n.decode() if isinstance(n, bytes) else str(n)).strip() for n in names.values]
 
 
 def read_gauges(dataset: xr.Dataset, variable: str | None = None) -> list[Series]:
@@ -43,7 +49,7 @@ def read_gauges(dataset: xr.Dataset, variable: str | None = None) -> list[Series
     values = dataset[variable].transpose(name.dims[0], "time").values.astype(float)
     x, y = (_coordinate(dataset, name.dims[0], axis) for axis in "xy")
     time = seconds(dataset)
-    names = [(n.decode() if isinstance(n, bytes) else str(n)).strip() for n in name.values]
+    names = gauge_names(dataset)
     rules = rules_of(dataset.attrs, names)
     return [Series(n, time, v, float(a), float(b), rules[n]) for n, v, a, b in zip(names, values, x, y)]
 

@@ -414,7 +414,7 @@ def plot(
         str,
         typer.Option(
             help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum, budgets, sensitivity, "
-            "inversion."
+            "inversion, ensemble."
         ),
     ] = "auto",
     observations: Observations = None,

@@ -16,6 +16,7 @@ KINDS = (
     "budgets",
     "sensitivity",
     "inversion",
+    "ensemble",
 )
 FORMATS = ("png", "mp4", "gif")
 

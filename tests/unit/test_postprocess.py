@@ -598,6 +598,24 @@ def test_maps_of_sensitivity_are_per_area_without_waves_of_two_cells():
     assert [list(line.get_ydata()) for line in page.axes[0].lines if len(line.get_xdata()) == 2] == [[2.0, 2.0]]
 
 
+def test_mean_and_spread_of_an_ensemble_are_drawn():
+    one = output(nx=6, ny=4, times=(0.0, 600.0), eta=1.0)
+    members = xr.concat([one.assign(eta=k * one.eta) for k in (1.0, 2.0, 6.0)], "member")
+    series = xr.concat(
+        [gauge_output([0.0, 600.0], {"a": [0.0, k]}) for k in (1.0, 2.0, 6.0)], "member", data_vars="all"
+    )
+    page = postprocess.ensemble.figure(
+        members, series.assign_coords(gauge_name=gauge_output([0.0], {"a": [0.0]}).gauge_name)
+    )
+    mean, spread = (axes.images[0].get_array() for axes in page.axes if axes.images and axes.get_title("left"))
+    np.testing.assert_allclose(mean, 3.0)
+    np.testing.assert_allclose(spread, np.sqrt(7.0))
+    band = next(axes for axes in page.axes if axes.get_title("left") == "a")
+    assert len(band.lines) == 4 and band.lines[-1].get_ydata()[-1] == 3.0
+    with pytest.raises(PlotError, match="a single run and no spread"):
+        postprocess.ensemble.figure(one)
+
+
 def test_a_gauge_is_selected_by_its_name_and_scored_without_a_figure(tmp_path):
     time = np.arange(0.0, 600.0, 10.0)
     wave = np.exp(-(((time - 300.0) / 60.0) ** 2))
