@@ -31,7 +31,8 @@ def volume(model, state):
     return model.communicator.host_sum(np.array([own]))[0]
 
 
-CASES = [(sides, layout) for sides, layout in zip(((sw.Flather("west"),), ()), (cases.LAYOUTS * 2)[:2])]
+MAKER = sw.WaveMaker(sides="west", elevation=sw.Record([0.0, 1.0, 2.0], [0.0, 0.5, 0.2]), until=1.0)
+CASES = [(sides, layout) for sides, layout in zip(((MAKER, sw.Flather("east")), ()), (cases.LAYOUTS * 2)[:2])]
 
 
 @pytest.mark.parametrize("boundaries, layout", CASES, ids=["open", "closed"])
