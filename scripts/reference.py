@@ -148,8 +148,8 @@ def kind_of(cls: type, name: str, field: typing.Any) -> str:
     part = getattr(cls, "part", None)
     own = {f.name: f.metadata.get("rule") for f in dataclasses.fields(part)} if dataclasses.is_dataclass(part) else {}
     if isinstance(own.get(name), rules.Number):
-        told = words(field.annotation)
-        return of_rule(own[name], "formula" in told) + ' or `"auto"`' * ('"auto"' in told)
+        annotation = words(field.annotation)
+        return of_rule(own[name], "formula" in annotation) + ' or `"auto"`' * ('"auto"' in annotation)
     kinds = [words(field.annotation), unit_of(field), *limits_of(field)]
     return escaped(", ".join(filter(None, kinds)))
 
@@ -159,8 +159,8 @@ def of_rule(rule: rules.Number, formula: bool) -> str:
     kind = "whole number" if rule.whole else "number"
     unit = "" if rule.units in ("", "1") else f" in {rule.units}"
     limits = (("at least", rule.minimum), ("above", rule.above), ("at most", rule.maximum), ("below", rule.below))
-    told = "".join(f", {word} {value:g}" for word, value in limits if value is not None)
-    return escaped(kind + unit + told + ", or a formula" * formula)
+    bounds = "".join(f", {word} {value:g}" for word, value in limits if value is not None)
+    return escaped(kind + unit + bounds + ", or a formula" * formula)
 
 
 def words(annotation: typing.Any) -> str:

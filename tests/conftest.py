@@ -75,8 +75,8 @@ def command(capsys):
     def call(*arguments):
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
+        printed = capsys.readouterr()
+        return ended.value.code, printed.out, printed.err
 
     yield call
     jax.config.update("jax_enable_x64", before)

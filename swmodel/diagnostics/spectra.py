@@ -122,13 +122,13 @@ class Spectra:
         if name not in self.names:
             raise ValueError(f"Spectra: there is no {name!r}; there are {', '.join(self.names)}.")
         quantity = next(q for q in QUANTITIES if name.startswith(q))
-        _, units, told = QUANTITIES[quantity]
+        _, units, described = QUANTITIES[quantity]
         what, _, by = name.removeprefix(f"{quantity}_").partition("_")
         if what == "spectrum":
-            return {"units": PER_METRE[units], "long_name": f"spectrum of {told}"}
+            return {"units": PER_METRE[units], "long_name": f"spectrum of {described}"}
         if what == "flux":
-            return {"units": _per_second(units), "long_name": f"flux of {told} to larger wavenumbers by advection"}
-        text = f"rate of change of the spectrum of {told} by {by.replace('_', ' ')}"
+            return {"units": _per_second(units), "long_name": f"flux of {described} to larger wavenumbers by advection"}
+        text = f"rate of change of the spectrum of {described} by {by.replace('_', ' ')}"
         return {"units": _per_second(PER_METRE[units]), "long_name": text}
 
     # -- on the host --------------------------------------------------------------------------------------------------

@@ -75,8 +75,8 @@ class State:
         return iter(self._values.items())
 
     def __repr__(self) -> str:
-        told = (f"{name}={getattr(x, 'shape', None) or type(x).__name__}" for name, x in self)
-        return f"State({', '.join(told)})"
+        shapes = (f"{name}={getattr(x, 'shape', None) or type(x).__name__}" for name, x in self)
+        return f"State({', '.join(shapes)})"
 
     # -- making another one -------------------------------------------------------------------------------------------
 

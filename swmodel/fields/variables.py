@@ -106,12 +106,12 @@ OF_A_LAYER = {  # what these are of a layer above a deep one at rest
 }  # fmt: skip
 
 
-def named_for(gravity: float | None, lid: bool = False) -> dict[str, Variable]:
+def named_for(gravity: float | None, rigid_lid: bool = False) -> dict[str, Variable]:
     """Rows of the table that stand in place of those of a sea with a free surface, {name: Variable}.
 
     Args:
         gravity: [m s-2]; None where it differs between members.
-        lid: whether the surface is a rigid lid.
+        rigid_lid: whether the surface is a rigid lid.
     """
     layer = OF_A_LAYER if gravity is not None and gravity < EARTH else {}
-    return {**layer, **(UNDER_LID if lid else {})}
+    return {**layer, **(UNDER_LID if rigid_lid else {})}

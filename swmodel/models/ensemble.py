@@ -108,8 +108,8 @@ class Ensemble:
 
     def name(self, k: int) -> str:
         """What to call member k in a message."""
-        told = ", ".join(f"{name} = {values[k]}" for name, values in self.varied.items())
-        return f"member {k} ({told})" if told else f"member {k}"
+        settings = ", ".join(f"{name} = {values[k]}" for name, values in self.varied.items())
+        return f"member {k} ({settings})" if settings else f"member {k}"
 
     def each(self, state: State | None = None) -> list[tuple[str, ShallowWater, State | None]]:
         """[(name, model, State or None)] of the members; `state` holds the States of all."""

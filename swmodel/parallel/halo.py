@@ -65,8 +65,8 @@ class Sides:
         opened = [not inside and side in open_sides for inside, side in zip(inner, SIDES)]
         pad: Any = np.asarray(parts.padding(rank), dtype) if parts.uneven else None
         linked: Any = np.asarray(inner, dtype)  # host arrays: `place` puts them on devices
-        opens: Any = np.asarray(opened, dtype)
-        return Sides(linked, opens, grid.periodic, tuple(open_sides), pad, parts.uneven)
+        open_here: Any = np.asarray(opened, dtype)
+        return Sides(linked, open_here, grid.periodic, tuple(open_sides), pad, parts.uneven)
 
     def has_open(self, axis: str) -> bool:
         return any(SIDES[k] in self.open_sides for k in _OF_AXIS[axis])

@@ -10,7 +10,7 @@
 
         (u' - u) / dt = E_u - g grad eta'
 
-With u' put into the second equation, delta = eta' - eta solves a Helmholtz equation, under a lid Poisson's:
+With u' put into the second equation, delta = eta' - eta solves a Helmholtz equation, under a rigid lid Poisson's:
 
     delta - div (g theta^2 dt^2 R grad delta) = dt E_eta - dt div R (theta u* + (1 - theta) u)
     u' = u* - g theta dt grad delta,          u* = u + dt (E_u - g grad eta)
@@ -24,7 +24,7 @@ A variable s that the flow transports changes by one rate over the whole step, o
 
     V = V_E + R (theta u' + (1 - theta) u),     V_E = (h - R) u, by AB2,
 
-(under a lid H (u' + u) / 2, but H u' in the first step), and of s and h extrapolated by AB2: so s = h stays s = h.
+(under a rigid lid H (u' + u) / 2, but H u' in the first step), and of s and h extrapolated by AB2: s = h stays so.
 
 Casulli & Cattani (1994), doi:10.1016/0898-1221(94)90059-0 (theta); Dukowicz & Smith (1994), doi:10.1029/93JC03455 (the
 pressure as the unknown, which islands do not trouble). `swmodel.elliptic` has the solvers.
@@ -168,8 +168,8 @@ class RigidLid(Implicit):
         moving += ["a moving sea floor"] * (equations.uplift is not None)
         if moving:
             raise ConfigError(
-                f"RigidLid: {moving[0]} needs a surface that moves, and under a lid none does; leave it out, or use "
-                "SemiImplicit."
+                f"RigidLid: {moving[0]} needs a surface that moves, and under a rigid lid none does; leave it out, or "
+                "use SemiImplicit."
             )
         return RigidLidStep(self.dt, self.epsilon, Surface.of(equations, self))
 
@@ -187,7 +187,7 @@ def automatic(domain: Any, constant: bool, dtype: Any) -> elliptic.Solver:
 
 @pytree
 class Surface:
-    """delta - div (g theta^2 dt^2 R grad delta) = rhs (or Poisson's equation, under a lid), planned.
+    """delta - div (g theta^2 dt^2 R grad delta) = rhs (or Poisson's equation, under a rigid lid), planned.
 
     Attributes:
         rest: R, the depth at rest, a Field; where it is constant, one number.
@@ -206,12 +206,12 @@ class Surface:
                 "model.dynamics(stepper)."
             )
         domain = replace(equations.water, tile=equations.geometry.tile)
-        lid, dtype = scheme.rigid_lid, equations.depth.dtype
+        rigid, dtype = scheme.rigid_lid, equations.depth.dtype
         constant = equations.flat and not domain.masked and not equations.open_boundaries
         rest = _constant(equations) if constant else equations.depth
-        numbers = jnp.asarray(1.0, dtype) if lid else equations.gravity * (scheme.theta * scheme.dt) ** 2
+        numbers = jnp.asarray(1.0, dtype) if rigid else equations.gravity * (scheme.theta * scheme.dt) ** 2
         c = numbers * (rest if constant else rest.interior)
-        screening = None if lid else _screening(equations, domain, scheme.theta * scheme.dt)
+        screening = None if rigid else _screening(equations, domain, scheme.theta * scheme.dt)
         solver = scheme.solver or automatic(domain, constant, dtype)
         return Surface(rest, solver.plan(domain, elliptic.Coefficients(c, screening)), solver)
 
@@ -286,7 +286,7 @@ class PlannedStep(Implicit):
         return self
 
     def explicit(self, equations: Any, flow: Any, more: Any) -> State:
-        """E, a State of Fields, where the water is `more` deep than R: None under a lid, which makes E_eta 0."""
+        """E, a State of Fields, where the water is `more` deep than R: None under a rigid lid, which makes E_eta 0."""
         u, v = equations.acceleration(flow, 0.0 * flow.eta, flow.time)
         if more is None:
             return State(u, v, 0.0 * flow.eta)

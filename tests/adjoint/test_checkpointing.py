@@ -209,8 +209,8 @@ def test_a_hessian_product_has_a_budget_of_its_own():
 
 
 def test_a_budget_too_small_for_one_segment_is_told_the_least_that_does():
-    with pytest.raises(ConfigError, match="memory = 50 bytes is too little for 1000 steps.*bytes or more") as told:
+    with pytest.raises(ConfigError, match="memory = 50 bytes is too little for 1000 steps.*bytes or more") as printed:
         fitting(NEEDS, 1000, 1, 50.0)
-    least = float(str(told.value).split("give ")[1].split()[0])
+    least = float(str(printed.value).split("give ")[1].split()[0])
     lengths, points = fitting(NEEDS, 1000, 1, least)
     assert NEEDS.bytes(lengths, points) <= least < 1.03 * NEEDS.bytes(lengths, points)

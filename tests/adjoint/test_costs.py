@@ -258,9 +258,9 @@ WRONG = {
 
 @pytest.mark.parametrize("sentence", WRONG)
 def test_what_cannot_be_is_told_in_one_sentence(sentence):
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as printed:
         WRONG[sentence]().on_tile(MODEL, DT, FIRST, STEPS)
-    assert sentence in str(told.value) and "\n" not in str(told.value)
+    assert sentence in str(printed.value) and "\n" not in str(printed.value)
 
 
 @pytest.mark.parametrize(

@@ -173,22 +173,22 @@ def _take(key, watched, tally, folder, trials):
     state, line = key.data, key.fileobj.readline()
     if not line:
         return _died(key, watched, tally)
-    told = json.loads(line)
-    state["seed"] = told["seed"]
-    if "begun" in told:
-        state["begun"] = told["begun"]
-    elif "kind" in told:
+    entry = json.loads(line)
+    state["seed"] = entry["seed"]
+    if "begun" in entry:
+        state["begun"] = entry["begun"]
+    elif "kind" in entry:
         state["begun"] = None
         next(trials, None)
         tally.inputs += 1
-        tally.accepted += told["kind"] == "accepted"
-        if told["kind"] == "unclear":
-            tally.unclear.append(f"seed {told['seed']}: {told['why']}")
+        tally.accepted += entry["kind"] == "accepted"
+        if entry["kind"] == "unclear":
+            tally.unclear.append(f"seed {entry['seed']}: {entry['why']}")
     else:
         state["begun"] = None
         tally.runs += 1
-        if told["ran"]:
-            tally.unclear.append(f"seed {told['seed']}, run: {told['ran']}")
+        if entry["ran"]:
+            tally.unclear.append(f"seed {entry['seed']}, run: {entry['ran']}")
 
 
 def _died(key, watched, tally):

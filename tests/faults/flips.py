@@ -70,8 +70,8 @@ def read_apart(path, expected):
         os.write(writer, why.encode()[:2000])
         os._exit(status)
     os.close(writer)
-    with os.fdopen(reader) as told:
-        why = told.read()
+    with os.fdopen(reader) as opened:
+        why = opened.read()
     _, ended = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(ended), why
 

@@ -208,11 +208,11 @@ def outcome(path, seconds=60):
         return "unclear", f"no answer within {seconds} s"
     finally:
         jax.config.update("jax_enable_x64", before)
-    told = [f"{w.category.__name__}: {w.message}" for w in noise if issubclass(w.category, NOISE)]
+    warned = [f"{w.category.__name__}: {w.message}" for w in noise if issubclass(w.category, NOISE)]
     message = out.getvalue() + err.getvalue() if status == 0 else err.getvalue()
     wrong = _accepted_wrongly(message) if status == 0 else _refused_wrongly(status, message, path)
-    if not wrong and told:
-        wrong = f"a warning of Python's: {told[0]}"
+    if not wrong and warned:
+        wrong = f"a warning of Python's: {warned[0]}"
     if wrong:
         return "unclear", f"{wrong}\n{message}"
     return ("accepted" if status == 0 else "refused"), message

@@ -78,7 +78,7 @@ IMPLICIT = {
         ),
         sw.SemiImplicit(500.0, solver=LAND),
     ),
-    "lid, lakes and islands": (
+    "rigid lid, lakes and islands": (
         lambda **o: sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **o),
         sw.RigidLid(500.0, solver=LAND),
     ),

@@ -165,7 +165,7 @@ def test_every_form_of_the_equations_has_the_transpose_of_its_tangent(case):
 
 @pytest.mark.parametrize("name", ("AB3", "RK4", "ForwardBackward", "SemiImplicit") if TWO_RANKS else STEPPERS)
 def test_every_stepper_has_the_transpose_of_its_tangent(name):
-    lid = name == "RigidLid"
-    more = {} if lid else {"boundaries": (sw.Flather(("west", "north")),)} | RISE
+    rigid_lid = name == "RigidLid"
+    more = {} if rigid_lid else {"boundaries": (sw.Flather(("west", "north")),)} | RISE
     model = model_of(**WIND, dissipation=(sw.QuadraticDrag(positive(14, 2.0)),), **more)
     check(model, three_steps, STEPPERS[name](DT))

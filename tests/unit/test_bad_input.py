@@ -200,16 +200,18 @@ def test_numbers_beyond_single_precision_are_refused(refused, value):
 def test_output_to_what_is_no_folder_is_refused(tmp_path, command, output):
     path = tmp_path / "case.toml"
     path.write_text(GOOD)
-    status, _, told = command("run", path, "-o", output.replace("FILE", str(path)), "--set", "run.communicator=serial")
-    assert status == 2 and told.startswith("error: ") and told.count("\n") == 1
-    assert not FOREIGN.search(told)
+    status, _, printed = command(
+        "run", path, "-o", output.replace("FILE", str(path)), "--set", "run.communicator=serial"
+    )
+    assert status == 2 and printed.startswith("error: ") and printed.count("\n") == 1
+    assert not FOREIGN.search(printed)
 
 
 def test_a_tilde_in_an_option_is_expanded(tmp_path, command, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "case.toml").write_text(GOOD)
-    status, _, told = command("run", "~/case.toml", "--output=~/case.toml", "--set", "run.communicator=serial")
-    assert status == 2 and f"{tmp_path}/case.toml is a file, and a folder is needed" in told
+    status, _, printed = command("run", "~/case.toml", "--output=~/case.toml", "--set", "run.communicator=serial")
+    assert status == 2 and f"{tmp_path}/case.toml is a file, and a folder is needed" in printed
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
@@ -226,9 +228,9 @@ def test_a_grid_that_no_memory_holds_is_refused_before_an_array_is_made(tmp_path
     path = tmp_path / "case.toml"
     path.write_text(GOOD)
     for verb in ("check", "run"):
-        status, _, told = command(verb, path, *(f"--set=grid.{name}={cells}" for name in ("nx", "ny")))
-        assert status == 2 and "of memory, and there are" in told and "use fewer cells" in told
-        assert not FOREIGN.search(told)
+        status, _, printed = command(verb, path, *(f"--set=grid.{name}={cells}" for name in ("nx", "ny")))
+        assert status == 2 and "of memory, and there are" in printed and "use fewer cells" in printed
+        assert not FOREIGN.search(printed)
 
 
 def test_models_ensembles_and_checkpoints_are_refused_by_their_sizes(little):
@@ -264,9 +266,9 @@ def test_gauges_count_too(little, tmp_path, command):
     for count in (1, 2000):
         places = ", ".join(f"g{k} = [5e4, 5e4]" for k in range(count))
         little(2e9)
-        status, told, err = command("check", path, f"--set=output.gauges.positions={{{places}}}")
+        status, printed, err = command("check", path, f"--set=output.gauges.positions={{{places}}}")
         assert status == 0, err
-        needs[count] = float(re.search(r"about ([\d.]+) MB per rank", told)[1])
+        needs[count] = float(re.search(r"about ([\d.]+) MB per rank", printed)[1])
     assert needs[2000] - needs[1] == pytest.approx(393, abs=2)
     little(6e8)
     status, _, err = command("check", path, f"--set=output.gauges.positions={{{places}}}")
@@ -343,10 +345,10 @@ def test_control_groups_limit_memory(monkeypatch):
 def test_check_and_run_say_what_steps_run_as_and_why(tmp_path, command, old, new, says):
     path = tmp_path / "case.toml"
     path.write_text(GOOD.replace(old, new).replace('[output.spectra]\nevery = "1 hour"\n', ""))
-    status, told, _ = command("check", path)
-    assert status == 0 and says in re.search("engine +(.*)", told)[1]
-    status, told, _ = command("run", path, "-o", tmp_path, "--until", "20 min", "--set", "run.communicator=serial")
-    assert status == 0 and says in re.search("engine +(.*)", told)[1]
+    status, printed, _ = command("check", path)
+    assert status == 0 and says in re.search("engine +(.*)", printed)[1]
+    status, printed, _ = command("run", path, "-o", tmp_path, "--until", "20 min", "--set", "run.communicator=serial")
+    assert status == 0 and says in re.search("engine +(.*)", printed)[1]
 
 
 def test_a_model_with_poles_says_that_arrays_run():
@@ -373,8 +375,8 @@ def test_a_term_that_no_loop_has_runs_as_arrays_and_is_named():
 def test_a_time_step_beyond_what_all_limits_together_allow_is_warned_of(tmp_path, command, share):
     path = tmp_path / "case.toml"
     path.write_text(GOOD)
-    _, told, _ = command("check", path)
-    longest = float(re.search(r"of the longest stable one, (\d+) s", told)[1])
+    _, printed, _ = command("check", path)
+    longest = float(re.search(r"of the longest stable one, (\d+) s", printed)[1])
     for verb in ("check", "run"):
         options = ("-o", tmp_path, "--overwrite", "--set", "run.communicator=serial") if verb == "run" else ()
         status, out, err = command(verb, path, "--set", f"stepper.dt={share * longest:.0f}", *options)
@@ -400,8 +402,8 @@ def test_an_infinite_depth_in_a_file_is_refused(tmp_path, name, sign, value):
 def test_a_run_of_more_steps_than_are_counted_is_refused(tmp_path, command, until, step, says):
     path = tmp_path / "case.toml"
     path.write_text(GOOD)
-    status, _, told = command("check", path, "--set", f"run.until={until}", "--set", f"stepper.dt={step}")
-    assert status == 2 and says in told and told.count("\n") == 1
+    status, _, printed = command("check", path, "--set", f"run.until={until}", "--set", f"stepper.dt={step}")
+    assert status == 2 and says in printed and printed.count("\n") == 1
 
 
 @pytest.mark.parametrize("value", ["true", '"no"', '"1 day"', "[1]", "nan"])

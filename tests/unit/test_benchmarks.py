@@ -184,8 +184,8 @@ def test_geoclaw_is_read_from_its_own_files_and_left_out_with_a_reason(bench, mo
 def test_the_yardstick_in_c_is_the_models_physics_on_any_number_of_threads(bench, cores):
     bench.cores = list(range(cores))  # only their number counts
     step.check(bench)
-    told = bench.raw["check of C"]
-    assert max(told["relative_error_u_v_eta"]) < step.CHECK_TOLERANCE < min(told["moved_u_v_eta"]) / 100
+    printed = bench.raw["check of C"]
+    assert max(printed["relative_error_u_v_eta"]) < step.CHECK_TOLERANCE < min(printed["moved_u_v_eta"]) / 100
 
 
 @needs_compiler

@@ -234,14 +234,14 @@ def test_check_reports_every_mistake_of_file_time_step_ranks_and_gauges_at_once(
 @pytest.mark.parametrize("verb", [("check",), ("run", "--until", "2 min")])
 def test_what_a_core_does_not_do_is_told_before_a_run(case, command, verb, tmp_path):
     rotating = ["coriolis.type=f_plane", "coriolis.f0=1e-4"]
-    for changes, told in (
+    for changes, printed in (
         (["model.spectral.dealias=true"], "[model.spectral] has no effect with core = 'finite_differences'"),
         (["model.core=pseudo_spectral", *rotating], "rotating water leans on walls"),
     ):
-        folder = () if verb[0] == "check" else ("--output", tmp_path / told[:3], "--overwrite")
+        folder = () if verb[0] == "check" else ("--output", tmp_path / printed[:3], "--overwrite")
         options = [part for change in changes for part in ("--set", change)]
         status, out, err = command(verb[0], case, *verb[1:], *folder, *options)
-        assert status == 0 and told in out + err, err
+        assert status == 0 and printed in out + err, err
 
 
 @pytest.mark.parametrize(
@@ -586,15 +586,15 @@ def test_gauges_are_scored_by_the_experiments_window_and_what_it_cannot_tell_is_
     options = [part for key in keys for part in ("--set", f"output.gauges.{key}")]
     status, _, errors = command("run", case, "-o", tmp_path, "--until", "1hour", "-q", *options)
     assert status == 0, errors
-    _, told, _ = command("plot", tmp_path / "gauges.nc")
-    assert re.search(r"^far( +-){8} +30 to 60$", told, re.M), told
-    assert re.search(r"far: the model stays below 0.02 m \(highest value \S+ m\)", told), told
-    assert "A: the model" in told and "first above 10 % of the window's own maximum" in told
+    _, printed, _ = command("plot", tmp_path / "gauges.nc")
+    assert re.search(r"^far( +-){8} +30 to 60$", printed, re.M), printed
+    assert re.search(r"far: the model stays below 0.02 m \(highest value \S+ m\)", printed), printed
+    assert "A: the model" in printed and "first above 10 % of the window's own maximum" in printed
     longer = "--set", "output.gauges.window=[0, 7200]"
     status, _, errors = command("resume", tmp_path / "restart.nc", "--until", "2hour", "-q", *longer)
     assert status == 0, errors
-    _, told, _ = command("plot", tmp_path / "gauges.nc")
-    assert re.search(r"^A .* 0 to 120$", told, re.M), told
+    _, printed, _ = command("plot", tmp_path / "gauges.nc")
+    assert re.search(r"^A .* 0 to 120$", printed, re.M), printed
 
 
 def test_messages_follow_the_standard_streams_when_an_earlier_one_was_closed(monkeypatch):

@@ -61,8 +61,8 @@ def test_verification_prints_its_figures_and_ends_with_0(case, command):
 def test_what_is_needed_of_a_budget_is_told_before(case, command):
     options = "--set", "adjoint.memory=1 MB", "--set", "adjoint.controls=initial.eta", "--no-check"
     status, out, err = command("adjoint", case, *options, "-o", case.parent / "out")
-    told = re.search(r"^memory +about ([\d.]+) kB for a gradient, of 1 MB that a rank may use$", out, re.M)
-    assert status == 0 and told and 10 < float(told[1]) < 1000, err
+    memory = re.search(r"^memory +about ([\d.]+) kB for a gradient, of 1 MB that a rank may use$", out, re.M)
+    assert status == 0 and memory and 10 < float(memory[1]) < 1000, err
     case.write_text(BUMP.replace("[adjoint]\n", '[adjoint]\nmemory = "1 kB"\n'))
     status, _, err = command("adjoint", case, "-o", case.parent / "other")
     assert status == 2 and "adjoint.memory: memory = 1000 bytes is too little for 60 steps of this model" in err

@@ -27,11 +27,11 @@ def study(tmp_path):
 
 def test_the_source_of_a_twin_is_found_drawn_and_predicted_by_each_two_gauges(study, command):
     path, folder = study(BASIN, PATCH, GAUGES, TWIN)
-    status, told, errors = command("invert", path, "-o", folder, "--withhold", "--plot")
+    status, printed, errors = command("invert", path, "-o", folder, "--withhold", "--plot")
     assert status == 0, errors
     assert (folder / "inversion.png").stat().st_size > 20_000
-    reduction = float(told.partition("misfit_reduction=")[2].split(" %")[0])
-    assert reduction > 95.0 and "Green's functions: 16 of 16" in told
+    reduction = float(printed.partition("misfit_reduction=")[2].split(" %")[0])
+    assert reduction > 95.0 and "Green's functions: 16 of 16" in printed
     with xr.open_dataset(folder / "inversion.nc") as found:
         truth, analysis = found["initial_eta_truth"].values, found["initial_eta_analysis"].values
         assert np.sqrt(np.mean((analysis - truth) ** 2)) < 0.4 * np.sqrt(np.mean(truth**2))
@@ -43,8 +43,8 @@ def test_the_source_of_a_twin_is_found_drawn_and_predicted_by_each_two_gauges(st
             assert np.mean((withheld - observed)[mine] ** 2) < np.mean((before - observed)[mine] ** 2)
         assert np.all(np.diff(found["loop_cost"].values) < 0)
         assert found["source_amplitude"].size == 16
-    status, told, errors = command("invert", path, "-o", folder, "--resume", "--set", "inversion.loops=5")
-    assert status == 0 and "resumed after" in told and "Green's functions" not in told, errors
+    status, printed, errors = command("invert", path, "-o", folder, "--resume", "--set", "inversion.loops=5")
+    assert status == 0 and "resumed after" in printed and "Green's functions" not in printed, errors
 
 
 def test_an_inversion_is_resumed_of_the_same_model_and_observations_only_unless_what_differs_is_named(
@@ -84,8 +84,8 @@ def test_an_inversion_is_resumed_of_the_same_model_and_observations_only_unless_
     (records / "near.csv").unlink()
     status, errors = resumed()
     assert status == 2 and "the record of near is in the restart and not in the experiment" in errors
-    status, told, errors = command("invert", *options[:-1], "--resume", "--force", "observations")
-    assert status == 0 and "starts from the parameters in" in told and "Green's functions" in told, errors
+    status, printed, errors = command("invert", *options[:-1], "--resume", "--force", "observations")
+    assert status == 0 and "starts from the parameters in" in printed and "Green's functions" in printed, errors
     study(BASIN, PATCH, GAUGES)
     status, errors = resumed("--force", "controls")
     assert status == 2 and "holds other unknowns (unit_sources (9,))" in errors
@@ -96,10 +96,10 @@ def test_descent_finds_it_too_and_goes_on_where_it_ended(study, command):
     path, folder = study(BASIN, PATCH, GAUGES, TWIN)
     keys = "method=descent", "decrease=1e-8", "uncertainty=1"
     options = [part for key in keys for part in ("--set", f"inversion.{key}")]
-    status, told, errors = command("invert", path, "-o", folder, *options, "--set", "inversion.loops=6")
-    assert status == 0 and "6 iterations were made" in told, errors
-    status, told, errors = command("invert", path, "-o", folder, *options, "--set", "inversion.loops=60", "--resume")
-    assert status == 0 and "resumed after 6 iterations" in told, errors
+    status, printed, errors = command("invert", path, "-o", folder, *options, "--set", "inversion.loops=6")
+    assert status == 0 and "6 iterations were made" in printed, errors
+    status, printed, errors = command("invert", path, "-o", folder, *options, "--set", "inversion.loops=60", "--resume")
+    assert status == 0 and "resumed after 6 iterations" in printed, errors
     with xr.open_dataset(folder / "inversion.nc") as found:
         numbers, costs = found["loop_number"].values, found["loop_cost"].values
         assert np.array_equal(numbers, np.arange(numbers.size)) and numbers[-1] > 20
@@ -111,7 +111,7 @@ def test_descent_finds_it_too_and_goes_on_where_it_ended(study, command):
 def test_the_first_guess_is_the_priors_mean_and_its_cost_is_that_of_its_own_run(study, command):
     """Sources that only rise have w log 2 where nothing is known; what was reported was a run without any source."""
     path, folder = study(BASIN, PATCH, "uplift_only = 0.5\n", GAUGES, TWIN)
-    status, told, errors = command("invert", path, "-o", folder, "--plot")
+    status, printed, errors = command("invert", path, "-o", folder, "--plot")
     assert status == 0, errors
     with xr.open_dataset(folder / "inversion.nc") as found:
         first = found["initial_eta_background"].values
@@ -120,11 +120,11 @@ def test_the_first_guess_is_the_priors_mean_and_its_cost_is_that_of_its_own_run(
         J = 0.5 * float((off**2).sum())
         assert J == pytest.approx(found.attrs["inversion_cost_first"], rel=1e-6)
         assert found["loop_cost"].values[0] == pytest.approx(J, rel=1e-6)
-        assert float(told.partition("first guess: J = ")[2].split(",")[0]) == pytest.approx(J, rel=1e-4)
+        assert float(printed.partition("first guess: J = ")[2].split(",")[0]) == pytest.approx(J, rel=1e-4)
         assert found.attrs["inversion_independent_data"] == 42.0
         chi = 2.0 * found["loop_cost"].values[-1] / 42.0
         assert found.attrs["inversion_chi_squared_per_datum"] == pytest.approx(chi)
-    assert f"2 J / n = {chi:.3g} (expected: 1)" in told
+    assert f"2 J / n = {chi:.3g} (expected: 1)" in printed
 
 
 def test_a_run_starts_from_the_analysis(study, command, tmp_path):
@@ -191,8 +191,8 @@ def test_the_spread_at_withheld_gauges_is_their_actual_error_where_the_sources_c
         assert not [name for name in found if str(name).endswith("_spread")]
     truth = f'"initial.type" = "file", "initial.file" = "{folder}/inversion.nc"'
     path, _ = study(basin, patch, WIDE, f"[inversion.twin]\nseed = 2\ntruth = {{ {truth} }}\n")
-    status, told, errors = command("invert", path, "-o", tmp_path / "same", "--plot")
-    assert status == 0 and "offshore, inshore: compared, and not used" in told and "warning" not in errors, errors
+    status, printed, errors = command("invert", path, "-o", tmp_path / "same", "--plot")
+    assert status == 0 and "offshore, inshore: compared, and not used" in printed and "warning" not in errors, errors
     with xr.open_dataset(tmp_path / "same" / "inversion.nc") as found:
         assert found.attrs["inversion_observations_used"] == 4 * 29
         assert all(abs(np.log(ratio)) < np.log(1.6) for ratio in ratios_at_withheld_gauges(found).values())
@@ -215,8 +215,8 @@ def test_records_in_a_folder_take_the_place_of_the_twin(study, command, tmp_path
                    header="time_s,elevation_m", comments="")  # fmt: skip
     path, folder = study(BASIN, PATCH, GAUGES, TWIN)
     options = "--observations", records, "--set", "inversion.loops=1"
-    status, told, errors = command("invert", path, "-o", folder, *options)
-    assert status == 0 and f"at 2 gauges, of {records}" in told, errors
+    status, printed, errors = command("invert", path, "-o", folder, *options)
+    assert status == 0 and f"at 2 gauges, of {records}" in printed, errors
     with xr.open_dataset(folder / "inversion.nc") as found:
         assert "initial_eta_truth" not in found
 
@@ -224,7 +224,7 @@ def test_records_in_a_folder_take_the_place_of_the_twin(study, command, tmp_path
 @pytest.mark.verify
 def test_fields_and_numbers_are_found_from_tracks(study, command):
     path, folder = study(BASIN, FIELDS)
-    status, told, errors = command("invert", path, "-o", folder)
+    status, printed, errors = command("invert", path, "-o", folder)
     assert status == 0, errors
     with xr.open_dataset(folder / "inversion.nc") as found:
         truth, before, after = (found[f"initial_eta_{role}"].values for role in ("truth", "background", "analysis"))
@@ -292,8 +292,10 @@ def test_what_is_wrong_with_the_truth_or_with_records_is_told_before_anything_is
 
 def test_check_says_what_would_be_looked_for_and_names_a_record_that_is_missing(study, command, tmp_path):
     path, _ = study(BASIN, PATCH, GAUGES, TWIN)
-    status, told, errors = command("check", path)
-    assert status == 0 and "16 unknowns by 'green' from 42 observations at 3 places, of a twin (seed 0)" in told, errors
+    status, printed, errors = command("check", path)
+    assert status == 0 and "16 unknowns by 'green' from 42 observations at 3 places, of a twin (seed 0)" in printed, (
+        errors
+    )
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "near.csv").write_text("time_s,elevation_m\n60,0.1\n600,0.2\n")
     folder = 'type = "gauges"\nfolder = "records"\ngauges = ["near", "far"]\n'
@@ -304,8 +306,8 @@ def test_check_says_what_would_be_looked_for_and_names_a_record_that_is_missing(
 
 def test_check_looks_at_fields_correlations_and_tracks(study, command):
     path, _ = study(BASIN, FIELDS)
-    status, told, errors = command("check", path)
-    assert status == 0 and "505 unknowns by 'incremental'" in told, errors
+    status, printed, errors = command("check", path)
+    assert status == 0 and "505 unknowns by 'incremental'" in printed, errors
     for change, sentence in (
         (('length = "60 km"', 'length = "2 km"'), "inversion.controls[1]: Smooth: length = 2000 m is less"),
         (('type = "number"', 'type = "field"\nlength = "40 km"'), "controls[2]: dissipation.0.rate is a number"),

@@ -97,8 +97,8 @@ def test_what_is_no_layout_is_refused_in_a_sentence(kind, layout):
 
 
 def test_a_layout_of_more_tiles_than_ranks_is_refused_in_a_sentence():
-    told = r"layout 2 x 3 \(y x x\) needs 6 ranks, and 1 was started; change the layout or start mpirun -n 6"
-    with pytest.raises(TileError, match=told):
+    message = r"layout 2 x 3 \(y x x\) needs 6 ranks, and 1 was started; change the layout or start mpirun -n 6"
+    with pytest.raises(TileError, match=message):
         make_communicator("serial", (8, 8), (2, 3))
 
 
@@ -110,15 +110,15 @@ def test_a_grid_of_three_dimensions_is_refused_in_a_sentence():
         Decomposition((1, 8), (2, 1))
 
 
-@pytest.mark.parametrize("room", [(1, 1, 1, 1), (3, 2, 1, 4), (1, 2, 4, 2)])
-def test_ghosts_are_set_in_place_whatever_room_an_array_has_on_each_side(room):
+@pytest.mark.parametrize("border", [(1, 1, 1, 1), (3, 2, 1, 4), (1, 2, 4, 2)])
+def test_ghosts_are_set_in_place_whatever_room_an_array_has_on_each_side(border):
     """As `exchange` has them, on a torus: the tile's own cells from the other side."""
     grid, communicator = sw.CartesianGrid(6, 5, (0.0, 6.0), (0.0, 5.0), "xy"), SerialCommunicator()
     sides = Sides.of(grid, communicator, (), float)
     tile = np.random.default_rng(7).standard_normal(grid.shape)
-    west, east, south, north = room
+    west, east, south, north = border
     whole = np.pad(tile, ((south, north), (west, east)), constant_values=np.nan)
-    (found,) = refresh([jnp.asarray(whole)], 1, sides, communicator, room)
+    (found,) = refresh([jnp.asarray(whole)], 1, sides, communicator, border)
     inner = np.asarray(found)[south - 1 : south + 6, west - 1 : west + 7]
     np.testing.assert_array_equal(inner, np.pad(tile, 1, mode="wrap"))
     np.testing.assert_array_equal(inner, exchange([jnp.asarray(tile)], 1, sides, communicator)[0])

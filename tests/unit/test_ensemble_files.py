@@ -132,8 +132,8 @@ def test_a_mistake_is_one_sentence_with_its_line(write, more, after, said):
 def test_an_ensemble_runs_resumes_and_plots_like_one_run(write, capsys, tmp_path):
     file = write(THREE)
     assert status("check", file) == 0
-    told = capsys.readouterr().out
-    assert "3 members in one program" in told and "initial.amplitude = 0.5, 1.0, 2.0" in told
+    printed = capsys.readouterr().out
+    assert "3 members in one program" in printed and "initial.amplitude = 0.5, 1.0, 2.0" in printed
     assert status("run", file, "--quiet") == 0
     assert status("resume", "out/restart.nc", "--until", "20 min", "--quiet") == 0
     assert status("plot", "out/fields.nc", "--member", "2", "-o", "figure.png") == 0
@@ -156,8 +156,8 @@ def test_members_on_the_command_line_join_or_replace_those_of_the_file(write, ca
     file = write(THREE)
     both = "--members", "dissipation.0.viscosity=1,2,3", "--members", "initial.amplitude=3,4,5"
     assert status("check", file, *both) == 0
-    told = capsys.readouterr().out
-    assert "initial.amplitude = 3.0, 4.0, 5.0" in told and "dissipation[0].viscosity = 1.0, 2.0, 3.0" in told
+    printed = capsys.readouterr().out
+    assert "initial.amplitude = 3.0, 4.0, 5.0" in printed and "dissipation[0].viscosity = 1.0, 2.0, 3.0" in printed
     for options, said in (
         (["initial.amplitud=1,2,3"], "--members initial.amplitud=1,2,3: unknown key; did you mean 'amplitude'?"),
         (["amplitude"], "--members amplitude: expected KEY=VALUE,VALUE"),

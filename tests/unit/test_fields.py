@@ -71,8 +71,8 @@ def test_a_stencil_needs_two_cells_along_its_axis():
 
 
 def test_a_free_surface_of_the_sea_has_the_names_of_the_table():
-    assert named_for(9.81) == named_for(None) == {} and named_for(9.81, lid=True)
-    assert "eta" in named_for(0.02) and named_for(0.02) == named_for(0.02, lid=False)
+    assert named_for(9.81) == named_for(None) == {} and named_for(9.81, rigid_lid=True)
+    assert "eta" in named_for(0.02) and named_for(0.02) == named_for(0.02, rigid_lid=False)
 
 
 def test_fields_are_pytrees_that_keep_their_place():

@@ -40,7 +40,7 @@ def field(seed=0, halo=2, position="h", dtype=np.float64):
 def fused(make, *fields, ghosts=2):
     layout = Layout((NY, NX), ghosts)
     (array,), margin = jax.jit(lambda *f: run([make(*map(lift, f))], layout))(*fields)
-    west, east, south, north = (room - ghosts for room in layout.border)
+    west, east, south, north = (width - ghosts for width in layout.border)
     return np.array(array)[south : array.shape[0] - north, west : array.shape[1] - east], int(margin)
 
 
@@ -458,54 +458,54 @@ def test_the_loop_of_a_gpu_lowers_to_triton():
 
 
 def test_a_loop_reads_a_slot_of_a_room_and_has_the_values_and_derivatives_of_one_on_a_copy():
-    room = jnp.stack([field(seed).data for seed in range(3)])
-    scale, t = jnp.asarray(0.7), jnp.cos(room)
+    width = jnp.stack([field(seed).data for seed in range(3)])
+    scale, t = jnp.asarray(0.7), jnp.cos(width)
 
     def loop(data, scale):
         f = lift(Field(data, "h", (2,) * 4))
         (array,), _ = run([scale * f * mean_xy(mean_xy(f))], Layout((NY, NX), 2))
         return array + data.sum()  # which is no loop
 
-    closed = jax.make_jaxpr(loop)(room[0], scale)
+    closed = jax.make_jaxpr(loop)(width[0], scale)
 
-    def there(room, k, scale):
-        return evaluate(closed, [Slot(room, k), scale])[0]
+    def there(width, k, scale):
+        return evaluate(closed, [Slot(width, k), scale])[0]
 
-    compiled = jax.jit(there).lower(room, jnp.int32(1), scale).compile()
+    compiled = jax.jit(there).lower(width, jnp.int32(1), scale).compile()
     for k in range(3):
-        np.testing.assert_allclose(compiled(room, jnp.int32(k), scale), loop(room[k], scale), rtol=1e-15)
-        found = jax.jvp(lambda room, scale: there(room, k, scale), (room, scale), (t, 2.0 * scale))  # noqa: B023
-        for own, expected in zip(found, jax.jvp(loop, (room[k], scale), (t[k], 2.0 * scale))):
+        np.testing.assert_allclose(compiled(width, jnp.int32(k), scale), loop(width[k], scale), rtol=1e-15)
+        found = jax.jvp(lambda width, scale: there(width, k, scale), (width, scale), (t, 2.0 * scale))  # noqa: B023
+        for own, expected in zip(found, jax.jvp(loop, (width[k], scale), (t[k], 2.0 * scale))):
             np.testing.assert_allclose(own, expected, rtol=1e-14)
-    many = jax.vmap(there, in_axes=(None, 0, None))(room, jnp.arange(3), scale)
-    np.testing.assert_allclose(many, jax.vmap(loop, in_axes=(0, None))(room, scale), rtol=1e-15)
+    many = jax.vmap(there, in_axes=(None, 0, None))(width, jnp.arange(3), scale)
+    np.testing.assert_allclose(many, jax.vmap(loop, in_axes=(0, None))(width, scale), rtol=1e-15)
 
 
 def test_what_is_stored_is_not_copied_out_of_its_room_before_a_loop_reads_it():
-    layout, room = Layout((NY, NX), 2), jnp.stack([field(seed).data for seed in range(4)])
+    layout, width = Layout((NY, NX), 2), jnp.stack([field(seed).data for seed in range(4)])
 
     def loop(data):
         (array,), _ = run([mean_xy(mean_xy(lift(Field(data, "h", (2,) * 4))))], layout)
         return array
 
-    closed = jax.make_jaxpr(loop)(room[0])
+    closed = jax.make_jaxpr(loop)(width[0])
 
-    def total(room):
+    def total(width):
         def body(k, found):
-            return found + evaluate(closed, [Slot(room, k)])[0]
+            return found + evaluate(closed, [Slot(width, k)])[0]
 
         return jax.lax.fori_loop(0, 4, body, jnp.zeros(layout.padded))
 
-    compiled = jax.jit(total).lower(room).compile()
+    compiled = jax.jit(total).lower(width).compile()
     assert "dynamic-slice" not in compiled.as_text()
-    np.testing.assert_allclose(compiled(room), sum(map(loop, room)), rtol=1e-14)
+    np.testing.assert_allclose(compiled(width), sum(map(loop, width)), rtol=1e-14)
 
 
 @pytest.mark.parametrize("rows, ghosts", [(NY, 2), (700, 2), (1, 3), (2, 4)])  # in one chunk, in many, in less than one
 @pytest.mark.parametrize("reads_before", [False, True])  # something else reads it before the loop does
 def test_a_loop_stores_what_it_overwrites_whole_and_as_it_was(rows, ghosts, reads_before):
     layout = Layout((rows, 120), ghosts)
-    room = jnp.asarray(np.random.default_rng(5).standard_normal((4, *layout.padded)))
+    width = jnp.asarray(np.random.default_rng(5).standard_normal((4, *layout.padded)))
     data, t = (jnp.asarray(np.random.default_rng(k).standard_normal(layout.padded)) for k in (6, 7))
 
     def loop(data, scale):
@@ -516,21 +516,21 @@ def test_a_loop_stores_what_it_overwrites_whole_and_as_it_was(rows, ghosts, read
 
     closed = jax.make_jaxpr(loop)(data, 0.5)
 
-    def storing(room, data, scale, k):
-        rooms, (result,) = evaluate_storing(closed.jaxpr, closed.consts, [data, scale], {0: room}, k)
+    def storing(width, data, scale, k):
+        rooms, (result,) = evaluate_storing(closed.jaxpr, closed.consts, [data, scale], {0: width}, k)
         return rooms[0], result
 
-    def apart(room, data, scale, k):
-        return jax.lax.dynamic_update_index_in_dim(room, data, k, 0), loop(data, scale)
+    def apart(width, data, scale, k):
+        return jax.lax.dynamic_update_index_in_dim(width, data, k, 0), loop(data, scale)
 
-    found = jax.jit(storing, donate_argnums=(0, 1))(jnp.copy(room), jnp.copy(data), 0.5, jnp.int32(2))
-    expected = apart(room, data, 0.5, 2)
-    np.testing.assert_array_equal(found[0], expected[0])  # ghosts and room, too
+    found = jax.jit(storing, donate_argnums=(0, 1))(jnp.copy(width), jnp.copy(data), 0.5, jnp.int32(2))
+    expected = apart(width, data, 0.5, 2)
+    np.testing.assert_array_equal(found[0], expected[0])  # ghosts and width, too
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-15)
-    slopes = [jax.jvp(lambda d, s: f(room, d, s, 2), (data, 0.5), (t, 2.0))[1] for f in (storing, apart)]  # noqa: B023
+    slopes = [jax.jvp(lambda d, s: f(width, d, s, 2), (data, 0.5), (t, 2.0))[1] for f in (storing, apart)]  # noqa: B023
     for own, other in zip(*slopes):
         np.testing.assert_allclose(own, other, rtol=1e-14)
-    many = [jax.vmap(f, (None, 0, None, None))(room, jnp.stack([data, t]), 0.5, 1) for f in (storing, apart)]
+    many = [jax.vmap(f, (None, 0, None, None))(width, jnp.stack([data, t]), 0.5, 1) for f in (storing, apart)]
     for own, other in zip(*many):
         np.testing.assert_allclose(own, other, rtol=1e-15)
 

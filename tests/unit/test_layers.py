@@ -78,8 +78,8 @@ def test_no_module_asks_for_the_class_of_a_part_but_its_own():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "hasattr":
                 assert getattr(node.args[0], "id", "") not in ("term", "stepper", "cost"), f"{file}:{node.lineno}"
             if isinstance(node, (ast.Compare, ast.Dict)):
-                told = {x.value for x in ast.walk(node) if isinstance(x, ast.Constant) and isinstance(x.value, str)}
-                assert not told & set(parts), f"{file}:{node.lineno}: {told & set(parts)}"
+                printed = {x.value for x in ast.walk(node) if isinstance(x, ast.Constant) and isinstance(x.value, str)}
+                assert not printed & set(parts), f"{file}:{node.lineno}: {printed & set(parts)}"
 
 
 def cycle_among(edges):

@@ -116,8 +116,8 @@ def test_an_empty_room_has_no_tangent_and_is_one_for_all_members():
     """Until something is stored in it."""
 
     def kept(x):
-        (room,), _ = push_slot([empty((2, *x.shape), x.dtype, [x])], [x], 0)
-        return room[0]
+        (buffer,), _ = push_slot([empty((2, *x.shape), x.dtype, [x])], [x], 0)
+        return buffer[0]
 
     x = random(1, 3, 4)
     for found in jax.jvp(jax.jit(kept), (x,), (x,)):
@@ -141,7 +141,7 @@ def test_what_is_fetched_has_a_tangent_and_takes_members():
     rooms = [random(1, 3, 4, 5), jnp.arange(6, dtype=jnp.int32).reshape(3, 2)]
     take = jax.jit(read_slot)
     for k in range(3):
-        found, slopes = jax.jvp(lambda room: take([room, rooms[1]], k), (rooms[0],), (2 * rooms[0],))  # noqa: B023
+        found, slopes = jax.jvp(lambda buffer: take([buffer, rooms[1]], k), (rooms[0],), (2 * rooms[0],))  # noqa: B023
         for own, expected in zip(found, [rooms[0][k], rooms[1][k]]):
             np.testing.assert_array_equal(own, expected)
         np.testing.assert_array_equal(slopes[0], 2 * rooms[0][k])

@@ -438,15 +438,15 @@ def another_precision(path):
 
 
 @pytest.mark.parametrize(
-    "attempt, told",
+    "attempt, printed",
     [(different_grid, "xh"), (different_start, "since 2011"), (more_variables, "speed"), (fewer_variables, "vorticity"),
      (another_precision, "float32")],
 )  # fmt: skip
-def test_a_file_of_another_run_is_not_continued(tmp_path, attempt, told):
+def test_a_file_of_another_run_is_not_continued(tmp_path, attempt, printed):
     path = tmp_path / "run.nc"
     write_run(path, GRIDS["closed"])
     before = path.read_bytes()
-    with pytest.raises(DataError, match=f"cannot be continued: .*{told}.*--output"):
+    with pytest.raises(DataError, match=f"cannot be continued: .*{printed}.*--output"):
         attempt(path)
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["run.nc"]
 
@@ -503,11 +503,11 @@ def test_of_many_runs_that_start_at_once_one_writes(tmp_path):
     for run in runs:
         run.stdin.write("go\n")
         run.stdin.flush()
-    told = sorted(run.stdout.readline().strip() for run in runs)
+    printed = sorted(run.stdout.readline().strip() for run in runs)
     for run in runs:
         run.kill()
         run.communicate()
-    assert told == ["refused", "refused", "refused", "writes"]
+    assert printed == ["refused", "refused", "refused", "writes"]
 
 
 def test_the_lock_of_a_killed_run_is_gone(tmp_path):

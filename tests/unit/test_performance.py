@@ -175,8 +175,8 @@ def test_a_signature_tells_physics_apart():
     model, _ = basin(8, 8, "float64", SerialCommunicator())
     sphere = sw.SphericalGrid(8, 8, (0.0, 40.0), (0.0, 40.0))
     linear = sw.ShallowWater(sphere, 100.0, linear=True, boundaries=sw.Flather(), communicator="serial")
-    told = {signature(m, s) for m in (model, linear) for s in (sw.AB2(1.0), sw.RK4(1.0))}
-    assert len(told) == 4 and "RK4, float64, spherical, linear, Flather" in told
+    printed = {signature(m, s) for m in (model, linear) for s in (sw.AB2(1.0), sw.RK4(1.0))}
+    assert len(printed) == 4 and "RK4, float64, spherical, linear, Flather" in printed
 
 
 def test_the_triad_reads_and_writes_three_arrays_in_a_time_that_grows_with_them():
@@ -287,15 +287,15 @@ def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_u
     case.write_text(CASE)
     status, out, err = command("bench", case, "--steps", 4, "--repeats", 2, "--save", file)
     assert status == 0, err
-    told = record(out)
-    assert (told["nx"], told["ny"], told["ranks"], told["precision"]) == ("48", "36", "1", "float32")
-    share = 48 * float(told["cells_per_second"]) / float(told["bandwidth"])
-    assert float(told["fraction_of_bandwidth"]) == pytest.approx(share, rel=1e-3)
+    printed = record(out)
+    assert (printed["nx"], printed["ny"], printed["ranks"], printed["precision"]) == ("48", "36", "1", "float32")
+    share = 48 * float(printed["cells_per_second"]) / float(printed["bandwidth"])
+    assert float(printed["fraction_of_bandwidth"]) == pytest.approx(share, rel=1e-3)
     for part in ("million cells a second", "of its bandwidth", "0 a step and rank", "arrays", "compiled", "fitted:"):
         assert part in out, part
     kept = Machine.load(file)
     assert kept.cores == launch.threads_per_rank()
-    assert kept.bandwidth == pytest.approx(float(told["bandwidth"]), rel=1e-4)
+    assert kept.bandwidth == pytest.approx(float(printed["bandwidth"]), rel=1e-4)
     slow = dataclasses.replace(kept.compute[0], overhead=1.0, per_cell=0.0, beyond=0.0)
     dataclasses.replace(kept, compute=(slow,)).save(file)
     status, out, err = command("check", case, "--machine", file)

@@ -282,8 +282,8 @@ def test_eastward_flow_is_to_the_right_of_a_section_that_goes_north():
 def test_changes_without_units_have_no_brackets():
     rising = lambda t, x, y: 1e-6 * t + 0 * x + 0 * y  # noqa: E731
     page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=rising, depth=1.0))
-    told = {axes.get_title("left"): axes.get_ylabel() for axes in page.axes}
-    assert told["Volume"] == "relative change [10⁻⁴]" and told["Enstrophy"] == "[m² s⁻²]"
+    labels = {axes.get_title("left"): axes.get_ylabel() for axes in page.axes}
+    assert labels["Volume"] == "relative change [10⁻⁴]" and labels["Enstrophy"] == "[m² s⁻²]"
     page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.0, depth=1.0))
     assert page.axes[0].get_ylabel() == "relative change"
 
@@ -391,8 +391,8 @@ def test_a_page_of_spectra_tells_the_experiment_and_which_line_is_which(gyre):
     page = spectra.figure(data, records=[1, 2])
     assert page.texts[0].get_text() == "A gyre"
     assert titles(page)[:2] == ["Energy", "Enstrophy"] and len(titles(page)) == 4
-    told = [text.get_text() for text in page.axes[0].get_legend().get_texts()]
-    assert told[:3] == ["kinetic energy, day 10", "kinetic energy, day 20", "potential energy, day 20"]
+    labels = [text.get_text() for text in page.axes[0].get_legend().get_texts()]
+    assert labels[:3] == ["kinetic energy, day 10", "kinetic energy, day 20", "potential energy, day 20"]
     assert [text.get_text() for text in page.axes[1].get_legend().get_texts()][:2] == ["day 10", "day 20"]
 
 
@@ -540,8 +540,8 @@ def test_times_are_counted_in_a_unit_that_suits_the_run():
 
 
 def test_a_gauge_file_keeps_the_rules_of_its_experiment_and_of_a_run_that_went_on():
-    told = {"gauge_windows": '{"a": [900.0, 7200.0]}', "gauge_threshold": 0.05, "gauge_arrival_fraction": 0.1}
-    data = gauge_output(np.arange(3.0), {"a": np.zeros(3), "b": np.zeros(3)}).assign_attrs(told)
+    labels = {"gauge_windows": '{"a": [900.0, 7200.0]}', "gauge_threshold": 0.05, "gauge_arrival_fraction": 0.1}
+    data = gauge_output(np.arange(3.0), {"a": np.zeros(3), "b": np.zeros(3)}).assign_attrs(labels)
     a, b = gauges.read_gauges(data)
     assert a.rules == gauges.Rules((900.0, 7200.0), 0.05, 0.1) and b.rules == gauges.Rules(threshold=0.05, fraction=0.1)
     later = data.assign_attrs({"gauge_windows_from_3600_s": "{}", "gauge_threshold_from_3600_s": 0.2})

@@ -370,8 +370,8 @@ def test_mistakes_name_their_key(change, key, tmp_path):
     file.write_text(TOML)
     with pytest.raises(ConfigError) as found:
         load(file, [change])
-    (told,) = found.value.mistakes
-    assert key in told or f"--set {change}" in told
+    (printed,) = found.value.mistakes
+    assert key in printed or f"--set {change}" in printed
 
 
 def test_check_tells_the_core_and_refuses_land(command, tmp_path):
@@ -383,8 +383,8 @@ def test_check_tells_the_core_and_refuses_land(command, tmp_path):
     status, out, _ = command("check", file, "--set", "grid.periodic=x")
     assert status == 0 and "converge at first order only: core = 'finite_differences' is more accurate there" in out
     land = ["--set", "bathymetry.type=formula", "--set", "bathymetry.depth='0.001 * (x - 200000)'"]
-    status, _, told = command("check", file, *land)
-    assert status == 2 and "model.core: 'pseudo_spectral' has no coasts, and 20 cells are land" in told
+    status, _, printed = command("check", file, *land)
+    assert status == 2 and "model.core: 'pseudo_spectral' has no coasts, and 20 cells are land" in printed
 
 
 @pytest.mark.parametrize("periodic", ["xy", "x"])

@@ -122,7 +122,7 @@ def test_changed_numbers_are_noticed_too(path):
 
 
 @pytest.mark.parametrize(
-    "grid, told",
+    "grid, difference",
     [
         (SphericalGrid(13, 11, (120.0, 180.0), (15.0, 61.0)), r"latitude was \[15.0, 60.0\] and is \[15.0, 61.0\]"),
         (SphericalGrid(14, 11, (120.0, 180.0), (15.0, 60.0)), "nx was 13 and is 14"),
@@ -130,8 +130,8 @@ def test_changed_numbers_are_noticed_too(path):
         (CartesianGrid(13, 11, (120.0, 180.0), (15.0, 60.0)), "type was SphericalGrid and is CartesianGrid"),
     ],
 )
-def test_a_restart_of_another_grid_names_the_difference(path, grid, told):
-    with pytest.raises(DataError, match=f"belongs to another grid: .*{told}"):
+def test_a_restart_of_another_grid_names_the_difference(path, grid, difference):
+    with pytest.raises(DataError, match=f"belongs to another grid: .*{difference}"):
         read_restart(path, grid)
 
 

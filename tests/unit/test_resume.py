@@ -294,10 +294,10 @@ def test_of_an_ensemble_each_member_is_compared(tmp_path):
     shared = models[0].communicator
     simulation((10.0, 20.0)).restart(tmp_path / "r.nc").run(steps=2)
     assert simulation((10.0, 20.0)).resume(tmp_path / "r.nc").endswith("at step 2 (20 s).")
-    told = "dissipation.0.viscosity of member 1 is 20 in the restart and 30 in the experiment"
-    with pytest.raises(DataError, match=told):
+    printed = "dissipation.0.viscosity of member 1 is 20 in the restart and 30 in the experiment"
+    with pytest.raises(DataError, match=printed):
         simulation((10.0, 30.0)).resume(tmp_path / "r.nc")
-    assert told in simulation((10.0, 30.0)).resume(tmp_path / "r.nc", force="dissipation")
+    assert printed in simulation((10.0, 30.0)).resume(tmp_path / "r.nc", force="dissipation")
 
 
 # -- the fingerprint ---------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def _run(dynamics, stepper, state, history, steps):
     return loop.unpack_state(end)
 
 
-def march(model, stepper, state, steps, history=None):
+def take_steps(model, stepper, state, steps, history=None):
     """(state, history) after so many steps; one program for every number of them."""
     stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)
     dynamics = model.dynamics(stepper)
@@ -80,7 +80,7 @@ def test_a_wave_grows_and_turns_by_the_factor_of_the_theta_scheme(theta, courant
     dt = courant / frequency
     factor = (1 - (1 - theta) * 1j * courant) / (1 + theta * 1j * courant)
     start = model.state(eta=lambda x, y: np.cos(k * x) + 0 * y)
-    end, _ = march(model, sw.SemiImplicit(dt, theta), start, n)
+    end, _ = take_steps(model, sw.SemiImplicit(dt, theta), start, n)
     wanted = np.real(factor**n) * np.asarray(start.eta)
     np.testing.assert_allclose(np.asarray(end.eta), wanted, rtol=0, atol=1e-12)
     along = np.imag(factor**n) * np.sqrt(G / depth) * np.sin(k * grid.coordinates("u")[0])
@@ -101,10 +101,10 @@ def test_theta_of_a_half_is_of_second_order_and_one_of_first():
         v=lambda x, y: 0.5 * np.cos(2 * np.pi * x / 8e4) + 0 * y,
         eta=lambda x, y: np.sin(2 * np.pi * x / 8e4) * np.cos(2 * np.pi * y / 6e4),
     )
-    exact, _ = march(SMOOTH, sw.RK4(10.0), start, 192)
+    exact, _ = take_steps(SMOOTH, sw.RK4(10.0), start, 192)
 
     def error(theta, n):
-        end, _ = march(SMOOTH, sw.SemiImplicit(1920.0 / n, theta, 0.0, CHEAP), start, n)
+        end, _ = take_steps(SMOOTH, sw.SemiImplicit(1920.0 / n, theta, 0.0, CHEAP), start, n)
         return relative(end, exact, ("u", "v", "eta"))
 
     # Euler's first step leaves an error of dt^2, once
@@ -119,7 +119,7 @@ def test_water_is_kept_to_rounding_whatever_the_solver_leaves():
     model = sw.ShallowWater(plane(), rough(plane()), coriolis=sw.FPlane(1e-4))
     careless = elliptic.ConjugateGradients(elliptic.Diagonal(), tolerance=0.05)
     state = model.state(eta=uniform(3, model.grid.shape, 0.0, 1.0))
-    end, history = march(model, sw.SemiImplicit(2000.0, solver=careless), state, 50)
+    end, history = take_steps(model, sw.SemiImplicit(2000.0, solver=careless), state, 50)
     volume, after = (float(jnp.sum(s.eta)) for s in (state, end))
     assert abs(after - volume) < 1e-13 * volume * 50
     assert history.residual == 0 and float(jnp.abs(end.eta - state.eta).max()) > 0.1
@@ -130,7 +130,7 @@ def test_water_is_kept_to_rounding_whatever_the_solver_leaves():
 def test_a_lake_at_rest_stays_at_rest(stepper):
     """Over a rough bottom, round islands; its surface half a metre up."""
     model = sw.ShallowWater(plane(), rough(plane()), coriolis=sw.FPlane(1e-4), dissipation=(sw.Laplacian(1e3),))
-    end, _ = march(model, stepper, model.state(eta=0.5), 20)
+    end, _ = take_steps(model, stepper, model.state(eta=0.5), 20)
     assert max(float(jnp.abs(x).max()) for x in (end.u, end.v)) < 1e-15
     np.testing.assert_allclose(np.asarray(end.eta), 0.5 * model.wet, atol=1e-13)
 
@@ -150,13 +150,13 @@ def spun_up():
     model = gyre()
     limit = limits(model, sw.AB2(1.0))[0].dt
     steps = int(np.ceil(864000.0 / (0.9 * limit)))
-    return model, march(model, sw.AB2(864000.0 / steps), model.at_rest(), steps)[0], limit
+    return model, take_steps(model, sw.AB2(864000.0 / steps), model.at_rest(), steps)[0], limit
 
 
 def test_the_slow_flow_is_that_of_explicit_steps_at_ten_and_forty_times_their_limit(spun_up):
     model, explicit, limit = spun_up
     for dt in (864.0, 3456.0):
-        end, _ = march(model, sw.SemiImplicit(dt), model.at_rest(), round(864000.0 / dt))
+        end, _ = take_steps(model, sw.SemiImplicit(dt), model.at_rest(), round(864000.0 / dt))
         assert dt > 10 * limit * (1 if dt < 1000 else 4)
         assert relative(end, explicit) < 0.01
 
@@ -164,7 +164,7 @@ def test_the_slow_flow_is_that_of_explicit_steps_at_ten_and_forty_times_their_li
 def test_under_a_lid_the_gyre_is_that_of_a_free_surface(spun_up):
     """But for the surface's share in the vorticity, (L f / c)^2 / (2 pi)^2 of it: 2 % here."""
     model, explicit, _ = spun_up
-    end, _ = march(model, sw.RigidLid(3200.0), model.at_rest(), 270)
+    end, _ = take_steps(model, sw.RigidLid(3200.0), model.at_rest(), 270)
     assert 1e-4 < relative(end, explicit) < 0.1
     centred = np.asarray(explicit.eta) - np.mean(np.asarray(explicit.eta))
     assert np.linalg.norm(np.asarray(end.eta) - centred) < 0.1 * np.linalg.norm(centred)
@@ -185,7 +185,7 @@ def test_under_a_lid_transports_have_no_divergence():
     start = moving(model)
     before, _ = transport_divergence(model, start)
     for steps in (1, 30):
-        end, history = march(model, sw.RigidLid(2000.0), start, steps)
+        end, history = take_steps(model, sw.RigidLid(2000.0), start, steps)
         after, _ = transport_divergence(model, end)
         assert history.residual == 0 and np.abs(after).max() < 1e-9 * np.abs(before).max()
     assert float(jnp.abs(end.u).max()) > 1e-3
@@ -202,12 +202,12 @@ def test_a_lid_takes_no_energy_but_that_of_divergent_flow():
         _, flow = transport_divergence(model, state)
         return float(jnp.sum((flow.h * flow.kinetic_energy * flow.geometry.wet_area).interior))
 
-    start, _ = march(model, sw.RigidLid(10.0, 0.0, CHEAP), moving(model, 1.0), 1)
+    start, _ = take_steps(model, sw.RigidLid(10.0, 0.0, CHEAP), moving(model, 1.0), 1)
     assert energy(start) < energy(moving(model, 1.0))
     lost = []
     for dt in (100.0, 50.0):
-        first, history = march(model, sw.RigidLid(dt, 0.0, CHEAP), start, 1)  # of Euler
-        end, _ = march(model, sw.RigidLid(dt, 0.0, CHEAP), first, round(2000.0 / dt), history)
+        first, history = take_steps(model, sw.RigidLid(dt, 0.0, CHEAP), start, 1)  # of Euler
+        end, _ = take_steps(model, sw.RigidLid(dt, 0.0, CHEAP), first, round(2000.0 / dt), history)
         lost.append(abs(energy(end) / energy(first) - 1))
     assert lost[0] < 1e-4 and lost[0] / lost[1] > 4
 
@@ -251,7 +251,7 @@ def test_a_rossby_wave_travels_at_its_speed():
         u=lambda x, y: -m * np.cos(k * x) * np.cos(m * y), v=lambda x, y: -k * np.sin(k * x) * np.sin(m * y)
     )
     steps = round(0.25 * nx * spacing / speed / 2000.0)
-    end, _ = march(model, sw.RigidLid(2000.0), start, steps)
+    end, _ = take_steps(model, sw.RigidLid(2000.0), start, steps)
     phase = np.angle(np.fft.fft(np.asarray(end.v)[ny // 2])[1] / np.fft.fft(np.asarray(start.v)[ny // 2])[1])
     assert phase == pytest.approx(k * speed * steps * 2000.0, rel=0.015)
 
@@ -266,14 +266,14 @@ def test_open_sides_let_waves_out_at_ten_times_the_explicit_limit():
     start = model.state(eta=lambda x, y: np.exp(-((x - 1.2e5) ** 2 + (y - 1e5) ** 2) / (3e4) ** 2))
     limit = limits(model, sw.AB2(1.0))[0].dt
     stepper = sw.SemiImplicit(10 * limit, 0.6, solver=CHEAP)
-    sizes = [float(jnp.sum(march(model, stepper, start, steps)[0].eta ** 2)) for steps in (0, 40, 160)]
+    sizes = [float(jnp.sum(take_steps(model, stepper, start, steps)[0].eta ** 2)) for steps in (0, 40, 160)]
     assert sizes[1] < 0.01 * sizes[0] and sizes[2] < 0.01 * sizes[1]
 
 
 def test_a_sea_floor_that_rises_lifts_the_surface():
     uplift = 2.0 * uniform(5, (10, 12), 0.0, 1.0)
     model = sw.ShallowWater(plane(), 3000.0, source=sw.BottomMotion([0.0, 500.0], np.stack([0 * uplift, uplift])))
-    end, _ = march(model, sw.SemiImplicit(100.0), model.at_rest(), 5)
+    end, _ = take_steps(model, sw.SemiImplicit(100.0), model.at_rest(), 5)
     assert float(jnp.sum(end.eta)) == pytest.approx(uplift.sum(), rel=1e-12)
 
 
@@ -282,7 +282,7 @@ def test_sponges_and_drag_are_part_of_the_explicit_step():
     layer = sw.Sponge(width=1e9, rate=1e-5)
     model = sw.ShallowWater(plane(), 1000.0, boundaries=(layer,), linear=True)
     rate = np.asarray(model.terms[0].rate)
-    end, _ = march(model, sw.SemiImplicit(1000.0), model.state(eta=1.0), 1)
+    end, _ = take_steps(model, sw.SemiImplicit(1000.0), model.state(eta=1.0), 1)
     assert float(jnp.sum(end.eta)) == pytest.approx(np.sum(1.0 - 1000.0 * rate), rel=1e-12)
 
 
@@ -296,7 +296,7 @@ def test_a_globe_takes_steps_of_forty_times_the_limit_at_its_poles(depth):
     model = sw.ShallowWater(grid, depth, coriolis=sw.RotatingSphere())
     start = model.state(eta=uniform(6, grid.shape))
     explicit = limits(model, sw.AB2(1.0))[0].dt
-    end, history = march(model, sw.SemiImplicit(2000.0), start, 100)
+    end, history = take_steps(model, sw.SemiImplicit(2000.0), start, 100)
     volume = lambda s: float(jnp.sum(grid.area_h * s.eta))  # noqa: E731
     assert 2000.0 > 40 * explicit and history.residual == 0
     assert abs(volume(end) - volume(start)) < 1e-12 * float(np.sum(grid.area_h * np.abs(np.asarray(start.eta))))
@@ -311,7 +311,7 @@ def test_an_ensemble_is_its_members():
     ensemble = sw.Ensemble(models, [moving(m) for m in models])
     together = sw.Simulation(ensemble, ensemble.initial, stepper).run(steps=4)
     for k, model in enumerate(models):
-        alone, _ = march(model, stepper, moving(model), 4)
+        alone, _ = take_steps(model, stepper, moving(model), 4)
         for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone)):
             np.testing.assert_allclose(np.asarray(a)[k], np.asarray(b), rtol=0, atol=1e-11)
 
@@ -415,7 +415,7 @@ def test_the_limit_beside_waves_is_that_of_a_run():
     """Inertia-gravity waves of a linear flow on the f-plane: bounded below the limit, growing above."""
     model = sw.ShallowWater(plane(8, 6, "xy"), 4000.0, coriolis=sw.FPlane(1e-4), linear=True)
     limit = limits(model, sw.SemiImplicit(1.0))[0].dt
-    size = lambda dt: float(jnp.abs(march(model, sw.SemiImplicit(dt), moving(model), 400)[0].u).max())  # noqa: E731
+    size = lambda dt: float(jnp.abs(take_steps(model, sw.SemiImplicit(dt), moving(model), 400)[0].u).max())  # noqa: E731
     assert size(0.98 * limit) < 0.2 < 100 < size(1.2 * limit)
 
 
@@ -512,13 +512,13 @@ def test_a_file_names_schemes_and_solvers(made, wanted):
     assert stepper_of(made, 60.0) == wanted
 
 
-@pytest.mark.parametrize("options, told", [
+@pytest.mark.parametrize("options, printed", [
     ({"solver": "magic"}, "expected 'auto', 'conjugate_gradients', .*got 'magic'"),
     ({"tolerance": 1e-3}, 'tolerance belongs to solver = "conjugate_gradients", not to \'auto\''),
     ({"theta": 0.4}, "greater than or equal to 0.5"),
 ], ids=lambda x: next(iter(x)) if isinstance(x, dict) else "")  # fmt: skip
-def test_a_file_is_told_what_is_wrong_with_a_scheme(options, told):
-    with pytest.raises(ValueError, match=told):
+def test_a_file_is_told_what_is_wrong_with_a_scheme(options, printed):
+    with pytest.raises(ValueError, match=printed):
         section("semi_implicit", **options)
 
 
@@ -532,5 +532,5 @@ def test_the_time_of_an_implicit_step_is_not_predicted():
     """Nor is one tried on ranks that are not there."""
     experiment = types.SimpleNamespace(stepper=section("semi_implicit"))
     made = types.SimpleNamespace(draft=types.SimpleNamespace(file="case.toml"))
-    told = speed_line(Speed(), made, experiment, 4, 100.0, None)
-    assert told.startswith("not predicted") and told.endswith("time it, mpirun -n 4 swmodel bench case.toml")
+    printed = speed_line(Speed(), made, experiment, 4, 100.0, None)
+    assert printed.startswith("not predicted") and printed.endswith("time it, mpirun -n 4 swmodel bench case.toml")

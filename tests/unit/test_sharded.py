@@ -397,7 +397,7 @@ def test_a_resumed_run_with_another_time_step_counts_arrivals_in_its_own(both, t
 
 @pytest.mark.parametrize("place", [(5, 6), (10, 12), (0, 0)])
 def test_a_run_that_blows_up_names_the_same_cell(both, place):
-    told = []
+    printed = []
     for model, stepper in both:
         u = np.zeros(SHAPE)
         u[place] = 2000.0
@@ -405,8 +405,8 @@ def test_a_run_that_blows_up_names_the_same_cell(both, place):
         simulation.state = sw.State(model.scatter(u), model.at_rest().v, model.at_rest().eta)
         with pytest.raises(BlowUp) as stop:
             simulation.run(steps=30)
-        told.append(str(stop.value))
-    assert told[0] == told[1]
+        printed.append(str(stop.value))
+    assert printed[0] == printed[1]
 
 
 def test_limits_of_the_time_step_are_those_of_one_rank():

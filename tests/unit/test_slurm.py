@@ -95,7 +95,7 @@ def cluster(tmp_path):
     return environment
 
 
-def told(cluster, program):
+def calls_of(cluster, program):
     """The arguments of a program, a list of lines."""
     file = Path(cluster["FAKE"]) / program
     return file.read_text().splitlines() if file.exists() else []
@@ -128,12 +128,12 @@ def test_a_job_whose_time_is_nearly_over_leaves_a_restart_is_queued_again_and_go
     first.send_signal(signal.SIGUSR1)
     log = lambda name: (tmp_path / name).read_text()  # noqa: E731
     assert first.wait(120) == 0, log("first.log")
-    assert told(cluster, "scancel") == ["--signal=TERM 7.0"] and told(cluster, "scontrol") == ["requeue 7"]
+    assert calls_of(cluster, "scancel") == ["--signal=TERM 7.0"] and calls_of(cluster, "scontrol") == ["requeue 7"]
     step = read_restart(tmp_path / "out" / "restart.nc").scalars["step"]
     end = f"{60 * step + 86400 * 20} s"
     second = job({**cluster, "SLURM_RESTART_COUNT": "1", "UNTIL": end}, tmp_path, "second.log")
     assert second.wait(120) == 0, log("second.log")
-    assert "swmodel resume" in log("second.log") and len(told(cluster, "scontrol")) == 1
+    assert "swmodel resume" in log("second.log") and len(calls_of(cluster, "scontrol")) == 1
     with netCDF4.Dataset(tmp_path / "out" / "fields.nc") as file:
         times = np.asarray(file["time"][:])
     assert times[0] == 0 and (np.diff(times)[:-1] == 86400 * 10).all(), "every record is there once"
@@ -154,7 +154,7 @@ def test_a_job_that_is_ended_before_its_first_step_starts_again_but_not_for_ever
     first.send_signal(signal.SIGUSR1)
     queued = starts == "0" and restarts
     assert first.wait(120) == (0 if queued else 143), (tmp_path / "log").read_text()
-    assert told(cluster, "scontrol") == ["requeue 7"] * queued and said in (tmp_path / "log").read_text()
+    assert calls_of(cluster, "scontrol") == ["requeue 7"] * queued and said in (tmp_path / "log").read_text()
     assert not (tmp_path / "out" / "restart.nc").exists()
 
 
@@ -162,7 +162,7 @@ def test_a_job_that_is_ended_before_its_first_step_starts_again_but_not_for_ever
 def test_a_run_that_ends_by_itself_is_not_queued_again(cluster, tmp_path, end, status):
     (tmp_path / "case.toml").write_text(CASE.format(until=end))
     assert job(cluster, tmp_path, "log").wait(120) == status, (tmp_path / "log").read_text()
-    assert told(cluster, "scontrol") == told(cluster, "scancel") == []
+    assert calls_of(cluster, "scontrol") == calls_of(cluster, "scancel") == []
 
 
 def test_a_job_does_not_go_on_from_the_restart_of_another_experiment(cluster, tmp_path):
@@ -192,7 +192,7 @@ def test_a_run_is_submitted_with_a_rank_for_each_gpu_or_core(cluster, machine, p
     command = ["bash", str(SLURM / "submit.sh"), machine, "3", "case.toml", "out", "--time=02:00:00"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    (line,) = told(cluster, "sbatch")
+    (line,) = calls_of(cluster, "sbatch")
     for part in ("--nodes=3", f"--ntasks-per-node={per_node}", "--time=02:00:00", "run.sbatch case.toml out"):
         assert part in line, line
 
@@ -202,7 +202,7 @@ def test_a_machine_that_nobody_described_is_told_the_known_ones(cluster):
         command = ["bash", str(SLURM / script), "cray-1", *rest]
         done = subprocess.run(command, env=cluster, capture_output=True, text=True)
         assert done.returncode == 2 and all(name in done.stderr for name in ("cray-1", *MACHINES))
-    assert told(cluster, "sbatch") == []
+    assert calls_of(cluster, "sbatch") == []
 
 
 def test_weak_scaling_keeps_the_cells_of_a_rank_and_strong_scaling_those_of_all(cluster, tmp_path):
@@ -212,7 +212,7 @@ def test_weak_scaling_keeps_the_cells_of_a_rank_and_strong_scaling_those_of_all(
         done = subprocess.run(command, env={**cluster, "PRETEND": "1"}, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     line = re.compile(r"--nodes=(\d+) .*--account=a .*scaling.sbatch (.*)$")
-    ends = [line.search(told_line).groups() for told_line in told(cluster, "sbatch")]
+    ends = [line.search(told_line).groups() for told_line in calls_of(cluster, "sbatch")]
     assert ends == [
         ("1", "weak 1 100x60 1x1"), ("2", "weak 6 300x120 2x3"), ("2", "weak 8 400x120 2x4"),
         ("1", "strong 1 100x60 1x1"), ("2", "strong 6 100x60 2x3"), ("2", "strong 8 100x60 2x4"),

@@ -282,10 +282,14 @@ def test_a_resumed_run_goes_on_with_its_file_of_spectra(tmp_path):
     with xr.open_dataset(tmp_path / "all.nc") as whole, xr.open_dataset(tmp_path / "parts.nc") as parts:
         xr.testing.assert_equal(whole, parts)
         assert whole.sizes["time"] == 4 and whole.attrs["Conventions"] == "CF-1.11"
-        told = whole["wavenumber"].attrs
-        assert told["units"] == "rad m-1" and told["bounds"] == "wavenumber_bnds"
-        told = whole["kinetic_energy_transfer_advection"].attrs
-        assert told["units"] == "m3 s-3" and "kinetic energy" in told["long_name"] and "advection" in told["long_name"]
+        metadata = whole["wavenumber"].attrs
+        assert metadata["units"] == "rad m-1" and metadata["bounds"] == "wavenumber_bnds"
+        metadata = whole["kinetic_energy_transfer_advection"].attrs
+        assert (
+            metadata["units"] == "m3 s-3"
+            and "kinetic energy" in metadata["long_name"]
+            and "advection" in metadata["long_name"]
+        )
         assert whole["enstrophy_flux"].attrs["units"] == "s-3"
     with pytest.raises(DataError, match="exists already"):
         run("all", 60.0)

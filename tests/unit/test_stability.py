@@ -29,7 +29,7 @@ def _march(dynamics, stepper, state, steps):
     return jax.lax.fori_loop(0, steps, body, (state, stepper.history(state)))[0]
 
 
-def march(model, stepper, state, steps):
+def take_steps(model, stepper, state, steps):
     return _march(model.dynamics(stepper), jax.tree.map(jnp.asarray, stepper), state, jnp.int32(steps))
 
 
@@ -99,7 +99,9 @@ def test_waves_of_the_grid_live_below_the_limit_and_blow_up_above(stepper):
     j, i = np.indices(model.grid.shape)
     checkers = model.state(eta=(-1.0) ** (i + j))
     longest = limit_of(model, stepper, "gravity waves").dt
-    largest = {f: march(model, dataclasses.replace(stepper, dt=f * longest), checkers, 2000).eta for f in (0.98, 1.1)}
+    largest = {
+        f: take_steps(model, dataclasses.replace(stepper, dt=f * longest), checkers, 2000).eta for f in (0.98, 1.1)
+    }
     assert np.abs(largest[0.98]).max() < 2.0
     assert not np.abs(largest[1.1]).max() < 1e6
 
@@ -108,7 +110,7 @@ def test_waves_of_the_grid_live_below_the_limit_and_blow_up_above(stepper):
 def test_a_drag_is_borne_below_its_limit_and_not_above(stepper):
     model = sw.ShallowWater(plane(6, 4, "xy"), 1000.0, gravity=1e-9, dissipation=(sw.LinearDrag(1e-3),))
     longest = limit_of(model, stepper, "LinearDrag").dt
-    run = lambda dt: march(model, dataclasses.replace(stepper, dt=dt), model.state(u=1.0), 600)  # noqa: E731
+    run = lambda dt: take_steps(model, dataclasses.replace(stepper, dt=dt), model.state(u=1.0), 600)  # noqa: E731
     left = {f: run(f * longest).u for f in (0.98, 1.1)}
     assert np.abs(left[0.98]).max() < 1.0
     assert not np.abs(left[1.1]).max() < 1e3
@@ -125,7 +127,7 @@ def test_viscosity_is_borne_at_its_limit_over_the_roughest_bottom(kind, viscosit
     longest = limit_of(model, sw.RK4(1.0), kind.__name__).dt
     start = model.state(*(1e-3 * rng.standard_normal(grid.shape) for _ in "uv"))
     for frac in (1.0, 0.2):
-        state = march(model, sw.RK4(frac * longest), start, 300)
+        state = take_steps(model, sw.RK4(frac * longest), start, 300)
         assert np.abs(state.u).max() < 5e-3
     power = 1 if kind is sw.Laplacian else 2
     wanted = sw.RK4(1.0).stable_interval("real") / (viscosity * (8 / 1e8) ** power)

@@ -34,7 +34,7 @@ def _march(dynamics, stepper, state, history, steps):
     return jax.lax.fori_loop(0, steps, body, (state, history))
 
 
-def march(stepper, steps, state=START, history=None):
+def take_steps(stepper, steps, state=START, history=None):
     return _march(DYNAMICS, stepper, state, stepper.history(state) if history is None else history, jnp.int32(steps))
 
 
@@ -46,7 +46,7 @@ def tendency(dynamics, state):
 @pytest.fixture(scope="module")
 def exact():
     """The state after `t` seconds (also before the start): RK4 with steps of 5 s."""
-    return lambda t: march(sw.RK4(jnp.asarray(5.0 * np.sign(t))), round(abs(t) / 5.0))[0]
+    return lambda t: take_steps(sw.RK4(jnp.asarray(5.0 * np.sign(t))), round(abs(t) / 5.0))[0]
 
 
 def primed(kind, dt, exact):
@@ -69,7 +69,7 @@ def test_a_scheme_converges_at_its_order(kind, exact):
     wrong = []
     for n in steps:
         dt = LENGTH / n
-        wrong.append(error(march(stepper_of(kind, dt), n, START, primed(kind, dt, exact))[0], end))
+        wrong.append(error(take_steps(stepper_of(kind, dt), n, START, primed(kind, dt, exact))[0], end))
     order = np.log2(wrong[0] / wrong[1])
     assert ORDERS[kind] - 0.2 < order < ORDERS[kind] + 0.6
     assert kind.order == ORDERS[kind]
@@ -81,7 +81,7 @@ def test_the_first_steps_leave_second_order(kind, exact):
     left = []
     for n in (96, 192):
         stepper = stepper_of(kind, LENGTH / n)
-        fresh, running = march(stepper, n)[0], march(stepper, n, START, primed(kind, LENGTH / n, exact))[0]
+        fresh, running = take_steps(stepper, n)[0], take_steps(stepper, n, START, primed(kind, LENGTH / n, exact))[0]
         left.append(error(fresh, running))
     assert 1.8 < np.log2(left[0] / left[1]) < 2.2
 
@@ -91,7 +91,7 @@ def test_the_first_step_is_that_of_euler_or_complete(kind):
     """A history that is empty is not used, whatever it holds."""
     stepper = stepper_of(kind, 10.0)
     history = jax.tree.map(lambda x: x + 7.0 if x.ndim == 2 else x, stepper.history(START))
-    (clean, _), (dirty, _) = march(stepper, 1), march(stepper, 1, START, history)
+    (clean, _), (dirty, _) = take_steps(stepper, 1), take_steps(stepper, 1, START, history)
     for a, b in zip(*map(jax.tree.leaves, (clean, dirty))):
         np.testing.assert_array_equal(a, b)
     if kind in (sw.AB2, sw.AB3):
@@ -108,15 +108,15 @@ def test_what_does_not_change_is_kept_in_single_precision(kind):
 
 
 def test_adams_bashforth_combines_the_slopes_with_its_weights():
-    states = [START, *(march(sw.RK4(jnp.asarray(10.0)), n)[0] for n in (1, 2))]
+    states = [START, *(take_steps(sw.RK4(jnp.asarray(10.0)), n)[0] for n in (1, 2))]
     slopes = [tendency(DYNAMICS, state) for state in states]
     stepper = sw.AB3(jnp.asarray(10.0))
-    found, history = march(stepper, 1, states[2], Past(jnp.int32(2), (slopes[1], slopes[0])))
+    found, history = take_steps(stepper, 1, states[2], Past(jnp.int32(2), (slopes[1], slopes[0])))
     wanted = states[2].eta + 10.0 / 12 * (23 * slopes[2].eta - 16 * slopes[1].eta + 5 * slopes[0].eta)
     np.testing.assert_allclose(found.eta, wanted, rtol=1e-13)
     np.testing.assert_allclose(history.values[1].eta, slopes[1].eta, rtol=0)
     stepper = sw.AB2(jnp.asarray(10.0), jnp.asarray(0.1))
-    found, _ = march(stepper, 1, states[1], Past(jnp.int32(1), (slopes[0],)))
+    found, _ = take_steps(stepper, 1, states[1], Past(jnp.int32(1), (slopes[0],)))
     np.testing.assert_allclose(found.v, states[1].v + 10.0 * (1.6 * slopes[1].v - 0.6 * slopes[0].v), rtol=1e-13)
 
 
@@ -142,7 +142,7 @@ def test_forward_backward_presses_with_the_new_elevation():
 
 def test_derivatives_go_through_the_time_step():
     """The state's derivative in dt is the tendency, for one step of Euler."""
-    slope = jax.jvp(lambda dt: march(sw.AB3(dt), 1)[0].eta, (jnp.asarray(10.0),), (jnp.asarray(1.0),))[1]
+    slope = jax.jvp(lambda dt: take_steps(sw.AB3(dt), 1)[0].eta, (jnp.asarray(10.0),), (jnp.asarray(1.0),))[1]
     np.testing.assert_allclose(slope, tendency(DYNAMICS, START).eta, rtol=1e-10, atol=1e-15)
 
 

@@ -61,7 +61,7 @@ def _march(dynamics, stepper, state, history, steps):
     return jax.lax.fori_loop(0, steps, body, (state, history))
 
 
-def march(model, stepper, state, steps, history=None):
+def take_steps(model, stepper, state, steps, history=None):
     """(state, history) after `steps` steps; one program for every number of them."""
     dynamics = model.dynamics(stepper)
     stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)

@@ -13,7 +13,7 @@ import swmodel as sw
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.runtime.compilation import jit
 
-from .cases import band, globe, march, plane, random_state, rough
+from .cases import band, globe, plane, random_state, rough, take_steps
 
 FOLLOWED = ("volume", "energy", "potential_enstrophy")
 KEEP_ENERGY = pytest.mark.parametrize("momentum", (sw.EnergyConserving(), sw.ArakawaLamb()), ids=("energy", "both"))
@@ -97,7 +97,7 @@ def test_the_other_forms_do_not_keep_what_they_do_not_promise():
 def test_mass_is_kept_to_rounding_in_a_nonlinear_run_with_islands():
     model = sw.ShallowWater(plane(periodic="x"), rough(plane(), 6), coriolis=sw.FPlane(1e-4), momentum=sw.ArakawaLamb())
     start = random_state(model, size=0.2)
-    state, _ = march(model, sw.SSPRK3(60.0), start, 500)
+    state, _ = take_steps(model, sw.SSPRK3(60.0), start, 500)
     assert np.abs(state.eta - start.eta).max() > 0.1
     assert abs(np.sum(state.eta) - np.sum(start.eta)) < 1e-13 * 500 * np.abs(start.eta).sum()
 
@@ -120,7 +120,7 @@ def test_the_drift_of_energy_falls_at_the_order_of_the_stepper(stepper, order):
 
 
 def _drift(model, stepper, start, steps):
-    state, _ = march(model, stepper, start, steps)
+    state, _ = take_steps(model, stepper, start, steps)
     before, after = (_energy(model.interval(2, 0, 1.0), s) for s in (start, state))
     return abs(float(after / before - 1))
 

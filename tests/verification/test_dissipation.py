@@ -7,7 +7,7 @@ import swmodel as sw
 from swmodel.fields.operators import mean_x, mean_y
 from swmodel.runtime.compilation import jit
 
-from .cases import band, globe, march, plane, random_state, rough
+from .cases import band, globe, plane, random_state, rough, take_steps
 
 TERMS = (sw.LinearDrag(1e-5), sw.QuadraticDrag(2e-3), sw.ManningDrag(0.03), sw.Laplacian(1e3), sw.Biharmonic(1e11))
 SYMMETRIC = (sw.LinearDrag, sw.Laplacian, sw.Biharmonic)
@@ -99,7 +99,7 @@ def test_a_shear_flow_decays_at_the_discrete_rate(term, power):
     K = 2 / 1e4 * np.sin(2 * np.pi / 10)
     wave = lambda y: np.sin(4 * np.pi * y / 1e5)  # noqa: E731
     for start in (model.state(u=lambda x, y: wave(y) + 0 * x), model.state(v=lambda x, y: wave(x) + 0 * y)):
-        state, _ = march(model, sw.RK4(50.0), start, 100)
+        state, _ = take_steps(model, sw.RK4(50.0), start, 100)
         left = np.exp(-term.viscosity * K**power * 5000.0)
         np.testing.assert_allclose(state.u, left * start.u, atol=1e-9)
         np.testing.assert_allclose(state.v, left * start.v, atol=1e-9)

@@ -5,7 +5,7 @@ import pytest
 
 import swmodel as sw
 
-from .cases import march
+from .cases import take_steps
 
 F, DAYS = 1e-4, 100
 STEPPERS = (sw.AB2(200.0), sw.AB3(200.0), sw.SSPRK3(200.0), sw.RK4(200.0), sw.ForwardBackward(200.0))
@@ -20,7 +20,7 @@ def test_an_inertial_oscillation_is_kept_for_a_hundred_days(stepper):
     """Of 1 m/s, it turns by f dt a step and keeps its speed to 1 %; AB2's epsilon takes its share."""
     model = _ocean()
     steps = round(DAYS * 86400 / 200.0)
-    state, _ = march(model, stepper, model.state(u=1.0), steps)
+    state, _ = take_steps(model, stepper, model.state(u=1.0), steps)
     kept = stepper.amplification(1j * F * 200.0) ** steps
     speed, phase = np.hypot(state.u, state.v), np.arctan2(-np.asarray(state.v), np.asarray(state.u))
     np.testing.assert_allclose(speed, kept, rtol=2e-3)  # the first, lower-order steps are in it
@@ -34,6 +34,6 @@ def test_ab2_damps_an_oscillation_by_its_epsilon():
     """epsilon (f dt)^2 a step, as its documentation says."""
     stepper = sw.AB2(200.0, epsilon=0.01)
     model = _ocean()
-    state, _ = march(model, stepper, model.state(u=1.0), 4320)
+    state, _ = take_steps(model, stepper, model.state(u=1.0), 4320)
     lost = 1 - np.hypot(state.u, state.v)
     np.testing.assert_allclose(lost, 1 - np.exp(-0.01 * (F * 200.0) ** 2 * 4320), rtol=0.05)

@@ -8,7 +8,7 @@ import swmodel as sw
 from swmodel.parallel.halo import SIDES
 from swmodel.runtime.compilation import jit
 
-from .cases import march, plane, random_state, rough
+from .cases import plane, random_state, rough, take_steps
 
 H, G, DX, N = 1000.0, 9.81, 1e4, 60
 C = np.sqrt(G * H)
@@ -26,7 +26,7 @@ def returned(side, boundaries, stepper):
     flow = lambda x, y: sign * C / H * pulse(x, y)  # noqa: E731
     start = model.state(eta=pulse, **{"u" if along_x else "v": flow})
     steps = round(0.95 * N * DX / C / stepper.dt)  # there and almost back
-    state, _ = march(model, stepper, start, steps)
+    state, _ = take_steps(model, stepper, start, steps)
     return float(np.abs(state.eta).max()) / 0.1
 
 
@@ -63,7 +63,7 @@ def test_a_basin_fills_to_the_level_outside():
     grid = plane(12, 10)
     model = sw.ShallowWater(grid, rough(grid), boundaries=(sw.Flather(elevation=0.5), sw.Sponge(
         sides="west", width=4e4, rate=1e-3, elevation=0.5)), dissipation=(sw.LinearDrag(1e-4),))  # fmt: skip
-    state, _ = march(model, sw.ForwardBackward(60.0), model.at_rest(), 3000)
+    state, _ = take_steps(model, sw.ForwardBackward(60.0), model.at_rest(), 3000)
     np.testing.assert_allclose(state.eta, 0.5 * model.wet, atol=1e-3)
 
 
@@ -74,7 +74,7 @@ def test_a_flow_from_outside_passes_through(axis, sides):
     along = lambda x, y: np.where((x if axis == "x" else y) < 4e4, -0.3, 0.3) + 0 * (x + y)  # noqa: E731
     flather, drag = sw.Flather(sides=sides, velocity=along), sw.LinearDrag(1e-5)
     model = sw.ShallowWater(grid, 100.0, boundaries=(flather,), dissipation=(drag,))
-    state, _ = march(model, sw.ForwardBackward(100.0), model.at_rest(), 2000)
+    state, _ = take_steps(model, sw.ForwardBackward(100.0), model.at_rest(), 2000)
     flow = np.asarray(state.u)[:, :-1] if axis == "x" else np.asarray(state.v)[:-1]
     np.testing.assert_allclose(flow, 0.3, rtol=0.02)
 
@@ -88,7 +88,7 @@ def test_corners_that_radiate_both_ways_stay_bounded_at_the_limit(stepper):
     model = sw.ShallowWater(grid, H, linear=True, boundaries=(sw.Flather(), sw.Sponge(width=4e4, rate=5e-3)))
     longest = sw.limits(model, stepper)[0]
     assert longest.name == "open sides"
-    state, _ = march(model, dataclasses.replace(stepper, dt=longest.dt), random_state(model), 1000)
+    state, _ = take_steps(model, dataclasses.replace(stepper, dt=longest.dt), random_state(model), 1000)
     assert np.abs(state.eta).max() < 0.1
 
 

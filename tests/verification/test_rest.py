@@ -5,7 +5,7 @@ import pytest
 
 import swmodel as sw
 
-from .cases import FORMS, NAMED, band, globe, march, norm, plane, rough, tendency, uniform
+from .cases import FORMS, NAMED, band, globe, norm, plane, rough, take_steps, tendency, uniform
 
 GRIDS = {"closed": plane(), "periodic": plane(periodic="xy"), "band": band(), "poles": globe()}
 
@@ -26,7 +26,7 @@ def test_a_lake_at_rest_over_polar_land_stays_at_rest_for_a_hundred_steps():
     depth[0], depth[-1, 3:7] = 0.0, 0.0
     model = sw.ShallowWater(globe(), depth, coriolis=sw.RotatingSphere())
     level = model.state(eta=-0.2)
-    state, _ = march(model, sw.ForwardBackward(60.0), level, 100)
+    state, _ = take_steps(model, sw.ForwardBackward(60.0), level, 100)
     assert (state.u == 0).all() and (state.v == 0).all() and (state.eta == level.eta).all()
 
 
@@ -58,7 +58,7 @@ def test_a_nonlinear_jet_in_balance_is_the_same_after_a_day():
             eta[j + 1] = eta[j] - slope / g
     model = sw.ShallowWater(grid, depth, coriolis=sw.FPlane(f))
     start = model.state(u=np.tile(u[:, None], grid.nx), eta=np.tile(eta[:, None], grid.nx))
-    state, _ = march(model, sw.RK4(120.0), start, 720)
+    state, _ = take_steps(model, sw.RK4(120.0), start, 720)
     assert np.ptp(eta) > 0.1
     assert np.abs(state.v).max() < 1e-9
     np.testing.assert_allclose(state.u, start.u, atol=1e-9)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from tests.verification.cases import march
+from tests.verification.cases import take_steps
 from tests.verification.tracer_flows import Kinematic, carried_by, deforming, rotating
 
 
@@ -14,7 +14,7 @@ def error(case, n, scheme):
     model, psi, c, end = case(n, tracers=sw.Tracer("dye", scheme=scheme, initial=1.0))
     first = carried_by(model, psi, dye=c)
     steps = 8 * n if case is rotating else 4 * n
-    last, _ = march(model, Kinematic(end / steps, end if case is deforming else None), first, steps)
+    last, _ = take_steps(model, Kinematic(end / steps, end if case is deforming else None), first, steps)
     area = np.broadcast_to(model.grid.metrics(np.arange(model.grid.ny))["area_h"], model.grid.shape)
     wrong = np.asarray(last.dye) - np.asarray(first.dye)
     return float(np.sqrt((area * wrong**2).sum() / (area * np.asarray(first.dye) ** 2).sum()))
@@ -60,14 +60,14 @@ def test_ssprk3_makes_no_new_extrema_at_the_limit_of_its_scheme(limiter):
     """In both directions at once, with the longest step that is said to be allowed."""
     model, state, longest, low, high = random_flow(sw.FluxLimited(limiter), limiter.steepness)
     for steps in (1, 5, 30):
-        state, _ = march(model, Kinematic(longest), state, steps)
+        state, _ = take_steps(model, Kinematic(longest), state, steps)
         c = concentration(model, state)
         assert low - 1e-13 <= c.min() and c.max() <= high + 1e-13
 
 
 def test_the_centred_scheme_makes_new_extrema_in_that_flow():
     model, first, longest, low, high = random_flow(sw.Centred(), 2.0)
-    state, _ = march(model, Kinematic(longest), first, 5)
+    state, _ = take_steps(model, Kinematic(longest), first, 5)
     c = concentration(model, state)
     assert c.min() < low - 1e-2 or c.max() > high + 1e-2
 
@@ -104,7 +104,7 @@ def test_the_content_is_kept_and_a_constant_stays_constant(stepper, grid, linear
     c = {name: rng.random(grid.shape) for name in ("dye", "ink")}
     first = model.state(eta=rng.uniform(-1, 1, grid.shape), **c)
     dt = 0.5 * sw.largest_time_step(sw.limits(model, stepper(1.0), first))
-    last, _ = march(model, stepper(min(dt, 600.0)), first, 40)
+    last, _ = take_steps(model, stepper(min(dt, 600.0)), first, 40)
     area = np.broadcast_to(grid.metrics(np.arange(grid.ny))["area_h"], grid.shape)
     column = np.where(model.wet, depth + np.asarray(last.eta), 0.0)
     assert np.abs(np.asarray(last.eta) - np.asarray(first.eta)).max() > 0.05

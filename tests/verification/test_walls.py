@@ -6,7 +6,7 @@ import pytest
 
 import swmodel as sw
 
-from .cases import FORMS, NAMED, march, plane, random_state, rough, tendency
+from .cases import FORMS, NAMED, plane, random_state, rough, take_steps, tendency
 
 TERMS = (sw.Laplacian(1e3), sw.Biharmonic(1e10), sw.QuadraticDrag(2e-3), sw.LinearDrag(1e-6))
 
@@ -43,7 +43,7 @@ def test_a_run_beside_a_wall_equals_one_beside_a_coast():
     depth = rough(inner, 7)
     models = [sea(grid, d, sw.ArakawaLamb(), sw.FreeSlip()) for grid, d in ((inner, depth), (outer, put(depth)))]
     start = random_state(models[0], size=0.1)
-    ends = [march(m, sw.AB2(30.0), m.state(*fields), 50)[0] for m, fields in zip(models, (
+    ends = [take_steps(m, sw.AB2(30.0), m.state(*fields), 50)[0] for m, fields in zip(models, (
         (start.u, start.v, start.eta), (put(start.u), put(start.v), put(start.eta))))]  # fmt: skip
     for here, there in zip(*map(jax.tree.leaves, ends)):
         np.testing.assert_allclose(np.asarray(there)[1:-1, :-1], here, rtol=0, atol=1e-13)
