@@ -128,7 +128,8 @@ def _summary(row):
     if np.isfinite(row.observed_arrival) and np.isfinite(row.arrival):
         said.append(f"arrival {(row.arrival - row.observed_arrival) / length:+.1f} {symbol}")
     elif np.isfinite(row.arrival):
-        said.append(f"arrival {row.arrival / length:.0f} {symbol}")
+        digits = 0 if symbol in ("s", "min") else 1
+        said.append(f"arrival {row.arrival / length:.{digits}f} {symbol}")
     if np.isfinite(row.maximum):
         observed = f" of {row.observed_maximum:.2f}" if np.isfinite(row.observed_maximum) else ""
         said.append(f"max. {row.maximum:.2f}{observed} m")

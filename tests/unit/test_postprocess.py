@@ -914,3 +914,12 @@ def test_the_package_imports_no_model():
                 names = [node.module or ""] if node.level == 0 else []
             assert not {name.split(".")[0] for name in names} & {"swmodel", "jax", "postprocess"}, path
             assert not any(name.startswith("matplotlib.pyplot") for name in names), path
+
+
+def test_an_arrival_is_named_in_tenths_of_days_and_in_whole_minutes():
+    day = 86400.0
+    time = np.linspace(0.0, 20 * day, 2001)
+    wave = gauges.Series("mouth", time, np.where(time > 0.595 * day, 1.0, 0.0), rules=gauges.Rules())
+    assert "arrival 0.6 days" in gauges._summary(gauges.score(wave))
+    wave = gauges.Series("mouth", time / 2000, np.where(time > 0.595 * day, 1.0, 0.0), rules=gauges.Rules())
+    assert re.search(r"arrival \d+ min", gauges._summary(gauges.score(wave)))
