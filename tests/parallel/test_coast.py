@@ -8,11 +8,11 @@ from swmodel.parallel import SerialCommunicator
 
 from . import cases
 
-BED = np.random.default_rng(3).uniform(-3.0, 3.0, (12, 16))
+BED = np.random.default_rng(3).uniform(-3.0, 3.0, (18, 24))
 
 
 def run(steps, **options):
-    grid = sw.CartesianGrid(16, 12, (0.0, 160.0), (0.0, 120.0), periodic="y")
+    grid = sw.CartesianGrid(24, 18, (0.0, 240.0), (0.0, 180.0), periodic="y")
     model = sw.ShallowWater(
         grid, BED, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), coriolis=sw.FPlane(1e-2),
         dissipation=sw.ManningDrag(0.03), dtype="float64", **options,
