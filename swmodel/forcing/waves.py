@@ -96,8 +96,14 @@ class Table(TimeVarying):
 
 
 def check_records(parts: Iterable[Any], end: float) -> None:
-    """Raise ConfigError if a Record of some parts of a model does not hold all of a run until `end` [s]."""
+    """Raise ConfigError if a Record or a track of some parts of a model does not hold all of a run until `end` [s]."""
     for part in parts:
+        track = part.times if "times" in getattr(part, "moments_of_lines", ()) else None
+        if track is not None and track[-1] < end * (1 - 1e-6):
+            raise ConfigError(
+                f"{type(part).__name__}: the track ends at {track[-1]:g} s, and the run needs it until {end:g} s; give "
+                "a longer track, or shorten the run."
+            )
         until = getattr(part, "until", None)
         end_of_part = end if until is None else min(end, until)
         for table in (getattr(part, name) for name in positions_of(part)):

@@ -189,6 +189,12 @@ def test_densities_of_the_wrong_unit_or_fluid_are_refused(key, value):
         sw.Wind(1.0, 2.0, **{key: value})
 
 
+def test_a_run_in_python_does_not_go_on_after_its_track():
+    model = model_of()
+    with pytest.raises(ConfigError, match="Cyclone: the track ends at 3600 s, and the run needs it until 3630 s"):
+        sw.Simulation(model, model.at_rest(), sw.SSPRK3(60.0)).run(steps=61)
+
+
 def test_the_largest_wind_is_that_of_the_best_track():
     """Best tracks have the wind at 10 m of the moving storm; it is not reduced, and the motion not added, once more."""
     moments = tuple(datetime.datetime(2008, 9, 12) + datetime.timedelta(hours=6 * k) for k in range(4))
