@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import numpy as np
 import pytest
@@ -589,13 +588,11 @@ def test_series_of_other_gauges_are_not_continued(tmp_path, others):
         GaugeFile(tmp_path / "g.nc", others, GRIDS["ocean"], append=True)
 
 
-def test_a_hundred_thousand_steps_of_gauges_take_seconds(tmp_path):
+def test_a_hundred_thousand_steps_of_gauges_are_in_the_file(tmp_path):
     gauges = {f"g{k}": (170.0 + k, 25.0) for k in range(10)}
-    begin = time.perf_counter()
     with GaugeFile(tmp_path / "g.nc", gauges, GRIDS["ocean"]) as file:
         for k in range(0, 100_000, 20):
             file.append(np.arange(k, k + 20), np.full((20, 10), float(k)))
-    assert time.perf_counter() - begin < 10.0  # 0.2 s on an idle core
     with xr.open_dataset(tmp_path / "g.nc", decode_times=False) as dataset:
         assert dataset.sizes["time"] == 100_000 and float(dataset.eta[3, 54_321]) == 54_320.0
     assert (tmp_path / "g.nc").stat().st_size < 6e6
@@ -639,26 +636,14 @@ def test_maxima_that_cannot_be_written_leave_the_older_ones(tmp_path):
     assert times_of(path) == 2.0
 
 
-# -- size and speed ---------------------------------------------------------------------------------------------------
+# -- size ------------------------------------------------------------------------------------------------------------
 
 
 def test_records_are_stored_in_slices_of_a_few_megabytes(tmp_path):
     grid = CartesianGrid(2000, 1500, (0.0, 1.0), (0.0, 1.0))
     with FieldFile(tmp_path / "run.nc", grid, ("eta", "u")) as file:
         zeros = {"eta": np.zeros(grid.shape), "u": np.zeros((1500, 2001))}
-        begin = time.perf_counter()
         file.append(0.0, zeros)
-        assert time.perf_counter() - begin < 5.0
     with netCDF4.Dataset(tmp_path / "run.nc") as dataset:
         assert dataset["eta"].chunking() == [1, 500, 2000] and dataset["u"].chunking() == [1, 500, 2001]
     assert (tmp_path / "run.nc").stat().st_size < 2e6
-
-
-def test_small_records_are_written_in_milliseconds(tmp_path):
-    grid = CartesianGrid(60, 50, (0.0, 1.0), (0.0, 1.0))
-    fields = random_fields(grid, FIELDS)
-    with FieldFile(tmp_path / "run.nc", grid, FIELDS) as file:
-        begin = time.perf_counter()
-        for k in range(200):
-            file.append(float(k), fields)
-        assert (time.perf_counter() - begin) / 200 < 0.05  # 3 ms on an idle core
