@@ -16,9 +16,10 @@ import numpy as np
 from ..errors import SwmodelError
 from ..runtime.netcdf import LOCK
 
-__all__ = ["MOST_BYTES", "Writer", "owned"]
+__all__ = ["MOST_BYTES", "MOST_WRITES", "Writer", "owned"]
 
 MOST_BYTES = 256_000_000  # of data that wait to be written, besides those that are being written
+MOST_WRITES = 8  # that wait: a run of tiny arrays must not be thousands of restarts ahead of its disk
 
 
 class Writer:
@@ -26,14 +27,15 @@ class Writer:
 
     Args:
         most_bytes: of data that may wait. `submit` blocks while there are more, unless it is the only write.
+        most_writes: that may wait; what a run loses when it is killed is at most these and the one under way.
 
     Attributes:
         failed: {output: the SwmodelError that ended its writing}. Nothing more is written to these outputs.
     """
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES, most_writes: int = MOST_WRITES) -> None:
         self.failed: dict[Any, SwmodelError] = {}
-        self._most, self._waiting_bytes = most_bytes, 0
+        self._most_bytes, self._most_writes, self._waiting_bytes = most_bytes, most_writes, 0
         self._jobs: collections.deque[tuple[Any, Callable[[], object], int]] = collections.deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -52,7 +54,7 @@ class Writer:
             BaseException: what an earlier write raised, unless it was a SwmodelError; those are kept in `failed`.
         """
         with self._changed:
-            self._changed.wait_for(lambda: not self._jobs or self._waiting_bytes + size <= self._most)
+            self._changed.wait_for(lambda: self._may_wait(size))
             self._raise_unexpected()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
@@ -60,6 +62,10 @@ class Writer:
             self._jobs.append((output, write, size))
             self._waiting_bytes += size
             self._changed.notify_all()
+
+    def _may_wait(self, size):
+        enough = len(self._jobs) < self._most_writes and self._waiting_bytes + size <= self._most_bytes
+        return not self._jobs or enough
 
     def wait(self) -> None:
         """Return when all that was submitted is written; raises as `submit` does."""

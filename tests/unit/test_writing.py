@@ -43,11 +43,14 @@ def test_writes_are_made_in_order_by_one_other_thread():
     assert "writer" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_only_so_many_bytes_wait_or_one_larger_record():
-    writer, may_write, submitted = Writer(most_bytes=100), threading.Event(), []
+@pytest.mark.parametrize(
+    ("limit", "sizes"), [({"most_bytes": 100}, (1000, 60, 40, 1)), ({"most_writes": 2}, (0, 0, 0, 0))]
+)
+def test_only_so_many_bytes_wait_or_one_larger_record_and_so_many_writes(limit, sizes):
+    writer, may_write, submitted = Writer(**limit), threading.Event(), []
 
     def submit_all():
-        for k, size in enumerate((1000, 60, 40, 1)):  # the first is being written, two wait, the last must not
+        for k, size in enumerate(sizes):  # the first is being written, two wait, the last must not
             writer.submit(File(), lambda: may_write.wait(PATIENCE), size)
             submitted.append(k)
 
