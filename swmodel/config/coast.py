@@ -12,7 +12,7 @@ roughness = {file = "land_use.nc", variable = "n"}
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from ..dynamics.wetting import WettingDrying
 from .mistakes import Mistake
@@ -24,7 +24,7 @@ __all__ = ["MapFile", "Wetting", "coast_mistakes", "number_or_map"]
 class Wetting(Section):
     """Cells fall dry and are flooded; the depth keeps its sign, negative on land."""
 
-    thin: PositiveMetres = 1e-3  # water of this thickness or less stays where it is
+    thin: Annotated[PositiveMetres, Field(le=1.0)] = 1e-3  # water of this thickness or less stays where it is
     highest: Metres | None = None  # cells whose bed is higher than this are never wet; unless given, all may be
 
     def made(self) -> WettingDrying:

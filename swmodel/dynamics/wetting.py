@@ -38,12 +38,13 @@ class WettingDrying:
     """Let cells fall dry and be flooded.
 
     Args:
-        thin: water of this thickness or less stays where it is [m]. It also bounds 1 / h in drag and advection.
+        thin: water of this thickness or less stays where it is, at most 1 [m]. It also bounds 1 / h in
+            drag and advection.
         highest: cells whose bed lies higher than this above the level 0 are never wet, which saves work [m]; None
             where every cell may be wet.
     """
 
-    thin: float = declared(Number(None, "m", above=0.0), default=1e-3, static=True)
+    thin: float = declared(Number(None, "m", above=0.0, maximum=1.0), default=1e-3, static=True)
     highest: float | None = declared(Number(None, "m", optional=True), default=None, static=True)
 
     def __post_init__(self):

@@ -329,14 +329,18 @@ class FileName:
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """Some names."""
+    """One or more names, each of them once."""
 
     def check(self, who: str, name: str, value: Any) -> None:
-        if isinstance(value, str) or not isinstance(value, collections.abc.Iterable):
+        if isinstance(value, str) or not isinstance(value, collections.abc.Collection):
             refuse(who, name, value, "is not a tuple of names", "one, as ('eta', 'u')")
         for each in value:
             if not isinstance(each, str):
                 refuse(who, name, value, f"holds {shown(each)}, which is not a name", "names, as ('eta', 'u')")
+        if not value:
+            refuse(who, name, value, "holds no name", "one or more, as ('eta', 'u')")
+        if twice := [each for each, count in collections.Counter(value).items() if count > 1]:
+            refuse(who, name, value, f"holds {shown(twice[0])} more than once", "each name once")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -141,7 +141,8 @@ def _chosen(path, known, storm):
     if wanted:
         first = known[wanted[0]][0]
         raise DataError(f"{path}: {len(wanted)} storms are called {storm!r}; give an identifier, as {first!r}.")
-    raise DataError(f"{path} has no storm {storm!r}; it has {some}.")
+    remedy = f"it has {some}" if some else "it names none, so leave `storm` out"
+    raise DataError(f"{path} has no storm {storm!r}; {remedy}.")
 
 
 def _atcf(path, storm):

@@ -169,6 +169,9 @@ def test_storms_of_a_csv_file_are_told_apart(tmp_path):
     assert tracks.read_track(tmp_path / "track.csv", "TWO").pressure[1] == 99500.0
     with pytest.raises(DataError, match="holds 2 storms"):
         tracks.read_track(tmp_path / "track.csv")
+    (tmp_path / "track.csv").write_text("\n".join(lines))
+    with pytest.raises(DataError, match="it names none, so leave `storm` out"):
+        tracks.read_track(tmp_path / "track.csv", "IKE")
 
 
 def test_centres_that_no_storm_has_are_refused(tmp_path):

@@ -196,6 +196,9 @@ def test_a_mean_in_float32_keeps_a_small_signal_on_a_large_constant():
     [
         (lambda s, path: s.harmonics(path, ("M2", "X9")), "there is no tidal constituent 'X9'"),
         (lambda s, path: s.harmonics(path, ("M2",), variables=("speed",)), "there is no variable 'speed'"),
+        (lambda s, path: s.means(path, ()), "holds no name"),
+        (lambda s, path: s.means(path, ("eta", "u", "eta")), "holds 'eta' more than once"),
+        (lambda s, path: s.harmonics(path, ()), "holds no name"),
         (lambda s, path: s.means(path, ("u w",)), "'u w' is no field; give eta, u or v"),
         (lambda s, path: s.extremes(path, threshold="high"), "threshold = 'high' is not a number"),
         (
