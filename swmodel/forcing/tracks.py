@@ -28,6 +28,8 @@ __all__ = ["Track", "cyclone_of", "read_track"]
 
 KNOT, MILE = 0.514444, 1852.0
 FASTEST = 60.0  # [m s-1], of the centre
+STRONGEST = 120.0  # [m s-1] of the winds at 10 m; 96 was the strongest on record
+LARGEST = 1e6  # [m] of the radii of maximum wind
 COLUMNS = ("time_utc", "longitude_deg", "latitude_deg", "radius_of_maximum_wind_m", "central_pressure_pa")
 
 
@@ -83,6 +85,13 @@ def read_track(path: str | Path, storm: str | None = None) -> Track:
     if pressure.max() < 2000.0:
         raise DataError(f"{path}: central pressures of {pressure.min():g} to {pressure.max():g} are hPa; give Pa.")
     _check_places(path, moments, longitude, latitude)
+    for values, most, name, unit in ((wind, STRONGEST, "largest wind", "m/s"), (radius, LARGEST, "radius", "m")):
+        if (wrong := (values < 0) | (values > most)).any():  # NaN and 0 are values that are not known
+            k = int(np.argmax(wrong))
+            raise DataError(
+                f"{path}: the {name} on {moments[k]:%Y-%m-%d %H:%M} is {values[k]:g} {unit}, and not between 0 and "
+                f"{most:g} {unit}; check this point and its unit."
+            )
     radius = np.where(radius > 0, radius, 46.4e3 * np.exp(-0.0155 * np.nan_to_num(wind) + 0.0169 * np.abs(latitude)))
     return Track(tuple(moments), np.rad2deg(np.unwrap(np.deg2rad(longitude))), latitude, pressure, radius, wind)
 

@@ -180,6 +180,8 @@ def test_centres_that_no_storm_has_are_refused(tmp_path):
         ([*lines, lines[2]], "two points on 2008-09-01 12:00"),
         ([*lines[:2], lines[2].replace("17.3", "107.3")], "is at \\(-38.4, 107.3\\); give longitude"),
         ([*lines[:2], lines[2].replace("-38.4", "38.4")], "no storm does at more than 60 m/s"),
+        ([*lines[:2], lines[2].replace("18.01", "180.1")], "largest wind on 2008-09-01 12:00 is 180.1 m/s"),
+        ([lines[0], lines[1].replace("166680", "-1"), lines[2]], "radius on 2008-09-01 06:00 is -1 m"),
     ):
         (tmp_path / "track.csv").write_text("\n".join(changed))
         with pytest.raises(DataError, match=said):
