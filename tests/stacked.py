@@ -28,8 +28,10 @@ class StackedCommunicator(AllTiles):
 
     def place(self, make):
         leaves = [make(rank) for rank in self.ranks]
-        return jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(p) for p in parts]).reshape(
-            *self.layout, *np.shape(parts[0])), *leaves)  # fmt: skip
+        return jax.tree.map(
+            lambda *parts: jnp.stack([jnp.asarray(p) for p in parts]).reshape(*self.layout, *np.shape(parts[0])),
+            *leaves,
+        )
 
     def placed_shape(self, shape):
         return self.layout + self.tile_shape(shape)

@@ -10,8 +10,9 @@ DRAGS = ("linear", "quadratic", "manning")
 GRADIENT = {"kind": "time", "size": (720, 720), "steps": 20, "what": "gradient"}
 NAMES = (
     *(f"drag_cost_{drag}_{precision}" for precision in PRECISIONS for drag in DRAGS),
-    "fused_vs_arrays", "fused_vs_arrays_gradient",
-)  # fmt: skip
+    "fused_vs_arrays",
+    "fused_vs_arrays_gradient",
+)
 SIZE = (1800, 1200)
 MOST = 0.25  # of a step without the term
 

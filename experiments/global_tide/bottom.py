@@ -44,9 +44,13 @@ def main(file):
     made.attrs = {"title": "Sea floor for the drag by internal waves", "source": "bottom.py, from ETOPO5 (NOAA 1988)"}
     half = made.coarsen(lat=2, lon=2).mean(keep_attrs=True)
     packing = {"dtype": "int16", "zlib": True, "complevel": 9, "_FillValue": -1}
-    half.to_netcdf("bottom.nc", encoding={
-        "roughness": packing, "buoyancy": {**packing, "scale_factor": 1e-7},
-    })  # fmt: skip
+    half.to_netcdf(
+        "bottom.nc",
+        encoding={
+            "roughness": packing,
+            "buoyancy": {**packing, "scale_factor": 1e-7},
+        },
+    )
 
 
 if __name__ == "__main__":

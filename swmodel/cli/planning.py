@@ -304,8 +304,11 @@ def _files(case, row, subject):
 
 def _heading(case, subject, machine: Machine):
     shared, network = machine.shared, machine.network
-    links = [f"{1e6 * link.latency:.3g} us and {link.bandwidth / 1e9:.3g} GB/s {where}"
-             for link, where in ((shared, "within it"), (network, "between machines")) if link is not None]  # fmt: skip
+    links = [
+        f"{1e6 * link.latency:.3g} us and {link.bandwidth / 1e9:.3g} GB/s {where}"
+        for link, where in ((shared, "within it"), (network, "between machines"))
+        if link is not None
+    ]
     return [
         ("experiment", case.experiment.run.title or case.made.draft.file.stem),
         ("grid", facts.grid_line(case.made.grid)),

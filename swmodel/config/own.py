@@ -28,13 +28,21 @@ __all__ = ["GROUP", "own_sections"]
 
 GROUP = "swmodel.parts"
 SHIPPED = {
-    "forcing": FORCING, "dissipation": DISSIPATION, "boundary": BOUNDARY, "stepper": STEPPERS, "cost": COSTS,
+    "forcing": FORCING,
+    "dissipation": DISSIPATION,
+    "boundary": BOUNDARY,
+    "stepper": STEPPERS,
+    "cost": COSTS,
     "prior": CONTROLS,
-}  # fmt: skip
+}
 BASES = {
-    "forcing": (Term,), "dissipation": (Term,), "boundary": (OpenBoundary, Term), "stepper": (TimeStepper,),
-    "cost": (Cost,), "prior": (Prior,),
-}  # fmt: skip
+    "forcing": (Term,),
+    "dissipation": (Term,),
+    "boundary": (OpenBoundary, Term),
+    "stepper": (TimeStepper,),
+    "cost": (Cost,),
+    "prior": (Prior,),
+}
 
 
 def own_sections(raw: dict, folder: Path, allowed: bool) -> tuple[dict, list]:

@@ -229,10 +229,12 @@ class Spectra:
         for q in self.quantities if self.transfers else ():
             for name in names:
                 parts = {
-                    ("kinetic_energy", "advection"): ("advection", "continuity"), ("potential_energy", "advection"): (),
-                    ("potential_energy", "pressure"): ("continuity",), ("potential_energy", "coriolis"): (),
+                    ("kinetic_energy", "advection"): ("advection", "continuity"),
+                    ("potential_energy", "advection"): (),
+                    ("potential_energy", "pressure"): ("continuity",),
+                    ("potential_energy", "coriolis"): (),
                     ("enstrophy", "pressure"): (),
-                }.get((q, name), (name,))  # fmt: skip
+                }.get((q, name), (name,))
                 if parts and (q != "potential_energy" or name == "pressure" or self._moves_water(name)):
                     rows[f"{q}_transfer_{name}"] = q, parts
             if q != "potential_energy" and "advection" in names:

@@ -335,9 +335,11 @@ class _Profile(GridValues):
         dx, dy = (np.broadcast_to(metrics[name], (row.size, 1)) for name in ("dx_h", "dy_h"))
         along_x, along_y = (np.arange(columns.start, columns.stop) + 0.5)[None, :], (row + 0.5)[:, None]
         distance = {
-            "west": along_x * dx, "east": (grid.nx - along_x) * dx,
-            "south": along_y * dy, "north": (grid.ny - along_y) * dy,
-        }  # fmt: skip
+            "west": along_x * dx,
+            "east": (grid.nx - along_x) * dx,
+            "south": along_y * dy,
+            "north": (grid.ny - along_y) * dy,
+        }
         profile = np.zeros(shape)
         for side in self.sides:
             profile = np.maximum(profile, np.clip(1.0 - distance[side] / max(self.width, 1e-30), 0.0, 1.0) ** 3)

@@ -110,9 +110,9 @@ class ArakawaLamb(VorticityFlux):
             - east(tilt_u * east(U))
         )
         flux_v = (
-            - south(near * west(U) + far * east(U))
+            -south(near * west(U) + far * east(U))
             - north(near * east(U) + far * west(U))
             + south(tilt_v * south(V))
             - north(tilt_v * north(V))
-        )  # fmt: skip
+        )
         return flux_u, flux_v

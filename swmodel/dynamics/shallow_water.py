@@ -175,8 +175,9 @@ class Exchange:
 
     def __init__(self, tile: TileGeometry, communicator: Any, wide: bool = False):
         self.tile, self.communicator, self.wide = tile, communicator, wide
-        every = tuple(side for side, axis in zip(("west", "east", "south", "north"), "xxyy")
-                      if axis not in tile.sides.periodic)  # fmt: skip
+        every = tuple(
+            side for side, axis in zip(("west", "east", "south", "north"), "xxyy") if axis not in tile.sides.periodic
+        )
         self.sides = replace(tile.sides, open=1.0 - tile.sides.linked, open_sides=every)
 
     def pointwise(self, x: Any, position: str) -> Any:

@@ -231,8 +231,10 @@ def _four(x):
 
 def _coarse_shape(grid):
     parts = grid.communicator.decomposition(grid.shape)
-    along = [[parts.tile(k * grid.communicator.layout[1]).shape[0] for k in range(grid.communicator.layout[0])],
-             [parts.tile(k).shape[1] for k in range(grid.communicator.layout[1])]]  # fmt: skip
+    along = [
+        [parts.tile(k * grid.communicator.layout[1]).shape[0] for k in range(grid.communicator.layout[0])],
+        [parts.tile(k).shape[1] for k in range(grid.communicator.layout[1])],
+    ]
     return tuple(sum(-(-n // 2) for n in tiles) for tiles in along)
 
 

@@ -77,9 +77,11 @@ def rectangle_inverse(domain: Domain, c: Any, screening: Any, dirichlet: tuple[s
 def _kinds(grid, dirichlet):
     """The transforms along (y, x), of real numbers."""
     trigonometric = {
-        (False, False): fft.Cosine(2), (True, True): fft.Sine(2),
-        (False, True): fft.Cosine(4), (True, False): fft.Sine(4),
-    }  # fmt: skip
+        (False, False): fft.Cosine(2),
+        (True, True): fft.Sine(2),
+        (False, True): fft.Cosine(4),
+        (True, False): fft.Sine(4),
+    }
     ends = [("south", "north"), ("west", "east")]
     kinds: list[fft.Kind] = [trigonometric[low in dirichlet, high in dirichlet] for low, high in ends]
     if grid.periodic_x:

@@ -150,10 +150,12 @@ class Number:
 
     def wanted(self) -> str:
         """What to give instead."""
-        limits = [f"{self.minimum:g} or more" if self.minimum is not None else "",
-                  f"greater than {self.above:g}" if self.above is not None else "",
-                  f"at most {self.maximum:g}" if self.maximum is not None else "",
-                  f"less than {self.below:g}" if self.below is not None else ""]  # fmt: skip
+        limits = [
+            f"{self.minimum:g} or more" if self.minimum is not None else "",
+            f"greater than {self.above:g}" if self.above is not None else "",
+            f"at most {self.maximum:g}" if self.maximum is not None else "",
+            f"less than {self.below:g}" if self.below is not None else "",
+        ]
         kind = "a whole number" if self.whole else "a number"
         unit = "" if self.units in ("", "1") else f" in {self.units}"
         found = ", ".join([kind + unit, *filter(None, limits)])

@@ -101,12 +101,14 @@ class Wind(Forcing):
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
         still = 0.0 * flow.eta
-        along_x, along_y = stress(self.x + still, self.y + still, drag_law("Wind", self.drag),
-                                  self.air_density / self.density)  # fmt: skip
+        along_x, along_y = stress(
+            self.x + still, self.y + still, drag_law("Wind", self.drag), self.air_density / self.density
+        )
         return to_u(along_x) * flow.per_h_u, to_v(along_y) * flow.per_h_v
 
 
-def inverse_barometer(pressure: Any, reference: float = STANDARD_PRESSURE, density: float = WATER_DENSITY,
-                      gravity: float = GRAVITY) -> Any:  # fmt: skip
+def inverse_barometer(
+    pressure: Any, reference: float = STANDARD_PRESSURE, density: float = WATER_DENSITY, gravity: float = GRAVITY
+) -> Any:
     """The elevation [m] at which the sea balances an air pressure [Pa]: -(p - p0) / (rho g)."""
     return -(pressure - reference) / (density * gravity)

@@ -95,9 +95,11 @@ class Cyclone(Forcing):
         None, "Pa", minimum=5e4, maximum=1.2e5, default=AMBIENT, doc="the air pressure outside of the storm"
     )
     profile: str = declared(
-        Choice(("holland_1980", "holland_2010")), default="holland_1980", static=True,
+        Choice(("holland_1980", "holland_2010")),
+        default="holland_1980",
+        static=True,
         doc="of the wind over the distance from the centre",
-    )  # fmt: skip
+    )
     exponent: Any = parameter(None, "1", above=0.0, maximum=1.0, default=0.5, doc="x, of the later profile")
     inflow: Any = parameter(None, "degree", minimum=0.0, maximum=60.0, default=20.0, doc="the angle of the inflow")
     reduction: Any = parameter(None, "1", above=0.0, maximum=1.0, default=0.9, doc="of the gradient wind to 10 m")

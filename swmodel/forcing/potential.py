@@ -99,10 +99,14 @@ class TidalPotential(Forcing):
 
         each = sorted({species(name) for name in self.constituents})
         patterns = {str(s): (pattern(s, np.cos), pattern(s, np.sin) if s else None) for s in each}
-        return replaced(self, {
-            "amplitudes": domain.cut(np.array(sizes)), "arguments": domain.cut(np.array([a for _, a in found])),
-            "patterns": patterns,
-        })  # fmt: skip
+        return replaced(
+            self,
+            {
+                "amplitudes": domain.cut(np.array(sizes)),
+                "arguments": domain.cut(np.array([a for _, a in found])),
+                "patterns": patterns,
+            },
+        )
 
     def prepare(self, exchange: Any) -> Self:
         ready = {

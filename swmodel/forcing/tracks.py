@@ -164,8 +164,10 @@ def _atcf(path, storm):
     storms: dict[tuple[str, str], list] = {}
     for row in rows:
         storms.setdefault((row[0], row[1]), []).append(row)
-    known = [(f"{basin}{number}{of[0][2][:4]}", *sorted({row[27] for row in of if len(row) > 27}))
-             for (basin, number), of in storms.items()]  # fmt: skip
+    known = [
+        (f"{basin}{number}{of[0][2][:4]}", *sorted({row[27] for row in of if len(row) > 27}))
+        for (basin, number), of in storms.items()
+    ]
     if not known:
         raise ValueError("it has no lines of an ATCF deck")
     rows = list(storms.values())[_chosen(path, known, storm)]

@@ -60,9 +60,12 @@ def powell(speed: Any) -> Any:
 
 
 DRAG_LAWS: dict[str, WindLaw] = {
-    "large_pond": large_pond, "garratt": garratt, "powell": powell, "large_pond_1981": large_pond,
+    "large_pond": large_pond,
+    "garratt": garratt,
+    "powell": powell,
+    "large_pond_1981": large_pond,
     "trenberth_1990": trenberth,
-}  # fmt: skip
+}
 
 
 def drag_law(who: str, law: Any) -> WindLaw:

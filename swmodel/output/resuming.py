@@ -105,8 +105,10 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
     if anew and simulation.communicator.is_root:
         logging.getLogger("swmodel").warning(
             "%s will hold samples from %g s on alone: %s holds none that were taken in the same way until then.",
-            " and ".join(map(str, anew)), simulation.time, path,
-        )  # fmt: skip
+            " and ".join(map(str, anew)),
+            simulation.time,
+            path,
+        )
     return _message(simulation, path, restart, found, same_stepper)
 
 

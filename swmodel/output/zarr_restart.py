@@ -73,10 +73,14 @@ class ZarrRestartOutput(RestartOutput):
     def _about(self, simulation, scalars, slot):
         about = {name: value for name, value in self.attributes.items() if value is not None and value != ""}
         return about | {
-            "fingerprint": json.dumps(self.fingerprint), "stored_as": about["computed_in"], "restart_format": FORMAT,
-            "swmodel_version": VERSION, "grid_description": metadata.describe_grid(simulation.model.grid),
-            "restart_scalars": scalars, "restart_slot": slot,
-        }  # fmt: skip
+            "fingerprint": json.dumps(self.fingerprint),
+            "stored_as": about["computed_in"],
+            "restart_format": FORMAT,
+            "swmodel_version": VERSION,
+            "grid_description": metadata.describe_grid(simulation.model.grid),
+            "restart_scalars": scalars,
+            "restart_slot": slot,
+        }
 
 
 class _OpenRestart(ReplacedFile):

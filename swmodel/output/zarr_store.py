@@ -262,9 +262,11 @@ class ZarrStore:
                 _replace(self.path / name / "zarr.json", described)
                 self._described[name] = described
         group = {
-            "zarr_format": 3, "node_type": "group", "attributes": _plain(attributes),
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": _plain(attributes),
             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": dict(arrays)},
-        }  # fmt: skip
+        }
         _replace(self.path / "zarr.json", _as_json(group))
 
     # -- on every rank -------------------------------------------------------------------------------------------------

@@ -60,8 +60,12 @@ class Sides:
         rank = communicator.rank if rank is None else rank
         parts = communicator.decomposition(grid.shape)
         (iy, ix), (py, px) = parts.coordinates(rank), parts.layout
-        inner = (ix > 0 or grid.periodic_x, ix < px - 1 or grid.periodic_x,
-                 iy > 0 or grid.periodic_y, iy < py - 1 or grid.periodic_y)  # fmt: skip
+        inner = (
+            ix > 0 or grid.periodic_x,
+            ix < px - 1 or grid.periodic_x,
+            iy > 0 or grid.periodic_y,
+            iy < py - 1 or grid.periodic_y,
+        )
         opened = [not inside and side in open_sides for inside, side in zip(inner, SIDES)]
         pad: Any = np.asarray(parts.padding(rank), dtype) if parts.uneven else None
         linked: Any = np.asarray(inner, dtype)  # host arrays: `place` puts them on devices

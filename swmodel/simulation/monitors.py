@@ -77,8 +77,9 @@ class Gauges:
         known = [row.name for row in model.variables if row.position == "h"]
         mistakes = [
             f"gauges cannot read {name!r}; give names out of {', '.join(known)}"
-            for name in variables if name not in known
-        ]  # fmt: skip
+            for name in variables
+            if name not in known
+        ]
         found = {}
         for name, (x, y) in points.items():
             try:

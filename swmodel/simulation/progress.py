@@ -32,9 +32,11 @@ class ProgressBar:
     reads_files = False  # a run need not wait for its files before it calls this
 
     def __init__(
-        self, stream: TextIO | None = None, width: int | Literal["find"] | None = "find",
+        self,
+        stream: TextIO | None = None,
+        width: int | Literal["find"] | None = "find",
         compilations: Callable[[], int] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.stream = sys.stdout if stream is None else stream
         self.width = terminal_width(self.stream) if width == "find" else width
         self.begun, self.first, self.open = 0.0, 0, False

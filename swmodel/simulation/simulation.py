@@ -186,9 +186,12 @@ class Simulation:
     # -- what to write ------------------------------------------------------------------------------------------------
 
     def write(
-        self, path: str | Path, variables: Sequence[str] = ("eta", "u", "v"), every: float | None = None,
+        self,
+        path: str | Path,
+        variables: Sequence[str] = ("eta", "u", "v"),
+        every: float | None = None,
         compression: str = "zlib",
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Write snapshots of `variables` to `path`, at the start and every `every` seconds.
 
         `path` is a netCDF file that the root writes or, if the name ends in ".zarr", a store of which every rank writes
@@ -279,9 +282,13 @@ class Simulation:
         return self._with_product("harmonics", path, analysis, lags)
 
     def means(
-        self, path: str | Path, fields: Sequence[str] = ("eta", "u", "v"), *, begin: float = 0.0,
+        self,
+        path: str | Path,
+        fields: Sequence[str] = ("eta", "u", "v"),
+        *,
+        begin: float = 0.0,
         every: float | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Write means of `fields` from `begin` [s] to the end to `path`, at cell centres.
 
         Args:

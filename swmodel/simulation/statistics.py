@@ -49,8 +49,9 @@ class Means(Sampled):
         found, dtype = {}, next(iter(taken.values())).dtype
         for names in self.fields:
             units = UNITS[len(names)]["".join(sorted("e" if name == "eta" else name[0] for name in names))]
-            row = variable(f"mean_{'_'.join(names)}", "h", units, f"mean of {' times '.join(names)}",
-                           cell_methods="time: mean")  # fmt: skip
+            row = variable(
+                f"mean_{'_'.join(names)}", "h", units, f"mean of {' times '.join(names)}", cell_methods="time: mean"
+            )
             found |= {made: (total(taken, "_".join(names)) / len(steps)).astype(dtype) for made in row.values()}
         return found
 
@@ -113,8 +114,9 @@ def pairs_of(fields: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         ConfigError: for fields that are not known.
     """
     known = ("eta", "u", "v")
-    parts = tuple(tuple(sorted(field.split(), key=known.index) if set(field.split()) <= set(known) else ())
-                  for field in fields)  # fmt: skip
+    parts = tuple(
+        tuple(sorted(field.split(), key=known.index) if set(field.split()) <= set(known) else ()) for field in fields
+    )
     for field, names in zip(fields, parts):
         if len(names) not in (1, 2):
             raise ConfigError(

@@ -185,8 +185,10 @@ def _phi(phase_x, phase_y, steps, depth, xp=jnp):
 
 def _lagrange(values, nodes, k, xp=jnp):
     """The polynomial through the `nodes` that is 1 at node number k and 0 at the others, at `values`."""
-    others = (xp.where(j == k, 1.0, (values - nodes[j]) / xp.where(j == k, 1.0, nodes[k] - nodes[j]))
-              for j in range(nodes.size))  # fmt: skip
+    others = (
+        xp.where(j == k, 1.0, (values - nodes[j]) / xp.where(j == k, 1.0, nodes[k] - nodes[j]))
+        for j in range(nodes.size)
+    )
     return functools.reduce(operator.mul, others, xp.ones_like(values))
 
 
@@ -362,8 +364,10 @@ class SeaSurface:
 
     def _means(self, source, fault, corner, size, refinement):
         """Means over a block of cells of what 1 m of slip lifts, from refinement^2 points each."""
-        y, x = (_points(jnp.asarray(edges, float), first, count, refinement)
-                for edges, first, count in zip((self.y, self.x), corner, size))  # fmt: skip
+        y, x = (
+            _points(jnp.asarray(edges, float), first, count, refinement)
+            for edges, first, count in zip((self.y, self.x), corner, size)
+        )
         blocks = (size[0], refinement, size[1], refinement)
         gradient = self.gradient and tuple(jax.lax.dynamic_slice(jnp.asarray(g), corner, size) for g in self.gradient)
 

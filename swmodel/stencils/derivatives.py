@@ -334,9 +334,12 @@ class _Pull:
             return self.builder.inside(cotangent, tuple(n + self.reach for n in node.parameters))
 
         shares = {
-            "add": (same, same), "sub": (same, minus), "neg": (minus,), "convert_element_type": (converted,),
+            "add": (same, same),
+            "sub": (same, minus),
+            "neg": (minus,),
+            "convert_element_type": (converted,),
             "inside": (boxed,),
-        }  # fmt: skip
+        }
         if node.name not in shares:
             raise Unsupported(f"the transpose of {node.name!r}")
         return shares[node.name]

@@ -158,5 +158,7 @@ def lift(x: Any, dtype: Any = None, name: str = "") -> Any:
 def path_names(tree: Any) -> list[str]:
     """Names of the leaves of a pytree of Expressions, made of their paths: "eta", "terms.0.viscosity"."""
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda x: isinstance(x, AbstractField))
-    return [".".join(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
-            for path, _ in leaves]  # fmt: skip
+    return [
+        ".".join(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
+        for path, _ in leaves
+    ]

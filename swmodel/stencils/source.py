@@ -350,11 +350,15 @@ class _Writer:
             kind, (value,) = _type(op.dtype), arguments
             return f"{value} ? ({kind})1 : ({kind})0" if self._is_condition(op.arguments[0]) else f"({kind}){value}"
         simple = {
-            "neg": "-{}", "constant": "{}", "square": "{0} * {0}", "not": "!{}" if op.dtype == "bool" else "~{}",
+            "neg": "-{}",
+            "constant": "{}",
+            "square": "{0} * {0}",
+            "not": "!{}" if op.dtype == "bool" else "~{}",
             "stop_gradient": "{}",
-            "one_minus_square": "(1 - {0}) * (1 + {0})", "rsqrt": "1 / sqrt({})",
+            "one_minus_square": "(1 - {0}) * (1 + {0})",
+            "rsqrt": "1 / sqrt({})",
             "sign": "({0} > 0) - ({0} < 0)",
-        }  # fmt: skip
+        }
         if op.name in simple:
             return simple[op.name].format(*arguments)
         raise Unsupported(f"the operation {op.name!r}")

@@ -23,9 +23,11 @@ from swmodel.stencils import Slot
 from . import cases
 
 SCHEDULES = (
-    adjoint.Nested(lengths=(4,)), adjoint.Revolve(2, steps=4), adjoint.Tiered(1, on_disk=1, on_host=1, steps=4),
+    adjoint.Nested(lengths=(4,)),
+    adjoint.Revolve(2, steps=4),
+    adjoint.Tiered(1, on_disk=1, on_host=1, steps=4),
     adjoint.Nested(lengths=(2, 2, 2)),
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +120,17 @@ def rows(outputs, read):
     return Rows(list("abcd"[: len(outputs)]), list(outputs), read)
 
 
-@pytest.mark.parametrize("outputs, read, kept, earlier", [
-    ("Aab", (True, True, True), [0], 2),  # a state and two earlier ones
-    ("Aab", (False, False, True), [0], 2),  # of which the oldest alone is read
-    ("AaC", (True, True, True), [0, 2], 1),
-    ("Aaa", (True, True, True), [0, 2], 1),  # two that become the same one, but began with different values
-    ("ba", (True, True), [0, 1], 0),  # handed round
-    ("ab", (True, False), [0], 0),  # never changed
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "outputs, read, kept, earlier",
+    [
+        ("Aab", (True, True, True), [0], 2),  # a state and two earlier ones
+        ("Aab", (False, False, True), [0], 2),  # of which the oldest alone is read
+        ("AaC", (True, True, True), [0, 2], 1),
+        ("Aaa", (True, True, True), [0, 2], 1),  # two that become the same one, but began with different values
+        ("ba", (True, True), [0, 1], 0),  # handed round
+        ("ab", (True, False), [0], 0),  # never changed
+    ],
+)
 def test_leaves_come_back_from_rows_as_they_were(outputs, read, kept, earlier):
     found = rows(outputs, read)
     assert (found.roots, found.earlier) == (kept, earlier)

@@ -23,9 +23,12 @@ GRID = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4))
 LAND = np.zeros(GRID.shape, bool)
 LAND[5, 6] = True
 MODEL = sw.ShallowWater(
-    GRID, np.where(LAND, 0.0, 100.0 + 3.0 * np.arange(9)[None, :] + 2.0 * np.arange(7)[:, None]),
-    coriolis=sw.FPlane(1e-4), communicator=SerialCommunicator(), engine="arrays",
-)  # fmt: skip
+    GRID,
+    np.where(LAND, 0.0, 100.0 + 3.0 * np.arange(9)[None, :] + 2.0 * np.arange(7)[:, None]),
+    coriolis=sw.FPlane(1e-4),
+    communicator=SerialCommunicator(),
+    engine="arrays",
+)
 DYNAMICS = MODEL.interval(2, 0, 1.0)
 DT, FIRST, STEPS = 10.0, 4, 12
 TIMES = DT * (FIRST + 1 + np.arange(STEPS))

@@ -61,8 +61,12 @@ def test_errors_of_gauges_are_metres_unless_a_share_is_asked_for():
     """As a share alone, a gauge that hardly moved had an error of micrometres, and J began at 2e9."""
     slow = {"slow": Record((1e6, 5e5), TIME, 10.0 + 1e-6 * TIME)}
     spread = float(np.std(1e-6 * TIME))
-    for given, error in (({}, 0.05), ({"deviation": 0.3}, 0.3), ({"error": 0.2}, 0.2 * spread),
-                         ({"deviation": 0.3, "error": 0.2}, np.hypot(0.3, 0.2 * spread))):  # fmt: skip
+    for given, error in (
+        ({}, 0.05),
+        ({"deviation": 0.3}, 0.3),
+        ({"error": 0.2}, 0.2 * spread),
+        ({"deviation": 0.3, "error": 0.2}, np.hypot(0.3, 0.2 * spread)),
+    ):
         assert gauge_records(slow, (0.0, 3600.0), **given)["slow"].error == pytest.approx(error)
 
 
@@ -111,11 +115,14 @@ def test_points_at_one_place_become_one_record_and_those_on_land_none():
     assert both.time.tolist() == [10.0, 30.0] and both.value.tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("change, sentence", [
-    ({"x": np.array([3e6, 1e6])}, "1 of 2 points of the tracks lie outside the grid"),
-    ({"time": np.array([1.0, 1e6])}, "1 of 2 points of the tracks lie outside the run from 0 to 100 s"),
-    ({"deviation": np.array([0.0, 0.0])}, "2 of 2 points of the tracks have errors that are not positive"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        ({"x": np.array([3e6, 1e6])}, "1 of 2 points of the tracks lie outside the grid"),
+        ({"time": np.array([1.0, 1e6])}, "1 of 2 points of the tracks lie outside the run from 0 to 100 s"),
+        ({"deviation": np.array([0.0, 0.0])}, "2 of 2 points of the tracks have errors that are not positive"),
+    ],
+)
 def test_what_no_run_can_see_is_one_clear_error(change, sentence):
     good = Tracks(np.array([5e5, 1e6]), np.full(2, 5e5), np.array([1.0, 2.0]), np.ones(2), np.ones(2))
     with pytest.raises(ConfigError, match=sentence):

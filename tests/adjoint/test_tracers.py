@@ -21,13 +21,13 @@ WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 
 def problem_of(scheme, engine, controls, cost=None):
     tracer = sw.Tracer("dye", scheme=scheme, diffusivity=5.0)
-    model = sw.ShallowWater(
-        GRID, DEPTH, coriolis=sw.FPlane(1e-4), tracers=tracer, engine=engine, communicator="serial"
-    )  # fmt: skip
+    model = sw.ShallowWater(GRID, DEPTH, coriolis=sw.FPlane(1e-4), tracers=tracer, engine=engine, communicator="serial")
     state = model.state(
-        u=lambda x, y: 0.3 * np.sin(y / 2e3), v=lambda x, y: 0.2 * np.cos(x / 3e3), eta=lambda x, y: np.sin(x / 2e3),
+        u=lambda x, y: 0.3 * np.sin(y / 2e3),
+        v=lambda x, y: 0.2 * np.cos(x / 3e3),
+        eta=lambda x, y: np.sin(x / 2e3),
         dye=lambda x, y: 2.0 + np.sin(x / 1.7e3) + 0.5 * np.cos((x + 2 * y) / 2.3e3),
-    )  # fmt: skip
+    )
     square = adjoint.FinalState(lambda state, equations: jnp.sum(equations.shown(state, Time(STEPS)).dye ** 2))
     cost = square if cost is None else cost
     return adjoint.Problem(model, sw.SSPRK3(20.0), state, STEPS, cost, controls)

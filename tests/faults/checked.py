@@ -159,9 +159,12 @@ def _start(watched, folder, task):
     folder.mkdir(parents=True, exist_ok=True)
     command = [*interpreter(), *map(str, (folder, first, count, PROCESSES, runs))]
     environment = {
-        **os.environ, **QUICKLY, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT),
+        **os.environ,
+        **QUICKLY,
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": str(ROOT),
         "XDG_CACHE_HOME": str(folder.parent / "cache"),
-    }  # fmt: skip
+    }
     errors = tempfile.TemporaryFile()
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
     state = {"process": process, "errors": errors, "folder": folder, "task": task, "seed": None, "begun": None}

@@ -26,10 +26,14 @@ def simulation(folder, steps, cells=20):
     size, dt = cells * 50e3, 1200.0
     grid = sw.CartesianGrid(nx=cells, ny=cells, x=(0.0, size), y=(0.0, size))
     model = sw.ShallowWater(
-        grid, depth=DEPTH, gravity=0.02, coriolis=sw.BetaPlane(f0=7e-5, beta=2e-11),
+        grid,
+        depth=DEPTH,
+        gravity=0.02,
+        coriolis=sw.BetaPlane(f0=7e-5, beta=2e-11),
         forcing=sw.WindStress(x=lambda x, y: -0.1 * np.cos(2 * np.pi * y / size)),
-        dissipation=sw.Laplacian(2000.0), side=sw.NoSlip(),
-    )  # fmt: skip
+        dissipation=sw.Laplacian(2000.0),
+        side=sw.NoSlip(),
+    )
     run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(dt=dt))
     run.write(folder / "fields.nc", ("eta", "u", "v"), every=max(steps // 2000, 20) * dt)
     run.gauges(folder / "gauges.nc", {"west": (0.2 * size, 0.3 * size), "middle": (0.5 * size, 0.5 * size)})

@@ -203,8 +203,11 @@ def differences(folder, expected):
         found = contents(folder)
     except (OSError, RuntimeError, IndexError, SwmodelError) as error:
         return [f"the outputs cannot be read: {error}"]
-    return [f"{file}: {name}" for file, name in sorted({*found, *expected})
-            if found.get((file, name)) != expected.get((file, name))]  # fmt: skip
+    return [
+        f"{file}: {name}"
+        for file, name in sorted({*found, *expected})
+        if found.get((file, name)) != expected.get((file, name))
+    ]
 
 
 def foreign(text):

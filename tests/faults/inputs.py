@@ -157,16 +157,18 @@ def _changed_text(text, rng):
     junk = ("\0", "\ufeff", '"', "[", "]", "=", "#", "\t", "\r", "\\", "'''", "é", "1e5", "-", "\x7f", "[[x]]\n")
     junk = rng.choice(junk)
     other = rng.randrange(len(lines))
-    return rng.choice((
-        lambda: text[:at] + junk + text[at:],
-        lambda: text[:at] + text[at + rng.randint(1, 5) :],
-        lambda: text[:at],
-        lambda: "\ufeff" + text,
-        lambda: "\n".join(lines[:k] + lines[k + 1 :]),
-        lambda: "\n".join(lines[:k] + [lines[k]] + lines[k:]),
-        lambda: "\n".join(lines[:k] + [lines[other]] + lines[k:]),
-        lambda: text.replace("\n", "\r\n"),
-    ))()  # fmt: skip
+    return rng.choice(
+        (
+            lambda: text[:at] + junk + text[at:],
+            lambda: text[:at] + text[at + rng.randint(1, 5) :],
+            lambda: text[:at],
+            lambda: "\ufeff" + text,
+            lambda: "\n".join(lines[:k] + lines[k + 1 :]),
+            lambda: "\n".join(lines[:k] + [lines[k]] + lines[k:]),
+            lambda: "\n".join(lines[:k] + [lines[other]] + lines[k:]),
+            lambda: text.replace("\n", "\r\n"),
+        )
+    )()
 
 
 # -- what `swmodel check` answers --------------------------------------------------------------------------------------

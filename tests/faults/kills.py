@@ -107,10 +107,11 @@ def _kill_somewhere(run, output, rng, tally, steps):
     tally.inside += bool(list(output.glob(".restart.nc.*.part")))
     processes = run.processes()
     chosen = {
-        "all": list(processes), "mpirun": [run.process.pid],
+        "all": list(processes),
+        "mpirun": [run.process.pid],
         "rank 0": [p for p, rank in processes.items() if rank == 0],
         "rank 1": [p for p, rank in processes.items() if rank == 1],
-    }[victim] or list(processes)  # fmt: skip
+    }[victim] or list(processes)
     for process in chosen:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
@@ -127,10 +128,16 @@ def _wait_for(moment, run, output, rng, steps):
     if moment == "any":
         return _writes(run, output, "restart.nc", writes) and _pause(rng.uniform(0.0, 0.2), run)
     if moment == "restart":
-        return _writes(run, output, "restart.nc", writes) and _half_written(run, output) and _pause(
-            rng.uniform(0.0, 0.01), run)  # fmt: skip
-    return _writes(run, output, "restart.nc", writes) and _writes(run, output, "fields.nc", 1) and _pause(
-        rng.uniform(0.0, 0.003), run)  # fmt: skip
+        return (
+            _writes(run, output, "restart.nc", writes)
+            and _half_written(run, output)
+            and _pause(rng.uniform(0.0, 0.01), run)
+        )
+    return (
+        _writes(run, output, "restart.nc", writes)
+        and _writes(run, output, "fields.nc", 1)
+        and _pause(rng.uniform(0.0, 0.003), run)
+    )
 
 
 def _pause(seconds, run):

@@ -26,17 +26,23 @@ def run_flips(count, folder, seconds, seed):
     if ended.status:
         raise RuntimeError(f"the run that writes a restart ended with status {ended.status}: {ended.text}")
     found = flips.measure(folder / "output" / "restart.nc", count, seed, timeout=seconds)
-    figures = {"flips": found["flips"], "flips_unnoticed": len(found["wrong"]), "flips_noticed": found["noticed"],
-               "flips_harmless": found["harmless"]}  # fmt: skip
+    figures = {
+        "flips": found["flips"],
+        "flips_unnoticed": len(found["wrong"]),
+        "flips_noticed": found["noticed"],
+        "flips_harmless": found["harmless"],
+    }
     return figures, found["wrong"]
 
 
 def run_endurance(count, folder, seconds, seed):
     found = endurance.measure(folder, count, timeout=seconds)
     figures = {
-        "endurance_steps": found["steps"], "endurance_growth": f"{found['growth']:.5f}",
-        "endurance_mass": f"{found['mass']:.1e}", "endurance_megabytes": round(found["samples"][-1][1]),
-    }  # fmt: skip
+        "endurance_steps": found["steps"],
+        "endurance_growth": f"{found['growth']:.5f}",
+        "endurance_mass": f"{found['mass']:.1e}",
+        "endurance_megabytes": round(found["samples"][-1][1]),
+    }
     print(f"endurance: [step, MB] {json.dumps(found['samples'][:: max(len(found['samples']) // 10, 1)])}")
     wrong = [f"memory grew by {found['growth']:.2%}"] * (abs(found["growth"]) > GROWTH)
     return figures, wrong + [f"the volume changed by {found['mass']:.1e} of it"] * (found["mass"] > MASS)
@@ -51,8 +57,12 @@ def run_files(count, folder, seconds, seed):
 
 def run_signals(count, folder, seconds, seed):
     tally = signals.signals(count, folder, seconds, seed)
-    figures = {"signals": tally.signals, "signals_wrong": len(tally.wrong), "signals_slowest_seconds":
-               f"{tally.slowest:.1f}", "signals_restarts": tally.restarts}  # fmt: skip
+    figures = {
+        "signals": tally.signals,
+        "signals_wrong": len(tally.wrong),
+        "signals_slowest_seconds": f"{tally.slowest:.1f}",
+        "signals_restarts": tally.restarts,
+    }
     return figures, tally.wrong
 
 
@@ -64,8 +74,12 @@ def run_kills(count, folder, seconds, seed):
 
 def run_inputs(count, folder, seconds, seed):
     tally = checked.inputs(count, folder, seconds, seed, runs=max(count // 25, 1))
-    figures = {"inputs": tally.inputs, "inputs_unclear": len(tally.unclear), "inputs_accepted": tally.accepted,
-               "inputs_run": tally.runs}  # fmt: skip
+    figures = {
+        "inputs": tally.inputs,
+        "inputs_unclear": len(tally.unclear),
+        "inputs_accepted": tally.accepted,
+        "inputs_run": tally.runs,
+    }
     return figures, tally.unclear
 
 

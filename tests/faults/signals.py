@@ -73,8 +73,10 @@ def _trial(case, number, target, rng, tally, last):
     wrong = _sent(receiver, number) or _restart_appears(run, restart, before)
     if wrong:
         return [f"{when:.1f} s after the start: {what}; {run.wait(0.0).text[-500:]}" for what in wrong]
-    return [f"{when:.1f} s after the start, the TERM after it: {what}"
-            for what in _ended(run, receiver, signal.SIGTERM, output, tally)]  # fmt: skip
+    return [
+        f"{when:.1f} s after the start, the TERM after it: {what}"
+        for what in _ended(run, receiver, signal.SIGTERM, output, tally)
+    ]
 
 
 def _receiver(run, target, rng):

@@ -18,11 +18,17 @@ def test_ends_without_a_sentence_or_a_restart_are_wrong(tmp_path):
     tally = signals.Tally()
     again = "SIGTERM stopped the command before it had computed anything. Start again with: swmodel run case.toml"
     restart = f"SIGTERM stopped the run at step 5 (75 s). swmodel resume {tmp_path / 'restart.nc'}"
-    said = {text: signals._said(text, signal.SIGTERM, tmp_path, tally) for text in (
-        again, restart, "", f"{again}\n{again}", "SIGTERM stopped the run.", f"Traceback\n{again}")}  # fmt: skip
+    said = {
+        text: signals._said(text, signal.SIGTERM, tmp_path, tally)
+        for text in (again, restart, "", f"{again}\n{again}", "SIGTERM stopped the run.", f"Traceback\n{again}")
+    }
     assert list(said.values()) == [
-        [], ["the restart that it names is not there"], ["it printed 0 sentences"], ["it printed 2 sentences"],
-        ["the sentence does not say how to go on"], ["it printed 'Traceback'"],
-    ]  # fmt: skip
+        [],
+        ["the restart that it names is not there"],
+        ["it printed 0 sentences"],
+        ["it printed 2 sentences"],
+        ["the sentence does not say how to go on"],
+        ["it printed 'Traceback'"],
+    ]
     (tmp_path / "restart.nc").touch()
     assert signals._said(restart, signal.SIGTERM, tmp_path, tally) == []

@@ -222,9 +222,13 @@ def test_ranks_end_when_their_launcher_is_killed_whatever_they_are_doing(rank):
     program = STUCK.replace("+ 30", "+ 3").replace("30000", "200")
     environment = {**os.environ, "OMPI_COMM_WORLD_RANK": "0"} if rank else dict(os.environ)
     launcher = subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, program + "print('done')"], cwd=ROOT, env=environment, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", LAUNCHER, program + "print('done')"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert launcher.stdout.readline() == "here\n"
     launcher.kill()
     launcher.wait()
@@ -288,8 +292,12 @@ def test_mpirun_whose_output_nobody_reads_runs_to_the_end(tmp_path):
     (tmp_path / "printing.py").write_text(PRINTING)
     program = [*launch.mpirun(2), sys.executable, str(tmp_path / "printing.py"), str(tmp_path / "done")]
     done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {' '.join(program)} | head -1"], cwd=ROOT, text=True, capture_output=True,
-        env={**launch.mpirun_environment(), "PYTHONPATH": str(ROOT)}, timeout=PATIENCE,
-    )  # fmt: skip
+        ["bash", "-c", f"set -o pipefail; {' '.join(program)} | head -1"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        env={**launch.mpirun_environment(), "PYTHONPATH": str(ROOT)},
+        timeout=PATIENCE,
+    )
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
     assert (tmp_path / "done0").exists() and (tmp_path / "done1").exists()

@@ -69,7 +69,7 @@ VERBS = {
     "broadcast": (lambda ranks: ranks.broadcast, lambda ranks: (4, 3), "", ""),
     "gather": (lambda ranks: lambda x: ranks.gather(x, SHAPE), tile_shape, "", ""),
     "scatter": (lambda ranks: ranks.scatter, lambda ranks: (2, *SHAPE), "", ""),
-}  # fmt: skip
+}
 
 
 def pair(ranks, verb, dtype):
@@ -230,8 +230,11 @@ def test_an_ordered_sum_adds_rank_after_rank(ranks, axis):
     x = np.asarray(mine(ranks, (7,), 4) * 10.0 ** mine(ranks, (7,), 5))
     total = np.asarray(ranks.sum(jnp.asarray(x), axis, ordered=True))
     iy, ix = ranks.coordinates
-    line = {None: range(ranks.size), "x": [iy * ranks.layout[1] + k for k in range(ranks.layout[1])],
-            "y": [k * ranks.layout[1] + ix for k in range(ranks.layout[0])]}[axis]  # fmt: skip
+    line = {
+        None: range(ranks.size),
+        "x": [iy * ranks.layout[1] + k for k in range(ranks.layout[1])],
+        "y": [k * ranks.layout[1] + ix for k in range(ranks.layout[0])],
+    }[axis]
     everyone = ranks.host_gather(x)
     expected = everyone[line[0]]
     for rank in line[1:]:

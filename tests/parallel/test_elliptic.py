@@ -131,9 +131,10 @@ def direct(name):
     spectral = () if grid.spherical else (elliptic.Spectral(),)
     rows = () if grid.periodic_y else (elliptic.FourierTridiagonal(),)
     sides = {
-        "walls": [("west", "north"), ("east", "west", "south", "north"), ("east",)], "channel": [("south",)],
+        "walls": [("west", "north"), ("east", "west", "south", "north"), ("east",)],
+        "channel": [("south",)],
         "sphere": [("west", "north")],
-    }.get(name, [])  # fmt: skip
+    }.get(name, [])
     cases_of = [(2.0, None, ()), (2.0, 1.0 / size(grid), ()), *((3.0, None, side) for side in sides)]
     return [(solver, *case) for solver in (*spectral, *rows) for case in cases_of]
 

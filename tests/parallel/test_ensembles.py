@@ -30,10 +30,12 @@ def member(ranks, k, **other):
     """Model k: of its own viscosity, depth and wind, whose last record alone differs, in value and time."""
     wind = np.stack([0.0 * cases.random(7), 0.2 * cases.random(7), WINDS[k] * cases.random(7)])
     arguments = dict(
-        coriolis=sw.FPlane(1e-4), side=sw.NoSlip(),
+        coriolis=sw.FPlane(1e-4),
+        side=sw.NoSlip(),
         dissipation=(sw.Laplacian(VISCOSITIES[k]), sw.QuadraticDrag(2.5e-3)),
-        forcing=(sw.WindStress(x=sw.Records([0.0, 50.0, 150.0 + 40.0 * k], wind)),), communicator=ranks,
-    )  # fmt: skip
+        forcing=(sw.WindStress(x=sw.Records([0.0, 50.0, 150.0 + 40.0 * k], wind)),),
+        communicator=ranks,
+    )
     return sw.ShallowWater(cases.plane(), (1.0 + 0.1 * k) * cases.sea_floor(), **(arguments | other))
 
 
@@ -170,10 +172,14 @@ def test_members_on_other_grids_or_coasts_are_refused():
     with pytest.raises(ConfigError, match="another grid"):
         sw.Ensemble([first, coarser], [start(first), coarser.at_rest()])
     filled = sw.ShallowWater(
-        cases.plane(), cases.sea_floor(islands=False), coriolis=sw.FPlane(1e-4), side=sw.NoSlip(),
-        dissipation=(sw.Laplacian(1.0), sw.QuadraticDrag(1e-3)), communicator=ALONE,
+        cases.plane(),
+        cases.sea_floor(islands=False),
+        coriolis=sw.FPlane(1e-4),
+        side=sw.NoSlip(),
+        dissipation=(sw.Laplacian(1.0), sw.QuadraticDrag(1e-3)),
+        communicator=ALONE,
         forcing=(sw.WindStress(x=sw.Records([0.0, 1.0], np.zeros((2, *SHAPE)))),),
-    )  # fmt: skip
+    )
     with pytest.raises(ConfigError, match="other coasts"):
         sw.Ensemble([first, filled], [start(first), start(filled)])
     with pytest.raises(ConfigError, match="2 states and 3 values of amplitude"):

@@ -93,8 +93,12 @@ def test_a_wave_is_one_mode_at_its_own_wavenumber(ranks, shape):
     plan, d = fft.Plan(ranks, shape), len(shape)
     waves = (-2, 3, 1)[-d:]
     spacing = tuple(2 * np.pi / n for n in shape)
-    whole = np.cos(sum(k * x for k, x in zip(waves, np.meshgrid(*(np.arange(n) * h for n, h in zip(shape, spacing)),
-                                                               indexing="ij"))))  # fmt: skip
+    whole = np.cos(
+        sum(
+            k * x
+            for k, x in zip(waves, np.meshgrid(*(np.arange(n) * h for n, h in zip(shape, spacing)), indexing="ij"))
+        )
+    )
 
     def program(x):
         modes, held = plan.forward(x), plan.waves(spacing)

@@ -20,10 +20,14 @@ def ocean(communicator, engine):
         (0.0, 600.0), x=(148.0, 152.0), y=(35.0, 37.0), central_pressure=(94000.0, 96000.0), radius=6e5, b=(1.2, 1.6)
     )
     return sw.ShallowWater(
-        cases.sphere(), cases.sea_floor(), coriolis=sw.RotatingSphere(), communicator=communicator, engine=engine,
+        cases.sphere(),
+        cases.sea_floor(),
+        coriolis=sw.RotatingSphere(),
+        communicator=communicator,
+        engine=engine,
         forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cyclone, sw.Wind(x=10.0 + cases.random(7), y=3.0)),
         dissipation=(sw.InternalWaveDrag(np.abs(50.0 * cases.random(8))),),
-    )  # fmt: skip
+    )
 
 
 def run(communicator, engine):

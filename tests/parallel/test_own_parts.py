@@ -23,11 +23,15 @@ PERIOD = 12.42 * 3600.0
 
 def ocean(communicator, engine):
     return sw.ShallowWater(
-        cases.plane(), cases.sea_floor(), coriolis=sw.FPlane(1e-4), communicator=communicator, engine=engine,
+        cases.plane(),
+        cases.sea_floor(),
+        coriolis=sw.FPlane(1e-4),
+        communicator=communicator,
+        engine=engine,
         forcing=(OWN.TidalForce(1e-5 * cases.random(3), PERIOD),),
         dissipation=(sw.LinearDrag(1e-6), OWN.Relaxation(np.abs(1e-4 * cases.random(4)), 0.1)),
         boundaries=(OWN.TidalOpening(0.5 + 0.1 * cases.random(5), PERIOD, sides=("west", "south")),),
-    )  # fmt: skip
+    )
 
 
 def run(communicator, engine):

@@ -33,16 +33,21 @@ def every_term():
     """One of every term that there is; each parameter is a number where it may be one."""
     known = {
         "WindStress": sw.WindStress(x=0.1, y=Records([0.0, 20.0, 40.0], np.array([0.1, -0.2, 0.3]))),
-        "LinearDrag": sw.LinearDrag(1e-5), "QuadraticDrag": sw.QuadraticDrag(2.5e-3),
-        "ManningDrag": sw.ManningDrag(0.025), "Laplacian": sw.Laplacian(100.0), "Biharmonic": sw.Biharmonic(1e9),
+        "LinearDrag": sw.LinearDrag(1e-5),
+        "QuadraticDrag": sw.QuadraticDrag(2.5e-3),
+        "ManningDrag": sw.ManningDrag(0.025),
+        "Laplacian": sw.Laplacian(100.0),
+        "Biharmonic": sw.Biharmonic(1e9),
         "Sponge": sw.Sponge("west", 3e4, 1e-4, elevation=0.1),
         "Flather": sw.Flather("east", elevation=0.2, velocity=0.1),
         "Clamped": sw.Clamped("north", elevation=0.2),
-    }  # fmt: skip
+    }
     there = {
-        name: kind for module in (boundaries, dissipation, forcing) for name, kind in vars(module).items()
+        name: kind
+        for module in (boundaries, dissipation, forcing)
+        for name, kind in vars(module).items()
         if inspect.isclass(kind) and issubclass(kind, TiledPart) and kind.kind and not inspect.isabstract(kind)
-    }  # fmt: skip
+    }
     assert set(there) == set(known), "a term that this test does not have: add it to `known`"
     return tuple(known.values())
 
@@ -68,9 +73,13 @@ def small(**options):
 
 def on_sphere(**options):
     model = sw.ShallowWater(
-        cases.sphere(), cases.sea_floor(), coriolis=sw.RotatingSphere(), dissipation=(sw.Laplacian(100.0),),
-        boundaries=(sw.Flather("east"),), **options,
-    )  # fmt: skip
+        cases.sphere(),
+        cases.sea_floor(),
+        coriolis=sw.RotatingSphere(),
+        dissipation=(sw.Laplacian(100.0),),
+        boundaries=(sw.Flather("east"),),
+        **options,
+    )
     return model, sw.SemiImplicit(500.0)
 
 

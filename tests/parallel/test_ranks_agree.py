@@ -83,9 +83,10 @@ IMPLICIT = {
         sw.RigidLid(500.0, solver=LAND),
     ),
     "flat and doubly periodic": (
-        lambda **o: sw.ShallowWater(cases.plane("xy"), 1000.0, coriolis=sw.FPlane(1e-4), **o), sw.SemiImplicit(500.0),
+        lambda **o: sw.ShallowWater(cases.plane("xy"), 1000.0, coriolis=sw.FPlane(1e-4), **o),
+        sw.SemiImplicit(500.0),
     ),
-}  # fmt: skip
+}
 
 
 def implicit_run(model, stepper):

@@ -18,10 +18,14 @@ def ocean(periodic, communicator, core="differences"):
     """Uneven tiles, cells that are no squares, a rough bottom and every kind of term."""
     grid = sw.CartesianGrid(cases.NX, cases.NY, (0.0, 1.3e5), (0.0, 1.9e5), periodic)
     return sw.ShallowWater(
-        grid, cases.sea_floor(islands=False), coriolis=sw.FPlane(1e-4), communicator=communicator,
-        forcing=(sw.WindStress(x=lambda x, y: 0.1 * np.cos(y / 2e4)),), dissipation=(sw.LinearDrag(1e-6),),
+        grid,
+        cases.sea_floor(islands=False),
+        coriolis=sw.FPlane(1e-4),
+        communicator=communicator,
+        forcing=(sw.WindStress(x=lambda x, y: 0.1 * np.cos(y / 2e4)),),
+        dissipation=(sw.LinearDrag(1e-6),),
         core=CORES[core],
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("periodic", TOPOLOGIES)

@@ -23,9 +23,13 @@ def model(communicator, periodic):
     smooth = sw.ExponentialFilter(strength=2.0, order=4) if periodic else None
     core = sw.PseudoSpectral(sw.HyperViscosity(1e-5, order=2), smooth)
     return sw.ShallowWater(
-        cases.plane(periodic), depth, coriolis=sw.FPlane(1e-4) if periodic else sw.BetaPlane(1e-4, 2e-11),
-        dissipation=() if periodic else (sw.QuadraticDrag(2.5e-3),), communicator=communicator, core=core,
-    )  # fmt: skip
+        cases.plane(periodic),
+        depth,
+        coriolis=sw.FPlane(1e-4) if periodic else sw.BetaPlane(1e-4, 2e-11),
+        dissipation=() if periodic else (sw.QuadraticDrag(2.5e-3),),
+        communicator=communicator,
+        core=core,
+    )
 
 
 def cost(state, dynamics, depth, viscosity, gauge):

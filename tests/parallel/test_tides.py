@@ -19,13 +19,17 @@ def tide(size, *names, ramp=0.0):
 
 def ocean(communicator, engine):
     return sw.ShallowWater(
-        cases.plane(), cases.sea_floor(), coriolis=sw.FPlane(1e-4), communicator=communicator, engine=engine,
+        cases.plane(),
+        cases.sea_floor(),
+        coriolis=sw.FPlane(1e-4),
+        communicator=communicator,
+        engine=engine,
         boundaries=(
             sw.Clamped("west", tide(0.5, "M2", "O1")),
             sw.Flather(("south", "east"), elevation=tide(0.2, "K1"), incoming=tide(0.3, "M2", ramp=100.0)),
             sw.Sponge("north", width=4e4, rate=1e-4, elevation=tide(0.4, "S2")),
         ),
-    )  # fmt: skip
+    )
 
 
 def run(communicator, engine, stages=1):

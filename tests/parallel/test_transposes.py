@@ -55,10 +55,12 @@ TERMS = {
 }
 # On two ranks all in one program, input by input all the same: each rank compiles on a part of a core.
 ALL_TERMS = {
-    **WIND, **RISE, "side": sw.NoSlip(),
+    **WIND,
+    **RISE,
+    "side": sw.NoSlip(),
     "dissipation": tuple(term for case in TERMS.values() for term in case.get("dissipation", ())),
     "boundaries": (*TERMS["Flather"]["boundaries"], *TERMS["Sponge"]["boundaries"]),
-}  # fmt: skip
+}
 FORMS = {
     "EnergyConserving": {"momentum": sw.EnergyConserving()},
     "EnstrophyConserving": {"momentum": sw.EnstrophyConserving()},
@@ -69,10 +71,14 @@ FORMS = {
 }
 SOLVER = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-14)
 STEPPERS = {
-    "AB2": sw.AB2, "AB3": sw.AB3, "SSPRK3": sw.SSPRK3, "RK4": sw.RK4, "ForwardBackward": sw.ForwardBackward,
+    "AB2": sw.AB2,
+    "AB3": sw.AB3,
+    "SSPRK3": sw.SSPRK3,
+    "RK4": sw.RK4,
+    "ForwardBackward": sw.ForwardBackward,
     "SemiImplicit": functools.partial(sw.SemiImplicit, solver=SOLVER),
     "RigidLid": functools.partial(sw.RigidLid, solver=SOLVER),
-}  # fmt: skip
+}
 TWO_RANKS = cases.RANKS > 1
 
 
@@ -80,9 +86,13 @@ def model_of(grid=None, coriolis=None, **options):
     communicator = make_communicator("auto", (cases.NY, cases.NX), LAYOUT)
     assert communicator.size == cases.RANKS
     return sw.ShallowWater(
-        grid or cases.plane(), cases.sea_floor(), coriolis=coriolis or sw.FPlane(1e-3), engine="arrays",
-        communicator=communicator, **options,
-    )  # fmt: skip
+        grid or cases.plane(),
+        cases.sea_floor(),
+        coriolis=coriolis or sw.FPlane(1e-3),
+        engine="arrays",
+        communicator=communicator,
+        **options,
+    )
 
 
 def fields_of(dynamics):
@@ -141,9 +151,10 @@ def check(model, function, stepper):
     """The identity, input by input."""
     dynamics, state = model.dynamics(stepper, steps=STEPS), cases.start(model)
     fields = fields_of(dynamics)
-    x = model.state(*map(cases.random, (31, 32, 33))), {
-        name: model.scatter(random_like(field, 40 + 10 * k)) for k, (name, field) in enumerate(fields.items())
-    }  # fmt: skip
+    x = (
+        model.state(*map(cases.random, (31, 32, 33))),
+        {name: model.scatter(random_like(field, 40 + 10 * k)) for k, (name, field) in enumerate(fields.items())},
+    )
     y = State(*(model.scatter(cases.random(seed)) for seed in (34, 35, 36)))
     each, (by_state, by_field) = both_modes(function, dynamics, stepper, state, x, y)
     given = {"state": (x[0], by_state), **{name: (x[1][name], by_field[name]) for name in fields}}

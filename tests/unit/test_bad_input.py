@@ -135,16 +135,19 @@ PLAIN = sw.CartesianGrid(nx=4, ny=3, x=(0.0, 4e4), y=(0.0, 3e4))
 HOLED = np.where(np.eye(3, 4) > 0, np.nan, 1.0)
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    ({"depth": lambda x: x}, "ShallowWater: the depth function <lambda> does not take two arguments; give"),
-    ({"depth": lambda x, y: "deep"}, "depth function <lambda> returns what is no number"),
-    ({"depth": lambda x, y: np.ones((7, 2))}, r"the depth function returns shape \(7, 2\) for x of shape"),
-    ({"dissipation": sw.Laplacian(lambda x, y: -1e3)}, r"Laplacian: viscosity, somewhere, = -1000.0 is negative"),
-    ({"forcing": sw.WindStress(x=lambda: 1.0)}, "WindStress.x: the function <lambda> does not take two arguments"),
-    ({"forcing": sw.WindStress(y=HOLED)}, "WindStress.y is not finite in 3 of 12 values; give numbers everywhere"),
-    ({"forcing": sw.WindStress(y=lambda x, y: np.nan * x * y)}, "WindStress.y is not finite in 12 of 12 values"),
-    ({"forcing": sw.WindStress(x=sw.Records(np.array([0.0, 9.0]), np.stack([HOLED, HOLED])))}, "in 6 of 24 values"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"depth": lambda x: x}, "ShallowWater: the depth function <lambda> does not take two arguments; give"),
+        ({"depth": lambda x, y: "deep"}, "depth function <lambda> returns what is no number"),
+        ({"depth": lambda x, y: np.ones((7, 2))}, r"the depth function returns shape \(7, 2\) for x of shape"),
+        ({"dissipation": sw.Laplacian(lambda x, y: -1e3)}, r"Laplacian: viscosity, somewhere, = -1000.0 is negative"),
+        ({"forcing": sw.WindStress(x=lambda: 1.0)}, "WindStress.x: the function <lambda> does not take two arguments"),
+        ({"forcing": sw.WindStress(y=HOLED)}, "WindStress.y is not finite in 3 of 12 values; give numbers everywhere"),
+        ({"forcing": sw.WindStress(y=lambda x, y: np.nan * x * y)}, "WindStress.y is not finite in 12 of 12 values"),
+        ({"forcing": sw.WindStress(x=sw.Records(np.array([0.0, 9.0]), np.stack([HOLED, HOLED])))}, "in 6 of 24 values"),
+    ],
+)
 def test_functions_and_arrays_of_a_model_give_numbers_everywhere(arguments, said):
     with pytest.raises(ValueError, match=said):
         sw.ShallowWater(PLAIN, **{"depth": 100.0, **arguments})

@@ -97,8 +97,11 @@ def test_a_figure_is_a_line_and_one_that_cannot_be_had_says_why(bench, capsys):
     bench.figure("broken", float("nan"), at_least=1)
     bench.missing("gpu", "JAX finds no GPU here\nand more")
     assert [str(figure) for figure in bench.figures.values()] == [
-        "fast=4.5", "slow=12", "broken=not measured (not a number)", "gpu=not measured (JAX finds no GPU here)",
-    ]  # fmt: skip
+        "fast=4.5",
+        "slow=12",
+        "broken=not measured (not a number)",
+        "gpu=not measured (JAX finds no GPU here)",
+    ]
     marks = ["at least 4: met", "at most 10: MISSED", "at least 1", ""]
     assert [figure.mark for figure in bench.figures.values()] == marks
 

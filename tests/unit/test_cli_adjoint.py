@@ -87,10 +87,12 @@ def asked(monkeypatch):
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [
-        ({"dot_product": 2e-12}, "dot_product=2e-12"), ({"rates": (1.9, 3.0)}, "taylor_rate=1.9"),
-        ({"rates": (2.0, 2.9)}, "taylor_rate_second=2.9"), ({"dot_product": math.nan}, "dot_product=nan"),
+        ({"dot_product": 2e-12}, "dot_product=2e-12"),
+        ({"rates": (1.9, 3.0)}, "taylor_rate=1.9"),
+        ({"rates": (2.0, 2.9)}, "taylor_rate_second=2.9"),
+        ({"dot_product": math.nan}, "dot_product=nan"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_derivative_ends_with_1_and_names_the_term(case, command, asked, wrong, line):
     vars(asked).update(wrong)
     status, out, err = command("adjoint", case, "--verify")

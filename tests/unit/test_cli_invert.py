@@ -234,16 +234,20 @@ def test_fields_and_numbers_are_found_from_tracks(study, command):
         assert history[-1] < 0.5 * history[0]
 
 
-@pytest.mark.parametrize("change, sentence", [
-    (("unit_sources", "unit_source"), "did you mean 'unit_sources'?"),
-    (('window = ["4 min", "30 min"]', 'window = ["4 min", "60 min"]'), "3600 s is after the end of the run"),
-    (("[inversion.twin]", "[inversion.twins]"), "unknown key; did you mean 'twin'?"),
-    ((TWIN, ""), "there are no observations; give --observations DIR"),
-    (('x = ["60 km", "120 km"]', 'x = ["600 km", "900 km"]'), "holds no water of the grid"),
-    (('spacing = "20 km"', 'spacing = "10 km"'), "two cells or more"),
-    (("[inversion]\n", '[inversion]\nmethod = "newton"\n'), "'newton' is unknown"),
-    (('type = "gauges"\n', 'type = "gauges"\ngauges = ["nowhere"]\n'), "there is no gauge 'nowhere'"),
-], ids=lambda x: x if isinstance(x, str) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (("unit_sources", "unit_source"), "did you mean 'unit_sources'?"),
+        (('window = ["4 min", "30 min"]', 'window = ["4 min", "60 min"]'), "3600 s is after the end of the run"),
+        (("[inversion.twin]", "[inversion.twins]"), "unknown key; did you mean 'twin'?"),
+        ((TWIN, ""), "there are no observations; give --observations DIR"),
+        (('x = ["60 km", "120 km"]', 'x = ["600 km", "900 km"]'), "holds no water of the grid"),
+        (('spacing = "20 km"', 'spacing = "10 km"'), "two cells or more"),
+        (("[inversion]\n", '[inversion]\nmethod = "newton"\n'), "'newton' is unknown"),
+        (('type = "gauges"\n', 'type = "gauges"\ngauges = ["nowhere"]\n'), "there is no gauge 'nowhere'"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
 def test_mistakes_are_one_sentence_each(study, command, change, sentence):
     text = "".join((BASIN, PATCH, GAUGES, TWIN))
     assert change[0] in text
@@ -328,9 +332,10 @@ def test_what_became_of_faults_has_its_units_and_their_places_those_of_the_grid(
     source = sources.Source(faults, projection=sources.Plane())
     part = FaultSource.of(model, np.zeros(1), source, {"slip": 0.5})
     seen = SimpleNamespace(
-        transformed=SimpleNamespace(function=SimpleNamespace(parts={"faults": part})), made=SimpleNamespace(grid=grid),
+        transformed=SimpleNamespace(function=SimpleNamespace(parts={"faults": part})),
+        made=SimpleNamespace(grid=grid),
         communicator=model.communicator,
-    )  # fmt: skip
+    )
     table = inverted._parameter_tables(seen, SimpleNamespace(parameters={"faults": np.array([1.0, 0.0])}))["fault"]
     assert table["slip_analysis"][0] == "m" and table["longitude_analysis"][0] == "m"
     assert table["strike_background"][0] == "degrees"

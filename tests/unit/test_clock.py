@@ -35,9 +35,13 @@ class RotatingForce(Term):
 
 def basin(dtype="float64", engine="arrays", period=900.0, **options):
     return sw.ShallowWater(
-        GRID, 1000.0, dissipation=(RotatingForce(jnp.asarray(1e-5, dtype), period),), dtype=dtype, engine=engine,
+        GRID,
+        1000.0,
+        dissipation=(RotatingForce(jnp.asarray(1e-5, dtype), period),),
+        dtype=dtype,
+        engine=engine,
         **options,
-    )  # fmt: skip
+    )
 
 
 def turned(fractions_of_dt, dt, period):
@@ -115,10 +119,14 @@ def test_a_rotating_force_gives_the_same_bits_whatever_the_outputs_and_the_flow_
 
 
 STEPPERS = {
-    "AB2": (lambda dt: sw.AB2(dt, epsilon=0.0), 2), "AB3": (sw.AB3, 2), "SSPRK3": (sw.SSPRK3, 3), "RK4": (sw.RK4, 4),
-    "ForwardBackward": (sw.ForwardBackward, 2), "SemiImplicit": (sw.SemiImplicit, 1),
+    "AB2": (lambda dt: sw.AB2(dt, epsilon=0.0), 2),
+    "AB3": (sw.AB3, 2),
+    "SSPRK3": (sw.SSPRK3, 3),
+    "RK4": (sw.RK4, 4),
+    "ForwardBackward": (sw.ForwardBackward, 2),
+    "SemiImplicit": (sw.SemiImplicit, 1),
     "IntegratingFactorRK4": (sw.IntegratingFactorRK4, 4),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STEPPERS)
@@ -151,8 +159,10 @@ def test_gradients_see_the_force_at_the_times_of_the_run():
         changed = replace(dynamics, terms=(replace(dynamics.terms[0], strength=strength),))
         return jnp.sum(weights * integrate(changed, stepper, start, steps)[0].u ** 2)
 
-    wanted = [jit(jax.value_and_grad(lambda x, f=f: by_hand(f, x)))(jnp.asarray(1e-5))
-              for f in (sw.integrate, adjoint.integrate)]  # fmt: skip
+    wanted = [
+        jit(jax.value_and_grad(lambda x, f=f: by_hand(f, x)))(jnp.asarray(1e-5))
+        for f in (sw.integrate, adjoint.integrate)
+    ]
     for checkpoints in (adjoint.StoreAll(), adjoint.Nested(lengths=(3, 3, 3)), adjoint.Revolve(2, steps=4)):
         problem = adjoint.Problem(
             model, stepper, start, steps, cost, ("dissipation.0.strength",), first_step=first, checkpoints=checkpoints

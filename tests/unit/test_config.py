@@ -272,7 +272,9 @@ def test_a_mistake_is_one_sentence_with_file_and_line(write, old, new, line, sai
 
 def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(write):
     text = GOOD.replace("nx = 32", "nxx = 32").replace("1 km", "1 kg").replace("rk4", "rk44")
-    text = with_more(text, """
+    text = with_more(
+        text,
+        """
         [[forcing]]
         type = "wind_stress"
         x = "cosh(z)"
@@ -286,7 +288,8 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(write):
         file = "fields.nc"
         variables = ["eta", "voricity"]
         every = 600
-    """)  # fmt: skip
+    """,
+    )
     found = mistakes(write(text))
     expected = [
         "nx is missing",
@@ -309,7 +312,7 @@ def test_a_missing_file_names_the_whole_path_and_the_nearest_file(write, tmp_pat
 
 @pytest.mark.parametrize(
     ("text", "line"), [("[grid\n", 1), ("[grid]\nnx = = 3\n", 2), ("a = 1\na = 2\n", 2), ("[grid]\nnx = [1,\n", 3)]
-)  # fmt: skip
+)
 def test_text_that_is_no_toml_is_refused_with_its_line(write, text, line):
     path = write(text)
     (found,) = mistakes(path)
@@ -328,8 +331,11 @@ def test_an_empty_file_lacks_every_required_section(write):
     found = mistakes(write(""))
     required = ("grid", "bathymetry", "stepper", "run")
     assert [name for name in required if any(f"[{name}] is missing" in f for f in found)] == [
-        "grid", "bathymetry", "stepper", "run",
-    ]  # fmt: skip
+        "grid",
+        "bathymetry",
+        "stepper",
+        "run",
+    ]
 
 
 FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'

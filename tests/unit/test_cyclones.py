@@ -15,9 +15,13 @@ from swmodel.forcing import tracks, wind_laws
 from swmodel.forcing.wind_laws import drag_law
 
 TRACK = dict(
-    times=(0.0, 3600.0), x=(2e5, 2.2e5), y=(2e5, 2e5), central_pressure=(95000.0, 95000.0), radius=(3e4, 3e4),
+    times=(0.0, 3600.0),
+    x=(2e5, 2.2e5),
+    y=(2e5, 2e5),
+    central_pressure=(95000.0, 95000.0),
+    radius=(3e4, 3e4),
     b=(1.5, 1.5),
-)  # fmt: skip
+)
 
 
 def model_of(engine="arrays", **changes):

@@ -43,7 +43,7 @@ def test_hosts_come_from_options_then_the_environment_then_the_launcher():
         (("a", 2, 0), {}, "HOST:PORT"),
         (("a:1", 2, 0), SRUN, "srun started 3 processes, and --num-processes is 2"),
     ],
-)  # fmt: skip
+)
 def test_hosts_that_cannot_be_are_told(given, environment, why):
     with pytest.raises(launch.LaunchError, match=why):
         hosts_of(*given, environment)

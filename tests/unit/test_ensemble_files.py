@@ -206,9 +206,13 @@ def test_perturbed_members_start_from_smooth_noise_of_the_size_asked_for(write):
         assert abs(float((differences[0] * differences[1]).mean())) < 0.5 * 0.02**2  # two draws, not one twice
 
 
-@pytest.mark.parametrize("grid", [
-    sw.CartesianGrid(64, 48, (0.0, 6.4e5), (0.0, 4.8e5), "x"), sw.SphericalGrid(72, 36, (-180.0, 180.0), (-90.0, 90.0)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "grid",
+    [
+        sw.CartesianGrid(64, 48, (0.0, 6.4e5), (0.0, 4.8e5), "x"),
+        sw.SphericalGrid(72, 36, (-180.0, 180.0), (-90.0, 90.0)),
+    ],
+)
 def test_noise_is_smooth_over_its_radius_and_round_a_periodic_seam(grid):
     radius = 5.0 * float(np.min(grid.metrics(np.arange(grid.ny))["dy_h"]))
     noise = perturbation(grid, 0.1, radius, 1, 2)

@@ -39,8 +39,9 @@ def case(tmp_path):
 
 
 def test_a_step_of_ab2_is_one_loop_that_moves_what_the_docs_say(case, command, tmp_path):
-    status, out, err = command("explain", case(), "--bandwidth", "1e10", "--source", tmp_path / "src", "--set",
-                               'model.precision="float32"')  # fmt: skip
+    status, out, err = command(
+        "explain", case(), "--bandwidth", "1e10", "--source", tmp_path / "src", "--set", 'model.precision="float32"'
+    )
     assert (status, err) == (0, "")
     assert "engine      fused loops" in out and out.count("\nloop ") == 1
     assert re.search(r"^loop 1, once a step: u, v, eta, history\S*u, history\S*v, history\S*eta$", out, re.M)

@@ -54,11 +54,15 @@ def test_every_kind_comes_back_and_has_an_exact_transpose(kind):
 
 
 GHOSTS = {  # what continues n points at the low and at the high end: (sign, distance of the mirror in points)
-    ("Cosine", 1): ((1, 0.0), (1, 0.0)), ("Cosine", 2): ((1, 0.5), (1, 0.5)),
-    ("Cosine", 3): ((1, 0.0), (-1, 1.0)), ("Cosine", 4): ((1, 0.5), (-1, 0.5)),
-    ("Sine", 1): ((-1, 1.0), (-1, 1.0)), ("Sine", 2): ((-1, 0.5), (-1, 0.5)),
-    ("Sine", 3): ((-1, 1.0), (1, 0.0)), ("Sine", 4): ((-1, 0.5), (1, 0.5)),
-}  # fmt: skip
+    ("Cosine", 1): ((1, 0.0), (1, 0.0)),
+    ("Cosine", 2): ((1, 0.5), (1, 0.5)),
+    ("Cosine", 3): ((1, 0.0), (-1, 1.0)),
+    ("Cosine", 4): ((1, 0.5), (-1, 0.5)),
+    ("Sine", 1): ((-1, 1.0), (-1, 1.0)),
+    ("Sine", 2): ((-1, 0.5), (-1, 0.5)),
+    ("Sine", 3): ((-1, 1.0), (1, 0.0)),
+    ("Sine", 4): ((-1, 0.5), (1, 0.5)),
+}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -33,11 +33,15 @@ def forced(engine="arrays", **options):
     rising = Records((0.0, 200.0), np.array([0.0, 1.0]))
     wind = sw.WindStress(x=Records((0.0, 60.0, 110.0), random(6, 3), 180.0), y=rising)
     return sw.ShallowWater(
-        GRID, DEPTH, coriolis=sw.FPlane(1e-4), forcing=(wind,), engine=engine,
+        GRID,
+        DEPTH,
+        coriolis=sw.FPlane(1e-4),
+        forcing=(wind,),
+        engine=engine,
         boundaries=(sw.Flather("east", elevation=Records((30.0, 400.0), 0.1 * random(7, 2))),),
         source=sw.BottomMotion((0.0, 100.0, 200.0, 300.0), np.multiply.outer((0.0, 0.3, 0.7, 1.0), random(8))),
         **options,
-    )  # fmt: skip
+    )
 
 
 def regular(**options):
@@ -150,12 +154,15 @@ def test_what_a_run_cannot_be_right_with_is_refused():
         jax.eval_shape(lambda d, s: sw.integrate(d, s, model.at_rest(), 2), model.dynamics(stepper), stepper)
 
 
-@pytest.mark.parametrize("arguments, sentence", [
-    ((2,), "stepper = 2 is not a TimeStepper; give the one that the run will be made with"),
-    ((sw.AB2,), "is not a TimeStepper"),
-    ((sw.AB2(10.0), 0.5), "step = 0.5 is not a number of steps"),
-    ((sw.AB2(10.0), 0, 0), "steps = 0 is not a number of steps; give a whole one, 1 or more"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        ((2,), "stepper = 2 is not a TimeStepper; give the one that the run will be made with"),
+        ((sw.AB2,), "is not a TimeStepper"),
+        ((sw.AB2(10.0), 0.5), "step = 0.5 is not a number of steps"),
+        ((sw.AB2(10.0), 0, 0), "steps = 0 is not a number of steps; give a whole one, 1 or more"),
+    ],
+)
 def test_dynamics_need_a_stepper_and_whole_steps(arguments, sentence):
     with pytest.raises(TypeError, match=sentence):
         forced().dynamics(*arguments)

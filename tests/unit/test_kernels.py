@@ -269,8 +269,10 @@ def test_members_may_differ_in_a_flag():
 
 def test_the_transpose_of_a_loop_is_the_adjoint_of_its_tangent(loops_and_arrays):
     (_, tangents, cotangents, _), _, along, weights = loops_and_arrays
-    inner = [sum(float(jnp.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, pair)))
-             for pair in ((tangents, weights), (along, cotangents))]  # fmt: skip
+    inner = [
+        sum(float(jnp.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, pair)))
+        for pair in ((tangents, weights), (along, cotangents))
+    ]
     assert inner[0] == pytest.approx(inner[1], rel=1e-13)
 
 

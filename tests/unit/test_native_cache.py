@@ -157,9 +157,11 @@ def test_check_warns_where_there_is_no_compiler(kept, tmp_path):
         '[bathymetry]\ntype = "flat"\ndepth = 10\n[stepper]\ntype = "rk4"\ndt = 1\n'
     )
     done = subprocess.run(
-        [sys.executable, "-m", "swmodel", "check", tmp_path / "case.toml"], capture_output=True, text=True,
+        [sys.executable, "-m", "swmodel", "check", tmp_path / "case.toml"],
+        capture_output=True,
+        text=True,
         env={**os.environ, "CXX": "false", "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0 and done.stderr.count("warning: steps run on arrays") == 1, done.stderr
 
 

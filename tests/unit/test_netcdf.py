@@ -69,8 +69,11 @@ def times_of(path):
 def run_python(code, *arguments):
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 # -- what readers find ------------------------------------------------------------------------------------------------
@@ -112,8 +115,10 @@ def test_points_are_missing_where_all_cells_around_them_are_land(tmp_path, grid)
     }
     with xr.open_dataset(tmp_path / "run.nc") as dataset:
         for name, cells in around.items():
-            expected = [[not any(is_wet(*c) for c in cells(j, i)) for i in range(dataset[name].shape[2])]
-                        for j in range(dataset[name].shape[1])]  # fmt: skip
+            expected = [
+                [not any(is_wet(*c) for c in cells(j, i)) for i in range(dataset[name].shape[2])]
+                for j in range(dataset[name].shape[1])
+            ]
             np.testing.assert_array_equal(np.isnan(dataset[name][1]), expected, err_msg=name)
         assert np.isnan(dataset.depth.values[~wet]).all() and (dataset.depth.values[wet] == 4000.0).all()
         np.testing.assert_array_equal(dataset.wet, wet)
@@ -136,8 +141,10 @@ def test_xgcm_moves_fields_as_the_c_grid_does(tmp_path, grid):
     closed = {"X": "periodic" if grid.periodic_x else "extend", "Y": "periodic" if grid.periodic_y else "extend"}
     with xr.open_dataset(tmp_path / "run.nc") as dataset:
         last, mesh = dataset.isel(time=2), xgcm.Grid(dataset, padding=closed)
-        u, v = (np.concatenate([fields[name].take([-1], axis), fields[name]], axis) if periodic else fields[name]
-                for name, axis, periodic in (("u", 1, grid.periodic_x), ("v", 0, grid.periodic_y)))  # fmt: skip
+        u, v = (
+            np.concatenate([fields[name].take([-1], axis), fields[name]], axis) if periodic else fields[name]
+            for name, axis, periodic in (("u", 1, grid.periodic_x), ("v", 0, grid.periodic_y))
+        )
         np.testing.assert_allclose(mesh.diff(last.u, "X"), u[:, 1:] - u[:, :-1], rtol=1e-14)
         np.testing.assert_allclose(mesh.interp(last.v, "Y"), 0.5 * (v[1:] + v[:-1]), rtol=1e-14)
         assert mesh.diff(last.u, "X").dims == mesh.interp(last.v, "Y").dims == ("yh", "xh")
@@ -153,8 +160,10 @@ def test_xgcm_finds_the_vorticity_of_the_model_from_the_metrics_in_the_file(tmp_
     simulation = sw.Simulation(model, state, sw.AB2(0.1)).write(tmp_path / "run.nc", ("u", "v", "vorticity"), every=0.1)
     simulation.run(steps=1)
     with xr.open_dataset(tmp_path / "run.nc") as dataset:
-        mesh = xgcm.Grid(dataset, padding={"X": "periodic" if grid.periodic_x else "fill",
-                                           "Y": "periodic" if grid.periodic_y else "fill"})  # fmt: skip
+        mesh = xgcm.Grid(
+            dataset,
+            padding={"X": "periodic" if grid.periodic_x else "fill", "Y": "periodic" if grid.periodic_y else "fill"},
+        )
         turning = mesh.diff(dataset.v * dataset.dy_v, "X") - mesh.diff(dataset.u * dataset.dx_u, "Y")
         inside = {"xq": slice(1 - grid.periodic_x, -1), "yq": slice(1, -1), "time": 1}
         found, wanted = (x.isel(inside) for x in (turning / dataset.area_q, dataset.vorticity))

@@ -170,8 +170,12 @@ def test_a_run_does_not_write_over_its_bathymetry_its_experiment_or_its_initial_
     folder, before = case.parent, case.with_name("depth.nc").read_bytes()
     (folder / "linked.nc").hardlink_to(case)
     (folder / "soft.nc").symlink_to("depth.nc")
-    pairs = {"depth.nc": "bathymetry.file", "soft.nc": "bathymetry.file", "linked.nc": "the experiment",
-             "new/../depth.nc": "bathymetry.file"}  # fmt: skip
+    pairs = {
+        "depth.nc": "bathymetry.file",
+        "soft.nc": "bathymetry.file",
+        "linked.nc": "the experiment",
+        "new/../depth.nc": "bathymetry.file",
+    }
     for name, other in pairs.items():
         for key in ("output.fields.0.file", "output.restart.file"):
             status, _, err = command("run", case, "-o", folder, "--overwrite", "-q", "--set", f"{key}={name}")
@@ -241,8 +245,10 @@ def truncated(path):
     os.truncate(path, 100)
 
 
-@pytest.mark.parametrize(("harm", "said"), [(removed, "was removed"), (replaced, "was replaced by another file"),
-                                            (truncated, "was cut from .* to 100 bytes")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [(removed, "was removed"), (replaced, "was replaced by another file"), (truncated, "was cut from .* to 100 bytes")],
+)
 @pytest.mark.parametrize("name", ["fields", "gauges"])
 def test_an_output_that_is_lost_during_a_run_ends_it_after_a_restart(tmp_path, name, harm, said):
     def progress(step, *_):

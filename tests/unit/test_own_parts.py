@@ -182,8 +182,11 @@ def test_a_file_names_parts_beside_it_and_the_model_has_them(case):
     made = assemble(read(case))
     model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 60.0)
     assert [type(term).__name__ for term in (*model.terms, *model.open_boundaries)] == [
-        "WindStress", "TidalForce", "Relaxation", "TidalOpening"
-    ]  # fmt: skip
+        "WindStress",
+        "TidalForce",
+        "Relaxation",
+        "TidalOpening",
+    ]
     assert type(stepper).__name__ == "Ralston" and sw.limits(model, stepper)
     assert model.open_boundaries[0].amplitude == 0.5 and model.terms[1].strength.shape == GRID.shape
     section = made.section("adjoint")
@@ -251,7 +254,7 @@ WRONG = {
     ("relaxation:Relaxation", "broken:Relaxation"): "broken.py:2: ZeroDivisionError: division by zero",
     ("unrest:Unrest", "unrest:Rest"): "adjoint.cost.type: the module 'unrest' has no class 'Rest'; did you mean",
     ("ralston:Ralston", "relaxation:Relaxation"): "'relaxation:Relaxation' does not derive from sw.TimeStep",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("change", WRONG, ids=lambda change: change[1])

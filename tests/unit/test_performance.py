@@ -29,7 +29,7 @@ from swmodel.performance import (
     signature,
     stepper_named,
     triad_bandwidth,
-)  # fmt: skip
+)
 from swmodel.performance.cases import OneOfMany
 from swmodel.performance.fitting import measure_compute
 from swmodel.performance.timing import batch_of

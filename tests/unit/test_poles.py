@@ -16,9 +16,12 @@ def globe(layout):
     shape = (cases.NY, cases.NX)
     communicator = SerialCommunicator() if layout is None else make_communicator("sharded", shape, layout)
     model = sw.ShallowWater(
-        cases.globe(), cases.sea_floor(islands=False), coriolis=sw.RotatingSphere(), communicator=communicator,
+        cases.globe(),
+        cases.sea_floor(islands=False),
+        coriolis=sw.RotatingSphere(),
+        communicator=communicator,
         engine="arrays",
-    )  # fmt: skip
+    )
     return model, 0.1 * cases.random(4), 0.1 * cases.random(5)
 
 

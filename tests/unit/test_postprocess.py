@@ -789,17 +789,20 @@ def test_mp4_is_written_whatever_the_size_of_the_picture(tsunami, tmp_path):
     assert drawn.read_bytes()[4:8] == b"ftyp"
 
 
-@pytest.mark.parametrize("options, says", [
-    ({"kind": "sculpture"}, "kind 'sculpture' is not one of auto, tsunami"),
-    ({"variable": "salinity"}, "no variable 'salinity'; it has depth, eta"),
-    ({"times": [1e6]}, "time 1e\\+06 s is not in .* from 0 to 10800 s"),
-    ({"kind": "maximum"}, "needs a file of maxima; the ones given hold fields"),
-    ({"kind": "circulation"}, "the file lacks u, v"),
-    ({"kind": "budgets"}, "the file lacks u, v"),
-    ({"output": "nowhere/a.png"}, "folder nowhere of a.png does not exist"),
-    ({"output": "picture.xyz"}, "does not end in a format"),
-    ({"observations": "."}, "observations were given without a gauge file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"kind": "sculpture"}, "kind 'sculpture' is not one of auto, tsunami"),
+        ({"variable": "salinity"}, "no variable 'salinity'; it has depth, eta"),
+        ({"times": [1e6]}, "time 1e\\+06 s is not in .* from 0 to 10800 s"),
+        ({"kind": "maximum"}, "needs a file of maxima; the ones given hold fields"),
+        ({"kind": "circulation"}, "the file lacks u, v"),
+        ({"kind": "budgets"}, "the file lacks u, v"),
+        ({"output": "nowhere/a.png"}, "folder nowhere of a.png does not exist"),
+        ({"output": "picture.xyz"}, "does not end in a format"),
+        ({"observations": "."}, "observations were given without a gauge file"),
+    ],
+)
 def test_what_cannot_be_drawn_is_said_in_one_sentence(tsunami, options, says):
     with pytest.raises(PlotError, match=says) as error:
         plot(tsunami[0], **options)

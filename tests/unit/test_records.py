@@ -58,10 +58,12 @@ def test_the_tendency_is_the_sum_of_what_its_terms_give_alone():
     rng = np.random.default_rng(0)
     grid = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))
     groups = [
-        {"forcing": (sw.WindStress(x=0.1, y=-0.2),)}, {"dissipation": (sw.QuadraticDrag(2.5e-3),)},
-        {"dissipation": (sw.Laplacian(1e3),)}, {"boundaries": (sw.Sponge("west", 3e4, 1e-3, 0.7),)},
+        {"forcing": (sw.WindStress(x=0.1, y=-0.2),)},
+        {"dissipation": (sw.QuadraticDrag(2.5e-3),)},
+        {"dissipation": (sw.Laplacian(1e3),)},
+        {"boundaries": (sw.Sponge("west", 3e4, 1e-3, 0.7),)},
         {"boundaries": (sw.Sponge("north", 3e4, 2e-3),)},
-    ]  # fmt: skip
+    ]
 
     def rates(**terms):
         model = sw.ShallowWater(grid, 100.0, coriolis=sw.FPlane(1e-4), engine="arrays", **terms)

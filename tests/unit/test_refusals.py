@@ -42,9 +42,13 @@ def fields(names, records=3, units="seconds since 2011-03-11", **attributes):
 def gauges(count=5, series="eta"):
     return xr.Dataset(
         {series: (("time", "gauge"), np.zeros((count, 1)))},
-        {"time": ("time", np.arange(float(count)), {"units": "s"}), "gauge_x": ("gauge", [5.0]),
-         "gauge_y": ("gauge", [5.0]), "gauge_name": ("gauge", ["A"], {"cf_role": "timeseries_id"})},
-    )  # fmt: skip
+        {
+            "time": ("time", np.arange(float(count)), {"units": "s"}),
+            "gauge_x": ("gauge", [5.0]),
+            "gauge_y": ("gauge", [5.0]),
+            "gauge_name": ("gauge", ["A"], {"cf_role": "timeseries_id"}),
+        },
+    )
 
 
 FILES = {
@@ -103,7 +107,7 @@ PLOTS = {
     "unobserved": "the file has no observations; give one that `swmodel invert` has written",
     "restart": "is a restart, of which there is no figure",
     "eta --kind maps --time noon": "--time: expected a time in s, as a number or as in '5 day', got 'noon'",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +128,10 @@ def test_plot_refuses_in_one_sentence_what_it_cannot_draw(command, files, monkey
     monkeypatch.chdir(files)
     before = {path.name: path.stat().st_mtime_ns for path in files.iterdir()}
     words, known = arguments.split(), {*FILES, "missing", "text", "restart"}
-    words = [f"{word}.nc" if word in known and not before.startswith("-") else word
-             for before, word in zip(["", *words], words)]  # fmt: skip
+    words = [
+        f"{word}.nc" if word in known and not before.startswith("-") else word
+        for before, word in zip(["", *words], words)
+    ]
     status, out, err = command("plot", *words)
     assert status in (1, 2) and PLOTS[arguments] in one_sentence(err), err
     assert {path.name: path.stat().st_mtime_ns for path in files.iterdir()} == before
@@ -145,8 +151,7 @@ ADJOINT = {
     "--steps 3 --until 60": "--steps and --until exclude one another; give one of them",
     "--until noon": "--until: expected a time in s, as a number or as in '5 day', got 'noon'",
     "--set adjoint.cost={type='gauge_maximum',power=1}": "power",
-    "--set adjoint.cost={type='section_transport',start=['60km','20km'],end=['60km','60km'],time=30}":
-        "is not in the run, whose steps end from 40 to 2400 s",
+    "--set adjoint.cost={type='section_transport',start=['60km','20km'],end=['60km','60km'],time=30}": "is not in the run, whose steps end from 40 to 2400 s",
     "--set adjoint.cost.window=['1210s','1230s']": "no step of 40 s ends in the window from 1210 to 1230 s; widen it",
     "--set adjoint.cost={type='misfit',observations='RECORDS',gauges=['21418']}": "lacks the column elevation_m",
     "--set adjoint.cost={type='misfit',observations='RECORDS',gauges=['A','21418']}": "lacks the column elevation_m",
@@ -155,7 +160,7 @@ ADJOINT = {
     "--set adjoint.memory=1kB": "is too little for 60 steps of this model",
     "--set adjoint.file=../case.toml": "file",
     "--overwrite --set adjoint.file=linked.nc": "is also the file of the experiment",
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -164,8 +169,11 @@ def case(tmp_path):
     path = tmp_path / "case.toml"
     path.write_text(BUMP)
     (tmp_path / "linked.nc").hardlink_to(path)
-    texts = {"RECORDS": "time_s\n1\n", "LATE": "time_s,elevation_m\n0,0.1\n90000,0.2\n",
-             "WORDS": "time_s,elevation_m\n60,high\n"}  # fmt: skip
+    texts = {
+        "RECORDS": "time_s\n1\n",
+        "LATE": "time_s,elevation_m\n0,0.1\n90000,0.2\n",
+        "WORDS": "time_s,elevation_m\n60,high\n",
+    }
     for folder, text in texts.items():
         (tmp_path / folder).mkdir()
         for name in ("A", "21418", "near"):
@@ -214,7 +222,7 @@ INVERT = {
     "--set inversion.observations={type='tracks',file='away.csv',deviation=0.1}": "lie outside the grid",
     "--set inversion.observations={type='tracks',file='none.csv',deviation=0.1}": "none.csv",
     "--set inversion.observations={type='tracks',deviation=0.1}": "tracks of the twin need deviation, every, apart and",
-}  # fmt: skip
+}
 
 
 @pytest.fixture

@@ -152,8 +152,10 @@ def test_other_files_are_no_restarts(tmp_path):
         read_restart(tmp_path / "text")
 
 
-@pytest.mark.parametrize("arrays, scalars", [({"a/b": np.zeros(2)}, {}), ({"z": np.zeros(2, complex)}, {}),
-                                             ({"s": np.array(["x"])}, {}), ({}, {"t": None})])  # fmt: skip
+@pytest.mark.parametrize(
+    "arrays, scalars",
+    [({"a/b": np.zeros(2)}, {}), ({"z": np.zeros(2, complex)}, {}), ({"s": np.array(["x"])}, {}), ({}, {"t": None})],
+)
 def test_what_cannot_be_stored_exactly_is_refused_by_name(tmp_path, arrays, scalars):
     with pytest.raises(ValueError, match=f"write_restart: {(list(arrays) + list(scalars))[0]!r} .*cannot be stored"):
         write_restart(tmp_path / "r.nc", GRID, arrays, scalars)

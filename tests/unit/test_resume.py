@@ -43,9 +43,11 @@ class OtherRecords:
 
 
 PARTS = {
-    "coriolis": sw.FPlane(1e-4), "forcing": (sw.WindStress(x=Records(), y=lambda x, y: 1e-6 * x),),
-    "dissipation": DRAGS, "boundaries": OPEN,
-}  # fmt: skip
+    "coriolis": sw.FPlane(1e-4),
+    "forcing": (sw.WindStress(x=Records(), y=lambda x, y: 1e-6 * x),),
+    "dissipation": DRAGS,
+    "boundaries": OPEN,
+}
 
 
 def model_with(depth=DEPTH, **parts):
@@ -80,8 +82,10 @@ def first(tmp_path_factory):
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "coast": ({"depth": np.where(np.arange(NX) == 4, 0.0, DEPTH)},
-              "coast differs (6 cells are water in the restart and land in the experiment)"),
+    "coast": (
+        {"depth": np.where(np.arange(NX) == 4, 0.0, DEPTH)},
+        "coast differs (6 cells are water in the restart and land in the experiment)",
+    ),
     "depth": ({"depth": changed((0, 0), (5, 7))}, "depth differs in 2 cells, by up to 130 m"),
     "gravity": ({"gravity": 9.8}, "gravity is 9.81 in the restart and 9.8 in the experiment"),
     "linear": ({"linear": True}, "linear is False in the restart and True in the experiment"),
@@ -92,13 +96,15 @@ REFUSED = {
     "dissipation.0.viscosity": ({"dissipation": (sw.Laplacian(31.0), DRAGS[1])}, "viscosity is 30 in the restart"),
     "dissipation.1": ({"dissipation": DRAGS[:1]}, "dissipation.1 (LinearDrag) is in the restart and not in the"),
     "forcing.0.x": ({"forcing": (sw.WindStress(x=OtherRecords(), y=lambda x, y: 1e-6 * x),)}, "forcing.0.x at 0 s is"),
-    "forcing.0.y": ({"forcing": (sw.WindStress(x=Records(), y=lambda x, y: 1e-6 * y),)},
-                    "forcing.0.y is a field of 0.005 to 0.075 in the restart and a field of 0.01 to 0.06 in the exp"),
+    "forcing.0.y": (
+        {"forcing": (sw.WindStress(x=Records(), y=lambda x, y: 1e-6 * y),)},
+        "forcing.0.y is a field of 0.005 to 0.075 in the restart and a field of 0.01 to 0.06 in the exp",
+    ),
     "boundary.0.sides": ({"boundaries": (sw.Flather(("east",)), OPEN[1])}, "boundary.0.sides is east, north in the"),
     "boundary.1.rate": ({"boundaries": (OPEN[0], sw.Sponge("west", 2e4, 2e-4))}, "boundary.1.rate is a field of 0 to"),
     "source": ({"source": sw.BottomMotion((0.0, 50.0), np.ones((2, NY, NX)))}, "source is none in the restart and"),
     "precision": ({"dtype": "float32"}, "precision is float64 in the restart and float32 in the experiment"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -216,9 +222,13 @@ def test_a_cyclone_goes_on_where_a_longer_run_needs_more_of_its_track():
     def entries(until, pressure=96000.0, like=None):
         line = np.arange(5.0)
         track = Track(
-            tuple(start + datetime.timedelta(hours=6 * k) for k in range(5)), -84.0 - line, 24.0 + 0.5 * line,
-            np.array([96500.0, pressure, 95000.0, 95500.0, 97000.0]), np.full(5, 4e4), np.full(5, 40.0),
-        )  # fmt: skip
+            tuple(start + datetime.timedelta(hours=6 * k) for k in range(5)),
+            -84.0 - line,
+            24.0 + 0.5 * line,
+            np.array([96500.0, pressure, 95000.0, 95500.0, 97000.0]),
+            np.full(5, 4e4),
+            np.full(5, 40.0),
+        )
         cyclone = cyclone_of(track, start, until)
         model = sw.ShallowWater(grid, 50.0, forcing=(cyclone,))
         return fingerprint(model, 36, 600.0, like=like)
@@ -286,8 +296,9 @@ def test_of_an_ensemble_each_member_is_compared(tmp_path):
     models = [sw.ShallowWater(GRID, DEPTH, dissipation=(sw.Laplacian(nu),)) for nu in (10.0, 20.0)]
 
     def simulation(viscosities):
-        models = [sw.ShallowWater(GRID, DEPTH, dissipation=(sw.Laplacian(nu),),
-                                  communicator=shared) for nu in viscosities]  # fmt: skip
+        models = [
+            sw.ShallowWater(GRID, DEPTH, dissipation=(sw.Laplacian(nu),), communicator=shared) for nu in viscosities
+        ]
         members = sw.Ensemble(models, [model.at_rest() for model in models])
         return Simulation(members, members.initial, STEPPER)
 
@@ -404,10 +415,13 @@ def test_a_bathymetry_that_has_changed_since_is_refused_and_forced(box):
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [("dissipation.0.viscosity=500", "viscosity is 1000 in the restart and 500"),
-     ("model.gravity=9.7", "gravity is 9.81"), ("bathymetry.minimum_depth=1500", "the depth differs in"),
-     ("model.precision=float32", "precision is float64")],
-)  # fmt: skip
+    [
+        ("dissipation.0.viscosity=500", "viscosity is 1000 in the restart and 500"),
+        ("model.gravity=9.7", "gravity is 9.81"),
+        ("bathymetry.minimum_depth=1500", "the depth differs in"),
+        ("model.precision=float32", "precision is float64"),
+    ],
+)
 def test_what_set_changes_may_differ(box, change, said):
     command, _, restart = box
     status, out, err = command("resume", restart, "--until", "11 min", "--set", change)

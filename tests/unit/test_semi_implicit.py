@@ -62,8 +62,10 @@ def moving(model, size=0.1):
 
 def relative(a, b, names=("u", "v")):
     """|a - b| / |b|, L2."""
-    return np.sqrt(sum(np.sum((np.asarray(getattr(a, n)) - np.asarray(getattr(b, n))) ** 2) for n in names)
-                   / sum(np.sum(np.asarray(getattr(b, n)) ** 2) for n in names))  # fmt: skip
+    return np.sqrt(
+        sum(np.sum((np.asarray(getattr(a, n)) - np.asarray(getattr(b, n))) ** 2) for n in names)
+        / sum(np.sum(np.asarray(getattr(b, n)) ** 2) for n in names)
+    )
 
 
 # -- waves ------------------------------------------------------------------------------------------------------------
@@ -125,8 +127,11 @@ def test_water_is_kept_to_rounding_whatever_the_solver_leaves():
     assert history.residual == 0 and float(jnp.abs(end.eta - state.eta).max()) > 0.1
 
 
-@pytest.mark.parametrize("stepper", (sw.SemiImplicit(3000.0, solver=CHEAP), sw.RigidLid(3000.0, solver=CHEAP)),
-                         ids=lambda s: type(s).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "stepper",
+    (sw.SemiImplicit(3000.0, solver=CHEAP), sw.RigidLid(3000.0, solver=CHEAP)),
+    ids=lambda s: type(s).__name__,
+)
 def test_a_lake_at_rest_stays_at_rest(stepper):
     """Over a rough bottom, round islands; its surface half a metre up."""
     model = sw.ShallowWater(plane(), rough(plane()), coriolis=sw.FPlane(1e-4), dissipation=(sw.Laplacian(1e3),))
@@ -138,10 +143,14 @@ def test_a_lake_at_rest_stays_at_rest(stepper):
 def gyre(n=20, **options):
     size = 2e6
     return sw.ShallowWater(
-        sw.CartesianGrid(n, n, (0.0, size), (0.0, size)), options.pop("depth", 5000.0),
-        coriolis=sw.BetaPlane(7e-5, 2e-11), dissipation=sw.Laplacian(2e4), side=sw.NoSlip(),
-        forcing=sw.WindStress(x=lambda x, y: -0.1 * np.cos(2 * np.pi * y / size)), **options,
-    )  # fmt: skip
+        sw.CartesianGrid(n, n, (0.0, size), (0.0, size)),
+        options.pop("depth", 5000.0),
+        coriolis=sw.BetaPlane(7e-5, 2e-11),
+        dissipation=sw.Laplacian(2e4),
+        side=sw.NoSlip(),
+        forcing=sw.WindStress(x=lambda x, y: -0.1 * np.cos(2 * np.pi * y / size)),
+        **options,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -360,9 +369,12 @@ def test_tangent_gradient_and_differences_of_runs_agree(case):
     stepper, options = CASES[case]
     grid = plane()
     model = sw.ShallowWater(
-        grid, options.get("depth", rough(grid)), coriolis=sw.FPlane(1e-4), engine="arrays",
+        grid,
+        options.get("depth", rough(grid)),
+        coriolis=sw.FPlane(1e-4),
+        engine="arrays",
         boundaries=options.get("boundaries", ()),
-    )  # fmt: skip
+    )
     cost, at = cost_of(model, stepper)
     wet = jnp.asarray(model.wet, float)
     along = moving(model, 0.3), 10.0 * wet * uniform(21, grid.shape), jnp.asarray(0.1), jnp.asarray(10.0)
@@ -389,9 +401,12 @@ def test_tangent_gradient_and_differences_of_runs_agree(case):
 
 def test_gravity_waves_set_no_limit_and_the_others_remain():
     model = sw.ShallowWater(
-        plane(), 4000.0, coriolis=sw.FPlane(1e-4), dissipation=(sw.Laplacian(1e3), sw.LinearDrag(1e-6)),
+        plane(),
+        4000.0,
+        coriolis=sw.FPlane(1e-4),
+        dissipation=(sw.Laplacian(1e3), sw.LinearDrag(1e-6)),
         boundaries=(sw.Flather("east"), sw.Sponge("east", 3e5, 1e-5)),
-    )  # fmt: skip
+    )
     found = {limit.name: limit.dt for limit in limits(model, sw.SemiImplicit(1.0), model.state(u=1.0))}
     assert set(found) == {"Coriolis force", "advection", "Laplacian", "LinearDrag", "Sponge", "open sides"}
     assert found["Coriolis force"] == pytest.approx(sw.SemiImplicit(1.0, 0.6, 0.1).stable_interval("imaginary") / 1e-4)
@@ -446,11 +461,15 @@ def test_a_stepper_says_what_is_wrong_with_theta():
         sw.SemiImplicit(100.0, 0.4)
 
 
-@pytest.mark.parametrize("what, options", [
-    ("Flather", {"boundaries": sw.Flather("east")}),
-    ("Sponge", {"boundaries": sw.Sponge("east", 1e5, 1e-5)}),
-    ("a moving sea floor", {"source": sw.BottomMotion([0.0, 1.0], np.zeros((2, 10, 12)))}),
-], ids=lambda x: x if isinstance(x, str) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    "what, options",
+    [
+        ("Flather", {"boundaries": sw.Flather("east")}),
+        ("Sponge", {"boundaries": sw.Sponge("east", 1e5, 1e-5)}),
+        ("a moving sea floor", {"source": sw.BottomMotion([0.0, 1.0], np.zeros((2, 10, 12)))}),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
 def test_a_lid_refuses_what_moves_the_surface(what, options):
     model = sw.ShallowWater(plane(), 1000.0, **options)
     with pytest.raises(ConfigError, match=f"RigidLid: {what} needs a surface that moves.*use SemiImplicit"):
@@ -512,11 +531,15 @@ def test_a_file_names_schemes_and_solvers(made, wanted):
     assert stepper_of(made, 60.0) == wanted
 
 
-@pytest.mark.parametrize("options, printed", [
-    ({"solver": "magic"}, "expected 'auto', 'conjugate_gradients', .*got 'magic'"),
-    ({"tolerance": 1e-3}, 'tolerance belongs to solver = "conjugate_gradients", not to \'auto\''),
-    ({"theta": 0.4}, "greater than or equal to 0.5"),
-], ids=lambda x: next(iter(x)) if isinstance(x, dict) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    "options, printed",
+    [
+        ({"solver": "magic"}, "expected 'auto', 'conjugate_gradients', .*got 'magic'"),
+        ({"tolerance": 1e-3}, "tolerance belongs to solver = \"conjugate_gradients\", not to 'auto'"),
+        ({"theta": 0.4}, "greater than or equal to 0.5"),
+    ],
+    ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
+)
 def test_a_file_is_told_what_is_wrong_with_a_scheme(options, printed):
     with pytest.raises(ValueError, match=printed):
         section("semi_implicit", **options)

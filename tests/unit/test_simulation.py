@@ -31,9 +31,12 @@ class Records:
 
 def forced():
     return sw.ShallowWater(
-        GRID, DEPTH, coriolis=sw.FPlane(1e-4), forcing=(sw.WindStress(x=Records(), y=0.1),),
+        GRID,
+        DEPTH,
+        coriolis=sw.FPlane(1e-4),
+        forcing=(sw.WindStress(x=Records(), y=0.1),),
         source=sw.BottomMotion((0.0, 37.0, 95.0), np.multiply.outer((0.0, 0.7, 1.0), UPLIFT)),
-    )  # fmt: skip
+    )
 
 
 FORCED, CALM = forced(), sw.ShallowWater(GRID, 100.0)  # programs are compiled once for each

@@ -140,10 +140,14 @@ def test_a_job_whose_time_is_nearly_over_leaves_a_restart_is_queued_again_and_go
     assert times[-1] == 60 * step + 86400 * 20
 
 
-@pytest.mark.parametrize(("starts", "restarts", "said"), [
-    ("0", True, "to start from the beginning"), ("3", True, "ended 3 times before the first restart"),
-    ("0", False, "has no [output.restart]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("starts", "restarts", "said"),
+    [
+        ("0", True, "to start from the beginning"),
+        ("3", True, "ended 3 times before the first restart"),
+        ("0", False, "has no [output.restart]"),
+    ],
+)
 def test_a_job_that_is_ended_before_its_first_step_starts_again_but_not_for_ever(
     cluster, tmp_path, starts, restarts, said
 ):
@@ -214,9 +218,13 @@ def test_weak_scaling_keeps_the_cells_of_a_rank_and_strong_scaling_those_of_all(
     line = re.compile(r"--nodes=(\d+) .*--account=a .*scaling.sbatch (.*)$")
     ends = [line.search(told_line).groups() for told_line in calls_of(cluster, "sbatch")]
     assert ends == [
-        ("1", "weak 1 100x60 1x1"), ("2", "weak 6 300x120 2x3"), ("2", "weak 8 400x120 2x4"),
-        ("1", "strong 1 100x60 1x1"), ("2", "strong 6 100x60 2x3"), ("2", "strong 8 100x60 2x4"),
-    ]  # fmt: skip
+        ("1", "weak 1 100x60 1x1"),
+        ("2", "weak 6 300x120 2x3"),
+        ("2", "weak 8 400x120 2x4"),
+        ("1", "strong 1 100x60 1x1"),
+        ("2", "strong 6 100x60 2x3"),
+        ("2", "strong 8 100x60 2x4"),
+    ]
 
 
 @pytest.mark.verify

@@ -50,11 +50,13 @@ def test_whatever_it_depends_on_makes_another(count):
     motion()
     other = sw.CartesianGrid(nx=12, ny=10, x=(0.0, 121e3), y=(0.0, 100e3))
     for changed in (
-        {"slip": 2.5}, {"depth": 3001.0}, {"grid": other},
+        {"slip": 2.5},
+        {"depth": 3001.0},
+        {"grid": other},
         {"section": types.SimpleNamespace(horizontal=False, kajiura=True, every="auto")},
         {"section": types.SimpleNamespace(horizontal=True, kajiura=False, every="auto")},
         {"section": types.SimpleNamespace(horizontal=True, kajiura=True, every=10.0)},
-    ):  # fmt: skip
+    ):
         before = len(count)
         motion(**changed)
         assert len(count) == before + 1, changed

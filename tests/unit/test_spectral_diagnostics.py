@@ -150,8 +150,10 @@ def test_a_term_has_its_own_transfers_those_of_one_kind_together(channel):
         "coriolis", "pressure", "wind_stress", "laplacian", drag, "sponge", *advection, *dissipation
     }  # fmt: skip
     assert {name.removeprefix("potential_energy_transfer_") for name in found if "potential_energy_tr" in name} == {
-        "pressure", "sponge", *dissipation
-    }  # fmt: skip
+        "pressure",
+        "sponge",
+        *dissipation,
+    }
     total = sums(spectra, found)
     for name in ("laplacian", drag, "sponge", *dissipation):
         assert total[f"kinetic_energy_transfer_{name}"] < 0

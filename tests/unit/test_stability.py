@@ -40,11 +40,15 @@ def limit_of(model, stepper, name, state=None):
 @pytest.mark.parametrize(
     "kind, axis, interval",
     [
-        (sw.RK4, "imaginary", 2.828), (sw.RK4, "real", 2.785),
-        (sw.SSPRK3, "imaginary", 1.732), (sw.SSPRK3, "real", 2.512),
-        (sw.AB3, "imaginary", 0.723), (sw.AB3, "real", 6 / 11), (sw.ForwardBackward, "wave", 1.780),
+        (sw.RK4, "imaginary", 2.828),
+        (sw.RK4, "real", 2.785),
+        (sw.SSPRK3, "imaginary", 1.732),
+        (sw.SSPRK3, "real", 2.512),
+        (sw.AB3, "imaginary", 0.723),
+        (sw.AB3, "real", 6 / 11),
+        (sw.ForwardBackward, "wave", 1.780),
     ],
-)  # fmt: skip
+)
 def test_intervals_are_those_of_the_literature(kind, axis, interval):
     """Durran (2010), Numerical Methods for Fluid Dynamics; Shchepetkin & McWilliams (2005) for forward-backward."""
     assert abs(kind(1.0).stable_interval(axis) - interval) < 2e-3
@@ -156,9 +160,12 @@ def test_rotation_flow_and_drag_set_theirs():
     state, stepper = model.state(u=3.0, v=4.0), sw.RK4(1.0)
     turning, damping = (sw.RK4(1.0).stable_interval(axis) for axis in ("imaginary", "real"))
     wanted = {
-        "Coriolis force": turning / 2e-4, "advection": turning / (7 / 1e4), "LinearDrag": damping / 1e-4,
-        "QuadraticDrag": damping / (1e-2 * 5 / 50), "ManningDrag": damping / (9.81 * 0.05**2 * 5 / 50 ** (4 / 3)),
-    }  # fmt: skip
+        "Coriolis force": turning / 2e-4,
+        "advection": turning / (7 / 1e4),
+        "LinearDrag": damping / 1e-4,
+        "QuadraticDrag": damping / (1e-2 * 5 / 50),
+        "ManningDrag": damping / (9.81 * 0.05**2 * 5 / 50 ** (4 / 3)),
+    }
     for name, dt in wanted.items():
         assert limit_of(model, stepper, name, state).dt == pytest.approx(dt, rel=1e-6), name
     assert not [limit for limit in sw.limits(model, stepper) if limit.name in ("advection", "QuadraticDrag")]

@@ -88,9 +88,13 @@ def test_a_clamped_side_has_the_elevation_that_was_given(stepper):
     for engine in ("arrays", "fused"):
         tide = sw.Tide({"M2": (lambda x, y: 0.5 + y / 1e5 + 0 * x, 0.0)}, ramp=3600.0)
         model = sw.ShallowWater(
-            plane(), 50.0, boundaries=(sw.Clamped("west", tide), sw.Flather("north")), engine=engine,
-            dissipation=(sw.LinearDrag(1e-5),), tracers=(sw.Tracer("dye", initial=1.0, outside=1.0),),
-        )  # fmt: skip
+            plane(),
+            50.0,
+            boundaries=(sw.Clamped("west", tide), sw.Flather("north")),
+            engine=engine,
+            dissipation=(sw.LinearDrag(1e-5),),
+            tracers=(sw.Tracer("dye", initial=1.0, outside=1.0),),
+        )
         simulation = sw.Simulation(model, model.at_rest(), stepper)
         states.append(simulation.run(steps=200))
         elevation = at(model, simulation.time)

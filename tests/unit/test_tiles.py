@@ -91,8 +91,10 @@ def wind_file(path):
     lon, lat, times = np.arange(-180.0, 181.0, 2.5), np.arange(-90.0, 91.0, 2.5), np.arange(0.0, 7201.0, 600.0)
     with netCDF4.Dataset(path, "w") as file:
         for name, units, values in (
-            ("time", "s", times), ("lat", "degrees_north", lat), ("lon", "degrees_east", lon),
-        ):  # fmt: skip
+            ("time", "s", times),
+            ("lat", "degrees_north", lat),
+            ("lon", "degrees_east", lon),
+        ):
             file.createDimension(name, values.size)
             axis = file.createVariable(name, "f8", name)
             axis.units = units

@@ -13,9 +13,10 @@ from swmodel.stepping.loop import one_step
 GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4), "xy")
 MODEL = sw.ShallowWater(GRID, lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 6e4) + 0 * y, coriolis=sw.FPlane(2e-4))
 START = MODEL.state(
-    u=lambda x, y: np.sin(2 * np.pi * y / 5e4) + 0 * x, v=lambda x, y: 0.5 * np.cos(2 * np.pi * x / 6e4) + 0 * y,
+    u=lambda x, y: np.sin(2 * np.pi * y / 5e4) + 0 * x,
+    v=lambda x, y: 0.5 * np.cos(2 * np.pi * x / 6e4) + 0 * y,
     eta=lambda x, y: np.sin(2 * np.pi * x / 6e4) * np.cos(2 * np.pi * y / 5e4),
-)  # fmt: skip
+)
 DYNAMICS = MODEL.interval(2, 0, 1.0)
 LENGTH = 1920.0  # [s]
 ORDERS = {sw.AB2: 2, sw.AB3: 3, sw.SSPRK3: 3, sw.RK4: 4, sw.ForwardBackward: 2}

@@ -70,8 +70,10 @@ def drift(n, periodic, f, core):
     """How far ten steps, ten minutes, carry the solution away; of the largest value of each field."""
     grid = sw.CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
     fields = smooth([axis for axis in "xy" if axis not in periodic])
-    points = {name: [jnp.broadcast_to(c, grid.shape) for c in grid.coordinates("h" if name == "eta" else name)]
-              for name in ("u", "v", "eta")}  # fmt: skip
+    points = {
+        name: [jnp.broadcast_to(c, grid.shape) for c in grid.coordinates("h" if name == "eta" else name)]
+        for name in ("u", "v", "eta")
+    }
     exact = sw.State(*(fields[name](*at) for name, at in points.items()))
     source = Source(*(-rate(*points[name]) for name, rate in rates(fields, f).items()))
     model = sw.ShallowWater(

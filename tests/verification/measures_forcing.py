@@ -21,9 +21,13 @@ def equilibrium_error():
     """M2's potential in a small, deep basin: the largest departure from the equilibrium tide over its largest value."""
     grid = sw.SphericalGrid(8, 8, (20.0, 23.0), (40.0, 43.0))
     model = sw.ShallowWater(
-        grid, 10e3, gravity=G, linear=True, forcing=(sw.TidalPotential(("M2",), ramp=T),),
+        grid,
+        10e3,
+        gravity=G,
+        linear=True,
+        forcing=(sw.TidalPotential(("M2",), ramp=T),),
         dissipation=(sw.LinearDrag(1e-5),),
-    )  # fmt: skip
+    )
     found = amplitude_and_phase(model, sw.ForwardBackward(T / 4 / 250), 2)
     longitude, latitude = map(np.deg2rad, grid.coordinates("h"))
     exact = np.prod(EQUILIBRIUM["M2"]) * np.cos(latitude) ** 2 * np.exp(2j * longitude)

@@ -145,8 +145,9 @@ def taylor(x, y, f, depth, width, modes=24):
     at_sin = (G * l * a - 1j * OMEGA) / f
     points = (np.arange(modes + 1) + 0.5) * width / (modes + 1)
     angle = points[:, None] * l
-    matrix = np.hstack([-(c / depth) * np.exp(f * (points - width) / c)[:, None],
-                        at_cos * np.cos(angle) + at_sin * np.sin(angle)])  # fmt: skip
+    matrix = np.hstack(
+        [-(c / depth) * np.exp(f * (points - width) / c)[:, None], at_cos * np.cos(angle) + at_sin * np.sin(angle)]
+    )
     share = np.linalg.solve(matrix, -(c / depth) * np.exp(-f * points / c))
     found = np.exp(-f * y / c - 1j * k * x) + share[0] * np.exp(f * (y - width) / c + 1j * k * x)
     for m in range(modes):

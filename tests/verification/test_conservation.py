@@ -112,8 +112,11 @@ def test_the_drift_of_energy_falls_at_the_order_of_the_stepper(stepper, order):
     grid = plane(periodic="xy")
     model = sw.ShallowWater(grid, 100.0 + 50.0 * np.cos(grid.x_centres / 2e4)[None, :], coriolis=sw.FPlane(1e-4))
     x, y = 2 * np.pi / 1.2e5, 2 * np.pi / 1e5
-    start = model.state(u=lambda a, b: np.sin(y * b) + 0 * a, v=lambda a, b: 0.5 * np.cos(x * a) + 0 * b,
-                        eta=lambda a, b: np.sin(x * a) * np.cos(y * b))  # fmt: skip
+    start = model.state(
+        u=lambda a, b: np.sin(y * b) + 0 * a,
+        v=lambda a, b: 0.5 * np.cos(x * a) + 0 * b,
+        eta=lambda a, b: np.sin(x * a) * np.cos(y * b),
+    )
     options = {"epsilon": 0.0} if stepper is sw.AB2 else {}
     drift = [_drift(model, stepper(dt, **options), start, round(7200 / dt)) for dt in (80.0, 40.0)]
     assert np.log2(drift[0] / drift[1]) > order - 0.3

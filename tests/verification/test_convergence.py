@@ -20,9 +20,12 @@ from .cases import NAMED, take_steps
 
 G, RHO, TAU_X, TAU_Y = 9.81, 1000.0, 0.2, -0.1
 TERMS = (
-    sw.WindStress(x=TAU_X, y=TAU_Y, density=RHO), sw.LinearDrag(3e-6), sw.QuadraticDrag(2e-3), sw.ManningDrag(0.03),
+    sw.WindStress(x=TAU_X, y=TAU_Y, density=RHO),
+    sw.LinearDrag(3e-6),
+    sw.QuadraticDrag(2e-3),
+    sw.ManningDrag(0.03),
     sw.Laplacian(2e4),
-)  # fmt: skip
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,9 +129,12 @@ class Continuum:
         viscous_u = (jax.grad(T[0], 0)(a, b) / (m * n**2) + jax.grad(S[0], 1)(a, b) / (n * m**2)) / h
         viscous_v = (jax.grad(S[1], 0)(a, b) / (m * n**2) - jax.grad(T[1], 1)(a, b) / (n * m**2)) / h
         return (
-            (TAU_X / (RHO * h), TAU_Y / (RHO * h)), (-3e-6 * u, -3e-6 * v), (-quadratic * u, -quadratic * v),
-            (-manning * u, -manning * v), (viscous_u, viscous_v),
-        )  # fmt: skip
+            (TAU_X / (RHO * h), TAU_Y / (RHO * h)),
+            (-3e-6 * u, -3e-6 * v),
+            (-quadratic * u, -quadratic * v),
+            (-manning * u, -manning * v),
+            (viscous_u, viscous_v),
+        )
 
     def everything(self, a, b):
         state = self.u(a, b), self.v(a, b), self.eta(a, b)
@@ -164,8 +170,12 @@ def errors(place, nx, ny, power, **options):
         name = type(TERMS[k]).__name__
         pairs |= {f"{name} x": (along_x, exact["u"][2][k][0]), f"{name} y": (along_y, exact["v"][2][k][1])}
     moving = {
-        "u": model.faces("u"), "x": model.faces("u"), "v": model.faces("v"), "y": model.faces("v"), "eta": model.wet,
-    }  # fmt: skip
+        "u": model.faces("u"),
+        "x": model.faces("u"),
+        "v": model.faces("v"),
+        "y": model.faces("v"),
+        "eta": model.wet,
+    }
     rms = lambda x, mask: float(np.sqrt(np.mean(np.asarray(x)[mask] ** 2)))  # noqa: E731
     return {
         name: (rms(got - want, moving[name.split()[-1]]), rms(want, model.wet)) for name, (got, want) in pairs.items()

@@ -21,9 +21,10 @@ def water(grid, side):
 
 
 WATERS = pytest.mark.parametrize(
-    "model", [water(grid(), side) for grid in (plane, globe) for side in SLIPS],
+    "model",
+    [water(grid(), side) for grid in (plane, globe) for side in SLIPS],
     ids=[f"{grid}-{type(side).__name__}" for grid in ("plane", "globe") for side in SLIPS],
-)  # fmt: skip
+)
 
 
 @jit
@@ -162,8 +163,11 @@ def test_viscosity_that_varies_across_a_shear_flow_stands_inside_the_derivative(
     grid = plane(5, 5, "xy")
     rng = np.random.default_rng(4)
     profile, nu = rng.standard_normal(5), 1.0 + rng.random(5)
-    spread = (lambda line: np.broadcast_to(line[:, None], (5, 5))) if along == "x" else (
-        lambda line: np.broadcast_to(line[None, :], (5, 5)))  # fmt: skip
+    spread = (
+        (lambda line: np.broadcast_to(line[:, None], (5, 5)))
+        if along == "x"
+        else (lambda line: np.broadcast_to(line[None, :], (5, 5)))
+    )
     terms = sw.Laplacian(1e3 * spread(nu)), sw.Biharmonic(1e11 * spread(nu))
     model = sw.ShallowWater(grid, 100.0, dissipation=terms)
     start = model.state(**{"u" if along == "x" else "v": spread(profile)})

@@ -61,8 +61,12 @@ def test_a_wall_sends_everything_back():
 
 def test_a_basin_fills_to_the_level_outside():
     grid = plane(12, 10)
-    model = sw.ShallowWater(grid, rough(grid), boundaries=(sw.Flather(elevation=0.5), sw.Sponge(
-        sides="west", width=4e4, rate=1e-3, elevation=0.5)), dissipation=(sw.LinearDrag(1e-4),))  # fmt: skip
+    model = sw.ShallowWater(
+        grid,
+        rough(grid),
+        boundaries=(sw.Flather(elevation=0.5), sw.Sponge(sides="west", width=4e4, rate=1e-3, elevation=0.5)),
+        dissipation=(sw.LinearDrag(1e-4),),
+    )
     state, _ = take_steps(model, sw.ForwardBackward(60.0), model.at_rest(), 3000)
     np.testing.assert_allclose(state.eta, 0.5 * model.wet, atol=1e-3)
 
@@ -79,8 +83,11 @@ def test_a_flow_from_outside_passes_through(axis, sides):
     np.testing.assert_allclose(flow, 0.3, rtol=0.02)
 
 
-@pytest.mark.parametrize("stepper", (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0)),
-                         ids=lambda s: type(s).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "stepper",
+    (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0)),
+    ids=lambda s: type(s).__name__,
+)
 def test_corners_that_radiate_both_ways_stay_bounded_at_the_limit(stepper):
     import dataclasses
 
@@ -98,9 +105,13 @@ def test_outflow_is_that_of_the_depth_that_an_uplift_leaves(side):
     grid, eta, steps = plane(5, 4), 0.3, 10
     risen = np.stack([np.zeros(grid.shape), np.full(grid.shape, 640.0)])
     model = sw.ShallowWater(
-        grid, H, gravity=G, source=sw.BottomMotion((0.0, 10.0 * steps), risen), boundaries=(sw.Flather(side),),
+        grid,
+        H,
+        gravity=G,
+        source=sw.BottomMotion((0.0, 10.0 * steps), risen),
+        boundaries=(sw.Flather(side),),
         engine="arrays",
-    )  # fmt: skip
+    )
     out = 1.0 if side in ("east", "north") else -1.0
 
     @jit

@@ -55,10 +55,13 @@ def apart(ours, other):
 
 @pytest.mark.parametrize(
     "periodic, f, cells",
-    [("xy", F, (8, 16, 32)), pytest.param("x", 0.0, (8, 16, 32), marks=pytest.mark.verify),
-     pytest.param("", 0.0, (4, 8, 16), marks=pytest.mark.verify)],
+    [
+        ("xy", F, (8, 16, 32)),
+        pytest.param("x", 0.0, (8, 16, 32), marks=pytest.mark.verify),
+        pytest.param("", 0.0, (4, 8, 16), marks=pytest.mark.verify),
+    ],
     ids=["periodic", "channel", "box"],
-)  # fmt: skip
+)
 def test_errors_fall_faster_than_any_power_of_the_spacing(periodic, f, cells):
     found = [drift(n, periodic, f, sw.PseudoSpectral()) for n in cells]
     first, second = (np.log2(found[k] / found[k + 1]) for k in (0, 1))

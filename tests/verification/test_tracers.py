@@ -144,9 +144,13 @@ def test_a_constant_stays_constant_while_the_sea_floor_moves(stepper):
     depth = np.where(rng.random(grid.shape) < 0.15, 0.0, rng.uniform(50.0, 200.0, grid.shape))
     uplift = np.stack([0.0 * depth, rng.uniform(-5.0, 5.0, grid.shape)])
     model = sw.ShallowWater(
-        grid, depth, source=sw.BottomMotion([0.0, 400.0], uplift), tracers=sw.Tracer("one", initial=1.0),
-        communicator="serial", engine="arrays",
-    )  # fmt: skip
+        grid,
+        depth,
+        source=sw.BottomMotion([0.0, 400.0], uplift),
+        tracers=sw.Tracer("one", initial=1.0),
+        communicator="serial",
+        engine="arrays",
+    )
     run = sw.Simulation(model, model.at_rest(), stepper(40.0))
     last = run.run(steps=12)
     column = np.where(model.wet, depth - uplift[1] + np.asarray(last.eta), 0.0)

@@ -48,9 +48,12 @@ def test_poiseuilles_flow_between_no_slip_walls_is_steady(along, land):
     order, is where the discrete stress, at walls -2 nu u / dy, balances the force F exactly."""
     wind = {along: FORCE * 1000.0 * DEPTH}
     model = channel(
-        along, sw.NoSlip(), land, dissipation=(sw.Laplacian(VISCOSITY),),
+        along,
+        sw.NoSlip(),
+        land,
+        dissipation=(sw.Laplacian(VISCOSITY),),
         forcing=(sw.WindStress(**wind, density=1000.0),),
-    )  # fmt: skip
+    )
     dy = WIDTH / CELLS
     profile = lambda y: FORCE / (2 * VISCOSITY) * (y * (WIDTH - y) + dy**2 / 4)  # noqa: E731
     rates = tendency(model, flowing(model, along, profile))

@@ -43,8 +43,10 @@ def test_a_run_beside_a_wall_equals_one_beside_a_coast():
     depth = rough(inner, 7)
     models = [sea(grid, d, sw.ArakawaLamb(), sw.FreeSlip()) for grid, d in ((inner, depth), (outer, put(depth)))]
     start = random_state(models[0], size=0.1)
-    ends = [take_steps(m, sw.AB2(30.0), m.state(*fields), 50)[0] for m, fields in zip(models, (
-        (start.u, start.v, start.eta), (put(start.u), put(start.v), put(start.eta))))]  # fmt: skip
+    ends = [
+        take_steps(m, sw.AB2(30.0), m.state(*fields), 50)[0]
+        for m, fields in zip(models, ((start.u, start.v, start.eta), (put(start.u), put(start.v), put(start.eta))))
+    ]
     for here, there in zip(*map(jax.tree.leaves, ends)):
         np.testing.assert_allclose(np.asarray(there)[1:-1, :-1], here, rtol=0, atol=1e-13)
 

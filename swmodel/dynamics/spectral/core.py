@@ -204,8 +204,11 @@ class PseudoSpectral(Discretisation):
         head = scaled(equations.gravity, eta) if waves else jnp.zeros_like(eta)
         if not equations.linear:
             head, *more = head + more[0], *more[1:]
-        new = [along_x - held.ddx(head, "h"), along_y - held.ddy(head, "h"),
-               -held.ddx(flux_x, "u") - held.ddy(flux_y, "v")]  # fmt: skip
+        new = [
+            along_x - held.ddx(head, "h"),
+            along_y - held.ddy(head, "h"),
+            -held.ddx(flux_x, "u") - held.ddy(flux_y, "v"),
+        ]
         new = [x + more[k] if k < len(more) else x for k, x in enumerate(new)]
         if waves and self.hyperviscosity is not None:
             rate = self.hyperviscosity.of(held.relative)

@@ -115,8 +115,9 @@ class Series:
         waves, kind = plan.waves(self.spacing, dtype), plan.mode_dtype(dtype)
         within = [self._within(phase, n) for phase, n in zip(waves.phase, self.shape)]
         slopes = [k.astype(kind) * (1j if a in self.periodic else 1) for k, a in zip(waves.k, "yx")]
-        shifts = [jnp.exp(0.5j * phase.astype(kind)) if a in self.periodic else None
-                  for phase, a in zip(waves.phase, "yx")]  # fmt: skip
+        shifts = [
+            jnp.exp(0.5j * phase.astype(kind)) if a in self.periodic else None for phase, a in zip(waves.phase, "yx")
+        ]
         largest = [self.kept * np.pi / step for step in self.spacing]
         return Modes(
             slopes=dict(zip("yx", slopes)),

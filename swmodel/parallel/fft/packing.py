@@ -138,13 +138,19 @@ def _join_back_natively(x, rows):
 
 # Members' axis lies behind that of ranks, if there is one.
 _split = declare_linear(
-    "fft_split", _split_plainly, _split_natively, (0, 1),
+    "fft_split",
+    _split_plainly,
+    _split_natively,
+    (0, 1),
     lambda y, shape, ranks, block, across: _split_back(y, width=shape[-1], across=across),
-)  # fmt: skip
+)
 _split_back = declare_linear(
-    "fft_split_back", _split_back_plainly, _split_back_natively, (1, 0),
+    "fft_split_back",
+    _split_back_plainly,
+    _split_back_natively,
+    (1, 0),
     lambda x, shape, width, across: _split(x, ranks=shape[0], block=shape[-2], across=across),
-)  # fmt: skip
+)
 _join = declare_linear(
     "fft_join", _join_plainly, _join_natively, (1, 0), lambda x, shape, rows: _join_back(x, rows=rows)
 )

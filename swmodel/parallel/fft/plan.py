@@ -332,9 +332,11 @@ class Plan:
         """(first mode, how many modes, array axis) along the field's `axis` in the block of the rank at (iy, ix)."""
         place = len(self.shape) - 1 - axis if self.transposed else axis
         blocks = {
-            (2, True): (0, ix * self.communicator.layout[0] + iy), (2, False): (iy, ix),
-            (3, True): (0, iy, ix), (3, False): (iy, ix, 0),
-        }  # fmt: skip
+            (2, True): (0, ix * self.communicator.layout[0] + iy),
+            (2, False): (iy, ix),
+            (3, True): (0, iy, ix),
+            (3, False): (iy, ix, 0),
+        }
         count = self.mode_shape[place]
         return blocks[len(self.shape), self.transposed][axis] * count, count, place
 
