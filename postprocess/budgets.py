@@ -101,7 +101,7 @@ def _sums(dataset, mesh, wet, record, constants):
     h = np.where(wet, np.nan_to_num(thickness(dataset, record)), 0.0)
     eta = np.where(wet, np.nan_to_num(snapshot(dataset, "eta", record)), 0.0)
     u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
-    if "vorticity" in dataset:  # the model's own knows what slips at its coasts
+    if "vorticity" in dataset:  # the model's own includes the slip at its coasts
         zeta = np.nan_to_num(snapshot(dataset, "vorticity", record))
     else:
         zeta = vorticity(u, v, mesh, wet, y_faces)

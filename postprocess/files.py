@@ -130,7 +130,7 @@ def positions(array: xr.DataArray) -> tuple[str, str] | None:
 
 
 def seconds(dataset: xr.Dataset) -> np.ndarray:
-    """Times [s] since the start of the run, float64; of dates, too, as xarray decodes them unless told otherwise."""
+    """Times [s] since the start of the run, float64; of dates, too, as xarray decodes them by default."""
     if "time" not in dataset.variables:
         raise PlotError(f"seconds: {_source(dataset)} has no time; give a file with several records.")
     time = dataset["time"]

@@ -118,15 +118,15 @@ def _where_it_matters(dataset, names):
     """The part of the domain in which a map differs from zero or the cost reads the state."""
     mesh = mesh_of(dataset)
     whole, shape = dataset, (mesh.y.size, mesh.x.size)
-    seen = np.zeros(shape, bool)
+    shown_cells = np.zeros(shape, bool)
     for name in names:
         values = np.abs(snapshot(dataset, name))[-shape[0] :, -shape[1] :]
-        seen |= np.nan_to_num(values) > FAINT * _high(values)
+        shown_cells |= np.nan_to_num(values) > FAINT * _high(values)
     for place in places_of(dataset):
         x = mesh.x[0] + (place.x - mesh.x[0]) % 360 if mesh.spherical else place.x
-        seen[np.abs(mesh.y - place.y).argmin(), np.abs(mesh.x - x).argmin()] = True
+        shown_cells[np.abs(mesh.y - place.y).argmin(), np.abs(mesh.x - x).argmin()] = True
     for axis, periodic, (centres, faces) in ((0, mesh.periodic_y, ("yh", "yq")), (1, mesh.periodic_x, ("xh", "xq"))):
-        where, size = np.flatnonzero(seen.any(axis=1 - axis)), shape[axis]
+        where, size = np.flatnonzero(shown_cells.any(axis=1 - axis)), shape[axis]
         if periodic or not where.size:
             continue
         middle = (where[0] + where[-1] + 1) / 2

@@ -110,8 +110,8 @@ def _plan_of_tiles(made, experiment, ranks):
     longest, whole = largest_time_step(found) if found else np.inf, grid.nx * grid.ny
     tile = int(np.prod(layout.tile(0).shape))
     depths = np.array([one.sea_floor.depths for one, _ in looked_at])
-    seen = f"{len(looked_at)} of {ranks:,} tiles were looked at"
-    sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {seen}"
+    examined = f"{len(looked_at)} of {ranks:,} tiles were looked at"
+    sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {examined}"
     lines = _lines(made, experiment, model, stepper, tile, 2 * (made.source is not None), sea)
     lines.insert(3, ("ranks", facts.ranks_line(layout)))
     lines += _steps_lines(experiment, found, dt, longest)
@@ -119,7 +119,9 @@ def _plan_of_tiles(made, experiment, ranks):
         lines.append(("source", str(made.summary)))
     outputs = facts.output_lines(experiment, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
-    partly = f"{seen}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
+    partly = (
+        f"{examined}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
+    )
     return lines, [partly, *_warnings((), experiment, dt, longest, ranks)]
 
 

@@ -1,7 +1,7 @@
 """How a command ends when something is wrong: one sentence, printed once, and every rank leaves with the same status.
 
 Ranks that fail alike (a wrong key, a blow-up that all have agreed on) meet in a barrier and leave in order; the root
-speaks for them. A rank that fails alone finds nobody there, says so itself and takes the others down with it.
+prints it for them. A rank that fails alone finds nobody there, says so itself and takes the others down with it.
 """
 
 import logging

@@ -240,7 +240,7 @@ class Equations:
         return self.evaluation.register_tendency(self.core.tendency(self, state, self._timed(time)))
 
     def _timed(self, time):
-        """A Time that knows the length of a step, where these Equations know it."""
+        """A Time with the length of a step, where these Equations have it."""
         time = as_time(time)
         if time.dt is not None or self.dt is None:
             return time

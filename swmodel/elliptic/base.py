@@ -46,7 +46,7 @@ class Report:
 
     Attributes:
         iterations: 0 where it was direct.
-        residual: |area b - A phi| / |area b|, as the solver knows it; 0 where it was direct.
+        residual: |area b - A phi| / |area b|, as the solver estimates it; 0 where it was direct.
         converged: whether it is what was asked for.
     """
 
@@ -70,7 +70,7 @@ class Solver(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
-        """What `invert` wants to know beforehand: a pytree, or None. Raises EllipticError for what it cannot do."""
+        """What `invert` needs beforehand: a pytree, or None. Raises EllipticError for what it cannot do."""
 
     @abc.abstractmethod
     def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:

@@ -5,7 +5,7 @@ doi:10.6028/jres.049.044); each iteration takes one exchange of halos and two gl
 when to stop has the same bits on every rank. How many it takes is the
 preconditioner's doing, an object with two methods of its own:
 
-    prepare(domain, coefficients, stencil)   what it wants to know, a pytree; inside `communicator.spmd`
+    prepare(domain, coefficients, stencil)   what it needs beforehand, a pytree; inside `communicator.spmd`
     apply(prepared, r)                       z, near to x with -A x = r; linear, symmetric and positive
 
     Diagonal     z = r / -a_ii: nothing is sent

@@ -62,7 +62,7 @@ class ModelPart:
 
 
 def as_pytree(cls: type) -> type:
-    """`cls`, a subclass of ModelPart, as a frozen dataclass that JAX knows as a pytree; nothing if it is one already.
+    """`cls`, a subclass of ModelPart, as a frozen dataclass and a pytree; itself if it is one already.
 
     Raises:
         ConfigError: for a class that cannot be one: with an __init__ of its own, without a method that it must have,

@@ -93,7 +93,7 @@ def _ranks(model):
 
 
 def has_all_tiles(model: Any) -> bool:
-    """Whether this process has all tiles, so that nothing that it asks of the model is collective."""
+    """Whether this process has all tiles, so that no call of the model's methods is collective."""
     return len(model.communicator.ranks) == model.communicator.size
 
 

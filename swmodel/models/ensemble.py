@@ -40,7 +40,7 @@ class Ensemble:
     Args:
         models: a ShallowWater for each member, or one for all.
         states: the State of each member; a list.
-        varied: {name: values, one a member}: what tells the members apart, kept in files as coordinates.
+        varied: {name: values, one a member}: what distinguishes the members, kept in files as coordinates.
 
     Attributes:
         members: how many there are.
@@ -119,7 +119,7 @@ class Ensemble:
 
         return [(self.name(k), model, of(k)) for k, model in enumerate(self.models)]
 
-    # -- what a Simulation asks of a model -----------------------------------------------------------------------------
+    # -- what a Simulation needs of a model ----------------------------------------------------------------------------
 
     def halo(self, stepper: TimeStepper) -> int:
         """The halo that a step needs; see ShallowWater.halo."""

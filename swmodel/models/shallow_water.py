@@ -1,4 +1,4 @@
-"""ShallowWater: what the user asks for, put onto this rank's tile."""
+"""ShallowWater: a model as the user describes it, on this rank's tile."""
 
 import dataclasses
 import datetime
@@ -441,7 +441,7 @@ class ShallowWater:
         return state.replace(**{t.name: t.stored(state[t.name], column) for t in self.tracers})
 
     def check_state(self, who: str, state: State) -> None:
-        """Raise ValueError unless a State holds what this model steps; `who` asks, for the message."""
+        """Raise ValueError unless a State holds what this model steps; `who` is the caller, for the message."""
         check_state(who, state, self.variables)
 
     def faces(self, position: str) -> np.ndarray:

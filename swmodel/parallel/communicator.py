@@ -1,4 +1,4 @@
-"""The communication verbs of tiles. Physics uses these, and knows nothing of MPI or meshes.
+"""The communication verbs of tiles. Physics uses these alone, and neither MPI nor meshes.
 
     shift       send to the neighbour in `direction` along a mesh axis, receive from the opposite one (wraps around)
     all_to_all  block k along a mesh axis goes to rank k of that axis

@@ -102,7 +102,7 @@ class Machine:
         return next((compute for compute in self.compute if compute.signature == signature), None)
 
     def merge(self, other: "Machine") -> "Machine":
-        """This machine with what `other` knows in addition or anew."""
+        """This machine with the measurements of `other`, which replace its own."""
         kept = tuple(compute for compute in self.compute if other.compute_of(compute.signature) is None)
         newer = {name: value for name, value in vars(other).items() if value != getattr(Machine(), name)}
         return dataclasses.replace(self, **{**newer, "compute": (*kept, *other.compute)})

@@ -60,7 +60,7 @@ def configure_process(
 ) -> Process:
     """Settle the communicator, bind this rank to its GPU and cores, and set JAX's precision.
 
-    Call it once, before anything asks JAX for a device or MPI for its world: neither looks again.
+    Call it once, before JAX's devices or MPI's world are first used: both are fixed from then on.
 
     Args:
         precision: "float64" or "float32".

@@ -55,7 +55,7 @@ def launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
 
 
 def _of_pals(environment):
-    """Cray's mpiexec, which gives the size by PMI's variable; of the local size not every version speaks."""
+    """Cray's mpiexec, which gives the size by PMI's variable; not every version gives the local size."""
     found = _launcher(environment, "Cray's mpiexec (PALS)", "PMI_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
     return found and dataclasses.replace(found, local_size=_number(environment, "PALS_LOCAL_SIZE"))
 

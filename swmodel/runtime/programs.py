@@ -54,7 +54,7 @@ def keep_programs() -> bool:
 
 
 class _VerifiedCache:
-    """What JAX asks of a cache: `get` and `put` of compressed executables by their key."""
+    """The interface of JAX's caches: `get` and `put` of compressed executables by their key."""
 
     def __init__(self, decompress: Callable[[bytes], bytes]):
         self._decompress = decompress

@@ -28,7 +28,7 @@ __all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalWatch", "open_standard_descr
 
 GRACE = 8.0  # [s] that a chunk of steps may take to end after a signal
 WRITING = 60.0  # [s] that the last files may take
-ELSEWHERE = 1.5  # [s] by which other ranks let the root speak first: the launcher ends them when it has left
+ELSEWHERE = 1.5  # [s] by which other ranks print later than the root: the launcher ends them when it has left
 RECORD = 1.2  # [s] that a record may take to be written: less than ELSEWHERE, after which the launcher ends the root
 ENDING = (signal.SIGINT, signal.SIGTERM)
 # [s] from SIGCONT to SIGTERM where Open MPI 5 ends a job: SIGKILL follows after as long. Slurm sends both together.
@@ -273,7 +273,7 @@ def open_standard_descriptors() -> None:
 
 
 def _rank_in(environment):
-    """The rank of this process before launchers.py is imported, which knows more launchers."""
+    """The rank of this process before launchers.py is imported, which covers more launchers."""
     named = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
     return next((int(rank) for rank in map(environment.get, named) if rank and rank.isdecimal()), 0)
 

@@ -1,4 +1,4 @@
-"""A compiler for stencil loops. It knows arrays with ghost cells, and nothing of the ocean.
+"""A compiler for stencil loops. It works on arrays with ghost cells, and depends on nothing of the ocean.
 
 XLA turns a time step into a dozen passes over memory. Here a function of Fields is traced with `Expression`s instead of
 arrays: each describes a value at a cell in terms of loads from neighbouring cells (expressions.py).

@@ -4,7 +4,7 @@ Traced at one cell, a time step is a long list of operations. A quantity that is
 times, each time with its own loads, although it is one operation at four places. So a Graph has it once, as a node, and
 refers to it by `At(node, row, column)`: the value of that node so many rows and columns away.
 
-A Graph is hashable and knows no arrays, so that one compiled loop serves every grid, tile and rank. The names of fields
+A Graph is hashable and holds no arrays, so that one compiled loop serves every grid, tile and rank. The names of fields
 and the lines of Python that it carries are for people, and do not count when two Graphs are compared.
 """
 
@@ -224,7 +224,7 @@ class Builder:
 
         Args:
             environment: {variable of the jaxpr: At or Constant}.
-            trace: the Trace that made the jaxpr, which knows its Sources' names and its equations' Lines.
+            trace: the Trace that made the jaxpr, with the names of its Sources and the Lines of its equations.
         """
 
         def read(v):

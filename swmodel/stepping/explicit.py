@@ -47,8 +47,8 @@ class TimeStepper(ModelPart, abc.ABC):
     docs/own_parts.md shows one. Its limits are found from its step, unless it has `amplification`.
 
     Attributes:
-        needs_parts: whether it asks the equations for the parts of a tendency, which not every core can give.
-        needs_modes: whether it asks the core for its modes.
+        needs_parts: whether it needs the parts of a tendency, which not every core can give.
+        needs_modes: whether it needs the modes of the core.
         stages: evaluations of the tendency in a step.
         order: of accuracy.
         history_kind: "tendencies" or "states": what the history holds.
@@ -342,7 +342,7 @@ class ForwardBackward(TimeStepper):
     """Generalised forward-backward (AB3-AM4): twice AB2's time step for the price of one exchange.
 
     The continuity equation, Coriolis force and advection see the state extrapolated to the middle of the step,
-    (3/2 + b) x_n - (1/2 + 2 b) x_{n-1} + b x_{n-2}; the pressure gradient sees the new elevation,
+    (3/2 + b) x_n - (1/2 + 2 b) x_{n-1} + b x_{n-2}; the pressure gradient is that of the new elevation,
     d eta_{n+1} + (1 - d - c - e) eta_n + c eta_{n-1} + e eta_{n-2}. eta_{n+1} is computed one cell beyond the tile, so
     that a step needs one exchange. Open sides see eta_n: half a cell inside and half a step ago is where an outgoing
     wave was, and with the extrapolated one they would halve the stable time step. Weights of the paper's section 2.3:

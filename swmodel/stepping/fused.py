@@ -107,7 +107,7 @@ class FusedEvaluation(StageEvaluation):
     def _store(self, fields):
         """Store those of `fields` that were computed from neighbours, and the tendencies that they were made of.
 
-        A stage of a Runge-Kutta scheme ends so, whether or not its stepper knows of stages: from then on all that was
+        A stage of a Runge-Kutta scheme ends so, whether or not its stepper names them: from then on all that was
         made of these fields and tendencies loads them.
         """
         shifted = [field for field in fields if not field.pointwise]

@@ -1,4 +1,4 @@
-"""Many steps inside one compiled program. Knows nothing of outputs or adjoints.
+"""Many steps inside one compiled program. It depends on neither outputs nor adjoints.
 
 `step_loop` chooses the StepLoop of a run, and `run_steps` makes any number of its steps. `integrate` is the function of
 a state that studies differentiate, in both modes: by fused loops, which have derivatives on CPUs, or by the same steps

@@ -6,7 +6,7 @@
         (u' - u) / dt     = E_u - g grad(theta eta' + (1 - theta) eta)
         (eta' - eta) / dt = E_eta - div R (theta u' + (1 - theta) u),     E_eta = - div (h - R) u + sponges
 
-    RigidLid       the surface does not move: div H u' = 0, which the pressure on it, rho g eta', sees to
+    RigidLid       the surface does not move: div H u' = 0, which the pressure on it, rho g eta', enforces
 
         (u' - u) / dt = E_u - g grad eta'
 

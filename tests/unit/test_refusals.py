@@ -151,7 +151,8 @@ ADJOINT = {
     "--steps 3 --until 60": "--steps and --until exclude one another; give one of them",
     "--until noon": "--until: expected a time in s, as a number or as in '5 day', got 'noon'",
     "--set adjoint.cost={type='gauge_maximum',power=1}": "power",
-    "--set adjoint.cost={type='section_transport',start=['60km','20km'],end=['60km','60km'],time=30}": "is not in the run, whose steps end from 40 to 2400 s",
+    "--set adjoint.cost={type='section_transport',start=['60km','20km'],end=['60km','60km'],time=30}":
+        "is not in the run, whose steps end from 40 to 2400 s",
     "--set adjoint.cost.window=['1210s','1230s']": "no step of 40 s ends in the window from 1210 to 1230 s; widen it",
     "--set adjoint.cost={type='misfit',observations='RECORDS',gauges=['21418']}": "lacks the column elevation_m",
     "--set adjoint.cost={type='misfit',observations='RECORDS',gauges=['A','21418']}": "lacks the column elevation_m",
@@ -160,7 +161,7 @@ ADJOINT = {
     "--set adjoint.memory=1kB": "is too little for 60 steps of this model",
     "--set adjoint.file=../case.toml": "file",
     "--overwrite --set adjoint.file=linked.nc": "is also the file of the experiment",
-}
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ class Transform(abc.ABC):
         return None
 
     def table(self, p: np.ndarray) -> tuple[str, dict[str, tuple[str, str, np.ndarray]]] | None:
-        """(name, {column: (units, what it is, values)}) of what p means, for files; None if p speaks for itself.
+        """(name, {column: (units, what it is, values)}) of what p means, for files; None if p needs no description.
 
         The units of places are parameters.COORDINATES.
         """

@@ -259,10 +259,10 @@ def _path(key):
 def _of_twin(section, output, truth, stepper, steps):
     """{name: Record} of what the truth's gauges or tracks see, with errors."""
     noise, dt = np.random.default_rng(section.twin.seed), float(stepper.dt)
-    seen = _seen(_without_values(section, output, truth.model, dt, steps * dt), truth, stepper, steps)
+    observed = _observed(_without_values(section, output, truth.model, dt, steps * dt), truth, stepper, steps)
     if section.observations.type == "gauges":
-        seen = _weighed(section.observations, seen)
-    return {name: _with_noise(record, noise) for name, record in seen.items()}
+        observed = _weighed(section.observations, observed)
+    return {name: _with_noise(record, noise) for name, record in observed.items()}
 
 
 def _without_values(section, output, model, dt, until):
@@ -283,7 +283,7 @@ def _without_values(section, output, model, dt, until):
     return records
 
 
-def _seen(records, truth, stepper, steps):
+def _observed(records, truth, stepper, steps):
     """The records with the truth's values."""
     from ...adjoint import Misfit, Problem
 

@@ -79,5 +79,5 @@ def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float)
     if len(made.mistakes) > before:
         return None
     count = sum(record.counted()[0].size for record in records.values())
-    seen = f"{count:,} observations at {len(records):,} places, of {source}"
-    return f"{unknowns:,} unknowns by '{section.chosen}' from {seen}\nover {length_line(steps, dt)}"
+    observed = f"{count:,} observations at {len(records):,} places, of {source}"
+    return f"{unknowns:,} unknowns by '{section.chosen}' from {observed}\nover {length_line(steps, dt)}"

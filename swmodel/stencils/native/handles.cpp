@@ -26,7 +26,7 @@ bool IsHandle(const XLA_FFI_ByteSpan& name) {
 template <int kFunction>
 XLA_FFI_Error* Forward(XLA_FFI_CallFrame* frame) {
   XLA_FFI_Attrs& attributes = frame->attrs;
-  if (attributes.size == 0 || attributes.size > kAttributes) return originals[kFunction](frame);  // XLA asks for traits
+  if (attributes.size == 0 || attributes.size > kAttributes) return originals[kFunction](frame);  // a query of the traits
   std::array<XLA_FFI_Scalar, kAttributes> scalars;
   std::array<void*, kAttributes> values;
   for (int64_t k = 0; k < attributes.size; ++k) {
