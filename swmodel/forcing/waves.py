@@ -95,11 +95,15 @@ class Table(TimeVarying):
         return jnp.interp(time.since(self.first), self.moments, self.values)
 
 
-def check_records(parts: Iterable[Any], end: float) -> None:
-    """Raise ConfigError if a Record or a track of some parts of a model does not hold all of a run until `end` [s]."""
+def check_records(parts: Iterable[Any], end: float, dt: float = 0.0) -> None:
+    """Raise ConfigError if a Record or a track of some parts of a model does not hold all of a run until `end` [s].
+
+    A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.
+    """
+    slack = 0.5 * dt + 1e-6 * end
     for part in parts:
         track = part.times if "times" in getattr(part, "moments_of_lines", ()) else None
-        if track is not None and track[-1] < end * (1 - 1e-6):
+        if track is not None and track[-1] < end - slack:
             raise ConfigError(
                 f"{type(part).__name__}: the track ends at {track[-1]:g} s, and the run needs it until {end:g} s; give "
                 "a longer track, or shorten the run."
@@ -109,7 +113,7 @@ def check_records(parts: Iterable[Any], end: float) -> None:
         for table in (getattr(part, name) for name in positions_of(part)):
             if isinstance(table, Table) and table.first > 0:
                 raise ConfigError(f"{table.name}: the record begins at {table.first:g} s; let it begin at 0 or before.")
-            if isinstance(table, Table) and table.last < end_of_part * (1 - 1e-6):
+            if isinstance(table, Table) and table.last < end_of_part - slack:
                 remedy = "give `until` for a side that is open from then on" if hasattr(part, "until") else "shorten it"
                 raise ConfigError(
                     f"{table.name}: the record ends at {table.last:g} s, and the run needs it until {end_of_part:g} s; "

@@ -467,7 +467,7 @@ class ShallowWater:
         dt = known_dt("dynamics", stepper)
         check_steps("dynamics", "step", step, least=0)
         check_steps("dynamics", "steps", steps, least=1)
-        self.check_records((step + (steps or 0.5) - 0.5) * dt)
+        self.check_records((step + (steps or 0)) * dt, dt)
         if self._series() and steps is not None:
             cuts = self._cuts(int(step), int(steps), dt)
             covers = Coverage(tuple(b - a for a, b in zip(cuts, [*cuts[1:], step + steps])), dt)
@@ -477,9 +477,9 @@ class ShallowWater:
         first = self.communicator.place(lambda rank: np.int32(step))
         return replace(here, first=first, covers=covers)
 
-    def check_records(self, end: float) -> None:
+    def check_records(self, end: float, dt: float = 0.0) -> None:
         """Raise ConfigError if a record of a side that makes waves does not hold all of a run until `end` [s]."""
-        check_records(self._parts(), end)
+        check_records(self._parts(), end, dt)
 
     def interval(self, halo: int, step: int, dt: float, stages: int = 1) -> Dynamics:
         """The Dynamics of this tile from step number `step` to the next record, for loops that number their steps.

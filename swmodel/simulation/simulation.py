@@ -410,7 +410,7 @@ class Simulation:
         check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
         last = self._last_step(until, steps)
         for model in [model for _, model, _ in self.model.each(self.state)] if self.model.members else [self.model]:
-            model.check_records((last - 0.5) * self.dt)  # it ends at the nearest step
+            model.check_records(last * self.dt, self.dt)
         report, reads_files = reporter(progress, self.communicator.is_root)
         began, runs = self.step, []
 
