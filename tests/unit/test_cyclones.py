@@ -200,7 +200,7 @@ def test_densities_of_the_wrong_unit_or_fluid_are_refused(key, value):
 
 def test_a_run_in_python_does_not_go_on_after_its_track():
     model = model_of()
-    with pytest.raises(ConfigError, match="Cyclone: the track ends at 3600 s, and the run needs it until 3630 s"):
+    with pytest.raises(ConfigError, match="Cyclone: the track ends at 3600 s, and the run needs it until 3660 s"):
         sw.Simulation(model, model.at_rest(), sw.SSPRK3(60.0)).run(steps=61)
 
 
