@@ -29,7 +29,7 @@ def thickness(simulation: sw.Simulation) -> np.ndarray:
     return simulation.model.depth + np.asarray(simulation.state.eta, float)
 
 
-def rest(steps: int = 100, **options: Any) -> dict[str, float]:
+def rest(steps: int = 100, dtypes: tuple[str, ...] = ("float32", "float64"), **options: Any) -> dict[str, float]:
     """Lakes at rest, at two levels, over random topography with islands, cliffs and beaches, on the plane and the
     sphere, in single and double precision: the largest speed [m s-1], and change of the level [m].
 
@@ -41,7 +41,7 @@ def rest(steps: int = 100, **options: Any) -> dict[str, float]:
         bed = rng.uniform(-30.0, 60.0, grid.shape)
         bed[:, 8:10], bed[6, 3] = -40.0, -1e3  # a ridge between two lakes, and a rock
         levels = np.where(np.arange(24) < 9, 0.0, -2.5) * np.ones(grid.shape)
-        for dtype in ("float32", "float64"):
+        for dtype in dtypes:
             turning = sw.RotatingSphere() if grid.spherical else None
             model = model_of(grid, bed, coriolis=turning, dissipation=sw.ManningDrag(0.03), dtype=dtype, **options)
             start = model.state(eta=levels)
