@@ -306,6 +306,7 @@ class ShallowWater:
         self._check()
         self.core = core.on_tile(self)
         self._made, self._windows, self._water = {}, {}, None
+        self._halos: dict[Any, int] = {}  # by the structure of a stepper
 
     def _check(self):
         names = [variable.name for variable in self.variables]
@@ -611,6 +612,12 @@ class ShallowWater:
             TileError: if a tile is thinner than that.
         """
         self.ready_for(stepper)
+        kind = type(stepper), jax.tree.structure(stepper)  # with what is static in it, but not the length of its step
+        if kind not in self._halos:
+            self._halos[kind] = self._traced_halo(stepper)
+        return self._halos[kind]
+
+    def _traced_halo(self, stepper):
         for width in range(1, 17):
             self.decomposition.check_halo(width)
             try:
