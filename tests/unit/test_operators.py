@@ -97,3 +97,12 @@ def test_the_halo_of_a_step_is_as_wide_as_its_stencil_needs(momentum, terms, ste
     grid = sw.CartesianGrid(8, 7, (0.0, 8.0), (0.0, 7.0))
     model = sw.ShallowWater(grid, 100.0, momentum=momentum, dissipation=terms, coriolis=sw.FPlane(1e-4))
     assert model.halo(stepper) == width
+
+
+WIDTH_OF = {sw.AB2: 1, sw.ForwardBackward: 2}
+
+
+@pytest.mark.parametrize("order", [(sw.AB2(1.0), sw.ForwardBackward(1.0)), (sw.ForwardBackward(1.0), sw.AB2(1.0))])
+def test_a_model_finds_the_halo_of_each_of_its_steppers(order):
+    model = sw.ShallowWater(sw.CartesianGrid(12, 10, (0.0, 1.2e5), (0.0, 1e5)), 1000.0)
+    assert [model.halo(stepper) for stepper in order] == [WIDTH_OF[type(stepper)] for stepper in order]
