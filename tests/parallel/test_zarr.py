@@ -84,18 +84,24 @@ def test_a_run_goes_on_from_a_store_with_the_same_bits(tmp_path):
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_restart_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
-    folder, original = shared(tmp_path), ZarrStore.write_chunk
-    simulation().restart(folder / "restart.zarr").run(steps=3)
+def fill_disk(monkeypatch):
+    """Let the disk be full when the chunks of v are written."""
+    write_chunk = ZarrStore.write_chunk
 
     def full(self, name, array, index, values):
         if name == "state_v":
             raise SwmodelError(f"{self.path} could not be written: the disk is full.")
-        original(self, name, array, index, values)
+        write_chunk(self, name, array, index, values)
 
+    monkeypatch.setattr(ZarrStore, "write_chunk", full)
+
+
+def test_a_restart_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    folder = shared(tmp_path)
+    simulation().restart(folder / "restart.zarr").run(steps=3)
     run = simulation()
     run.resume(folder / "restart.zarr")
-    monkeypatch.setattr(ZarrStore, "write_chunk", full)
+    fill_disk(monkeypatch)
     with pytest.raises(SwmodelError, match="the disk is full"):
         run.restart(folder / "restart.zarr").run(steps=2)
     run = simulation()
@@ -104,21 +110,15 @@ def test_a_restart_that_cannot_be_written_leaves_the_one_before(tmp_path, monkey
 
 def test_a_restart_of_other_arrays_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
     """With means, the store of the first run does not do, and another one is made next to it."""
-    folder, original = shared(tmp_path), ZarrStore.write_chunk
+    folder = shared(tmp_path)
     simulation().restart(folder / "restart.zarr").run(steps=3)
-
-    def full(self, name, array, index, values):
-        if name == "state_v":
-            raise SwmodelError(f"{self.path} could not be written: the disk is full.")
-        original(self, name, array, index, values)
-
     run = simulation().means(folder / "means.nc", ("eta",))
     run.resume(folder / "restart.zarr")
-    monkeypatch.setattr(ZarrStore, "write_chunk", full)
-    with pytest.raises(SwmodelError, match="the disk is full"):
-        run.restart(folder / "restart.zarr").run(steps=2)
+    with monkeypatch.context() as patch:
+        fill_disk(patch)
+        with pytest.raises(SwmodelError, match="the disk is full"):
+            run.restart(folder / "restart.zarr").run(steps=2)
     assert "at step 3" in simulation().resume(folder / "restart.zarr")
-    monkeypatch.setattr(ZarrStore, "write_chunk", original)
     run = simulation().means(folder / "means.nc", ("eta",))
     run.resume(folder / "restart.zarr")
     run.restart(folder / "restart.zarr").run(steps=2)

@@ -259,10 +259,11 @@ def _path(key):
 def _of_twin(section, output, truth, stepper, steps):
     """{name: Record} of what the truth's gauges or tracks see, with errors."""
     noise, dt = np.random.default_rng(section.twin.seed), float(stepper.dt)
-    observed = _observed(_without_values(section, output, truth.model, dt, steps * dt), truth, stepper, steps)
+    empty = _without_values(section, output, truth.model, dt, steps * dt)
+    records = _with_true_values(empty, truth, stepper, steps)
     if section.observations.type == "gauges":
-        observed = _weighed(section.observations, observed)
-    return {name: _with_noise(record, noise) for name, record in observed.items()}
+        records = _weighed(section.observations, records)
+    return {name: _with_noise(record, noise) for name, record in records.items()}
 
 
 def _without_values(section, output, model, dt, until):
@@ -283,7 +284,7 @@ def _without_values(section, output, model, dt, until):
     return records
 
 
-def _observed(records, truth, stepper, steps):
+def _with_true_values(records, truth, stepper, steps):
     """The records with the truth's values."""
     from ...adjoint import Misfit, Problem
 
