@@ -13,7 +13,8 @@ import numpy as np
 
 from ..errors import DataError
 from ..fields.parameters import Sides
-from ..grids import regrid
+from ..grids import axes
+from ..grids.remapping import filled, remapping
 from ..grids.windows import GridValues, kept
 from .constituents import canonical
 
@@ -55,7 +56,7 @@ def harmonic_constants(
         constituents = {name: (f"eta_amplitude_{canonical(name)}", f"eta_phase_{canonical(name)}") for name in names}
     whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
     strips = whole if sides is None else {side: _beside(side, grid) for side in Sides.tuple_of(sides)}
-    data = regrid.decode(regrid.open_raw(path))
+    data = axes.decode(axes.open_raw(path))
     found = {}
     for name, variables in constituents.items():
         waves = [
@@ -98,14 +99,14 @@ class _Waves(GridValues):
 
     @staticmethod
     def on(data, variables, units, strip, position):
-        fields = [regrid.rectilinear(data, variable) for variable in variables]
+        fields = [axes.rectilinear(data, variable) for variable in variables]
         known = LENGTHS if units == "m" else SPEEDS
         scales = [_scale(data, variable, kinds) for variable, kinds in zip(variables, (known, PHASES))]
         for field, variable in zip(fields, variables):
             if field.ndim != 2:
                 raise DataError(f"{variable} has dimensions {field.dims}; select one level first, down to (y, x).")
         try:
-            plan = regrid.remapping(fields[0], strip, "interpolate", position)
+            plan = remapping(fields[0], strip, "interpolate", position)
         except DataError as error:
             if strip.side:
                 raise DataError(f"along the {strip.side} side {error}") from None
@@ -117,7 +118,7 @@ class _Waves(GridValues):
         wave = self._read(part)
         if not np.isfinite(wave).all():
             part = self.plan
-            wave = regrid.filled(self._read(part), part, self.strip.spherical)
+            wave = filled(self._read(part), part, self.strip.spherical)
             return part(wave)[rows, columns]
         return part(wave)
 
@@ -131,7 +132,7 @@ def _scale(data, variable, known):
     units = str(data[variable].attrs.get("units", next(iter(known)))).strip().lower()
     units = units.removesuffix("_east").removesuffix("_north")
     if units not in known:
-        raise DataError(f"{variable} in {regrid.label(data)} is in {units!r}; give it in {next(iter(known))!r}.")
+        raise DataError(f"{variable} in {axes.label(data)} is in {units!r}; give it in {next(iter(known))!r}.")
     return known[units]
 
 

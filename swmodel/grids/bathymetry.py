@@ -22,8 +22,10 @@ import xarray as xr
 
 from ..errors import ConfigError, DataError
 from ..parallel.serial import SerialCommunicator
-from . import regrid
+from .axes import label
+from .elevation import elevation_in, read_elevation
 from .grid import Grid
+from .remapping import remapping
 from .water import survey, without
 from .windows import Kept, KeptValues, grid_values
 
@@ -32,36 +34,6 @@ __all__ = [
     "read_elevation",
 ]  # fmt: skip
 
-ELEVATION_STANDARD_NAMES = (
-    "height_above_mean_sea_level",
-    "height_above_reference_ellipsoid",
-    "height_above_geopotential_datum",
-    "height",
-    "surface_altitude",
-    "bedrock_altitude",
-    "sea_floor_altitude",
-    "altitude",
-)
-DEPTH_STANDARD_NAMES = (
-    "sea_floor_depth_below_mean_sea_level",
-    "sea_floor_depth_below_geoid",
-    "sea_floor_depth_below_sea_level",
-    "sea_floor_depth_below_sea_surface",
-    "sea_floor_depth_below_geopotential_datum",
-    "sea_floor_depth",
-    "model_sea_floor_depth_below_geoid",
-    "depth",
-)
-ELEVATION_NAMES = ("elevation", "z", "topo", "rose", "band1", "bath", "bathymetry", "altitude", "height", "elev")
-SIGNED_NAMES = (
-    "elevation",
-    "z",
-    "topo",
-    "altitude",
-    "height",
-    "elev",
-)  # of ELEVATION_NAMES, those that are never depths
-DEPTH_NAMES = ("depth", "deptho", "bathy_metry", "h")
 DEEPEST = 12000.0  # [m], below any sea floor: a larger depth is an undeclared missing value
 ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
 
@@ -96,116 +68,6 @@ def as_bathymetry(source: Any, grid: Grid, **options: Any) -> Bathymetry:
     if isinstance(source, (str, os.PathLike, xr.DataArray)):
         return onto_grid(source, grid, **options)
     return from_depth(source, grid, **options)
-
-
-# --- reading --------------------------------------------------------------------------------------------------------
-
-
-def read_elevation(path: str | os.PathLike, variable: str | None = None, positive: str | None = None) -> xr.DataArray:
-    """Open the elevation in any netCDF file with longitudes and latitudes; values are read when they are used.
-
-    Axes and variable are known by their CF attributes, else by the names that GEBCO, ETOPO, SRTM30+, GMT, GDAL and NEMO
-    files use. A depth, positive down by its attributes or name, changes its sign.
-
-    Args:
-        path: of the file.
-        variable: its name, if the file has several that could be meant.
-        positive: "up" or "down" in place of what the file says; "as given" refuses a variable that does not say.
-
-    Returns:
-        xarray.DataArray: elevation (lat, lon) [m], positive up, both axes ascending; (y, x) if the file is in metres.
-
-    Raises:
-        DataError: if there is no such file, variable or axis.
-    """
-    raw = regrid.open_raw(path)
-    raw = _from_old_gmt(raw) if "xysize" in raw.dims else raw
-    raw.encoding["source"] = str(path)
-    field = elevation_in(raw, variable or _find_elevation(raw, path), str(path), positive)
-    field.set_close(raw.close)
-    return field
-
-
-def elevation_in(dataset: xr.Dataset, name: Any, source: Any, positive: str | None = None) -> xr.DataArray:
-    """Variable `name` of a Dataset as elevation; `source` is its file. The sign of a depth changes lazily, by its
-    packing. `positive` is that of `read_elevation`."""
-    attrs = dataset.variables[name].attrs if name in dataset.variables else {}
-    units = str(attrs.get("units", "m")).lower()
-    if units in ("km", "cm", "dm", "mm", "ft", "feet", "fathom", "fathoms", "1e3 m"):
-        raise DataError(f"{name} in {source} is in {units}; convert it to metres.")
-    if positive == "as given" and name in dataset and not _says_its_sign(name, attrs):
-        raise DataError(
-            f"{name} in {source} does not say whether it is positive up or down; give it the attribute positive = 'up' "
-            "or 'down', or give positive with the file's name."
-        )
-    down = positive == "down" if positive in ("up", "down") else _is_depth(name, attrs)
-    if down:
-        packing = {"scale_factor": -attrs.get("scale_factor", 1.0), "add_offset": -attrs.get("add_offset", 0.0)}
-        dataset = dataset.assign({name: dataset[name].assign_attrs(packing)})
-    field = regrid.rectilinear(regrid.decode(dataset), name).squeeze()
-    if field.ndim != 2:
-        raise DataError(f"{name} in {source} has dimensions {field.dims}; select one field (lat, lon) and save it.")
-    field.attrs = {"units": "m", "positive": "up", "turned_over": int(down)}
-    field.encoding = {"source": source}
-    return field.rename("elevation")
-
-
-def _is_depth(name, attrs):
-    if attrs.get("positive") in ("up", "down"):
-        return attrs["positive"] == "down"
-    if attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES:
-        return attrs["standard_name"] in DEPTH_STANDARD_NAMES
-    return name.lower() in DEPTH_NAMES
-
-
-def _says_its_sign(name, attrs):
-    """Whether attributes or a name without two meanings say which way up a variable is."""
-    known = attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES
-    return known or attrs.get("positive") in ("up", "down") or name.lower() in (*SIGNED_NAMES, *DEPTH_NAMES)
-
-
-def _find_elevation(dataset, path):
-    """The one variable that is an elevation or depth by standard_name, then by name, then by being the only field."""
-    fields = [
-        name
-        for name, v in dataset.data_vars.items()
-        if np.issubdtype(v.dtype, np.number)
-        and len([n for n in v.shape if n > 1]) == 2
-        and regrid.find_axis(dataset, v.dims, "x") not in (None, name)
-        and regrid.find_axis(dataset, v.dims, "y") not in (None, name)
-    ]
-    rules = (
-        lambda name: dataset[name].attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES,
-        lambda name: name.lower() in ELEVATION_NAMES + DEPTH_NAMES,
-        lambda name: True,
-    )
-    for rule in rules:
-        found = [name for name in fields if rule(name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise DataError(f"{path} has several fields, {', '.join(found)}; say which with variable=...")
-    raise DataError(
-        f"{path} has no field on longitudes and latitudes among {', '.join(map(str, dataset.variables))}; "
-        "the elevation needs two axes with standard_name, units or names of longitude and latitude."
-    )
-
-
-def _from_old_gmt(dataset):
-    """GMT's format before version 4: ranges, spacing and one long row of values that starts in the north-west."""
-    with dataset:
-        dataset = dataset.load()
-    nx, ny = (int(n) for n in dataset["dimension"].values)
-    pixels = int(dataset["z"].attrs.get("node_offset", 0))
-    axes = {}
-    for name, variable, n in (("x", "x_range", nx), ("y", "y_range", ny)):
-        low, high = dataset[variable].values
-        axes[name] = low + (high - low) / (n - 1 + pixels) * (np.arange(n) + 0.5 * pixels)
-    z = dataset["z"].values.reshape(ny, nx)[::-1]
-    return xr.Dataset({"z": (("y", "x"), z, dataset["z"].attrs)}, coords=axes)
-
-
-# --- onto the grid --------------------------------------------------------------------------------------------------
 
 
 class SeaFloor:
@@ -325,7 +187,7 @@ def elevation_on(
     if "turned_over" not in elevation.attrs:
         name = elevation.name or "elevation"
         elevation = elevation_in(elevation.to_dataset(name=name), name, name)
-    plan = regrid.remapping(elevation, grid, method)
+    plan = remapping(elevation, grid, method)
     given = None if mask is None else _own_mask(mask, grid)
 
     def raw(rows, columns):
@@ -339,7 +201,7 @@ def elevation_on(
 
     def nowhere():
         raise DataError(
-            f"{regrid.label(elevation)} has no water on the grid: elevation is positive up; if the file holds depths, "
+            f"{label(elevation)} has no water on the grid: elevation is positive up; if the file holds depths, "
             "positive down, give the variable the attribute positive = 'down'."
         )
 
@@ -366,7 +228,7 @@ def _wet_mean(elevation, plan, rows, columns):
         wrong = lowest if lowest < -DEEPEST else highest
         if lowest < -DEEPEST or highest == np.inf:
             raise DataError(
-                f"{regrid.label(elevation)} has an elevation of {wrong:g} m: a missing value that the file does "
+                f"{label(elevation)} has an elevation of {wrong:g} m: a missing value that the file does "
                 "not declare, or other units; set _FillValue in the file, or convert it to metres."
             )
         node_is_wet = z < 0
@@ -432,7 +294,7 @@ def _on_the_data(elevation, plan, grid, method):
     """Sentences on the file itself: which way up it was, and whether it is coarser than the grid."""
     lines = []
     if elevation.attrs["turned_over"]:
-        lines.append(f"{regrid.label(elevation)} was read as depth, positive down.")
+        lines.append(f"{label(elevation)} was read as depth, positive down.")
     data, cells = np.median(np.diff(plan.x)), np.diff(grid.x_edges)[0]
     if method == "average" and data > 1.5 * cells:
         lines.append(f"the data are {data / cells:.1f} times coarser than the cells; 'interpolate' avoids the steps.")

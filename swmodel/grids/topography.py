@@ -16,8 +16,10 @@ import numpy as np
 import xarray as xr
 
 from ..errors import ConfigError, DataError
-from . import regrid
-from .bathymetry import DEEPEST, elevation_in, read_elevation
+from .axes import label
+from .bathymetry import DEEPEST
+from .elevation import elevation_in, read_elevation
+from .remapping import remapping
 from .windows import GridValues, grid_values, kept
 
 __all__ = ["HIGHEST", "Topography", "topography", "topography_of"]
@@ -84,10 +86,10 @@ def topography_of(section: Any, grid: Any) -> Topography:
 
 
 def _on_grid(elevation, grid, method):
-    plan = regrid.remapping(elevation, grid, method)
+    plan = remapping(elevation, grid, method)
     report = ()
     if elevation.attrs["turned_over"]:
-        report = (f"{regrid.label(elevation)} was read as depth, positive down.",)
+        report = (f"{label(elevation)} was read as depth, positive down.",)
     return Topography(grid, kept(_Signed(elevation, plan, grid.shape)), report)
 
 
@@ -104,7 +106,7 @@ class _Signed(GridValues):
         return -part(z)
 
     def _check(self, z, part):
-        where = regrid.label(self.elevation)
+        where = label(self.elevation)
         holes = ~np.isfinite(z)
         if holes.any():
             j, i = np.argwhere(holes)[0]

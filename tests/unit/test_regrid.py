@@ -7,9 +7,10 @@ import pytest
 import xarray as xr
 
 from swmodel.errors import ConfigError, DataError
-from swmodel.grids import regrid
+from swmodel.grids.axes import rectilinear
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.grids.regrid import Records, read_field_onto
+from swmodel.grids.remapping import remapping
 
 DAY = 86400.0
 
@@ -26,8 +27,8 @@ def field_on(lon, lat, values=smooth):
 
 
 def regridded(field, grid, method, position="h"):
-    field = regrid.rectilinear(field.to_dataset(name="z"), "z")
-    plan = regrid.remapping(field, grid, method, position)
+    field = rectilinear(field.to_dataset(name="z"), "z")
+    plan = remapping(field, grid, method, position)
     return plan(plan.read(field))
 
 
@@ -160,7 +161,7 @@ def test_a_meridian_that_the_file_holds_twice_counts_once():
     once, twice = field_on(np.arange(-180, 180, 3.0), LATITUDES), field_on(np.arange(-180, 181, 3.0), LATITUDES)
     grid = SphericalGrid(40, 20, (100, 260), (-60, 60))
     np.testing.assert_allclose(regridded(twice, grid, "average"), regridded(once, grid, "average"), atol=1e-12)
-    assert regrid.rectilinear(twice.to_dataset(), "z").sizes["lon"] == 120
+    assert rectilinear(twice.to_dataset(), "z").sizes["lon"] == 120
 
 
 @pytest.mark.parametrize(
@@ -208,10 +209,10 @@ def test_two_dimensional_axes_are_read_if_the_grid_is_not_rotated():
     field = field_on(np.arange(0, 30, 1.0), np.arange(0, 20, 1.0))
     lon, lat = np.meshgrid(field.lon, field.lat)
     twisted = xr.Dataset({"z": (("j", "i"), field.values), "nav_lon": (("j", "i"), lon), "nav_lat": (("j", "i"), lat)})
-    np.testing.assert_array_equal(regrid.rectilinear(twisted, "z").values, field.values)
+    np.testing.assert_array_equal(rectilinear(twisted, "z").values, field.values)
     twisted["nav_lon"] = (("j", "i"), lon + 0.1 * lat)
     with pytest.raises(DataError, match="rotated or curvilinear"):
-        regrid.rectilinear(twisted, "z")
+        rectilinear(twisted, "z")
 
 
 def test_axes_of_indices_do_not_pass_for_positions():
@@ -225,10 +226,10 @@ def test_axes_of_indices_do_not_pass_for_positions():
         },
         coords=axes,
     )
-    assert regrid.rectilinear(dataset, "z").lon.values[0] == 100.0
+    assert rectilinear(dataset, "z").lon.values[0] == 100.0
     for name in "xy":
         dataset[name].attrs = {"standard_name": f"projection_{name}_coordinate", "units": "m"}
-    assert regrid.rectilinear(dataset, "z").dims == ("y", "x")
+    assert rectilinear(dataset, "z").dims == ("y", "x")
 
 
 def test_a_file_in_kilometres_goes_onto_a_cartesian_grid():
@@ -263,8 +264,8 @@ def test_the_outermost_data_cell_reaches_a_domain_edge_within_one_spacing():
 
 
 def test_only_the_box_around_the_domain_is_read():
-    field = regrid.rectilinear(field_on(CONVENTIONS["-180 to 180"], LATITUDES).to_dataset(name="z"), "z")
-    plan = regrid.remapping(field, SphericalGrid(10, 10, (174, 186), (0, 12)), "average")
+    field = rectilinear(field_on(CONVENTIONS["-180 to 180"], LATITUDES).to_dataset(name="z"), "z")
+    plan = remapping(field, SphericalGrid(10, 10, (174, 186), (0, 12)), "average")
     assert plan.rows.stop - plan.rows.start <= 4 + 4
     assert len(plan.columns) == 2 and sum(part.stop - part.start for part in plan.columns) <= 4 + 4
 
@@ -272,7 +273,7 @@ def test_only_the_box_around_the_domain_is_read():
 def test_a_variable_without_axes_or_an_unknown_method_or_position_is_named():
     bare = xr.Dataset({"z": (("a", "b"), np.zeros((3, 3)))})
     with pytest.raises(DataError, match="has no latitude"):
-        regrid.rectilinear(bare, "z")
+        rectilinear(bare, "z")
     field, grid = field_on(CONVENTIONS["0 to 360"], LATITUDES), SphericalGrid(4, 4, (0, 10), (0, 10))
     with pytest.raises(ConfigError, match="'average' or 'interpolate'"):
         regridded(field, grid, "cubic")

@@ -12,9 +12,9 @@ from swmodel.cli.starting import started
 from swmodel.config import read
 from swmodel.config.build.experiment import assemble
 from swmodel.dynamics.terms import Series
-from swmodel.grids import regrid
 from swmodel.grids.bathymetry import depth_on, elevation_on
 from swmodel.grids.regrid import field_records, read_field_onto
+from swmodel.grids.remapping import Remapping
 from swmodel.grids.water import bodies, label_bodies
 from swmodel.grids.windows import Formula, GridRecords, GridValues, Stored, TileRecords
 from swmodel.models.ensemble import _same
@@ -117,14 +117,14 @@ def experiment(tmp_path_factory):
 @pytest.fixture
 def count(monkeypatch):
     """{"read": bytes that are read from files}."""
-    counted, original = {"read": 0}, regrid.Remapping.read
+    counted, original = {"read": 0}, Remapping.read
 
     def counting(self, field, rows=None):
         values = original(self, field, rows)
         counted["read"] += values.nbytes
         return values
 
-    monkeypatch.setattr(regrid.Remapping, "read", counting)
+    monkeypatch.setattr(Remapping, "read", counting)
     return counted
 
 

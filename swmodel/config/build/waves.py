@@ -7,7 +7,7 @@ import numpy as np
 
 from ...errors import DataError
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
-from ...grids import regrid
+from ...grids import axes
 from ..mistakes import nearest
 
 __all__ = ["check_record", "wave_of"]
@@ -75,7 +75,7 @@ def _named(name, names, otherwise, file):
 
 
 def _from_netcdf(section):
-    with regrid.decode(regrid.open_raw(section.file)) as dataset:
+    with axes.decode(axes.open_raw(section.file)) as dataset:
         series = [str(name) for name, x in dataset.data_vars.items() if x.ndim == 1 and name != section.time]
         if section.variable is None and len(series) != 1:
             raise DataError(f"{section.file} has {len(series)} series, {', '.join(series)}; say which with variable")

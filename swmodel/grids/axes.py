@@ -1,0 +1,149 @@
+"""The horizontal axes of a file: which variables they are, in which units, and a field on them in ascending order.
+
+Files of any convention are accepted: longitudes from -180 or from 0, latitudes from either pole, dimensions in any
+order, names by CF attributes or by habit. A rotated or curvilinear grid is refused.
+"""
+
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..errors import DataError
+
+__all__ = ["decode", "find_axis", "label", "open_raw", "rectilinear"]
+
+_DEGREES = {
+    "x": "degrees_east degree_east degrees_e degree_e degreese degreee".split(),
+    "y": "degrees_north degree_north degrees_n degree_n degreesn degreen".split(),
+}
+_GEOGRAPHIC_NAMES = {
+    "x": ("lon", "longitude", "nav_lon", "long", "lons", "longitudes"),
+    "y": ("lat", "latitude", "nav_lat", "lats", "latitudes"),
+}
+_GEOGRAPHIC = {"x": "longitude", "y": "latitude"}
+
+
+def open_raw(path: str | os.PathLike) -> xr.Dataset:
+    """The netCDF file at `path` (or an OPeNDAP address), its values as stored, nothing read yet."""
+    if "://" not in str(path) and not pathlib.Path(path).is_file():
+        raise DataError(f"there is no file {path} (looked from {pathlib.Path.cwd()}); check the path.")
+    try:
+        return xr.open_dataset(path, decode_cf=False)
+    except (ValueError, OSError) as error:
+        raise DataError(f"{path} cannot be opened as netCDF; give a netCDF file.") from error
+
+
+def decode(dataset: xr.Dataset) -> xr.Dataset:
+    """Apply the packing and missing values of `dataset` lazily, and leave its times as numbers."""
+    return xr.decode_cf(dataset, decode_times=False, decode_timedelta=False)
+
+
+def label(field: xr.DataArray) -> str:
+    """What to call a field in a message: its file, or its name."""
+    return str(field.encoding.get("source") or field.name or "the field")
+
+
+def _has_axis(letter):
+    """What marks the x or y axis of a file, the surest first: (variable's name, its attributes) -> bool."""
+    return (
+        lambda name, attrs: attrs.get("standard_name") == _GEOGRAPHIC[letter],
+        lambda name, attrs: str(attrs.get("units", "")).lower() in _DEGREES[letter],
+        lambda name, attrs: attrs.get("standard_name") == f"projection_{letter}_coordinate",
+        lambda name, attrs: str(attrs.get("axis", attrs.get("cartesian_axis", ""))).lower() == letter,
+        lambda name, attrs: name.lower() in (*_GEOGRAPHIC_NAMES[letter], letter),
+    )
+
+
+def find_axis(dataset: xr.Dataset, dims: Sequence, letter: str) -> Any:
+    """The name of the variable of `dataset` along x or y for a field with dimensions `dims`, or None."""
+    near = {name: v for name, v in dataset.variables.items() if set(v.dims) <= set(dims)}
+    sure, likely = _has_axis(letter)[:3], _has_axis(letter)[3:]
+    for rules, ndim in ((sure, 1), (sure, 2), (likely, 1), (likely, 2)):  # true positions go before axes of indices
+        for rule in rules:
+            found = [name for name, v in near.items() if v.ndim == ndim and rule(name, v.attrs)]
+            if found:
+                return found[0]
+    return None
+
+
+def _axis_units(name, attrs, letter):
+    """ "degrees", "m", or "" if the file does not say."""
+    units = str(attrs.get("units", "")).lower()
+    names = name.lower(), str(attrs.get("long_name", "")).lower(), attrs.get("standard_name")
+    if units.startswith("degree") or names[0] in _GEOGRAPHIC_NAMES[letter] or _GEOGRAPHIC[letter] in names[1:]:
+        return "degrees"
+    return "m" if units in ("m", "metre", "metres", "meter", "meters", "km") else ""
+
+
+def _one_dimensional(coordinate):
+    """(dimension, values) of an axis; a two-dimensional one must vary along one dimension only."""
+    values = np.asarray(coordinate.values, dtype=np.float64)
+    if str(coordinate.attrs.get("units", "")).lower() == "km":
+        values = 1000.0 * values
+    if values.ndim == 1:
+        return coordinate.dims[0], values
+    for axis in (0, 1):
+        if np.ptp(values, axis=axis).max() <= 1e-6 * np.ptp(values):
+            return coordinate.dims[1 - axis], values.take(0, axis=axis)
+    raise DataError(
+        f"{coordinate.name} varies along both {coordinate.dims[0]} and {coordinate.dims[1]}: the file's grid is "
+        "rotated or curvilinear; put it on longitude-latitude axes first (gmt surface, cdo remapbil)."
+    )
+
+
+def _ascending(values, is_longitude):
+    """(indexer, values) that make an axis ascend; longitudes are unrolled and lose repeated points."""
+    if is_longitude:  # steps of more than 180 degrees become seams, so that what ascends now has no gap
+        values = np.unwrap(values, period=360.0)
+    if (np.diff(values) < 0).all():
+        return slice(None, None, -1), values[::-1]
+    if (np.diff(values) > 0).all():
+        last = np.searchsorted(values, values[0] + 360.0 - 1e-6) if is_longitude else values.size
+        return slice(0, int(last)), values[:last]
+    if not is_longitude:
+        raise DataError("the latitudes (or y) neither ascend nor descend; sort the file along them.")
+    circle, order = np.unique(np.round(values % 360.0, 9), return_index=True)
+    start = (np.argmax(np.diff(circle, append=circle[0] + 360.0)) + 1) % circle.size
+    circle = np.unwrap(np.roll(circle, -start), period=360.0)
+    return np.roll(order, -start), circle
+
+
+def rectilinear(dataset: xr.Dataset, name: str) -> xr.DataArray:
+    """Variable `name` of `dataset`, lazily, as (..., lat, lon) with both axes ascending.
+
+    A file in metres, or one whose x and y say nothing and do not fit the Earth, comes as (..., y, x).
+    """
+    if name not in dataset.data_vars:
+        raise DataError(
+            f"{dataset.encoding.get('source', 'the data')} has no variable {name!r}; "
+            f"it has {', '.join(map(str, dataset.data_vars))}."
+        )
+    field, axes, units = dataset[name], {}, ""
+    for letter in "yx":
+        axis = find_axis(dataset, field.dims, letter)
+        if axis is None:
+            raise DataError(
+                f"{name} {field.dims} has no {_GEOGRAPHIC[letter]}: none of {', '.join(map(str, dataset.variables))} "
+                "has its standard_name, units, axis or name; add such a coordinate to the file."
+            )
+        axes[letter] = _one_dimensional(dataset[axis])
+        units = units or _axis_units(axis, dataset[axis].attrs, letter)
+    for dim, values in axes.values():
+        if values.size < 2 or not np.isfinite(values).all():
+            raise DataError(f"{name} needs two or more finite points along {dim}, and has {values}.")
+    on_earth = np.abs(axes["y"][1]).max() <= 90.0 + 1e-6 and np.abs(axes["x"][1]).max() <= 720.0
+    names = ("lat", "lon") if units == "degrees" or (not units and on_earth) else ("y", "x")
+    (y_dim, y), (x_dim, x) = axes["y"], axes["x"]
+    by_y, y = _ascending(y, is_longitude=False)
+    by_x, x = _ascending(x, is_longitude=names[1] == "lon")
+    times = {k: v.variable for k, v in field.coords.items() if not {x_dim, y_dim} & set(v.dims) and v.dims == (k,)}
+    field = field.drop_vars(list(field.coords)).isel({y_dim: by_y, x_dim: by_x})
+    field = field.rename({y_dim: names[0], x_dim: names[1]}).transpose(..., *names)
+    axes = {name: (name, values, {"units": units}) for name, values in zip(names, (y, x))}
+    field = field.assign_coords({**times, **axes})
+    field.encoding = {"source": dataset.encoding.get("source")}
+    return field

@@ -1,0 +1,151 @@
+"""The elevation of the sea floor and of land in a netCDF file: which variable it is, and whether it is positive up.
+
+Variables and their signs are known by CF attributes, then by the names that the usual data sets give them. A depth,
+positive down, becomes an elevation, positive up, without being read: its packing changes sign.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..errors import DataError
+from .axes import decode, find_axis, open_raw, rectilinear
+
+__all__ = ["elevation_in", "read_elevation"]
+
+ELEVATION_STANDARD_NAMES = (
+    "height_above_mean_sea_level",
+    "height_above_reference_ellipsoid",
+    "height_above_geopotential_datum",
+    "height",
+    "surface_altitude",
+    "bedrock_altitude",
+    "sea_floor_altitude",
+    "altitude",
+)
+DEPTH_STANDARD_NAMES = (
+    "sea_floor_depth_below_mean_sea_level",
+    "sea_floor_depth_below_geoid",
+    "sea_floor_depth_below_sea_level",
+    "sea_floor_depth_below_sea_surface",
+    "sea_floor_depth_below_geopotential_datum",
+    "sea_floor_depth",
+    "model_sea_floor_depth_below_geoid",
+    "depth",
+)
+ELEVATION_NAMES = ("elevation", "z", "topo", "rose", "band1", "bath", "bathymetry", "altitude", "height", "elev")
+SIGNED_NAMES = (
+    "elevation",
+    "z",
+    "topo",
+    "altitude",
+    "height",
+    "elev",
+)  # of ELEVATION_NAMES, those that are never depths
+DEPTH_NAMES = ("depth", "deptho", "bathy_metry", "h")
+
+
+def read_elevation(path: str | os.PathLike, variable: str | None = None, positive: str | None = None) -> xr.DataArray:
+    """Open the elevation in any netCDF file with longitudes and latitudes; values are read when they are used.
+
+    Axes and variable are known by their CF attributes, else by the names that GEBCO, ETOPO, SRTM30+, GMT, GDAL and NEMO
+    files use. A depth, positive down by its attributes or name, changes its sign.
+
+    Args:
+        path: of the file.
+        variable: its name, if the file has several that could be meant.
+        positive: "up" or "down" in place of what the file says; "as given" refuses a variable that does not say.
+
+    Returns:
+        xarray.DataArray: elevation (lat, lon) [m], positive up, both axes ascending; (y, x) if the file is in metres.
+
+    Raises:
+        DataError: if there is no such file, variable or axis.
+    """
+    raw = open_raw(path)
+    raw = _from_old_gmt(raw) if "xysize" in raw.dims else raw
+    raw.encoding["source"] = str(path)
+    field = elevation_in(raw, variable or _find_elevation(raw, path), str(path), positive)
+    field.set_close(raw.close)
+    return field
+
+
+def elevation_in(dataset: xr.Dataset, name: Any, source: Any, positive: str | None = None) -> xr.DataArray:
+    """Variable `name` of a Dataset as elevation; `source` is its file. The sign of a depth changes lazily, by its
+    packing. `positive` is that of `read_elevation`."""
+    attrs = dataset.variables[name].attrs if name in dataset.variables else {}
+    units = str(attrs.get("units", "m")).lower()
+    if units in ("km", "cm", "dm", "mm", "ft", "feet", "fathom", "fathoms", "1e3 m"):
+        raise DataError(f"{name} in {source} is in {units}; convert it to metres.")
+    if positive == "as given" and name in dataset and not _says_its_sign(name, attrs):
+        raise DataError(
+            f"{name} in {source} does not say whether it is positive up or down; give it the attribute positive = 'up' "
+            "or 'down', or give positive with the file's name."
+        )
+    down = positive == "down" if positive in ("up", "down") else _is_depth(name, attrs)
+    if down:
+        packing = {"scale_factor": -attrs.get("scale_factor", 1.0), "add_offset": -attrs.get("add_offset", 0.0)}
+        dataset = dataset.assign({name: dataset[name].assign_attrs(packing)})
+    field = rectilinear(decode(dataset), name).squeeze()
+    if field.ndim != 2:
+        raise DataError(f"{name} in {source} has dimensions {field.dims}; select one field (lat, lon) and save it.")
+    field.attrs = {"units": "m", "positive": "up", "turned_over": int(down)}
+    field.encoding = {"source": source}
+    return field.rename("elevation")
+
+
+def _is_depth(name, attrs):
+    if attrs.get("positive") in ("up", "down"):
+        return attrs["positive"] == "down"
+    if attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES:
+        return attrs["standard_name"] in DEPTH_STANDARD_NAMES
+    return name.lower() in DEPTH_NAMES
+
+
+def _says_its_sign(name, attrs):
+    """Whether attributes or a name without two meanings say which way up a variable is."""
+    known = attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES
+    return known or attrs.get("positive") in ("up", "down") or name.lower() in (*SIGNED_NAMES, *DEPTH_NAMES)
+
+
+def _find_elevation(dataset, path):
+    """The one variable that is an elevation or depth by standard_name, then by name, then by being the only field."""
+    fields = [
+        name
+        for name, v in dataset.data_vars.items()
+        if np.issubdtype(v.dtype, np.number)
+        and len([n for n in v.shape if n > 1]) == 2
+        and find_axis(dataset, v.dims, "x") not in (None, name)
+        and find_axis(dataset, v.dims, "y") not in (None, name)
+    ]
+    rules = (
+        lambda name: dataset[name].attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES,
+        lambda name: name.lower() in ELEVATION_NAMES + DEPTH_NAMES,
+        lambda name: True,
+    )
+    for rule in rules:
+        found = [name for name in fields if rule(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise DataError(f"{path} has several fields, {', '.join(found)}; say which with variable=...")
+    raise DataError(
+        f"{path} has no field on longitudes and latitudes among {', '.join(map(str, dataset.variables))}; "
+        "the elevation needs two axes with standard_name, units or names of longitude and latitude."
+    )
+
+
+def _from_old_gmt(dataset):
+    """GMT's format before version 4: ranges, spacing and one long row of values that starts in the north-west."""
+    with dataset:
+        dataset = dataset.load()
+    nx, ny = (int(n) for n in dataset["dimension"].values)
+    pixels = int(dataset["z"].attrs.get("node_offset", 0))
+    axes = {}
+    for name, variable, n in (("x", "x_range", nx), ("y", "y_range", ny)):
+        low, high = dataset[variable].values
+        axes[name] = low + (high - low) / (n - 1 + pixels) * (np.arange(n) + 0.5 * pixels)
+    z = dataset["z"].values.reshape(ny, nx)[::-1]
+    return xr.Dataset({"z": (("y", "x"), z, dataset["z"].attrs)}, coords=axes)
