@@ -12,9 +12,9 @@ from swmodel import sources
 from swmodel.config import adjoint as adjoint_section
 from swmodel.config import cores, costs, inversion, members, physics, scenario
 from swmodel.dynamics.momentum import EnergyConserving
+from swmodel.dynamics.slip import FreeSlip
 from swmodel.forcing import wind_laws
 from swmodel.grids import bathymetry
-from swmodel.models.shallow_water import FreeSlip
 
 # Every section of a file with optional keys: what takes these keys in Python; None where there is no such thing.
 COUNTERPARTS = {

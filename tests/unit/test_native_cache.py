@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import swmodel as sw
-from swmodel.models import shallow_water as model_module
+from swmodel.models import engine as engine_module
 from swmodel.runtime import cache
 from swmodel.stencils import native
 from swmodel.stencils.native import library
@@ -145,7 +145,7 @@ def test_flags_of_the_environment_come_before_ours_and_deliberate_ones_after_the
 def test_a_compiler_that_makes_no_loops_leaves_steps_on_arrays_and_says_why(kept, compiler, script, why, monkeypatch):
     compiler(script)
     said = []
-    monkeypatch.setattr(model_module, "_warn_once", said.append)
+    monkeypatch.setattr(engine_module, "_warn_once", said.append)
     model = sw.ShallowWater(sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3)), 100.0)
     assert model.engine == "arrays"
     assert len(said) == 1 and said[0].startswith("steps run on arrays") and why in said[0]

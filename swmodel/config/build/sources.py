@@ -31,7 +31,7 @@ def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) 
         most: in how many intervals the motion is sampled at most, if `every` is "auto".
     """
     from ... import sources
-    from ...models.shallow_water import BottomMotion
+    from ...sources.bottom_motion import BottomMotion
 
     breakpoints = sources.breakpoints(source)
     times = _times(breakpoints, section.every, most)

@@ -1,0 +1,147 @@
+"""Checks of the arguments of a ShallowWater: names that are taken, parts that do not fit together, too many cells."""
+
+import dataclasses
+import datetime
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ConfigError
+from ..fields.parameters import Flag, Number, Part, Precision, in_utc
+from ..fields.state import RESERVED
+from ..fields.variables import PROGNOSTIC, VARIABLES, Variable
+from ..grids.grid import Grid
+from ..parallel.decomposition import Decomposition
+from ..runtime import budget
+from ..stepping.explicit import TimeStepper
+
+__all__ = [
+    "RULES",
+    "check_linear",
+    "check_memory",
+    "check_momentum",
+    "check_names",
+    "check_sides",
+    "check_stepper",
+    "start_of",
+]
+
+_TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6), or one of a class that derives from sw.Term", several=True)
+_BOUNDARIES = Part(("on_tile",), "Flather(), or one of a class that derives from sw.OpenBoundary", several=True)
+_FORM = Part(("vorticity_flux",), "EnergyConserving()")
+RULES = {
+    "grid": Part(("coordinates", "shape"), "CartesianGrid(nx, ny, x, y)"),
+    "depth": Number("h", "m", steady=True),
+    "gravity": Number(None, "m s-2", minimum=0.0),
+    "coriolis": Part(("at",), "FPlane(f0=1e-4)", optional=True),
+    "momentum": _FORM,
+    "coriolis_form": dataclasses.replace(_FORM, optional=True),
+    "forcing": _TERMS,
+    "dissipation": _TERMS,
+    "boundaries": _BOUNDARIES,
+    "source": Part(("series",), "BottomMotion(times, uplift)", optional=True),
+    "linear": Flag(),
+    "side": Part(("factor",), "NoSlip()"),
+    "core": Part(("on_tile", "tendency"), "PseudoSpectral()"),
+    "tracers": Part(("variable", "rate"), "a Transported", several=True),
+    "wetting": Part(("thin",), "WettingDrying()", optional=True),
+    "least_thickness": Number(None, "m", minimum=0.0, optional=True),
+    "dtype": Precision(),
+}
+
+
+def check_memory(grid: Grid, decomposition: Decomposition, tiles: int, dtype: Any) -> None:
+    """Raise ConfigError if the arrays of a model would need more memory than there is, from the sizes alone."""
+    tile = math.prod(decomposition.tile(0).shape) * tiles
+    needed = budget.of_model(budget.on_host(tile), tile, dtype.itemsize)
+    budget.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
+
+
+def check_names(variables: Sequence[Variable]) -> None:
+    """Raise ValueError for a tracer without a name of its own."""
+    names = [variable.name for variable in variables]
+    for k, name in enumerate(names):
+        if name in (*names[:k], *RESERVED, *(VARIABLES if k >= len(PROGNOSTIC) else ())) or not name.isidentifier():
+            raise ValueError(
+                f"ShallowWater: tracers: {name!r} is taken, or is no name; give each tracer one of its own, of "
+                "letters, digits and underscores."
+            )
+
+
+def check_momentum(model: Any) -> None:
+    """Raise ConfigError for what MomentumConserving, or wetting and drying, cannot do."""
+    form = type(model.momentum).__name__
+    if model.wetting is not None and not model.momentum.conserves_momentum:
+        raise ConfigError(
+            f"ShallowWater: wetting needs a form that conserves momentum, and momentum is {form}(); give "
+            "momentum=MomentumConserving()."
+        )
+    if model.momentum.conserves_momentum and model.requires_loops:
+        raise ConfigError(
+            f"ShallowWater: {form} has no fused loops yet, and engine = 'fused' asks for them; use 'auto'."
+        )
+    if model.momentum.conserves_momentum and model.linear:
+        raise ConfigError(f"ShallowWater: {form} is not linear, and linear=True was asked for; leave one out.")
+    if model.momentum.conserves_momentum and any(model.grid.poles):
+        raise ConfigError(f"ShallowWater: {form} has no form at a pole, where this grid ends; end it before.")
+    closing = [type(condition).__name__ for condition in model.open_boundaries if condition.closes_volume]
+    if model.momentum.conserves_momentum and closing:
+        raise ConfigError(
+            f"ShallowWater: {closing[0]} finds the flow through the side from volume fluxes without limits, and "
+            f"those of {form} have some; use Flather, or another form."
+        )
+    if model.wetting is not None and model.tracers:
+        raise ConfigError(
+            f"ShallowWater: tracers cannot be carried over drying cells, and there are {len(model.tracers)}; leave "
+            "out tracers, or wetting."
+        )
+
+
+def check_linear(model: Any) -> None:
+    """Raise ValueError for a part that is not linear in a model that is."""
+    for term in (*model.terms, *model.open_boundaries):
+        if model.linear and term.nonlinear:
+            other = "Flather(incoming=...)" if term in model.open_boundaries else "LinearDrag"
+            raise ValueError(
+                f"{type(term).__name__} is not linear, and linear=True was asked for; use {other}, or linear=False."
+            )
+
+
+def check_sides(model: Any) -> None:
+    """Raise ValueError for an open side where the grid is periodic."""
+    for condition, side in [(one, side) for one in model.open_boundaries for side in one.sides]:
+        if model.grid.periodic_x if side in ("west", "east") else model.grid.periodic_y:
+            raise ValueError(
+                f"{type(condition).__name__}: the {side} side cannot be open, the grid is periodic there; leave it out."
+            )
+
+
+def check_stepper(model: Any, stepper: TimeStepper) -> None:
+    """Raise ConfigError for a stepper that cannot step the momentum equation's form, or a condition on open sides."""
+    closing = [type(condition).__name__ for condition in model.open_boundaries if condition.closes_volume]
+    if stepper.is_implicit and closing:
+        raise ConfigError(
+            f"{type(stepper).__name__}: {closing[0]} finds the flow through the side from the other faces at the "
+            "same moment, which only an explicit scheme knows; use Flather, or another stepper."
+        )
+    if model.momentum.conserves_momentum and not stepper.euler_stages:
+        raise ConfigError(
+            f"{type(stepper).__name__}: {type(model.momentum).__name__} steps momentum in stages of Euler, which "
+            "this scheme does not have; use SSPRK3."
+        )
+
+
+def start_of(parts: dict[str, Any]) -> datetime.datetime | None:
+    """The one date and time of step 0 that the tides of some parts have, in UTC; None without any."""
+    found = {}
+    for name, part in parts.items():
+        for key, value in {"": part, **getattr(part, "__dict__", {})}.items():
+            moment = getattr(value, "start", None)
+            if isinstance(moment, datetime.datetime):
+                found.setdefault(in_utc(moment), f"{name}.{key}".rstrip("."))
+    if len(found) > 1:
+        (one, first), (two, second) = list(found.items())[:2]
+        raise ConfigError(
+            f"ShallowWater: {first} starts on {one}, and {second} on {two}; both are the date of step 0, give one."
+        )
+    return next(iter(found), None)

@@ -1,0 +1,91 @@
+"""The Domain of a model: its grid, cut into tiles, and how fields of the whole grid become fields of the tiles."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from ..dynamics.terms import Series
+from ..errors import SwmodelError
+from ..grids.windows import GridRecords, TileRecords, blocks_of
+
+__all__ = ["Domain"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Domain:
+    """How the grid is shared out: what terms need to cut their fields to tiles."""
+
+    grid: Any
+    communicator: Any
+    dtype: Any
+
+    def cut(self, whole: Any) -> Any:
+        """Tile arrays, as programs hold them, of a (..., ny, nx) host array or of GridValues; a number as it is."""
+        return self.communicator.place(lambda rank: self._part(whole, rank))
+
+    def holds(self, x: Any) -> bool:
+        """Whether x is tile arrays, as programs hold them, that `cut` could not read as an array of the whole grid."""
+        if not isinstance(x, jax.Array) or x.shape != self.communicator.placed_shape(self.grid.shape):
+            return False
+        return x.shape != self.grid.shape or isinstance(x, Tracer) or not x.is_fully_addressable
+
+    def noise(self, random: np.random.Generator, scaled: Callable, mask: Any, lead: tuple[int, ...] = ()) -> Any:
+        """Tile arrays (*lead, my, mx) of white noise, the same on any number of ranks.
+
+        Args:
+            random: a numpy.random.Generator, of which the numbers of the whole grid are drawn, some rows at a time.
+            scaled: `scaled(noise, mask)` gives the values from the noise of variance 1 and the mask of a tile.
+            mask: GridValues.
+            lead: further dimensions in front.
+        """
+        parts, (ny, nx) = self.communicator.decomposition(self.grid.shape), self.grid.shape
+        found = {rank: np.zeros((*lead, *parts.box(rank).shape)) for rank in self.communicator.ranks}
+        for index in np.ndindex(*lead):
+            for rows, _ in blocks_of((ny, nx)):
+                drawn = random.standard_normal((rows.stop - rows.start, nx))
+                for rank, noise in found.items():
+                    box = parts.box(rank)
+                    both = slice(max(rows.start, box.j0), max(min(rows.stop, box.j1), rows.start, box.j0))
+                    part = drawn[both.start - rows.start : both.stop - rows.start, box.i0 : box.i1]
+                    noise[(*index, slice(both.start - box.j0, both.stop - box.j0))] = part
+        return self.communicator.place(lambda rank: np.asarray(scaled(found[rank], parts.cut(mask, rank)), self.dtype))
+
+    def series(self, times: Any, values: Any, cycle: float | None = None) -> Series:
+        """A Series of tile records of GridRecords, or of (n, ny, nx) or (n,) host values."""
+        part = self._records if isinstance(values, GridRecords) else self._part
+        parts: Any = {rank: part(values, rank) for rank in self.communicator.ranks}
+        return Series(times, parts, cycle, self.communicator.place)
+
+    def _part(self, whole, rank):
+        if np.ndim(whole) < 2:
+            return np.asarray(whole, self.dtype)
+        return np.asarray(self.communicator.decomposition(self.grid.shape).cut(whole, rank), self.dtype)
+
+    def _records(self, records, rank):
+        return TileRecords(records, lambda values: self._part(values, rank))
+
+    def together(self, function: Callable[[], Any]) -> Any:
+        """`function()`; what it raises on one rank, such as for a value in its tile, is raised on all; collective."""
+        result = error = None
+        try:
+            result = function()
+        except (SwmodelError, ValueError, OSError) as caught:
+            error = caught
+        # A rank that has failed elsewhere may be at another collective call, and sends something else.
+        errors = [found for found in self.communicator.host_gather(error) if isinstance(found, Exception)]
+        if errors:
+            raise errors[0]
+        return result
+
+    def any(self, values: Any) -> bool:
+        """Whether some value of the whole grid, of GridValues or an array, is not 0; collective."""
+        return self.communicator.agree(any(part.any() for _, part in self.own(values)))
+
+    def own(self, values: Any) -> list[tuple]:
+        """[(Tile, the values (my, mx) of its own cells)] for the tiles of this process, of GridValues or an array."""
+        parts = self.communicator.decomposition(self.grid.shape)
+        return [(tile, tile.cut(values, 0, 0, 0)) for tile in map(parts.tile, self.communicator.ranks)]

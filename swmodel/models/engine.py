@@ -1,0 +1,43 @@
+"""The choice of a model's step loop: fused loops where every rank can compile them, else arrays."""
+
+import functools
+import logging
+from typing import Any
+
+import jax
+
+from ..stencils.native import why_not
+from ..stepping.arrays import ArrayStepLoop
+from ..stepping.base import StepLoop
+from ..stepping.fused import FusedStepLoop
+
+__all__ = ["kind_of_loop"]
+
+
+def kind_of_loop(engine: str, communicator: Any, core: Any) -> type[StepLoop]:
+    """The class of StepLoop that an engine's name asks for, the same on every rank."""
+    if engine not in ("auto", "fused", "arrays"):
+        raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")
+    if engine == "fused" and not core.halos:
+        raise ValueError(
+            f"ShallowWater: engine = 'fused' makes loops of differences, and {type(core).__name__} has none; "
+            "use engine = 'auto'."
+        )
+    if engine == "arrays" or not core.halos:
+        return ArrayStepLoop
+    if jax.default_backend() != "cpu":
+        return ArrayStepLoop if engine == "auto" else FusedStepLoop
+    reasons = [reason for reason in communicator.host_gather(why_not()) if reason is not None]
+    if reasons and engine == "fused":
+        raise ValueError(
+            "ShallowWater: engine = 'fused' cannot be had, every rank needs a C++ compiler (g++, or the one that CXX "
+            f"names); install one, or use engine = 'auto' or 'arrays'. What was found: {reasons[0]}"
+        )
+    if reasons and communicator.is_root:
+        _warn_once(reasons[0])
+    return ArrayStepLoop if reasons else FusedStepLoop
+
+
+@functools.cache
+def _warn_once(sentence):
+    logging.getLogger("swmodel").warning("%s", sentence)

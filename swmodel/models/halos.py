@@ -1,0 +1,53 @@
+"""The halo that a stepper needs with the terms of a model, found by tracing a step."""
+
+from typing import Any
+
+import jax
+
+from ..dynamics.shallow_water import zeros
+from ..fields.field import HaloError
+from ..stepping.arrays import one_step
+from ..stepping.explicit import TimeStepper
+
+__all__ = ["narrowest_halo"]
+
+WIDEST = 16  # cells
+
+
+def narrowest_halo(model: Any, stepper: TimeStepper, made: dict[int, Any]) -> int:
+    """The narrowest halo for which no stencil of a step reaches beyond it.
+
+    Args:
+        model: the ShallowWater.
+        stepper: the TimeStepper.
+        made: the model's Dynamics by the width of their halos; those with too narrow a halo are removed.
+
+    Raises:
+        TileError: if a tile is thinner than that.
+        HaloError: if no halo of up to 16 cells is enough.
+    """
+    for width in range(1, WIDEST + 1):
+        model.decomposition.check_halo(width)
+        try:
+            _trace(model, stepper, width)
+        except HaloError:
+            made.pop(width, None)
+            continue
+        return width + _more_along_sides(model, width)
+    raise HaloError(f"{type(stepper).__name__} needs a halo of more than {WIDEST} cells.")
+
+
+def _more_along_sides(model, width):
+    """Cells that open boundaries read along their sides, in addition to a halo of `width`."""
+    more = int(any(condition.closes_volume for condition in model.open_boundaries))
+    model.decomposition.check_halo(width + more)
+    return more
+
+
+def _trace(model, stepper, width):
+    def step(dynamics, stepper, state):
+        return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0)
+
+    dynamics = model.interval(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
+    like = jax.eval_shape(lambda: zeros(model.tracers, dynamics.depth.shape, model.dtype))
+    jax.eval_shape(model.communicator.spmd(step), dynamics, stepper, like)

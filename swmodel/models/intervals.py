@@ -1,0 +1,41 @@
+"""The intervals between the records of a model's forcings, boundaries and sources, in numbers of steps."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..dynamics.terms import Series
+
+__all__ = ["HeldWindows", "interval_starts", "next_record"]
+
+
+class HeldWindows:
+    """The Window of each Series that holds now; the same arrays as long as the interval is the same.
+
+    Args:
+        dtype: of the numbers in the windows.
+    """
+
+    def __init__(self, dtype: Any):
+        self._dtype, self._held = dtype, {}
+
+    def at(self, series: Series, step: int, dt: float) -> Any:
+        """The Window of a Series at step number `step` of `dt` [s]."""
+        interval = series.interval(step, dt)
+        held, window = self._held.get(id(series), (None, None))
+        if held != interval:
+            window = series.window(step, dt, self._dtype)
+            self._held[id(series)] = interval, window
+        return window
+
+
+def next_record(series: Sequence[Series], step: int, dt: float) -> int | None:
+    """The next step after `step` at which an interval of any Series ends, or None."""
+    return min((n for n in (s.next_step(step, dt) for s in series) if n is not None), default=None)
+
+
+def interval_starts(series: Sequence[Series], step: int, steps: int, dt: float) -> list[int]:
+    """The first steps of the intervals between records, from `step` on, for `steps` steps of `dt` [s]."""
+    starts = [step]
+    while (record := next_record(series, starts[-1], dt)) is not None and record < step + steps:
+        starts.append(record)
+    return starts
