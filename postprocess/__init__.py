@@ -9,6 +9,7 @@ ensemble     mean and spread of the members of an ensemble
 animate      mp4 or GIF of a field
 spectra      wavenumber spectra of boxes, frequency spectra of gauges
 budgets      volume, energy, enstrophy; streamfunction and transports
+pages        one HTML page of a run
 cli          `plot`, which chooses among them by what the files hold
 """
 
@@ -17,7 +18,7 @@ import importlib
 from .cli import KINDS, plot
 from .errors import PlotError
 
-__all__ = ["KINDS", "PlotError", "open_output", "plot", "score_table"]
+__all__ = ["KINDS", "PlotError", "open_output", "plot", "report", "score_table"]
 
 _MODULES = (
     "animate",
@@ -28,11 +29,12 @@ _MODULES = (
     "files",
     "gauges",
     "maps",
+    "pages",
     "scores",
     "series",
     "spectra",
 )
-_HOMES = {"open_output": "files", "score_table": "series"}
+_HOMES = {"open_output": "files", "report": "pages", "score_table": "series"}
 
 
 def __getattr__(name):

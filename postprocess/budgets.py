@@ -253,8 +253,8 @@ def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: Any = No
             one.plot(time, shown, linewidth=1.5)
             one.yaxis.set_major_locator(MaxNLocator(4))
             one.set_title(str(name).replace("_", " ").capitalize())
-            unit = f"[{units}]" if units else ""
-            one.set_ylabel(f"relative change {unit}".rstrip() if steady else unit)
+            bracket = f"[{units}]" if units else ""
+            one.set_ylabel(f"relative change {bracket}".rstrip() if steady else bracket)
             one.set_xlabel(f"Time [{unit}]")
             one.grid(axis="both")
             one.spines[["top", "right"]].set_visible(False)

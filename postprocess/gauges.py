@@ -1,5 +1,7 @@
 """Gauges: modelled and observed series as figures; series.py reads them, scores.py defines their scores."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -138,9 +140,18 @@ def _summary(row):
     return ", ".join(said)
 
 
-def figure(dataset: xr.Dataset, observations: dict[str, Series] | None = None, variable: str | None = None) -> Figure:
-    """A figure of every gauge's series, with `observations` {name: Series} where there are any."""
-    gauges = read_gauges(dataset, variable)
+def figure(
+    dataset: xr.Dataset,
+    observations: dict[str, Series] | None = None,
+    variable: str | None = None,
+    series: Sequence[Series] | None = None,
+) -> Figure:
+    """A figure of every gauge's series, with `observations` {name: Series} where there are any.
+
+    Args:
+        series: what is drawn, if not all gauges of the file.
+    """
+    gauges = read_gauges(dataset, variable) if series is None else list(series)
     observations = observations or {}
     start = start_of(dataset)
     with style.applied():

@@ -1,6 +1,7 @@
 """The command line: a thin shell over `config`, `build` and `Simulation`.
 
-    commands.py  the commands
+    commands.py  the commands that compute
+    showing.py   the commands that show output
     options.py   options that several commands have
 
 Each command is in a module of its own.
@@ -21,6 +22,7 @@ from ..runtime import launch
 from ..runtime.devices import leave
 from ..runtime.signals import PROCESS
 from .commands import app
+from .showing import plot as plot  # registers the commands
 from .streams import protect_streams
 
 __all__ = ["app", "main"]

@@ -6,6 +6,7 @@ import typer
 
 from ..runtime.version import VERSION
 from .options import (
+    EXIT_CODES,
     Bandwidth,
     CommunicatorKind,
     Coordinator,
@@ -33,16 +34,12 @@ from .options import (
     Steps,
     Until,
     Withhold,
+    examples,
     overrides_of,
     path_of,
 )
 
 __all__ = ["app"]
-
-EXIT_CODES = (
-    "Exit codes: 0 all went well; 1 an error; 2 a mistake in the command or the experiment file; 3 the run blew up; "
-    "130 and 143 stopped by SIGINT or SIGTERM, a run after it has written a restart if it had computed a step."
-)
 
 app = typer.Typer(
     name="swmodel",
@@ -54,11 +51,6 @@ app = typer.Typer(
     help="A differentiable shallow-water ocean model on one core, one GPU, or a cluster of them.\n\n"
     "Start with [bold]swmodel new[/bold], which lists the experiments that come with it.",
 )
-
-
-def _examples(*lines):
-    """The end of a command's help: examples one below the other, then the exit codes."""
-    return "\n\n".join(["Examples:", *lines, EXIT_CODES])
 
 
 def _print_version(wanted):
@@ -77,7 +69,7 @@ def _swmodel(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "swmodel new",
         "swmodel new tohoku_2011",
         "swmodel new double_gyre my_gyre",
@@ -100,7 +92,7 @@ def new(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "swmodel check tohoku.toml",
         "swmodel check tohoku.toml --ranks 4",
         "swmodel check gyre.toml --set grid.nx=512",
@@ -132,7 +124,7 @@ def check(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "swmodel plan tohoku.toml",
         "swmodel plan tohoku.toml --ranks 1,16,256 --gradient",
         "swmodel plan gyre.toml --set stepper.type=semi_implicit --machine node.json",
@@ -166,7 +158,7 @@ def plan(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "swmodel explain tohoku.toml",
         "swmodel explain gyre.toml --set stepper.type=rk4 --graph",
         "swmodel explain gyre.toml --source loops --bandwidth 2e10",
@@ -194,7 +186,7 @@ def explain(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "swmodel run tohoku.toml --plot",
         "mpirun -n 4 swmodel run double_gyre.toml --set stepper.dt=300 --until 1year",
         "mpirun -n 2 swmodel run tohoku.toml -o output/a --plot --observations records",
@@ -232,7 +224,7 @@ def run(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "swmodel resume output/restart.nc --until '6 hour'",
         "mpirun -n 4 swmodel resume gyre.restart.nc --until 2years",
         "swmodel resume output/restart.nc --until 2day --set dissipation.0.viscosity=500",
@@ -271,7 +263,7 @@ def resume(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "swmodel adjoint sensitivity.toml --plot",
         "mpirun -n 4 swmodel adjoint double_gyre.toml --verify",
         "swmodel adjoint sensitivity.toml --set adjoint.cost.gauges=21401 -o output/a",
@@ -312,7 +304,7 @@ def adjoint(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "swmodel invert inversion.toml --observations records --plot",
         "mpirun -n 2 swmodel invert inversion.toml --observations records --withhold",
         "swmodel invert double_gyre_twin.toml --set inversion.method=descent",
@@ -347,7 +339,7 @@ def invert(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "swmodel bench",
         "mpirun -n 2 swmodel bench --size 512x512",
         "swmodel bench tohoku.toml --save machine.json",
@@ -383,53 +375,9 @@ def bench(
     time_steps(file, overrides_of(set), options)
 
 
-@app.command(epilog=_examples("swmodel doctor"))
+@app.command(epilog=examples("swmodel doctor"))
 def doctor() -> None:
     """Print versions, the MPI that each part uses, devices and binding, and make one exchange on 2 ranks."""
     from . import installation
 
     raise typer.Exit(installation.run())
-
-
-@app.command(
-    epilog=_examples(
-        "swmodel plot output/*.nc",
-        "swmodel plot fields.nc maxima.nc gauges.nc --observations records -o tsunami.png",
-        "swmodel plot fields.nc --kind animation --variable eta",
-        "swmodel plot fields.nc --box 2e5 8e5 2e5 8e5",
-    )
-)
-def plot(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Output files of one run.", show_default=False, callback=path_of),
-    ],
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Figure to write; its suffix chooses the format.", callback=path_of
-        ),
-    ] = None,
-    kind: Annotated[
-        str,
-        typer.Option(
-            help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum, budgets, sensitivity, "
-            "inversion, ensemble."
-        ),
-    ] = "auto",
-    observations: Observations = None,
-    variable: Annotated[str | None, typer.Option(help="What maps, animations and spectra show.")] = None,
-    time: Annotated[
-        list[str] | None, typer.Option(metavar="TIME", help="Time of a map, as '30 min'; may be repeated.")
-    ] = None,
-    member: Annotated[int, typer.Option(min=0, metavar="K", help="Which one of an ensemble, from 0.")] = 0,
-    box: Annotated[
-        tuple[float, float, float, float] | None,
-        typer.Option(metavar="X0 X1 Y0 Y1", help="Draw spectra of this box, in the file's coordinates."),
-    ] = None,
-    debug: Debug = False,
-) -> None:
-    """Draw output: maps, gauges, circulation, spectra, budgets, animations; chosen by what the files hold."""
-    from .figures import plot_files
-
-    plot_files(files, output, kind, observations, variable, time, member, box)

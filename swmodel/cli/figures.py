@@ -1,6 +1,9 @@
-"""`swmodel plot`: the post-processing that comes with the package, with this program's errors."""
+"""`swmodel plot`, `report` and `view`: the post-processing that comes with the package, with this program's errors."""
 
 import importlib.util
+import os
+import sys
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +11,7 @@ from ..config.quantities import quantity_of_option
 from ..errors import SwmodelError
 from ..runtime.resources import postprocess
 
-__all__ = ["draw", "plot_files", "require", "score_table"]
+__all__ = ["draw", "open_page", "plot_files", "report_files", "require", "score_table"]
 
 
 def require() -> None:
@@ -60,3 +63,30 @@ def draw(
         return module.plot([Path(file) for file in files], output, kind, observations, variable, times, member, box)
     except module.PlotError as error:
         raise SwmodelError(str(error)) from error
+
+
+def report_files(
+    files: Sequence[str | Path],
+    output: str | None = None,
+    observations: str | None = None,
+    variables: Sequence[str] | None = None,
+    member: int = 0,
+) -> Path:
+    """The path of the page that was written; raises SwmodelError with one sentence if there is nothing to show."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise SwmodelError("the page of a run needs matplotlib, which is not installed; pip install 'swmodel[plots]'.")
+    module = postprocess()
+    try:
+        return module.report([Path(file) for file in files], output, observations, variables or (), member)
+    except module.PlotError as error:
+        raise SwmodelError(str(error)) from error
+
+
+def open_page(page: Path) -> None:
+    """Open a page in the user's browser, and print its path; without a display, print only the path."""
+    shown = _has_display() and webbrowser.open(page.resolve().as_uri())
+    print(page if shown else f"{page}\nno browser was opened, as there is no display here; open this file in one.")
+
+
+def _has_display():
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(key) for key in ("DISPLAY", "WAYLAND_DISPLAY"))

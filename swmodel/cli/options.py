@@ -14,6 +14,7 @@ __all__ = [
     "Coordinator",
     "Debug",
     "Devices",
+    "EXIT_CODES",
     "File",
     "Folder",
     "Latency",
@@ -21,10 +22,13 @@ __all__ = [
     "MachineFile",
     "MayDifferFromInversion",
     "MayDifferFromRun",
+    "Member",
     "Members",
     "NumProcesses",
     "Observations",
     "OtherExperiment",
+    "OutputOfRun",
+    "OutputPage",
     "Overwrite",
     "Plot",
     "ProcessId",
@@ -33,9 +37,11 @@ __all__ = [
     "RanksPerMachine",
     "SaveTo",
     "Set",
+    "ShownVariables",
     "Steps",
     "Until",
     "Withhold",
+    "examples",
     "overrides_of",
     "path_of",
 ]
@@ -50,6 +56,11 @@ def path_of(value: Any) -> Any:
         return [str(expanded(each)) for each in value]
     return None if value is None else str(expanded(value))
 
+
+EXIT_CODES = (
+    "Exit codes: 0 all went well; 1 an error; 2 a mistake in the command or the experiment file; 3 the run blew up; "
+    "130 and 143 stopped by SIGINT or SIGTERM, a run after it has written a restart if it had computed a step."
+)
 
 File = Annotated[
     str, typer.Argument(metavar="FILE.toml", help="An experiment file.", show_default=False, callback=path_of)
@@ -168,6 +179,24 @@ SaveTo = Annotated[
     typer.Option(metavar="FILE", help="Keep what a prediction needs; a file there is completed.", callback=path_of),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
+
+
+OutputPage = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE.html", help="Page to write.", callback=path_of)
+]
+OutputOfRun = Annotated[
+    list[str],
+    typer.Argument(metavar="DIR|FILE...", help="The output of one run.", show_default=False, callback=path_of),
+]
+ShownVariables = Annotated[
+    list[str] | None, typer.Option("--variable", help="What the maps show, as eta; may be repeated.")
+]
+Member = Annotated[int, typer.Option(min=0, metavar="K", help="Which one of an ensemble, from 0.")]
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: examples one below the other, then the exit codes."""
+    return "\n\n".join(["Examples:", *lines, EXIT_CODES])
 
 
 def overrides_of(texts: Sequence[str] | None, members: Sequence[str] | None = None, **options: Any) -> list[Any]:

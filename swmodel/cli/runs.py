@@ -17,7 +17,7 @@ from ..runtime.paths import expanded, found
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
-from . import facts, figures, logs
+from . import facts, figures, logs, timing
 from .profiles import profiled
 from .starting import RECORD, begin, files_of_run, inputs_of, make_room, named_files, process_age, started
 
@@ -128,9 +128,13 @@ def _run(draft, options, restart):
     tiles = [model.decomposition.tile(rank) for rank in model.communicator.ranks]
     logs.LOGGER.debug("tiles %s, halo %d, set up in %.1f s", tiles, simulation.halo, clock.perf_counter() - begun)
     before = simulation.step
+    if restart is None and simulation.communicator.is_root:
+        timing.forget(folder)
     with PROCESS.kept(lambda name: _after_signal(name, simulation.step > before)):
-        _steps(simulation, experiment, options)
+        took = _steps(simulation, experiment, options)
         if simulation.communicator.is_root:
+            if any(files.values()):
+                timing.remember(folder, took | {"ranks": model.communicator.size, "from_step": before})
             _conclude(files, experiment, options)
 
 
@@ -249,8 +253,9 @@ def _crowded(simulation):
 
 
 def _steps(simulation, experiment, options):
+    """Take the steps, print how long they took, and return that as timing.json holds it."""
     bar = ProgressBar() if simulation.communicator.is_root and not options.quiet else None
-    begun, first, reached = clock.perf_counter(), simulation.time, []
+    begun, first, before, reached = clock.perf_counter(), simulation.time, simulation.step, []
 
     def first_step(step, last, now, wall):
         if not reached and now > first:
@@ -270,6 +275,12 @@ def _steps(simulation, experiment, options):
         rounded((simulation.time - first) / took),
         f"; the first step was taken after {reached[0]:.1f} s" if reached else "",
     )
+    return {
+        "steps": simulation.step - before,
+        "model_seconds": simulation.time - first,
+        "wall_seconds": took,
+        "first_step_after_seconds": reached[0] if reached else None,
+    }
 
 
 def _all_of(*listeners):
@@ -317,6 +328,8 @@ def _suggestions(files, drawn, options):
     quote = shlex.quote
     if drawn and not options.plot:
         yield f"swmodel plot {' '.join(quote(str(path)) for path in drawn)}"
+    if drawn:
+        yield f"swmodel view {quote(str(drawn[0].parent))}"
     if files["fields"]:
         yield f"swmodel plot {quote(str(files['fields'][0]))} --kind animation"
         yield f"python -c 'import xarray; print(xarray.open_dataset(\"{files['fields'][0]}\"))'"

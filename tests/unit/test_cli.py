@@ -103,7 +103,7 @@ needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="needs mpi4py 
 # -- help -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["new", "check", "run", "resume", "doctor", "plot"])
+@pytest.mark.parametrize("name", ["new", "check", "run", "resume", "doctor", "plot", "report", "view"])
 def test_every_command_explains_itself_with_examples_and_exit_codes(command, name):
     status, out, _ = command(name, "--help")
     assert status == 0

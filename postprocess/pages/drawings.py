@@ -1,0 +1,85 @@
+"""Figures as SVG within a page: their greys are variables of the page's style, which differ in light and dark mode."""
+
+import base64
+import io
+import re
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+
+from .. import style
+
+__all__ = ["as_image", "as_svg", "fix_colours"]
+
+DPI = 150  # of the parts of an SVG that are images, such as land
+# what figures draw in these colours -> the variable of page.css
+COLOURS = {
+    "#ffffff": "--paper",
+    "#000000": "--ink",
+    style.BLACK: "--ink",
+    "#3a3a3a": "--ink",
+    "#444444": "--soft",
+    "#555555": "--soft",
+    style.GREY: "--soft",
+    "#8c8c8c": "--record",
+    "#d9d9d9": "--line",
+    "#f1f1f1": "--shade",
+}
+INK, PAPER = "#1b1b1b", "#fefefe"  # in light and dark mode
+_NAMED = re.compile(r'\bid="([^"]+)"')
+_POINTS_TO = re.compile(r'(url\(#|href="#)([^")]+)')
+
+
+def as_svg(figure: Figure, name: str, description: str) -> str:
+    """A figure as an <svg> element.
+
+    Args:
+        name: of the figure; the identifiers within the SVG begin with it, so that those of two figures differ.
+        description: what a screen reader says.
+    """
+    figure.patch.set_alpha(0.0)
+    text = io.StringIO()
+    with style.applied():
+        figure.savefig(text, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
+    svg = text.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    head, _, body = svg.partition(">")
+    box = re.search(r'viewBox="[^"]+"', head)
+    body = _NAMED.sub(rf'id="{name}-\1"', body)
+    body = _POINTS_TO.sub(rf"\g<1>{name}-\2", body)
+    for colour, variable in COLOURS.items():
+        body = re.sub(re.escape(colour), f"var({variable})", body, flags=re.IGNORECASE)
+    head = f'<svg xmlns:xlink="http://www.w3.org/1999/xlink" {box[0] if box else ""} role="img"'
+    return f'{head} aria-label="{description}">{body}'
+
+
+def fix_colours(axes: Axes, vector: float = 4.0) -> None:
+    """Prepare a map for `as_svg`: it is light in dark mode, too, so that what lies on it keeps its colours.
+
+    Args:
+        axes: of the map.
+        vector: the images and contours below this zorder become images.
+    """
+    for artist in (*axes.images, *axes.collections):
+        artist.set_rasterized(artist.get_zorder() < vector)
+    for lines in axes.collections:
+        if lines.get_zorder() >= vector:
+            lines.set_edgecolor(INK)
+    for dot in axes.lines:
+        dot.set_markeredgecolor(INK)
+        dot.set_markerfacecolor(PAPER)
+    for text in axes.texts:
+        text.set_color(INK)
+        text.set_path_effects([withStroke(linewidth=2.0, foreground=PAPER)])
+
+
+def as_image(figure: Figure, description: str, dpi: float = 110) -> str:
+    """A figure as an <img> element that holds its WebP, on white: for figures with many fields."""
+    from PIL import Image
+
+    pixels, packed = io.BytesIO(), io.BytesIO()
+    figure.savefig(pixels, format="png", dpi=dpi)
+    Image.open(pixels).convert("RGB").save(packed, format="webp", quality=88)
+    data = base64.b64encode(packed.getvalue()).decode()
+    return f'<img src="data:image/webp;base64,{data}" alt="{description}">'

@@ -1,0 +1,199 @@
+"""The records of a field as small images of indexed colours, and the map around them.
+
+An image has a pixel for each cell, or for a block of cells on large grids. The axes, land, coast and colour bar are
+drawn once, as SVG that lies on the images and is transparent over water.
+"""
+
+import base64
+import dataclasses
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+
+from .. import style
+from ..cgrid import around
+from ..errors import PlotError
+from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, start_of, wet_cells
+from ..maps import colorbar_beside, draw_base, draw_gauges, field_norm, map_axes, sea_floor
+from .drawings import as_svg, fix_colours
+
+__all__ = ["Movie", "movies", "variables_of"]
+
+MOST_RECORDS = 150
+# (pixels of the longer side, colours): the first whose images together are small enough is used
+QUALITIES = ((960, 200), (720, 200), (720, 64), (540, 64), (400, 48), (280, 32), (200, 24))
+WIDTH, TALLEST = 8.0, 7.0  # of a map [inches]
+SPEED = "speed"  # of the water at the centres, from u and v
+
+
+@dataclasses.dataclass(frozen=True)
+class Movie:
+    """A variable's map.
+
+    Attributes:
+        name, title: of the variable: "eta", "Sea surface elevation [m]".
+        frames: data URIs of the images, one a record.
+        stamps: the time of each, for people.
+        seconds: the same in s since the start.
+        base: <svg> of axes, land and colour bar.
+        box: (left, top, width, height) of the images within the SVG, from 0 to 1.
+        shape: height of the SVG over its width.
+        pixels: (columns, rows) of an image.
+        left_out: records of the file without an image.
+    """
+
+    name: str
+    title: str
+    frames: tuple[str, ...]
+    stamps: tuple[str, ...]
+    seconds: tuple[float, ...]
+    base: str
+    box: tuple[float, float, float, float]
+    shape: float
+    pixels: tuple[int, int]
+    left_out: int
+
+    @property
+    def bytes(self) -> int:
+        """Of the images in the page."""
+        return sum(map(len, self.frames))
+
+
+def variables_of(dataset: xr.Dataset, wanted: Sequence[str] = ()) -> list[str]:
+    """The variables to show: the given ones, else elevation, speed and the other ones at centres and corners.
+
+    Raises:
+        PlotError: for a variable that the file does not have.
+    """
+    fields = [str(name) for name, v in dataset.data_vars.items() if "time" in v.dims and positions(v)]
+    has_speed = {"u", "v"} <= set(fields)
+    for name in wanted:
+        if name not in fields and not (name == SPEED and has_speed):
+            have = ", ".join([*fields, *([SPEED] if has_speed else [])]) or "none"
+            raise PlotError(f"report: the file has no variable {name!r} over time; it has {have}.")
+    if wanted:
+        return list(dict.fromkeys(wanted))
+    fields = sorted(fields, key=lambda name: name != "eta")
+    shown = [name for name in fields if name not in ("u", "v", "transport_x", "transport_y")]
+    if has_speed and SPEED not in shown:
+        shown.insert(1 if "eta" in shown else 0, SPEED)
+    return shown[:4] or fields[:2]
+
+
+def movies(dataset: xr.Dataset, names: Sequence[str], gauges: Sequence, largest: float) -> list[Movie]:
+    """The Movie of each variable; all their images together have at most `largest` bytes in the page."""
+    return [_movie(dataset, name, gauges, largest / len(names)) for name in names]
+
+
+def _movie(dataset, name, gauges, largest):
+    mesh, wet = mesh_of(dataset), wet_cells(dataset)
+    count = dataset.sizes["time"]
+    records = np.unique(np.linspace(0, count - 1, min(count, MOST_RECORDS)).round().astype(int))
+    fields = np.stack([_coarse(np.where(wet, at_centres(dataset, mesh, name, int(k)), np.nan)) for k in records])
+    array = xr.DataArray(np.zeros(0), name=name, attrs=_attributes(dataset, name))
+    norm, colours = field_norm(array, fields[:: max(1, len(fields) // 24)])
+    records, frames, pixels = _small_enough(records, fields, norm, colours, largest)
+    base, box, shape = _base(dataset, array, ScalarMappable(norm, colours), gauges)
+    time = seconds(dataset)
+    stamps = tuple(stamp(float(time[k]), start_of(dataset), float(time[-1])) for k in records)
+    times = tuple(float(time[k]) for k in records)
+    return Movie(name, label(array), frames, stamps, times, base, box, shape, pixels, count - len(records))
+
+
+def _attributes(dataset, name):
+    if name in dataset:
+        return dict(dataset[name].attrs)
+    return {"long_name": "speed", "units": dataset["u"].attrs.get("units", "m s-1")}
+
+
+def at_centres(dataset: xr.Dataset, mesh: Mesh, name: str, record: int) -> np.ndarray:
+    """One record of a variable at the centres, (ny, nx): the mean of the water's faces or corners around each."""
+    if name == SPEED and SPEED not in dataset:
+        return np.hypot(at_centres(dataset, mesh, "u", record), at_centres(dataset, mesh, "v", record))
+    values = snapshot(dataset, name, record)
+    along_y, along_x = positions(dataset[name]) or ("", "")
+    if along_x == "xq":
+        values = _mean(around(values, -1, mesh.periodic_x))
+    if along_y == "yq":
+        values = _mean(around(values, -2, mesh.periodic_y))
+    return values
+
+
+def _mean(parts):
+    """The mean of the parts that are numbers, NaN where none is."""
+    found = sum(np.isfinite(part).astype(float) for part in parts)
+    total = sum(np.nan_to_num(part) for part in parts)
+    return np.where(found > 0, total / np.maximum(found, 1.0), np.nan)
+
+
+def _small_enough(records, fields, norm, colours, largest):
+    """(records, images, (columns, rows)) in the best quality that needs at most `largest` bytes."""
+    while True:
+        for side, levels in QUALITIES:
+            frames, total = [], 0
+            for values in fields:
+                coarse = _coarse(values, side)
+                frames.append(_image(coarse, norm, colours, levels))
+                total += len(frames[-1])
+                if total > largest:
+                    break
+            else:
+                return records, tuple(frames), coarse.shape[::-1]
+        if len(records) <= 2:
+            raise PlotError(f"report: two maps need more than {largest / 1e6:.1f} MB; give fewer variables.")
+        records, fields = records[::2], fields[::2]
+
+
+def _coarse(values, side=QUALITIES[0][0]):
+    """Means over blocks of cells, float32, at most `side` of them along the longer side; NaN where all are land."""
+    step = max(values.shape) / side
+    if step <= 1:
+        return values.astype(np.float32)
+    first = [np.linspace(0, n, max(1, round(n / step)), endpoint=False).astype(int) for n in values.shape]
+    wet, total = (
+        np.add.reduceat(np.add.reduceat(part, first[0], axis=0), first[1], axis=1)
+        for part in (np.isfinite(values).astype(float), np.nan_to_num(values))
+    )
+    return np.where(wet > 0, total / np.maximum(wet, 1), np.nan).astype(np.float32)
+
+
+def _image(values, norm: Normalize, colours: Any, levels: int) -> str:
+    """A data URI of the field, the northernmost row first; land is transparent."""
+    from PIL import Image
+
+    share = np.clip(np.ma.filled(norm(np.ma.masked_invalid(values[::-1])), 0.0), 0.0, 1.0)
+    index = np.rint(share * (levels - 1)).astype(np.uint8)
+    index[np.isnan(values[::-1])] = levels
+    palette = np.rint(255 * colours(np.linspace(0, 1, levels))[:, :3]).astype(np.uint8)
+    image = Image.fromarray(index, mode="P")
+    image.putpalette([*palette.ravel().tolist(), 0, 0, 0])
+    packed = io.BytesIO()
+    image.save(packed, format="png", optimize=True, transparency=levels)
+    return "data:image/png;base64," + base64.b64encode(packed.getvalue()).decode()
+
+
+def _base(dataset, array, mappable, gauges):
+    """(<svg> of axes, land, gauges and colour bar, the box of the water's images in it, its height over its width)."""
+    mesh = mesh_of(dataset)
+    width = min(WIDTH, TALLEST / mesh.shape)
+    height = width * mesh.shape
+    left, below = 0.75, 0.3 if mesh.spherical else 0.5
+    size = left + width + 1.0, below + height + 0.14
+    with style.applied():
+        page = style.new_figure(*size)
+        axes = map_axes(page, (left, below, width, height), mesh)
+        axes.patch.set_visible(False)
+        axes.set_aspect(mesh.aspect)
+        draw_base(axes, mesh, wet_cells(dataset), sea_floor(dataset))
+        draw_gauges(axes, mesh, gauges)
+        fix_colours(axes)
+        colorbar_beside(axes, mappable, label(array))
+        place = axes.get_position()
+        svg = as_svg(page, f"map-{array.name}", f"Axes, land and colour bar of {array.name}")
+    box = (float(place.x0), float(1 - place.y1), float(place.width), float(place.height))
+    return svg, box, size[1] / size[0]

@@ -1,0 +1,153 @@
+"""The page of a run: which files it shows, and the page around its sections."""
+
+import contextlib
+import html
+import pathlib
+import re
+import string
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import PlotError
+from ..files import kind_of, open_output
+from ..series import read_gauges, read_observations
+from . import facts
+from .sections import Run, sections
+
+__all__ = ["report"]
+
+HERE = pathlib.Path(__file__).parent
+
+
+def report(
+    paths: Any,
+    output: str | pathlib.Path | None = None,
+    observations: str | pathlib.Path | None = None,
+    variables: Sequence[str] = (),
+    member: int = 0,
+) -> pathlib.Path:
+    """Writes one HTML page of a run, which needs no other file and no network.
+
+    Args:
+        paths: the folder of a run's output, or files of it, or both.
+        output: the page; report.html in the folder, or NAME.report.html next to the first file.
+        observations: a folder with a CSV file per gauge; without it the one that the experiment in the files names.
+        variables: of the maps; elevation, speed and two more without it.
+        member: which one of an ensemble, from 0.
+
+    Returns:
+        pathlib.Path: of the page.
+
+    Raises:
+        PlotError: one sentence, if there is nothing to show or the page cannot be written.
+    """
+    given = [pathlib.Path(p) for p in ([paths] if isinstance(paths, (str, pathlib.Path)) else paths)]
+    found = _files(given)
+    page = _page(given, found, output)
+    with contextlib.ExitStack() as opened:
+        files, names = _opened(found, opened, member)
+        run = Run(files, names, _observed(files, observations))
+        text = _filled(run, list(sections(run, variables)))
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PlotError(f"report: {page} cannot be written ({error.strerror}); name another with --output.") from error
+    return page
+
+
+def _files(given):
+    """The output files among the given paths and in the given folders."""
+    found = []
+    for path in given:
+        if path.is_dir() and path.suffix != ".zarr":
+            inside = [p for p in sorted(path.iterdir()) if p.suffix in (".nc", ".zarr") and not p.name.startswith(".")]
+            if not inside:
+                raise PlotError(f"report: the folder {path} holds no file of a run; give the folder of its output.")
+            found += inside
+        elif path.exists():
+            found.append(path)
+        else:
+            raise PlotError(f"report: there is no {path}; give the folder of a run's output, or files of it.")
+    if not found:
+        raise PlotError("report: no file was given; give the folder of a run's output, or files of it.")
+    return found
+
+
+def _page(given, found, output):
+    if output is not None:
+        page = pathlib.Path(output)
+    elif given[0] is found[0]:
+        page = found[0].with_name(f"{found[0].stem}.report.html")
+    else:
+        page = given[0] / "report.html"
+    if not page.parent.is_dir():
+        raise PlotError(f"report: the folder {page.parent} of {page.name} does not exist; make it first.")
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise PlotError(f"report: {page} is no name of a page; give one that ends in .html.")
+    return page
+
+
+def _opened(found, opened, member):
+    """({what it holds: dataset}, paths); files of which there is no figure are in the paths alone."""
+    files = {}
+    for path in found:
+        with contextlib.suppress(PlotError) if len(found) > 1 else contextlib.nullcontext():
+            dataset = opened.enter_context(open_output(path, member))
+            kind = kind_of(dataset)
+            if kind == "restart" and len(found) == 1:
+                raise PlotError(f"report: {path} is a restart, of which there is no page; give an output file.")
+            if kind != "restart":
+                files.setdefault(kind, dataset)
+    if not files:
+        raise PlotError(f"report: none of {', '.join(p.name for p in found)} can be drawn; give output files of a run.")
+    return files, found
+
+
+def _observed(files, folder):
+    """The records of the gauges: from the given folder, or from that of the experiment if it is still there."""
+    if "gauges" not in files:
+        if folder is not None:
+            raise PlotError("report: observations were given, and the run has no gauges; leave --observations out.")
+        return {}
+    names = [gauge.name for gauge in read_gauges(files["gauges"])]
+    if folder is not None:
+        return read_observations(folder, names)
+    _, experiment, beside = facts.experiment_of(files["gauges"].attrs)
+    named = experiment.get("output", {}).get("gauges", {}).get("observations")
+    if not isinstance(named, str) or beside is None or not (beside / named).is_dir():
+        return {}
+    with contextlib.suppress(PlotError):  # records that have gone since the run
+        return read_observations(beside / named, names)
+    return {}
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+def _filled(run, shown):
+    read = lambda name: (HERE / name).read_text(encoding="utf-8").strip()  # noqa: E731
+    attributes = run.first.attrs
+    title = html.escape(str(attributes.get("title") or run.paths[0].stem))
+    commit = f", commit {attributes['git_commit']}" if attributes.get("git_commit") else ""
+    source = html.escape(f"{attributes.get('source', 'swmodel')}{commit}")
+    return string.Template(read("page.html")).substitute(
+        title=title,
+        lead=f"{source}, {html.escape(_written(attributes))}".rstrip(", "),
+        generator=source,
+        style=read("page.css"),
+        script=read("page.js"),
+        contents=" ".join(f'<a href="#{s.name}">{s.heading}</a>' for s in shown),
+        body="\n".join(_framed(s) for s in shown),
+        footer="This page needs no other file and no network. It was written by <code>swmodel report</code>.",
+    )
+
+
+def _framed(section):
+    heading = f'<h2 id="{section.name}">{section.heading}</h2>'
+    return f'<section aria-labelledby="{section.name}">{heading}{section.body}</section>'
+
+
+def _written(attributes):
+    """The date of the run, from the first line of its history."""
+    match = re.match(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)", str(attributes.get("history", "")))
+    return f"run on {match[1]} at {match[2]} UTC" if match else ""

@@ -1,0 +1,288 @@
+"""The sections of the page of a run, each from the files that it needs."""
+
+import dataclasses
+import functools
+import html
+import json
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import xarray as xr
+
+from .. import budgets, gauges, inversion, maps, sensitivity, spectra
+from ..errors import PlotError
+from ..files import seconds
+from ..scores import Series, score, time_unit
+from ..series import read_gauges
+from . import facts
+from .drawings import as_image, as_svg, fix_colours
+from .frames import movies, variables_of
+
+__all__ = ["Run", "Section", "sections"]
+
+LARGEST = 7.5e6  # bytes of the images of maps in a page
+MOST_GAUGES = 24  # with a figure; observed ones come first
+MOST_TIMES = 4000  # of a gauge's series in a figure
+DOI = re.compile(r"doi:(10\.\d{4,}/\S*[^\s;,.])")
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A part of the page: the name that links to it, its heading, and its HTML."""
+
+    name: str
+    heading: str
+    body: str
+
+
+@dataclasses.dataclass
+class Run:
+    """The files of a run.
+
+    Attributes:
+        files: {what it holds: dataset}, the first one of each kind.
+        paths: of all files that were found.
+        observed: {name: Series} of the records.
+    """
+
+    files: dict[str, xr.Dataset]
+    paths: list[pathlib.Path]
+    observed: dict[str, Series]
+
+    @functools.cached_property
+    def gauges(self) -> list[Series]:
+        """The modelled series."""
+        return read_gauges(self.files["gauges"]) if "gauges" in self.files else []
+
+    @property
+    def first(self) -> xr.Dataset:
+        return next(iter(self.files.values()))
+
+
+def sections(run: Run, variables: Sequence[str] = ()) -> Iterator[Section]:
+    """The sections for which the run has files, in the order in which a reader asks for them."""
+    for part in _parts(run, variables):
+        if part is not None:
+            yield part
+
+
+def _parts(run, variables):
+    yield _summary(run)
+    yield _maps(run, variables)
+    yield _maximum(run)
+    yield _gauges(run)
+    yield _budgets(run)
+    yield _spectra(run)
+    for kind in ("sensitivity", "inversion"):
+        yield _study(run, kind)
+    yield _configuration(run)
+
+
+def _summary(run):
+    dataset = run.files.get("fields", run.files.get("maxima", run.first))
+    rows = facts.setup_rows(dataset, dataset.attrs)
+    cells = dataset.sizes.get("xh", 0) * dataset.sizes.get("yh", 0)
+    took = facts.timing_rows(run.paths[0].parent, dataset.attrs, cells)
+    return Section("summary", "Summary", f'<div class="facts">{_list(rows)}{_list(took)}</div>') if rows else None
+
+
+def _list(rows):
+    items = "".join(f"<dt>{html.escape(a)}</dt><dd>{html.escape(b)}</dd>" for a, b in rows)
+    return f"<dl>{items}</dl>" if items else ""
+
+
+def _maps(run, variables):
+    if "fields" not in run.files or "time" not in run.files["fields"].dims:
+        if variables:
+            raise PlotError("report: variables were given, and no file has fields over time; leave --variable out.")
+        return None
+    names = variables_of(run.files["fields"], variables)
+    shown = movies(run.files["fields"], names, run.gauges, LARGEST)
+    data = [{"stamps": m.stamps, "seconds": m.seconds, "frames": m.frames} for m in shown]
+    choice = "".join(
+        f'<span><input type="radio" name="variable" id="show-{k}"{" checked" if k == 0 else ""}>'
+        f'<label for="show-{k}">{html.escape(m.title)}</label></span>'
+        for k, m in enumerate(shown)
+    )
+    last = len(shown[0].frames) - 1
+    body = (
+        '<div class="map">'
+        + (f'<fieldset class="choice" aria-label="Variable">{choice}</fieldset>' if len(shown) > 1 else "")
+        + "".join(_sheet(m, k) for k, m in enumerate(shown))
+        + '<div class="controls"><button type="button">Play</button>'
+        f'<input type="range" min="0" max="{last}" value="{last // 2}" step="1" aria-label="Time of the map">'
+        "<output></output></div>"
+        f'<script type="application/json">{json.dumps(data, separators=(",", ":"))}</script></div>'
+        '<p class="note">The keys <kbd>←</kbd> and <kbd>→</kbd> step through the records, and the space bar plays them.'
+        f"{_left_out(shown)}</p>"
+    )
+    return Section("maps", "Maps", body)
+
+
+def _sheet(movie, number):
+    left, top, width, height = (f"{100 * x:.3f}%" for x in movie.box)
+    columns, rows = movie.pixels
+    return (
+        f'<div class="sheet" style="aspect-ratio: {1 / movie.shape:.5f}"{" hidden" if number else ""}>'
+        f'<canvas width="{columns}" height="{rows}" style="left: {left}; top: {top}; width: {width}; height: {height}">'
+        f"</canvas>{movie.base}</div>"
+    )
+
+
+def _left_out(shown):
+    missing = max(movie.left_out for movie in shown)
+    return f" {missing} records between those shown are left out, to keep the page small." if missing else ""
+
+
+def _maximum(run):
+    if "maxima" not in run.files:
+        return None
+    page = maps.maximum(run.files["maxima"], run.gauges)
+    fix_colours(page.axes[0])
+    svg = as_svg(page, "maximum", "Map of the maximum elevation with lines of equal arrival time")
+    return Section("maximum", "Maximum elevation", f"<figure>{svg}</figure>")
+
+
+def _gauges(run):
+    if "gauges" not in run.files:
+        return None
+    dataset, observed = run.files["gauges"], run.observed
+    series = sorted(run.gauges, key=lambda one: one.name not in observed)
+    shown = [_thinned(one) for one in series[:MOST_GAUGES]]
+    page = gauges.figure(dataset, {name: _thinned(one) for name, one in observed.items()}, series=shown)
+    place, times = page.axes[0].get_position(), seconds(dataset)
+    svg = as_svg(page, "gauges", "Elevation at the gauges over time")
+    spare = len(series) - len(shown)
+    note = f'<p class="note">{spare} more gauges are in the table only.</p>' if spare else ""
+    body = (
+        f'{_scores(series, observed)}<figure><div class="timeline" data-left="{place.x0:.5f}" '
+        f'data-width="{place.width:.5f}" data-first="{times[0]}" data-last="{times[-1]}">{svg}</div></figure>{note}'
+    )
+    return Section("gauges", "Gauges", body)
+
+
+def _thinned(series: Series) -> Series:
+    """The series with the lowest and the highest value of each short interval, if it is long."""
+    count = series.time.size
+    if count <= MOST_TIMES:
+        return series
+    pieces = np.array_split(np.arange(count), MOST_TIMES // 2)
+    value = series.value
+    kept = {int(part[k]) for part in pieces for k in _ends_of(value[part])}
+    chosen = np.array(sorted(kept | {0, count - 1}))
+    return dataclasses.replace(series, time=series.time[chosen], value=value[chosen])
+
+
+def _ends_of(values):
+    finite = np.isfinite(values)
+    if not finite.any():
+        return (0,)
+    return (int(np.where(finite, values, np.inf).argmin()), int(np.where(finite, values, -np.inf).argmax()))
+
+
+def _scores(series, observed):
+    """The table of scores; without records, of arrivals and maxima."""
+    rows = [score(one, observed.get(one.name)) for one in series]
+    unit, _, length = time_unit(max((t for row in rows for t in row.window if np.isfinite(t)), default=3600.0))
+    units = ("", unit, unit, unit, "m", "m", "", "", "m")
+    columns = range(len(facts.HEADS)) if observed else (0, 1, 4)
+    lines = [[facts.row_of(row, length)[n] for n in columns] for row in rows]
+    heads = [f"{facts.HEADS[n]}{f' [{units[n]}]' if units[n] else ''}" for n in columns]
+    notes = "".join(
+        f"<li>{html.escape(row.name)}: {html.escape('; '.join(row.notes))}.</li>" for row in rows if row.notes
+    )
+    shares = ", ".join(f"{100 * fraction:g} %" for fraction in sorted({row.fraction for row in rows}))
+    meaning = f"A wave arrives when it first exceeds {shares} of its maximum in the window."
+    if observed:
+        meaning += " The variance explained does not include the bias, the mean of model − observed."
+    text = f'{_table(heads, lines)}<p class="note">{meaning}</p>'
+    return text + (_folded("Notes on the scores", f'<ul class="note">{notes}</ul>') if notes else "")
+
+
+def _table(heads, lines):
+    head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in heads)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _budgets(run):
+    fields = run.files.get("fields")
+    if fields is None or fields.sizes.get("time", 0) < 2 or not {"eta", "u", "v", "depth"} <= set(fields):
+        return None
+    svg = as_svg(budgets.figure(fields), "budgets", "Volume, energy and enstrophy over time")
+    return Section("budgets", "Volume and energy", f"<figure>{svg}</figure>")
+
+
+def _spectra(run):
+    if "spectra" not in run.files:
+        return None
+    svg = as_svg(spectra.figure(run.files["spectra"]), "spectra", "Spectra over wavenumber")
+    return Section("spectra", "Spectra", f"<figure>{svg}</figure>")
+
+
+def _study(run, kind):
+    """The figure of a sensitivity or an inversion."""
+    if kind not in run.files:
+        return None
+    page = {"sensitivity": sensitivity, "inversion": inversion}[kind].figure(run.files[kind])
+    return Section(kind, kind.capitalize(), f"<figure>{as_image(page, f'Figure of the {kind}')}</figure>")
+
+
+def _configuration(run):
+    attributes = run.first.attrs
+    text, _, _ = facts.experiment_of(attributes)
+    parts = []
+    if text.strip():
+        parts.append(_folded("Experiment file", f"<pre>{_coloured(text.strip())}</pre>"))
+    history = str(attributes.get("history", "")).strip()
+    if history:
+        parts.append(_folded("How the files were written", f"<pre>{html.escape(history)}</pre>"))
+    sources = str(attributes.get("references", "")).strip()
+    if sources:
+        items = "".join(f"<li>{_linked(one.strip())}</li>" for one in sources.split("; "))
+        parts.append(_folded("Sources of the methods", f"<ul>{items}</ul>"))
+    lines = [(path.name, facts.size(_bytes(path))) for path in run.paths]
+    parts.append(_table(("file", "size"), lines))
+    return Section("configuration", "Configuration and files", "".join(parts))
+
+
+def _folded(summary, body):
+    return f"<details><summary>{summary}</summary>{body}</details>"
+
+
+def _bytes(path):
+    parts = path.rglob("*") if path.is_dir() else [path]
+    return sum(part.stat().st_size for part in parts if part.is_file())
+
+
+def _coloured(toml):
+    """TOML as HTML, with comments and sections marked."""
+    lines = []
+    for line in toml.splitlines():
+        code, comment = _without_comment(line)
+        code = html.escape(code)
+        code = f'<span class="s">{code}</span>' if code.lstrip().startswith("[") and "=" not in code else code
+        lines.append(code + (f'<span class="c">{html.escape(comment)}</span>' if comment else ""))
+    return "\n".join(lines)
+
+
+def _without_comment(line):
+    """(code, comment) of a line of TOML; a # within quotes is code."""
+    quote = None
+    for k, letter in enumerate(line):
+        if quote is None and letter == "#":
+            return line[:k], line[k:]
+        if letter in "\"'":
+            quote = None if quote == letter else quote or letter
+    return line, ""
+
+
+def _linked(reference):
+    """A reference with a link for its DOI."""
+    match = DOI.search(reference)
+    if match is None:
+        return html.escape(reference)
+    before, after = html.escape(reference[: match.start()]), html.escape(reference[match.end() :])
+    return f'{before}<a href="https://doi.org/{html.escape(match[1])}">{html.escape(match[0])}</a>{after}'

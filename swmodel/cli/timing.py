@@ -1,0 +1,33 @@
+"""timing.json in the folder of a run's output: how long the run took, an entry for each start or resumption."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..output import replacing
+
+__all__ = ["FILE", "forget", "remember"]
+
+FILE = "timing.json"
+
+
+def forget(folder: Path) -> None:
+    """Remove the file of an earlier run, which a new one is about to replace."""
+    (folder / FILE).unlink(missing_ok=True)
+
+
+def remember(folder: Path, leg: dict[str, Any]) -> None:
+    """Append an entry.
+
+    Args:
+        folder: that of the output files.
+        leg: `steps`, `model_seconds` and `wall_seconds` of the steps, compilation included, `first_step_after_seconds`
+            since the process was started (None if no step was taken), `ranks`, and `from_step`.
+    """
+    path = folder / FILE
+    try:
+        legs = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        legs = []
+    with replacing(path) as temporary:
+        Path(temporary).write_text(json.dumps([*(legs if isinstance(legs, list) else []), leg], indent=1) + "\n")
