@@ -70,6 +70,7 @@ TESTS = {
     "swmodel/dynamics/transport.py": (f"{_VERIFICATION}conservation.py", *SHORT),
     "swmodel/stepping/explicit.py": STEPPERS,
     "swmodel/stepping/semi_implicit.py": ("tests/unit/test_stage_times.py", "tests/unit/test_semi_implicit.py"),
+    "swmodel/stepping/surface.py": ("tests/unit/test_semi_implicit.py",),
     "swmodel/stepping/integrating_factor.py": (
         "tests/unit/test_stage_times.py",
         "tests/unit/test_pseudo_spectral.py",

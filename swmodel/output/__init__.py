@@ -4,7 +4,7 @@
     running.py      the files of a run while it lasts
     gathering.py    fields of the present state from the tiles of all ranks
     writing.py      the thread that writes them while the next steps are computed
-    zarr_store.py   Zarr stores, of which every rank writes its chunks
+    zarr_store.py   Zarr stores, of which every rank writes its chunks (zarr_chunks.py, zarr_fields.py)
     zarr_output.py, zarr_restart.py   fields and restarts in such stores
     products.py     means, extremes and harmonic constants
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF

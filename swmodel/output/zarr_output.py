@@ -11,7 +11,9 @@ from . import Claim, metadata
 from .gathering import fields_of_tiles
 from .run_metadata import rows_of
 from .schedule import FieldOutput, ReplacedFile
-from .zarr_store import ZarrFields, ZarrStore, chunk_grid, chunks_of, dry_block, not_continued, same_values
+from .zarr_chunks import chunk_grid, chunks_of, dry_block
+from .zarr_fields import ZarrFields, not_continued, same_values
+from .zarr_store import ZarrStore
 
 __all__ = ["ZarrFieldOutput"]
 

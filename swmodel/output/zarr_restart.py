@@ -19,7 +19,8 @@ from .fingerprint import fingerprint
 from .restart import FORMAT
 from .resuming import pieces_of
 from .schedule import ReplacedFile, RestartOutput
-from .zarr_store import ZarrStore, array_metadata, chunk_grid, chunks_of
+from .zarr_chunks import chunk_grid, chunks_of
+from .zarr_store import ZarrStore, array_metadata
 
 __all__ = ["ZarrRestartOutput"]
 

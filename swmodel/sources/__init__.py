@@ -23,16 +23,13 @@ from swmodel.sources.fault import (
     Fault,
     Plane,
     Source,
-    Summary,
-    breakpoints,
-    depth_gradient,
-    displacement,
-    records,
-    summarise,
-    uplift,
 )
-from swmodel.sources.kajiura import KajiuraFilter, SeaSurface, region_around
+from swmodel.sources.kajiura import KajiuraFilter
+from swmodel.sources.motion import breakpoints, depth_gradient, displacement, records, uplift
 from swmodel.sources.okada import Rectangle, surface_displacement
+from swmodel.sources.regions import region_around
+from swmodel.sources.sea_surface import SeaSurface
+from swmodel.sources.summary import Summary, summarise
 
 __all__ = [
     "REFERENCES",

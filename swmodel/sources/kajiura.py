@@ -1,4 +1,4 @@
-"""From the sea floor to the sea surface: means over cells, and Kajiura's (1963) hydrodynamic smoothing.
+"""Kajiura's (1963) hydrodynamic smoothing, from the sea floor to the sea surface.
 
 The surface above a floor that rises at once, by b(x), in water of depth H follows with (Kajiura 1963, Bull. Earthq.
 Res. Inst. 41, 535-571; Glimsdal et al. 2013, doi:10.5194/nhess-13-1507-2013)
@@ -22,7 +22,6 @@ node, so that no flux enters land. Sides that are not periodic reflect.
 
 import functools
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -34,12 +33,9 @@ from swmodel.errors import ConfigError
 from swmodel.fields.pytrees import pytree, replace, static
 from swmodel.grids.grid import Grid, SphericalGrid
 from swmodel.grids.windows import GridValues
-from swmodel.runtime.compilation import jit
-from swmodel.sources.fault import Fault, Source, depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
+from swmodel.sources.regions import Region, block_of, patch_of
 
-__all__ = ["KajiuraFilter", "SeaSurface", "region_around"]
-
-Region = tuple[float, float, float, float]  # x0, x1, y0, y1 in the coordinates of the grid
+__all__ = ["KajiuraFilter"]
 
 
 @pytree
@@ -90,12 +86,12 @@ class KajiuraFilter:
         """
         if np.shape(depth) != grid.shape:
             raise ConfigError(f"KajiuraFilter: depth has the shape {np.shape(depth)}, but the grid {grid.shape}.")
-        columns, taper_x = _patch(grid.x_centres, region and region[:2], "x", grid.periodic_x)
-        rows, taper_y = _patch(grid.y_centres, region and region[2:], "y", grid.periodic_y)
+        columns, taper_x = patch_of(grid.x_centres, region and region[:2], "x", grid.periodic_x)
+        rows, taper_y = patch_of(grid.y_centres, region and region[2:], "y", grid.periodic_y)
         closed = (not grid.periodic_y or region is not None, not grid.periodic_x or region is not None)
         depth, taper = (
             _mirrored(field, closed)
-            for field in (np.maximum(_block(depth, rows, columns), 0), taper_y[:, None] * taper_x)
+            for field in (np.maximum(block_of(depth, rows, columns), 0), taper_y[:, None] * taper_x)
         )
         edges = grid.y_edges[rows.start : rows.stop + 1]
         faces = np.concatenate([edges[1:], edges[-2::-1]]) if closed[0] else edges[1:]
@@ -251,226 +247,3 @@ def _mirrored(field, axes, xp=np):
 
 def _to_faces(field, axis):
     return 0.5 * (field + np.roll(field, -1, axis))
-
-
-@pytree
-class SeaSurface:
-    """How the sea surface of a grid follows faults: make it with `SeaSurface.of`, once; its methods are differentiable.
-
-    The uplift of a cell is the mean over refinement^2 points where the fault is near, and else its value at the centre,
-    which differs from the mean by dx^2 / 24 times its second derivatives.
-
-    Args:
-        x, y: coordinates of the patch's western and southern cell edges, with the last eastern and northern one,
-            (mx + 1,), (my + 1,) [degrees], or [m] on a plane.
-        gradient: of the depth in the cells, (d/d(east), d/d(north)), or None.
-        window: (my, mx), by which the uplift is multiplied: 1, falling to 0 towards sides within the grid.
-        smoothing: KajiuraFilter or None.
-        shape, corner, refinement: of the grid, of the patch's first row and column, points a cell and direction.
-        near: rows and columns of cells, centred on a fault's reference point, that are refined; None: all.
-        period: of x, 360 degrees, or None on a plane.
-    """
-
-    x: np.ndarray | jax.Array
-    y: np.ndarray | jax.Array
-    gradient: tuple | None
-    window: np.ndarray | jax.Array
-    smoothing: KajiuraFilter | None
-    shape: tuple = static()
-    corner: tuple = static()
-    refinement: int = static()
-    near: tuple | None = static(default=None)
-    period: float | None = static(default=None)
-
-    @classmethod
-    def of(
-        cls,
-        grid: Grid,
-        depth: ArrayLike | GridValues,
-        region: Region | None = None,
-        refinement: int = 3,
-        horizontal: bool = True,
-        kajiura: bool = True,
-        around: Source | None = None,
-    ) -> "SeaSurface":
-        """For `grid` and its depths [m], positive down, (ny, nx) or GridValues, of which the region alone is read.
-
-        Args:
-            region: (x0, x1, y0, y1), as `region_around` gives it; beyond it the sea stays as it is. None is the grid.
-            refinement: points a cell and direction for the mean over the cell; a fault that reaches the sea floor moves
-                it by metres within a kilometre.
-            horizontal: whether the horizontal motion of slopes counts (Tanioka & Satake 1996).
-            kajiura: whether Kajiura's smoothing applies.
-            around: a Source; cells further than NEAR cells from its faults are not refined. None refines all cells.
-        """
-        smoothing = KajiuraFilter.of(grid, depth, region) if kajiura else None
-        columns, taper_x = _patch(grid.x_centres, region and region[:2], "x", grid.periodic_x)
-        rows, taper_y = _patch(grid.y_centres, region and region[2:], "y", grid.periodic_y)
-        gradient = _gradient(grid, depth, rows, columns) if horizontal else None
-        x, y = grid.x_edges[columns.start : columns.stop + 1], grid.y_edges[rows.start : rows.stop + 1]
-        near = None if around is None else _near(around, grid, x, y)
-        if near is not None and (near[0] >= taper_y.size or near[1] >= taper_x.size):
-            near = None
-        return cls(
-            x, y, gradient, taper_y[:, None] * taper_x[None], smoothing, grid.shape,
-            (int(rows.start), int(columns.start)), refinement, near, 360.0 if grid.spherical else None,
-        )  # fmt: skip
-
-    def elevation(self, source: Source) -> jax.Array:
-        """The surface (ny, nx) [m] where all slip of `source` happens at once."""
-        return self._surface(source, jnp.sum(jnp.asarray(source.faults.slip), axis=1)[None])[0]
-
-    def records(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
-        """(times (m,) [s], surface (m, ny, nx) [m]): the sum of all that rose until then; see `fault.records`."""
-        times, amounts = slip_history(source, times, shortest_rise)
-        return times, self._surface(source, amounts)
-
-    def patches(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
-        """(times, surface (m, my, mx) [m]) as `records`, of the patch alone; the sea is as it was elsewhere."""
-        times, amounts = slip_history(source, times, shortest_rise)
-        return times, _patches(self, source, amounts)
-
-    def _surface(self, source, amounts):
-        return _surface(self, source, amounts)
-
-    def _summed(self, source, amounts):
-        (my, mx), (j, i), (ny, nx) = self.window.shape, self.corner, self.shape
-        return jnp.pad(self._on_patch(source, amounts), ((0, 0), (j, ny - j - my), (i, nx - i - mx)))
-
-    def _on_patch(self, source, amounts):
-        uplift = sum_over_faults(source, amounts, lambda fault: self._uplift(source, fault))
-        uplift = uplift * jnp.asarray(self.window, uplift.dtype)[None]
-        return uplift if self.smoothing is None else self.smoothing.on_patch(uplift)
-
-    def _uplift(self, source, fault):
-        """What 1 m of slip on one fault lifts the water by, (my, mx) [m]."""
-        if self.near is None:
-            return self._means(source, fault, (0, 0), self.window.shape, self.refinement)
-        coarse = self._means(source, fault, (0, 0), self.window.shape, 1)
-        corner = self._corner_near(fault, self.near)
-        return jax.lax.dynamic_update_slice(
-            coarse, self._means(source, fault, corner, self.near, self.refinement), corner
-        )
-
-    def _corner_near(self, fault: Fault, near: Sequence[int]) -> tuple[jax.Array, ...]:
-        """First row and column of the cells around a fault's reference point that are refined."""
-        x, y = fault.longitude, fault.latitude
-        if self.period is not None:  # the grid may count longitudes from elsewhere
-            x = x - self.period * jnp.round((x - 0.5 * (self.x[0] + self.x[-1])) / self.period)
-        return tuple(
-            jnp.clip(jnp.searchsorted(jnp.asarray(edges), at) - size // 2, 0, len(edges) - 1 - size)
-            for edges, at, size in zip((self.y, self.x), (y, x), near)
-        )
-
-    def _means(self, source, fault, corner, size, refinement):
-        """Means over a block of cells of what 1 m of slip lifts, from refinement^2 points each."""
-        y, x = (
-            _points(jnp.asarray(edges, float), first, count, refinement)
-            for edges, first, count in zip((self.y, self.x), corner, size)
-        )
-        blocks = (size[0], refinement, size[1], refinement)
-        gradient = self.gradient and tuple(jax.lax.dynamic_slice(jnp.asarray(g), corner, size) for g in self.gradient)
-
-        def part(*displacement):
-            return lift(gradient)(*(jnp.mean(values.reshape(blocks), axis=(1, 3)) for values in displacement))
-
-        return per_metre_at(source, x[None], y[:, None], part)(fault)
-
-
-@jit
-def _surface(surface, source, amounts):
-    """What `amounts` of slip of each fault, (m, faults) [m], make of the surface, (m, ny, nx) [m]: one program."""
-    return surface._summed(source, amounts)
-
-
-@jit
-def _patches(surface, source, amounts):
-    return surface._on_patch(source, amounts)
-
-
-def _block(depth, rows, columns):
-    """The depths of some rows and columns, of an array or GridValues."""
-    return np.asarray(depth.block(rows, columns) if isinstance(depth, GridValues) else depth[rows, columns], float)
-
-
-def _gradient(grid, depth, rows, columns):
-    """(dH/d(east), dH/d(north)) of a patch, from its cells and those around it."""
-    wide = [slice(max(part.start - 1, 0), min(part.stop + 1, n)) for part, n in zip((rows, columns), grid.shape)]
-    inner = tuple(slice(part.start - w.start, part.stop - w.start) for part, w in zip((rows, columns), wide))
-    return tuple(part[inner] for part in depth_gradient(grid, _block(depth, *wide), *wide))
-
-
-NEAR = 8  # cells
-
-
-def _near(source, grid, x, y):
-    """(rows, columns) that hold, around any fault's reference point, the fault and NEAR cells beside it."""
-    reach = float(np.max(np.hypot(source.faults.length, source.faults.width)))  # of the farthest corner [m]
-    steps = np.diff(y).min(), np.diff(x).min()
-    if grid.spherical:
-        steps = grid.radius * np.deg2rad(steps)
-        steps = steps[0], steps[1] * max(np.cos(np.deg2rad(np.abs(y).max())), 1e-3)
-    return tuple(2 * (int(np.ceil(reach / step)) + NEAR) + 1 for step in steps)
-
-
-def region_around(source: Source, grid: Grid, reach: float = 5.0e5) -> Region:
-    """(x0, x1, y0, y1) of the cells within `reach` [m] of the faults' reference points, for `SeaSurface.of`."""
-    near = np.zeros(grid.ny, bool), np.zeros(grid.nx, bool)
-    for at in zip(source.faults.longitude, source.faults.latitude):
-        for rows, columns in _candidates(grid, at, reach):
-            east, north = source.projection.local(*grid.coordinates("h", rows, columns), at)
-            within = np.asarray(east) ** 2 + np.asarray(north) ** 2 < reach**2
-            near[0][rows] |= within.any(1)
-            near[1][columns] |= within.any(0)
-    rows, columns = map(np.flatnonzero, near)
-    if not rows.size:
-        raise ConfigError("region_around: no cell of the grid is near the faults; check positions and domain.")
-    return (
-        float(grid.x_edges[columns[0]]),
-        float(grid.x_edges[columns[-1] + 1]),
-        float(grid.y_edges[rows[0]]),
-        float(grid.y_edges[rows[-1] + 1]),
-    )
-
-
-def _candidates(grid, at, reach):
-    """(rows, columns) of blocks that together hold all cells within `reach` [m] of the point `at`."""
-    x, y = grid.x_centres, grid.y_centres
-    if not grid.spherical:
-        near = np.abs(y - at[1]) <= reach, np.abs(x - at[0]) <= reach
-    else:
-        angle = 2.02 * np.arcsin(min(reach / (2 * grid.radius), 1.0))  # a little more, for rounding
-        polewards = np.deg2rad(abs(float(at[1]))) + angle
-        across = np.pi if polewards >= np.pi / 2 else np.arcsin(min(np.sin(angle) / np.cos(np.deg2rad(at[1])), 1.0))
-        apart = np.abs((x - at[0] + 180.0) % 360.0 - 180.0)
-        near = np.abs(y - at[1]) <= np.rad2deg(angle), apart <= np.rad2deg(across) * 1.01
-    rows, columns = map(np.flatnonzero, near)
-    if rows.size and columns.size:
-        runs = np.split(columns, np.flatnonzero(np.diff(columns) > 1) + 1)
-        for run in runs:
-            yield slice(int(rows[0]), int(rows[-1]) + 1), slice(int(run[0]), int(run[-1]) + 1)
-
-
-def _points(edges, first, count, refinement):
-    """The midpoints of `refinement` parts of each of the `count` cells from number `first` on."""
-    low = jax.lax.dynamic_slice(edges, (first,), (count,))
-    steps = jax.lax.dynamic_slice(jnp.diff(edges), (first,), (count,))
-    parts = jnp.asarray((np.arange(refinement) + 0.5) / refinement, edges.dtype)
-    return (low[:, None] + steps[:, None] * parts[None]).reshape(-1)
-
-
-def _patch(centres, limits, name, periodic):
-    """The slice of cells within `limits`, and a taper over them: 1, down to 0 at sides that are not the grid's."""
-    if limits is None:
-        return slice(0, centres.size), np.ones(centres.size)
-    inside = np.flatnonzero((centres >= limits[0]) & (centres <= limits[1]))
-    if inside.size == 0:
-        raise ConfigError(
-            f"KajiuraFilter: the region's {name} = {tuple(limits)} holds no cell of the grid, which spans "
-            f"{centres[0]:g} to {centres[-1]:g}."
-        )
-    cells, steps = np.arange(inside.size), max(inside.size // 10, 1)
-    rise = np.sin(np.pi / 2 * np.clip((cells + 0.5) / steps, 0, 1)) ** 2
-    low = np.ones(inside.size) if inside[0] == 0 and not periodic else rise
-    high = np.ones(inside.size) if inside[-1] == centres.size - 1 and not periodic else rise[::-1]
-    return slice(inside[0], inside[-1] + 1), low * high

@@ -41,19 +41,17 @@ from .. import elliptic
 from ..defaults import AB2_EPSILON, THETA
 from ..dynamics.transport import divergence
 from ..errors import ConfigError
-from ..fields.field import Field
-from ..fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
+from ..fields.operators import mean_x, mean_y
 from ..fields.parameters import parameter
-from ..fields.pytrees import pytree, replace, static
+from ..fields.pytrees import pytree, static
 from ..fields.state import State, as_tile_field, like
-from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
 from .amplification import interval_beside_waves
 from .explicit import AB2, Past, TimeStepper, time_step
+from .surface import Surface, with_ghosts
 
-__all__ = ["SemiImplicit", "RigidLid", "Solved", "automatic"]
+__all__ = ["SemiImplicit", "RigidLid", "Solved"]
 
 THETA_HINT = "; with 0.5 nothing damps the shortest waves, 0.6 is enough where the water turns, and 1 damps most"
-TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by bytes of a number
 
 
 @pytree
@@ -174,108 +172,6 @@ class RigidLid(Implicit):
         return RigidLidStep(self.dt, self.epsilon, Surface.of(equations, self))
 
 
-# -- the equation of the surface --------------------------------------------------------------------------------------
-
-
-def automatic(domain: Any, constant: bool, dtype: Any) -> elliptic.Solver:
-    """The solver for a domain whose coefficients are constant, or not."""
-    if constant:
-        return elliptic.FourierTridiagonal() if domain.grid.spherical else elliptic.Spectral()
-    preconditioner = elliptic.FastPoisson() if any(domain.grid.poles) else elliptic.Multigrid()
-    return elliptic.ConjugateGradients(preconditioner, tolerance=TOLERANCE[jnp.dtype(dtype).itemsize])
-
-
-@pytree
-class Surface:
-    """delta - div (g theta^2 dt^2 R grad delta) = rhs (or Poisson's equation, under a rigid lid), planned.
-
-    Attributes:
-        rest: R, the depth at rest, a Field; where it is constant, one number.
-        plan: of the solver.
-    """
-
-    rest: Any
-    plan: elliptic.Plan
-    solver: Any = static()
-
-    @staticmethod
-    def of(equations: Any, scheme: Any) -> "Surface":
-        if equations.water is None:
-            raise ConfigError(
-                f"{type(scheme).__name__}: these Dynamics hold no water bodies to solve on; make them by "
-                "model.dynamics(stepper)."
-            )
-        domain = replace(equations.water, tile=equations.geometry.tile)
-        rigid, dtype = scheme.rigid_lid, equations.depth.dtype
-        constant = equations.flat and not domain.masked and not equations.open_boundaries
-        rest = _constant(equations) if constant else equations.depth
-        numbers = jnp.asarray(1.0, dtype) if rigid else equations.gravity * (scheme.theta * scheme.dt) ** 2
-        c = numbers * (rest if constant else rest.interior)
-        screening = None if rigid else _screening(equations, domain, scheme.theta * scheme.dt)
-        solver = scheme.solver or automatic(domain, constant, dtype)
-        return Surface(rest, solver.plan(domain, elliptic.Coefficients(c, screening)), solver)
-
-    def solve(self, rhs: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """(delta, what the solver left if it did not converge else 0)."""
-        delta, report = self.solver.solve_and_report(self.plan, -rhs)
-        # What is no number any more was blown up by something else.
-        left = jnp.where(report.converged | ~jnp.isfinite(report.residual), 0.0, report.residual)
-        return delta, jax.lax.stop_gradient(left).astype(rhs.dtype)
-
-    def pushed(self, equations: Any, u: Any, v: Any, dt: Any, eta: Any) -> tuple[Any, Any]:
-        """u and v after `dt` under the pressure of eta."""
-        e, g = equations, equations.geometry
-        along_x = difference_x(e.gravity * eta) * g.per_dx["u"] * g.wet_u
-        along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.wet_v
-        return u - dt * along_x, v - dt * along_y
-
-    def transports(self, u: Any, v: Any) -> tuple[Any, Any]:
-        """R u and R v [m2 s-1], Fields at u and v."""
-        if not isinstance(self.rest, Field):
-            return self.rest * u, self.rest * v
-        return mean_x(self.rest) * u, mean_y(self.rest) * v
-
-    def outflow(self, equations: Any, u: Any, v: Any) -> Any:
-        """div (R u) at h [m s-1]."""
-        if not isinstance(self.rest, Field):
-            return self.rest * divergence(u, v, equations.geometry)
-        return divergence(*self.transports(u, v), equations.geometry)
-
-
-def _constant(equations):
-    """The depth of a flat bottom, to the last bit; in derivatives the mean of all cells."""
-    communicator = equations.communicator
-    depth = equations.depth.interior
-    one = communicator.maximum(jax.lax.stop_gradient(jnp.max(depth)))
-    wet = equations.geometry.wet.interior
-    off, cells = jnp.sum((depth - one) * wet), jnp.sum(wet)
-    return one + communicator.replicated(communicator.sum(off)) / communicator.sum(cells)
-
-
-def _screening(equations, domain, weight):
-    """1, and what an outflow sqrt(g / R) delta through open sides takes within `weight` [s]."""
-    one = jnp.ones((), equations.depth.dtype)
-    if not equations.open_boundaries:
-        return one
-    g, sides = equations.geometry, equations.geometry.tile.sides
-    speed = (equations.gravity * equations.depth).map(lambda x: jnp.sqrt(jnp.where(x > 0, x, 0.0 * x + 1.0))) * g.wet
-    lengths = {WEST: (west, g.dy["u"]), EAST: (east, g.dy["u"]), SOUTH: (south, g.dx["v"]), NORTH: (north, g.dx["v"])}
-    total = jnp.zeros(domain.tile.shape, one.dtype)
-    for side, (beside, length) in lengths.items():
-        if SIDES[side] in sides.open_sides:
-            length = beside(length) if isinstance(length, Field) else length
-            rate = (speed * length * g.per_area_h).interior
-            total = total + sides.open[side] * _edge(side, total.shape).astype(one.dtype) * rate
-    return one + weight * total
-
-
-def _edge(side, shape):
-    """Which cells of a tile lie at its edge, (my, mx)."""
-    axis = 1 if side in (WEST, EAST) else 0
-    at = jax.lax.broadcasted_iota(jnp.int32, shape, axis)
-    return at == (0 if side in (WEST, SOUTH) else shape[axis] - 1)
-
-
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
@@ -347,7 +243,7 @@ class FreeSurfaceStep(PlannedStep):
         known = dt * slope.eta - (dt * (1.0 - theta)) * self.surface.outflow(e, flow.u, flow.v)
         rhs = known - (dt * theta) * self.surface.outflow(e, u, v)
         delta, left = self.surface.solve(rhs.interior)
-        delta = _with_ghosts(e, delta)
+        delta = with_ghosts(e, delta)
         u, v = self.surface.pushed(e, u, v, theta * dt, delta)
         u, v = e.opened(u, v, eta + delta, time + 1.0)
         eta = flow.eta + known - (dt * theta) * self.surface.outflow(e, u, v)
@@ -397,7 +293,7 @@ class RigidLidStep(PlannedStep):
         u, v, eta = filled.u, filled.v, filled.eta
         # g dt is in neither: the equation is div (R grad (g dt delta)) = div R u*
         delta, left = self.surface.solve(-self.surface.outflow(e, u, v).interior)
-        delta = _with_ghosts(e, delta) / (e.gravity * dt)
+        delta = with_ghosts(e, delta) / (e.gravity * dt)
         u, v = self.surface.pushed(e, u, v, dt, delta)
         others, kept = self._others(flow, old, (u, v), history) if e.tracers else ({}, None)
         new = like(state, state.replace(u=u, v=v, eta=eta + delta, **others))
@@ -417,10 +313,3 @@ class RigidLidStep(PlannedStep):
 def _fields(transported):
     """The fields of a State a step ago, in order; none of ()."""
     return [as_tile_field(x, transported.positions[name]) for name, x in transported] if transported else []
-
-
-def _with_ghosts(equations, x):
-    """A tile array of cells as a Field with a halo; communicates."""
-    tile = equations.geometry.tile
-    (wide,) = exchange([x], tile.halo, tile.sides, equations.communicator)
-    return Field(wide, "h", (tile.halo,) * 4)

@@ -22,8 +22,8 @@ from swmodel.stepping.amplification import beside_waves
 from swmodel.stepping.arrays import ArrayStepLoop
 from swmodel.stepping.fused import FusedStepLoop
 from swmodel.stepping.loop import run_steps, step_loop
-from swmodel.stepping.semi_implicit import automatic
 from swmodel.stepping.stability import limits
+from swmodel.stepping.surface import automatic
 
 G = 9.81
 CHEAP = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)

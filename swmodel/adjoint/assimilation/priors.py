@@ -25,7 +25,7 @@ from ...fields.state import State
 from ...models.shallow_water import ShallowWater
 from ...sources import region_around
 from ...sources.fault import Source
-from ...sources.kajiura import SeaSurface
+from ...sources.sea_surface import SeaSurface
 from ..controls import seafloor, transforms
 from ..controls.controls import Transformed, controls_of
 from ..controls.transforms import Transform

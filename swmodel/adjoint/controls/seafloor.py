@@ -19,7 +19,7 @@ from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
 from ...runtime import budget
 from ...sources.fault import Source
-from ...sources.kajiura import SeaSurface
+from ...sources.sea_surface import SeaSurface
 from .transforms import Patterns, Transform
 
 __all__ = ["UNCERTAIN", "FaultSource", "UnitSources"]

@@ -1,0 +1,74 @@
+"""The region around a source: the cells of a grid near its faults, and a taper towards the sides of a patch of them."""
+
+from typing import Any
+
+import numpy as np
+
+from swmodel.errors import ConfigError
+from swmodel.grids.grid import Grid
+from swmodel.grids.windows import GridValues
+from swmodel.sources.fault import Source
+
+__all__ = ["Region", "block_of", "patch_of", "region_around"]
+
+Region = tuple[float, float, float, float]  # x0, x1, y0, y1 in the coordinates of the grid
+
+
+def block_of(depth: Any, rows: slice, columns: slice) -> np.ndarray:
+    """The depths of some rows and columns, of an array or GridValues."""
+    return np.asarray(depth.block(rows, columns) if isinstance(depth, GridValues) else depth[rows, columns], float)
+
+
+def region_around(source: Source, grid: Grid, reach: float = 5.0e5) -> Region:
+    """(x0, x1, y0, y1) of the cells within `reach` [m] of the faults' reference points, for `SeaSurface.of`."""
+    near = np.zeros(grid.ny, bool), np.zeros(grid.nx, bool)
+    for at in zip(source.faults.longitude, source.faults.latitude):
+        for rows, columns in _candidates(grid, at, reach):
+            east, north = source.projection.local(*grid.coordinates("h", rows, columns), at)
+            within = np.asarray(east) ** 2 + np.asarray(north) ** 2 < reach**2
+            near[0][rows] |= within.any(1)
+            near[1][columns] |= within.any(0)
+    rows, columns = map(np.flatnonzero, near)
+    if not rows.size:
+        raise ConfigError("region_around: no cell of the grid is near the faults; check positions and domain.")
+    return (
+        float(grid.x_edges[columns[0]]),
+        float(grid.x_edges[columns[-1] + 1]),
+        float(grid.y_edges[rows[0]]),
+        float(grid.y_edges[rows[-1] + 1]),
+    )
+
+
+def _candidates(grid, at, reach):
+    """(rows, columns) of blocks that together hold all cells within `reach` [m] of the point `at`."""
+    x, y = grid.x_centres, grid.y_centres
+    if not grid.spherical:
+        near = np.abs(y - at[1]) <= reach, np.abs(x - at[0]) <= reach
+    else:
+        angle = 2.02 * np.arcsin(min(reach / (2 * grid.radius), 1.0))  # a little more, for rounding
+        polewards = np.deg2rad(abs(float(at[1]))) + angle
+        across = np.pi if polewards >= np.pi / 2 else np.arcsin(min(np.sin(angle) / np.cos(np.deg2rad(at[1])), 1.0))
+        apart = np.abs((x - at[0] + 180.0) % 360.0 - 180.0)
+        near = np.abs(y - at[1]) <= np.rad2deg(angle), apart <= np.rad2deg(across) * 1.01
+    rows, columns = map(np.flatnonzero, near)
+    if rows.size and columns.size:
+        runs = np.split(columns, np.flatnonzero(np.diff(columns) > 1) + 1)
+        for run in runs:
+            yield slice(int(rows[0]), int(rows[-1]) + 1), slice(int(run[0]), int(run[-1]) + 1)
+
+
+def patch_of(centres: np.ndarray, limits: Any, name: str, periodic: bool) -> tuple[slice, np.ndarray]:
+    """The slice of cells within `limits`, and a taper over them: 1, down to 0 at sides that are not the grid's."""
+    if limits is None:
+        return slice(0, centres.size), np.ones(centres.size)
+    inside = np.flatnonzero((centres >= limits[0]) & (centres <= limits[1]))
+    if inside.size == 0:
+        raise ConfigError(
+            f"KajiuraFilter: the region's {name} = {tuple(limits)} holds no cell of the grid, which spans "
+            f"{centres[0]:g} to {centres[-1]:g}."
+        )
+    cells, steps = np.arange(inside.size), max(inside.size // 10, 1)
+    rise = np.sin(np.pi / 2 * np.clip((cells + 0.5) / steps, 0, 1)) ** 2
+    low = np.ones(inside.size) if inside[0] == 0 and not periodic else rise
+    high = np.ones(inside.size) if inside[-1] == centres.size - 1 and not periodic else rise[::-1]
+    return slice(inside[0], inside[-1] + 1), low * high

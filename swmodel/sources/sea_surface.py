@@ -1,0 +1,183 @@
+"""From the sea floor to the sea surface: means of the uplift over cells, near a source alone, and their smoothing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from swmodel.fields.pytrees import pytree, static
+from swmodel.grids.grid import Grid
+from swmodel.grids.windows import GridValues
+from swmodel.runtime.compilation import jit
+from swmodel.sources.fault import Fault, Source
+from swmodel.sources.kajiura import KajiuraFilter
+from swmodel.sources.motion import depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
+from swmodel.sources.regions import Region, block_of, patch_of
+
+__all__ = ["SeaSurface"]
+
+
+@pytree
+class SeaSurface:
+    """How the sea surface of a grid follows faults: make it with `SeaSurface.of`, once; its methods are differentiable.
+
+    The uplift of a cell is the mean over refinement^2 points where the fault is near, and else its value at the centre,
+    which differs from the mean by dx^2 / 24 times its second derivatives.
+
+    Args:
+        x, y: coordinates of the patch's western and southern cell edges, with the last eastern and northern one,
+            (mx + 1,), (my + 1,) [degrees], or [m] on a plane.
+        gradient: of the depth in the cells, (d/d(east), d/d(north)), or None.
+        window: (my, mx), by which the uplift is multiplied: 1, falling to 0 towards sides within the grid.
+        smoothing: KajiuraFilter or None.
+        shape, corner, refinement: of the grid, of the patch's first row and column, points a cell and direction.
+        near: rows and columns of cells, centred on a fault's reference point, that are refined; None: all.
+        period: of x, 360 degrees, or None on a plane.
+    """
+
+    x: np.ndarray | jax.Array
+    y: np.ndarray | jax.Array
+    gradient: tuple | None
+    window: np.ndarray | jax.Array
+    smoothing: KajiuraFilter | None
+    shape: tuple = static()
+    corner: tuple = static()
+    refinement: int = static()
+    near: tuple | None = static(default=None)
+    period: float | None = static(default=None)
+
+    @classmethod
+    def of(
+        cls,
+        grid: Grid,
+        depth: ArrayLike | GridValues,
+        region: Region | None = None,
+        refinement: int = 3,
+        horizontal: bool = True,
+        kajiura: bool = True,
+        around: Source | None = None,
+    ) -> "SeaSurface":
+        """For `grid` and its depths [m], positive down, (ny, nx) or GridValues, of which the region alone is read.
+
+        Args:
+            region: (x0, x1, y0, y1), as `region_around` gives it; beyond it the sea stays as it is. None is the grid.
+            refinement: points a cell and direction for the mean over the cell; a fault that reaches the sea floor moves
+                it by metres within a kilometre.
+            horizontal: whether the horizontal motion of slopes counts (Tanioka & Satake 1996).
+            kajiura: whether Kajiura's smoothing applies.
+            around: a Source; cells further than NEAR cells from its faults are not refined. None refines all cells.
+        """
+        smoothing = KajiuraFilter.of(grid, depth, region) if kajiura else None
+        columns, taper_x = patch_of(grid.x_centres, region and region[:2], "x", grid.periodic_x)
+        rows, taper_y = patch_of(grid.y_centres, region and region[2:], "y", grid.periodic_y)
+        gradient = _gradient(grid, depth, rows, columns) if horizontal else None
+        x, y = grid.x_edges[columns.start : columns.stop + 1], grid.y_edges[rows.start : rows.stop + 1]
+        near = None if around is None else _near(around, grid, x, y)
+        if near is not None and (near[0] >= taper_y.size or near[1] >= taper_x.size):
+            near = None
+        return cls(
+            x, y, gradient, taper_y[:, None] * taper_x[None], smoothing, grid.shape,
+            (int(rows.start), int(columns.start)), refinement, near, 360.0 if grid.spherical else None,
+        )  # fmt: skip
+
+    def elevation(self, source: Source) -> jax.Array:
+        """The surface (ny, nx) [m] where all slip of `source` happens at once."""
+        return self._surface(source, jnp.sum(jnp.asarray(source.faults.slip), axis=1)[None])[0]
+
+    def records(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
+        """(times (m,) [s], surface (m, ny, nx) [m]): the sum of all that rose until then; see `fault.records`."""
+        times, amounts = slip_history(source, times, shortest_rise)
+        return times, self._surface(source, amounts)
+
+    def patches(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
+        """(times, surface (m, my, mx) [m]) as `records`, of the patch alone; the sea is as it was elsewhere."""
+        times, amounts = slip_history(source, times, shortest_rise)
+        return times, _patches(self, source, amounts)
+
+    def _surface(self, source, amounts):
+        return _surface(self, source, amounts)
+
+    def _summed(self, source, amounts):
+        (my, mx), (j, i), (ny, nx) = self.window.shape, self.corner, self.shape
+        return jnp.pad(self._on_patch(source, amounts), ((0, 0), (j, ny - j - my), (i, nx - i - mx)))
+
+    def _on_patch(self, source, amounts):
+        uplift = sum_over_faults(source, amounts, lambda fault: self._uplift(source, fault))
+        uplift = uplift * jnp.asarray(self.window, uplift.dtype)[None]
+        return uplift if self.smoothing is None else self.smoothing.on_patch(uplift)
+
+    def _uplift(self, source, fault):
+        """What 1 m of slip on one fault lifts the water by, (my, mx) [m]."""
+        if self.near is None:
+            return self._means(source, fault, (0, 0), self.window.shape, self.refinement)
+        coarse = self._means(source, fault, (0, 0), self.window.shape, 1)
+        corner = self._corner_near(fault, self.near)
+        return jax.lax.dynamic_update_slice(
+            coarse, self._means(source, fault, corner, self.near, self.refinement), corner
+        )
+
+    def _corner_near(self, fault: Fault, near: Sequence[int]) -> tuple[jax.Array, ...]:
+        """First row and column of the cells around a fault's reference point that are refined."""
+        x, y = fault.longitude, fault.latitude
+        if self.period is not None:  # the grid may count longitudes from elsewhere
+            x = x - self.period * jnp.round((x - 0.5 * (self.x[0] + self.x[-1])) / self.period)
+        return tuple(
+            jnp.clip(jnp.searchsorted(jnp.asarray(edges), at) - size // 2, 0, len(edges) - 1 - size)
+            for edges, at, size in zip((self.y, self.x), (y, x), near)
+        )
+
+    def _means(self, source, fault, corner, size, refinement):
+        """Means over a block of cells of what 1 m of slip lifts, from refinement^2 points each."""
+        y, x = (
+            _points(jnp.asarray(edges, float), first, count, refinement)
+            for edges, first, count in zip((self.y, self.x), corner, size)
+        )
+        blocks = (size[0], refinement, size[1], refinement)
+        gradient = self.gradient and tuple(jax.lax.dynamic_slice(jnp.asarray(g), corner, size) for g in self.gradient)
+
+        def part(*displacement):
+            return lift(gradient)(*(jnp.mean(values.reshape(blocks), axis=(1, 3)) for values in displacement))
+
+        return per_metre_at(source, x[None], y[:, None], part)(fault)
+
+
+@jit
+def _surface(surface, source, amounts):
+    """What `amounts` of slip of each fault, (m, faults) [m], make of the surface, (m, ny, nx) [m]: one program."""
+    return surface._summed(source, amounts)
+
+
+@jit
+def _patches(surface, source, amounts):
+    return surface._on_patch(source, amounts)
+
+
+def _gradient(grid, depth, rows, columns):
+    """(dH/d(east), dH/d(north)) of a patch, from its cells and those around it."""
+    wide = [slice(max(part.start - 1, 0), min(part.stop + 1, n)) for part, n in zip((rows, columns), grid.shape)]
+    inner = tuple(slice(part.start - w.start, part.stop - w.start) for part, w in zip((rows, columns), wide))
+    return tuple(part[inner] for part in depth_gradient(grid, block_of(depth, *wide), *wide))
+
+
+NEAR = 8  # cells
+
+
+def _near(source, grid, x, y):
+    """(rows, columns) that hold, around any fault's reference point, the fault and NEAR cells beside it."""
+    reach = float(np.max(np.hypot(source.faults.length, source.faults.width)))  # of the farthest corner [m]
+    steps = np.diff(y).min(), np.diff(x).min()
+    if grid.spherical:
+        steps = grid.radius * np.deg2rad(steps)
+        steps = steps[0], steps[1] * max(np.cos(np.deg2rad(np.abs(y).max())), 1e-3)
+    return tuple(2 * (int(np.ceil(reach / step)) + NEAR) + 1 for step in steps)
+
+
+def _points(edges, first, count, refinement):
+    """The midpoints of `refinement` parts of each of the `count` cells from number `first` on."""
+    low = jax.lax.dynamic_slice(edges, (first,), (count,))
+    steps = jax.lax.dynamic_slice(jnp.diff(edges), (first,), (count,))
+    parts = jnp.asarray((np.arange(refinement) + 0.5) / refinement, edges.dtype)
+    return (low[:, None] + steps[:, None] * parts[None]).reshape(-1)
