@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 FILM = 5e-4  # [m], the thinnest water that counts as a flood
+STILL = 2.0  # [s], until then no wave has come in, and the gauges' mean level is that of the water at rest
 HERE = Path(__file__).parent
 
 
@@ -28,7 +29,7 @@ def main(folder: Path) -> None:
     with xr.open_dataset(folder / "gauges.nc", decode_times=False) as gauges:
         names = [str(name) for name in gauges["gauge_name"].values]
         for name, series in zip(names, gauges["eta"].transpose(..., "time").values):
-            record = measured[f"{name}_m"] - measured[f"{name}_m"][measured["time_s"] < 10.0].mean()
+            record = measured[f"{name}_m"] - measured[f"{name}_m"][measured["time_s"] < STILL].mean()
             axes[name].plot(measured["time_s"], 100 * record, "k.", ms=2, label="laboratory")
             axes[name].plot(gauges["time"], 100 * series, label="swmodel")
             axes[name].set(xlim=(10, 22.5), ylabel=f"{name} [cm]")

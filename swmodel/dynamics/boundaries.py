@@ -52,6 +52,8 @@ class Inside:
         eta_time: the Time of eta, which in some schemes is the beginning of the step.
         needed: for conditions with `closes_volume`, a function: the velocity [m s-1] with which the cells rise at a
             given rate [m s-1].
+        next_velocity: a function without arguments: the velocity out of the domain on the next faces inside, between
+            these cells and their neighbours [m s-1].
     """
 
     gravity: Any
@@ -60,6 +62,7 @@ class Inside:
     wet: Any
     eta_time: Any = None
     needed: Any = None
+    next_velocity: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +130,9 @@ class OpenBoundary(TiledPart):
         if self.closes_volume:
             column = depth if equations.linear else depth + eta * wet
             needed = functools.partial(_needed, side, column, flow, equations, time)
-        return condition.at(time).outflow(Inside(gravity, depth, eta, wet, eta_time, needed), time) * wet
+        next_velocity = functools.partial(_next_velocity, side, flow)
+        inside = Inside(gravity, depth, eta, wet, eta_time, needed, next_velocity)
+        return condition.at(time).outflow(inside, time) * wet
 
 
 @pytree
@@ -211,6 +216,17 @@ def _needed(side, column, flow, equations, time, rate):
     through = difference_x(U) + difference_y(V)
     area = near["area"] if side in (WEST, EAST) else _cell(near["area"], 1)
     return -(area * rate + through) / (column * length)
+
+
+def _next_velocity(side, flow):
+    """The velocity out of the domain on the first faces inside a side [m s-1], a Field of one row or column."""
+    normal = flow[0] if side in (WEST, EAST) else flow[1]
+    low = side in (WEST, SOUTH)
+    if not low:  # a face has the number of the cell on its west or south
+        halo = tuple(width + (k == side) for k, width in enumerate(normal.halo))
+        normal = Field(normal.data, normal.position, halo)
+    found = _cells_inside(normal, side)
+    return Field(-found.data if low else found.data, "h", found.halo)
 
 
 def _cells_around(field, side):

@@ -8,13 +8,20 @@ velocity u_n towards the inside
 
 unless the velocity u_in of the wave is given too. Where no wave comes in, the side is open. For small waves this is
 Flather's condition with `incoming`. Both elevations are those of the centres of the cells next to the side.
+
+A gauge at the side records the level there, which is the sum of the wave that comes in and of what is reflected. If
+`total` is set, `elevation` is such a record eta_side. With the velocity u_next on the next faces inside,
+
+    u_n = u_next + 2 sqrt(g (H + eta_side)) - 2 sqrt(g (H + eta))
+
+keeps the invariant that goes out, and the side reflects what arrives as the side of a basin with that level does.
 """
 
 from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields.parameters import Number, Sides, declared, parameter
+from ..fields.parameters import Flag, Number, Sides, declared, parameter
 from ..fields.pytrees import pytree
 from ..parallel.halo import SIDES
 from .boundaries import Inside, OpenBoundary
@@ -32,6 +39,8 @@ class WaveMaker(OpenBoundary):
             (ny, nx) array (its edge cells are used), time records, a Record, SolitaryWave, CnoidalWave or Tide.
         velocity: u_in of that wave, into the domain [m s-1], likewise; that of a long wave unless given.
         until: when the last of the wave has come in [s]; the side is open from then on. A Record need not go on longer.
+        total: whether `elevation` is the level at the side, with what is reflected from inside, as a gauge there
+            records it. `velocity` cannot be given then.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
@@ -40,12 +49,21 @@ class WaveMaker(OpenBoundary):
     until: float | None = declared(
         Number(None, "s", above=0.0, optional=True), default=None, static=True, doc="when the side becomes open"
     )
+    total: bool = declared(Flag(), default=False, static=True, doc="whether the elevation contains reflected waves")
 
     nonlinear = True
     references = "Stoker (1957), Water Waves, section 10; Blayo and Debreu (2005), doi:10.1016/j.ocemod.2004.07.001"
 
+    @classmethod
+    def conflict(cls, values: Any) -> str | None:
+        if values.total and values.velocity is not None:
+            return "with total the velocity is found from the level at the side; leave out velocity, or total"
+        return super().conflict(values)
+
     def outflow(self, inside: Inside, time: Any) -> Any:
         gravity, depth, height, into = inside.gravity, inside.depth, self.elevation, self.velocity
+        if self.total:
+            into = -inside.next_velocity()
         if self.until is not None:
             made = jnp.asarray(time.since(self.until) < 0, depth.data.dtype)
             height, into = height * made, None if into is None else into * made

@@ -31,7 +31,7 @@ def volume(model, state):
     return model.communicator.host_sum(np.array([own]))[0]
 
 
-MAKER = sw.WaveMaker(sides="west", elevation=sw.Record([0.0, 1.0, 2.0], [0.0, 0.5, 0.2]), until=1.0)
+MAKER = sw.WaveMaker(sides="west", elevation=sw.Record([0.0, 1.0, 2.0], [0.0, 0.5, 0.2]), until=1.0, total=True)
 CASES = [(sides, layout) for sides, layout in zip(((MAKER, sw.Flather("east")), ()), (cases.LAYOUTS * 2)[:2])]
 
 

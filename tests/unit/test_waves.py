@@ -71,6 +71,22 @@ def test_a_wave_comes_in_whole_and_leaves_at_the_other_side():
     assert np.abs(eta).max() < 0.04 * wave.height  # an error of first order in dx
 
 
+@pytest.mark.parametrize("side, cell", (("west", (0, 0)), ("north", (-1, 0))))
+def test_a_level_at_a_side_is_kept_when_the_reflected_wave_is_back(side, cell):
+    shape = {"west": (20, 4), "north": (4, 20)}[side]
+    grid = sw.CartesianGrid(*shape, (0.0, shape[0]), (0.0, shape[1]), periodic="y" if side == "west" else "x")
+    level = lambda t: 0.05 * np.sin(2 * np.pi * t / 15.0)  # noqa: E731
+    record, found = sw.Record(np.arange(0.0, 31.0, 0.5), level(np.arange(0.0, 31.0, 0.5))), {}
+    for total in (True, False):
+        maker = sw.WaveMaker(sides=side, elevation=record, total=total)
+        options = dict(communicator="serial", momentum=sw.MomentumConserving(), least_thickness=0.0)
+        model = sw.ShallowWater(grid, 1.0, boundaries=maker, **options)
+        simulation = sw.Simulation(model, model.at_rest(), sw.SSPRK3(0.1))
+        found[total] = [float(simulation.run(steps=10).eta[cell]) - level(simulation.time) for _ in range(30)]
+    assert np.abs(found[True]).max() < 0.01  # half a cell later is 0.003; the wave takes 13 s to the wall and back
+    assert np.abs(found[False]).max() > 0.04  # a wave that comes in is added to what is reflected
+
+
 def test_records_that_end_too_soon_or_begin_too_late_are_refused():
     for times, until, why in (
         (TIMES, None, "ends at 11.5 s.*needs it until 20 s"),
@@ -92,6 +108,7 @@ def test_what_is_no_wave_is_refused():
         (lambda: sw.CnoidalWave(0.5, 1.0, period=1.0), "no wave of height 0.5 m and period 1 s"),
         (lambda: sw.SolitaryWave(-0.1, 1.0, peak=0.0), "height"),
         (lambda: channel(sw.WaveMaker(sides="west"), linear=True), r"use Flather\(incoming="),
+        (lambda: sw.WaveMaker(sides="west", velocity=0.1, total=True), "leave out velocity"),
     ):
         with pytest.raises((ConfigError, ValueError), match=why):
             make()
