@@ -111,7 +111,7 @@ def run_up_on_beach(
     return run_up(highest, model.depth, 1e-3)
 
 
-SMOOTH = 0.008  # Manning's n of Blasius's friction of a smooth wall, 0.0395 / (4 u h / nu)^(1/4), in the tongue [s m-1/3]
+SMOOTH = 0.008  # Manning's n of Blasius's 0.0395 / (4 u h / nu)^(1/4) for smooth walls, in the tongue [s m-1/3]
 
 
 def bp4(roughness: float = SMOOTH) -> dict[str, float]:
