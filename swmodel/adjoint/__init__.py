@@ -9,11 +9,15 @@ from .core.integration import integrate
 from .core.schedules import Nested, Revolve, StoreAll, Tiered
 from .costs.concentration import BoxContent, GaugeConcentration
 from .costs.costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
+from .costs.harmonics import HarmonicConstants, HarmonicMisfit
+from .costs.misfits import Current, SectionRecord, TransportMisfit, VelocityMisfit
 from .costs.records import Record
+from .costs.tracks import TrackMisfit, Tracks
 from .problem import Problem, dot
 
 __all__ = [
-    "BoxContent", "BoxEnergy", "Control", "Cost", "FinalState", "GaugeConcentration", "GaugeElevation", "GaugeMaximum",
-    "Misfit", "Nested", "Problem", "Record", "Revolve", "SectionTransport", "StoreAll", "TileCost", "Tiered",
-    "Transformed", "controls_of", "dot", "integrate", "names_of",
+    "BoxContent", "BoxEnergy", "Control", "Cost", "Current", "FinalState", "GaugeConcentration", "GaugeElevation",
+    "GaugeMaximum", "HarmonicConstants", "HarmonicMisfit", "Misfit", "Nested", "Problem", "Record", "Revolve",
+    "SectionRecord", "SectionTransport", "StoreAll", "TileCost", "Tiered", "TrackMisfit", "Tracks", "Transformed",
+    "TransportMisfit", "VelocityMisfit", "controls_of", "dot", "integrate", "names_of",
 ]  # fmt: skip

@@ -106,7 +106,7 @@ def _study(draft, section, options):
     """The problem of a draft, on this rank; collective."""
     begun = begin(draft, options)
     made, experiment = begun.made, begun.experiment
-    cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
+    cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output, experiment.run.start)
     made.experiment()
     model, state, dt = started_with_step(begun)
     steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)

@@ -15,16 +15,32 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from ..adjoint.costs import costs
 from ..adjoint.costs.concentration import TracerName
+from ..adjoint.costs.harmonics import AllConstants, constants_in
+from ..adjoint.costs.misfits import Currents, SectionRecords, current_in, transport_in
 from ..adjoint.costs.records import Records, records_in
+from ..adjoint.costs.tracks import AllTracks, read_tracks
+from ..errors import ConfigError
 from ..fields.parameters import Places
 from .mistakes import Mistake, nearest
 from .parts import PartSection, chosen_from, section_about, shipped
 from .scenario import Output
-from .sections import Names, Place, PositiveMetres, RangeOfSeconds, Section, existing_folder
+from .sections import (
+    InputFile,
+    Names,
+    Place,
+    PositiveMetres,
+    RangeOfSeconds,
+    Section,
+    existing_folder,
+    in_unit,
+)
 
-__all__ = ["COSTS", "CostSection", "cost_mistakes", "cost_section"]
+__all__ = ["COSTS", "CostSection", "chosen_gauges", "cost_mistakes", "cost_section"]
 
 Folder = Annotated[Path, BeforeValidator(existing_folder)]
+PositiveSpeed = Annotated[float, in_unit("m s-1"), Field(gt=0)]
+PositiveTransport = Annotated[float, in_unit("m3 s-1"), Field(gt=0)]
+NonNegativeNumber = Annotated[float, in_unit(""), Field(ge=0)]
 
 
 class _AtGauges(PartSection):
@@ -101,7 +117,96 @@ class _OfRecords(_AtGauges):
         return written if self.observations is None else self.observations
 
 
-cost_section = functools.partial(section_about, keys={Records: _OfRecords, Places: _AtGauges})
+class _OfConstants(PartSection):
+    """The keys of a cost whose parameter `constants` holds harmonic constants."""
+
+    file: InputFile = Field(description="table of gauges, CSV or netCDF: name, x, y, M2_amplitude_m, M2_phase_deg")
+    constituents: Names = Field(description="the tidal constituents to compare, as M2 and S2")
+    gauges: Names | None = Field(None, description="names of gauges; all of the file unless given")
+    deviation: PositiveMetres | None = Field(
+        None, description="standard deviation of the error of A cos g and of A sin g; deviation_m of the file"
+    )
+    error: NonNegativeNumber = Field(0.0, description="a further part of it, as a fraction of the amplitude")
+
+    def bound(self, context: Output) -> dict[str, Any]:
+        """The constants of the gauges that are named."""
+        constants, _ = constants_in(self.file, self.constituents, self.deviation, self.error)
+        return {"constants": chosen_gauges(constants, self.gauges, self.file)}
+
+
+class _OfCurrents(PartSection):
+    """The keys of a cost whose parameter `currents` holds velocities."""
+
+    observations: Folder = Field(description="folder of NAME.csv or NAME.nc (time_s, u_m_s, v_m_s)")
+    positions: dict[str, Place] = Field(description="{name = [x, y]} of the places", min_length=1)
+    deviation: PositiveSpeed = Field(description="standard deviation of the error of each component")
+    window: RangeOfSeconds | None = Field(None, description="(first, last) of the observations that count")
+
+    def bound(self, context: Output) -> dict[str, Any]:
+        """The velocities of all places."""
+        at = {name: (float(x), float(y)) for name, (x, y) in self.positions.items()}
+        given = self.deviation, self.window
+        return {"currents": {name: current_in(_file(self.observations, name), at[name], *given) for name in at}}
+
+
+class SectionEnds(Section):
+    """The ends of a section along a grid line."""
+
+    start: Place  # (x, y) where it begins
+    end: Place  # (x, y) where it ends, with the same x or the same y
+
+
+class _OfSections(PartSection):
+    """The keys of a cost whose parameter `transports` holds transports."""
+
+    observations: Folder = Field(description="folder of NAME.csv or NAME.nc (time_s, transport_m3_s)")
+    sections: dict[str, SectionEnds] = Field(description="{name = {start = [x, y], end = [x, y]}}", min_length=1)
+    deviation: PositiveTransport = Field(description="standard deviation of the error of a transport")
+    window: RangeOfSeconds | None = Field(None, description="(first, last) of the observations that count")
+
+    def bound(self, context: Output) -> dict[str, Any]:
+        """The transports of all sections."""
+        made = {}
+        for name, ends in self.sections.items():
+            start, end = ((float(x), float(y)) for x, y in (ends.start, ends.end))
+            made[name] = transport_in(_file(self.observations, name), start, end, self.deviation, self.window)
+        return {"transports": made}
+
+
+class _OfTracks(PartSection):
+    """The keys of a cost whose parameter `tracks` holds observations along tracks."""
+
+    file: InputFile = Field(description="CSV or netCDF file of points: x, y, time_s, elevation_m, deviation_m")
+    deviation: PositiveMetres | None = Field(
+        None, description="standard deviation of the errors, where the file does not give it"
+    )
+
+    def bound(self, context: Output) -> dict[str, Any]:
+        """The points of the tracks."""
+        return {"tracks": read_tracks(self.file, self.deviation)}
+
+
+def _file(folder, name):
+    """The file of a record in a folder; raises ConfigError if there is none."""
+    for file in (folder / f"{name}.csv", folder / f"{name}.nc"):
+        if file.is_file():
+            return file
+    raise ConfigError(f"{folder} has no {name}.csv and no {name}.nc; add it, or leave {name!r} out.")
+
+
+def chosen_gauges(constants: dict[str, Any], gauges: tuple[str, ...] | None, file: Path) -> dict[str, Any]:
+    """The constants of the gauges that are named, or of all; raises ConfigError for one that the file does not have."""
+    for name in gauges or ():
+        if name not in constants:
+            raise ConfigError(f"{file} has no gauge {name!r} with these constituents; {nearest(name, constants)}.")
+    return {name: constants[name] for name in gauges or constants}
+
+
+KEYS = {
+    Records: _OfRecords, Places: _AtGauges, AllConstants: _OfConstants, Currents: _OfCurrents,
+    SectionRecords: _OfSections, AllTracks: _OfTracks,
+}  # fmt: skip
+cost_section = functools.partial(section_about, keys=KEYS)
 
 
 class ArrivalTime(Section):

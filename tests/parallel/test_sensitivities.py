@@ -1,14 +1,19 @@
 """Costs and maps on many ranks: those of one rank, whichever tile a gauge, a section or a box lies in."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
 from swmodel.adjoint import Problem
 from swmodel.adjoint.costs import costs
+from swmodel.adjoint.costs.misfits import Current, SectionRecord, TransportMisfit, VelocityMisfit
+from swmodel.adjoint.costs.readers import GaugeReader, everywhere
+from swmodel.adjoint.costs.tile_costs import SquaresOfSums
+from swmodel.adjoint.costs.tracks import TrackMisfit, Tracks
 from swmodel.adjoint.sensitivity import forward_check, sensitivities
 from swmodel.adjoint.verification.verification import DOT_PRODUCT, Directions, Probe, dot_products
-from swmodel.fields.pytrees import pytree
+from swmodel.fields.pytrees import pytree, static
 from swmodel.parallel import SerialCommunicator, make_communicator
 
 from . import cases
@@ -81,3 +86,59 @@ def test_the_dot_product_holds_on_any_number_of_ranks(layout):
     tile = np.asarray(directions.along("depth", smooth=True)["depth"])
     whole = cases.from_root(lambda: probed(SerialCommunicator())[1].along("depth", smooth=True)["depth"])
     np.testing.assert_array_equal(tile, whole[probe.model.tile.slices])
+
+
+OBSERVED = np.arange(12.0, 60.0, 7.0)
+POINTS = np.array([[3e4, 6.1e4, 9e4], [2e4, 4.7e4, 8e4], [12.0, 33.0, 60.0], [1.0, 0.5, -1.0], [0.1, 0.2, 0.3]])
+MISFITS = (
+    VelocityMisfit({"a": Current((6.1e4, 4.7e4), OBSERVED, np.sin(OBSERVED), np.cos(OBSERVED), 0.1)}),
+    TransportMisfit({"a": SectionRecord((7e4, 0.0), (7e4, 1.1e5), OBSERVED, 1e6 * OBSERVED, 1e6)}),
+    TrackMisfit(Tracks(*POINTS)),
+)
+
+
+@pytree
+class InSum(costs.TileCost):
+    """The sum of costs that read along the run, `counts` numbers each."""
+
+    parts: tuple
+    counts: tuple = static()
+
+    def read(self, state, equations, time):
+        return jnp.concatenate([part.read(state, equations, time) for part in self.parts])
+
+    def start(self):
+        return tuple(part.start() for part in self.parts)
+
+    def update(self, acc, readings, first_step):
+        own = jnp.split(readings, np.cumsum(self.counts)[:-1], axis=1)
+        return tuple(part.update(a, r, first_step) for part, a, r in zip(self.parts, acc, own))
+
+    def value(self, acc, final):
+        return sum(part.value(a, None) for part, a in zip(self.parts, acc))
+
+
+def observing(communicator):
+    """A problem with misfits of velocities, transports, tracks and weighted sums, as harmonic constants are."""
+    model = problem(communicator).model
+    parts = [cost.on_tile(model, STEPPER.dt, 0, STEPS) for cost in MISFITS]
+    weights, observed = cases.random(8)[:STEPS, :4], cases.random(9)[:4, :2]
+    reader = GaugeReader.at({"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}, model)
+    parts.append(SquaresOfSums(reader, *(everywhere(model, x) for x in (weights, observed, np.ones((4, 2)))), 1))
+    names = ("initial.eta", "initial.v", "depth")
+    return Problem(model, STEPPER, cases.start(model), STEPS, InSum(tuple(parts), (2, 1, 3, 2)), names)
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS[:1], ids=str)
+def test_misfits_to_currents_transports_tracks_and_sums_equal_those_of_one_rank(layout):
+    if cases.RANKS > 4:
+        pytest.skip("compiles as long on every rank, and holds on 6 where it does on 2 and 4")
+    ours = observing(make_communicator("auto", (cases.NY, cases.NX), layout))
+    J, gradient = ours.value_and_gradient()
+    whole = {name: ours.model.gather(value) for name, value in gradient.items()}
+    value, slopes = cases.from_root(lambda: observing(SerialCommunicator()).value_and_gradient())
+    assert J == pytest.approx(float(value), rel=1e-11)
+    for name, found in whole.items() if ours.communicator.is_root else ():
+        size = np.abs(slopes[name]).max()
+        assert size > 0
+        np.testing.assert_allclose(found, np.asarray(slopes[name]), rtol=0, atol=1e-10 * size)

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 
 from ...errors import ConfigError, DataError
 from ...fields.parameters import refuse
 
-__all__ = ["ELEVATION", "TIME", "Record", "header", "read_columns", "records_in", "slots"]
+__all__ = ["ELEVATION", "TIME", "Record", "header", "read_columns", "read_table", "records_in", "slots", "table_names"]
 
 TIME, ELEVATION = "time_s", "elevation_m"
 
@@ -47,6 +48,10 @@ class Record:
     def independent(self) -> float:
         """The number of independent observations that weigh as much as those that count."""
         return self.counted()[0].size / self.alike
+
+    def modelled(self, times: np.ndarray, readings: np.ndarray) -> np.ndarray:
+        """The model at the observations that count (m,), linear between its readings (steps,) at `times` [s]."""
+        return np.interp(self.counted()[0], times, readings)
 
     def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(time, value, deviation) of the observations that count, (m,) each."""
@@ -167,22 +172,77 @@ def _text(path):
 
 
 def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """{name: (n,)} of the columns of a CSV file with a header; empty fields are NaN, rows without a time are left out.
-
-    Raises:
-        DataError: if the file lacks one of these columns, is not text, or has text in place of a number.
-    """
-    missing = [name for name in names if name not in header(path)]
-    if missing:
-        what = f"column{'s' * (len(missing) > 1)} {' and '.join(missing)}"
-        raise DataError(f"{path} lacks the {what} in its first line; add {'them' if len(missing) > 1 else 'it'}.")
-    with _text(path) as file:
-        rows = list(csv.DictReader(file, skipinitialspace=True))
-    columns = {
-        name: np.array([_number(row[name], name, k, path) for k, row in enumerate(rows, 2)], float) for name in names
-    }
+    """{name: (n,)} of the columns of a table with times; rows without a time are left out, see `read_table`."""
+    columns = read_table(path, names)
     timed = np.isfinite(columns[TIME])
     return {name: values[timed] for name, values in columns.items()}
+
+
+def table_names(path: str | Path) -> list[str]:
+    """The columns of a CSV file, or the variables of a netCDF file.
+
+    Raises:
+        DataError: if there is no such file, or it cannot be read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"there is no file {path}; give a CSV or netCDF file with the observations.")
+    if path.suffix != ".nc":
+        return header(path)
+    with _netcdf(path) as data:
+        return list(data.variables)
+
+
+def read_table(path: str | Path, names: Sequence[str], texts: Sequence[str] = ()) -> dict[str, Any]:
+    """{name: (n,) array} of the columns of a CSV file with a header, or of the variables of a netCDF file (.nc).
+
+    Empty fields and missing values are NaN.
+
+    Args:
+        texts: columns that hold text; these are lists.
+
+    Raises:
+        DataError: if the file lacks one of these columns, cannot be read, has text in place of a number, or variables
+            of different lengths.
+    """
+    head = table_names(path)
+    missing = [name for name in (*texts, *names) if name not in head]
+    if missing:
+        where, what = ("", "variable") if Path(path).suffix == ".nc" else (" in its first line", "column")
+        what = f"{what}{'s' * (len(missing) > 1)} {' and '.join(missing)}"
+        raise DataError(f"{path} lacks the {what}{where}; add {'them' if len(missing) > 1 else 'it'}.")
+    if Path(path).suffix == ".nc":
+        return _of_netcdf(path, names, texts)
+    with _text(path) as file:
+        rows = list(csv.DictReader(file, skipinitialspace=True))
+    columns: dict[str, Any] = {
+        name: np.array([_number(row[name], name, k, path) for k, row in enumerate(rows, 2)], float) for name in names
+    }
+    return columns | {name: [(row[name] or "").strip() for row in rows] for name in texts}
+
+
+@contextlib.contextmanager
+def _netcdf(path):
+    """The opened netCDF file; raises DataError if it is none."""
+    try:
+        with netCDF4.Dataset(path) as data:
+            yield data
+    except OSError as error:
+        raise DataError(f"{path} is not a netCDF file that can be read ({error}); write it again.") from error
+
+
+def _of_netcdf(path, names, texts):
+    """The variables of a netCDF file, which must have one dimension."""
+    with _netcdf(path) as data:
+        read = {name: data[name][:] for name in (*names, *texts)}
+    shapes = {np.shape(values) for values in read.values()}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        raise DataError(
+            f"{path} has variables of the shapes {', '.join(map(str, sorted(shapes)))}; give them one dimension, the "
+            "same for all, with texts as netCDF strings."
+        )
+    columns: dict[str, Any] = {name: np.ma.filled(np.ma.asarray(read[name], float), np.nan) for name in names}
+    return columns | {name: [str(text).strip() for text in read[name]] for name in texts}
 
 
 def _number(text, column, row, path):

@@ -22,7 +22,9 @@ from ...fields.parts import ModelPart, name_of
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
 
-__all__ = ["AtEnd", "Cost", "OfLastState", "PowerMean", "Squares", "TileCost", "Weighted"]
+__all__ = [
+    "AtEnd", "AtInstants", "Cost", "OfLastState", "PowerMean", "Squares", "SquaresOfSums", "TileCost", "Weighted",
+]  # fmt: skip
 
 
 class Cost(ModelPart, abc.ABC):
@@ -176,6 +178,11 @@ class Squares(TileCost):
     per_deviation: jax.Array
     first: int = static()
 
+    @property
+    def count(self) -> int:
+        """The number of readings of a state."""
+        return self.share.shape[-1]
+
     def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 
@@ -194,6 +201,83 @@ class Squares(TileCost):
 
     def value(self, acc: Any, final: Any) -> jax.Array:
         return acc[0]
+
+
+@pytree
+class SquaresOfSums(TileCost):
+    """J = 1/2 sum_mk [(sum_n w_nm r_nk - y_mk) / s_mk]^2, such as the harmonic constants m of the series of gauge k.
+
+    Attributes:
+        weights: w (N, M), of the readings of the states from number `first` on.
+        observed: y (M, count).
+        per_deviation: 1 / s (M, count), and 0 where there is no observation.
+    """
+
+    reader: Any
+    weights: jax.Array
+    observed: jax.Array
+    per_deviation: jax.Array
+    first: int = static()
+
+    @property
+    def count(self) -> int:
+        """The number of readings of a state."""
+        return self.observed.shape[-1]
+
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+        return self.reader.read(state, equations, time)
+
+    def start(self) -> Any:
+        """The sums so far, (M, count)."""
+        return jnp.zeros_like(self.observed)
+
+    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
+        weights = rows(self.weights, first_step - self.first, len(readings))
+        return acc + jnp.matmul(weights.T, readings, precision=jax.lax.Precision.HIGHEST)
+
+    def value(self, acc: Any, final: Any) -> jax.Array:
+        return 0.5 * jnp.sum(((acc - self.observed) * self.per_deviation) ** 2)
+
+
+@pytree
+class AtInstants(TileCost):
+    """J = 1/2 sum_k [((1 - a_k) r_{n_k - 1, k} + a_k r_{n_k, k} - y_k) / s_k]^2: each reading k is observed once.
+
+    Its tables have one row, so that their size does not grow with the number of steps.
+
+    Attributes:
+        step: n_k (count,), numbers of states counted from `first`.
+        share: a_k (count,), from 0 to 1.
+        observed, per_deviation: y_k and 1 / s_k, (count,).
+    """
+
+    reader: Any
+    step: jax.Array
+    share: jax.Array
+    observed: jax.Array
+    per_deviation: jax.Array
+    first: int = static()
+
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+        return self.reader.read(state, equations, time)
+
+    def start(self) -> Any:
+        """The values at the observations, as far as they are known, (count,)."""
+        return jnp.zeros_like(self.observed)
+
+    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
+        row = self.step - (first_step - self.first)
+        return acc + self.share * _chosen(readings, row) + (1.0 - self.share) * _chosen(readings, row - 1)
+
+    def value(self, acc: Any, final: Any) -> jax.Array:
+        return 0.5 * jnp.sum(((acc - self.observed) * self.per_deviation) ** 2)
+
+
+def _chosen(table, row):
+    """table[row_k, k] (count,); 0 for rows outside the table."""
+    inside = (row >= 0) & (row < len(table))
+    found = jnp.take_along_axis(table, jnp.clip(row, 0, len(table) - 1)[None], axis=0)[0]
+    return jnp.where(inside, found, 0.0)
 
 
 @pytree

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ...adjoint.costs.harmonics import HarmonicMisfit
 from ...errors import ConfigError
 from ...runtime import budget
 from ...simulation.progress import duration
@@ -32,7 +35,7 @@ EXAMPLE = """\
     [adjoint]
     controls = ["initial.eta"]
     [adjoint.cost]
-    type = "gauge_elevation"      # or gauge_maximum, section_transport, box_energy, misfit
+    type = "gauge_elevation"      # or gauge_maximum, section_transport, box_energy, misfit, harmonic_misfit
     gauges = "NAME"               # of [output.gauges.positions]"""
 
 
@@ -111,6 +114,13 @@ def amplitudes_of(section: Adjoint, units: Mapping[str, str]) -> dict[str, float
 # -- costs -------------------------------------------------------------------------------------------------------------
 
 
-def cost_of(section: Adjoint, output: Output) -> Cost:
-    """The Cost of an [adjoint] section; `output` is where gauges have their places."""
-    return part_of(section.cost, output)
+def cost_of(section: Adjoint, output: Output, start: datetime.datetime | None = None) -> Cost:
+    """The Cost of an [adjoint] section.
+
+    Args:
+        section: [adjoint].
+        output: the section where gauges have their places.
+        start: date and time of the start of the run, to which phase lags of tides refer.
+    """
+    cost = part_of(section.cost, output)
+    return dataclasses.replace(cost, start=start) if isinstance(cost, HarmonicMisfit) else cost

@@ -48,7 +48,7 @@ def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -
 
     experiment, section = made.experiment(), made.section("adjoint")
     steps = steps_of(section, experiment.run, dt)
-    cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output)
+    cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output, experiment.run.start)
     if cost is None:
         return None
     problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)

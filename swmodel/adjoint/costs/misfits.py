@@ -1,0 +1,219 @@
+"""Misfits to records of velocities at points and of transports through sections.
+
+    J = 1/2 sum_i [(r(t_i) - y_i) / s_i]^2
+
+r is a velocity component at a point, the mean of those on the faces of the cells around it, bilinear between wet cells
+[m s-1], or the transport through a section [m3 s-1]. It is linear between steps. Records are like those of elevations.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...dynamics.clock import Time
+from ...dynamics.shallow_water import Equations
+from ...errors import DataError
+from ...fields.operators import mean_x, mean_y
+from ...fields.parameters import declared, refuse
+from ...fields.pytrees import pytree
+from ...fields.state import State
+from ...models.shallow_water import ShallowWater
+from ...simulation.monitors import Gauges
+from .costs import Cost
+from .readers import SectionReader, everywhere
+from .records import TIME, Record, read_columns, slots
+from .tile_costs import Squares, TileCost
+
+__all__ = [
+    "Current", "Currents", "SectionRecord", "SectionRecords", "TransportMisfit", "VelocityMisfit", "current_in",
+    "transport_in",
+]  # fmt: skip
+
+VELOCITY, TRANSPORT = ("u_m_s", "v_m_s"), "transport_m3_s"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Current:
+    """The observed velocity at a place.
+
+    Attributes:
+        place: (x, y) in the grid's coordinates.
+        time: time since the start of the run [s], (n,).
+        u, v: eastward and northward velocity (along x and y) [m s-1], (n,); NaN is a gap.
+        deviation: standard deviation of the error of each component [m s-1], a number or (n,).
+        window: (first, last) [s]; observations outside do not count.
+    """
+
+    place: tuple[float, float]
+    time: np.ndarray
+    u: np.ndarray
+    v: np.ndarray
+    deviation: float | np.ndarray = 1.0
+    window: tuple | None = None
+
+    @property
+    def records(self) -> tuple[Record, Record]:
+        """The Record of each component."""
+        common = self.deviation, self.window
+        return Record(self.place, self.time, self.u, *common), Record(self.place, self.time, self.v, *common)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SectionRecord:
+    """The observed transport through a section along a grid line.
+
+    Attributes:
+        start, end: (x, y) of the ends, with equal x or equal y.
+        time: time since the start of the run [s], (n,).
+        value: transport, positive towards +x or +y [m3 s-1], (n,); NaN is a gap.
+        deviation: standard deviation of its error [m3 s-1], a number or (n,).
+        window: (first, last) [s]; observations outside do not count.
+    """
+
+    start: tuple[float, float]
+    end: tuple[float, float]
+    time: np.ndarray
+    value: np.ndarray
+    deviation: float | np.ndarray = 1.0
+    window: tuple | None = None
+
+    @property
+    def record(self) -> Record:
+        """The Record of the transport, placed in the middle of the section."""
+        middle = tuple(0.5 * (a + b) for a, b in zip(self.start, self.end))
+        return Record(middle, self.time, self.value, self.deviation, self.window)
+
+
+@dataclasses.dataclass(frozen=True)
+class _DictOf:
+    """The rule of a parameter that is a dict of records of one kind."""
+
+    kind: type = Current
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if not isinstance(value, Mapping) or not value or not all(isinstance(x, self.kind) for x in value.values()):
+            refuse(who, name, value, f"is not a dict of {self.kind.__name__}", f"one, {{name: {self.kind.__name__}}}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Currents(_DictOf):
+    """The rule of a parameter that is {name: Current}."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SectionRecords(_DictOf):
+    """The rule of a parameter that is {name: SectionRecord}."""
+
+    kind: type = SectionRecord
+
+
+class VelocityMisfit(Cost):
+    """J = 1/2 sum over places, components and observations of [(u(t_i) - u_i) / s_i]^2 [1].
+
+    Args:
+        currents: {name: Current}.
+    """
+
+    currents: dict[str, Current] = declared(Currents(), doc="{name: Current} of the observations")
+
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+        records = {
+            f"{name} ({part})": record for k, part in enumerate("uv") for name, record in self._components(k).items()
+        }
+        tables = _tables(records, model, dt, first_step, steps)
+        return Squares(VelocityReader(Gauges.at(self.locations(), model)), *tables, first_step + 1)
+
+    def _components(self, k):
+        return {name: current.records[k] for name, current in self.currents.items()}
+
+    def title(self) -> str:
+        return f"misfit to velocities at {', '.join(self.currents)}"
+
+    def locations(self) -> dict[str, tuple[float, float]]:
+        return {name: current.place for name, current in self.currents.items()}
+
+    def last_time(self) -> float:
+        return _last_time(self._components(0).values())
+
+
+class TransportMisfit(Cost):
+    """J = 1/2 sum over sections and observations of [(T(t_i) - T_i) / s_i]^2 [1].
+
+    Args:
+        transports: {name: SectionRecord}.
+    """
+
+    transports: dict[str, SectionRecord] = declared(SectionRecords(), doc="{name: SectionRecord} of the observations")
+
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+        readers = tuple(SectionReader.between(each.start, each.end, model) for each in self.transports.values())
+        records = {name: each.record for name, each in self.transports.items()}
+        return Squares(TransportReader(readers), *_tables(records, model, dt, first_step, steps), first_step + 1)
+
+    def title(self) -> str:
+        return f"misfit to transports through {', '.join(self.transports)}"
+
+    def locations(self) -> dict[str, tuple[float, float]]:
+        return {name: each.record.place for name, each in self.transports.items()}
+
+    def last_time(self) -> float:
+        return _last_time(each.record for each in self.transports.values())
+
+
+def _tables(records, model, dt, first_step, steps):
+    """The tables of Squares."""
+    return (everywhere(model, table) for table in slots(records, dt, first_step, steps))
+
+
+def _last_time(records):
+    return max((float(np.max(record.counted()[0], initial=0.0)) for record in records), default=0.0)
+
+
+@pytree
+class VelocityReader:
+    """u at each of n points, then v at each of them [m s-1], (2 n,)."""
+
+    gauges: Gauges
+
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+        flow = equations.flow(state, time)
+        fields = mean_x(flow.u).interior, mean_y(flow.v).interior
+        return jnp.concatenate([self.gauges.read(field) for field in fields])
+
+
+@pytree
+class TransportReader:
+    """Volume transport through sections [m3 s-1], (n,)."""
+
+    sections: tuple[SectionReader, ...]
+
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+        return jnp.concatenate([section.read(state, equations, time) for section in self.sections])
+
+
+def current_in(path: str | Path, place: tuple[float, float], deviation: float, window: tuple | None = None) -> Current:
+    """The Current of a CSV or netCDF file with the columns time_s, u_m_s and v_m_s."""
+    time, u, v = _sorted(path, VELOCITY)
+    return Current(place, time, u, v, deviation, window)
+
+
+def transport_in(
+    path: str | Path, start: tuple[float, float], end: tuple[float, float], deviation: float,
+    window: tuple | None = None,
+) -> SectionRecord:  # fmt: skip
+    """The SectionRecord of a CSV or netCDF file with the columns time_s and transport_m3_s."""
+    return SectionRecord(start, end, *_sorted(path, (TRANSPORT,)), deviation, window)
+
+
+def _sorted(path, names):
+    """[time, values of each column], in the order of time."""
+    columns = read_columns(path, (TIME, *names))
+    if not columns[TIME].size:
+        raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
+    order = np.argsort(columns[TIME], kind="stable")
+    return [columns[name][order] for name in (TIME, *names)]

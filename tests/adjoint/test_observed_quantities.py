@@ -1,0 +1,280 @@
+"""Harmonic constants, velocities, transports and tracks: misfits of what is observed, their derivatives and files."""
+
+import dataclasses
+import datetime
+
+import jax
+import jax.numpy as jnp
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint.costs.costs import SectionTransport
+from swmodel.adjoint.costs.harmonics import HarmonicConstants, HarmonicMisfit, constants_in
+from swmodel.adjoint.costs.misfits import (
+    Current,
+    SectionRecord,
+    TransportMisfit,
+    VelocityMisfit,
+    current_in,
+    transport_in,
+)  # fmt: skip
+from swmodel.adjoint.costs.tracks import TrackMisfit, Tracks, read_tracks
+from swmodel.config.costs import COSTS as COSTS_IN_FILES
+from swmodel.config.parts import part_of
+from swmodel.errors import ConfigError, DataError
+from swmodel.fields.state import State
+from swmodel.forcing.constituents import nodal, period
+
+from .test_costs import DT, FIRST, MODEL, PLACES, STEPS, TIMES, compiled, derivatives, dot, moving, trajectory
+
+LONG = 5000.0  # [s], a step with which 12 steps are longer than the period of M2
+NAN = float("nan")
+START = datetime.datetime(2020, 3, 4)
+SECTION = (4.1e4, 1e4), (3.9e4, 6e4)
+ALONG = Tracks(
+    x=np.array([2.1e4, 5.3e4, 7.7e4, 6.5e4]),
+    y=np.array([3.3e4, 2.2e4, 1.2e4, 5.5e4]),  # the last one lies on land
+    time=np.array([50.0, 97.3, 160.0, 70.0]),
+    value=np.array([0.1, -0.2, 0.3, 0.0]),
+    deviation=np.array([0.1, 0.2, 0.3, 0.1]),
+)
+SOME = np.arange(52.0, 158.0, 7.1)
+
+
+HARMONIC = HarmonicMisfit(
+    {
+        "a": HarmonicConstants(PLACES["a"], {"M2": (0.4, 30.0)}, 0.2),
+        "b": HarmonicConstants(PLACES["b"], {"M2": (NAN, NAN)}, 0.1),
+        "c": HarmonicConstants((5e4, 3e4), {"M2": (0.7, 200.0)}, 0.3),
+    },
+    window=(0.0, LONG * (FIRST + STEPS)),
+    start=START,
+)
+COSTS = {
+    "harmonic constants": (HARMONIC, LONG),
+    "velocities": (VelocityMisfit({"a": Current(PLACES["a"], SOME, np.sin(SOME), np.cos(SOME), 0.3)}), DT),
+    "transports": (TransportMisfit({"strait": SectionRecord(*SECTION, SOME, 1e6 * np.sin(SOME), 1e6)}), DT),
+    "tracks": (TrackMisfit(ALONG), DT),
+}
+
+
+def on_tile(name):
+    cost, dt = COSTS[name]
+    return cost.on_tile(MODEL, dt, FIRST, STEPS)
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_derivatives_are_those_of_the_number(name):
+    """Dot product of both modes; a Taylor test, with a Hessian of what is quadratic or nearly so; two segments."""
+    cost, x, d = on_tile(name), trajectory(1), trajectory(2)
+    first, slope, second = derivatives(cost, x, d)
+    size = float(np.sqrt(dot(first, first) * dot(d, d)))
+    assert size > 0 and abs(dot(first, d) - float(slope)) < 1e-13 * size
+    at = lambda h: float(compiled(cost, jax.tree.map(lambda a, b: a + h * b, x, d)))  # noqa: E731
+    curvature = dot(second, d)
+    residuals = [at(h) - at(0.0) - h * float(slope) - 0.5 * h * h * curvature for h in (4e-2, 2e-2)]
+    floor = 1e-13 * (abs(at(0.0)) + abs(curvature))
+    assert abs(residuals[0]) < floor or np.log2(residuals[0] / residuals[1]) > 2.9, residuals
+    assert float(compiled(cost, x, (5, 6, 1))) == pytest.approx(at(0.0), rel=1e-13)
+
+
+def tide(names, amplitude, lag, mean):
+    """States with a sea surface of constituents with nodal factors of START, and the times of the steps."""
+    t = LONG * (FIRST + 1 + np.arange(STEPS))
+    eta = np.full(STEPS, mean)
+    for name, size, g in zip(names, amplitude, lag):
+        f, angle = nodal(name, START, 45.0)
+        eta = eta + f * size * np.cos(2 * np.pi * t / period(name) + angle - np.deg2rad(g))
+    zero = jnp.zeros((STEPS, *MODEL.grid.shape))
+    return State(zero, zero, jnp.asarray(eta[:, None, None] * np.asarray(MODEL.wet)))
+
+
+def test_harmonic_constants_are_those_of_the_tide_whatever_the_mean():
+    """J is half the sum of squared distances in the complex plane; what is not known does not count."""
+    states = tide(["M2"], [0.9], [70.0], mean=3.0)
+    wave = 0.9 * np.exp(-1j * np.deg2rad(70.0))
+    known = [each for each in HARMONIC.constants.values() if np.isfinite(each.constants["M2"][0])]
+    assert len(known) == 2
+    wanted = 0.0
+    for each in known:
+        size, lag = each.constants["M2"]
+        wanted += 0.5 * abs(wave - size * np.exp(-1j * np.deg2rad(lag))) ** 2 / each.deviation**2
+    assert float(compiled(on_tile("harmonic constants"), states)) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_velocities_are_means_of_the_faces_and_transports_those_of_the_section():
+    states = trajectory(4)
+    u, v = (np.asarray(x) for x in (states.u, states.v))
+    time = np.array([TIMES[3]])
+    place = (4.5e4, 3.5e4)  # the centre of the cell in row 3, column 4
+    centre = 0.5 * (u[3, 3, 4] + u[3, 3, 3]), 0.5 * (v[3, 3, 4] + v[3, 2, 4])
+    current = Current(place, time, np.zeros(1), np.zeros(1), 0.5)
+    found = compiled(VelocityMisfit({"a": current}).on_tile(MODEL, DT, FIRST, STEPS), states)
+    assert float(found) == pytest.approx(0.5 * (centre[0] ** 2 + centre[1] ** 2) / 0.25, rel=1e-12)
+    transport = SectionTransport(*SECTION, time=100.0).on_tile(MODEL, DT, FIRST, STEPS)
+    record = SectionRecord(*SECTION, np.array([100.0]), np.zeros(1), 2.0)
+    found = compiled(TransportMisfit({"a": record}).on_tile(MODEL, DT, FIRST, STEPS), states)
+    assert float(found) == pytest.approx(0.5 * (float(compiled(transport, states)) / 2.0) ** 2, rel=1e-12)
+
+
+def test_tracks_are_read_at_their_times_and_points_on_land_do_not_count():
+    states, eta = moving()
+    away = (eta(ALONG.x, ALONG.y, ALONG.time) - ALONG.value) / ALONG.deviation
+    assert float(compiled(on_tile("tracks"), states)) == pytest.approx(0.5 * np.sum(away[:3] ** 2), rel=1e-12)
+
+
+def near(**changes):
+    return dataclasses.replace(HARMONIC, **changes)
+
+
+WRONG = {
+    "a window of 0.347 days is too short to tell M2 from the mean": lambda: near(window=(2 * LONG, 10 * LONG + 1.0)),
+    "a window of 0.694 days is too short to tell M2 and S2 apart, which takes 14.8 days": lambda: HarmonicMisfit(
+        {"a": HarmonicConstants(PLACES["a"], {"M2": (1.0, 0.0), "S2": (1.0, 0.0)})}
+    ),
+    "is not in the run, whose steps end from 25000 to 80000 s": lambda: near(window=(3e4, 9e4)),
+    "there is no tidal constituent 'M22'; did you mean": lambda: HarmonicMisfit(
+        {"a": HarmonicConstants(PLACES["a"], {"M22": (1.0, 0.0)})}
+    ),
+    "b has S2, and a has M2; give all gauges the same": lambda: HarmonicMisfit(
+        {n: HarmonicConstants(PLACES["a"], {c: (1.0, 0.0)}) for n, c in (("a", "M2"), ("b", "S2"))}
+    ),
+    "a has a standard deviation of 0 m": lambda: HarmonicMisfit(
+        {"a": HarmonicConstants(PLACES["a"], {"M2": (1.0, 0.0)}, 0.0)}
+    ),
+    "is not a dict of harmonic constants": lambda: HarmonicMisfit({"a": (1.0, 2.0)}),
+    "there are no constants": lambda: HarmonicMisfit({}),
+    "currents = {} is not a dict of Current": lambda: VelocityMisfit({}),
+    "transports = 3 is not a dict of SectionRecord": lambda: TransportMisfit(3),
+    "follows none of its lines": lambda: TransportMisfit(
+        {"a": SectionRecord((1e4, 1e4), (5e4, 6e4), TIMES, TIMES, 1.0)}
+    ),
+    "1 of 4 points of the tracks lie outside the grid": lambda: TrackMisfit(
+        dataclasses.replace(ALONG, x=np.array([9e9, 1e4, 1e4, 1e4]))
+    ),
+    "have errors that are not positive": lambda: TrackMisfit(dataclasses.replace(ALONG, deviation=np.zeros(4))),
+    "tracks = 3 is a number": lambda: TrackMisfit(3),
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_what_cannot_be_is_told_in_one_sentence(sentence):
+    dt = LONG if "track" not in sentence and "errors" not in sentence else DT
+    with pytest.raises(ConfigError) as printed:
+        WRONG[sentence]().on_tile(MODEL, dt, FIRST, STEPS)
+    assert sentence in str(printed.value) and "\n" not in str(printed.value)
+
+
+def test_a_start_that_differs_from_that_of_the_tides_is_refused():
+    grid = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))
+    side = sw.Clamped("west", sw.Tide({"M2": (1.0, 0.0)}, start=START))
+    model = sw.ShallowWater(grid, 100.0, boundaries=side, communicator="serial", engine="arrays")
+    own = HarmonicMisfit({"a": HarmonicConstants((2e4, 2e4), {"M2": (1.0, 0.0)})})
+    by_model = own.on_tile(model, LONG, 0, STEPS).weights
+    given = dataclasses.replace(own, start=START).on_tile(model, LONG, 0, STEPS).weights
+    np.testing.assert_array_equal(by_model, given)
+    with pytest.raises(ConfigError, match="both are the date of step 0"):
+        dataclasses.replace(own, start=START + datetime.timedelta(1)).on_tile(model, LONG, 0, STEPS)
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+TABLE = "name,longitude,latitude,M2_amplitude_m,M2_phase_deg,used\nA,1,50,2,90,1\nB,2,51,,,1\nC,3,52,1,0,0\n"
+
+
+def as_netcdf(path, columns):
+    """A netCDF file with the columns of a table."""
+    with netCDF4.Dataset(path, "w") as data:
+        data.createDimension("row", len(next(iter(columns.values()))))
+        for name, values in columns.items():
+            kind = str if isinstance(values[0], str) else "f8"
+            variable = data.createVariable(name, kind, ("row",))
+            variable[:] = np.array(values, dtype=object if kind is str else float)
+    return path
+
+
+def test_tables_of_constants_are_csv_or_netcdf(tmp_path):
+    (tmp_path / "gauges.csv").write_text(TABLE)
+    rows = [line.split(",") for line in TABLE.splitlines()]
+    columns = {
+        name: [text if name == "name" else float(text or "nan") for text in values]
+        for name, values in zip(rows[0], zip(*rows[1:]))
+    }
+    columns["name"] = list(columns["name"])
+    for file in (tmp_path / "gauges.csv", as_netcdf(tmp_path / "gauges.nc", columns)):
+        found, unused = constants_in(file, ["m2"], deviation=0.3, error=0.2)
+        assert list(found) == ["A", "C"] and unused == ["C"]
+        assert found["A"].place == (1.0, 50.0) and found["A"].constants["M2"] == (2.0, 90.0)
+        np.testing.assert_allclose(found["A"].numbers, [0.0, 2.0], atol=1e-15)
+        assert found["A"].deviation == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("M2_phase_deg", "phase"), "lacks the column M2_phase_deg in its first line; add it"),
+        (("B,2", "A,2"), "has two gauges named 'A'"),
+        (("A,1,50,2", "A,1,50,-2"), "an amplitude of -2 m"),
+        (("A,1,50,2", "A,1,50,two"), "'two' in M2_amplitude_m of row 2"),
+        (("A,1,50,2,90", "A,1,50,,"), "no gauge of .* has a value of M2"),
+    ],
+)
+def test_tables_with_mistakes_are_refused(tmp_path, change, sentence):
+    text = TABLE.replace(*change)
+    (tmp_path / "gauges.csv").write_text(text.replace("C,3,52,1,0", "C,3,52,,") if "no gauge" in sentence else text)
+    with pytest.raises(DataError, match=sentence):
+        constants_in(tmp_path / "gauges.csv", ["M2"], 0.1)
+
+
+def test_a_table_without_errors_needs_one(tmp_path):
+    (tmp_path / "gauges.csv").write_text(TABLE)
+    with pytest.raises(DataError, match="has no column deviation_m; add it, or give the deviation"):
+        constants_in(tmp_path / "gauges.csv", ["M2"])
+    with pytest.raises(DataError, match="there is no file"):
+        constants_in(tmp_path / "other.csv", ["M2"], 0.1)
+    (tmp_path / "broken.nc").write_text("no netCDF")
+    with pytest.raises(DataError, match="is not a netCDF file that can be read"):
+        constants_in(tmp_path / "broken.nc", ["M2"], 0.1)
+
+
+def test_records_of_velocities_transports_and_tracks_are_csv_or_netcdf(tmp_path):
+    (tmp_path / "buoy.csv").write_text("time_s,u_m_s,v_m_s\n20,0.2,\n10,0.1,0.3\n")
+    current = current_in(tmp_path / "buoy.csv", (1.0, 2.0), 0.1)
+    np.testing.assert_array_equal(current.time, [10.0, 20.0])
+    np.testing.assert_array_equal(current.v, [0.3, NAN])
+    file = as_netcdf(tmp_path / "strait.nc", {"time_s": [20.0, 10.0], "transport_m3_s": [2e6, 1e6]})
+    record = transport_in(file, *SECTION, deviation=1e5)
+    np.testing.assert_array_equal(record.value, [1e6, 2e6])
+    columns = {"x": [1.0], "y": [2.0], "time_s": [3.0], "elevation_m": [4.0]}
+    assert read_tracks(as_netcdf(tmp_path / "tracks.nc", columns), 0.1).value[0] == 4.0
+    with pytest.raises(DataError, match="lacks the variables u_m_s and v_m_s"):
+        current_in(file, (1.0, 2.0), 0.1)
+
+
+def test_experiment_files_name_the_files_of_each_misfit(tmp_path):
+    (tmp_path / "gauges.csv").write_text(TABLE)
+    (tmp_path / "buoy.csv").write_text("time_s,u_m_s,v_m_s\n10,0.1,0.3\n")
+    (tmp_path / "strait.csv").write_text("time_s,transport_m3_s\n10,1e6\n")
+    (tmp_path / "tracks.csv").write_text("x,y,time_s,elevation_m\n1,2,3,4\n")
+    table, folder, tracks = str(tmp_path / "gauges.csv"), str(tmp_path), str(tmp_path / "tracks.csv")
+
+    def made(kind, **keys):
+        return part_of(COSTS_IN_FILES[kind].model_validate({"type": kind, **keys}), None)
+
+    harmonic = made(
+        "harmonic_misfit", file=table, constituents="M2", deviation="20 cm", gauges="C", window=["1 h", "2 h"]
+    )
+    assert list(harmonic.constants) == ["C"] and harmonic.constants["C"].deviation == 0.2
+    assert harmonic.window == (3600.0, 7200.0)
+    velocity = made("velocity_misfit", observations=folder, positions={"buoy": [1, 2]}, deviation="5 cm/s")
+    assert velocity.currents["buoy"].deviation == 0.05 and velocity.currents["buoy"].v[0] == 0.3
+    ends = {"strait": {"start": [1, 2], "end": [1, 3]}}
+    transport = made("transport_misfit", observations=folder, sections=ends, deviation=2e4)
+    assert transport.transports["strait"].value[0] == 1e6 and transport.transports["strait"].end == (1.0, 3.0)
+    assert made("track_misfit", file=tracks, deviation="3 cm").tracks.deviation[0] == 0.03
+    with pytest.raises(ConfigError, match=r"has no gauge 'D' with these constituents; did you mean|there are|known"):
+        made("harmonic_misfit", file=table, constituents="M2", deviation=0.2, gauges="D")
+    with pytest.raises(ConfigError, match=r"has no sound.csv and no sound.nc; add it, or leave 'sound' out"):
+        made("velocity_misfit", observations=folder, positions={"sound": [1, 2]}, deviation=0.1)
