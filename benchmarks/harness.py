@@ -186,6 +186,7 @@ class Bench:
     def environment(self, ranks=1, **more):
         """The environment of a worker on the CPU: mpirun may run as root; ranks with a core each do not yield."""
         environment = {**launch.mpirun_environment(), "JAX_PLATFORMS": "cpu", **more}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have bytecode
         if ranks <= len(self.cores):
             environment.pop("OMPI_MCA_mpi_yield_when_idle", None)
         return environment

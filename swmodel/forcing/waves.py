@@ -18,7 +18,6 @@ from typing import Any, Self
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 import scipy.special
 
 from ..defaults import GRAVITY
@@ -229,7 +228,9 @@ class CnoidalWave:
                 f"CnoidalWave: there is no wave of height {self.height:g} m and period {self.period:g} s in water of "
                 f"depth {self.depth:g} m; give another period, or a SolitaryWave for a very long one."
             )
-        root: Any = scipy.optimize.brentq(longer, *tried[short[-1] :][:2])
+        from scipy.optimize import brentq  # takes a tenth of a second
+
+        root: Any = brentq(longer, *tried[short[-1] :][:2])
         return float(-np.expm1(-root))
 
     def elevation(self, cycles: Any) -> np.ndarray:

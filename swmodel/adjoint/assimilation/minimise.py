@@ -20,7 +20,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import line_search
 
 from ...parallel.communicator import Communicator
 from ..controls.controls import ControlDict
@@ -219,6 +218,8 @@ class _Line:
 
 def _iteration(function, now, space, memory):
     """The Minimum one step on, or None if no step along the direction lowers J enough."""
+    from scipy.optimize import line_search  # takes a tenth of a second, for which other commands need not wait
+
     direction = _direction(now.gradient, now.pairs, space)
     slope = space.dot(now.gradient, direction)
     if not slope < 0.0:
