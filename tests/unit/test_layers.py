@@ -13,7 +13,7 @@ PACKAGE = Path(swmodel.__file__).parent
 LAYERS = [
     "errors", "units", "defaults", "runtime", "fields", "stencils", "parallel", "grids", "elliptic", "dynamics",
     "forcing", "sources", "stepping", "diagnostics", "models", "output", "simulation", "performance", "adjoint",
-    "config", "cli",
+    "config", "verification", "cli",
 ]  # fmt: skip
 ADJOINT_LAYERS = ["controls", "costs", "core", "problem", "verification", "sensitivity", "assimilation"]
 MODULES = {

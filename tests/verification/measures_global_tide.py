@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .measures import measure
+from swmodel.verification import Case, Mark, Outcome
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "global_tide"
 
@@ -34,13 +34,23 @@ def scores():
         return score_module().scores(Path(folder) / "harmonics.nc")
 
 
-@measure
-def global_m2_terawatts():
-    """The power that the potential of M2 puts into the ocean [TW]."""
-    return scores()["m2_terawatts"]
+def measure(_: tuple = ()) -> Outcome:
+    """The power and the error of M2."""
+    found = scores()
+    return Outcome({"global_m2_terawatts": found["m2_terawatts"], "global_m2_error_30": found["error_open_ocean"]})
 
 
-@measure
-def global_m2_error_30():
-    """The r.m.s. vector error of M2 at gauges of oceanic islands [cm], at 30'."""
-    return scores()["error_open_ocean"]
+Case(
+    name="global_tide",
+    group="tides",
+    title="M2 of the world ocean",
+    tests="tidal potential, self-attraction and internal-wave drag together",
+    source="Arbic et al. (2004)",
+    doi="10.1016/j.dsr2.2004.09.014",
+    equation="power of the potential: 2.4 TW, Egbert and Ray (2000), doi:10.1038/35015531",
+    measure=measure,
+    marks=(
+        Mark("global_m2_terawatts", "power that the potential of M2 puts into the ocean [TW]"),
+        Mark("global_m2_error_30", "r.m.s. vector error of M2 at gauges of oceanic islands [cm], at 30'"),
+    ),
+)

@@ -10,11 +10,11 @@ from swmodel.adjoint.costs.readers import SectionReader
 from swmodel.dynamics.clock import Time
 from swmodel.errors import BlowUp, ConfigError
 from swmodel.runtime.compilation import jit
+from swmodel.verification.coasts import shores as coast
+from swmodel.verification.coasts.exact_flows import DamBreak, PlanarBowl, RadialBowl
+from swmodel.verification.suite import every_case, measured
 
-from . import measures_coast as coast
 from .cases import take_steps
-from .exact_flows import DamBreak, PlanarBowl, RadialBowl
-from .measures import MEASURES
 
 
 def shore(grid=None, dtype="float64", bed=None, **options):
@@ -101,10 +101,15 @@ def test_a_run_stops_at_the_least_thickness_that_was_chosen():
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("name", coast.LIMITS)
-def test_marks_are_within_their_limits(name):
-    value, limit = MEASURES[name](), coast.LIMITS[name]
-    assert value >= 1.0 if limit is None else abs(value) <= limit  # an order, or an error
+@pytest.mark.parametrize(
+    "case",
+    [case for case in every_case().values() if case.measure.__module__ == coast.__name__],
+    ids=lambda case: case.name,
+)
+def test_marks_are_within_their_ranges(case):
+    for name in (mark.name for mark in case.marks):
+        mark, value = measured(name)
+        assert mark.passes(value), f"{name} = {value}, wanted {mark.wanted}"
 
 
 @pytest.mark.verify  # a minute of compiling

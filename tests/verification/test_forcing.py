@@ -5,8 +5,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.defaults import WATER_DENSITY
-
-from . import measures_forcing as figures
+from swmodel.verification.tides import forces as figures
 
 
 def test_the_potential_gives_the_equilibrium_tide_to_one_percent():

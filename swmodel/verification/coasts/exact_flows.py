@@ -36,7 +36,7 @@ class DamBreak:
         def mismatch(h):
             return 2 * (self.celerity - np.sqrt(g * h)) - (h - right) * np.sqrt(g * (h + right) / (2 * h * right))
 
-        h = scipy.optimize.brentq(mismatch, right, self.left)
+        h: Any = scipy.optimize.brentq(mismatch, right, self.left)
         return h, h * 2 * (self.celerity - np.sqrt(g * h)) / (h - right)
 
     def thickness(self, x: np.ndarray, t: float) -> np.ndarray:
@@ -191,7 +191,8 @@ class BumpFlow:
             momentum = lambda h: self.discharge**2 / (self.gravity * h) + 0.5 * h**2  # noqa: E731
             return momentum(self._thickness(critical, bed, True)) - momentum(self._thickness(outlet, bed, False))
 
-        return float(scipy.optimize.brentq(mismatch, 10.2, 11.99))
+        place: Any = scipy.optimize.brentq(mismatch, 10.2, 11.99)
+        return float(place)
 
     def thickness(self, x: np.ndarray) -> np.ndarray:
         """h [m] at x [m]."""

@@ -11,8 +11,8 @@ import xarray as xr
 import swmodel as sw
 from swmodel.forcing.constituents import period
 
-from .cases import take_steps
-from .measures import measure
+from ..case import Case, Mark, Outcome, Panel, Twin
+from ..norms import convergence
 
 G, T = 9.81, period("M2")
 OMEGA = 2 * np.pi / T
@@ -28,21 +28,27 @@ def channel(x, y=0.0):
     return np.cos(K * (LENGTH - x)) / np.cos(K * LENGTH) + 0.0 * y
 
 
-def error_of_channel(cells, dt):
-    """The largest error of the elevation after a period over the largest elevation, from the exact state."""
-    grid = sw.CartesianGrid(cells, 2, (0.0, LENGTH), (0.0, 2e3), "y")
+def _channel(cells):
+    grid = sw.CartesianGrid(cells, 2, (0.0, LENGTH), (0.0, 2 * LENGTH / cells), "y")
     tide = sw.Tide({"M2": (channel, 0.0)})
-    model = sw.ShallowWater(grid, DEPTH, gravity=G, linear=True, boundaries=(sw.Clamped("west", tide),))
-    steps = round(T / dt)
-    state, _ = take_steps(model, sw.RK4(T / steps), model.state(eta=channel), steps)
-    return float(np.abs(np.asarray(state.eta) - channel(*grid.coordinates("h"))).max() / abs(channel(LENGTH)))
+    return sw.ShallowWater(
+        grid, DEPTH, gravity=G, linear=True, boundaries=(sw.Clamped("west", tide),), communicator="serial"
+    )
 
 
-@measure
-def channel_order():
-    """The order of convergence in space and time."""
-    errors = [error_of_channel(cells, 1200.0 * 10 / cells) for cells in (40, 80)]
-    return float(np.log2(errors[0] / errors[1]))
+def error_of_channel(cells: int) -> tuple[float, Panel]:
+    """The largest error of the elevation after a period over the largest elevation, from the exact state."""
+    model, steps = _channel(cells), round(T * cells / 8000.0)
+    state = sw.Simulation(model, model.state(eta=channel), sw.RK4(T / steps)).run(steps=steps)
+    x, found = model.grid.x_centres, np.asarray(state.eta)[0]
+    lines = {"model": (x / 1e3, found), "exact": (x / 1e3, channel(x))}
+    panel = Panel("elevation after a period", "lines", lines, labels=("x [km]", "m"))
+    return float(np.abs(found - channel(x)).max() / abs(channel(LENGTH))), panel
+
+
+def _twin():
+    model = _channel(12)
+    return Twin(model, sw.RK4(300.0), model.state(eta=channel))
 
 
 CHANNEL = f"""
@@ -78,8 +84,7 @@ until = {2 * T}
 """
 
 
-@measure
-def channel_error():
+def channel_error() -> float:
     """The largest error over the amplitude, through an experiment file, half a period and whole periods later."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "channel.toml"
@@ -114,8 +119,7 @@ def kelvin(f, depth):
     return size, lag
 
 
-@measure
-def kelvin_error():
+def kelvin_error() -> float:
     """A Kelvin wave enters in the west and leaves in the east: the largest error over the amplitude."""
     f, depth, nx, ny, dx = 1.4e-4, 200.0, 48, 60, 12.5e3
     grid = sw.CartesianGrid(nx, ny, (0.0, nx * dx), (0.0, ny * dx))
@@ -155,8 +159,7 @@ def taylor(x, y, f, depth, width, modes=24):
     return found
 
 
-@measure
-def amphidrome_cells():
+def amphidrome_cells() -> float:
     """How many cells the amphidrome nearest the wall is from Taylor's."""
     f, depth, width, nx, ny = 1.2e-4, 70.0, 400e3, 50, 25
     dx = width / ny
@@ -171,3 +174,50 @@ def amphidrome_cells():
     exact = np.abs(taylor(fine[0][None, :], fine[1][:, None], f, depth, width))
     row, column = np.unravel_index(np.argmin(exact), exact.shape)
     return float(np.hypot(x - fine[0][column], y - fine[1][row]) / dx)
+
+
+def _measure(resolutions):
+    found = convergence("channel", resolutions, error_of_channel)
+    return Outcome({"channel_error": channel_error(), "channel_order": found.values["channel_order"]}, found.panels)
+
+
+Case(
+    name="tidal_channel",
+    group="tides",
+    title="Barotropic tide in a channel",
+    tests="a tide through an open side, resonant with a quarter wave",
+    source="Bishnu et al. (2024)",
+    doi="10.1029/2022MS003545",
+    equation="eta = cos k (L - x) / cos k L cos(omega t),  k = omega / sqrt(g H)",
+    measure=_measure,
+    marks=(
+        Mark("channel_error", "largest error over the amplitude, by an experiment file, 40 cells", most=1e-3),
+        Mark("channel_order", "order of convergence in space and time", least=1.9),
+    ),
+    resolutions=(40, 80),
+    quick=(40, 80),
+    norm="largest error, relative, after a period",
+    twin=_twin,
+)
+Case(
+    name="tidal_kelvin",
+    group="tides",
+    title="Kelvin wave through open sides",
+    tests="radiation of a wave that the coast holds",
+    source="Bishnu et al. (2024)",
+    doi="10.1029/2022MS003545",
+    equation="eta = exp(-f y / c) cos(omega (t - x / c))",
+    measure=lambda _: Outcome({"kelvin_error": kelvin_error()}),
+    marks=(Mark("kelvin_error", "largest error over the amplitude, 48 x 60 cells", most=0.012),),
+)
+Case(
+    name="amphidrome",
+    group="tides",
+    title="Taylor's amphidrome",
+    tests="reflection of a Kelvin wave at the head of a gulf",
+    source="Taylor (1922)",
+    doi="10.1112/plms/s2-20.1.148",
+    equation="two Kelvin waves and Poincare modes, with u = 0 at the head",
+    measure=lambda _: Outcome({"amphidrome_cells": amphidrome_cells()}),
+    marks=(Mark("amphidrome_cells", "distance from Taylor's amphidrome [cells]", most=0.6),),
+)

@@ -1,15 +1,13 @@
 """Marks of bores and shores against exact solutions; docs/coast.md has their figures."""
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import swmodel as sw
 
+from ..case import Case, Mark, Outcome
 from .exact_flows import CarrierGreenspan, DamBreak, PlanarBowl, RadialBowl
-from .measures import measure
 
 ROWS = 4  # of a channel: no fewer than the halo has
 
@@ -101,7 +99,7 @@ def ritter(cells: int = 400) -> dict[str, float]:
     }
 
 
-def bowl(flow: PlanarBowl, cells: int, periods: float = 1.0, **options: Any) -> tuple[float, float, float]:
+def bowl(flow: Any, cells: int, periods: float = 1.0, **options: Any) -> tuple[float, float, float]:
     """(relative L2 error of h, relative change of mass, least thickness [m]) after some periods, on 4 m x 4 m."""
     grid = sw.CartesianGrid(cells, cells, (-2.0, 2.0), (-2.0, 2.0))
     model = model_of(grid, flow.bed, **options)
@@ -122,7 +120,7 @@ def bowl(flow: PlanarBowl, cells: int, periods: float = 1.0, **options: Any) -> 
     return float(error), float((h.sum() - before) / before), float(h.min())
 
 
-def bowl_marks(name: str, flow: PlanarBowl) -> dict[str, float]:
+def bowl_marks(name: str, flow: Any) -> dict[str, float]:
     """Error, order between 50 and 100 cells and change of mass of a bowl."""
     coarse, fine = bowl(flow, 50), bowl(flow, 100)
     return {
@@ -170,32 +168,90 @@ def shoreline(x: np.ndarray, h: np.ndarray, slope: float) -> float:
     return float(x[k] + h[k] * 2 * dx / max(h[k - 2] - h[k], 0.2 * slope * dx))
 
 
-MARKS = {  # {case: {its marks: the largest sizes that they may have; None where none is set}}
-    rest: {"rest_error": 1e-12},
-    stoker: {"stoker_speed_error": 0.005, "stoker_l1": 0.01},
-    ritter: {"ritter_front_cells": 2.0, "ritter_thin_front_cells": 10.0, "ritter_l1": 0.01},
-    thacker_planar: {"thacker_planar_l2": 0.02, "thacker_planar_order": None, "thacker_planar_mass": 1e-13},
-    thacker_radial: {"thacker_radial_l2": 0.02, "thacker_radial_order": None, "thacker_radial_mass": 1e-13},
-    carrier_greenspan: {"carrier_greenspan_error": 0.05, "carrier_greenspan_place_error": 0.05},
-}
-LIMITS = {name: limit for marks in MARKS.values() for name, limit in marks.items()}
+def _case(measure, marks, quick, **declared):
+    """Register a case whose function gives {mark: value}; `quick` are the arguments of its short form."""
+    Case(
+        name=measure.__name__,
+        group="coasts",
+        measure=lambda chosen: Outcome(measure(*chosen)),
+        marks=tuple(
+            Mark(name, meaning, most, least=1.0 if name.endswith("_order") else None, quick=short)
+            for name, meaning, most, short in marks
+        ),
+        quick=quick,
+        **declared,
+    )
 
 
-@functools.cache
-def _found(case):
-    return case()
-
-
-def register(case: Callable[[], dict[str, float]], name: str) -> None:
-    """Register a measure of that name, which is one of the marks that a case returns."""
-
-    def value() -> float:
-        return float(_found(case)[name])
-
-    value.__name__ = name
-    measure(value)
-
-
-for each_case, its_marks in MARKS.items():
-    for each_name in its_marks:
-        register(each_case, each_name)
+DELESTRE = {"doi": "10.1002/fld.3741"}
+THACKER = {"source": "Thacker (1981)", "doi": "10.1017/S0022112081001882"}
+_case(
+    rest,
+    [("rest_error", "largest speed [m s-1], and change of the level [m], in 100 steps", 1e-12, True)],
+    (8,),
+    title="Lakes at rest",
+    tests="that water at two levels between islands, cliffs and beaches does not move, plane and sphere",
+    source="Delestre et al. (2013), section 3.1",
+    **DELESTRE,
+    equation="u = v = 0,  eta constant in each lake",
+)
+_case(
+    stoker,
+    [
+        ("stoker_speed_error", "speed of the bore over the exact one, less 1", 0.005, False),
+        ("stoker_l1", "l1 error of h, relative", 0.01, False),
+    ],
+    (100,),
+    title="Dam break over water",
+    tests="the speed of a bore, from conservation of momentum",
+    source="Stoker (1957)",
+    **DELESTRE,
+    equation="Riemann solution: rarefaction, constant state, bore",
+)
+_case(
+    ritter,
+    [
+        ("ritter_front_cells", "place where h falls below 1 %, less the exact one [cells]", 2.0, False),
+        ("ritter_thin_front_cells", "place where h falls below 0.1 %, less the exact one [cells]", 10.0, False),
+        ("ritter_l1", "l1 error of h, relative", 0.01, False),
+    ],
+    (100,),
+    title="Dam break over a dry bed",
+    tests="the wetting front",
+    source="Ritter (1892)",
+    **DELESTRE,
+    equation="h = (2 c - x / t)^2 / (9 g) for -c t < x < 2 c t",
+)
+for _bowl, _shape in ((thacker_planar, "plane"), (thacker_radial, "curved")):
+    _name = _bowl.__name__
+    _case(
+        _bowl,
+        [
+            (f"{_name}_l2", "l2 error of h after a period, relative, on 100 x 100 cells", 0.02, True),
+            (f"{_name}_order", "order of convergence from 50 to 100 cells", None, True),
+            (f"{_name}_mass", "relative change of mass", 1e-13, True),
+        ],
+        (),
+        title=f"Thacker's {_shape} surface in a bowl",
+        tests="a moving shoreline, and mass at it",
+        **THACKER,
+        equation="closed solutions in the paraboloid z = - D (1 - r^2 / a^2)",
+    )
+_case(
+    carrier_greenspan,
+    [
+        (
+            "carrier_greenspan_error",
+            "shoreline: larger of the errors of place and velocity over their ranges",
+            0.05,
+            False,
+        ),
+        ("carrier_greenspan_place_error", "shoreline: largest error of its place over its range", 0.05, False),
+    ],
+    (150,),
+    title="Standing wave on a beach",
+    tests="run-up and run-down of a wave that does not break",
+    source="Carrier and Greenspan (1958)",
+    doi="10.1017/S0022112058000331",
+    equation="u = - A J1(s) sin(l) / s,  eta = A J0(s) cos(l) / 4 - u^2 / 2",
+)

@@ -12,12 +12,11 @@ import swmodel as sw
 from swmodel.defaults import AIR_DENSITY, WATER_DENSITY
 from swmodel.forcing.constituents import EQUILIBRIUM
 
-from .measures import measure
-from .measures_tides import G, T, amplitude_and_phase
+from ..case import Case, Mark, Outcome
+from .channels import G, T, amplitude_and_phase
 
 
-@measure
-def equilibrium_error():
+def equilibrium_error() -> float:
     """M2's potential in a small, deep basin: the largest departure from the equilibrium tide over its largest value."""
     grid = sw.SphericalGrid(8, 8, (20.0, 23.0), (40.0, 43.0))
     model = sw.ShallowWater(
@@ -44,23 +43,20 @@ def at_rest_under(forcing, cells=20):
     return grid.x_centres, np.asarray(state.eta)[0]
 
 
-@measure
-def setup_error():
+def setup_error() -> float:
     """The slope under a wind of 10 m s-1 and C_D = 1e-3 over tau / (rho g h), less 1."""
     x, eta = at_rest_under(sw.Wind(x=10.0, drag=1e-3))
     slope = (eta[-1] - eta[0]) / (x[-1] - x[0])
     return float(abs(slope * WATER_DENSITY * G * 50.0 / (AIR_DENSITY * 1e-3 * 100.0) - 1.0))
 
 
-@measure
-def barometer_cm():
+def barometer_cm() -> float:
     """How far the sea stands lower under 1 hPa more [cm]."""
     x, eta = at_rest_under(sw.AirPressure(lambda x, y: 1e5 + 100.0 * (x > 50e3) + 0 * y))
     return float(100.0 * (eta[0] - eta[-1]))
 
 
-@measure
-def proudman_error():
+def proudman_error() -> float:
     """A pressure wave at half the speed of long waves: the response over 4/3 of the inverse barometer, less 1.
 
     Proudman (1929), doi:10.1111/j.1365-246X.1929.tb05408.x: eta = -p / (rho g) / (1 - Fr^2).
@@ -105,8 +101,7 @@ class Exact(sw.TimeStepper):
         return state + self.dt * equations.tendency(state, time + 1.0), history
 
 
-@measure
-def harmonic_error():
+def harmonic_error() -> float:
     """The largest relative error of constants that go in by a field and come out of a fit, over a restart."""
     grid = sw.CartesianGrid(3, 3, (0.0, 3e5), (0.0, 3e5))
 
@@ -131,3 +126,75 @@ def harmonic_error():
                 exact = amplitude * np.exp(1j * np.deg2rad(lag))
                 errors.append(np.abs(wave.values[1, 1] - exact) / amplitude)
     return float(max(errors))
+
+
+def _case(measure, name, title, tests, source, doi, equation, **mark):
+    Case(
+        name=name,
+        group="tides",
+        title=title,
+        tests=tests,
+        source=source,
+        doi=doi,
+        equation=equation,
+        measure=lambda _: Outcome({measure.__name__: measure()}),
+        marks=(Mark(measure.__name__, **mark),),
+    )
+
+
+_case(
+    equilibrium_error,
+    "equilibrium_tide",
+    "Equilibrium tide of a small deep basin",
+    "the tidal potential",
+    "Gill (1982), section 9.8",
+    "",
+    "eta = potential / g, less its mean",
+    meaning="largest departure from the equilibrium tide over its largest value",
+    most=0.003,
+)
+_case(
+    setup_error,
+    "wind_setup",
+    "Setup under a steady wind",
+    "the drag law of the wind",
+    "Gill (1982), section 9.9",
+    "",
+    "d eta/dx = tau / (rho g H)",
+    meaning="slope over tau / (rho g H), less 1",
+    most=3e-8,
+)
+_case(
+    barometer_cm,
+    "barometer",
+    "Inverse barometer",
+    "the gradient of the air pressure",
+    "Gill (1982), section 9.9",
+    "",
+    "eta = - p / (rho g)",
+    meaning="how far the sea stands lower under 1 hPa more [cm]",
+    least=0.99,
+    most=1.0,
+)
+_case(
+    proudman_error,
+    "proudman",
+    "Wave under a moving air pressure",
+    "the response to a moving force",
+    "Proudman (1929)",
+    "10.1111/j.1365-246X.1929.tb05408.x",
+    "eta = - p / (rho g) / (1 - U^2 / g H)",
+    meaning="response at half the speed of long waves over 4/3 of the inverse barometer, less 1",
+    most=0.008,
+)
+_case(
+    harmonic_error,
+    "harmonic_analysis",
+    "Harmonic analysis of a known tide",
+    "fits of constituents during a run, over a restart",
+    "Foreman (1977), Pacific Marine Science Report 77-10",
+    "",
+    "eta = sum_k a_k cos(omega_k t - g_k)",
+    meaning="largest relative error of the constants",
+    most=1e-13,
+)

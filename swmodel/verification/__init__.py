@@ -1,0 +1,27 @@
+"""The published suite: cases with known answers, from papers, and the marks that the model is held to.
+
+    case.py    what a case declares
+    norms.py   errors, orders of convergence, the dot-product test
+    suite.py   finds and runs cases
+    table.py   prints them; page.py writes them as one HTML file, figures.py draws them
+    planar/  sphere/  tides/  coasts/   the cases
+
+`swmodel verify` runs them; docs/verification.md describes them.
+"""
+
+from .case import CASES, Case, Mark, Outcome, Panel, Twin
+from .suite import Scores, UnknownCase, every_case, select, verify
+
+__all__ = [
+    "CASES",
+    "Case",
+    "Mark",
+    "Outcome",
+    "Panel",
+    "Scores",
+    "Twin",
+    "UnknownCase",
+    "every_case",
+    "select",
+    "verify",
+]

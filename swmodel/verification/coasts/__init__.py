@@ -1,0 +1,1 @@
+"""Bores and shores against exact solutions."""

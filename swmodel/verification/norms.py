@@ -1,0 +1,108 @@
+"""Norms, orders of convergence, and the dot-product test, for all cases."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..fields.state import State
+from ..runtime.compilation import jit
+from ..simulation.simulation import Simulation
+from ..stepping.loop import integrate
+from .case import Outcome, Panel, Twin
+
+__all__ = ["adjoint_mismatch", "convergence", "energy_norm", "on_points", "order", "relative_l2", "run_until"]
+
+
+def relative_l2(found: Any, exact: Any, weight: Any = 1.0) -> float:
+    """sqrt(sum w (found - exact)^2 / sum w exact^2)."""
+    found, exact = np.asarray(found, float), np.asarray(exact, float)
+    return float(np.sqrt(np.sum(weight * (found - exact) ** 2) / np.sum(weight * exact**2)))
+
+
+def energy_norm(model: Any, found: State, exact: State) -> float:
+    """The relative error in the norm of linear energy, sqrt(sum A (h_u u^2 + h_v v^2 + g eta^2)) over the grid."""
+    depth = np.where(model.wet, model.depth, 0.0)
+    area = model.grid.metrics(np.arange(model.grid.ny))["area_h"] * np.ones(model.grid.shape)
+    weights = {"u": depth * area, "v": depth * area, "eta": model.gravity * area}
+
+    def squared(state):
+        return sum(np.sum(weights[name] * np.asarray(getattr(state, name), float) ** 2) for name in weights)
+
+    difference = jax.tree.map(jnp.subtract, found, exact)
+    return float(np.sqrt(squared(difference) / squared(exact)))
+
+
+def order(resolutions: Sequence[float], errors: Sequence[float]) -> float:
+    """The slope of the errors between the last two resolutions."""
+    (n, m), (e, f) = resolutions[-2:], errors[-2:]
+    return float(np.log(e / f) / np.log(m / n))
+
+
+def on_points(model: Any, fields: Callable[[Any, Any], Sequence]) -> State:
+    """The State of `fields(x, y) -> (u, v, eta)`, each taken at its own points."""
+    values = [fields(*model.grid.coordinates(at))[k] + np.zeros(model.grid.shape) for k, at in enumerate("uvh")]
+    return model.state(*values)
+
+
+def run_until(model: Any, stepper: Callable[[float], Any], state: State, end: float, dt: float) -> State:
+    """The State at `end` [s], after the whole number of equal steps whose length is at most `dt` [s]."""
+    steps = int(np.ceil(end / dt - 1e-9))
+    return Simulation(model, state, stepper(end / steps)).run(steps=steps)
+
+
+def convergence(name: str, resolutions: tuple, one: Callable[[int], tuple[float, Panel]], least: int = 2) -> Outcome:
+    """The error at each resolution and the order of convergence: the marks `{name}_l2` and `{name}_order`.
+
+    Args:
+        name: of the case.
+        resolutions: numbers of cells.
+        one: the function from a number of cells to (error, the Panel that shows the solution).
+        least: the order that is drawn.
+    """
+    errors, panel = [], None
+    for n in resolutions:
+        error, panel = one(n)
+        errors.append(error)
+    slope = [errors[0] * (resolutions[0] / n) ** least for n in resolutions]
+    values = {"error": (resolutions, errors), f"order {least}": (resolutions, slope)}
+    panels = [Panel("relative error", "errors", values, labels=("cells along a side", ""))]
+    found = {f"{name}_l2": errors[-1], f"{name}_order": order(resolutions, errors)}
+    return Outcome(found, [*([panel] if panel else []), *panels])
+
+
+@functools.partial(jit, static_argnums=5)
+def _products(dynamics, stepper, state, change, cotangent, steps):
+    """<J x, y> and <x, J^T y>, of the map from a state to that some steps later."""
+
+    def advanced(state):
+        return integrate(dynamics, stepper, state, steps)[0]
+
+    _, forward = jax.jvp(advanced, (state,), (change,))
+    _, pull = jax.vjp(advanced, state)
+    (backward,) = pull(cotangent)
+    dot = lambda a, b: sum(jnp.vdot(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)))  # noqa: E731
+    return dot(forward, cotangent), dot(change, backward)
+
+
+def adjoint_mismatch(twin: Twin, seed: int = 0) -> float:
+    """|<J x, y> - <x, J^T y>| over their size, for random x and y; J is the derivative of `twin.steps` steps.
+
+    Each field of x and y has the size of that field in the state (1 where that is 0), so that all of them count.
+    """
+    random = np.random.default_rng(seed)
+
+    def noise(scale_of):
+        def one(leaf):
+            size = float(jnp.abs(leaf).max()) or 1.0
+            return jnp.asarray(random.standard_normal(leaf.shape) * scale_of(size), leaf.dtype)
+
+        return jax.tree.map(one, twin.state)
+
+    dynamics = twin.model.dynamics(twin.stepper, steps=twin.steps)
+    change, cotangent = noise(lambda size: size), noise(lambda size: 1.0 / size)
+    forward, backward = _products(dynamics, twin.stepper, twin.state, change, cotangent, twin.steps)
+    return float(abs(forward - backward) / max(abs(forward), abs(backward)))

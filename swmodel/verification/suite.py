@@ -1,0 +1,146 @@
+"""Finds the cases of the suite, runs them one after the other, and compares what they measure with their marks."""
+
+import dataclasses
+import functools
+import importlib
+import pkgutil
+import time
+from collections.abc import Callable, Sequence
+
+import jax
+
+from ..errors import SwmodelError
+from .case import CASES, Case, Mark, Panel
+from .norms import adjoint_mismatch
+
+__all__ = ["Scores", "UnknownCase", "every_case", "measured", "select", "verify"]
+
+GROUPS = ("planar", "sphere", "tides", "coasts")
+
+
+class UnknownCase(SwmodelError, ValueError):
+    """A name that no case, mark or group has."""
+
+    exit_code = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """What a case measured, beside its marks.
+
+    Args:
+        case: the Case.
+        values: {name of a mark: its value}; marks that were not measured are left out.
+        seconds: that it took.
+        quick: whether this was its short form.
+        panels: of its figure.
+        failure: the sentence with which it stopped, or "".
+    """
+
+    case: Case
+    values: dict[str, float]
+    seconds: float
+    quick: bool = False
+    panels: Sequence[Panel] = ()
+    failure: str = ""
+
+    @property
+    def verdicts(self) -> list[tuple[Mark, float, bool | None]]:
+        """[(mark, value, whether it is in its range; None where there is no range)]."""
+        measured = [mark for mark in self.case.every_mark if mark.name in self.values]
+        return [(mark, self.values[mark.name], mark.passes(self.values[mark.name], self.quick)) for mark in measured]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the case ran to its end, and no mark is missed."""
+        return not self.failure and all(passed is not False for _, _, passed in self.verdicts)
+
+
+def every_case() -> dict[str, Case]:
+    """{name: Case} of the package, in the order of the table, and of modules that registered more."""
+    package = importlib.import_module(__package__ or "swmodel.verification")
+    for group in GROUPS:
+        folder = importlib.import_module(f"{package.__name__}.{group}")
+        for module in pkgutil.iter_modules(folder.__path__):
+            importlib.import_module(f"{folder.__name__}.{module.name}")
+    rank = {group: k for k, group in enumerate(GROUPS)}
+    place = lambda case: (rank.get(case.group, len(rank)), case.measure.__module__)  # noqa: E731
+    return dict(sorted(CASES.items(), key=lambda item: place(item[1])))
+
+
+def select(names: Sequence[str] = ()) -> list[Case]:
+    """The cases with these names; a name may be that of a case, of one of its marks, or of a group. All without names.
+
+    Raises:
+        UnknownCase: for another name.
+    """
+    known, found = every_case(), []
+    for name in names:
+        its = [c for c in known.values() if name in (c.name, c.group, "all") or name in [m.name for m in c.every_mark]]
+        its = list(known.values()) if name == "all" else its
+        if not its:
+            raise UnknownCase(
+                f"there is no case, mark or group {name!r}; the cases are {', '.join(known)}, the groups "
+                f"{', '.join(dict.fromkeys(case.group for case in known.values()))}."
+            )
+        found += [case for case in its if case not in found]
+    return found if names else list(known.values())
+
+
+def measured(name: str, quick: bool = False) -> tuple[Mark, float]:
+    """The mark of a name and its value. A case is run once, however many of its marks are asked for.
+
+    Raises:
+        UnknownCase: for a name that no mark has.
+    """
+    (case,) = select([name])
+    mark = next((mark for mark in case.every_mark if mark.name == name), None)
+    if mark is None:
+        raise UnknownCase(f"{name!r} is a case; its marks are {', '.join(mark.name for mark in case.every_mark)}.")
+    return mark, _once(case.name, quick)[name]
+
+
+@functools.cache
+def _once(name, quick):
+    (scores,) = verify([CASES[name]], quick)
+    if scores.failure:
+        raise SwmodelError(scores.failure)
+    return scores.values
+
+
+def verify(
+    cases: Sequence[Case],
+    quick: bool = False,
+    started: Callable[[Case], None] = lambda case: None,
+    finished: Callable[[Scores], None] = lambda scores: None,
+) -> list[Scores]:
+    """Run cases in double precision.
+
+    Args:
+        cases: of `select`.
+        quick: run the short form of each.
+        started: called before each case.
+        finished: called after each case.
+    """
+    before, found = jax.config.read("jax_enable_x64"), []
+    jax.config.update("jax_enable_x64", True)
+    try:
+        for case in cases:
+            started(case)
+            found.append(_scores(case, quick))
+            finished(found[-1])
+    finally:
+        jax.config.update("jax_enable_x64", before)
+    return found
+
+
+def _scores(case, quick):
+    begun, values, panels, failure = time.monotonic(), {}, (), ""
+    try:
+        outcome = case.measure(case.quick if quick else case.resolutions)
+        values, panels = dict(outcome.values), outcome.panels
+        if case.twin is not None:
+            values[f"{case.name}_adjoint"] = adjoint_mismatch(case.twin())
+    except SwmodelError as error:  # a run that blows up is a case that fails; the others go on
+        failure = str(error)
+    return Scores(case, values, time.monotonic() - begun, quick, panels, failure)

@@ -1,0 +1,1 @@
+"""Tides, wind and air pressure against known answers."""

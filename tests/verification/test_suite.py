@@ -1,0 +1,88 @@
+"""`swmodel verify`: its cases meet their marks, a case that misses one fails, and the page needs no network."""
+
+import dataclasses
+import re
+
+import pytest
+
+from swmodel.cli.verify import verify_cases
+from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, every_case, select, verify
+from swmodel.verification.page import page
+from swmodel.verification.suite import measured
+
+QUICK = ["adjustment"]  # each adjoint of another model takes seconds to compile
+
+
+@pytest.fixture(scope="module")
+def scores():
+    """Of the cases of QUICK, in their short form."""
+    return {one.case.name: one for one in verify(select(QUICK), quick=True)}
+
+
+@pytest.fixture
+def case():
+    """A case that measures 0.5, which is removed afterwards."""
+    marks = (Mark("half", "a half", most=1.0), Mark("half_order", "an order", least=1.9))
+    made = Case(
+        "made_up", "planar", "Made up", "nothing", "nobody", "", "1 / 2", lambda n: Outcome({"half": 0.5}), marks
+    )
+    yield made
+    del CASES["made_up"]
+
+
+def test_an_adjustment_converges_at_second_order_and_has_an_adjoint(scores):
+    values = scores["adjustment"].values
+    assert scores["adjustment"].passed
+    assert values["adjustment_order"] >= 1.9 and values["adjustment_adjoint"] < 1e-13
+
+
+def test_rossby_waves_are_the_eigenmodes_of_a_channel():
+    """The frequency is near that of the leading order, and the modes solve the equations at points between those of
+    collocation."""
+    values = every_case()["planetary_rossby"].measure((12, 24)).values
+    assert values["planetary_rossby_order"] >= 1.9 and 0.01 < values["planetary_rossby_leading_order"] < 0.1
+
+
+def test_a_missed_mark_fails_its_case(case):
+    (good,) = verify([case])
+    assert good.passed and good.verdicts[0][2] is True
+    worse = dataclasses.replace(good, values={"half": -1.5, "half_order": 1.8})
+    assert [passed for *_, passed in worse.verdicts] == [False, False] and not worse.passed
+    assert not dataclasses.replace(good, failure="It blew up.").passed
+
+
+def test_names_are_those_of_cases_marks_and_groups(case):
+    assert [c.name for c in select(["half_order", "made_up"])] == ["made_up"]
+    assert {c.group for c in select(["coasts"])} == {"coasts"} and len(select()) == len(every_case())
+    assert measured("half") == (case.marks[0], 0.5)
+    with pytest.raises(UnknownCase, match="no case, mark or group 'kelwin'; the cases are "):
+        select(["kelwin"])
+    with pytest.raises(ValueError, match="half.* is the name of another"):
+        dataclasses.replace(case, name="other")
+
+
+def test_every_case_names_its_source_and_each_mark_its_meaning():
+    for case in every_case().values():
+        assert case.title and case.tests and case.source and case.equation and case.marks
+        assert all(mark.meaning for mark in case.marks)
+        assert not case.doi or re.fullmatch(r"10\.\d{4,}/\S+", case.doi), case.name
+
+
+def test_the_command_prints_values_and_returns_a_status(case, capsys, tmp_path):
+    assert verify_cases(["made_up"], False, str(tmp_path / "page.html"), False) == 0
+    assert "half=0.5\n" in capsys.readouterr().out
+    assert "Made up" in (tmp_path / "page.html").read_text()
+    missed = dataclasses.replace(case.marks[0], most=0.1)
+    object.__setattr__(case, "marks", (missed,))
+    assert verify_cases(["made_up"], False, None, False) == 1
+    assert "failed: made_up." in capsys.readouterr().out
+    assert verify_cases([], False, None, True) == 0
+    assert "Fofonoff" in capsys.readouterr().out
+
+
+def test_the_page_has_its_figures_within(scores):
+    pytest.importorskip("matplotlib")
+    text = page(list(scores.values()))
+    assert text.count("data:image/png;base64,") == len(QUICK)
+    assert not re.findall(r'(?:src|<link[^>]*href)="(?!data:)', text)
+    assert "adjustment_order" in text and "Gill (1982)" in text
