@@ -375,33 +375,6 @@ def bench(
     time_steps(file, overrides_of(set), options)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel verify",
-        "swmodel verify --list",
-        "swmodel verify kelvin stommel --html page.html",
-        "swmodel verify sphere --quick",
-    )
-)
-def verify(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[CASE]...", help="Cases, marks or groups; all of them without it."),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Lower resolutions: minutes become seconds.")] = False,
-    html: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write one page with all figures, which works offline.", callback=path_of),
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,
-    debug: Debug = False,
-) -> None:
-    """Run the published cases, and compare errors and orders of convergence with what they have to be."""
-    from .verify import verify_cases
-
-    raise typer.Exit(verify_cases(names or (), quick, html, listed))
-
-
 @app.command(epilog=examples("swmodel doctor"))
 def doctor() -> None:
     """Print versions, the MPI that each part uses, devices and binding, and make one exchange on 2 ranks."""

@@ -1,4 +1,4 @@
-"""The commands of `swmodel` that show output: plot, report and view."""
+"""The commands of `swmodel` that show output and results: plot, report, view and verify."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from .commands import app
 from .options import Debug, Member, Observations, OutputOfRun, OutputPage, ShownVariables, examples, path_of
 
-__all__ = ["plot", "report", "view"]
+__all__ = ["plot", "report", "verify", "view"]
 
 
 @app.command(
@@ -88,3 +88,30 @@ def view(
     from .figures import open_page, report_files
 
     open_page(report_files(files, output, observations, variable, member))
+
+
+@app.command(
+    epilog=examples(
+        "swmodel verify",
+        "swmodel verify --list",
+        "swmodel verify kelvin stommel --html page.html",
+        "swmodel verify sphere --quick",
+    )
+)
+def verify(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CASE]...", help="Cases, marks or groups; all of them without it."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Lower resolutions: minutes become seconds.")] = False,
+    html: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write one page with all figures, which works offline.", callback=path_of),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run the published cases, and compare errors and orders of convergence with what they have to be."""
+    from .verify import verify_cases
+
+    raise typer.Exit(verify_cases(names or (), quick, html, listed))

@@ -3,6 +3,8 @@
 python -m swmodel.verification.planar.manufactured     prints how far both cores carry it away (docs/pseudo_spectral.md)
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +32,7 @@ DT, STEPS = 60.0, 10
 run = jit(integrate, static_argnums=3)
 
 
-def smooth(walls=""):
+def smooth(walls: str = "") -> dict[str, Any]:
     """u, v, eta and depth, functions of (x, y) whose series never end, even or odd about the walls there are."""
     kx, ky = ((1 if axis in walls else 2) * np.pi / L for axis in "xy")
     size = 1.0 if walls else 0.5
@@ -51,7 +53,7 @@ def smooth(walls=""):
     }
 
 
-def rates(fields, f):
+def rates(fields: dict[str, Any], f: float) -> dict[str, Any]:
     """{name: function of (x, y)}: the tendencies of these fields, by automatic differentiation."""
     ddx = lambda q: lambda x, y: jax.jvp(lambda x: q(x, y), (x,), (jnp.ones_like(x),))[1]  # noqa: E731
     ddy = lambda q: lambda x, y: jax.jvp(lambda y: q(x, y), (y,), (jnp.ones_like(y),))[1]  # noqa: E731
@@ -73,14 +75,14 @@ class Source(Term):
     v: jax.Array = parameter("v", "m s-2")
     eta: jax.Array = parameter("h", "m s-1")
 
-    def __call__(self, flow, step):
+    def __call__(self, flow: Any, time: Any) -> tuple:
         return self.u, self.v
 
-    def continuity(self, flow, step):
+    def continuity(self, flow: Any, time: Any) -> Any:
         return self.eta
 
 
-def held(n, periodic, f, core, **options):
+def held(n: int, periodic: str, f: float, core: Any, **options: Any) -> tuple[ShallowWater, State]:
     """(the model with the sources, the State that they hold)."""
     grid = CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
     fields = smooth("".join(axis for axis in "xy" if axis not in periodic))
@@ -97,7 +99,7 @@ def held(n, periodic, f, core, **options):
     return model, exact
 
 
-def drift(n, periodic, f, core):
+def drift(n: int, periodic: str, f: float, core: Any) -> float:
     """How far ten steps, ten minutes, carry the solution away; of the largest value of each field."""
     model, exact = held(n, periodic, f, core, engine="arrays")
     stepper = RK4(DT)
@@ -136,7 +138,7 @@ Case(
 )
 
 
-def main():
+def main() -> None:
     jax.config.update("jax_enable_x64", True)
     print("| cells | finite differences | doubly periodic | channel | closed box |\n|---|---|---|---|---|")
     for n in (8, 12, 16, 24, 32, 48):

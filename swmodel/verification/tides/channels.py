@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -23,7 +24,7 @@ LENGTH, DEPTH = 150e3, 20.0
 K = OMEGA / np.sqrt(G * DEPTH)
 
 
-def channel(x, y=0.0):
+def channel(x: Any, y: Any = 0.0) -> Any:
     """The amplitude of the standing wave over that at the mouth."""
     return np.cos(K * (LENGTH - x)) / np.cos(K * LENGTH) + 0.0 * y
 
@@ -100,7 +101,7 @@ def channel_error() -> float:
 # -- Kelvin waves ------------------------------------------------------------------------------------------------------
 
 
-def amplitude_and_phase(model, stepper, spin_up):
+def amplitude_and_phase(model: Any, stepper: Any, spin_up: int) -> np.ndarray:
     """Complex elevation E with eta = Re(E exp(i omega t)), from two states a quarter of a period apart."""
     quarter = round(T / 4 / stepper.dt)
     begin = 4 * quarter * spin_up
@@ -111,7 +112,7 @@ def amplitude_and_phase(model, stepper, spin_up):
     return real - 1j * np.asarray(simulation.state.eta)
 
 
-def kelvin(f, depth):
+def kelvin(f: float, depth: float) -> tuple[Any, Any]:
     """(amplitude, phase lag [degrees]) as functions, of the wave that travels east along the southern coast."""
     c = np.sqrt(G * depth)
     size = lambda x, y: np.exp(-f * y / c) + 0.0 * x  # noqa: E731
@@ -135,7 +136,7 @@ def kelvin_error() -> float:
     return float(np.abs(found - exact).max())
 
 
-def taylor(x, y, f, depth, width, modes=24):
+def taylor(x: Any, y: Any, f: float, depth: float, width: float, modes: int = 24) -> np.ndarray:
     """Taylor's complex elevation in x < 0, for an incident Kelvin wave of amplitude 1 at (0, 0) and a wall at x = 0.
 
     Taylor (1922), doi:10.1112/plms/s2-20.1.148: the reflected Kelvin wave and Poincare modes make u = 0 at the wall.

@@ -35,7 +35,7 @@ def equilibrium_error() -> float:
     return float(np.abs(found - exact).max() / np.abs(exact).max())
 
 
-def at_rest_under(forcing, cells=20):
+def at_rest_under(forcing: Any, cells: int = 20) -> tuple[np.ndarray, np.ndarray]:
     """(x, eta) in a basin of 100 km x 50 m, once a force has brought it to rest."""
     grid = sw.CartesianGrid(cells, 2, (0.0, 100e3), (0.0, 10e3), "y")
     model = sw.ShallowWater(grid, 50.0, gravity=G, linear=True, forcing=(forcing,), dissipation=(sw.LinearDrag(7e-4),))
@@ -81,10 +81,10 @@ class Given(sw.Term):
 
     elevation: Any = sw.parameter("h", "m")
 
-    def __call__(self, flow, time):
+    def __call__(self, flow: Any, time: Any) -> tuple:
         return 0.0, 0.0
 
-    def continuity(self, flow, time):
+    def continuity(self, flow: Any, time: Any) -> Any:
         return (self.elevation - flow.eta) * (1.0 / time.dt)
 
 
@@ -94,10 +94,10 @@ class Exact(sw.TimeStepper):
 
     dt: Any = sw.time_step()
 
-    def amplification(self, z):
+    def amplification(self, z: Any) -> Any:
         return 0.0 * np.abs(z)  # what it integrates has neither waves nor decay of its own
 
-    def step(self, equations, state, history, time):
+    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple:
         return state + self.dt * equations.tendency(state, time + 1.0), history
 
 
