@@ -17,7 +17,8 @@ from ...dynamics.coriolis import BetaPlane
 from ...dynamics.dissipation import Laplacian, LinearDrag
 from ...dynamics.forcing import WindStress
 from ...grids.grid import CartesianGrid
-from ...models.shallow_water import NoSlip, ShallowWater
+from ...models.shallow_water import ShallowWater
+from ...models.slip import NoSlip
 from ...simulation.simulation import Simulation
 from ...stepping.explicit import RK4, ForwardBackward
 from ...units import day
