@@ -16,9 +16,9 @@ import numpy as np
 from ...dynamics.coriolis import BetaPlane
 from ...dynamics.dissipation import Laplacian, LinearDrag
 from ...dynamics.forcing import WindStress
+from ...dynamics.slip import NoSlip
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
-from ...models.slip import NoSlip
 from ...simulation.simulation import Simulation
 from ...stepping.explicit import RK4, ForwardBackward
 from ...units import day
