@@ -76,10 +76,6 @@ def check_momentum(model: Any) -> None:
             f"ShallowWater: wetting needs a form that conserves momentum, and momentum is {form}(); give "
             "momentum=MomentumConserving()."
         )
-    if model.momentum.conserves_momentum and model.requires_loops:
-        raise ConfigError(
-            f"ShallowWater: {form} has no fused loops yet, and engine = 'fused' asks for them; use 'auto'."
-        )
     if model.momentum.conserves_momentum and model.linear:
         raise ConfigError(f"ShallowWater: {form} is not linear, and linear=True was asked for; leave one out.")
     if model.momentum.conserves_momentum and any(model.grid.poles):

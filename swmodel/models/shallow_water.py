@@ -116,7 +116,7 @@ class ShallowWater:
         checks.check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype)
         self.requires_loops = engine == "fused"
         kind = kind_of_loop(engine, self.communicator, core)
-        self.step_loop: type[StepLoop] = ArrayStepLoop if any(grid.poles) or momentum.conserves_momentum else kind
+        self.step_loop: type[StepLoop] = ArrayStepLoop if any(grid.poles) else kind
         self.domain = Domain(grid, self.communicator, self.dtype)
         self.wetting = wetting
         usual = LEAST_THICKNESS if wetting is None else 0.0

@@ -26,7 +26,7 @@ def compile_loop(graph: Graph, dtypes: tuple) -> str:
         CompileError: if the compiler refuses it. ConfigError: if SWMODEL_KEEP_SOURCE names no folder for its source.
     """
     keep_source(graph, dtypes)
-    return loop_name(c_source(graph, dtypes))
+    return loop_name(c_source(graph, dtypes), in_order=graph.compares_rounded)
 
 
 def compiled_loop(

@@ -102,6 +102,25 @@ class Graph:
                 found.setdefault(ref.node, set()).update(places)
         return dict(sorted(found.items(), reverse=True))
 
+    @functools.cached_property
+    def compares_rounded(self) -> bool:
+        """Whether a comparison, on which results depend, has an argument that was rounded.
+
+        An order of operations other than the written one may then change which branch is taken: (a - b) + b > a.
+        """
+        whole, exact = set(), set()  # nodes whose values are small integers; nodes whose values were never rounded
+        for number, node in enumerate(self.nodes):
+            arguments = node.arguments
+            if node.name in COMPARISONS and not all(_is_in(exact, a) for a in arguments):
+                return True
+            if not node.dtype.startswith("float"):
+                whole.add(number)
+            elif node.name in WHOLE and all(_is_in(whole, a) and _is_whole(a) for a in arguments):
+                whole.add(number)
+            if number in whole or (node.name in EXACT and all(_is_in(exact, a) for a in arguments)):
+                exact.add(number)
+        return False
+
     def arguments(self, number: int) -> list[At]:
         """The arguments of a node that are nodes."""
         return [a for a in self.nodes[number].arguments if isinstance(a, At)]
@@ -133,6 +152,22 @@ class Graph:
         columns = tuple(self.columns[k] for k in kept["load"])
         new = Graph(tuple(map(renumbered, self.nodes)), self.outputs, columns, len(kept["scalar"]), self.names)
         return new, kept["load"], kept["scalar"]
+
+
+COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne", "sign", "floor")
+EXACT = ("load", "scalar", "constant", "convert_element_type", "stop_gradient", "inside", "neg", "abs", "max", "min",
+         "select_n")  # fmt: skip
+WHOLE = ("constant", "convert_element_type", "stop_gradient", "inside", "neg", "abs", "max", "min", "select_n", "add",
+         "sub", "mul")  # fmt: skip
+
+
+def _is_in(nodes, argument):
+    """Whether an argument is a constant or one of some nodes."""
+    return isinstance(argument, Constant) or argument.node in nodes
+
+
+def _is_whole(argument):
+    return not isinstance(argument, Constant) or float(argument.value).is_integer()
 
 
 def _trimmed(graph):

@@ -217,7 +217,7 @@ def _columns_text(writer, number):
 
 def _select(condition, x, y, kind):
     """The text of x where the condition holds, else y; an empty condition always holds."""
-    return f"Select<{BITS.get(kind, kind)}>({condition}, {x}, {y})" if condition else x
+    return f"Select<{BITS.get(kind, kind)}, {kind}>({condition}, {x}, {y})" if condition else x
 
 
 def _rows_of(box, row):
@@ -337,10 +337,9 @@ class _Writer:
         if op.name in CALLS:
             return f"{CALLS[op.name]}{'f' if op.dtype == 'float32' else ''}({', '.join(arguments)})"
         if op.name in ("max", "min"):
-            a, b = arguments
-            return f"({a} {'>' if op.name == 'max' else '<'} {b} || {a} != {a}) ? {a} : {b}"  # keeps NaN
+            return _extreme(op, arguments)
         if op.name == "select_n" and len(arguments) == 3:
-            return f"{arguments[0]} ? {arguments[2]} : {arguments[1]}"
+            return _select(arguments[0], arguments[2], arguments[1], _type(op.dtype))
         if op.name == "integer_pow" and 0 < abs(op.parameters[0]) <= LARGEST_POWER:
             product = " * ".join(arguments * abs(op.parameters[0]))
             return product if op.parameters[0] > 0 else f"1 / ({product})"
@@ -362,6 +361,15 @@ class _Writer:
         if op.name in simple:
             return simple[op.name].format(*arguments)
         raise Unsupported(f"the operation {op.name!r}")
+
+
+def _extreme(op, arguments):
+    """The larger or the smaller of two values; NaN where one of them is NaN, as by a comparison that then fails."""
+    kind, (a, b) = _type(op.dtype), arguments
+    beyond, within = (">", "<=") if op.name == "max" else ("<", ">=")
+    if isinstance(op.arguments[1], Constant) or kind not in BITS:
+        return _select(f"!({a} {within} {b})", a, b, kind)
+    return _select(f"({a} {beyond} {b}) | ({a} != {a})", a, b, kind)
 
 
 def _type(dtype):

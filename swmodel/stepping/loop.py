@@ -124,8 +124,6 @@ def _why_arrays(dynamics):
         return f"{type(dynamics.core).__name__} has no loops of differences"
     if dynamics.tile.pole is not None:
         return POLE
-    if dynamics.momentum.conserves_momentum:
-        return f"{type(dynamics.momentum).__name__} has no loops yet"
     if jax.default_backend() != "cpu":
         return "on this device XLA fuses operations"
     return "engine = 'arrays' was chosen" if usable() else "no C++ compiler works here"

@@ -36,9 +36,10 @@ CASES = [(sides, layout) for sides, layout in zip(((MAKER, sw.Flather("east")), 
 
 
 @pytest.mark.parametrize("boundaries, layout", CASES, ids=["open", "closed"])
-def test_steps_over_a_shore_equal_those_of_one_rank_and_lose_no_water(boundaries, layout):
+def test_fused_steps_over_a_shore_equal_those_on_arrays_of_one_rank_and_lose_no_water(boundaries, layout):
     model, ours = run(4, layout=layout, boundaries=boundaries)
-    whole = cases.from_root(lambda: run(4, communicator=SerialCommunicator(), boundaries=boundaries)[1])
+    alone = {"communicator": SerialCommunicator(), "engine": "arrays"}
+    whole = cases.from_root(lambda: run(4, boundaries=boundaries, **alone)[1])
     for name in ("u", "v", "eta"):
         expected = np.asarray(whole[name])
         assert np.isfinite(expected).all()

@@ -257,6 +257,33 @@ def test_what_is_no_number_stays_none_in_a_maximum_and_small_factors_do_not_vani
     np.testing.assert_allclose(product, 1e-20, rtol=1e-6)
 
 
+def test_comparisons_of_rounded_values_are_those_of_the_written_order():
+    """Rounding alone decides them; a compiler that may reorder sums makes all of them false."""
+    f = field()
+
+    def is_rounded_up(g):
+        return g.map(lambda x: ((x / 3.0 + 1.0) - 1.0 > x / 3.0).astype(x.dtype))
+
+    found, _ = fused(is_rounded_up, f)
+    expected = is_rounded_up(f).crop((0,) * 4).data
+    assert 0.2 < np.mean(expected) < 0.8
+    np.testing.assert_array_equal(found[2:-2, 2:-2], expected)
+
+
+def test_loops_whose_comparisons_read_masks_or_arrays_alone_may_be_reordered():
+    def compares_rounded(make):
+        return trace_graph([make(lift(field()))])[0].compares_rounded
+
+    def wet(f):
+        return f.map(lambda x: (x > 0).astype(x.dtype))
+
+    assert not compares_rounded(lambda f: f.map(lambda x: jnp.maximum(x * x, 1.0)))
+    assert not compares_rounded(lambda f: f * mean_xy(wet(f)) * (mean_y(mean_y(wet(f))) + wet(-f)))
+    assert not compares_rounded(lambda f: f * wet(wet(f) + wet(-f) - 1.5))
+    assert compares_rounded(lambda f: wet(f * f - 1.0))
+    assert compares_rounded(lambda f: wet(0.3 * wet(f)))
+
+
 def test_members_may_differ_in_a_flag():
     def of(data, flag):
         return by_loop(lambda f: f.map(lambda x: jnp.where(flag, x, -x)))(data)

@@ -31,13 +31,14 @@ def wild(model, seed=0, speed=20.0):
     return model.state(u=u, v=v, eta=eta)
 
 
-def test_lakes_at_rest_between_islands_and_cliffs_stay_at_rest_in_single_precision():
-    assert coast.rest(steps=8, dtypes=("float32",), communicator="serial")["rest_error"] == 0.0
+@pytest.mark.parametrize("engine", ("auto", "arrays"))
+def test_lakes_at_rest_between_islands_and_cliffs_stay_at_rest_in_single_precision(engine):
+    assert coast.rest(steps=8, dtypes=("float32",), communicator="serial", engine=engine)["rest_error"] == 0.0
 
 
-@pytest.mark.parametrize("dtype", ("float32", "float64"))
-def test_no_thickness_is_ever_negative_and_no_water_is_lost_however_long_the_step(dtype):
-    model = shore(dtype=dtype, dissipation=sw.ManningDrag(0.03))
+@pytest.mark.parametrize("dtype, engine", (("float32", "auto"), ("float64", "auto"), ("float32", "arrays")))
+def test_no_thickness_is_ever_negative_and_no_water_is_lost_however_long_the_step(dtype, engine):
+    model = shore(dtype=dtype, dissipation=sw.ManningDrag(0.03), engine=engine)
     state = wild(model)
     thickness = lambda state: np.asarray(model.scatter(model.depth) + state.eta)  # noqa: E731
     before = thickness(state).astype(float)
@@ -81,8 +82,6 @@ def test_wetting_names_what_it_needs():
         shore(tracers=sw.Tracer("dye"))
     with pytest.raises(ConfigError, match="RK4.*use SSPRK3"):
         sw.Simulation(shore(), shore().at_rest(), sw.RK4(0.1))
-    with pytest.raises(ConfigError, match="no fused loops yet"):
-        sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), engine="fused")
     with pytest.raises(ConfigError, match="not linear"):
         sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), linear=True)
     with pytest.raises(ConfigError, match="Clamped finds the flow.*use Flather"):

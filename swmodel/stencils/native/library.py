@@ -35,10 +35,12 @@ PASTE, CUT, DEPENDS_ON, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_depends_
 SHIFT = "swmodel_shift"
 RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "messages.cpp", "handles.cpp")  # one text
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
-# The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py.
+# The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py. It may not
+# reorder a loop that compares rounded values, which would then take other branches than the same operations on arrays.
 ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
 # Some compilers use half of a processor's vector length by default, which makes loops slower.
 WIDEST = ("-mtune=native", "-mprefer-vector-width=512") if platform.machine() in ("x86_64", "AMD64") else ()
+IN_ORDER = ("-fno-associative-math",)
 LOOP_OPTIONS = ("-std=c++17", "-O3", "-march=native", *WIDEST, *ALGEBRA, "-shared", "-fPIC", "-w")
 
 
@@ -75,14 +77,19 @@ def usable() -> bool:
 
 
 @functools.cache
-def loop_name(source: str) -> str:
-    """Compile the C++ text of a loop, register it with the runtime, and return its name there."""
-    return _load_loop(source)
+def loop_name(source: str, in_order: bool = False) -> str:
+    """Compile the C++ text of a loop, register it with the runtime, and return its name there.
+
+    Args:
+        source: the text.
+        in_order: whether sums are computed in the order in which they are written.
+    """
+    return _load_loop(source, IN_ORDER if in_order else ())
 
 
-def _load_loop(source):
+def _load_loop(source, more=()):
     flags = [shlex.split(os.environ.get(name, "")) for name in ("CXXFLAGS", "SWMODEL_CXXFLAGS")]
-    path = _compiled(source, LOOP_OPTIONS, before=flags[0], behind=flags[1])
+    path = _compiled(source, (*LOOP_OPTIONS, *more), before=flags[0], behind=flags[1])
     library = ctypes.CDLL(str(path))
     functions = (ctypes.cast(function, ctypes.c_void_p) for function in (library.row, library.kept_bytes))
     name = path.name.split(".")[0]
