@@ -34,6 +34,7 @@ _HOMES = {
     "fields.pytrees": ("pytree", "static"),
     "forcing.atmosphere": ("AirPressure", "Wind", "inverse_barometer"),
     "forcing.cyclones": ("Cyclone",),
+    "forcing.loading": ("SelfAttractionLoading",),
     "forcing.potential": ("InternalWaveDrag", "SelfAttraction", "TidalPotential"),
     "forcing.harmonic_files": ("harmonic_constants",),
     "forcing.tides": ("Tide",),

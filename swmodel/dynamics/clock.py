@@ -70,6 +70,14 @@ class Time:
         rest = moment - whole * self._host_dt() if moment else 0.0
         return self.steps_since(whole, dt.dtype) * dt - jnp.asarray(rest, dt.dtype)
 
+    def steps_in(self, seconds: float) -> int:
+        """How many whole steps there are in `seconds`, 1 or more.
+
+        Raises:
+            ValueError: if the host does not know the length of a step.
+        """
+        return max(1, int(seconds / self._host_dt()))
+
     def phase(self, period: Any) -> jax.Array:
         """2 pi t / `period`, between -pi and pi [rad].
 
@@ -114,7 +122,7 @@ class Time:
     def _host_dt(self):
         if self.exact_dt is None:
             raise ValueError(
-                "Time.since: the host does not know the length of a step here; make the Dynamics by "
+                "Time: the host does not know the length of a step here; make the Dynamics by "
                 "model.dynamics(stepper), for a model whose terms have uses_time = True."
             )
         return self.exact_dt

@@ -26,7 +26,7 @@ from ..fields.field import AbstractField, Field
 from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..fields.pytrees import pytree, replace, static
 from ..fields.state import State, as_tile_field, like
-from ..fields.variables import PROGNOSTIC
+from ..fields.variables import PROGNOSTIC, Variable
 from ..grids.geometry import Geometry, TileGeometry, safe_inverse
 from ..parallel.halo import exchange
 from .clock import Time, as_time
@@ -109,7 +109,7 @@ class Dynamics:
 
     def zeros(self) -> State:
         """A State of one tile's arrays of zeros, with every prognostic variable."""
-        return zeros(self.tracers, self.depth.shape, self.depth.dtype)
+        return zeros(further_variables(self), self.depth.shape, self.depth.dtype)
 
     def prepare(self) -> "Equations":
         """The Equations, with the halos filled of everything that does not change in the program; collective.
@@ -246,6 +246,19 @@ class Equations:
             return time
         return replace(time, dt=jnp.asarray(self.dt, self.depth.dtype), exact_dt=self.dt)
 
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The names of the variables that are constant from one `renewed` to the next."""
+        return tuple(row.name for term in self.terms for row in term.state_variables())
+
+    def renewed(self, state: State, time: Any) -> State:
+        """The State with what terms keep in it, where it is due at the step that begins at a Time."""
+        time = self._timed(time)
+        for number, term in enumerate(self.terms):
+            if term.state_variables():
+                state = self.evaluation.renew(self, number, state, time)
+        return state
+
     def differences(self, state: State, time: Any) -> State:
         """d state/dt by finite differences, all terms from one halo exchange; of arrays or Fields, as `state` is."""
         flow = self.flow(state, time)
@@ -290,8 +303,9 @@ class Equations:
         return rate
 
     def transported(self, flow: "DerivedFields", time: Any) -> dict[str, AbstractField]:
-        """{name: d value/dt, a Field at h} of the variables that the flow transports."""
-        return {x.name: x.at(time).rate(flow, flow.state[x.name], time) for x in self.tracers}
+        """{name: d value/dt, a Field at h} of the variables that the flow transports, and of those that parts keep."""
+        kept = {name: 0.0 * flow.state[name] for name in self.held}
+        return {x.name: x.at(time).rate(flow, flow.state[x.name], time) for x in self.tracers} | kept
 
     def shown(self, state: State, time: Any, rigid_lid: bool = False) -> State:
         """A State of tile arrays as files hold it: of transported variables the concentration, not the content.
@@ -369,9 +383,19 @@ class Equations:
         return self.uplift.at(time + 1.0) - self.uplift.at(time)
 
 
-def zeros(tracers: tuple, shape: tuple, dtype: Any) -> State:
-    """A State of arrays of zeros: u, v, eta and the transported variables."""
-    rows = (*PROGNOSTIC, *(tracer.variable for tracer in tracers))
+def further_variables(parts: Any) -> tuple[Variable, ...]:
+    """The Variables of a State besides u, v and eta: those of tracers, and those that terms and open sides keep.
+
+    Args:
+        parts: what has `tracers`, `terms` and `open_boundaries`, such as a model or Dynamics.
+    """
+    kept = [row for part in (*parts.terms, *parts.open_boundaries) for row in part.state_variables()]
+    return tuple({row.name: row for row in (*(tracer.variable for tracer in parts.tracers), *kept)}.values())
+
+
+def zeros(further: tuple[Variable, ...], shape: tuple, dtype: Any) -> State:
+    """A State of arrays of zeros: u, v, eta and further variables."""
+    rows = (*PROGNOSTIC, *further)
     return State.of({row.name: jnp.zeros(shape, dtype) for row in rows}, {row.name: row.position for row in rows})
 
 

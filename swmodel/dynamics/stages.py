@@ -5,7 +5,10 @@ expressions, which must be computed before their neighbours can be read.
 """
 
 import abc
+from collections.abc import Callable
 from typing import Any
+
+import jax
 
 from ..fields.field import Field
 from ..fields.state import State, fields_of
@@ -22,6 +25,25 @@ def euler_stage(equations: Any, start: State, now: State, weight: Any, dt: Any, 
     """
     tendency = equations.tendency(now, time)
     return start.map(lambda first, x, rate: first + weight * ((x - first) + dt * rate), now, tendency)
+
+
+def renewed_if_due(
+    equations: Any, term: Any, state: State, time: Any, ends: tuple[Callable, Callable] | None = None
+) -> dict[str, jax.Array]:
+    """{name: array} of what a term keeps in a State of arrays, computed anew in the steps where that is due.
+
+    `ends` are the functions that take the tile's own cells out of an array, and put them back; none are needed for
+    arrays of own cells.
+    """
+    own, back = ends or (lambda x: x, lambda x: x)
+
+    def anew(state):
+        found = term.renewed(equations, state.map(own), time)
+        return {name: back(x) for name, x in found.items()}
+
+    return jax.lax.cond(
+        term.is_due(time), anew, lambda state: {row.name: state[row.name] for row in term.state_variables()}, state
+    )
 
 
 class StageEvaluation(abc.ABC):
@@ -43,6 +65,10 @@ class StageEvaluation(abc.ABC):
         Returns:
             (state, more, outside) with halos of `equations.reach` cells or more, open boundaries applied to u and v.
         """
+
+    @abc.abstractmethod
+    def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
+        """The State at the beginning of a step with the `state_variables` of term number `number`, if they are due."""
 
     @abc.abstractmethod
     def finish_stage(self, tree: Any) -> Any:
@@ -72,6 +98,15 @@ class ArrayEvaluation(StageEvaluation):
         outside = next(values, state.eta)
         u, v = equations.opened(state.u, state.v, outside, time, time if own else time.begun)
         return state.replace(u=u, v=v), more, outside
+
+    def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
+        own = state.map(lambda x: x.interior if isinstance(x, Field) else x)
+        new = renewed_if_due(equations, equations.terms[number], own, time)
+        if not isinstance(state.eta, Field):
+            return state.replace(**new)
+        tile = equations.geometry.tile
+        wide = exchange(list(new.values()), tile.halo, tile.sides, equations.communicator)
+        return state.replace(**{name: Field(x, "h", (tile.halo,) * 4) for name, x in zip(new, wide)})
 
     def finish_stage(self, tree: Any) -> Any:
         return tree

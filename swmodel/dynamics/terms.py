@@ -22,6 +22,7 @@ from ..fields.field import AbstractField, Field
 from ..fields.operators import mean_x, mean_y
 from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
 from ..fields.pytrees import pytree, replace
+from ..fields.variables import Variable
 from ..grids.windows import GridRecords, GridValues, grid_values, kept
 from .clock import as_time
 
@@ -252,6 +253,10 @@ class TiledPart(ModelPart, abc.ABC):
         varying = (getattr(self, name) for name in positions_of(self))
         return self.uses_time or any(isinstance(x, TimeVarying) and x.uses_time for x in varying)
 
+    def state_variables(self) -> tuple[Variable, ...]:
+        """The Variables at cell centres that it adds to the State of a model; none unless a class has some."""
+        return ()
+
     def series(self) -> dict[str, Series]:
         """The Series among its parameters, by name."""
         found = {name: getattr(self, name) for name in positions_of(self)}
@@ -309,6 +314,22 @@ class Term(TiledPart):
     def continuity(self, flow: Any, time: Any) -> Any:
         """d eta/dt [m s-1], a Field at h. It is called only if a class defines it."""
         raise NotImplementedError
+
+    def renewed(self, equations: Any, state: Any, time: Any) -> dict[str, Any]:
+        """{name: value} of its `state_variables`, arrays of the tile's own cells, from a step on for which it is due.
+
+        In between, and in the tendencies of explicit steppers, they are constant.
+
+        Args:
+            equations: Equations on arrays, whose communicator may sum over ranks.
+            state: a State of arrays of the tile's own cells, at the beginning of the step.
+            time: the Time at the beginning of the step.
+        """
+        raise NotImplementedError
+
+    def is_due(self, time: Any) -> Any:
+        """Whether `renewed` is called at the beginning of the step of a Time, a bool that may be traced."""
+        return True
 
     @property
     def changes_elevation(self) -> bool:

@@ -25,8 +25,8 @@ from ..errors import ConfigError
 from ..runtime.paths import expanded
 
 __all__ = [
-    "COORDINATES", "Choice", "DERIVED", "FileName", "Flag", "MOST", "Moment", "POINT", "Names", "Number", "Pair",
-    "Part", "Places", "Precision", "SIDES", "Sides", "Stages", "Text", "array_of", "check_arguments",
+    "COORDINATES", "Choice", "DERIVED", "FileName", "Flag", "MOST", "Moment", "POINT", "Names", "Number", "OF_GRID",
+    "Pair", "Part", "Places", "Precision", "SIDES", "Sides", "Stages", "Text", "array_of", "check_arguments",
     "check_fields", "declared", "has_rules", "parameter", "refuse", "shown",
 ]  # fmt: skip
 
@@ -393,6 +393,8 @@ def parameter(
 
 DERIVED = {"derived": True}
 """The metadata of a field of a part that its `on_tile` sets: no key of experiment files, and no control."""
+OF_GRID = DERIVED | {"of_grid": True}
+"""That of such a field which follows from the grid alone, so that restarts need not compare it."""
 
 
 def declared(

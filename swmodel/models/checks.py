@@ -120,6 +120,12 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
             f"{type(stepper).__name__}: {closing[0]} finds the flow through the side from the other faces at the "
             "same moment, which only an explicit scheme knows; use Flather, or another stepper."
         )
+    keeping = [part for part in (*model.terms, *model.open_boundaries) if part.state_variables()]
+    if stepper.is_implicit and keeping:
+        raise ConfigError(
+            f"{type(stepper).__name__}: {type(keeping[0]).__name__} keeps {keeping[0].state_variables()[0].name} from "
+            "step to step, which explicit schemes alone carry; use another one of its kind, or another stepper."
+        )
     if model.momentum.conserves_momentum and not stepper.euler_stages:
         raise ConfigError(
             f"{type(stepper).__name__}: {type(model.momentum).__name__} steps momentum in stages of Euler, which "

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from ..dynamics.shallow_water import zeros
+from ..dynamics.shallow_water import further_variables, zeros
 from ..fields.field import HaloError
 from ..stepping.arrays import one_step
 from ..stepping.explicit import TimeStepper
@@ -49,5 +49,5 @@ def _trace(model, stepper, width):
         return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0)
 
     dynamics = model.interval(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
-    like = jax.eval_shape(lambda: zeros(model.tracers, dynamics.depth.shape, model.dtype))
+    like = jax.eval_shape(lambda: zeros(further_variables(model), dynamics.depth.shape, model.dtype))
     jax.eval_shape(model.communicator.spmd(step), dynamics, stepper, like)

@@ -11,7 +11,7 @@ from ..defaults import GRAVITY, LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import FiniteDifferences
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..dynamics.shallow_water import Coverage, Dynamics
+from ..dynamics.shallow_water import Coverage, Dynamics, further_variables
 from ..dynamics.slip import FreeSlip
 from ..dynamics.terms import tile_array
 from ..fields.parameters import Number, check_arguments
@@ -130,10 +130,11 @@ class ShallowWater:
         self.terms = tuple(term.on_tile(self.domain) for term in terms.values())
         self.term_names, self.open_names = tuple(terms), tuple(open_boundaries)  # as an experiment file names them
         self.uplift = None if source is None else source.series(self.domain)
-        self._initial = {tracer.name: tracer.initial for tracer in _one_or_more(tracers)}  # as the user wrote them
         self.tracers = tuple(tracer.on_tile(self.domain) for tracer in _one_or_more(tracers))
+        self._initial = {row.name: 0.0 for row in further_variables(self)}
+        self._initial |= {tracer.name: tracer.initial for tracer in _one_or_more(tracers)}  # as the user wrote them
         self.start = checks.start_of(named | _named("tracer", tracers))
-        self.variables = (*PROGNOSTIC, *(tracer.variable for tracer in self.tracers))
+        self.variables = (*PROGNOSTIC, *further_variables(self))
         checks.check_names(self.variables)
         for check in (checks.check_momentum, checks.check_linear, checks.check_sides):
             check(self)

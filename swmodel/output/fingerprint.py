@@ -164,7 +164,8 @@ def _part(name, part, model, records):
     else:
         found[name] = name_of(part)
         fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
-        values = {field.name: _sampled(field, getattr(part, field.name)) for field in fields}
+        own = [field for field in fields if not field.metadata.get("of_grid")]
+        values = {field.name: _sampled(field, getattr(part, field.name)) for field in own}
         moments_of_lines: Any = getattr(part, "moments_of_lines", ())
         for line in getattr(part, "lines", ()):
             times = getattr(part, "first", 0.0) + _whole(values[moments_of_lines[0]], model)

@@ -25,7 +25,7 @@ def one_step(equations: Any, stepper: Any, state: State, history: Any, step: Any
     """
     dtype = state.eta.dtype
     time = Time(jnp.asarray(step, jnp.int32), jnp.zeros((), dtype), jnp.asarray(stepper.dt, dtype), equations.dt)
-    state, history = stepper.step(equations, state, history, time)
+    state, history = stepper.step(equations, equations.renewed(state, time), history, time)
     state = equations.core.finished(equations, state)
     if equations.uplift is not None:
         rise = equations.uplift_during(time)

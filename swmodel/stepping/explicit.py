@@ -379,7 +379,8 @@ class ForwardBackward(TimeStepper):
     def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         extrapolate, pressure = self._weights(history.count)
         past, at = (state, *history.values), time + 0.5
-        middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values)
+        held = {name: state[name] for name in equations.held}
+        middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values).replace(**held)
         known = _weighted(pressure[1:], [s.eta for s in past])
         flow = equations.flow(middle, at, [known], outside=state.eta)
         known = flow.more[0]
@@ -387,8 +388,8 @@ class ForwardBackward(TimeStepper):
         flow.level = pressure[0].astype(known.dtype) * eta + known
         along_x, along_y = equations.acceleration(flow, flow.level, at)
         rates = {"u": along_x, "v": along_y, **equations.transported(flow, at)}
-        changes = {name: self.dt * rate for name, rate in rates.items()}
-        new = like(state, state.replace(eta=eta, **changes))
+        changes = {name: self.dt * rate for name, rate in rates.items() if name not in held}
+        new = like(state, flow.state.replace(eta=eta, **changes)).replace(**held)
         return new.replace(**{name: state[name] + new[name] for name in changes}), history.push(state)
 
     @staticmethod

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from ..dynamics.replicated import numbers_entered
-from ..dynamics.stages import StageEvaluation
+from ..dynamics.stages import StageEvaluation, renewed_if_due
 from ..fields.field import Field
 from ..fields.parts import replaced
 from ..fields.pytrees import replace
@@ -103,6 +103,12 @@ class FusedEvaluation(StageEvaluation):
         for f, opened in zip((u, v), self.arrays.opened(*arrays, time, time if own else time.begun)):
             f.plain.array = opened.data
         return state.replace(u=u, v=v, eta=outside if own else eta), more, outside
+
+    def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
+        ends = self.layout.own, self.layout.with_border
+        arrays = state.map(lambda x: x.plain.array)
+        new = renewed_if_due(self.arrays, self.arrays.terms[number], arrays, time, ends)
+        return state.replace(**{name: self.stored(x, "h", 0, state[name].plain.name) for name, x in new.items()})
 
     def _store(self, fields):
         """Store those of `fields` that were computed from neighbours, and the tendencies that they were made of.

@@ -472,3 +472,15 @@ def test_a_broadcast_between_processes_sends_the_roots_bytes_once(monkeypatch, s
     assert [array.size for array in sent] == ([1024] if size == 10 else [1024, 8192])
     monkeypatch.setattr(multihost_utils, "broadcast_one_to_all", to_another)
     assert other.host_broadcast(None) == value and not sent
+
+
+def test_self_attraction_on_padded_tiles_is_that_of_one_rank():
+    from tests.parallel.test_loading import ocean
+
+    ends = []
+    for communicator in (make_communicator("serial", SHAPE), make_communicator("sharded", SHAPE, (2, 3))):
+        model = ocean(communicator, "fused")
+        state = Simulation(model, cases.start(model), sw.ForwardBackward(60.0)).run(steps=3)
+        ends.append({name: model.gather(x) for name, x in state})
+    for name, expected in ends[0].items():
+        np.testing.assert_allclose(ends[1][name], expected, atol=1e-13 * np.abs(expected).max())

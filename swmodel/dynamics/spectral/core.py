@@ -350,8 +350,8 @@ def _check(model):
     grid, wrong = model.grid, []
     elsewhere = "use core=FiniteDifferences() for that"
     walls = [axis for axis in "xy" if axis not in grid.periodic]
-    if model.tracers:
-        wrong.append(f"PseudoSpectral steps u, v and eta alone, and not {model.tracers[0].name!r}; {elsewhere}.")
+    if model.variables[3:]:
+        wrong.append(f"PseudoSpectral steps u, v and eta alone, and not {model.variables[3].name!r}; {elsewhere}.")
     if grid.spherical:
         wrong.append(f"PseudoSpectral needs a plane, and the grid is a SphericalGrid; {elsewhere}.")
     if not model.sea_floor.is_all_wet:

@@ -1,0 +1,50 @@
+"""Self-attraction and loading: the same on any number of ranks, in both engines, with its gradient."""
+
+import pytest
+
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.parallel import SerialCommunicator, make_communicator
+from tests import own_parts
+
+from . import cases
+
+pytestmark = pytest.mark.skipif(cases.RANKS == 6, reason="four ranks show what more would")
+
+
+def run(communicator, engine):
+    """(model, State after three evaluations)."""
+    model = ocean(communicator, engine)
+    return model, sw.Simulation(model, cases.start(model), sw.ForwardBackward(60.0)).run(steps=6)
+
+
+def ocean(communicator, engine):
+    grid = sw.SphericalGrid(cases.NX, cases.NY, (-180.0, 180.0), (-70.0, 84.0))
+    return sw.ShallowWater(
+        grid, cases.sea_floor(), coriolis=sw.RotatingSphere(), communicator=communicator, engine=engine,
+        forcing=sw.SelfAttractionLoading(degree=5, every=120.0),
+    )  # fmt: skip
+
+
+def fields_of(model, state):
+    return cases.fields_of(state) | {"self_attraction": state.self_attraction}
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return cases.from_root(lambda: fields_of(*run(SerialCommunicator(), "arrays")))
+
+
+@pytest.mark.parametrize("engine", ["arrays", "fused"])
+def test_runs_equal_those_of_one_rank_on_arrays(engine, alone):
+    """On uneven tiles, cut in both directions where there are four."""
+    layout = cases.LAYOUTS[0 if cases.RANKS > 2 or engine == "arrays" else -1]
+    model, ours = run(make_communicator("auto", (cases.NY, cases.NX), layout), engine)
+    cases.assert_tiles_equal(model, ours, alone)
+
+
+@pytest.mark.skipif(cases.RANKS != 2, reason="two ranks show what more would")
+def test_the_gradient_passes_dot_products_and_taylor_tests():
+    model, cost = ocean(cases.all_ranks(), "fused"), own_parts.everything().Unrest()
+    problem = adjoint.Problem(model, sw.ForwardBackward(60.0), cases.start(model), 3, cost, ["initial.eta"])
+    cases.assert_verified(problem)
