@@ -96,6 +96,7 @@ class SeaFloor:
             raise ConfigError(f"minimum_depth = {minimum_depth} is not a depth; give 0 or more metres.")
         self.grid, self.minimum_depth, self.fill_lakes = grid, minimum_depth, fill_lakes
         self.notes, self.report, self._nowhere, self.is_surveyed = tuple(notes), (), nowhere, False
+        self._survey: tuple | None = None  # (communicator, the sea floor that its processes have surveyed)
         self._raw = raw if isinstance(raw, Kept) else Kept(raw, grid.shape)
         self.wet = KeptValues(self._raw, 1, bool)
         self._as_given = KeptValues(self._raw, 0).map(lambda depth, wet: np.where(wet, depth, 0.0), self.wet)
@@ -114,6 +115,8 @@ class SeaFloor:
         """
         if self.is_surveyed:
             return self
+        if self._survey is not None and self._survey[0] is communicator:
+            return self._survey[1]
         tiles = [communicator.decomposition(self.grid.shape).tile(rank) for rank in communicator.ranks]
         self._raw.keeping(4 * len(tiles))
         found = copy.copy(self)
@@ -134,6 +137,7 @@ class SeaFloor:
         if shallow:
             cells = f"{shallow} cell{'' if shallow == 1 else 's'}"
             found.report += (f"{cells} shallower than {self.minimum_depth:g} m deepened to it.",)
+        self._survey = communicator, found
         return found
 
     def whole(self) -> Bathymetry:

@@ -4,10 +4,14 @@ import types
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
 from swmodel import sources
+from swmodel.cli.starting import started
+from swmodel.config import read
 from swmodel.config.build import sources as build
+from swmodel.config.build.experiment import assemble
 from swmodel.errors import ConfigError
 from swmodel.grids.bathymetry import from_depth
 from swmodel.runtime import cache
@@ -94,3 +98,69 @@ def test_a_full_disk_does_not_matter(count, monkeypatch):
     monkeypatch.setattr(cache, "keep", full)
     found, _ = motion()
     assert np.abs(found.uplift).max() > 0.1
+
+
+OVER_A_LAKE = """
+[grid]
+type = "cartesian"
+nx = 14
+ny = 12
+x = ["0 km", "140 km"]
+y = ["0 km", "120 km"]
+
+[bathymetry]
+type = "file"
+file = "depth.nc"
+fill_lakes = true
+
+[source]
+horizontal = true
+kajiura = true
+
+[[source.faults]]
+longitude = 60e3
+latitude = 50e3
+depth = "10 km"
+length = "30 km"
+width = "20 km"
+strike = 10.0
+dip = 20.0
+rake = 90.0
+slip = "2 m"
+rise_time = "30 s"
+
+[stepper]
+type = "ab2"
+dt = "10 s"
+
+[run]
+until = "1 min"
+"""
+
+
+def test_of_a_large_grid_with_lakes_it_waits_for_the_survey_by_all_ranks_and_is_the_same(count, tmp_path, monkeypatch):
+    x, y = np.meshgrid(np.arange(5e3, 140e3, 10e3), np.arange(5e3, 120e3, 10e3))
+    height = np.where((x > 90e3) & (x < 130e3) & (y > 40e3) & (y < 80e3), 10.0, -3000.0)
+    height[5:7, 10] = -500.0  # a lake on an island near the fault
+    depth = xr.DataArray(height, dims=("y", "x"), coords={"y": y[:, 0], "x": x[0]}, attrs={"units": "m"}, name="z")
+    depth.to_netcdf(tmp_path / "depth.nc")
+    file = tmp_path / "lake.toml"
+    file.write_text(OVER_A_LAKE)
+
+    def model_and_summary():
+        made = assemble(read(file))
+        before = len(count)
+        model = started(made, made.experiment(), "serial", None, "arrays")[0]
+        assert "filled" in " ".join(model.sea_floor.report)
+        return model, str(made.summary), len(count) - before
+
+    whole, summary, computed_late = model_and_summary()
+    assert not computed_late and "displaced volume" in summary
+    cache.folder().joinpath("kept").mkdir()
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path / "kept")
+    monkeypatch.setattr("swmodel.config.build.states.LARGEST_WHOLE_GRID", 100)
+    windows, of_windows, computed_late = model_and_summary()
+    assert computed_late and of_windows == summary
+    np.testing.assert_array_equal(windows.uplift.times, whole.uplift.times)
+    for one, other in zip(windows.uplift.values[0], whole.uplift.values[0], strict=True):
+        np.testing.assert_array_equal(one, other)

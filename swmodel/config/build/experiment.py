@@ -31,7 +31,7 @@ from ..tides import TideSection
 from ..waves import CnoidalSection, RecordFile, SolitarySection
 from .maps import check_map, map_of
 from .outputs import bytes_of_gauges, bytes_of_sums
-from .sources import motion_of
+from .sources import motion_after_survey, motion_of
 from .states import is_evaluated_whole, on_grid, state_of
 from .tides import check_tides, tide_of
 from .tracers import tracer_of
@@ -150,10 +150,10 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
     if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
-        section, depths = made.section("source"), made.bathymetry
-        # Lakes that are filled change the depths that smooth the source: here alone a rank looks at all cells.
-        depths = _surveyed(depths) if depths is not None and depths.fill_lakes else depths
-        motion = made.attempt(("source",), motion_of, section, made.grid, depths, faults, records)
+        of_lakes = made.bathymetry is not None and made.bathymetry.fill_lakes  # lakes not yet known: a large grid
+        motion_of_source = motion_after_survey if of_lakes else motion_of
+        arguments = made.section("source"), made.grid, made.bathymetry, faults, records
+        motion = made.attempt(("source",), motion_of_source, *arguments)
         made.source, made.summary = motion or (None, None)
     return made
 

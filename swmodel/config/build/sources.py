@@ -15,7 +15,7 @@ import numpy as np
 from ...grids.windows import GridRecords, grid_values
 from ...runtime import budget, cache
 
-__all__ = ["motion_of"]
+__all__ = ["motion_after_survey", "motion_of"]
 
 SUFFIX, HOW = "motion", "npz"
 MOST_BYTES = 500e6  # of all motions together
@@ -50,6 +50,34 @@ def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) 
         last, area = np.pad(last, ((0, 1), (0, 0))), np.pad(area, ((0, 1), (0, 0)))
     summary = sources.summarise(source, last, area)
     return BottomMotion(times, GridRecords.in_box(uplift, (j0, i0), grid.shape)), summary
+
+
+def motion_after_survey(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) -> tuple:
+    """The same for a sea floor whose lakes are still to be filled, which changes the depths that smooth the source.
+
+    The ranks survey the sea floor together, once there is a communicator; the motion is computed after that.
+    """
+    motion = _MotionAfterSurvey(section, grid, bathymetry, source, most)
+    return motion, motion
+
+
+class _MotionAfterSurvey:
+    """A motion that is computed when a model asks for its records, and its summary; arguments as of `motion_of`."""
+
+    def __init__(self, section, grid, bathymetry, source, most):
+        from ... import sources
+
+        self.section, self.grid, self.bathymetry, self.source, self.most = section, grid, bathymetry, source, most
+        self.summary = sources.summarise(source)  # without volumes, until the motion is known
+
+    def __str__(self):
+        return str(self.summary)
+
+    def series(self, domain: Any) -> Any:
+        """The records of the uplift on the tiles of a domain; collective."""
+        floor = self.bathymetry.surveyed(domain.communicator)
+        motion, self.summary = motion_of(self.section, self.grid, floor, self.source, self.most)
+        return motion.series(domain)
 
 
 def _computed(section, grid, bathymetry, source, times, region):
