@@ -18,7 +18,6 @@ from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
 from ..fields.parts import units_of
 from ..fields.state import State
-from ..grids.grid import Grid
 from ..grids.windows import TileRecords
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
@@ -26,7 +25,7 @@ from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
 from .display import as_html, as_text, map_of_depth, rows_of_model
 from .shallow_water import ShallowWater
 
-__all__ = ["Ensemble", "perturbation"]
+__all__ = ["Ensemble"]
 
 MODELS = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)", several=True)
 STATES = Part(("names", "map"), "model.at_rest()", several=True, alone=False)
@@ -259,26 +258,3 @@ def _kind(leaf):
 
 def _names(path):
     return tuple(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
-
-
-def perturbation(grid: Grid, amplitude: float, radius: float, seed: int, member: int) -> np.ndarray:
-    """A smooth random elevation [m] of the whole grid, (ny, nx), the same on any number of ranks.
-
-    White noise under a Gaussian exp(-(r / radius)^2 / 2), scaled to a standard deviation of `amplitude`.
-
-    Args:
-        grid: the Grid.
-        amplitude: [m].
-        radius: [m].
-        seed, member: whole numbers that choose it.
-    """
-    from scipy.ndimage import gaussian_filter1d
-
-    noise = np.random.default_rng((seed, member)).standard_normal(grid.shape)
-    sides = grid.metrics(np.arange(grid.ny))
-    dx, dy = (np.broadcast_to(sides[name], (grid.ny, 1))[:, 0] for name in ("dx_h", "dy_h"))
-    mode = ["wrap" if periodic else "reflect" for periodic in (grid.periodic_y, grid.periodic_x)]
-    noise = gaussian_filter1d(noise, min(radius / dy.mean(), grid.ny), axis=0, mode=mode[0])
-    rows = [gaussian_filter1d(row, min(radius / side, grid.nx), mode=mode[1]) for row, side in zip(noise, dx)]
-    smooth = np.stack(rows)
-    return amplitude * smooth / max(smooth.std(), 1e-300)

@@ -9,7 +9,7 @@ import swmodel as sw
 from swmodel.cli import main
 from swmodel.config import load, member_drafts, read
 from swmodel.errors import ConfigError
-from swmodel.models.ensemble import perturbation
+from swmodel.models.noise import SmoothNoise
 
 HUMP = """\
 [run]
@@ -202,23 +202,36 @@ def test_perturbed_members_start_from_smooth_noise_of_the_size_asked_for(write):
     with xr.open_dataset("out/fields.nc") as fields:
         start = fields.eta.isel(time=0)
         differences = start.isel(member=[1, 2]) - start.isel(member=0)
-        np.testing.assert_allclose(differences.std(["yh", "xh"]), 0.02, rtol=1e-5)
-        assert abs(float((differences[0] * differences[1]).mean())) < 0.5 * 0.02**2  # two draws, not one twice
+        grid = sw.CartesianGrid(12, 10, (0.0, 120e3), (0.0, 100e3))
+        drawn = [np.asarray(SmoothNoise(grid, 15e3, (4, member))) for member in (1, 2)]
+        np.testing.assert_allclose(differences, 0.02 * np.stack(drawn), atol=1e-6)
+        assert abs(np.mean(drawn[0] * drawn[1])) < 0.5  # two draws, not one twice
 
 
 @pytest.mark.parametrize(
     "grid",
     [
-        sw.CartesianGrid(64, 48, (0.0, 6.4e5), (0.0, 4.8e5), "x"),
+        sw.CartesianGrid(80, 48, (0.0, 8e5), (0.0, 4.8e5), "x"),
+        sw.CartesianGrid(21, 90, (0.0, 2.1e5), (0.0, 9e5), "y"),
         sw.SphericalGrid(72, 36, (-180.0, 180.0), (-90.0, 90.0)),
     ],
 )
-def test_noise_is_smooth_over_its_radius_and_round_a_periodic_seam(grid):
+def test_noise_is_smooth_over_its_radius_and_round_a_periodic_seam_and_the_same_in_any_window(grid):
     radius = 5.0 * float(np.min(grid.metrics(np.arange(grid.ny))["dy_h"]))
-    noise = perturbation(grid, 0.1, radius, 1, 2)
-    assert noise.shape == grid.shape and np.isclose(noise.std(), 0.1)
-    np.testing.assert_array_equal(noise, perturbation(grid, 0.1, radius, 1, 2))
-    assert not np.array_equal(noise, perturbation(grid, 0.1, radius, 2, 2))
-    middle = noise[grid.ny // 2]
-    steps = np.abs(np.diff(middle))
-    assert steps.max() < 0.1 and abs(middle[0] - middle[-1]) <= 1.5 * steps.max()
+    noise = SmoothNoise(grid, radius, (1, 2))
+    whole = np.asarray(noise)
+    assert whole.shape == grid.shape and 0.6 < whole.std() < 1.4
+    for rows, columns in ((slice(0, 7), slice(3, 20)), (slice(5, 6), slice(20, 21)), (slice(20, 36), slice(0, 21))):
+        np.testing.assert_array_equal(noise.block(rows, columns), whole[rows, columns])
+    assert not np.array_equal(whole, np.asarray(SmoothNoise(grid, radius, (2, 2))))
+    line = whole[grid.ny // 2] if grid.periodic_x else whole[:, grid.nx // 2]
+    steps = np.abs(np.diff(line))
+    assert steps.max() < 1.0 and abs(line[0] - line[-1]) <= 1.5 * steps.max()
+
+
+@pytest.mark.parametrize("radius", (0.5e4, 3e4, 40e4))
+def test_noise_has_variance_1_at_each_cell_at_walls_and_on_axes_shorter_than_the_gaussian(radius):
+    """The mean over 2000 draws of n^2 has the standard deviation sqrt(2 / 2000)."""
+    grid = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4), "x")
+    draws = np.stack([np.asarray(SmoothNoise(grid, radius, (seed,))) for seed in range(2000)])
+    np.testing.assert_allclose((draws**2).mean(0), 1.0, atol=5 * np.sqrt(2 / 2000))

@@ -3,10 +3,9 @@
 import dataclasses
 from typing import Any
 
-import numpy as np
-
 from ...errors import ConfigError, SwmodelError
-from ...models.ensemble import Ensemble, perturbation
+from ...models.ensemble import Ensemble
+from ...models.noise import SmoothNoise
 from .. import member_drafts
 from ..members import value_at
 from ..mistakes import dotted
@@ -62,5 +61,7 @@ def _perturbed(state, section, model, k):
     """The State with member k's noise; member 0 has none and shows what the others would be without."""
     if section.perturbation is None or k == 0:
         return state
-    noise = perturbation(model.grid, section.perturbation, section.radius, section.seed, k)
-    return state.replace(eta=state.eta + model.scatter(noise * np.asarray(model.sea_floor.wet)))
+    noise = SmoothNoise(model.grid, section.radius, (section.seed, k))
+    amplitude = section.perturbation
+    elevation = noise.map(lambda noise, wet: amplitude * noise * wet, model.sea_floor.wet)
+    return state.replace(eta=state.eta + model.domain.cut(elevation))
