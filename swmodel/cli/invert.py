@@ -15,7 +15,7 @@ import numpy as np
 
 from ..config import read
 from ..config.build.adjoint import length_line
-from ..config.build.inversion import check_withheld, observed, section_of, steps_of, transformed_of
+from ..config.build.inversion import check_withheld, cost_of, observed, section_of, steps_of, transformed_of
 from ..config.build.steppers import stepper_of
 from ..errors import ConfigError
 from ..output.collisions import check_apart
@@ -120,14 +120,14 @@ def _make_room(study, path, restart, options):
 
 def _study(draft, section, options):
     """The problem of a draft, on this rank; collective."""
-    from ..adjoint import Misfit, Nested, Problem
+    from ..adjoint import Nested, Problem
 
     begun = begin(draft, options)
     made, experiment = begun.made, begun.experiment
     model, state, dt = started_with_step(begun)
     stepper = stepper_of(experiment.stepper, dt)
-    steps = steps_of(section, experiment.run, dt)
-    given = section, made, begun.process, model, state, stepper, steps
+    first_step, steps = steps_of(section, experiment.run, dt)
+    given = section, made, begun.process, model, state, stepper, steps, first_step
     observations = made.attempt(("inversion", "observations"), observed, *given)
     made.experiment()
     made.attempt(("inversion", "withhold"), check_withheld, section, observations.records)
@@ -140,9 +140,9 @@ def _study(draft, section, options):
         stepper,
         observations.state,
         steps,
-        Misfit(observations.weighed),
+        cost_of(section, observations.weighed, experiment.run.start),
         [transformed],
-        0,
+        first_step,
         checkpoints,
     )
     made.experiment()
@@ -155,9 +155,11 @@ def identity_of(section: Section, made: Assembly, observations: Observed, proble
     """The Identity of an inversion, from its section, the Assembly, the Observed and the Problem; collective."""
     from ..adjoint.assimilation.restarts import Identity
 
-    entries = fingerprint(problem.model, 0, problem.dt, steps=problem.steps)
+    entries = fingerprint(problem.model, problem.first_step, problem.dt, steps=problem.steps)
     entries |= {"stepper": describe(problem.stepper), "length": problem.dt * problem.steps, "method": section.chosen}
     entries |= described("initial", made.experiment().initial)
+    if section.spin_up:
+        entries["initial.spin_up"] = section.spin_up
     if observations.truth is not None and section.twin is not None and section.twin.spin_up:
         entries["initial.spin_up"] = section.twin.spin_up
     for k, control in enumerate(section.controls):
@@ -196,7 +198,7 @@ def _announce(study):
     count = sum(record.counted()[0].size for record in study.observed.records.values())
     cells, parameters = int(np.prod(problem.model.grid.shape)), study.transformed.parameters.values()
     numbers = sum(np.size(value) if np.ndim(value) < 2 else cells for value in parameters)
-    kind = {"gauges": "gauges", "tracks": "places"}[section.observations.type]
+    kind = {"gauges": "gauges", "harmonics": "gauges", "tracks": "places"}[section.observations.type]
     withheld = study.observed.withheld
     lines = [
         ("looked for", f"{', '.join(study.targets)}: {numbers:,} unknowns"),

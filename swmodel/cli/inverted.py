@@ -10,6 +10,7 @@ import numpy as np
 from ..fields.parameters import COORDINATES
 from ..simulation.progress import duration
 from . import facts, figures, logs
+from .inverted_tides import constants_columns, tide_table
 from .starting import RECORD
 
 if TYPE_CHECKING:
@@ -60,11 +61,11 @@ def analysis_line(found: Consistency) -> str:
 
 
 def at_observations(study: Any, readings: np.ndarray) -> dict[str, np.ndarray]:
-    """{name: (n,)}: the model at the observations, interpolated linearly between steps."""
-    at = study.problem.dt * np.arange(1, study.problem.steps + 1)
+    """{name: (n,)}: the model at the observations, from its readings or harmonic constants."""
+    problem = study.problem
+    at = problem.dt * (problem.first_step + np.arange(1, problem.steps + 1))
     return {
-        name: np.interp(record.counted()[0], at, readings[:, k])
-        for k, (name, record) in enumerate(study.observed.records.items())
+        name: record.modelled(at, readings[:, k]) for k, (name, record) in enumerate(study.observed.records.items())
     }
 
 
@@ -101,6 +102,11 @@ def _pairs(study, readings, value):
     """[(name, (the model, `value(record)`))] at the observations that count; of tracks together."""
     modelled = at_observations(study, readings)
     pairs = {name: (modelled[name], value(record)) for name, record in study.observed.records.items()}
+    if study.section.observations.type == "harmonics":  # two numbers of a gauge have no variance
+        kinds = {"used": [], "withheld": []}
+        for name, pair in pairs.items():
+            kinds["withheld" if name in study.observed.withheld else "used"].append(pair)
+        pairs = {kind: tuple(np.concatenate(part) for part in zip(*found)) for kind, found in kinds.items() if found}
     if study.section.observations.type == "tracks":
         pairs = {"tracks": tuple(np.concatenate(part) for part in zip(*pairs.values()))}
     return pairs.items()
@@ -114,6 +120,9 @@ def _expected_errors(study, spread):
 
 def gauge_table(study: Any, result: Any) -> str:
     """A table of the misfits before and after, and of withheld gauges; below, the meaning of the columns."""
+    if study.section.observations.type == "harmonics":
+        before, after = _totals(study, result)
+        return f"{tide_table(study, result)}\nmisfit_reduction={100 * (1 - after / before):.1f} %"
     found = {role: _scores(study, readings) for role, readings in result.readings.items()}
     apart = study.observed.withheld
     compared = "analysis" if apart else "withheld"
@@ -165,7 +174,7 @@ def _cell(value, signed=False):
 
 def _totals(study, result):
     """The sums of the used gauges' misfits before and after."""
-    apart = study.observed.withheld
+    apart = (*study.observed.withheld, "withheld")
     parts = (misfits(study, result.readings[role]) for role in ("background", "analysis"))
     return [float(np.nansum([x for name, x in part.items() if name not in apart])) for part in parts]
 
@@ -216,7 +225,7 @@ def _write(study, result, path):
         result.controls,
         tables | _parameter_tables(study, result),
         about=about,
-        seconds=problem.steps * problem.dt,
+        seconds=(problem.first_step + problem.steps) * problem.dt,
         start=experiment.run.start,
         attributes=attributes,
         static={"depth": problem.model.depth, "wet": problem.model.wet},
@@ -273,7 +282,11 @@ def _observation_table(study, result):
     }
     for role in ("background", "analysis", "withheld"):
         words[f"{role}_spread"] = ("m", f"error to expect of {role}: r.m.s. difference of the members of an ensemble")
-    return {name: (*words[name], np.concatenate(parts)) for name, parts in columns.items()}
+    found = {name: (*words[name], np.concatenate(parts)) for name, parts in columns.items()}
+    if study.section.observations.type != "harmonics":
+        return found
+    found["time"] = ("1", "number of the harmonic constant of the gauge", found["time"][2])
+    return found | constants_columns(study)
 
 
 def _history_table(result):

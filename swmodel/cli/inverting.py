@@ -55,11 +55,11 @@ class Inversion:
     """The steps of an inversion, all collective."""
 
     def __init__(self, study: Any, options: Any):
-        from ..adjoint.assimilation.assimilation import Departures, FourDVar
+        from ..adjoint.assimilation.assimilation import FourDVar, departures_of
 
         self.study, self.options, self.section, self.problem = study, options, study.section, study.problem
         self.variational = FourDVar(self.problem)
-        self.departures = Departures(self.problem.cost, self.problem.communicator)
+        self.departures = departures_of(self.problem.cost, self.problem.communicator)
         self.say = logs.LOGGER.info if self.problem.communicator.is_root else (lambda *_: None)
         self.restart = study.folder / study.section.restart
         self.green, self.kept, self.has_kept = None, ({}, {}), options.resume
@@ -83,7 +83,7 @@ class Inversion:
         )
         if self.section.uncertainty is not None and self.section.chosen in ("incremental", "descent"):
             eigenpairs = self._eigenpairs(parameters, self.section.uncertainty)
-        readings = {"background": first, "analysis": np.asarray(readings, float)}
+        readings = {"background": self.departures.compared(first), "analysis": self.departures.compared(readings)}
         self._add_spread("analysis", parameters, eigenpairs)
         consistency = dataclasses.replace(consistency, last=float(history[-1, 1]))
         if self.section.withhold is True:
@@ -124,7 +124,7 @@ class Inversion:
         used, J = self.study.observed.used, 0.5 * float(np.sum(self.departures.of(readings) ** 2))
         data = sum(record.independent for record in used.values())
         spread, by = self.spread.get("background"), self.departures.per_deviation
-        variance = np.nan if spread is None else np.sum(self.departures.linear(spread) ** 2)
+        variance = np.nan if spread is None else np.sum(self.departures.scaled(spread) ** 2)
         count = int(np.count_nonzero(by))
         found = Consistency(count, data, J, np.nan, 0.5 * (data + float(variance)))
         self.say("%s", first_guess_line(found))
@@ -142,20 +142,22 @@ class Inversion:
         if count == 0:
             return
         if self.green is not None:
-            readings = self.green.readings(problem.communicator)
+            green = self.green.readings(problem.communicator)
+            readings: Any = lambda parameters: self.departures.compared(green(parameters))  # noqa: E731
             count = max(count, FREE_MEMBERS)
         else:
             progress, done = self._counted(f"spread of the {ROLES[role]}, members"), iter(range(count + 1))
 
             def run_member(parameters):
                 progress(next(done), count)
-                return problem.observed(parameters)
+                return self.departures.compared(problem.observed(parameters))
 
-            readings: Any = run_member
+            readings = run_member
 
         found = members(count, self.variational.background, problem.model, space, eigenpairs)
-        known = self.spread.setdefault(role, np.full((problem.steps, len(self.study.observed.records)), np.nan))
-        known[:, gauge] = spread(readings, parameters, found, space)[:, gauge]
+        away = spread(readings, parameters, found, space)
+        known = self.spread.setdefault(role, np.full(away.shape, np.nan))
+        known[:, gauge] = away[:, gauge]
 
     def _linearised(self, departures):
         """G for `incremental`: None is the exact tangent."""
@@ -268,15 +270,15 @@ class Inversion:
 
     def _withheld(self):
         """(steps, gauges): what each gauge reads in the inversion of all others."""
-        from ..adjoint.assimilation.assimilation import Departures
+        from ..adjoint.assimilation.assimilation import departures_of
 
         count, found = len(self.study.observed.records), []
         for k, name in enumerate(self.study.observed.records):
             self.say("without %s", name)
-            departures = Departures(self.problem.cost, self.problem.communicator, np.arange(count) != k)
+            departures = departures_of(self.problem.cost, self.problem.communicator, np.arange(count) != k)
             parameters, _, _, readings, eigenpairs = self._loops(departures)
             self._add_spread("withheld", parameters, eigenpairs, k)
-            found.append(np.asarray(readings, float)[:, k])
+            found.append(self.departures.compared(readings)[:, k])
         return np.stack(found, axis=1)
 
     # -- results for the file ---------------------------------------------------------------------------------------

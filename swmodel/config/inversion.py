@@ -90,6 +90,18 @@ class GaugeObservations(Section):
     every: PositiveSeconds = 15.0  # of the observations of a twin experiment
 
 
+class HarmonicObservations(Section):
+    """Harmonic constants of gauges, of a table."""
+
+    type: Literal["harmonics"]
+    file: InputFile  # table, CSV or netCDF: name, x, y, M2_amplitude_m, M2_phase_deg; with used = 0: only compared
+    constituents: Names  # the constituents that are compared, as "M2"
+    gauges: Names | None = None  # default: all of the file that lie in water
+    window: RangeOfSeconds | None = None  # (first, last) of the fit; default: the whole run after the spin-up
+    deviation: PositiveMetres | None = None  # of the errors of A cos g and A sin g; default: deviation_m of the file
+    error: PositiveNumber | None = None  # a further part, as a fraction of each amplitude
+
+
 class TrackObservations(Section):
     """Points along the tracks of an altimeter: of a file, or, without it, of the twin."""
 
@@ -108,7 +120,7 @@ class TrackObservations(Section):
         return self
 
 
-Observations = Annotated[GaugeObservations | TrackObservations, Field(discriminator="type")]
+Observations = Annotated[GaugeObservations | HarmonicObservations | TrackObservations, Field(discriminator="type")]
 
 
 class Twin(Section):
@@ -126,6 +138,7 @@ class Inversion(Section):
     observations: Observations  # what is fitted
     twin: Twin | None = None  # observations from a run of the model itself
     until: PositiveSeconds | None = None  # that of [run] unless given
+    spin_up: NonNegativeSeconds = 0.0  # from the start with the first guess, without its effect on the observations
     method: Literal["auto", "green", "linear", "incremental", "descent"] = "auto"  # chosen by the controls unless given
     loops: Count = 20  # outer loops; iterations of descent
     products: Count = 40  # of an inner loop of 'incremental'
@@ -167,7 +180,14 @@ def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
             yield Mistake(("inversion", "twin", "truth"), text)
     yield from _gauge_mistakes(section, sections)
     run = sections.get("run")
-    if run is not None and section.observations.type == "gauges":
+    if section.twin is not None and section.spin_up:
+        text = "is for observations; that of a twin is spin_up in [inversion.twin], leave one of them out"
+        yield Mistake(("inversion", "spin_up"), text)
+    if run is not None and section.spin_up >= (section.until or run.until):
+        end = section.until or run.until
+        text = f"{section.spin_up:g} s leaves nothing of the run, which ends at {end:g} s; shorten it"
+        yield Mistake(("inversion", "spin_up"), text)
+    if run is not None and section.observations.type != "tracks" and section.observations.window is not None:
         end, window = section.until or run.until, section.observations.window
         for name, (_, last) in window.items() if isinstance(window, dict) else [(None, window)]:
             if last > end * (1 + 1e-9):
@@ -200,6 +220,11 @@ def _control_mistakes(section, sections):
 
 def _gauge_mistakes(section, sections):
     observations, output = section.observations, sections.get("output")
+    if observations.type == "harmonics":
+        if section.twin is not None:
+            text = "harmonic constants are those of a file, and a twin has none; leave it out"
+            yield Mistake(("inversion", "twin"), text)
+        return
     if output is None:
         return
     if observations.type == "tracks":

@@ -166,6 +166,9 @@ def _type_of(field, kind):
         return Literal[rule.choices]
     if isinstance(rule, rules.Pair):
         return _pair(rule)
+    if isinstance(rule, rules.Levels):
+        levels: Any = tuple[_quantity(rule), ...]
+        return Annotated[levels, Field(min_length=1)]
     for kind_of_rule, annotation in known.items():
         if isinstance(rule, kind_of_rule):
             return annotation

@@ -25,8 +25,8 @@ from ..errors import ConfigError
 from ..runtime.paths import expanded
 
 __all__ = [
-    "COORDINATES", "Choice", "DERIVED", "FileName", "Flag", "MOST", "Moment", "POINT", "Names", "Number", "OF_GRID",
-    "Pair", "Part", "Places", "Precision", "SIDES", "Sides", "Stages", "Text", "array_of", "check_arguments",
+    "COORDINATES", "Choice", "DERIVED", "FileName", "Flag", "Levels", "MOST", "Moment", "POINT", "Names", "Number",
+    "OF_GRID", "Pair", "Part", "Places", "Precision", "SIDES", "Sides", "Stages", "Text", "array_of", "check_arguments",
     "check_fields", "declared", "has_rules", "parameter", "refuse", "shown",
 ]  # fmt: skip
 
@@ -252,6 +252,20 @@ class Pair:
 
 
 POINT = Pair(COORDINATES, "(x, y)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Levels:
+    """One or more positive numbers that ascend, such as depths between classes."""
+
+    units: str
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        found = None if isinstance(value, (str, bytes, dict)) else array_of(value)
+        if found is None or found.ndim != 1 or not found.size or not np.isfinite(found).all():
+            refuse(who, name, value, "is not a tuple of numbers", f"one or more in {self.units}, ascending")
+        if (found <= 0).any() or (np.diff(found) <= 0).any():
+            refuse(who, name, value, "does not ascend from above 0", f"positive numbers in {self.units}, ascending")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
 from swmodel.adjoint.assimilation.posterior import _entered, noise_like
 from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
+from swmodel.adjoint.controls.side_tides import ByClass, SideTide
 from swmodel.adjoint.controls.transforms import Around, Balanced, joined
 from swmodel.adjoint.costs.records import Record
 from swmodel.parallel import SerialCommunicator, make_communicator
@@ -108,6 +109,21 @@ def transforms(model):
         "patch": ({"p": np.linspace(-1, 1, len(patch.cells))}, joined({"p": ("initial.eta", patch)}, model)),
         "fault": ({"p": np.array([0.3, -0.4])}, joined({"p": ("initial.eta", fault)}, model), False),
         "balanced": ({"p": model.scatter(random(6))}, joined({"p": (None, balanced)}, model)),
+        **tidal_transforms(model),
+    }
+
+
+def tidal_transforms(model):
+    """A tide along three sides, around islands, and a field that changes by classes of depth."""
+    size, lag = model.scatter(1.0 + 0.1 * random(7)), model.scatter(40.0 * random(8))
+    names, sides = (("boundary.0.elevation.amplitude.M2", "boundary.0.elevation.phase.M2"),), ("south", "west", "north")
+    side = SideTide.on(model, sides, {"M2": (size, lag)}, names, 0.2, 2e5)
+    classes = (model.scatter(sea_floor()) > np.median(sea_floor())).astype(np.int32)
+    by_class = ByClass(model.scatter(2.0 + random(9)), classes, np.asarray(0.3), 2)
+    p = np.sin(np.arange(side.zero(model).size))
+    return {
+        "side": ({"p": p}, joined({"p": (None, side)}, model)),
+        "class": ({"p": np.array([0.4, -0.7])}, joined({"p": ("depth", by_class)}, model)),
     }
 
 

@@ -23,11 +23,15 @@ from numpy.typing import ArrayLike
 
 from ...parallel.communicator import Communicator
 from ..controls.controls import ControlDict
+from ..costs.tile_costs import SquaresOfSums
 from ..problem import Problem
 from .lanczos import Lanczos, lanczos
 from .minimise import Space
 
-__all__ = ["Analysis", "Departures", "FourDVar", "Loop", "Rules", "Tangent", "incremental", "resumed"]
+__all__ = [
+    "Analysis", "Departures", "DeparturesOfSums", "FourDVar", "Loop", "Rules", "Tangent", "departures_of",
+    "incremental", "resumed",
+]  # fmt: skip
 
 
 class Departures:
@@ -61,9 +65,48 @@ class Departures:
         readings[:-1] += np.sum((1.0 - self.share) * d, axis=1)[1:]
         return readings
 
+    def compared(self, readings: ArrayLike) -> np.ndarray:
+        """What observations are interpolated from: the readings themselves."""
+        return np.asarray(readings, float)
+
+    def scaled(self, compared: ArrayLike) -> np.ndarray:
+        """Differences of what `compared` returns, over the errors of the observations."""
+        return self.linear(compared)
+
     def by_gauge(self, readings: ArrayLike) -> np.ndarray:
         """The sum of d^2 for each gauge, (gauges,)."""
         return np.sum(self.of(readings) ** 2, axis=(0, 1))
+
+
+class DeparturesOfSums(Departures):
+    """The departures d (M, gauges) of a SquaresOfSums, such as those of harmonic constants."""
+
+    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
+        tables = next(iter(communicator.tiles((cost.weights, cost.observed, cost.per_deviation)).values()))
+        self.weights, self.observed, per_deviation = (np.asarray(table, float) for table in tables)
+        self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
+
+    def linear(self, readings: ArrayLike) -> np.ndarray:
+        return self.compared(readings) * self.per_deviation
+
+    def transposed(self, d: np.ndarray) -> np.ndarray:
+        return self.weights @ (d * self.per_deviation)
+
+    def compared(self, readings: ArrayLike) -> np.ndarray:
+        """The weighted sums (M, gauges) of readings (steps, gauges)."""
+        return self.weights.T @ np.asarray(readings, float)
+
+    def scaled(self, compared: ArrayLike) -> np.ndarray:
+        return np.asarray(compared, float) * self.per_deviation
+
+    def by_gauge(self, readings: ArrayLike) -> np.ndarray:
+        return np.sum(self.of(readings) ** 2, axis=0)
+
+
+def departures_of(cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None) -> Departures:
+    """The departures of the TileCost of a misfit; arguments as for Departures."""
+    made = DeparturesOfSums if isinstance(cost, SquaresOfSums) else Departures
+    return made(cost, communicator, kept)
 
 
 class FourDVar:

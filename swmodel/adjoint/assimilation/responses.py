@@ -83,7 +83,7 @@ class LinearModel:
             return run_steps(loop, both[0], count, monitor, both[1], here.first)
 
         carry = step_loop(dynamics.interval(0), stepper, prepared=False).pack_state(state, stepper.history(state))
-        series = jnp.zeros((self.problem.steps, cost.share.shape[-1]), state.eta.dtype)
+        series = jnp.zeros((self.problem.steps, cost.count), state.eta.dtype)
         return self.communicator.sum(each_interval(dynamics, self.problem.steps, (carry, series), run)[1])
 
 

@@ -22,7 +22,7 @@ from ...sources.fault import Source
 from ...sources.sea_surface import SeaSurface
 from .transforms import Patterns, Transform
 
-__all__ = ["UNCERTAIN", "FaultSource", "UnitSources"]
+__all__ = ["UNCERTAIN", "FaultSource", "UnitSources", "correlation_root", "distances_between"]
 
 
 @pytree
@@ -93,7 +93,7 @@ class UnitSources(Patterns):
             f"the correlation of {len(cells):,} unit sources",
             "place them further apart",
         )
-        root = deviation * _root(_distances(centres, grid), length)
+        root = deviation * correlation_root(distances_between(centres, grid), length)
         place = model.communicator.place
 
         def cut(rank):
@@ -153,7 +153,7 @@ def _hat(s):
     return np.where(np.abs(s) < 1, np.cos(0.5 * np.pi * np.clip(s, -1, 1)) ** 2, 0.0)
 
 
-def _distances(places, grid):
+def distances_between(places: Any, grid: Any) -> np.ndarray:
     """Distances [m] between all pairs of (x, y)."""
     x, y = np.array(places).T
     if not grid.spherical:
@@ -163,7 +163,7 @@ def _distances(places, grid):
     return 2 * grid.radius * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
 
 
-def _root(distances, length):
+def correlation_root(distances: np.ndarray, length: float) -> np.ndarray:
     """The symmetric square root of exp(-r^2 / 2 length^2)."""
     if length == 0:
         return np.eye(len(distances))

@@ -24,13 +24,14 @@ from ...fields.parameters import Moment, declared, in_utc, refuse
 from ...forcing.constituents import distinct, nodal, periods
 from ...forcing.tides import middle_latitude
 from ...models.shallow_water import ShallowWater
+from ...simulation.monitors import Gauges
 from ...simulation.products import indistinct
 from .costs import Cost, of_window
 from .readers import GaugeReader, everywhere
 from .records import read_table, table_names
 from .tile_costs import SquaresOfSums, TileCost
 
-__all__ = ["AllConstants", "HarmonicConstants", "HarmonicMisfit", "constants_in", "fit_weights"]
+__all__ = ["AllConstants", "HarmonicConstants", "HarmonicMisfit", "at_sea", "constants_in", "fit_weights"]
 
 MOST_STEPS = 2_000_000  # for which the host holds the waves of a fit at once
 DEVIATION, USED = "deviation_m", "used"
@@ -115,7 +116,8 @@ class HarmonicMisfit(Cost):
         weights = fit_weights(names, factors, self.window, dt, first_step, steps)
         tables = self._tables()
         reader = GaugeReader.at(self.locations(), model)
-        return SquaresOfSums(reader, *(everywhere(model, x) for x in (weights, *tables)), first_step + 1)
+        observed, per_deviation = (everywhere(model, table) for table in tables)
+        return SquaresOfSums(reader, everywhere(model, weights), observed, per_deviation, first_step + 1)
 
     def _tables(self):
         """(observed, per_deviation), (2 n, gauges) each; the weight of what is not known is 0."""
@@ -233,12 +235,33 @@ def constants_in(
             raise DataError(f"{path} gives {name} an amplitude of {sizes.min():g} m; give one of 0 or more.")
         own = float(columns[DEVIATION][k]) if DEVIATION in extra else float(deviation or 0.0)
         own = float(np.hypot(own, error * sizes.max()))
-        found[name] = HarmonicConstants(tuple(float(columns[c][k]) for c in across), constants, own)
+        x, y = (float(columns[c][k]) for c in across)
+        found[name] = HarmonicConstants((x, y), constants, own)
         if USED in extra and columns[USED][k] == 0:
             unused.append(name)
     if not found:
         raise DataError(f"no gauge of {path} has a value of {', '.join(names)}; name other constituents.")
     return found, unused
+
+
+def at_sea(
+    constants: Mapping[str, HarmonicConstants], model: ShallowWater
+) -> tuple[dict[str, HarmonicConstants], list[str]]:
+    """({name: HarmonicConstants} of the gauges that have water around them on the model's grid, names of the others).
+
+    Raises:
+        ConfigError: if none has.
+    """
+    found, ashore = {}, []
+    for name, each in constants.items():
+        try:
+            Gauges.at({name: each.place}, model)
+            found[name] = each
+        except ConfigError:
+            ashore.append(name)
+    if not found:
+        raise ConfigError("none of the gauges has water around it on this grid; give others, or a finer grid.")
+    return found, ashore
 
 
 def _check_names(path, names):

@@ -125,8 +125,7 @@ class VelocityMisfit(Cost):
         records = {
             f"{name} ({part})": record for k, part in enumerate("uv") for name, record in self._components(k).items()
         }
-        tables = _tables(records, model, dt, first_step, steps)
-        return Squares(VelocityReader(Gauges.at(self.locations(), model)), *tables, first_step + 1)
+        return _squares(VelocityReader(Gauges.at(self.locations(), model)), records, model, dt, first_step, steps)
 
     def _components(self, k):
         return {name: current.records[k] for name, current in self.currents.items()}
@@ -153,7 +152,7 @@ class TransportMisfit(Cost):
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         readers = tuple(SectionReader.between(each.start, each.end, model) for each in self.transports.values())
         records = {name: each.record for name, each in self.transports.items()}
-        return Squares(TransportReader(readers), *_tables(records, model, dt, first_step, steps), first_step + 1)
+        return _squares(TransportReader(readers), records, model, dt, first_step, steps)
 
     def title(self) -> str:
         return f"misfit to transports through {', '.join(self.transports)}"
@@ -165,9 +164,10 @@ class TransportMisfit(Cost):
         return _last_time(each.record for each in self.transports.values())
 
 
-def _tables(records, model, dt, first_step, steps):
-    """The tables of Squares."""
-    return (everywhere(model, table) for table in slots(records, dt, first_step, steps))
+def _squares(reader, records, model, dt, first_step, steps):
+    """The Squares of a reader's numbers and {name: Record}, in the same order."""
+    share, observed, per_deviation = (everywhere(model, table) for table in slots(records, dt, first_step, steps))
+    return Squares(reader, share, observed, per_deviation, first_step + 1)
 
 
 def _last_time(records):
@@ -207,7 +207,8 @@ def transport_in(
     window: tuple | None = None,
 ) -> SectionRecord:  # fmt: skip
     """The SectionRecord of a CSV or netCDF file with the columns time_s and transport_m3_s."""
-    return SectionRecord(start, end, *_sorted(path, (TRANSPORT,)), deviation, window)
+    time, value = _sorted(path, (TRANSPORT,))
+    return SectionRecord(start, end, time, value, deviation, window)
 
 
 def _sorted(path, names):

@@ -116,8 +116,8 @@ class TrackMisfit(Cost):
         share = np.where(row > 0, 1.0 - (row - place), 1.0)
         reader = GaugeReader.at({f"point {k}": at for k, at in enumerate(zip(x, y))}, model)
         row = model.communicator.place(lambda rank: row)
-        tables = (everywhere(model, table) for table in (share, value, 1.0 / deviation))
-        return AtInstants(reader, row, *tables, first_step + 1)
+        share, observed, per_deviation = (everywhere(model, table) for table in (share, value, 1.0 / deviation))
+        return AtInstants(reader, row, share, observed, per_deviation, first_step + 1)
 
     def title(self) -> str:
         return f"misfit to {self.tracks.x.size:,} points of tracks"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import logging
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...adjoint.assimilation.priors import Setting, background_of, joined
+from ...adjoint.costs.costs import Misfit
+from ...adjoint.costs.harmonics import HarmonicMisfit
 from ...errors import ConfigError
 from .. import Override, understand
+from ..costs import chosen_gauges
 from ..parts import part_of
 from .experiment import assemble, model_of, state_of
 
 if TYPE_CHECKING:
     from ...adjoint.controls.transforms import Transformed
-    from ...adjoint.costs.records import Record
     from ...fields.state import State
     from ...models.shallow_water import ShallowWater
     from ...runtime.launch import Process
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from .experiment import Assembly
 
 __all__ = [
-    "EXAMPLE", "Observed", "Truth", "check_withheld", "controls_checked", "observed", "placed",
+    "EXAMPLE", "Observed", "Truth", "check_withheld", "controls_checked", "cost_of", "observed", "placed",
     "section_of", "steps_of", "transformed_of", "truth_of",
 ]  # fmt: skip
 
@@ -99,9 +103,17 @@ def section_of(draft: Draft) -> Inversion:
     return section
 
 
-def steps_of(section: Inversion, run: Run, dt: float) -> int:
-    """How many steps of `dt` [s] are compared with observations."""
-    return max(math.ceil((section.until or run.until) / dt - 1e-6), 1)
+def steps_of(section: Inversion, run: Run, dt: float) -> tuple[int, int]:
+    """(number of the first step after the spin-up, how many steps of `dt` [s] are then compared with observations)."""
+    first = math.ceil(section.spin_up / dt - 1e-6)
+    return first, max(math.ceil((section.until or run.until) / dt - 1e-6) - first, 1)
+
+
+def cost_of(section: Inversion, records: dict, start: datetime.datetime | None) -> Misfit | HarmonicMisfit:
+    """The misfit to {name: Record or HarmonicConstants}; `start` is the date of the start of the run."""
+    if section.observations.type == "harmonics":
+        return HarmonicMisfit(records, section.observations.window, start)
+    return Misfit(records)
 
 
 def check_withheld(section: Inversion, records: Mapping[str, Any]) -> None:
@@ -115,7 +127,7 @@ def check_withheld(section: Inversion, records: Mapping[str, Any]) -> None:
         if len(records) == len(section.withhold):
             raise ConfigError("all gauges that have a record are withheld, and none is left to use; leave one out.")
         return
-    if section.observations.type != "gauges" or len(records) < 2:
+    if section.observations.type == "tracks" or len(records) < 2:
         raise ConfigError("withhold is for two gauges or more, whose records predict one another; leave it out.")
     if section.chosen == "descent":
         raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
@@ -166,14 +178,16 @@ def observed(
     state: State,
     stepper: TimeStepper,
     steps: int,
+    first_step: int = 0,
 ) -> Observed:
-    """The Observed of [inversion]; collective."""
+    """The Observed of [inversion] in `steps` steps after number `first_step`; collective."""
     scheme: Any = stepper
-    until, output = steps * float(scheme.dt), made.experiment().output
-    records, source = _recorded(section, output, model, until)
+    until, output = (first_step + steps) * float(scheme.dt), made.experiment().output
+    records, source, unused = _recorded(section, output, model, until)
     withheld = () if isinstance(section.withhold, bool) else section.withhold
     if records is not None:
-        return Observed(records, None, state, source, withheld)
+        withheld = tuple(dict.fromkeys((*withheld, *(name for name in unused if name in records))))
+        return Observed(records, None, _spun_up(section, made, model, state, stepper), source, withheld)
     truth, state = _twin(section, made, process, model, state, stepper)
     records = _of_twin(section, output, truth, stepper, steps)
     return Observed(records, truth, state, source, withheld)
@@ -181,29 +195,61 @@ def observed(
 
 def placed(
     section: Inversion, output: Output, model: ShallowWater, dt: float, until: float
-) -> tuple[dict[str, Record], str, bool]:
-    """({name: Record}, where they come from in words, whether it is a twin); its values are zero, as nothing is run."""
-    records, source = _recorded(section, output, model, until)
+) -> tuple[dict[str, Any], str, bool]:
+    """({name: Record or HarmonicConstants}, where they come from in words, whether it is a twin).
+
+    The values of a twin are zero, as nothing is run.
+    """
+    records, source, _ = _recorded(section, output, model, until)
     twin = records is None
     return _without_values(section, output, model, dt, until) if twin else records, source, twin
 
 
 def _recorded(section, output, model, until):
-    """({name: Record} or None of a twin, where they come from in words)."""
+    """({name: Record} or None of a twin, where they come from in words, names that the file says are not used)."""
     observations = section.observations
+    if observations.type == "harmonics":
+        constants, unused = _constants(observations, model)
+        return constants, str(observations.file), unused
     if observations.type == "tracks" and observations.file is not None:
         from ...adjoint.assimilation.observations import read_tracks, track_records
 
         tracks = read_tracks(observations.file, observations.deviation)
-        return track_records(tracks, model, until), str(observations.file)
+        return track_records(tracks, model, until), str(observations.file), ()
     folder = _folder(observations, output)
     if folder is None:
-        return None, f"a twin (seed {section.twin.seed})"
+        return None, f"a twin (seed {section.twin.seed})", ()
     from ...adjoint.costs.records import records_in
 
     places: Any = _places(observations, output)
     records = records_in(folder, places, observations.gauges)
-    return _weighed(observations, records), str(folder)
+    return _weighed(observations, records), str(folder), ()
+
+
+def _constants(observations, model):
+    """({name: HarmonicConstants} of gauges in water, names of those that are not used)."""
+    from ...adjoint.costs.harmonics import at_sea, constants_in
+
+    given = observations.deviation, observations.error or 0.0
+    found, unused = constants_in(observations.file, observations.constituents, *given)
+    found = chosen_gauges(found, observations.gauges, observations.file)
+    constants, ashore = at_sea(found, model)
+    if ashore and model.communicator.is_root:
+        several = f"{len(ashore)} gauges" if len(ashore) > 1 else "1 gauge"
+        logging.getLogger("swmodel").warning(
+            "%s of %s without water around on this grid, left out: %s", several, observations.file, ", ".join(ashore)
+        )
+    return constants, unused
+
+
+def _spun_up(section, made, model, state, stepper):
+    """The State after the spin-up, with the first guess of all controls."""
+    from ...simulation.simulation import Simulation
+
+    if not section.spin_up:
+        return state
+    steps, _ = steps_of(section, made.experiment().run, float(stepper.dt))
+    return Simulation(model, state, stepper, start=made.experiment().run.start).run(steps=steps)
 
 
 def _folder(observations, output):

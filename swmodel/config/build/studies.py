@@ -62,16 +62,15 @@ def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -
 
 def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
     """What [inversion] looks for, in words; None where it has mistakes, which are noted in the Assembly `made`."""
-    from ...adjoint import Misfit
-
     experiment, section = made.experiment(), made.section("inversion")
-    steps, before = build_inversion.steps_of(section, experiment.run, dt), len(made.mistakes)
+    (first, steps), before = build_inversion.steps_of(section, experiment.run, dt), len(made.mistakes)
     unknowns = build_inversion.controls_checked(section, made, model, state, dt)
     path = ("inversion", "observations")
-    placed = made.attempt(path, build_inversion.placed, section, experiment.output, model, dt, steps * dt)
+    placed = made.attempt(path, build_inversion.placed, section, experiment.output, model, dt, (first + steps) * dt)
     if placed is not None:
         records, source, twin = placed
-        made.attempt(path, Misfit(records).on_tile, model, dt, 0, steps)
+        cost = build_inversion.cost_of(section, records, experiment.run.start)
+        made.attempt(path, cost.on_tile, model, dt, first, steps)
         made.attempt(("inversion", "withhold"), build_inversion.check_withheld, section, records)
         if twin:
             truth = ("inversion", "twin", "truth")

@@ -1,0 +1,103 @@
+"""What an inversion of tides may change: the sections [[inversion.controls]] of these types.
+
+BoundaryTide   amplitudes and phase lags of constituents along open sides, smooth along them
+DepthClasses   a positive field, such as a drag coefficient, by a factor for each range of depths
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...errors import ConfigError
+from ...fields.parameters import Levels, Names, Text, declared, parameter
+from ...forcing.constituents import distinct
+from ..controls.controls import controls_of
+from ..controls.side_tides import ByClass, SideTide
+from .priors import OF_MODEL, Prior, Setting, background_of
+
+__all__ = ["BoundaryTide", "DepthClasses"]
+
+
+class BoundaryTide(Prior):
+    """Amplitudes and phase lags of a tide along the open sides of a boundary."""
+
+    name: str = declared(
+        Text(), static=True, doc="name of the parameter that is a tide, such as 'boundary.0.elevation'"
+    )
+    constituents: tuple[str, ...] = declared(Names(), static=True, doc="names of its constituents that are uncertain")
+    deviation: float = parameter(
+        above=0.0, doc="standard deviation of the errors of A cos g and of A sin g, in the units of the amplitude"
+    )
+    length: float = parameter(None, "m", above=0.0, doc="correlation length of the errors along the sides")
+    spacing: float | None = parameter(
+        None, "m", above=0.0, default=None, optional=True, doc="of the unknowns along the sides; half the length"
+    )
+
+    def targets(self) -> tuple[str, ...]:
+        names = (str(name).strip().upper() for name in self.constituents)
+        return tuple(f"{self.name}.{part}.{name}" for name in names for part in ("amplitude", "phase"))
+
+    def label(self) -> str:
+        return self.name
+
+    def transform(self, setting: Setting) -> Any:
+        model = setting.model
+        of, _, _ = self.name.rpartition(".")
+        if of not in model.open_names:
+            raise ConfigError(
+                f"{self.name} is no parameter of an open boundary, whose names are {', '.join(model.open_names)}; "
+                "give one of these with its parameter, as boundary.0.elevation."
+            )
+        pairs = list(zip(self.targets()[::2], self.targets()[1::2]))
+        backgrounds = {name: self._background(pair, setting) for name, pair in zip(distinct(self.constituents), pairs)}
+        sides = model.open_boundaries[model.open_names.index(of)].sides
+        given = float(self.deviation), float(self.length), self.spacing
+        return SideTide.on(model, sides, backgrounds, tuple(pairs), *given)
+
+    def _background(self, pair, setting):
+        """(amplitude, phase lag) of a constituent, tile arrays."""
+        for control in controls_of(setting.model, pair):
+            if not control.distributed:
+                raise ConfigError(
+                    f"{control.name} is a number in this model, which cannot change along a side; give a file, or a "
+                    "formula such as '0.5 + 0 * x'."
+                )
+        return tuple(background_of(setting.model, setting.state, name, setting.dt) for name in pair)
+
+    def unknowns(self, setting: Setting) -> int:
+        return int(np.size(self.transform(setting).zero(setting.model)))
+
+
+class DepthClasses(Prior):
+    """A positive field of the model, which changes by a factor for each range of depths."""
+
+    name: str = declared(Text(), static=True, doc=OF_MODEL)
+    edges: tuple[float, ...] = declared(
+        Levels("m"), static=True, doc="depths between the ranges, ascending; n of them make n + 1 ranges"
+    )
+    deviation: float = parameter(above=0.0, doc="relative standard deviation of its error in each range")
+
+    def targets(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def label(self) -> str:
+        return self.name
+
+    def transform(self, setting: Setting) -> Any:
+        model = setting.model
+        (found,) = controls_of(model, [self.name])
+        if not found.distributed or found.records or found.position != "h":
+            raise ConfigError(
+                f"{self.name} is not a steady field at cell centres in this model; give the model one, by a formula "
+                "or a map."
+            )
+        background = background_of(model, setting.state, self.name, setting.dt)
+        depth = background_of(model, setting.state, "depth", setting.dt)
+        edges = jnp.asarray(self.edges, depth.dtype)
+        classes = jnp.sum(depth[..., None] > edges[None, None], axis=-1, dtype=jnp.int32)
+        return ByClass(background, classes, np.asarray(self.deviation, model.dtype), len(self.edges) + 1)
+
+    def unknowns(self, setting: Setting) -> int:
+        controls_of(setting.model, [self.name])
+        return len(self.edges) + 1
