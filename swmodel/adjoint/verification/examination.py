@@ -13,7 +13,7 @@ from ...fields.operators import difference_x, difference_y
 from ...fields.pytrees import replace
 from ...fields.state import State
 from ...grids.grid import Grid
-from ...models.ensemble import perturbation
+from ...models.noise import SmoothNoise
 from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit
 from ...stepping.arrays import one_step
@@ -47,13 +47,13 @@ def in_motion(model: ShallowWater, state: State, seed: int = 0) -> State:
         return state
     grid, depth = model.grid, model.sea_floor.typical_depth
     height, radius = ELEVATION * depth, 0.1 * longer_side(grid)
-    psi = perturbation(grid, 1.0, radius, seed, 1)
+    psi = np.asarray(SmoothNoise(grid, radius, (seed, 1)))
     dy, dx = (np.maximum(grid.metrics(np.arange(grid.ny))[side], 1.0) for side in ("dy_u", "dx_v"))
     u, v = -(psi - np.roll(psi, 1, 0)) / dy, (psi - np.roll(psi, 1, 1)) / dx
     u, v = u * model.faces("u"), v * model.faces("v")
     scale = height * math.sqrt(model.gravity / depth) / math.sqrt(np.mean(u**2 + v**2))
     if model.coriolis is None:
-        eta = height * perturbation(grid, 1.0, radius, seed, 2)
+        eta = height * np.asarray(SmoothNoise(grid, radius, (seed, 2)))
     else:
         eta = np.asarray(model.coriolis.at(grid, np.arange(grid.ny))) * psi * scale / model.gravity
     return model.state(scale * u, scale * v, eta)

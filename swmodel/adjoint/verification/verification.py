@@ -28,8 +28,7 @@ from ...dynamics.shallow_water import Equations
 from ...errors import ConfigError
 from ...fields.pytrees import pytree
 from ...fields.state import State
-from ...grids.windows import Stored
-from ...models.ensemble import perturbation
+from ...models.noise import SmoothNoise
 from ...models.shallow_water import ShallowWater
 from ..controls.controls import ControlDict
 from ..costs.tile_costs import Cost, TileCost
@@ -190,8 +189,8 @@ class Directions:
         wet = self.model.sea_floor.wet
         if not smooth:
             return self.model.domain.noise(random, lambda x, wet: amplitude * x * wet, wet)
-        noise = perturbation(grid, 1.0, SMOOTH * longer_side(grid), self.seed, 1000 * where[0] + where[1])
-        return self.model.scatter(wet.map(lambda wet, noise: amplitude * noise * wet, Stored(noise, grid.shape)))
+        noise = SmoothNoise(grid, SMOOTH * longer_side(grid), (self.seed, *where))
+        return self.model.domain.cut(wet.map(lambda wet, noise: amplitude * noise * wet, noise))
 
     def moved(self, direction: ControlDict, step: float) -> ControlDict:
         """The values plus `step` times `direction`."""
