@@ -29,7 +29,7 @@ export OMPI_MCA_rmaps_base_oversubscribe := 1
 export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
 BIN = $(VENV)/bin
 
-.PHONY: help setup demo test docs verify faults bench mutants types lint clean
+.PHONY: help setup demo test docs verify faults bench mutants dist types lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -64,6 +64,9 @@ docs: setup  ## the documentation site, output/docs/index.html; a warning is an 
 	@$(PYTHON) scripts/setup.py --venv "$(VENV)" --extra docs
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going -q -b html docs output/docs
 	@echo "docs: open output/docs/index.html"
+
+dist: setup  ## the wheel and the source distribution, in dist/
+	@$(BIN)/python -m hatchling build -d dist
 
 types: setup  ## check the types of the modules that pyproject.toml lists, by basedpyright
 	@$(BIN)/python -m basedpyright --project pyproject.toml --pythonpath $(BIN)/python
