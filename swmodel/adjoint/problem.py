@@ -27,6 +27,7 @@ from ..parallel.communicator import Communicator
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import arrays_if_loops_fail, differentiable_step_loop, shown
+from ..stepping.stability import check_time_step
 from .controls.controls import ControlDict, Transformed, controls_of, masks_of
 from .core.checkpointing import Readings
 from .core.memory import Needs
@@ -87,7 +88,8 @@ class Problem:
         units: {parameter of a Transformed: units}.
 
     Raises:
-        ConfigError: if a control does not exist, `cost` is not a Cost, or the model is an Ensemble.
+        ConfigError: if a control does not exist, `cost` is not a Cost, the time step is over the model's limit, or the
+            model is an Ensemble.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Problem:
         self.scheme: Any = stepper
         self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(self.scheme.dt)
         stepper.check()
+        check_time_step(model, stepper, state)
         self.cost = checked(cost).on_tile(model, self.dt, self.first_step, self.steps)
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
         transforms, names = _sorted_out(controls)

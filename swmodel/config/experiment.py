@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from ..errors import ConfigError, DataError
-from ..models.display import as_html, as_text
+from ..errors import ConfigError, DataError, SwmodelError
+from ..models.display import LARGEST as LARGEST_MAP
+from ..models.display import as_html, as_text, map_of_floor
 from ..runtime.paths import expanded, found, refusal
 from .adjoint import Adjoint
 from .consistency import mistakes_between
@@ -62,7 +64,20 @@ class Experiment(BaseModel):
         return as_text("Experiment", self._rows())
 
     def _repr_html_(self) -> str:
-        return as_html("Experiment", self._rows())
+        return as_html("Experiment", self._rows(), self._map(), "depth")
+
+    def _map(self) -> str:
+        """A PNG of the depth as a data URI; "" where the grid is too large, or its files are gone."""
+        from .build.experiment import bathymetry_of, grid_of
+
+        if self.grid.nx * self.grid.ny > LARGEST_MAP:
+            return ""
+        try:
+            floor = bathymetry_of(self.bathymetry, grid_of(self.grid))
+            depth, wet = np.asarray(floor.depth), np.asarray(floor.wet)
+        except (SwmodelError, OSError, ValueError):
+            return ""
+        return map_of_floor(depth, wet)
 
     def _rows(self) -> list[tuple[str, str]]:
         """(section, its keys and values in TOML) of the sections that were given."""

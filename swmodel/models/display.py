@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_html", "as_text", "has_all_tiles", "map_of_depth", "map_of_elevation", "rows_of_grid", "rows_of_model"]
+__all__ = [
+    "as_html",
+    "as_text",
+    "has_all_tiles",
+    "map_of_depth",
+    "map_of_elevation",
+    "map_of_floor",
+    "rows_of_grid",
+    "rows_of_model",
+]
 
 LARGEST = 4_000_000  # cells of a grid of which a map is drawn
 PIXELS = 240  # of the longer side of a map
@@ -100,9 +109,15 @@ def has_all_tiles(model: Any) -> bool:
 def map_of_depth(model: Any) -> str:
     """A PNG of the depth as a data URI, darker where it is deeper; "" where no map is drawn."""
     sampled = _sampled(model)
-    if sampled is None:
+    return "" if sampled is None else map_of_floor(model.sea_floor.depth, model.sea_floor.wet)
+
+
+def map_of_floor(depth: np.ndarray, wet: np.ndarray) -> str:
+    """A PNG of the depth (ny, nx) as a data URI, with land where `wet` is False; "" where the grid is too large."""
+    if np.size(wet) > LARGEST:
         return ""
-    depth, wet = (np.asarray(values)[sampled] for values in (model.sea_floor.depth, model.sea_floor.wet))
+    sampled = _samples(np.shape(wet))
+    depth, wet = np.asarray(depth)[sampled], np.asarray(wet)[sampled]
     share = (depth / max(float(depth.max(initial=0.0, where=wet)), 1e-9))[..., None].clip(0.0, 1.0)
     return _png(np.where(wet[..., None], SHALLOW + np.sqrt(share) * (DEEP - SHALLOW), LAND))
 
@@ -124,7 +139,12 @@ def _sampled(model):
     ny, nx = model.grid.shape
     if model.members is not None or not has_all_tiles(model) or nx * ny > LARGEST:
         return None
-    step = -(-max(nx, ny) // PIXELS)
+    return _samples((ny, nx))
+
+
+def _samples(shape):
+    """The rows, the northernmost first, and columns of an array of this shape that a map shows."""
+    step = -(-max(shape) // PIXELS)
     return slice(None, None, -step), slice(None, None, step)
 
 

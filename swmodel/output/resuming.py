@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 from ..fields.state import each_state
+from ..stepping.stability import check_time_step
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
 from .opening import opened
 
@@ -96,7 +97,7 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
     same_stepper = scalars["stepper"] == type(simulation.scheme).__name__ and scalars["dt"] == simulation.dt
     keep_history = same_stepper and all(difference.name == "precision" for difference in found)
     values = _values(simulation, tile, restart, keep_history)
-    simulation._check_time_step(values["state"])
+    check_time_step(simulation.model, simulation.scheme, values["state"])
     maxima, since, sums, anew = _continued(simulation, tile, restart, values["state"], step)
     simulation.step = step
     simulation.resumed_at, simulation.resumed_step, simulation.resumed_from = simulation.time, step, path

@@ -1,16 +1,17 @@
-"""How far a run is, how fast, and when it will be done: one line that is redrawn, or a line every 10 s in a log."""
+"""How far a run is, how fast, and when it will be done: a line that is redrawn, a bar in a notebook, lines in a log."""
 
 import os
 import shutil
 import sys
 import time as clock
+import uuid
 from collections.abc import Callable
 from typing import Any, Literal, TextIO
 
 from ..runtime import launch
 from ..units import day, hour, minute, year
 
-__all__ = ["ProgressBar", "duration", "reporter", "rounded", "terminal_width"]
+__all__ = ["NotebookBar", "ProgressBar", "duration", "in_notebook", "reporter", "rounded", "terminal_width"]
 
 REDRAW = 0.1  # [s]
 LOG_EVERY = 10.0  # [s]
@@ -92,7 +93,10 @@ class ProgressBar:
         elif step == last_step and step > self.first:
             took = max(now - self.begun, 1e-9)
             parts += [f"{rounded((step - self.first) * (self.dt or 0.0) / took)} x real time", f"took {duration(took)}"]
-        text = "  ".join(parts)
+        self._show(share, "  ".join(parts))
+
+    def _show(self, share, text):
+        """Write the line, or draw it again with its bar."""
         if not self.width:
             self.stream.write(text + "\n")
         else:
@@ -107,12 +111,40 @@ class ProgressBar:
         return (bar + text)[: width - 1].ljust(width - 1)
 
 
+class NotebookBar(ProgressBar):
+    """A ProgressBar in the output of a Jupyter cell, which is updated in place."""
+
+    def __init__(self, compilations: Callable[[], int] | None = None) -> None:
+        super().__init__(width=80, compilations=compilations)  # any width: it is redrawn every REDRAW seconds
+        self.shown: str | None = None  # the identifier of the output
+
+    def _show(self, share, text):
+        from IPython.display import display, update_display
+
+        bar = f'<progress value="{share:.4f}" max="1" style="width: 16em; vertical-align: middle"></progress>'
+        bundle = {"text/html": f'{bar} <span style="margin-left: 0.5em">{text}</span>', "text/plain": text}
+        if self.shown is None:
+            self.shown = f"swmodel-{uuid.uuid4().hex}"
+            display(bundle, raw=True, display_id=self.shown)
+        else:
+            update_display(bundle, raw=True, display_id=self.shown)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
 def reporter(progress: Callable[..., Any] | bool | None, is_root: bool) -> tuple[Callable[..., Any], bool]:
     """(the function to call between chunks, whether it may read the run's files) for `progress` of Simulation.run."""
     if not is_root or progress in (None, False):
         return lambda *arguments: None, False
     if isinstance(progress, bool):
-        progress = ProgressBar()
+        progress = NotebookBar() if in_notebook() else ProgressBar()
     return progress, getattr(progress, "reads_files", True)
 
 

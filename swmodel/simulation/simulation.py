@@ -33,8 +33,8 @@ from ..output.zarr_store import is_store
 from ..parallel.communicator import Communicator
 from ..runtime import budget
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
-from ..stepping import stability
 from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, shown, unpack_state
+from ..stepping.stability import check_time_step
 from .arguments import EVERY, RULES, SECONDS, STEPS, NetcdfName
 from .monitors import Gauges, Health, Maxima
 from .pace import Pace
@@ -94,7 +94,7 @@ class Simulation:
         self._maxima_carry, self._maxima_threshold, self._maxima_since, self._pace = None, None, 0, Pace()
         self._products, self._product_sums = (), ()
         self.resumed_at = self.resumed_step = self.resumed_from = None
-        self._check_time_step(state)
+        check_time_step(model, stepper, state)
         self.stages, self._knows_engine, self._why_arrays = 1, False, None
         self.stages = fastest(self) if stages_per_exchange == "auto" else stages_per_exchange
 
@@ -174,14 +174,6 @@ class Simulation:
     def start_history(self, state: State) -> Any:
         """The stepper's history before its first step from `state`."""
         return self.communicator.spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
-
-    def _check_time_step(self, state):
-        tightest = stability.limits(self.model, self.scheme, state)[:1]
-        if tightest and self.dt > tightest[0].dt:
-            raise ConfigError(
-                f"the time step of {self.dt:g} s is over the limit of {type(self.scheme).__name__}: {tightest[0]}; "
-                f"use {0.9 * tightest[0].dt:.3g} s or less."
-            )
 
     # -- what to write ------------------------------------------------------------------------------------------------
 

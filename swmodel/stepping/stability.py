@@ -28,7 +28,7 @@ from ..fields.parameters import Part, check_arguments
 from ..fields.parts import control_names
 from ..fields.state import State
 
-__all__ = ["Limit", "largest_time_step", "limits"]
+__all__ = ["Limit", "check_time_step", "largest_time_step", "limits"]
 
 OPEN_SIDES = 0.92  # of the limit without them: what a corner that radiates both ways bears with ForwardBackward
 NO_SLIP = 1.25  # what the stress at walls and capes adds at most
@@ -100,6 +100,21 @@ def limits(model: Any, stepper: Any, state: State | None = None) -> list[Limit]:
     if found and found[0].dt <= 0:
         raise ConfigError(_at_no_step(stepper, found[0].name))
     return found
+
+
+def check_time_step(model: Any, stepper: Any, state: State) -> None:
+    """Raise ConfigError, naming the limit and where it is set, if the stepper's dt is over a limit; collective.
+
+    Args:
+        model, stepper, state: as of `limits`.
+    """
+    tightest = limits(model, stepper, state)[:1]
+    dt = float(stepper.dt)
+    if tightest and dt > tightest[0].dt:
+        raise ConfigError(
+            f"the time step of {dt:g} s is over the limit of {type(stepper).__name__}: {tightest[0]}; "
+            f"use {0.9 * tightest[0].dt:.3g} s or less."
+        )
 
 
 def _at_no_step(stepper, name):

@@ -165,3 +165,18 @@ def test_what_only_sees_the_last_state_has_no_readings():
     problem = adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 2, adjoint.FinalState(final_cost), ["gravity"])
     with pytest.raises(ConfigError, match="reads nothing along the run"):
         problem.observed()
+
+
+def test_a_time_step_over_the_limit_is_refused_as_a_simulation_refuses_it():
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
+    model = sw.ShallowWater(grid, 1000.0)
+    state = model.at_rest()
+    cost = adjoint.FinalState(lambda state: jnp.sum(state.eta**2))
+    longest = sw.limits(model, sw.AB2(1.0), state)[0].dt
+    adjoint.Problem(model, sw.AB2(0.99 * longest), state, 10, cost, "initial.eta")
+    for make in (
+        lambda stepper: adjoint.Problem(model, stepper, state, 10, cost, "initial.eta"),
+        lambda stepper: sw.Simulation(model, state, stepper),
+    ):
+        with pytest.raises(ConfigError, match=r"is over the limit of AB2: gravity waves.*; use .* s or less"):
+            make(sw.AB2(1.01 * longest))

@@ -75,7 +75,32 @@ def test_an_ensemble_and_an_experiment_show_what_they_hold(model, tmp_path):
     )
     experiment = load(file)
     assert 'x = "1e-3 * y"' in repr(experiment) and "model" not in repr(experiment)
-    assert "a &lt; b" in experiment._repr_html_() and closed(experiment._repr_html_())
+    page = experiment._repr_html_()
+    assert "a &lt; b" in page and closed(page)
+    assert pixels(page).shape == (4, 4, 3)
+
+
+def test_an_experiment_shows_its_depth_as_the_model_will_have_it(tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_text(
+        '[grid]\ntype = "cartesian"\nnx = 6\nny = 4\nx = [0, 6e3]\ny = [0, 4e3]\n'
+        '[bathymetry]\ntype = "formula"\ndepth = "where(x < 2e3, 0.0, 10.0 + 0.01 * y)"\n'
+        '[stepper]\ntype = "ab2"\n[run]\nuntil = 60\n'
+    )
+    colours = pixels(load(file)._repr_html_()).astype(int)
+    assert (colours[:, :2] == colours[0, 0]).all() and (colours[:, 2:] != colours[0, 0]).any(axis=-1).all()
+    assert (np.diff(colours[:, 4].sum(axis=-1)) > 0).all()  # darkest in the north, where it is deepest
+
+
+def test_an_experiment_without_its_files_shows_a_table_alone(tmp_path):
+    file = tmp_path / "x.toml"
+    (tmp_path / "depth.nc").write_text("no netCDF")
+    file.write_text(
+        '[grid]\ntype = "cartesian"\nnx = 6\nny = 4\nx = [0, 6e3]\ny = [0, 4e3]\n'
+        '[bathymetry]\ntype = "file"\nfile = "depth.nc"\n[stepper]\ntype = "ab2"\n[run]\nuntil = 60\n'
+    )
+    page = load(file)._repr_html_()
+    assert "depth.nc" in page and "<img" not in page
 
 
 def test_volume_energy_and_enstrophy_of_uniform_states(model):
