@@ -68,7 +68,7 @@ class Experiment(BaseModel):
 
     def _map(self) -> str:
         """A PNG of the depth as a data URI; "" where the grid is too large, or its files are gone."""
-        from .build.experiment import bathymetry_of, grid_of
+        from .build.floors import bathymetry_of, grid_of
 
         if self.grid.nx * self.grid.ny > LARGEST_MAP:
             return ""

@@ -29,6 +29,7 @@ from ..parts import arguments_of
 from ..physics import FORMS
 from ..tides import TideSection
 from ..waves import CnoidalSection, RecordFile, SolitarySection
+from .floors import bathymetry_of, grid_of
 from .maps import check_map, map_of
 from .outputs import bytes_of_gauges, bytes_of_sums
 from .sources import motion_after_survey, motion_of
@@ -38,9 +39,7 @@ from .tracers import tracer_of
 from .waves import check_record, wave_of
 
 if TYPE_CHECKING:
-    from ...grids.bathymetry import SeaFloor
     from ...grids.grid import Grid
-    from ...grids.topography import Topography
     from ...models.shallow_water import ShallowWater
     from ...parallel.communicator import Communicator
     from ...parallel.decomposition import Decomposition
@@ -242,32 +241,6 @@ def _check_gauges(made):
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
-
-
-def grid_of(section: Any) -> Grid:
-    """The CartesianGrid or SphericalGrid of a [grid] section."""
-    from ...grids.grid import CartesianGrid, SphericalGrid
-
-    kind = {"cartesian": CartesianGrid, "spherical": SphericalGrid}[section.type]
-    return kind(**section.model_dump(exclude={"type"}))
-
-
-def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | Topography:
-    """The SeaFloor of `grid` from a [bathymetry] section; its Topography where the model has `wetting`."""
-    from ...grids.bathymetry import depth_on, elevation_on, read_elevation
-    from ...grids.topography import topography_of
-
-    if wetting is not None:
-        return topography_of(section, grid)
-
-    if section.type == "flat":
-        return depth_on(section.depth, grid)
-    options = section.model_dump(include={"minimum_depth", "fill_lakes"})
-    if section.type == "formula":
-        return depth_on(section.depth, grid, **options)
-    return elevation_on(
-        read_elevation(section.file, section.variable, section.positive), grid, section.method, **options
-    )
 
 
 def _surveyed(floor):
