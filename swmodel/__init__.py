@@ -35,6 +35,7 @@ _HOMES = {
     "forcing.atmosphere": ("AirPressure", "Wind", "inverse_barometer"),
     "forcing.cyclones": ("Cyclone",),
     "forcing.loading": ("SelfAttractionLoading",),
+    "forcing.file_records": ("FileRecords",),
     "forcing.potential": ("InternalWaveDrag", "SelfAttraction", "TidalPotential"),
     "forcing.harmonic_files": ("harmonic_constants",),
     "forcing.tides": ("Tide",),

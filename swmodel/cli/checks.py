@@ -53,6 +53,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     from ..simulation.simulation import Simulation
     from ..stepping.stability import largest_time_step, limits
 
+    made.attempt(("forcing",), _check_forcing, model, experiment)
     stepper = stepper_of(experiment.stepper)
     halo, found = model.halo(stepper), made.require(("stepper",), limits, model, stepper, state)
     decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
@@ -82,6 +83,12 @@ def _plan(made, experiment, model, state, ranks, speed):
     return lines, _warnings(model.sea_floor.report, experiment, dt, longest, ranks)
 
 
+def _check_forcing(model, experiment):
+    """Look at the first and the last records of files."""
+    for one in getattr(model, "models", [model]):
+        one.check_files(experiment.run.until)
+
+
 MOST_TILES = 9  # of a large grid that are looked at
 
 
@@ -101,6 +108,7 @@ def _plan_of_tiles(made, experiment, ranks):
             communicator = OneTileCommunicator(layout.layout, rank)
             model, state = started(made, experiment, communicator, layout.layout, "arrays")
             looked_at.append((model, limits(model, stepper, state)))
+            made.require(("forcing",), _check_forcing, model, experiment)
     if not looked_at:
         raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were looked at, and none of them has water")
     model, found = min(looked_at, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)

@@ -199,6 +199,8 @@ class WindFile(PartSection):
     file: InputFile  # netCDF file of the wind at 10 m
     u: str = "u10"  # variable of the eastward wind
     v: str = "v10"  # variable of the northward wind
+    units: str | None = None  # of the wind, where the file does not give them: "m s-1"
+    missing: Literal["refuse", "nearest"] = "nearest"  # what is done about missing values
     drag: Annotated[str | float, BeforeValidator(_drag_law)] = WIND_DRAG  # law of the drag coefficient, or its value
     air_density: Annotated[float, in_unit("kg m-3"), Field(ge=0.1, le=10)] = AIR_DENSITY  # of the air
     density: Annotated[float, in_unit("kg m-3"), Field(ge=500, le=2e4)] = WATER_DENSITY  # of the water

@@ -7,6 +7,10 @@ until = "22.5 s"                                  # the side is open from then o
 
 [boundary.elevation]
 file = "incident.csv"                             # or {wave = "solitary", height = 0.1, depth = 1.0, peak = "10 s"}
+
+[[forcing]]
+type = "air_pressure"
+pressure = {file = "era5.nc", variable = "msl"}   # fields, read while the run goes on
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -22,13 +26,15 @@ __all__ = ["CnoidalSection", "RecordFile", "SolitarySection", "number_or_series"
 
 
 class RecordFile(Section):
-    """A record in the parameter's SI units, from a csv file with a line of names, or a netCDF file."""
+    """Records: one series, from a csv file with a line of names or a netCDF file; or fields of a netCDF file."""
 
     tag: ClassVar[str] = "record"
 
     file: InputFile  # csv or netCDF
     variable: str | None = None  # its name in the file, where there are several
     time: str | None = None  # name of the times, in seconds from the start of the run; the first column unless given
+    units: str | None = None  # of fields, where the file does not give them; they must be the parameter's
+    missing: Literal["refuse", "nearest"] = "refuse"  # of fields: what is done about missing values
 
 
 class SolitarySection(Section):

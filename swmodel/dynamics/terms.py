@@ -43,12 +43,15 @@ class Series:
     Times are rounded to whole steps, so that a loop of steps can end on a record. Of several records within one step
     the last one counts, so that the sum of their differences is kept. The first record of all is kept too; records that
     follow within its step are moved to the next step.
+
+    `source` describes the file that the records are read from (forcing/file_records.py); None of other records.
     """
 
     times: np.ndarray
     values: np.ndarray
     cycle: float | None = None
     place: Any = None
+    source: Any = None
 
     def _steps(self, dt):
         """(the step numbers of the records that count, those records, the cycle in steps or None)."""
@@ -79,10 +82,36 @@ class Series:
             return int(self._steps(dt)[0][0]) if since < 0 else None
         return int(step - since + length)
 
-    def window(self, step: int, dt: float, dtype: Any) -> "Window":
-        """The Window of the interval between records that contains `step`."""
+    def window(self, step: int, dt: float, dtype: Any, held: dict[int, Any] | None = None) -> "Window":
+        """The Window of the interval between records that contains `step`.
+
+        Args:
+            step: a number of steps after step 0.
+            dt: [s].
+            dtype: of the arrays.
+            held: {number: record} that programs have already.
+        """
         first, second, start, length = self.interval(step, dt)
-        return Window(self.record(first, dtype), self.record(second, dtype), *map(self._whole, (start, length)))
+        known = dict(held or {})
+        for k in (first, second):
+            if k not in known:
+                known[k] = self.record(k, dtype)
+        return Window(known[first], known[second], *map(self._whole, (start, length)))
+
+    def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
+        """Have the record that the interval after that of `step` adds read by a thread, if a file holds it.
+
+        Args:
+            step: a number of steps after step 0.
+            dt: [s].
+            submit: an Executor's method.
+        """
+        if self.source is None or (following := self.next_step(step, dt)) is None:
+            return
+        _, record, *_ = self.interval(following, dt)
+        values: Any = self.values
+        for records in values.values():
+            records.read_ahead(record, submit)
 
     def interval(self, step: int, dt: float) -> tuple:
         """(record, following record, the step number of the first, steps between them) at `step`.
@@ -366,6 +395,8 @@ def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) 
     grid = domain.grid
     if hasattr(x, "placed"):  # such as a Tide
         return x.placed(position, domain, name)
+    if hasattr(x, "series_on"):  # FileRecords
+        return x.series_on(position, domain, name, rule)
     if hasattr(x, "times") and hasattr(x, "values"):
         values = x.values if isinstance(x.values, GridRecords) else np.asarray(x.values)
         _check_shape(values.shape[1:], grid, name)

@@ -102,7 +102,8 @@ class Number:
             value = value if found is None else found
         if value is None or isinstance(value, (*NOT_NUMBERS, list, tuple)) or inspect.ismodule(value):
             refuse(who, name, value, "is not a number", self.wanted())
-        if self.steady and (hasattr(value, "times") or hasattr(value, "placed")):
+        varies = any(hasattr(value, name) for name in ("times", "placed", "series_on"))
+        if self.steady and varies:
             what = "time records" if hasattr(value, "times") else f"a {type(value).__name__}"
             raise ConfigError(f"{who}: {name} cannot be {what}; give {self.wanted()}.")
         if self.position is None and callable(value):

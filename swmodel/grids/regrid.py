@@ -17,12 +17,19 @@ from ..fields.parameters import in_utc
 from .axes import decode, open_raw, rectilinear
 from .grid import POSITIONS, Grid
 from .remapping import filled, remapping
-from .windows import GridRecords, GridValues
+from .windows import GridRecords, GridValues, LazyRecords
 
 __all__ = ["Records", "field_records", "filled", "read_field_onto"]
 
 DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
+SMALLEST_WEIGHT = 1e-9  # of the valid nodes around a point, below which they do not count
+CALENDARS = {
+    "gregorian": "standard",
+    "proleptic_gregorian": "standard",
+    "365_day": "noleap",
+    "366_day": "all_leap",
+}  # {another name: the name of a calendar}; the Gregorian ones differ before 1582 only
 MONTH_DAYS = (31, 28.25, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -37,6 +44,7 @@ class Records:
     times: np.ndarray  # (nt,) ascending [s] since the start of the run
     values: np.ndarray | GridRecords  # (nt, ny, nx)
     cycle: float | None = None  # [s]
+    calendar: str | None = None  # of the dates of a file, None of times without dates
 
     def bracket(self, time: float) -> tuple[int, int, float]:
         """(i, j, weight): the field at `time` [s] is (1 - weight) values[i] + weight values[j]."""
@@ -103,15 +111,21 @@ def read_field_onto(
 
 
 def field_records(
-    source: Any, variable: str, grid: Grid, position: str = "h", start: Any = None, window: Any = None
+    source: Any,
+    variable: str,
+    grid: Grid,
+    position: str = "h",
+    start: Any = None,
+    window: Any = None,
+    fill: bool = True,
 ) -> Records:
     """Records as of `read_field_onto`, in GridRecords, of which only the windows that are asked for are read.
-
-    Missing values take the nearest valid one of the whole field, which is then read as a whole, a record at a time.
 
     Args:
         source: path of a netCDF file, or an xarray Dataset.
         variable, grid, position, start, window: as of `read_field_onto`.
+        fill: whether missing values take the nearest valid one of the whole field, which is then read as a whole. Else
+            a point takes the weighted mean of the valid nodes among the four around it, and is NaN where none is valid.
     """
     if not isinstance(source, xr.Dataset):
         source = decode(open_raw(source))  # xarray opens the file again when values are read
@@ -121,24 +135,48 @@ def field_records(
     times, cycle = _times(field, start)
     field = field.expand_dims("record") if field.ndim == 2 else field
     kept = slice(None) if window is None or cycle is not None else _around(times, window)
-    values = GridRecords([_FieldValues(record, plan, grid) for record in field[kept]])
-    return Records(times[kept], values, cycle)
+    field = field[kept]
+    calendar = _calendar(field, cycle)
+
+    def make(k):
+        return _FieldValues(field[k], plan, grid, fill)
+
+    path, edges = field.encoding.get("source"), [*grid.x_edges[[0, -1]], *grid.y_edges[[0, -1]]]
+    key = None if path is None else (path, variable, position, fill, grid.shape, edges, times[kept].tolist()[:1])
+    return Records(times[kept], LazyRecords(make, (field.shape[0], *grid.shape), key), cycle, calendar)
 
 
 class _FieldValues(GridValues):
-    """One record of a field, interpolated to the points of a grid."""
+    """One record of a field, interpolated to the points of a grid; `fill` as of `field_records`."""
 
-    def __init__(self, field, plan, grid):
-        self.field, self.plan, self.spherical, self.shape = field, plan, grid.spherical, grid.shape
+    def __init__(self, field, plan, grid, fill):
+        self.field, self.plan, self.fill = field, plan, fill
+        self.spherical, self.shape = grid.spherical, grid.shape
 
     def block(self, rows, columns):
         part = self.plan.part(rows, columns)
         values = part.read(self.field)
-        if np.isfinite(values).all():
+        valid = np.isfinite(values)
+        if valid.all():
             return part(values)
+        if not self.fill:
+            weight = part(valid.astype(float))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return np.where(weight > SMALLEST_WEIGHT, part(np.where(valid, values, 0.0)) / weight, np.nan)
         whole = filled(self.plan.read(self.field), self.plan, self.spherical)
         j, i = np.searchsorted(self.plan.y, part.y[0]), np.searchsorted(self.plan.x, part.x[0])
         return part(whole[j : j + part.y.size, i : i + part.x.size])
+
+
+def _calendar(field, cycle):
+    """The calendar of the dates of a field's records; None where there are none."""
+    time = field.coords[field.dims[0]] if field.dims[0] in field.coords else None
+    if cycle is not None or time is None or not _dated(time):
+        return None
+    if np.issubdtype(time.dtype, np.datetime64):
+        return "standard"
+    name = time.values[0].calendar if time.dtype == object else str(time.attrs.get("calendar", "standard"))
+    return CALENDARS.get(name.lower(), name.lower())
 
 
 def _times(field, start):
@@ -177,18 +215,36 @@ def _seconds(time, start):
     if np.issubdtype(values.dtype, np.datetime64):
         return (values - (values[0] if start is None else np.datetime64(start))) / np.timedelta64(1, "s")
     if values.dtype != object and " since " in units:
-        try:
-            values = cftime.num2date(values, units, time.attrs.get("calendar", "standard"))
-        except ValueError as error:
-            raise DataError(f"the times of {time.name} are in {units!r}, which cannot be read: {error}.") from error
-    elif values.dtype != object:
+        return _since(values.astype(np.float64), units, str(time.attrs.get("calendar", "standard")), start, time.name)
+    if values.dtype != object:
         if units.lower() not in ("s", "sec", "second", "seconds"):
             raise DataError(f"the times of {time.name} have units {units!r}; give 'seconds since ...' (CF) or 's'.")
         return values.astype(np.float64)
-    origin = values[0]
-    if start is not None:
-        origin = cftime.datetime(*start.timetuple()[:6], start.microsecond, calendar=values[0].calendar)
+    origin = values[0] if start is None else _in_calendar(start, values[0].calendar, time.name)
     return np.array([(value - origin).total_seconds() for value in values])
+
+
+def _since(values, units, calendar, start, name):
+    """Seconds since `start` of numbers in `units`, such as "hours since 2008-09-10"."""
+    try:
+        zero, one = cftime.num2date([0, 1], units, calendar)
+    except ValueError as error:
+        raise DataError(f"the times of {name} are in {units!r}, which cannot be read: {error}.") from error
+    seconds = (values - (values[0] if start is None else 0.0)) * (one - zero).total_seconds()
+    if start is not None:
+        seconds += (zero - _in_calendar(start, zero.calendar, name)).total_seconds()
+    return np.round(seconds, 6)  # dates in files are often fractions of days
+
+
+def _in_calendar(start, calendar, name):
+    """A datetime as a date of a calendar."""
+    try:
+        return cftime.datetime(*start.timetuple()[:6], start.microsecond, calendar=calendar)
+    except ValueError:
+        raise DataError(
+            f"the run starts on {start:%d %B %Y}, a day that the calendar of {name}, {calendar}, does not have; start "
+            "it on another day."
+        ) from None
 
 
 def _around(times, window):

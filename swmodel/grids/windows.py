@@ -18,8 +18,8 @@ from ..fields.parameters import array_of
 from .grid import Grid
 
 __all__ = [
-    "Formula", "GridRecords", "GridValues", "Kept", "KeptValues", "Mapped", "Outer", "Stored", "TileRecords",
-    "blocks_of", "grid_values", "kept",
+    "Formula", "GridRecords", "GridValues", "Kept", "KeptValues", "LazyRecords", "Mapped", "Outer", "Stored",
+    "TileRecords", "blocks_of", "grid_values", "kept",
 ]  # fmt: skip
 
 MARGIN = 4  # cells that are kept around a block, so that halos of the tile need no second evaluation
@@ -261,10 +261,44 @@ class GridRecords:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.stack([np.asarray(values, dtype) for values in self.values])
 
+    def same(self, other: Any) -> bool:
+        """Whether other records are the same, as far as that is known without reading them."""
+        return self is other
+
     @staticmethod
     def in_box(values: np.ndarray, corner: Sequence[int], shape: Sequence[int]) -> "GridRecords":
         """Records `values` (n, rows, columns) of the cells from `corner` on, zero elsewhere on a grid of `shape`."""
         return GridRecords([_Placed(record, corner, shape) for record in values])
+
+
+class LazyRecords(GridRecords):
+    """Records of which each is made when it is asked for, so that a million of them take no more memory than two.
+
+    Args:
+        make: `make(k)` gives the GridValues of record number k.
+        shape: (n, ny, nx).
+        key: what the records follow from: records with equal keys are the same ones. None of records that are equal to
+            themselves alone.
+    """
+
+    def __init__(self, make: Callable[[int], GridValues], shape: Sequence[int], key: Any = None):
+        self.make, self.key, self.dtype = make, key, np.dtype(float)
+        self.shape = shape[0], shape[1], shape[2]
+
+    @property
+    def values(self) -> list[GridValues]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """All of them, of which none is read yet."""
+        return [self[k] for k in range(len(self))]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, k: int) -> GridValues:
+        return self.make(range(len(self))[k])
+
+    def same(self, other: Any) -> bool:
+        """Whether other records are the same, as far as that is known without reading them."""
+        return self is other or (self.key is not None and self.key == getattr(other, "key", None))
 
 
 class _Placed(GridValues):
@@ -287,7 +321,7 @@ class _Placed(GridValues):
 
 
 class TileRecords:
-    """A tile's records, of which the latest two stay in memory.
+    """A tile's records, of which the latest two stay in memory, and one that a thread reads ahead.
 
     Args:
         records: GridRecords.
@@ -297,6 +331,7 @@ class TileRecords:
     def __init__(self, records: GridRecords, cut: Callable[[GridValues], np.ndarray]):
         self.records, self.cut = records, cut
         self._held: dict[int, np.ndarray] = {}
+        self._coming: tuple[int, Any] | None = None  # (number of the record, Future of its array)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -304,9 +339,24 @@ class TileRecords:
     def __getitem__(self, k: int) -> np.ndarray:
         k = range(len(self.records))[int(k)]
         if k not in self._held:
-            array = self.cut(self.records[k])
+            array = self._taken(k)
             self._held = {**dict(list(self._held.items())[-1:]), k: array}
         return self._held[k]
+
+    def _taken(self, k):
+        """Record number k from the thread that reads ahead, if it reads this one; else it is read now."""
+        coming, self._coming = self._coming, None
+        if coming is not None and coming[0] == k:
+            return coming[1].result()
+        return self._made(k)
+
+    def _made(self, k):
+        return self.cut(self.records[k])
+
+    def read_ahead(self, k: int, submit: Callable[..., Any]) -> None:
+        """Have record number k read by a thread, unless it is there or under way; `submit` is an Executor's method."""
+        if k not in self._held and (self._coming is None or self._coming[0] != k):
+            self._coming = k, submit(self._made, k)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.stack([np.asarray(self[k], dtype) for k in range(len(self))])

@@ -22,10 +22,11 @@ class Domain:
     grid: Any
     communicator: Any
     dtype: Any
+    sea_floor: Any = None  # the Floor, once there is one
 
     def cut(self, whole: Any) -> Any:
         """Tile arrays, as programs hold them, of a (..., ny, nx) host array or of GridValues; a number as it is."""
-        return self.communicator.place(lambda rank: self._part(whole, rank))
+        return self.communicator.place(lambda rank: self.part(whole, rank))
 
     def holds(self, x: Any) -> bool:
         """Whether x is tile arrays, as programs hold them, that `cut` could not read as an array of the whole grid."""
@@ -56,17 +57,18 @@ class Domain:
 
     def series(self, times: Any, values: Any, cycle: float | None = None) -> Series:
         """A Series of tile records of GridRecords, or of (n, ny, nx) or (n,) host values."""
-        part = self._records if isinstance(values, GridRecords) else self._part
+        part = self._records if isinstance(values, GridRecords) else self.part
         parts: Any = {rank: part(values, rank) for rank in self.communicator.ranks}
         return Series(times, parts, cycle, self.communicator.place)
 
-    def _part(self, whole, rank):
+    def part(self, whole: Any, rank: int, dtype: Any = None) -> np.ndarray:
+        """A rank's tile of a (..., ny, nx) host array or of GridValues; a number as it is."""
         if np.ndim(whole) < 2:
-            return np.asarray(whole, self.dtype)
-        return np.asarray(self.communicator.decomposition(self.grid.shape).cut(whole, rank), self.dtype)
+            return np.asarray(whole, dtype or self.dtype)
+        return np.asarray(self.communicator.decomposition(self.grid.shape).cut(whole, rank), dtype or self.dtype)
 
     def _records(self, records, rank):
-        return TileRecords(records, lambda values: self._part(values, rank))
+        return TileRecords(records, lambda values: self.part(values, rank))
 
     def together(self, function: Callable[[], Any]) -> Any:
         """`function()`; what it raises on one rank, such as for a value in its tile, is raised on all; collective."""

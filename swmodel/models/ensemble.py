@@ -7,7 +7,7 @@ what numbers and arrays hold may differ. members.py says how they are computed t
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -166,6 +166,11 @@ class Ensemble:
         ends = [model.next_record(step, dt) for model in set(self.models)]
         return min((end for end in ends if end is not None), default=None)
 
+    def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
+        """Have the records that members need next read by a thread; see ShallowWater.read_ahead."""
+        for model in dict.fromkeys(self.models):
+            model.read_ahead(step, dt, submit)
+
     # -- what members must share ---------------------------------------------------------------------------------------
 
     def _check_shared(self, k, model):
@@ -230,7 +235,7 @@ def _same(one, other):
 def _same_records(one, other):
     """Whether two tiles' records are the same; those of files are if they are read by the same GridRecords."""
     if isinstance(one, TileRecords) and isinstance(other, TileRecords):
-        return one.records is other.records
+        return one.records.same(other.records)
     pair: Any = one, other
     return len(one) == len(other) and all(np.array_equal(a, b) for a, b in zip(*pair))
 

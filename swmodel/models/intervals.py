@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..dynamics.terms import Series
 
-__all__ = ["HeldWindows", "interval_starts", "next_record"]
+__all__ = ["HeldWindows", "interval_starts", "next_record", "read_ends"]
 
 
 class HeldWindows:
@@ -23,7 +25,8 @@ class HeldWindows:
         interval = series.interval(step, dt)
         held, window = self._held.get(id(series), (None, None))
         if held != interval:
-            window = series.window(step, dt, self._dtype)
+            known = {} if window is None else {held[0]: window.first, held[1]: window.second}
+            window = series.window(step, dt, self._dtype, known)
             self._held[id(series)] = interval, window
         return window
 
@@ -39,3 +42,14 @@ def interval_starts(series: Sequence[Series], step: int, steps: int, dt: float) 
     while (record := next_record(series, starts[-1], dt)) is not None and record < step + steps:
         starts.append(record)
     return starts
+
+
+def read_ends(series: Sequence[Series], end: float) -> None:
+    """Read the records of files that hold at the beginning and at the end [s] of a run, and check their values."""
+    for each in series:
+        if each.source is not None:
+            parts: Any = each.values
+            for moment in (0.0, end):
+                k = min(int(np.searchsorted(each.times, moment)), len(each.times) - 1)
+                for records in parts.values():
+                    records[k]

@@ -1,5 +1,6 @@
 """ShallowWater: a model as the user describes it, on this rank's tile."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State, check_state
 from ..fields.variables import PROGNOSTIC
+from ..forcing.file_records import check_calendars, check_coverage
 from ..forcing.waves import check_records
 from ..grids.geometry import TileGeometry
 from ..grids.grid import Grid
@@ -32,7 +34,7 @@ from .domain import Domain
 from .engine import kind_of_loop
 from .floor import floor_of
 from .halos import narrowest_halo
-from .intervals import HeldWindows, interval_starts, next_record
+from .intervals import HeldWindows, interval_starts, next_record, read_ends
 
 __all__ = ["ShallowWater"]
 
@@ -122,6 +124,7 @@ class ShallowWater:
         usual = LEAST_THICKNESS if wetting is None else 0.0
         self.least_thickness = usual if least_thickness is None else float(least_thickness)
         self.sea_floor = floor_of(depth, self.domain, wetting)
+        self.domain = replace(self.domain, sea_floor=self.sea_floor)
         self.gravity = float(gravity)
         named = _named("forcing", forcing) | _named("dissipation", dissipation) | _named("boundary", boundaries)
         open_boundaries = {name: term for name, term in named.items() if isinstance(term, OpenBoundary)}
@@ -138,6 +141,7 @@ class ShallowWater:
         checks.check_names(self.variables)
         for check in (checks.check_momentum, checks.check_linear, checks.check_sides):
             check(self)
+        check_calendars(self._series())
         self.core = core.on_tile(self)
         self._made, self._windows, self._water = {}, HeldWindows(self.dtype), None
         self._halos: dict[Any, int] = {}  # by the structure of a stepper
@@ -263,8 +267,18 @@ class ShallowWater:
         return replace(here, first=first, covers=covers)
 
     def check_records(self, end: float, dt: float = 0.0) -> None:
-        """Raise ConfigError if a record of a side that makes waves does not hold all of a run until `end` [s]."""
+        """Raise SwmodelError if a record of a wave, a track or a file does not hold all of a run until `end` [s]."""
         check_records(self._parts(), end, dt)
+        check_coverage(self._series(), end, dt)
+
+    def check_files(self, end: float) -> None:
+        """Raise SwmodelError if values of files at the beginning or the end [s] of a run are wrong; collective."""
+        self.domain.together(lambda: read_ends(self._series(), end))
+
+    def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
+        """Have `submit`, an Executor's, read the records of files that follow the interval of step number `step`."""
+        for series in self._series():
+            series.read_ahead(step, dt, submit)
 
     def interval(self, halo: int, step: int, dt: float, stages: int = 1) -> Dynamics:
         """The Dynamics of this tile from step number `step` to the next record, for loops that number their steps.

@@ -10,6 +10,7 @@ import datetime
 import math
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -413,6 +414,7 @@ class Simulation:
             SignalWatch() as signals,
             PROCESS.kept(kept),
             PROCESS.orderly(GRACE),
+            ThreadPoolExecutor(1, "records") as reader,
             Run.opened(self, self._outputs) as run,
         ):
             runs.append(run)
@@ -422,7 +424,7 @@ class Simulation:
                     run.wait()
                 report(*news)
 
-            self._loop(last, signals, run, reported)
+            self._loop(last, signals, run, reported, reader.submit)
             PROCESS.allow(WRITING)
             run.finish(self)
         return self.state
@@ -443,7 +445,7 @@ class Simulation:
             )
         return last
 
-    def _loop(self, last, signals, run, report):
+    def _loop(self, last, signals, run, report, submit):
         monitors = (self._maxima, self._gauges, Health.of(self.model, self.dt), self._products)
         if self._packed is None:
             self._packed = pack_state(self._dynamics(), self.stepper, self._unpacked)
@@ -455,6 +457,8 @@ class Simulation:
         while self.step < last:
             count, record = min(self._until_next(last, run), pace.steps), self.model.next_record(self.step, self.dt)
             dynamics, self._unpacked = self._dynamics(), None
+            if record is not None and record < last:
+                self.model.read_ahead(self.step, self.dt, submit)
             since = clock.perf_counter()
             carry = advance(dynamics, self.stepper, carry, monitors, jnp.int32(self.step), jnp.int32(count))
             jax.block_until_ready(carry)

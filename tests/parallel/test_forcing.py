@@ -1,5 +1,6 @@
-"""Potential, attraction, drag by internal waves and cyclones: the same on any number of ranks, with their gradients."""
+"""Potential, attraction, drags, cyclones, winds of files: the same on any number of ranks, with their gradients."""
 
+import netCDF4
 import numpy as np
 import pytest
 
@@ -15,7 +16,23 @@ pytestmark = pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what mor
 STEPS = 4
 
 
-def ocean(communicator, engine):
+@pytest.fixture(scope="module")
+def winds(tmp_path_factory):
+    """A file of winds every two steps, over all of the sphere of the cases."""
+    path, random = tmp_path_factory.mktemp("winds") / "winds.nc", np.random.default_rng(9)
+    axes = {"time": ("seconds", 120.0 * np.arange(4)), "lat": ("degrees_north", np.arange(10.0, 66.0, 5.0))}
+    axes["lon"] = "degrees_east", np.arange(115.0, 186.0, 5.0)
+    with netCDF4.Dataset(path, "w") as file:
+        for name, (units, values) in axes.items():
+            file.createDimension(name, values.size)
+            axis = file.createVariable(name, "f8", name)
+            axis.units, axis[:] = units, values
+        wind = file.createVariable("u10", "f4", tuple(axes))
+        wind.units, wind[:] = "m s-1", 10.0 + random.standard_normal(wind.shape)
+    return path
+
+
+def ocean(communicator, engine, winds):
     cyclone = sw.Cyclone(
         (0.0, 600.0), x=(148.0, 152.0), y=(35.0, 37.0), central_pressure=(94000.0, 96000.0), radius=6e5, b=(1.2, 1.6)
     )
@@ -25,14 +42,14 @@ def ocean(communicator, engine):
         coriolis=sw.RotatingSphere(),
         communicator=communicator,
         engine=engine,
-        forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cyclone, sw.Wind(x=10.0 + cases.random(7), y=3.0)),
+        forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cyclone, sw.Wind(x=sw.FileRecords(winds, "u10"), y=3.0)),
         dissipation=(sw.InternalWaveDrag(np.abs(50.0 * cases.random(8))),),
     )
 
 
-def run(communicator, engine):
+def run(communicator, engine, winds):
     """(model, State after some steps)."""
-    model = ocean(communicator, engine)
+    model = ocean(communicator, engine, winds)
     simulation = sw.Simulation(model, cases.start(model), sw.ForwardBackward(60.0))
     state = simulation.run(steps=STEPS)
     assert simulation.engine[0] == engine
@@ -40,15 +57,15 @@ def run(communicator, engine):
 
 
 @pytest.mark.parametrize("engine", ["arrays", "fused"])
-def test_runs_equal_those_of_one_rank_on_arrays(engine):
-    model, ours = run(cases.all_ranks(), engine)
+def test_runs_equal_those_of_one_rank_on_arrays(engine, winds):
+    model, ours = run(cases.all_ranks(), engine, winds)
 
-    alone = cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays")[1]))
+    alone = cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays", winds)[1]))
     cases.assert_tiles_equal(model, ours, alone)
 
 
-def test_gradients_pass_dot_products_and_taylor_tests():
-    model = ocean(cases.all_ranks(), "fused")
+def test_gradients_pass_dot_products_and_taylor_tests(winds):
+    model = ocean(cases.all_ranks(), "fused", winds)
     controls = ["forcing.2.x", "forcing.2.central_pressure", "forcing.1.fraction", "dissipation.0.roughness"]
     cost = own_parts.everything().Unrest()
     problem = adjoint.Problem(model, sw.ForwardBackward(60.0), cases.start(model), STEPS, cost, controls)

@@ -101,6 +101,7 @@ def wind_file(path):
             axis[:] = values
         for name in ("u10", "v10"):
             wind = file.createVariable(name, "f4", ("time", "lat", "lon"))
+            wind.units = "m s-1"
             wind[:] = 5.0 + np.cos(np.deg2rad(lat))[:, None] * np.ones((times.size, 1, lon.size))
 
 

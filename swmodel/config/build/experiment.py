@@ -8,11 +8,10 @@ that Python scripts call.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from ...defaults import GRAVITY
 from ...errors import ConfigError, SwmodelError
 from ...fields.parameters import Moment
 from ...fields.parts import positions_of
-from ...grids.windows import GridRecords, blocks_of
+from ...grids.windows import blocks_of
 from ...runtime import budget, launch
 from ..coast import MapFile
 from ..faults import faults_of
@@ -36,7 +35,7 @@ from .sources import motion_after_survey, motion_of
 from .states import is_evaluated_whole, on_grid, state_of
 from .tides import check_tides, tide_of
 from .tracers import tracer_of
-from .waves import check_record, wave_of
+from .waves import check_record, fields_of_file, wave_of
 
 if TYPE_CHECKING:
     from ...grids.grid import Grid
@@ -271,21 +270,15 @@ def _cyclone(section, grid, run):
 def _wind_from_file(section, grid, run):
     """Stress at u and v points from the wind of a file; both components are needed at both."""
     from ...dynamics.forcing import WindStress
-    from ...forcing.wind_laws import wind_stress
-    from ...grids.regrid import Records, field_records
-
-    def along(component, u, v):
-        return wind_stress(u, v, section.drag, section.air_density)[component]
+    from ...fields.parts import numbers_of
+    from ...forcing.file_records import StressRecords
 
     stress = []
-    for component, position in enumerate("uv"):
-        u, v = (
-            field_records(section.file, name, grid, position, run.start, (0.0, run.until))
-            for name in (section.u, section.v)
-        )
-        pairs = zip(cast(GridRecords, u.values).values, cast(GridRecords, v.values).values)
-        values = GridRecords([one.map(functools.partial(along, component), other) for one, other in pairs])
-        stress.append(Records(u.times, np.asarray(values) if is_evaluated_whole(grid) else values, u.cycle))
+    for name, along, across in (("x", section.u, section.v), ("y", section.v, section.u)):
+        law = {"drag": section.drag, "air_density": section.air_density}
+        records = StressRecords(section.file, along, run.start, section.units, section.missing, across, **law)
+        records.check(grid, name, numbers_of(WindStress)[name], run.until)
+        stress.append(records)
     return WindStress(x=stress[0], y=stress[1], density=section.density)
 
 
@@ -359,7 +352,7 @@ def _term(section, grid, run, gravity=GRAVITY):
         if isinstance(value, TideSection):
             arguments[name] = tide_of(value, grid, name, run, section)
         elif isinstance(value, WAVES):
-            arguments[name] = wave_of(value, gravity)
+            arguments[name] = fields_of_file(value, run.start) or wave_of(value, gravity)
         elif isinstance(value, MapFile):
             arguments[name] = map_of(value, grid, rules[name])
         else:

@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
+from ...fields.parts import numbers_of
+from ...forcing.file_records import FileRecords, is_gridded
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
 from ..mistakes import nearest
 
-__all__ = ["check_record", "wave_of"]
+__all__ = ["check_record", "fields_of_file", "wave_of"]
 
+TABLES = (".csv", ".txt", ".dat")
 SECONDS = ("s", "sec", "second", "seconds")
 
 
@@ -21,7 +24,20 @@ def wave_of(section: Any, gravity: float) -> Record | SolitaryWave | CnoidalWave
         return SolitaryWave(section.height, section.depth, section.peak, gravity)
     if section.tag == "cnoidal":
         return CnoidalWave(section.height, section.depth, section.period, section.ramp, gravity)
-    return _from_csv(section) if section.file.suffix in (".csv", ".txt", ".dat") else _from_netcdf(section)
+    return _from_csv(section) if section.file.suffix in TABLES else _from_netcdf(section)
+
+
+def fields_of_file(section: Any, start: Any) -> FileRecords | None:
+    """The FileRecords of a table that names fields of a netCDF file; None of every other one."""
+    if section.tag != "record" or section.file.suffix in TABLES or not is_gridded(section.file, section.variable):
+        return None
+    return FileRecords(section.file, section.variable, start, section.units, section.missing)
+
+
+def _check_fields(fields, made, section, name):
+    """Raise DataError or ConfigError for fields that cannot be read, or that do not cover the run."""
+    rule, run = numbers_of(section.part)[name], made.section("run")
+    fields.check(made.grid, name, rule, 0.0 if run is None else run.until)
 
 
 def check_record(made: Any, section: Any) -> None:
@@ -32,6 +48,10 @@ def check_record(made: Any, section: Any) -> None:
     run, until = made.section("run"), getattr(section, "until", None)
     for name, value in section:
         if not isinstance(value, RecordFile):
+            continue
+        fields = fields_of_file(value, None if run is None else run.start)
+        if fields is not None:
+            _check_fields(fields, made, section, name)
             continue
         record: Any = wave_of(value, 1.0)
         end = None if run is None else run.until if until is None else min(run.until, until)

@@ -1,0 +1,280 @@
+"""Parameters that follow the records of a netCDF file: winds, stresses and air pressures, read while the run goes on.
+
+A rank reads the window of the file around its own tiles, and of the records the two between which the run is; a thread
+reads the following one ahead. Between records the value is linear in time (dynamics/terms.py). So neither the number of
+records nor the size of the file changes the memory that a rank needs, but for 8 bytes a record for its time.
+
+Before the run, and at each record, what a file may get wrong is refused: other units than the parameter's, pressure in
+hPa, records that do not cover the run, missing values in the sea, files of different calendars in one model.
+"""
+
+import dataclasses
+import datetime
+import functools
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..defaults import AIR_DENSITY, WIND_DRAG
+from ..dynamics.terms import Series
+from ..errors import ConfigError, DataError
+from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
+from ..grids.axes import decode, open_raw
+from ..grids.regrid import Records, field_records
+from ..grids.windows import LazyRecords, TileRecords
+from .wind_laws import wind_stress
+
+__all__ = ["FileRecords", "StressRecords", "check_calendars", "check_coverage", "is_gridded"]
+
+HECTOPASCALS = (300.0, 1200.0)  # air pressures in hPa lie between these, those in Pa are a hundred times as large
+SYMBOLS = {
+    **dict.fromkeys(("metre", "metres", "meter", "meters"), "m"),
+    **dict.fromkeys(("second", "seconds", "sec"), "s"),
+    **dict.fromkeys(("pascal", "pascals"), "Pa"),
+    **dict.fromkeys(("newton", "newtons"), "N"),
+    **dict.fromkeys(("millibar", "millibars", "mbar", "mb", "hectopascal", "hectopascals"), "hPa"),
+}
+_RULES = {
+    "file": FileName(),
+    "variable": Text(),
+    "start": Moment(),
+    "missing": Choice(("refuse", "nearest")),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class FileRecords:
+    """A variable of a netCDF file on longitudes and latitudes (or x and y in metres), for the place of a parameter.
+
+        sw.AirPressure(sw.FileRecords("era5.nc", "msl", start=datetime.datetime(2008, 9, 11)))
+
+    It is interpolated bilinearly in space and linearly in time. Longitudes may follow any convention and latitudes
+    either order. Dates are counted in the calendar of the file. A variable without times is steady, and the twelve
+    months of a climatology repeat every year.
+
+    Args:
+        file: the path of the file, or an OPeNDAP address.
+        variable: its name in the file.
+        start: the date and time of step 0 (UTC); without it times count from the first record.
+        units: those of the variable, where the file does not give them. They must be the parameter's.
+        missing: what is done about missing values: "refuse" takes the mean of the valid nodes among the four around a
+            point, and refuses points in the sea that have none; "nearest" takes the nearest valid node of the record,
+            which every rank then reads as a whole.
+
+    Raises:
+        ConfigError: for arguments of the wrong kind.
+    """
+
+    file: Any
+    variable: str
+    start: datetime.datetime | None = None
+    units: str | None = None
+    missing: str = "refuse"
+
+    def __post_init__(self) -> None:
+        check_arguments("FileRecords", _RULES, vars(self))
+
+    def records(self, grid: Any, position: str, units: str | None = None) -> Records:
+        """The Records at the points of a grid, of which nothing but axes and times is read yet.
+
+        Args:
+            grid: the Grid.
+            position: "h", "u" or "v".
+            units: those of the parameter; None allows any.
+
+        Raises:
+            DataError: for a file that cannot be used, or is in other units.
+        """
+        with decode(open_raw(self.file)) as data:
+            if self.variable in data.variables and units is not None:
+                self._check_units(str(data[self.variable].attrs.get("units", "")), units)
+        return field_records(self.file, self.variable, grid, position, self.start, fill=self.missing == "nearest")
+
+    def _check_units(self, found, units):
+        found, who = found or self.units or "", f"{self.variable} in {self.file}"
+        if not found:
+            raise DataError(
+                f"{who} has no units; state them by `units`, or write them to the file: {units!r} is needed."
+            )
+        if _normalised(found) != _normalised(units):
+            raise DataError(
+                f"{who} is in {found!r}, and the parameter in {units!r}; convert the file, its values and its units."
+            )
+
+    def check(self, grid: Any, name: str, rule: Any, end: float) -> None:
+        """Raise DataError for a file that cannot be used, or whose records do not cover a run until `end` [s].
+
+        Args:
+            grid: the Grid.
+            name: of the parameter.
+            rule: the Number that declares it.
+            end: [s].
+        """
+        found = self.records(grid, rule.position or "h", rule.units)
+        check_coverage([Series(found.times, found.times, found.cycle, None, self._source(found, name, rule))], end)
+
+    def _source(self, found, name, rule):
+        units = "" if rule is None else rule.units
+        return _Source(name, str(self.file), self.variable, found.calendar, found.cycle, units)
+
+    def series_on(self, position: str, domain: Any, name: str, rule: Any = None) -> Series:
+        """The Series of tile records.
+
+        Args:
+            position: "h", "u" or "v", of the parameter.
+            domain: the model's Domain.
+            name: of the parameter, for messages.
+            rule: the Number that declares it, or None.
+        """
+        found = self.records(domain.grid, position, None if rule is None else rule.units)
+        values: Any = found.values
+        source = self._source(found, name, rule)
+        parts: Any = {}
+        for rank in domain.communicator.ranks:
+            wet = domain.part(domain.sea_floor.mask(position), rank, bool)
+            parts[rank] = TileRecords(values, functools.partial(source.cut, domain, rank, wet))
+        return Series(found.times, parts, found.cycle, domain.communicator.place, source)
+
+
+def _normalised(units):
+    """Units as a sorted tuple of (symbol, exponent): those of "m/s", "m s-1" and "metre second**-1" are the same."""
+    powers: dict[str, int] = {}
+    for slash, symbol, power in re.findall(r"(/?)\s*([A-Za-z%]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?", units):
+        known = str(SYMBOLS.get(symbol.lower(), symbol))
+        powers[known] = powers.get(known, 0) + int(power or 1) * (-1 if slash else 1)
+    return tuple(sorted((symbol, power) for symbol, power in powers.items() if power))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """Where a Series comes from, and how its records are checked as they are read.
+
+    Attributes:
+        name: of the parameter.
+        file, variable: of the records.
+        calendar: of their dates, None without dates.
+        cycle: [s], None of records that do not repeat.
+        units: of the parameter.
+    """
+
+    name: str
+    file: str
+    variable: str
+    calendar: str | None
+    cycle: float | None
+    units: str
+
+    def cut(self, domain: Any, rank: int, wet: np.ndarray, record: Any) -> np.ndarray:
+        """A rank's tile of a record: finite in the sea, with 0 on land where the file has no value.
+
+        Raises:
+            DataError: for missing values in the sea, and pressures that look like hPa.
+        """
+        part = domain.part(record, rank)
+        missing = ~np.isfinite(part)
+        if missing.any():
+            if (missing & wet).any():
+                raise DataError(self._missing(domain, rank, missing & wet))
+            part = np.where(missing, part.dtype.type(0), part)
+        low, high = HECTOPASCALS
+        here = part[wet]
+        if self.units == "Pa" and here.size and low < here.min() and here.max() < high:
+            raise DataError(
+                f"{self.name}: {self.variable} in {self.file} has values of {here.min():g} to {here.max():g}, which "
+                "look like hPa; give Pa, a hundred times as much."
+            )
+        return part
+
+    def _missing(self, domain, rank, where):
+        tile = domain.communicator.decomposition(domain.grid.shape).box(rank)
+        j, i = (int(k[0]) for k in np.nonzero(where))
+        x, y = domain.grid.coordinates("h")
+        place = f"({np.ravel(x)[tile.i0 + i]:.6g}, {np.ravel(y)[tile.j0 + j]:.6g})"
+        return (
+            f"{self.name}: {self.variable} in {self.file} has no value at {np.count_nonzero(where):,} points of the "
+            f'sea, the first of them near {place}; fill the file, or give missing = "nearest".'
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class StressRecords(FileRecords):
+    """One component of the stress that the wind of a file exerts, by a law that is applied to its records [N m-2].
+
+    Args:
+        other: the variable of the other component; `variable` is the one along which the stress is.
+        drag: the wind law, its name, a coefficient or a function.
+        air_density: [kg m-3].
+    """
+
+    other: str = ""
+    drag: Any = WIND_DRAG
+    air_density: float = AIR_DENSITY
+
+    def records(self, grid: Any, position: str, units: str | None = None) -> Records:
+        wind = [
+            FileRecords(self.file, name, self.start, self.units, self.missing).records(grid, position, "m s-1")
+            for name in (self.variable, self.other)
+        ]
+        along, across = (cast_lazy(one.values) for one in wind)
+
+        def stress(u, v):
+            return wind_stress(u, v, self.drag, self.air_density)[0]
+
+        law = self.drag if isinstance(self.drag, (str, float, int)) else id(self.drag)
+        key = None if None in (along.key, across.key) else (along.key, across.key, law, self.air_density)
+        values = LazyRecords(lambda k: along[k].map(stress, across[k]), along.shape, key)
+        return dataclasses.replace(wind[0], values=values)
+
+
+def cast_lazy(values: Any) -> LazyRecords:
+    """`values` as the LazyRecords that they are."""
+    return values
+
+
+def is_gridded(file: Any, variable: str | None) -> bool:
+    """Whether a variable of a netCDF file has two or more dimensions longer than 1: a field, and no series."""
+    with decode(open_raw(file)) as data:
+        return variable in data.variables and sum(n > 1 for n in data[variable].shape) >= 2
+
+
+# -- what a model checks ----------------------------------------------------------------------------------------------
+
+
+def check_calendars(series: Iterable[Any]) -> None:
+    """Raise ConfigError if the dates of the files of some Series are in different calendars."""
+    found: dict[str, _Source] = {}
+    for source in (each.source for each in series):
+        if source is not None and source.calendar is not None:
+            found.setdefault(source.calendar, source)
+    if len(found) > 1:
+        one, other = list(found.values())[:2]
+        raise ConfigError(
+            f"{one.name} and {other.name} are in different calendars, {one.calendar} ({one.file}) and {other.calendar} "
+            f"({other.file}), so that their dates drift apart; convert one of the files."
+        )
+
+
+def check_coverage(series: Iterable[Any], end: float, dt: float = 0.0) -> None:
+    """Raise DataError if the records of files in some Series do not cover a run from 0 to `end` [s].
+
+    A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.
+    """
+    for each in series:
+        if each.source is not None and each.source.cycle is None and len(each.times) > 1:
+            _check_covers(each.source, each.times, end, 0.5 * dt + 1e-6 * end)
+
+
+def _check_covers(source, times, end, slack):
+    which = f"{source.name}: the records of {source.variable} in {source.file}"
+    if times[0] > 0:
+        raise DataError(f"{which} begin {_span(times[0])} after the run; start the run later, or give earlier records.")
+    if times[-1] < end - slack:
+        raise DataError(
+            f"{which} end {_span(end - times[-1])} before the run does; shorten the run, or give later records."
+        )
+
+
+def _span(seconds):
+    return f"{seconds / 3600.0:.4g} h" if seconds < 2 * 86400.0 else f"{seconds / 86400.0:.4g} days"

@@ -1,0 +1,311 @@
+"""Parameters from the records of netCDF files: the values, the memory and the bytes, and what is refused."""
+
+import datetime
+import threading
+
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.cli.checks import check_experiment
+from swmodel.errors import ConfigError, DataError
+from swmodel.forcing.file_records import StressRecords
+from swmodel.grids.remapping import Remapping
+from swmodel.parallel import make_communicator
+from swmodel.parallel.one_tile import OneTileCommunicator
+from tests.unit.test_tiles import peak_of
+
+START = datetime.datetime(2008, 9, 10, 0, 30)
+HOUR, DT = 3600.0, 600.0
+GRID = sw.SphericalGrid(13, 11, (-20.0, 19.0), (-10.0, 23.0))
+LON, LAT = np.arange(0.0, 360.0, 5.0), np.arange(90.0, -91.0, -5.0)
+UNITS = {"u10": "m s**-1", "v10": "m/s", "msl": "Pa"}
+
+
+COST = adjoint.FinalState(lambda state, equations: (state.eta * state.eta + state.u).sum())
+
+
+def weather(hours=7):
+    """{name: (hours, lat, lon)} of winds and pressures, random on nodes 5 degrees apart."""
+    random = np.random.default_rng(0)
+    shape = hours, LAT.size, LON.size
+    offsets = {"u10": 5.0, "v10": 0.0, "msl": 101000.0}
+    return {name: (x + 5.0 * random.standard_normal(shape)).astype("f4") for name, x in offsets.items()}
+
+
+def written(path, fields, lon=LON, lat=LAT, units=UNITS, calendar="standard", since="2008-09-10"):
+    with netCDF4.Dataset(path, "w") as file:
+        hours = len(next(iter(fields.values())))
+        axes = ("time", f"hours since {since}", np.arange(float(hours))), ("lat", "degrees_north", lat)
+        for name, unit, values in (*axes, ("lon", "degrees_east", lon)):
+            file.createDimension(name, values.size)
+            axis = file.createVariable(name, "f8", name)
+            axis.units, axis[:] = unit, values
+        file["time"].calendar = calendar
+        for name, values in fields.items():
+            variable = file.createVariable(name, "f4", ("time", "lat", "lon"), fill_value=-1e30)
+            variable[:] = np.nan_to_num(values, nan=-1e30)
+            if name in units:
+                variable.units = units[name]
+    return path
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("weather") / "weather.nc", weather())
+
+
+def records(path, name, start=START, **options):
+    return sw.FileRecords(path, name, start, **options)
+
+
+def ocean(path, communicator="serial", get=records, engine="arrays"):
+    depth = np.where(np.random.default_rng(1).random(GRID.shape) < 0.1, 0.0, 3000.0)
+    forcing = sw.Wind(get(path, "u10"), get(path, "v10")), sw.AirPressure(get(path, "msl"))
+    return sw.ShallowWater(GRID, depth, forcing=forcing, communicator=communicator, engine=engine)
+
+
+def resident(path, name):
+    """The same records in memory."""
+    found = records(path, name).records(GRID, "h", UNITS[name].replace("**", "").replace("m/s", "m s-1"))
+    return sw.Records(found.times, np.asarray(found.values))
+
+
+def simulation(model):
+    return sw.Simulation(model, model.at_rest(), sw.ForwardBackward(DT), start=START)
+
+
+def fields(state):
+    return {name: np.asarray(state[name]) for name in ("u", "v", "eta")}
+
+
+def assert_equal(one, other):
+    for name, values in fields(one).items():
+        np.testing.assert_array_equal(values, fields(other)[name])
+    assert np.abs(fields(one)["u"]).max() > 1e-4
+
+
+@pytest.fixture(scope="module")
+def final(file):
+    """The state after five hours with all records in memory."""
+    return simulation(ocean(file, get=resident)).run(until=5 * HOUR)
+
+
+def test_records_of_a_file_are_read_once_a_record_ahead_by_a_thread_and_give_the_bits_of_resident_ones(
+    file, final, monkeypatch
+):
+    original, reads = Remapping.read, []
+
+    def read(self, field, rows=None):
+        reads.append((field.name, threading.current_thread().name.startswith("records")))
+        return original(self, field, rows)
+
+    monkeypatch.setattr(Remapping, "read", read)
+    assert_equal(simulation(ocean(file)).run(until=5 * HOUR), final)
+    for name in UNITS:
+        of_thread = [ahead for variable, ahead in reads if variable == name]
+        assert sum(not ahead for ahead in of_thread) == 2 and len(of_thread) == 7, (name, of_thread)
+
+
+def test_a_chunk_of_steps_ends_at_a_record_and_no_program_is_compiled_for_another(file):
+    steps, run = [], simulation(ocean(file))
+    run.run(until=5 * HOUR, progress=lambda step, *_: steps.append(step))
+    assert {3, 9, 15, 21, 27} <= set(steps) and len(steps) <= 8  # records every 6 steps, the first one after 3
+
+
+def test_a_run_goes_on_from_a_restart_between_two_records_with_the_same_bits(file, final, tmp_path):
+    first = simulation(ocean(file)).restart(tmp_path / "restart.nc")
+    first.run(steps=13)
+    second = simulation(ocean(file))
+    second.resume(tmp_path / "restart.nc")
+    assert_equal(second.run(until=5 * HOUR), final)
+
+
+@pytest.mark.parametrize("layout", [(1, 2), (2, 3)])
+def test_tiles_on_the_devices_of_a_process_have_the_state_of_one(file, final, layout):
+    model = ocean(file, make_communicator("sharded", GRID.shape, layout))
+    state = simulation(model).run(until=5 * HOUR)
+    for name, values in fields(final).items():
+        np.testing.assert_allclose(model.gather(state[name]), values, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("start", [0.0, -180.0, 100.0])
+@pytest.mark.parametrize("order", [1, -1])
+def test_longitudes_and_latitudes_of_any_convention_give_the_same_bits(tmp_path, file, start, order):
+    by_lon = np.argsort((LON - start) % 360.0)
+    moved = {name: x[:, ::order][:, :, by_lon] for name, x in weather(2).items()}
+    path = written(tmp_path / "file.nc", moved, start + (LON[by_lon] - start) % 360.0, LAT[::order])
+    for position in "huv":
+        found, wanted = (records(p, "u10").records(GRID, position).values[1] for p in (path, file))
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
+@pytest.mark.parametrize(("calendar", "days"), [("noleap", 1.0), ("360_day", 3.0), ("standard", 2.0)])
+def test_dates_are_counted_in_the_calendar_of_the_file(tmp_path, calendar, days):
+    path = written(tmp_path / "file.nc", weather(2), calendar=calendar, since="2008-02-28")
+    found = records(path, "u10", datetime.datetime(2008, 3, 1)).records(GRID, "h")
+    assert found.times[0] == -24 * days * HOUR and found.calendar == calendar
+
+
+def test_gradients_with_records_of_a_file_are_those_with_resident_ones(file):
+    def value_and_gradient(get):
+        model = ocean(file, get=get)
+        problem = adjoint.Problem(model, sw.ForwardBackward(DT), model.at_rest(), 12, COST, ["depth", "forcing.0.x"])
+        return problem.value_and_gradient()
+
+    (J, one), (K, other) = value_and_gradient(records), value_and_gradient(resident)
+    assert J == K != 0.0
+    np.testing.assert_array_equal(one["depth"], other["depth"])
+    for k, record in other["forcing.0.x"].items():
+        np.testing.assert_array_equal(one["forcing.0.x"][k], record)
+
+
+# -- memory and bytes --------------------------------------------------------------------------------------------------
+
+
+def many_records(path, hours):
+    """Winds of 5 m/s in records that no chunk of the file holds."""
+    with netCDF4.Dataset(path, "w") as file:
+        lon, lat, times = np.arange(-180.0, 180.0), np.arange(-90.0, 91.0), np.arange(float(hours))
+        axes = ("lat", "degrees_north", lat), ("lon", "degrees_east", lon)
+        for name, units, values in (("time", "hours since 2008-09-10", times), *axes):
+            file.createDimension(name, values.size)
+            axis = file.createVariable(name, "f8", name)
+            axis.units, axis[:] = units, values
+        for name in ("u10", "v10"):
+            wind = file.createVariable(name, "i2", ("time", "lat", "lon"), chunksizes=(1, 181, 360))
+            wind.units, wind.scale_factor, wind.add_offset = "m s-1", 0.001, 37.767
+    return path
+
+
+def test_the_memory_of_a_rank_grows_neither_with_the_number_of_records_nor_with_the_tiles_of_others(
+    tmp_path, monkeypatch
+):
+    """A rank of 10,000 on a grid of 3 arc-minutes, two hours with 24 and with 24,000 records."""
+    grid, layout = sw.SphericalGrid(7200, 3600, (-180.0, 180.0), (-85.0, 85.0)), (100, 100)
+    cells, original, read = 72 * 36, Remapping.read, []
+
+    def counted(self, field, rows=None):
+        values = original(self, field, rows)
+        read.append(values.nbytes)
+        return values
+
+    monkeypatch.setattr(Remapping, "read", counted)
+
+    def winds(path, many):
+        """The Windows of a rank as a run asks for them."""
+        wind = sw.Wind(records(path, "u10"), records(path, "v10"))
+        communicator = OneTileCommunicator(layout, 4321)
+        model = sw.ShallowWater(grid, 1000.0, forcing=(wind,), communicator=communicator, engine="arrays")
+        found = [model.interval(2, step, DT).terms[0].x.at(float(step)) for step in range(13)]
+        assert all(float(x[0, 0]) == pytest.approx(5.0, abs=1e-6) for x in found)
+
+    found = {}
+    winds(many_records(tmp_path / "first.nc", 4), 4)  # what is compiled and imported once
+    for hours in (24, 24_000):
+        path, before = many_records(tmp_path / f"{hours}.nc", hours), len(read)
+        _, peak = peak_of(lambda path=path, hours=hours: winds(path, hours))
+        found[hours] = peak, sum(read[before:]), len(read) - before
+    (few, bytes_few, count), (many, bytes_many, count_many) = found.values()
+    assert bytes_few == bytes_many and count == count_many == 2 * 4  # u10 and v10 of 4 records
+    assert bytes_many < 8 * cells, bytes_many
+    assert many - few < 16 * 8 * 24_000 + 8 * cells, (few, many)  # times alone, several copies of them
+    assert few < 60 * 8 * cells + 1e6, few
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+TEXT = """
+[run]
+start = 2008-09-10T00:30:00Z
+until = "5 h"
+engine = "arrays"
+[grid]
+type = "spherical"
+nx = 13
+ny = 11
+longitude = [-20, 19]
+latitude = [-10, 23]
+[bathymetry]
+type = "flat"
+depth = 1000
+[[forcing]]
+type = "wind"
+x = {file = "weather.nc", variable = "u10"}
+y = {file = "weather.nc", variable = "v10"}
+[[forcing]]
+type = "air_pressure"
+pressure = {file = "weather.nc", variable = "msl"}
+[stepper]
+type = "forward_backward"
+dt = 300
+"""
+
+
+def hole(fields):
+    """Without values over 15 x 15 degrees of the sea."""
+    fields["msl"][:, 16:20, :4] = np.nan
+    return fields
+
+
+BAD = {
+    "the run ends later": ({}, {"until": '"9 h"'}, "end 3.5 h before the run does; shorten the run"),
+    "the run begins earlier": ({}, {"start": "2008-09-09T23:00:00Z"}, "begin 1 h after the run; start the run later"),
+    "pressure declared in hPa": ({"units": UNITS | {"msl": "hPa"}}, {}, "is in 'hPa', and the parameter in 'Pa'"),
+    "pressure in hPa": ({"change": lambda x: x | {"msl": x["msl"] / 100}}, {}, "look like hPa; give Pa"),
+    "no units": ({"units": {"u10": "m/s", "v10": "m/s"}}, {}, "msl in .* has no units; state them by `units`"),
+    "knots": ({"units": UNITS | {"u10": "knots"}}, {}, "is in 'knots', and the parameter in 'm s-1'"),
+    "missing values in the sea": ({"change": hole}, {}, "has no value at .* points of the sea, .* near"),
+    "a day that is not": ({"calendar": "360_day"}, {"start": "2008-12-31T00:00:00Z"}, "31 December 2008, a day that"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_mistakes_of_a_file_are_refused_by_check(tmp_path, name):
+    options, run, said = BAD[name]
+    change = options.pop("change", dict) if "change" in options else dict
+    written(tmp_path / "weather.nc", change(weather()), **options)
+    text = TEXT
+    for key, value in run.items():
+        old = {"until": '"5 h"', "start": "2008-09-10T00:30:00Z"}[key]
+        text = text.replace(f"{key} = {old}", f"{key} = {value}")
+    (tmp_path / "bad.toml").write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        check_experiment(str(tmp_path / "bad.toml"), [], 1)
+
+
+def test_files_of_different_calendars_are_refused(tmp_path, file):
+    other = written(tmp_path / "other.nc", weather(), calendar="noleap")
+    with pytest.raises(ConfigError, match=r"different calendars, standard .* and noleap"):
+        sw.ShallowWater(GRID, 100.0, forcing=(sw.Wind(records(file, "u10"), records(other, "v10")),))
+
+
+def test_a_hole_on_land_is_none_and_what_is_missing_nearby_is_left_out_of_the_mean(tmp_path):
+    fields = {"msl": np.full((2, LAT.size, LON.size), 1e5, "f4")}
+    fields["msl"][:, 16, 1] = np.nan  # 10 N, 5 E
+    path = written(tmp_path / "file.nc", fields)
+    model = sw.ShallowWater(GRID, 100.0, forcing=(sw.AirPressure(records(path, "msl")),), communicator="serial")
+    np.testing.assert_array_equal(np.asarray(model.interval(2, 0, DT).terms[0].pressure.first), 1e5)
+    path = written(tmp_path / "hole.nc", hole({"msl": np.full((2, LAT.size, LON.size), 1e5, "f4")}))
+    pressure = sw.AirPressure(records(path, "msl"))
+    with pytest.raises(DataError, match="has no value at 25 points of the sea"):
+        sw.ShallowWater(GRID, 100.0, forcing=(pressure,), communicator="serial").interval(2, 0, DT)
+
+    def land(x, y):
+        return np.where((x > -1) & (x < 16) & (y > -6) & (y < 11), 0.0, 100.0)
+
+    model = sw.ShallowWater(GRID, land, forcing=(pressure,), communicator="serial")
+    assert np.isfinite(np.asarray(model.interval(2, 0, DT).terms[0].pressure.first)).all()
+    nearest = sw.AirPressure(records(path, "msl", missing="nearest"))
+    model = sw.ShallowWater(GRID, 100.0, forcing=(nearest,), communicator="serial")
+    np.testing.assert_array_equal(np.asarray(model.interval(2, 0, DT).terms[0].pressure.first), 1e5)
+
+
+def test_the_stress_of_a_file_of_winds_is_that_of_the_law_at_its_points(file):
+    u, v = (np.asarray(records(file, name).records(GRID, "u").values[3]) for name in ("u10", "v10"))
+    found = StressRecords(file, "u10", START, other="v10", drag="garratt", air_density=1.2).records(GRID, "u").values[3]
+    speed = np.hypot(u, v)
+    wanted = 1.2 * np.minimum(0.75e-3 + 0.067e-3 * speed, 3.5e-3) * speed * u
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)
