@@ -33,6 +33,7 @@ _HOMES = {
     "fields.parameters": ("parameter",),
     "fields.pytrees": ("pytree", "static"),
     "forcing.atmosphere": ("AirPressure", "Wind", "inverse_barometer"),
+    "forcing.barometer": ("InverseBarometer",),
     "forcing.cyclones": ("Cyclone",),
     "forcing.loading": ("SelfAttractionLoading",),
     "forcing.file_records": ("FileRecords",),

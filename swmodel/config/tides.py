@@ -13,11 +13,13 @@ constituents.O1 = {file = "atlas_o1.nc", amplitude = "ha", phase = "hp"}  # name
 """
 
 import functools
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, create_model
 
+from ..forcing.atmosphere import STANDARD_PRESSURE
 from ..forcing.constituents import distinct
+from .quantities import in_unit
 from .sections import Formula, InputFile, NonNegativeSeconds, Section
 
 __all__ = ["PLAIN", "ConstituentFile", "TideSection", "tide_section"]
@@ -37,6 +39,16 @@ class TideSection(Section):
     def controls(self) -> list[str]:
         """What of a tide may be a control of an adjoint."""
         return [f"{part}.{name}" for part in ("amplitude", "phase") for name in self.constituents]
+
+
+class BarometerSection(TideSection):
+    """The elevation that balances the air pressure of the forcing, and a tide."""
+
+    tag: ClassVar[str] = "barometer"
+
+    inverse_barometer: Literal[True]  # the elevation follows the air pressure of [[forcing]]
+    constituents: Any = {}  # of a tide that is added
+    reference: Annotated[float, in_unit("Pa"), Field(ge=5e4, le=1.2e5)] = STANDARD_PRESSURE  # of type = "air_pressure"
 
 
 class ConstituentFile(Section):
@@ -67,11 +79,26 @@ def _named(found):
 @functools.cache
 def tide_section(unit: str) -> type[TideSection]:
     """The TideSection of a parameter in `unit`."""
+    made: Any = create_model(
+        "Tide", __base__=TideSection, __module__=__name__, constituents=(_constituents_in(unit), ...)
+    )
+    return made
+
+
+@functools.cache
+def barometer_section(unit: str) -> type[BarometerSection]:
+    """The BarometerSection of a parameter in `unit`."""
+    tide = (_constituents_in(unit), {})
+    made: Any = create_model("Barometer", __base__=BarometerSection, __module__=__name__, constituents=tide)
+    return made
+
+
+def _constituents_in(unit):
+    """The annotation of the constituents of a parameter in `unit`."""
     amplitude = (Formula(unit), Field(description="amplitude"))
     phase = (Formula("degree"), Field(description="Greenwich phase lag"))
     pair: Any = create_model("Constituent", __base__=Section, __module__=__name__, amplitude=amplitude, phase=phase)
     plain: Any = Annotated[pair, Tag(PLAIN)]
     either = Annotated[plain | Annotated[ConstituentFile, Tag(ConstituentFile.tag)], Discriminator(_kind)]
     constituents: Any = Annotated[dict[str, either], AfterValidator(_named)]
-    made: Any = create_model("Tide", __base__=TideSection, __module__=__name__, constituents=(constituents, ...))
-    return made
+    return constituents

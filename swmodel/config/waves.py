@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Discriminator, Tag
 from ..errors import SwmodelError
 from ..forcing.waves import CnoidalWave
 from .sections import InputFile, NonNegativeSeconds, PositiveMetres, PositiveSeconds, Seconds, Section
-from .tides import PLAIN, TideSection, tide_section
+from .tides import PLAIN, BarometerSection, TideSection, barometer_section, tide_section
 
 __all__ = ["CnoidalSection", "RecordFile", "SolitarySection", "number_or_series"]
 
@@ -76,6 +76,8 @@ def _which(value):
         return PLAIN
     if "file" in value:
         return RecordFile.tag
+    if "inverse_barometer" in value:
+        return BarometerSection.tag
     return CnoidalSection.tag if value.get("wave") == "cnoidal" else "solitary" if "wave" in value else TideSection.tag
 
 
@@ -86,6 +88,7 @@ def number_or_series(plain: Any, unit: str) -> Any:
     kinds = kinds | Annotated[RecordFile, Tag(RecordFile.tag)]
     if unit == "m":
         cnoidal = Annotated[CnoidalSection, AfterValidator(_exists)]
+        kinds = kinds | Annotated[barometer_section(unit), Tag(BarometerSection.tag)]
         kinds = kinds | Annotated[SolitarySection, Tag("solitary")]
         kinds = kinds | Annotated[cnoidal, Tag("cnoidal")]
     return Annotated[kinds, Discriminator(_which)]

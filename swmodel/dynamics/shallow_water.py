@@ -143,12 +143,14 @@ class Dynamics:
         reach = self.reach or self.tile.halo
         ghosts = Exchange(self.tile, self.communicator, wide=self.tile.halo > reach)
         geometry = Geometry.derive(self.tile, self.slip, self.communicator)
+        terms = tuple(term.prepare(ghosts) for term in self.terms)
+        within = lambda value: value.within(terms, self.gravity)  # noqa: E731
         equations = Equations(
             geometry=geometry,
             depth=ghosts.parameter(self.depth) * geometry.wet,
             gravity=self.gravity,
-            terms=tuple(term.prepare(ghosts) for term in self.terms),
-            open_boundaries=tuple(condition.prepare(ghosts) for condition in self.open_boundaries),
+            terms=tuple(term.bound(within, TimeVarying) for term in terms),
+            open_boundaries=tuple(x.prepare(ghosts).bound(within, TimeVarying) for x in self.open_boundaries),
             uplift=None if self.uplift is None else self.uplift.map(lambda b: ghosts.parameter(b) * geometry.wet),
             momentum=self.momentum,
             coriolis_form=self.coriolis_form,

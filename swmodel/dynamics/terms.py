@@ -161,6 +161,10 @@ class TimeVarying(abc.ABC):
         """What a compiled program computes the value from, found once at its start."""
         return self
 
+    def within(self, terms: tuple, gravity: Any) -> "TimeVarying":
+        """The same in equations with these prepared terms and this gravity [m s-2], which the value may depend on."""
+        return self
+
     @abc.abstractmethod
     def map(self, function: Callable) -> Self:
         """The same with `function` applied to each number or array of which the value is a linear function."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY
-from ..dynamics.terms import Forcing, to_u, to_v
+from ..dynamics.terms import Forcing, to_u, to_v, value_at
 from ..dynamics.transport import gradient
 from ..errors import ConfigError
 from ..fields.parameters import declared, parameter
@@ -67,6 +67,10 @@ class AirPressure(Forcing):
             return 0.0, 0.0
         along_x, along_y = gradient(self.pressure / self.density, flow.geometry)
         return -along_x, -along_y
+
+    def pressure_head(self, time: Any, reference: float) -> Any:
+        """(p - p_0) / rho [m2 s-2] at a Time, for the reference p_0 [Pa]."""
+        return (value_at(self.pressure, time) - reference) / self.density
 
 
 def stress(x: Any, y: Any, law: WindLaw, scale: Any) -> tuple[Any, Any]:

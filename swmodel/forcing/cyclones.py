@@ -221,6 +221,10 @@ class Cyclone(Forcing):
         speed = (shape * strength + half * half).map(lambda s: jnp.sqrt(s + CALM**2)) - half
         return speed, largest
 
+    def pressure_head(self, time: Any, reference: float) -> Any:
+        """(p - p_n) / rho [m2 s-2] at a Time; the pressure far from the storm is its own, whatever the reference."""
+        return (self.fields(time)[0] - self.ambient_pressure) / self.density
+
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
         pressure, x, y = self.fields(time)
         along_x, along_y = stress(x, y, drag_law("Cyclone", self.drag), self.air_density / self.density)

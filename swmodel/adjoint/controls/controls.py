@@ -29,6 +29,7 @@ from ...errors import ConfigError
 from ...fields.parts import control_names, positions_of, units_of
 from ...fields.pytrees import replace
 from ...fields.state import State
+from ...forcing.barometer import BarometricElevation
 from ...forcing.tides import Harmonics
 from ...models.shallow_water import ShallowWater
 from ...parallel.halo import Sides, without_padding
@@ -184,9 +185,11 @@ def _fields(term, name, place):
     """The Controls of a term's fields: arrays, numbers and time records."""
     positions = positions_of(term)
     for key in control_names(type(term)):
-        held = getattr(term, key)
+        held, path = getattr(term, key), (*place, key)
+        if isinstance(held, BarometricElevation):
+            held, path = held.plus, (*path, "plus")
         if isinstance(held, Harmonics):
-            yield from _constituents(held, name, key, units_of(type(term), key), positions[key], place)
+            yield from _constituents(held, f"{name}.{key}", units_of(type(term), key), positions[key], path)
             continue
         value, series, records = held, None, ()
         if isinstance(held, Series):  # of each tile, or of the whole grid if it was made without a communicator
@@ -194,15 +197,15 @@ def _fields(term, name, place):
             value = (next(iter(held.values.values())) if isinstance(held.values, dict) else held.values)[0]
         if len(jax.tree.leaves(value)) == 1 and np.ndim(value) in (0, 1, 2):
             position = positions.get(key, "scalar") if np.ndim(value) == 2 else "scalar"
-            yield Control(f"{name}.{key}", position, units_of(type(term), key), (*place, key), series, records)
+            yield Control(f"{name}.{key}", position, units_of(type(term), key), path, series, records)
 
 
-def _constituents(tide, name, key, units, position, place):
+def _constituents(tide, name, units, position, path):
     """The Controls of the amplitudes and phases of a parameter that follows a Tide."""
     for part, unit in (("amplitude", units), ("phase", "degree")):
         for constituent, value in getattr(tide, part).items():
             at = position if np.ndim(value) == 2 else "scalar"
-            yield Control(f"{name}.{key}.{part}.{constituent}", at, unit, (*place, key, part, constituent))
+            yield Control(f"{name}.{part}.{constituent}", at, unit, (*path, part, constituent))
 
 
 def masks_of(model: ShallowWater) -> dict[str, jax.Array]:

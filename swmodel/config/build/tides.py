@@ -6,16 +6,27 @@ import numpy as np
 
 from ...dynamics.boundaries import OpenBoundary
 from ...fields.parts import numbers_of, positions_of
+from ...forcing.barometer import InverseBarometer
 from ...forcing.harmonic_files import harmonic_constants
 from ...forcing.tides import Tide
-from ..tides import ConstituentFile, TideSection
+from ..tides import BarometerSection, ConstituentFile, TideSection
 from .states import is_evaluated_whole, on_grid
 
 __all__ = ["check_tides", "tide_of"]
 
 
-def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide:
-    """The Tide of a table in the place of the parameter `name` of the section `owner`; formulas become arrays."""
+def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide | InverseBarometer:
+    """The Tide of a table in the place of the parameter `name` of the section `owner`; formulas become arrays.
+
+    With `inverse_barometer` it is an InverseBarometer, to which the tide is added.
+    """
+    if isinstance(section, BarometerSection):
+        tide = _tide_of(section, grid, name, run, owner) if section.constituents else 0.0
+        return InverseBarometer(tide, section.reference)
+    return _tide_of(section, grid, name, run, owner)
+
+
+def _tide_of(section, grid, name, run, owner):
     rule, constituents = numbers_of(owner.part)[name], {}
     position = rule.position or "h"
     sides = owner.sides if issubclass(owner.part, OpenBoundary) else None

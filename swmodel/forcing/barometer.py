@@ -1,0 +1,100 @@
+"""The elevation at an open side that balances the air pressure of the model's own forcing there.
+
+    eta = eta_plus - (p - p_0) / (rho g)
+
+p is that of AirPressure and Cyclone among the model's terms, at the place and the time of the side. So records are not
+read again, and derivatives in the points of a track include what the storm does to the sides. p_0 is `reference` for an
+AirPressure, and the ambient pressure of a Cyclone.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Callable
+from typing import Any, Self
+
+from ..dynamics.terms import TimeVarying, value_at
+from ..errors import ConfigError
+from ..fields.parameters import Number, check_arguments
+from ..fields.pytrees import pytree, replace, static
+from .atmosphere import STANDARD_PRESSURE
+from .tides import Tide
+
+__all__ = ["BarometricElevation", "InverseBarometer"]
+
+_RULES = {"reference": Number(None, "Pa", minimum=5e4, maximum=1.2e5)}
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseBarometer:
+    """The inverse barometer, for the place of an elevation outside.
+
+        sw.Flather("south", elevation=sw.InverseBarometer())
+
+    Args:
+        plus: what else the elevation outside consists of [m]: a number or a Tide.
+        reference: p_0 of an AirPressure [Pa].
+
+    Raises:
+        ConfigError: for another `plus`.
+    """
+
+    plus: Any = 0.0
+    reference: float = STANDARD_PRESSURE
+
+    def __post_init__(self) -> None:
+        check_arguments("InverseBarometer", _RULES, vars(self))
+        if not isinstance(self.plus, (Tide, float, int)):
+            raise ConfigError(
+                f"InverseBarometer: plus = {self.plus!r} is neither a number nor a Tide; give one of them."
+            )
+
+    @property
+    def start(self) -> datetime.datetime | None:
+        """The date and time of step 0 in the tide."""
+        return getattr(self.plus, "start", None)
+
+    def placed(self, position: str, domain: Any, name: str) -> "BarometricElevation":
+        """The BarometricElevation of it; position and name are those of the parameter."""
+        plus = self.plus.placed(position, domain, name) if isinstance(self.plus, Tide) else domain.cut(float(self.plus))
+        return BarometricElevation(plus, float(self.reference))
+
+
+@pytree
+class BarometricElevation(TimeVarying):
+    """An InverseBarometer in a program.
+
+    Attributes:
+        plus: a number or a TimeVarying [m].
+        reference: [Pa].
+        parts: the terms with an air pressure, prepared; empty until the program starts.
+        gravity: [m s-2]; None until the program starts.
+    """
+
+    plus: Any
+    reference: float = static()
+    parts: tuple = ()
+    gravity: Any = None
+
+    uses_time = True
+
+    def prepared(self) -> Self:
+        return replace(self, plus=self.plus.prepared()) if isinstance(self.plus, TimeVarying) else self
+
+    def map(self, function: Callable) -> Self:
+        mapped = self.plus.map(function) if isinstance(self.plus, TimeVarying) else function(self.plus)
+        return replace(self, plus=mapped)
+
+    def within(self, terms: tuple, gravity: Any) -> Self:
+        parts = tuple(term for term in terms if hasattr(term, "pressure_head"))
+        if not parts:
+            raise ConfigError(
+                "InverseBarometer: no forcing of the model has an air pressure; add AirPressure or Cyclone, or leave "
+                "the inverse barometer out."
+            )
+        return replace(self, parts=parts, gravity=gravity)
+
+    def at(self, time: Any) -> Any:
+        value = value_at(self.plus, time)
+        for part in self.parts:
+            value = value - part.pressure_head(time, self.reference) / self.gravity
+        return value

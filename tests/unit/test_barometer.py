@@ -1,0 +1,104 @@
+"""The inverse barometer at open sides: a sea in balance stays so, and derivatives in a track include the sides."""
+
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint import FinalState, Problem
+from swmodel.adjoint.verification.verification import verify
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.experiment import understand
+from swmodel.errors import ConfigError
+from swmodel.forcing.atmosphere import STANDARD_PRESSURE
+
+GRID = sw.CartesianGrid(12, 10, (0.0, 6e5), (0.0, 5e5))
+COST = FinalState(lambda state, equations: (state.eta * state.eta + state.u * state.u).sum())
+
+
+def pressure(x, y):
+    return STANDARD_PRESSURE - 5000.0 * np.exp(-((x - 1e5) ** 2 + (y - 2e5) ** 2) / 2e5**2)
+
+
+def balanced(x, y):
+    return sw.inverse_barometer(pressure(x, y))
+
+
+def cyclone():
+    return sw.Cyclone((0.0, 3600.0), x=(1e5, 2e5), y=(0.0, 1e5), central_pressure=(95e3, 94e3), radius=8e4)
+
+
+@pytest.mark.parametrize("boundary", [sw.Flather, sw.Clamped])
+def test_a_sea_in_balance_with_the_pressure_stays_at_rest_through_open_sides(boundary):
+    sides = boundary(("west", "south", "east"), elevation=sw.InverseBarometer())
+    model = sw.ShallowWater(GRID, 100.0, forcing=(sw.AirPressure(pressure),), boundaries=(sides,), engine="arrays")
+    state = sw.Simulation(model, model.state(eta=balanced), sw.ForwardBackward(300.0)).run(steps=20)
+    assert np.abs(state.u).max() < 1e-11 and np.abs(state.v).max() < 1e-11
+    x, y = GRID.coordinates("h")
+    np.testing.assert_allclose(state.eta, balanced(x, y), atol=1e-11)
+
+
+def test_a_sponge_and_a_side_of_a_cyclone_have_one_state_in_both_engines():
+    sides = sw.Flather("west", elevation=sw.InverseBarometer(0.1)), sw.Flather("south", sw.InverseBarometer(0.1))
+    sponge = sw.Sponge("south", 1e5, 1e-4, sw.InverseBarometer(0.1))
+    states = []
+    for engine in ("arrays", "fused"):
+        model = sw.ShallowWater(GRID, 100.0, forcing=(cyclone(),), boundaries=(*sides, sponge), engine=engine)
+        states.append(sw.Simulation(model, model.at_rest(), sw.ForwardBackward(300.0)).run(steps=6))
+    one, other = states
+    for name in ("u", "v", "eta"):
+        scale = np.abs(one[name]).max()
+        assert scale > 1e-3
+        np.testing.assert_allclose(other[name], one[name], atol=1e-12 * scale)
+
+
+def test_derivatives_in_the_track_pass_dot_product_and_taylor_tests():
+    sides = sw.Flather(("west", "south"), elevation=sw.InverseBarometer())
+    model = sw.ShallowWater(GRID, 100.0, forcing=(cyclone(),), boundaries=(sides,), engine="arrays")
+    controls = ["forcing.0.x", "forcing.0.central_pressure"]
+    verdicts = verify(Problem(model, sw.ForwardBackward(300.0), model.at_rest(), 5, COST, controls), second=False)
+    assert verdicts and not [str(verdict) for verdict in verdicts if not verdict.passed]
+
+
+def test_without_an_air_pressure_there_is_no_inverse_barometer():
+    sides = sw.Flather("west", elevation=sw.InverseBarometer())
+    model = sw.ShallowWater(GRID, 100.0, boundaries=(sides,), engine="arrays")
+    with pytest.raises(ConfigError, match="no forcing of the model has an air pressure"):
+        sw.Simulation(model, model.at_rest(), sw.ForwardBackward(300.0))
+    with pytest.raises(ConfigError, match="is neither a number nor a Tide"):
+        sw.InverseBarometer("high")
+
+
+def test_an_experiment_file_adds_a_tide_to_it(tmp_path):
+    made = assemble(understand(TEXT, "sides.toml", tmp_path))
+    elevation = model_of(made, "serial", None, "arrays").open_boundaries[0].elevation
+    assert elevation.reference == 101000.0 and elevation.plus.names == ("M2",)
+
+
+TEXT = """
+[grid]
+type = "cartesian"
+nx = 12
+ny = 10
+x = [0, 6e5]
+y = [0, 5e5]
+[bathymetry]
+type = "flat"
+depth = 100.0
+[coriolis]
+type = "none"
+[stepper]
+type = "forward_backward"
+[run]
+until = "1 h"
+start = 2008-09-10T00:00:00Z
+[[forcing]]
+type = "air_pressure"
+pressure = "101000 - 1e-3 * x"
+[[boundary]]
+type = "flather"
+sides = "west"
+[boundary.elevation]
+inverse_barometer = true
+reference = "1010 hPa"
+constituents.M2 = {amplitude = 0.5, phase = 30}
+"""
