@@ -327,10 +327,12 @@ class Term(TiledPart):
 
     Attributes:
         nonlinear: whether it has no meaning in a linear model, which then refuses it.
+        has_pressure: whether it has an air pressure, and defines `pressure_head`.
     """
 
     kind = "dissipation"
     nonlinear: ClassVar[bool] = False
+    has_pressure: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
@@ -368,6 +370,10 @@ class Term(TiledPart):
     def changes_elevation(self) -> bool:
         """Whether the class defines `continuity`."""
         return type(self).continuity is not Term.continuity
+
+    def pressure_head(self, time: Any, reference: float) -> Any:
+        """(p - p_0) / rho [m2 s-2] of the air pressure at a Time, for a reference p_0 [Pa], a Field at h."""
+        raise NotImplementedError
 
     def rates(self, site: Any) -> Any:
         """The fastest damping rate [s-1] in each cell of a `site` of stepping/stability.py; 0 if there is no limit."""

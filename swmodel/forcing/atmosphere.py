@@ -52,6 +52,7 @@ class AirPressure(Forcing):
         None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water"
     )
 
+    has_pressure = True
     uses_time = False
 
     def __post_init__(self):

@@ -85,7 +85,7 @@ class BarometricElevation(TimeVarying):
         return replace(self, plus=mapped)
 
     def within(self, terms: tuple, gravity: Any) -> Self:
-        parts = tuple(term for term in terms if hasattr(term, "pressure_head"))
+        parts = tuple(term for term in terms if term.has_pressure)
         if not parts:
             raise ConfigError(
                 "InverseBarometer: no forcing of the model has an air pressure; add AirPressure or Cyclone, or leave "
