@@ -21,6 +21,7 @@ _HOMES = {
     "adjoint.controls.controls": ("Control", "Transformed"),
     "adjoint.costs.tile_costs": ("Cost", "TileCost"),
     "dynamics.boundaries": ("Clamped", "Flather", "OpenBoundary", "Sponge"),
+    "dynamics.closures": ("BiharmonicLeith", "BiharmonicSmagorinsky", "Leith", "Smagorinsky"),
     "dynamics.conserving": ("MomentumConserving",),
     "dynamics.cores": ("FiniteDifferences",),
     "dynamics.coriolis": ("BetaPlane", "FPlane", "RotatingSphere"),

@@ -28,7 +28,16 @@ from ..fields.pytrees import pytree
 from .clock import Time
 from .terms import Term, to_u, to_v
 
-__all__ = ["LinearDrag", "QuadraticDrag", "ManningDrag", "Laplacian", "Biharmonic", "viscous_force"]
+__all__ = [
+    "LinearDrag",
+    "QuadraticDrag",
+    "ManningDrag",
+    "Laplacian",
+    "Biharmonic",
+    "biharmonic_force",
+    "strain",
+    "viscous_force",
+]
 
 SPEED_FLOOR = 1e-6  # [m s-1]; keeps |u| differentiable at rest
 
@@ -160,12 +169,31 @@ class Biharmonic(Term):
         return site.viscous_rate(1.0) * site.viscous_rate(self.viscosity)
 
     def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
-        along_x, along_y = viscous_force(flow.u, flow.v, 1.0, flow)
-        geometry = flow.geometry
-        along_x = to_u(self.viscosity) * along_x * geometry.wet_u
-        along_y = to_v(self.viscosity) * along_y * geometry.wet_v
-        again_x, again_y = viscous_force(along_x, along_y, 1.0, flow)
-        return -again_x, -again_y
+        return biharmonic_force(to_u(self.viscosity), to_v(self.viscosity), flow)
+
+
+def biharmonic_force(viscosity_u: Any, viscosity_v: Any, flow: Any) -> tuple[AbstractField, AbstractField]:
+    """- L (nu4 L u) with L the operator of `viscous_force` for nu = 1 m2 s-1, Fields at u and v.
+
+    Args:
+        viscosity_u, viscosity_v: nu4 [m4 s-1] at u and at v, numbers or Fields.
+        flow: DerivedFields.
+    """
+    along_x, along_y = viscous_force(flow.u, flow.v, 1.0, flow)
+    along_x = viscosity_u * along_x * flow.geometry.wet_u
+    along_y = viscosity_v * along_y * flow.geometry.wet_v
+    again_x, again_y = viscous_force(along_x, along_y, 1.0, flow)
+    return -again_x, -again_y
+
+
+def strain(u: AbstractField, v: AbstractField, geometry: Any) -> tuple[AbstractField, AbstractField]:
+    """Tension T at h and shear S at corners [s-1] of the velocity (module docstring)."""
+    g = geometry
+    tension = g.dy["h"] * g.per_dx["h"] * difference_x(u * g.per_dy["u"])
+    tension = tension - g.dx["h"] * g.per_dy["h"] * difference_y(v * g.per_dx["v"])
+    shear = g.dx["q"] * g.per_dy["q"] * difference_y(u * g.per_dx["u"])
+    shear = (shear + g.dy["q"] * g.per_dx["q"] * difference_x(v * g.per_dy["v"])) * g.slip
+    return tension, shear
 
 
 def viscous_force(u: AbstractField, v: AbstractField, viscosity: Any, flow: Any) -> tuple[AbstractField, AbstractField]:
@@ -177,10 +205,7 @@ def viscous_force(u: AbstractField, v: AbstractField, viscosity: Any, flow: Any)
         flow: DerivedFields, which give the thickness and the geometry.
     """
     g = flow.geometry
-    tension = g.dy["h"] * g.per_dx["h"] * difference_x(u * g.per_dy["u"])
-    tension = tension - g.dx["h"] * g.per_dy["h"] * difference_y(v * g.per_dx["v"])
-    shear = g.dx["q"] * g.per_dy["q"] * difference_y(u * g.per_dx["u"])
-    shear = (shear + g.dy["q"] * g.per_dx["q"] * difference_x(v * g.per_dy["v"])) * g.slip
+    tension, shear = strain(u, v, g)
     normal = tension * flow.h * viscosity
     tangential = shear * flow.h_q * (mean_xy(viscosity) if isinstance(viscosity, AbstractField) else viscosity)
     along_x = difference_x(g.dy["h"] * g.dy["h"] * normal) * g.per_dy["u"]

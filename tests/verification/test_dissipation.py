@@ -9,7 +9,11 @@ from swmodel.runtime.compilation import jit
 
 from .cases import band, globe, plane, random_state, rough, take_steps
 
-TERMS = (sw.LinearDrag(1e-5), sw.QuadraticDrag(2e-3), sw.ManningDrag(0.03), sw.Laplacian(1e3), sw.Biharmonic(1e11))
+CLOSURES = sw.Smagorinsky(3.0), sw.BiharmonicSmagorinsky(3.0), sw.Leith(2.0), sw.BiharmonicLeith(2.0)
+TERMS = (
+    sw.LinearDrag(1e-5), sw.QuadraticDrag(2e-3), sw.ManningDrag(0.03), sw.Laplacian(1e3), sw.Biharmonic(1e11),
+    *CLOSURES,
+)  # fmt: skip
 SYMMETRIC = (sw.LinearDrag, sw.Laplacian, sw.Biharmonic)
 SLIPS = (sw.FreeSlip(), sw.NoSlip())
 
@@ -38,7 +42,7 @@ def accelerations(dynamics, state):
 
 
 def forces(model, state):
-    each, masses = accelerations(model.interval(2, 0, 1.0), state)
+    each, masses = accelerations(model.interval(3, 0, 1.0), state)
     found = {type(term): tuple(map(np.asarray, force)) for term, force in zip(TERMS, each)}
     return found, tuple(map(np.asarray, masses))
 
@@ -73,7 +77,7 @@ def test_viscosity_keeps_momentum():
     grid = plane(periodic="xy")
     model = sw.ShallowWater(grid, rough(grid, islands=0.0), dissipation=TERMS)
     found, masses = forces(model, random_state(model))
-    for term in (sw.Laplacian, sw.Biharmonic):
+    for term in (sw.Laplacian, sw.Biharmonic, *map(type, CLOSURES)):
         for mass, force in zip(masses, found[term]):
             assert abs((mass * force).sum()) < 1e-12 * np.abs(mass * force).sum()
 
@@ -85,7 +89,7 @@ def test_solid_body_rotation_on_the_sphere_feels_no_viscosity(grid):
     sheared = lambda x, y: 20.0 * np.cos(np.deg2rad(y)) ** 2 + 0 * x  # noqa: E731
     inside = slice(None) if grid.periodic_x else slice(3, -3)  # walls stop the flow
     (still, _), (felt, _) = (forces(model, model.state(u=u)) for u in (turning, sheared))
-    for term in (sw.Laplacian, sw.Biharmonic):
+    for term in (sw.Laplacian, sw.Biharmonic, sw.Smagorinsky, sw.BiharmonicSmagorinsky):
         none, some = (max(np.abs(x[:, inside]).max() for x in found[term]) for found in (still, felt))
         assert none < 1e-10 * some, term.__name__
 
