@@ -7,6 +7,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.errors import DataError, SwmodelError
 from swmodel.output.zarr_store import ZarrStore
+from swmodel.parallel import make_communicator
 
 NX, NY = 13, 11
 NAMES = ("eta", "u", "v", "vorticity")
@@ -22,7 +23,7 @@ def simulation(periodic="", **options):
 
 def shared(tmp_path):
     """The root's folder, on every rank."""
-    return sw.parallel.make_communicator("auto", (NY, NX)).host_broadcast(tmp_path)
+    return make_communicator("auto", (NY, NX)).host_broadcast(tmp_path)
 
 
 def same(store, file):
