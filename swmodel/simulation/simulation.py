@@ -7,48 +7,37 @@ reduction on the host; within a chunk no rank leaves early.
 """
 
 import datetime
-import math
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..defaults import MAXIMA_THRESHOLD
-from ..diagnostics.spectra import Spectra
 from ..errors import BlowUp, ConfigError, Interrupted
-from ..fields.parameters import MOST, Choice, FileName, Flag, Names, Number, Places, check_arguments, in_utc
+from ..fields.parameters import MOST, check_arguments, in_utc
 from ..fields.state import State
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
-from ..output.products import ProductOutput
 from ..output.running import Run
-from ..output.schedule import COMPRESSIONS, FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
-from ..output.spectra import SpectraOutput
-from ..output.zarr_output import ZarrFieldOutput
-from ..output.zarr_restart import ZarrRestartOutput
-from ..output.zarr_store import is_store
 from ..parallel.communicator import Communicator
-from ..runtime import budget
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
 from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, shown, unpack_state
 from ..stepping.stability import check_time_step
-from .arguments import EVERY, RULES, SECONDS, STEPS, NetcdfName
-from .monitors import Gauges, Health, Maxima
+from .arguments import RULES, SECONDS, STEPS
+from .monitors import Health
+from .outputs import Outputs
 from .pace import Pace
-from .products import harmonic_analysis
 from .program import advance, fastest, start_carry
 from .progress import duration, reporter
-from .statistics import extremes_of, means_of
 from .stopping import diagnosis, how_far, how_to_continue, invalid_cells
 
 __all__ = ["Simulation"]
 
 
-class Simulation:
+class Simulation(Outputs):
     """A model, a state and a stepper, and what to write while they run.
 
     Args:
@@ -175,186 +164,6 @@ class Simulation:
     def start_history(self, state: State) -> Any:
         """The stepper's history before its first step from `state`."""
         return self.communicator.spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
-
-    # -- what to write ------------------------------------------------------------------------------------------------
-
-    def write(
-        self,
-        path: str | Path,
-        variables: Sequence[str] = ("eta", "u", "v"),
-        every: float | None = None,
-        compression: str = "zlib",
-    ) -> Self:
-        """Write snapshots of `variables` to `path`, at the start and every `every` seconds.
-
-        `path` is a netCDF file that the root writes or, if the name ends in ".zarr", a store of which every rank writes
-        its chunks.
-
-        Args:
-            path: of the file or store.
-            variables: names of the fields.
-            every: [s]; the first and the last state alone unless given.
-            compression: of netCDF. "zlib" is read everywhere. "zstd" takes a third of its time, for files of about the
-                same size, which only programs with this filter of HDF5 read, as netCDF4 of PyPI. "none" is fastest.
-        """
-        check_arguments(
-            "Simulation.write",
-            {"path": FileName(), "variables": Names(), "every": EVERY, "compression": Choice(tuple(COMPRESSIONS))},
-            locals(),
-        )
-        kind = ZarrFieldOutput if is_store(path) else FieldOutput
-        self._outputs.append(kind(path, tuple(variables), self._interval(every, path), self.model, compression))
-        return self
-
-    def gauges(
-        self,
-        path: str | Path,
-        points: Mapping[str, tuple[float, float]],
-        *,
-        variables: Sequence[str] = ("eta",),
-        windows: Mapping[str, tuple[float, float]] | None = None,
-        threshold: float = 0.01,
-        arrival_fraction: float = 0.2,
-    ) -> Self:
-        """Write the elevation at `points`, {name: (x, y)}, at every step; bilinear over the wet cells around them.
-
-        Args:
-            path: the path of the netCDF file, which also holds the last three arguments for the scoring of the series.
-            variables: names of the variables at cell centres to write, instead of the elevation alone.
-            windows: {name: (first, last) [s]}: the times by which a gauge is scored; the whole run unless given.
-            threshold: a gauge that stays below it [m] has no arrival.
-            arrival_fraction: of the maximum in the window, at which a wave has arrived.
-        """
-        rules = {"path": NetcdfName(), "points": Places(), "variables": Names()}
-        check_arguments("Simulation.gauges", rules, locals())
-        self._once(GaugeOutput, path, "gauges")
-        needed = budget.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
-        budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
-        self._gauges = Gauges.at(points, self.model, tuple(variables))
-        rules = {"windows": dict(windows or {}), "threshold": threshold, "arrival_fraction": arrival_fraction}
-        self._outputs.append(GaugeOutput(path, dict(points), self._gauges, **rules))
-        return self
-
-    def maxima(self, path: str | Path, threshold: float = MAXIMA_THRESHOLD) -> Self:
-        """Write the maximum elevation and the first time at which |eta| passes `threshold` [m], of every step."""
-        rules = {"path": NetcdfName(), "threshold": Number(None, "m", above=0.0)}
-        check_arguments("Simulation.maxima", rules, locals())
-        self._once(MaximaOutput, path, "maxima")
-        if self.scheme.rigid_lid:
-            raise ConfigError(f"{path}: under a rigid lid nothing rises, and there are no maxima; leave it out.")
-        rest = 0.0 if self.model.wetting is None else jnp.maximum(-self.model.scatter(self.model.sea_floor.water), 0.0)
-        self._maxima = Maxima(self.model.scatter(threshold), rest)
-        self._maxima_carry = self._maxima.start(self.state, self.step)
-        self._maxima_threshold, self._maxima_since = float(threshold), self.step
-        self._outputs.append(MaximaOutput(path, threshold))
-        return self
-
-    def harmonics(
-        self, path: str | Path, constituents: Sequence[str], *, variables: Sequence[str] = ("eta",), begin: float = 0.0,
-    ) -> Self:  # fmt: skip
-        """Fit tidal constituents to `variables` from `begin` [s] to the end, on the device, and write them to `path`.
-
-        The file has amplitudes and Greenwich phase lags, by least squares over samples of at least 24 in the shortest
-        period. Nodal factors and arguments are those of the Simulation's `start`. Restarts carry the sums.
-
-        Args:
-            path: of the file.
-            constituents: names, as ("M2", "S2", "K1", "O1").
-            variables: names of prognostic variables, as ("eta", "u", "v").
-            begin: when the analysis begins [s], after the spin-up.
-        """
-        rules = {
-            "path": NetcdfName(),
-            "constituents": Names(),
-            "variables": Names(),
-            "begin": Number(None, "s", minimum=0.0),
-        }
-        check_arguments("Simulation.harmonics", rules, locals())
-        analysis = harmonic_analysis(self, tuple(constituents), tuple(variables), begin)
-        lags = "phase lags behind the equilibrium argument at Greenwich of the start of the run, in degrees"
-        return self._with_product("harmonics", path, analysis, lags)
-
-    def means(
-        self,
-        path: str | Path,
-        fields: Sequence[str] = ("eta", "u", "v"),
-        *,
-        begin: float = 0.0,
-        every: float | None = None,
-    ) -> Self:
-        """Write means of `fields` from `begin` [s] to the end to `path`, at cell centres.
-
-        Args:
-            path: of the file.
-            fields: eta, u, v, and products of two of them, as "u v" and "u eta".
-            begin: when the means begin [s].
-            every: the interval between two samples [s]; every step unless given.
-        """
-        rules = {"path": NetcdfName(), "fields": Names(), "begin": Number(None, "s", minimum=0.0), "every": EVERY}
-        check_arguments("Simulation.means", rules, locals())
-        means = means_of(self, tuple(fields), begin, every)
-        how = f"means of samples every {means.every * means.dt:g} s, from {begin:g} s on"
-        return self._with_product("means", path, means, how)
-
-    def extremes(
-        self, path: str | Path, *, threshold: float = 0.0, begin: float = 0.0, every: float | None = None
-    ) -> Self:
-        """Write the highest and lowest elevation, the largest thickness, speed and momentum flux, the time over a
-        threshold.
-
-        Args:
-            path: of the file.
-            threshold: of the elevation [m].
-            begin: when they begin to be taken [s].
-            every: the interval between two samples [s]; every step unless given.
-        """
-        number = Number(None, "m")
-        rules = {"path": NetcdfName(), "threshold": number, "begin": Number(None, "s", minimum=0.0), "every": EVERY}
-        check_arguments("Simulation.extremes", rules, locals())
-        extremes = extremes_of(self, threshold, begin, every)
-        how = f"of samples every {extremes.every * extremes.dt:g} s, from {begin:g} s on"
-        return self._with_product("extremes", path, extremes, how)
-
-    def _with_product(self, who, path, product, comment):
-        """This Simulation, which takes samples for `product` from now on and writes its results to `path`."""
-        empty = jax.eval_shape(product.empty, self.state)
-        needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in empty.values()))
-        budget.require(needed, f"Simulation.{who}: a sum of {len(empty)} fields", "ask for fewer, or use more ranks")
-        self._outputs.append(ProductOutput(path, len(self._products), comment))
-        self._products += (product,)
-        self._product_sums += (product.start(self.state, self.step, self.communicator),)
-        return self
-
-    def spectra(self, path: str | Path, every: float | None = None, transfers: bool = True) -> Self:
-        """Write spectra of energy and enstrophy, and transfers, to `path`, at the start and every `every` seconds."""
-        rules = {"path": NetcdfName(), "every": EVERY, "transfers": Flag()}
-        check_arguments("Simulation.spectra", rules, locals())
-        spectra = Spectra(self.model, transfers, self.scheme.rigid_lid)
-        self._outputs.append(SpectraOutput(path, spectra, self._interval(every, path)))
-        return self
-
-    def restart(self, path: str | Path, every: float | None = None) -> Self:
-        """Write a restart to `path`, `every` so many seconds, at the end, and when a signal asks for one.
-
-        It is a netCDF file that the root writes or, if the name ends in ".zarr", a store of which every rank writes its
-        chunks.
-        """
-        check_arguments("Simulation.restart", {"path": FileName(), "every": EVERY}, locals())
-        kind = ZarrRestartOutput if is_store(path) else RestartOutput
-        self._outputs.append(kind(path, self._interval(every, path)))
-        return self
-
-    def _once(self, kind, path, what):
-        for output in self._outputs:
-            if isinstance(output, kind):
-                raise ConfigError(f"{path}: {what} are written to {output.path} already; ask for all of them at once.")
-
-    def _interval(self, every, path):
-        if every is not None and not every >= 0.999 * self.dt:
-            raise ConfigError(
-                f"{path} is to be written every {every:g} s, and a step takes {self.dt:g} s; write less often."
-            )
-        return every
 
     def resume(self, path: str | Path, force: str | tuple = ()) -> str:
         """Continue from the restart file `path`, written on any number of ranks: bit for bit on the same ranks and dt.
