@@ -35,8 +35,9 @@ PASTE, CUT, DEPENDS_ON, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_depends_
 SHIFT = "swmodel_shift"
 RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "messages.cpp", "handles.cpp")  # one text
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
-# The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py. It may not
-# reorder a loop that compares rounded values, which would then take other branches than the same operations on arrays.
+# The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py. It may
+# not reorder a loop that compares rounded values, which would then take other branches than the same operations on
+# arrays.
 ALGEBRA = ("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast")
 # Some compilers use half of a processor's vector length by default, which makes loops slower.
 WIDEST = ("-mtune=native", "-mprefer-vector-width=512") if platform.machine() in ("x86_64", "AMD64") else ()
