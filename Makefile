@@ -17,6 +17,8 @@ CASE ?=
 BENCH ?=
 # what `make mutants` passes on: MUTANTS="--list", MUTANTS="--module swmodel/fields/operators.py"
 MUTANTS ?= --sample 10
+# what `make gallery` passes on: GALLERY="--only double_gyre"
+GALLERY ?=
 # what `make faults` passes on: FAULTS="--only kills --count 10"
 FAULTS ?=
 
@@ -29,7 +31,7 @@ export OMPI_MCA_rmaps_base_oversubscribe := 1
 export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
 BIN = $(VENV)/bin
 
-.PHONY: help setup demo test docs verify faults bench mutants dist types lint clean
+.PHONY: help setup demo test docs verify faults bench mutants dist gallery types lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -67,6 +69,9 @@ docs: setup  ## the documentation site, output/docs/index.html; a warning is an 
 
 dist: setup  ## the wheel and the source distribution, in dist/
 	@$(BIN)/python -m hatchling build -d dist
+
+gallery: setup  ## every figure of the gallery, with its commands, and docs/gallery.md; about half an hour
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/gallery.py $(GALLERY)
 
 types: setup  ## check the types of the modules that pyproject.toml lists, by basedpyright
 	@$(BIN)/python -m basedpyright --project pyproject.toml --pythonpath $(BIN)/python

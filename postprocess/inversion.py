@@ -29,7 +29,8 @@ TITLES = {
 SPREAD = ("withheld", "analysis")  # of which the band of one standard deviation is drawn
 WORDS = {"analysis": "found", "withheld": "from the others"}
 OBSERVED = "#8c8c8c"
-MOST_GAUGES = 8
+MOST_GAUGES = 8  # with series on the page
+LEAST_TIMES = 3  # of a series; a point of a track has fewer
 WIDTH, GAP, LEFT = 3.3, 1.25, 0.65  # [inches]
 
 
@@ -104,7 +105,7 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
         controls = [control for control in controls if control.name == wanted]
     mesh = mesh_of(dataset)
     height = min(WIDTH * mesh.shape, 3.6)
-    shown = gauges if len(gauges) <= MOST_GAUGES else []
+    shown = _chosen(gauges)
     lower = 1.45 * -(-len(shown) // 2) + 0.75 if shown else 2.6
     columns = max([len(_shown(dataset, mesh, control)) for control in controls], default=2)
     with style.applied():
@@ -124,9 +125,33 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
             _draw_control(page, dataset, mesh, control, gauges, bottom, height)
         if shown:
             _draw_series(page, shown, lower)
+            _name_others(page, [gauge.name for gauge in gauges if gauge not in shown])
         else:
             _draw_departures(page, gauges, lower)
     return page
+
+
+def _chosen(gauges):
+    """The gauges with a series on the page, in the file's order: of many, those that vary most against their errors.
+
+    None where the observations are those of tracks, at many places with few times each.
+    """
+    if len(gauges) <= MOST_GAUGES:
+        return gauges
+    long = [gauge for gauge in gauges if gauge.time.size >= LEAST_TIMES]
+    if len(long) < 0.5 * len(gauges):
+        return []
+    signal = {gauge.name: float(np.std(gauge.values["observed"] / gauge.deviation)) for gauge in long}
+    first = sorted(long, key=lambda gauge: -signal[gauge.name])[:MOST_GAUGES]
+    return [gauge for gauge in gauges if gauge in first]
+
+
+def _name_others(page, names):
+    """Say which gauges have no series on the page."""
+    if names:
+        text = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        size = page.get_size_inches()
+        page.text(LEFT / size[0], 0.06 / size[1], f"Not shown: {text}", fontsize=7.5, color=style.GREY, va="bottom")
 
 
 def _heading(dataset):
@@ -147,8 +172,9 @@ def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
         axes = map_axes(page, (LEFT + column * (WIDTH + GAP), bottom, WIDTH, height), mesh)
         image = draw_field(axes, mesh, values, norm, colours)
         draw_base(axes, mesh, wet)
-        if len(gauges) <= MOST_GAUGES:
-            draw_gauges(axes, mesh, gauges, names=column == 0 and region is None)
+        if _chosen(gauges):  # a track has too many places for dots
+            names = column == 0 and region is None and len(gauges) <= MOST_GAUGES
+            draw_gauges(axes, mesh, gauges, names=names)
         if region is not None:
             axes.set_xlim(*region[0])
             axes.set_ylim(*region[1])

@@ -119,7 +119,7 @@ class NotebookBar(ProgressBar):
         self.shown: str | None = None  # the identifier of the output
 
     def _show(self, share, text):
-        from IPython.display import display, update_display
+        from IPython.display import display, update_display  # pyright: ignore[reportMissingImports]
 
         bar = f'<progress value="{share:.4f}" max="1" style="width: 16em; vertical-align: middle"></progress>'
         bundle = {"text/html": f'{bar} <span style="margin-left: 0.5em">{text}</span>', "text/plain": text}

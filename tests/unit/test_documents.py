@@ -5,6 +5,7 @@ block of another document has made.
 """
 
 import functools
+import importlib.util
 import re
 import shlex
 import sys
@@ -149,3 +150,20 @@ def test_every_command_that_is_shown_exists_and_so_do_its_options_and_experiment
 def test_a_command_that_does_not_exist_would_be_noticed(arguments):
     with pytest.raises(UsageError):
         parsed(arguments)
+
+
+# -- the gallery ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_the_gallery_follows_from_its_manifest_and_its_images_are_small():
+    """`python scripts/gallery.py --page` writes it again."""
+    name = "gallery_script"
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / "gallery.py")
+    gallery = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gallery)
+    found = gallery.entries()
+    assert gallery.PAGE.read_text() == gallery.page(found)
+    images = {path.stem: path for path in gallery.MANIFEST.parent.glob("*.webp")}
+    assert set(images) == {entry["name"] for entry in found}
+    assert all(path.stat().st_size < 120_000 for path in images.values())
+    assert all((ROOT / "docs" / f"{entry['page']}.md").exists() for entry in found)

@@ -1,0 +1,43 @@
+"""The figure of an inversion with many gauges: some series, dots for all, and a line that names the others."""
+
+import numpy as np
+import pytest
+
+xr = pytest.importorskip("xarray")
+pytest.importorskip("matplotlib")
+
+from postprocess import inversion  # noqa: E402
+
+
+def output(gauges, times):
+    """A file of an inversion; the signal of gauge n is n + 1 times the error."""
+    names = np.repeat([f"G{n:02d}" for n in range(gauges)], times)
+    number, time = np.repeat(np.arange(gauges), times), np.tile(np.arange(times) * 60.0, gauges)
+    observed = 0.1 * (number + 1) * np.sin(2 * np.pi * time / (60.0 * max(times, 2)) + 0.5)
+    columns = {"x": 1e3 * (number + 0.5), "y": 5e3 + 0 * number, "time": time, "deviation": 0.1 + 0 * time}
+    columns |= {"observed": observed, "background": 0 * observed, "analysis": 0.9 * observed}
+    data = {f"observation_{name}": ("observation", values) for name, values in columns.items()}
+    data["observation_gauge"] = ("observation", names)
+    bump = np.exp(-((np.arange(20) - 10.0) ** 2)) * np.ones((10, 1))
+    for role, factor in (("background", 0.0), ("analysis", 1.0)):
+        data[f"uplift_{role}"] = (("yh", "xh"), factor * bump, {"units": "m", "long_name": "uplift"})
+    x, y = (np.arange(n) * 1e3 + 500.0 for n in (20, 10))
+    coords = {"xh": ("xh", x, {"units": "m"}), "yh": ("yh", y, {"units": "m"})}
+    return xr.Dataset(data, coords, {"title": "A twin", "inversion_of": "gauges"})
+
+
+def test_of_many_gauges_those_with_the_largest_signal_have_series_and_the_others_are_named():
+    page = inversion.figure(output(gauges=14, times=6))
+    titles = [axes.get_title(loc="left") for axes in page.axes]
+    assert [title for title in titles if title.startswith("G")] == [f"G{n:02d}" for n in range(6, 14)]
+    assert "Not shown: G00, G01, G02, G03 and 2 more" in [text.get_text() for text in page.texts]
+    dots = [line for line in page.axes[0].lines if line.get_marker() == "o"]
+    assert len(dots) == 14 and not page.axes[0].texts
+
+
+def test_few_gauges_have_names_on_the_map_and_tracks_have_no_dots():
+    page = inversion.figure(output(gauges=3, times=6))
+    assert {text.get_text() for text in page.axes[0].texts} == {"G00", "G01", "G02"}
+    assert not any(text.get_text().startswith("Not shown") for text in page.texts)
+    track = inversion.figure(output(gauges=40, times=1))
+    assert not track.axes[0].lines and "40 observations" in track.axes[-1].get_xlabel()
