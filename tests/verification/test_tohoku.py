@@ -36,9 +36,15 @@ def arrival(seconds, elevation):
 
 
 @pytest.fixture(scope="module")
-def fine(tmp_path_factory):
+def folder(tmp_path_factory):
+    """Where the experiment writes as it stands."""
+    return tmp_path_factory.mktemp("fine")
+
+
+@pytest.fixture(scope="module")
+def fine(folder):
     """Gauges of the experiment as it stands."""
-    return gauges(tmp_path_factory.mktemp("fine"))
+    return gauges(folder)
 
 
 def test_on_quarter_degrees_it_reaches_the_buoys_within_ten_minutes(tmp_path):
@@ -54,6 +60,14 @@ def test_it_reaches_each_buoy_on_time_and_within_a_factor_of_two(fine, name, min
     observed, most = OBSERVED[name]
     assert abs(when - observed) < 60.0 * minutes
     assert 0.5 < highest / most < 2.0
+
+
+@pytest.mark.verify
+def test_its_page_is_smaller_than_ten_megabytes(fine, folder):
+    pytest.importorskip("matplotlib")
+    page = resources.postprocess().report(folder)
+    assert page.stat().st_size < 10e6
+    assert all(f"<td>{name}</td>" in page.read_text() for name in fine)
 
 
 @pytest.mark.verify
