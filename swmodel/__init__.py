@@ -27,6 +27,7 @@ _HOMES = {
     "dynamics.coriolis": ("BetaPlane", "FPlane", "RotatingSphere"),
     "dynamics.dissipation": ("Biharmonic", "Laplacian", "LinearDrag", "ManningDrag", "QuadraticDrag"),
     "dynamics.forcing": ("WindStress",),
+    "dynamics.polar_filter": ("FilteredDifferences",),
     "dynamics.terms": ("Forcing", "Term", "to_u", "to_v"),
     "dynamics.wave_maker": ("WaveMaker",),
     "dynamics.wetting": ("WettingDrying",),

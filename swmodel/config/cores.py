@@ -13,7 +13,7 @@ from .parts import shipped
 from .quantities import in_unit
 from .sections import Flag, Number, Section
 
-__all__ = ["Spectral", "core_mistakes"]
+__all__ = ["PolarFilter", "Spectral", "core_mistakes"]
 
 ELSEWHERE = "core = 'finite_differences' has it"
 
@@ -43,6 +43,12 @@ class Spectral(Section):
     filter: ExponentialFilter | None = None  # damping after each step
 
 
+class PolarFilter(Section):
+    """Options of the filtered differences; kept while another core is tried."""
+
+    latitude: Annotated[Number, Field(ge=0, lt=90)] = 60.0  # the filter acts poleward of it [degrees]
+
+
 def core_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of an experiment whose parts do not fit its core."""
     model, stepper = sections.get("model"), sections.get("stepper")
@@ -51,11 +57,27 @@ def core_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if model.core == "pseudo_spectral":
         yield from _not_spectral(sections, model, stepper)
         return
+    if model.core == "filtered_differences":
+        yield from _not_filtered(sections, stepper)
     if stepper is not None and stepper.part.needs_modes:
         yield Mistake(
             ("stepper", "type"),
             f"'{stepper.type}' carries waves mode by mode, and the finite-difference core has no modes; "
             "use model.core = 'pseudo_spectral', or 'rk4'",
+        )
+
+
+def _not_filtered(sections, stepper):
+    grid, run = sections.get("grid"), sections.get("run")
+    if grid is not None and grid.type != "spherical":
+        yield Mistake(("model", "core"), f"'filtered_differences' filters parallels of a sphere; {ELSEWHERE}")
+    if run is not None and run.engine == "fused":
+        yield Mistake(("run", "engine"), "'fused' makes loops of differences, and the filter has none; use 'auto'")
+    if stepper is not None and (stepper.part.needs_parts or stepper.part.is_implicit):
+        yield Mistake(
+            ("stepper", "type"),
+            f"'{stepper.type}' asks for parts of a tendency, and 'filtered_differences' filters it as a whole; "
+            "use 'rk4', 'ssprk3', 'ab3' or 'ab2'",
         )
 
 

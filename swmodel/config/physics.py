@@ -16,7 +16,7 @@ from ..forcing.cyclones import Cyclone
 from ..forcing.wind_laws import DRAG_LAWS
 from ..stepping.explicit import TimeStepper
 from .coast import Wetting
-from .cores import Spectral
+from .cores import PolarFilter, Spectral
 from .modules import class_named
 from .parts import PartSection, chosen_from, section_for, sections_of, shipped
 from .quantities import in_unit, quantity
@@ -111,6 +111,9 @@ else:
     CoriolisForm = Literal[tuple(name for name, form in FORMS.items() if form is not MomentumConserving)]
 
 
+Core: TypeAlias = Literal["finite_differences", "filtered_differences", "pseudo_spectral"]
+
+
 class Model(Section):
     gravity: Annotated[float, in_unit("m s-2"), Field(gt=0)] = GRAVITY  # or reduced gravity
     momentum: Form = "energy_conserving"  # form of the vorticity flux q V
@@ -119,8 +122,9 @@ class Model(Section):
     linear: Flag = False  # leave out what is not linear in u, v, eta
     side: Literal["free_slip", "no_slip"] = "free_slip"  # of walls and coasts
     precision: Literal["float32", "float64"] = "float32"  # of all fields
-    core: Literal["finite_differences", "pseudo_spectral"] = "finite_differences"  # how tendencies are computed
+    core: Core = "finite_differences"  # how tendencies are computed
     spectral: Spectral | None = None  # options of the pseudo-spectral core
+    polar_filter: PolarFilter | None = None  # options of the filtered differences
 
 
 class NoRotation(Section):

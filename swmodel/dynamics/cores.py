@@ -1,6 +1,7 @@
 """Cores: how the tendencies of the shallow-water equations are computed from a tile's u, v and eta.
 
     FiniteDifferences   energy- or enstrophy-conserving differences on the C-grid, with coasts, on every grid
+    FilteredDifferences the same with a zonal filter near the poles; polar_filter.py
     PseudoSpectral      Fourier, cosine and sine series on a Cartesian grid without land; spectral/core.py
 
 With every core, a State holds u on east faces, v on north faces and eta at centres. So files, gauges, diagnostics and
@@ -102,6 +103,10 @@ class Discretisation(abc.ABC):
     def damping(self, site: Any) -> Any:
         """The fastest rate [s-1] at which the core itself damps, at a `site` of stepping/stability.py."""
         return 0.0
+
+    def zonal_share(self, latitude: Any) -> Any:
+        """The zonal spacing of cells over that of the shortest waves that the core computes, at latitudes [degrees]."""
+        return 1.0
 
     @abc.abstractmethod
     def check_parts(self) -> None:

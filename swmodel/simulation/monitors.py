@@ -168,7 +168,9 @@ class Health:
         def make(rank):
             box = model.decomposition.box(rank)
             metrics = model.grid.metrics(np.arange(box.j0, box.j1))
-            per_x, per_y = (np.asarray(dt / np.maximum(metrics[name], 1e-30), model.dtype) for name in ("dx_u", "dy_v"))
+            share = model.core.zonal_share(model.grid.y_centres[box.j0 : box.j1, None])
+            per_x, per_y = (dt / np.maximum(metrics[name], 1e-30) for name in ("dx_u", "dy_v"))
+            per_x, per_y = (np.asarray(x, model.dtype) for x in (per_x * share, per_y))
             return Health(per_x, per_y, model.linear, model.least_thickness)
 
         return model.communicator.place(make)

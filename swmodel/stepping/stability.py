@@ -161,6 +161,8 @@ class _Site:
         metrics = model.grid.metrics(np.arange(self.box.j0, self.box.j1))
         self.per_dx2 = np.broadcast_to(1.0 / np.asarray(metrics["dx_h"], float) ** 2, self.wet.shape)
         self.per_dy2 = np.broadcast_to(1.0 / np.asarray(metrics["dy_h"], float) ** 2, self.wet.shape)
+        share = model.core.zonal_share(model.grid.y_centres[self.box.j0 : self.box.j1, None])
+        self.waves_dx2 = self.per_dx2 * share**2  # of what the core lets through
         self.thickness = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
         if model.wetting is not None:
             self.thickness = np.maximum(self.thickness, model.wetting.thin)
@@ -181,7 +183,7 @@ class _Site:
         if exact:
             mean = self.model.sea_floor.depths[2]
             thickness = (thickness - mean) ** 2 / mean
-        return self.model.core.waves * np.sqrt(self.gravity * thickness * (self.per_dx2 + self.per_dy2))
+        return self.model.core.waves * np.sqrt(self.gravity * thickness * (self.waves_dx2 + self.per_dy2))
 
     def open_rate(self, wave, real):
         """What waves and sponges take of the intervals `wave` and `real` per second, in cells beside open sides."""
@@ -201,7 +203,7 @@ class _Site:
     def advection_rate(self):
         if self.model.linear:
             return np.zeros(self.wet.shape)
-        speeds = self.speed("x") * np.sqrt(self.per_dx2) + self.speed("y") * np.sqrt(self.per_dy2)
+        speeds = self.speed("x") * np.sqrt(self.waves_dx2) + self.speed("y") * np.sqrt(self.per_dy2)
         return self.model.core.advection * speeds
 
     def viscous_rate(self, viscosity):

@@ -207,12 +207,7 @@ def tiles(grid: Grid, ranks: int, layout: tuple[int, int] | None = None, halo: i
 def _check_core(made):
     """Land is known to the sea floor alone."""
     model = made.section("model")
-    if (
-        model is None
-        or made.bathymetry is None
-        or model.core == "finite_differences"
-        or not is_evaluated_whole(made.grid)
-    ):
+    if model is None or made.bathymetry is None or model.core != "pseudo_spectral" or not is_evaluated_whole(made.grid):
         return
     land = sum(int((~made.bathymetry.wet.block(*block)).sum()) for block in blocks_of(made.grid.shape))
     if land:
@@ -328,6 +323,8 @@ def _core(section):
 
     if section.core == "finite_differences":
         return sw.FiniteDifferences()
+    if section.core == "filtered_differences":
+        return sw.FilteredDifferences(**({} if section.polar_filter is None else section.polar_filter.model_dump()))
     kinds, options = {"hyperviscosity": sw.HyperViscosity, "filter": sw.ExponentialFilter}, {}
     if section.spectral is not None:
         options = {"dealias": section.spectral.dealias}

@@ -161,7 +161,7 @@ class Tracer(Transported):
 
     def advective_rate(self, site: Any) -> np.ndarray:
         """About what share of the water in each cell of stability's `site` leaves it in a second [s-1]."""
-        speeds = site.speed("x") * np.sqrt(site.per_dx2) + site.speed("y") * np.sqrt(site.per_dy2)
+        speeds = site.speed("x") * np.sqrt(site.waves_dx2) + site.speed("y") * np.sqrt(site.per_dy2)
         return speeds * (0.5 + 0.5 * np.maximum.reduce([np.ones_like(speeds), *depth_ratios(site)]))
 
 

@@ -1,0 +1,111 @@
+"""Test 1 of Williamson et al. (1992): a cosine bell is carried once round the sphere, over both poles.
+
+The flow is a rigid rotation about an axis at an angle alpha to the grid's: 90 degrees over the poles, 0 along the
+equator,
+
+    psi = - a u0 (sin(phi) cos(alpha) - cos(lambda) cos(phi) sin(alpha)),   u0 = 2 pi a / (12 days)
+
+and does not change; the bell, 1000 [1 - ...] with half-width a / 3, is a passive tracer with the centred scheme.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ...dynamics.tracers import Centred, Tracer
+from ...fields.pytrees import pytree
+from ...fields.state import State
+from ...models.shallow_water import ShallowWater
+from ...stepping.explicit import RK4
+from ..case import Case, Mark, Outcome, Twin
+from ..norms import convergence, run_until
+from .globe import DAY, RADIUS, WILLIAMSON, map_of, sphere_model, weighted_l2
+
+__all__ = ["GivenFlow", "bell"]
+
+U0, HEIGHT, WIDTH = 2 * np.pi * RADIUS / (12 * DAY), 1000.0, RADIUS / 3
+
+
+@pytree
+class GivenFlow(RK4):
+    """RK4 of the tracers alone, in the flow of the first state."""
+
+    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple:
+        """(state, history) one dt later; u, v and eta stay as they are."""
+        return RK4.step(self, _Frozen(equations), state, history, time)
+
+    def amplification(self, z: Any) -> np.ndarray:
+        """That of RK4."""
+        return RK4(1.0).amplification(z)
+
+
+class _Frozen:
+    """Equations whose u, v and eta do not change."""
+
+    def __init__(self, equations):
+        self.equations, self.evaluation = equations, equations.evaluation
+
+    def tendency(self, state, time):
+        rate = self.equations.tendency(state, time)
+        return rate.replace(**{name: 0.0 * getattr(rate, name) for name in ("u", "v", "eta")})
+
+
+def bell(longitude: Any, latitude: Any) -> np.ndarray:
+    """The bell at 270 degrees east on the equator."""
+    x, y = np.deg2rad(longitude), np.deg2rad(latitude)
+    distance = RADIUS * np.arccos(np.clip(np.cos(y) * np.cos(x - 1.5 * np.pi), -1.0, 1.0))
+    return np.where(distance < WIDTH, 0.5 * HEIGHT * (1.0 + np.cos(np.pi * distance / WIDTH)), 0.0)
+
+
+def _start(n, alpha=0.5 * np.pi) -> tuple[ShallowWater, State]:
+    model = sphere_model(n, 1.0, linear=True, tracers=Tracer("bell", initial=bell, scheme=Centred()))
+    grid = model.grid
+    longitude, latitude = np.deg2rad(grid.x_edges), np.deg2rad(grid.y_edges)[:, None]
+    along, over = np.cos(alpha) * np.sin(latitude), np.sin(alpha) * np.cos(longitude) * np.cos(latitude)
+    psi = -RADIUS * U0 * (along - over)
+    metrics = grid.metrics(np.arange(grid.ny))
+    u = -np.diff(psi, axis=0)[:, 1:] / metrics["dy_u"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        v = np.where(np.arange(grid.ny)[:, None] < grid.ny - 1, np.diff(psi, axis=1)[1:] / metrics["dx_v"], 0.0)
+    return model, model.state(u=u, v=v)
+
+
+def _error(n, alpha=0.5 * np.pi):
+    model, state = _start(n, alpha)
+    start = np.asarray(state["bell"])
+    final = run_until(model, GivenFlow, state, 12 * DAY, 12 * DAY / (4.5 * n))
+    return weighted_l2(model, final["bell"], start), map_of("bell after 12 days", model, final["bell"], "m")
+
+
+def _measure(resolutions: tuple) -> Outcome:
+    found = convergence("w1", resolutions, _error)
+    equator, _ = _error(resolutions[-1], 0.0)
+    values = {**found.values, "w1_equator_l2": equator, "w1_pole_ratio": found.values["w1_l2"] / equator}
+    return dataclasses.replace(found, values=values)
+
+
+def _twin():
+    model, state = _start(16)
+    return Twin(model, GivenFlow(600.0), state)
+
+
+Case(
+    name="w1",
+    group="sphere",
+    title="Cosine bell over the poles",
+    tests="advection across the poles, and the zonal filter there",
+    **WILLIAMSON,
+    equation="dc/dt + u . grad(c) = 0,  alpha = 90 degrees, 12 days",
+    measure=_measure,
+    marks=(
+        Mark("w1_l2", "l2 error of the bell after a revolution over the poles; the scheme is centred, of order 2"),
+        Mark("w1_order", "order of convergence; the bell's second derivative is not continuous"),
+        Mark("w1_equator_l2", "l2 error of the bell after a revolution along the equator"),
+        Mark("w1_pole_ratio", "error over the poles by that along the equator", most=1.5),
+    ),
+    resolutions=(72, 144, 288),
+    quick=(36, 72),
+    norm="l2 of the bell, relative, after one revolution",
+    twin=_twin,
+)

@@ -1,0 +1,58 @@
+"""What the cases on the sphere share: the planet of Williamson et al. (1992), its grids, and norms over it.
+
+doi:10.1016/S0021-9991(05)80016-6. A resolution n is n x n / 2 cells. f varies with latitude alone, so that the rotated
+forms of test 2 (alpha > 0) are not available; test 1, whose flow is given, crosses the poles.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ...dynamics.coriolis import RotatingSphere
+from ...dynamics.polar_filter import FilteredDifferences
+from ...fields.state import State
+from ...grids.grid import SphericalGrid
+from ...models.shallow_water import ShallowWater
+from ...stepping.explicit import RK4
+from ...stepping.stability import largest_time_step
+from ...units import day
+from ..case import Panel
+from ..norms import run_until
+
+__all__ = ["DAY", "G", "OMEGA", "RADIUS", "WILLIAMSON", "advanced", "globe", "map_of", "sphere_model", "weighted_l2"]
+
+RADIUS, OMEGA, G = 6.37122e6, 7.292e-5, 9.80616
+WILLIAMSON: dict[str, Any] = {"source": "Williamson et al. (1992)", "doi": "10.1016/S0021-9991(05)80016-6"}
+DAY = day
+FILTERED_FROM = 60.0  # [degrees]
+
+
+def globe(n: int) -> SphericalGrid:
+    """n x n / 2 cells from pole to pole."""
+    return SphericalGrid(n, n // 2, (0.0, 360.0), (-90.0, 90.0), radius=RADIUS)
+
+
+def sphere_model(n: int, depth: Any, **options: Any) -> ShallowWater:
+    """The model of a resolution and a depth."""
+    return ShallowWater(
+        globe(n), depth, gravity=G, coriolis=RotatingSphere(OMEGA), core=FilteredDifferences(FILTERED_FROM),
+        communicator="serial", **options,
+    )  # fmt: skip
+
+
+def advanced(model: ShallowWater, state: State, seconds: float, fraction: float = 0.9) -> State:
+    """The State `seconds` later, by RK4 at a fraction of its longest step."""
+    return run_until(model, RK4, state, seconds, fraction * largest_time_step(model, RK4(1.0), state))
+
+
+def weighted_l2(model: ShallowWater, found: Any, exact: Any) -> float:
+    """Williamson's l2: sqrt(I[(found - exact)^2] / I[exact^2]), I the mean over the sphere of values at centres."""
+    area = model.grid.metrics(np.arange(model.grid.ny))["area_h"] * np.ones(model.grid.shape)
+    found, exact = np.asarray(found, float), np.asarray(exact, float)
+    return float(np.sqrt(np.sum(area * (found - exact) ** 2) / np.sum(area * exact**2)))
+
+
+def map_of(title: str, model: ShallowWater, values: Any, unit: str) -> Panel:
+    """A map of values at centres."""
+    labels = ("longitude [degrees]", "latitude [degrees]")
+    return Panel(title, "map", np.asarray(values), model.grid.x_centres, model.grid.y_centres, labels, unit)

@@ -1,0 +1,140 @@
+"""The barotropically unstable jet of Galewsky, Scott and Polvani (2004), doi:10.3402/tellusa.v56i5.14436.
+
+    u = (u_max / e_n) exp(1 / ((phi - phi_0) (phi - phi_1))) between phi_0 = pi / 7 and phi_1 = pi / 2 - phi_0,
+    g h = g h_0 - integral of a u (f + tan(phi) u / a) dphi
+
+In balance it stays as it is; a bump of 120 m in h at 45 N lets it roll up within six days.
+"""
+
+import functools
+
+import numpy as np
+
+from ...dynamics.momentum import ArakawaLamb
+from ...fields.state import State
+from ...models.shallow_water import ShallowWater
+from ...stepping.explicit import RK4
+from ..case import Case, Mark, Outcome, Twin
+from ..norms import convergence
+from .globe import DAY, OMEGA, RADIUS, G, advanced, map_of, sphere_model, weighted_l2
+
+__all__ = ["balanced_jet", "vorticity"]
+
+GALEWSKY = {"source": "Galewsky et al. (2004)", "doi": "10.3402/tellusa.v56i5.14436"}
+FASTEST, SOUTH, MEAN_DEPTH = 80.0, np.pi / 7, 1e4
+NORTH = np.pi / 2 - SOUTH
+
+
+def speed(latitude: np.ndarray) -> np.ndarray:
+    """u [m s-1] at latitudes [radians]."""
+    inside = (latitude > SOUTH) & (latitude < NORTH)
+    product = np.where(inside, (latitude - SOUTH) * (latitude - NORTH), -1.0)
+    return np.where(inside, FASTEST * np.exp(4 / (NORTH - SOUTH) ** 2) * np.exp(1 / product), 0.0)
+
+
+@functools.cache
+def _level():
+    """(latitudes [radians], h less its mean over the sphere [m]) by Simpson's rule on a fine grid."""
+    phi = np.linspace(-np.pi / 2, np.pi / 2, 40001)
+    slope = lambda y: -RADIUS / G * speed(y) * (2 * OMEGA * np.sin(y) + np.tan(y) * speed(y) / RADIUS)  # noqa: E731
+    middle = 0.5 * (phi[1:] + phi[:-1])
+    steps = np.diff(phi) / 6 * (slope(phi[:-1]) + 4 * slope(middle) + slope(phi[1:]))
+    level = np.concatenate([[0.0], np.cumsum(steps)])
+    mean = np.sum(0.5 * (level[1:] + level[:-1]) * np.cos(middle) * np.diff(phi)) / 2
+    return phi, level - mean
+
+
+def balanced_jet(n: int, bump: float = 0.0) -> tuple[ShallowWater, State]:
+    """The model and the jet, with a bump of a height [m]."""
+    model = sphere_model(n, MEAN_DEPTH, momentum=ArakawaLamb())
+
+    def level(longitude, latitude):
+        x, y = np.deg2rad((longitude + 180.0) % 360.0 - 180.0), np.deg2rad(latitude)
+        raised = bump * np.cos(y) * np.exp(-((3 * x) ** 2) - (15 * (np.pi / 4 - y)) ** 2)
+        return np.interp(y, *_level()) + raised
+
+    return model, model.state(u=lambda x, y: speed(np.deg2rad(y)) + 0.0 * x, eta=level)
+
+
+def vorticity(model: ShallowWater, state: State) -> np.ndarray:
+    """At corners between rows of cells [s-1], (ny - 1, nx)."""
+    metrics = model.grid.metrics(np.arange(model.grid.ny))
+    u, v = np.asarray(state.u), np.asarray(state.v)
+    along = u * metrics["dx_u"]
+    across = (np.roll(v, -1, axis=1) - v) * metrics["dy_v"]
+    return (across[:-1] - np.diff(along, axis=0)) / (metrics["dx_q"] * metrics["dy_q"])[:-1]
+
+
+def _kept(n):
+    model, state = balanced_jet(n)
+    final = advanced(model, state, 5 * DAY)
+    found, exact = np.asarray(final.eta) + MEAN_DEPTH, np.asarray(state.eta) + MEAN_DEPTH
+    return weighted_l2(model, found, exact), map_of("change of h in 5 days", model, found - exact, "m")
+
+
+def _balance(resolutions: tuple) -> Outcome:
+    return convergence("jet_balance", resolutions, _kept)
+
+
+def _roll_up(resolutions: tuple) -> Outcome:
+    extremes, panels = [], []
+    for n in resolutions:
+        model, state = balanced_jet(n, bump=120.0)
+        found = vorticity(model, advanced(model, state, 6 * DAY))
+        extremes.append((found.min(), found.max()))
+        north = found[model.grid.ny // 2 :]
+        panels = [map_of("vorticity on day 6", model, found, "s-1")]
+        panels[0] = type(panels[0])(
+            "vorticity on day 6", "map", north, model.grid.x_edges[1:], model.grid.y_edges[1:-1][model.grid.ny // 2 :],
+            ("longitude [degrees]", "latitude [degrees]"), "s-1",
+        )  # fmt: skip
+    changes = [abs(b - a) / abs(b) for a, b in zip(*extremes[-2:])]
+    return Outcome(
+        {
+            "jet_vorticity_least": float(extremes[-1][0]),
+            "jet_vorticity_most": float(extremes[-1][1]),
+            "jet_vorticity_change": float(max(changes)),
+        },
+        panels,
+    )
+
+
+def _twin():
+    model, state = balanced_jet(16, bump=120.0)
+    return Twin(model, RK4(600.0), state)
+
+
+Case(
+    name="jet_balance",
+    group="sphere",
+    title="Balanced jet",
+    tests="that a steady jet in mid-latitudes stays in balance",
+    **GALEWSKY,
+    equation="g dh/dphi = - a u (f + tan(phi) u / a)",
+    measure=_balance,
+    marks=(
+        Mark("jet_balance_l2", "l2 change of h in 5 days", most=1e-3, quick=False),
+        Mark("jet_balance_order", "order of convergence", least=1.9, quick=False),
+    ),
+    resolutions=(72, 144, 288),
+    quick=(72, 144),
+    norm="l2 of h, relative, after 5 days",
+    twin=_twin,
+)
+Case(
+    name="jet_roll_up",
+    group="sphere",
+    title="Roll-up of an unstable jet",
+    tests="barotropic instability, and filaments of vorticity",
+    **GALEWSKY,
+    equation="the balanced jet and a bump of 120 m; vorticity on day 6",
+    measure=_roll_up,
+    marks=(
+        Mark("jet_vorticity_least", "least vorticity on day 6 [s-1]"),
+        Mark("jet_vorticity_most", "largest vorticity on day 6 [s-1]"),
+        Mark("jet_vorticity_change", "larger relative change of both by the last refinement", most=0.1, quick=False),
+    ),
+    resolutions=(144, 288, 432),
+    quick=(72, 144),
+    norm="extremes of vorticity on day 6",
+)
