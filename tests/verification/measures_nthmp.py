@@ -131,6 +131,7 @@ def bp4(roughness: float = SMOOTH) -> dict[str, float]:
 # -- problem 6: a conical island --------------------------------------------------------------------------------------
 
 ISLAND = 0.32, (12.96, 13.80)  # depth of the basin, centre of the island [m]
+LIU_RUN_UP = {270.0: 2.6 * 1.6, 90.0: 2.0 * 1.6}  # R/A of Liu et al. (1995) times A = 0.05 d, case a [cm]
 FIRST_GAUGES = {"a": 5.76, "c": 7.56}  # x of gauges 1 to 4, which measure the wave that comes in [m]
 
 
@@ -152,14 +153,16 @@ def incident(case: str) -> sw.Record:
 def island(case: str, spacing: float = 0.05, until: float = 12.0) -> tuple[sw.ShallowWater, np.ndarray]:
     """(the model, the largest level in each cell [m]) round the half of the island north of its axis.
 
-    The laboratory's wave comes in where it was measured; what the island scatters leaves. n is that of concrete.
+    The laboratory's wave comes in where it was measured, and what the island scatters leaves in the east. The northern
+    side is a wall, along which the wave passes undiminished: through an open one it would leak, and run up a tenth less
+    abreast of the island. What the wall reflects is not back before the end. n is that of concrete.
     """
     still, (_, y0) = ISLAND
     (west, east), north = (FIRST_GAUGES[case], FIRST_GAUGES[case] + 14.0), y0 + 7.0
     grid = sw.CartesianGrid(int(14.0 / spacing), int(7.0 / spacing), (west, east), (y0, north))
     wave = incident(case)
     maker = sw.WaveMaker(sides="west", elevation=wave, until=float(wave.times[-1]))
-    sides = (maker, sw.WaveMaker(sides=("east", "north"), elevation=0.0))
+    sides = (maker, sw.WaveMaker(sides="east", elevation=0.0))
     model = model_of(grid, cone, boundaries=sides, dissipation=sw.ManningDrag(0.015), dtype="float32")
     dt = 0.65 * spacing / np.sqrt(2 * model.gravity * (still + wave.values.max()))
     return model, records(sw.Simulation(model, model.at_rest(), sw.SSPRK3(dt)), until)[0]
@@ -175,12 +178,19 @@ def run_up_round(model: sw.ShallowWater, highest: np.ndarray, angle: float, half
 
 
 def island_marks(case: str, spacing: float = 0.05) -> dict[str, float]:
-    """The run-up in front of and behind the island against the laboratory's."""
+    """The run-up in front of and behind the island against the laboratory's, as the NTHMP gives it, and for case a as
+    Liu et al. (1995), doi:10.1017/S0022112095004095, give it for the same wave."""
     model, highest = island(case, spacing)
     data = table(ISLAND_DATA / f"bp06_runup_{case}.csv")
-    measured = dict(zip(data["angle_deg"], data["runup_cm"]))
-    front, lee = (100.0 * run_up_round(model, highest, angle) / measured[angle] - 1.0 for angle in (270.0, 90.0))
-    return {f"bp6{case}_front_error": front, f"bp6{case}_lee_error": lee}
+    measured = {"": dict(zip(data["angle_deg"], data["runup_cm"]))}
+    if case == "a":
+        measured["liu_"] = LIU_RUN_UP
+    found = {270.0: "front", 90.0: "lee"}
+    return {
+        f"bp6{case}_{source}{name}_error": 100.0 * run_up_round(model, highest, angle) / run_ups[angle] - 1.0
+        for source, run_ups in measured.items()
+        for angle, name in found.items()
+    }
 
 
 def bp6a() -> dict[str, float]:
@@ -280,7 +290,7 @@ def bump_shock() -> dict[str, float]:
 MARKS = {  # {case: {its marks: the largest sizes that they may have}}
     bp1: {"bp1_runup_error": 0.05, "bp1_profile_error": 0.05},
     bp4: {"bp4_error_low": 0.05, "bp4_error_high": 0.10},
-    bp6a: {"bp6a_front_error": 0.10, "bp6a_lee_error": 0.10},
+    bp6a: {name: 0.10 for name in ("bp6a_front_error", "bp6a_lee_error", "bp6a_liu_front_error", "bp6a_liu_lee_error")},
     bp6c: {"bp6c_front_error": 0.10, "bp6c_lee_error": 0.10},
     monai: {"monai_runup_m": 0.01, "monai_gauge_error": 0.10},  # of the run-up its distance from 0.09 m
     bump_sub: {"bump_sub_discharge_error": 0.01},

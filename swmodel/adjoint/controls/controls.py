@@ -8,6 +8,7 @@
     dissipation.0.viscosity             a field of the first dissipation term
     boundary.0.elevation                a field of the first boundary, in the order in which they were given
     boundary.0.elevation.phase.M2       the phase lag of a constituent of a Tide, likewise its amplitude
+    boundary.0.elevation.values         the values (n,) of a Record, at its times
     uplift                              the time records of the sea floor's uplift, without the first
 
 A value is a number that every rank holds, a tile array (ny, nx), or {record: one of these} for time records. A
@@ -31,6 +32,7 @@ from ...fields.pytrees import replace
 from ...fields.state import State
 from ...forcing.barometer import BarometricElevation
 from ...forcing.tides import Harmonics
+from ...forcing.waves import Table
 from ...models.shallow_water import ShallowWater
 from ...parallel.halo import Sides, without_padding
 
@@ -190,6 +192,9 @@ def _fields(term, name, place):
             held, path = held.plus, (*path, "plus")
         if isinstance(held, Harmonics):
             yield from _constituents(held, f"{name}.{key}", units_of(type(term), key), positions[key], path)
+            continue
+        if isinstance(held, Table):
+            yield Control(f"{name}.{key}.values", "scalar", units_of(type(term), key), (*place, key, "values"))
             continue
         value, series, records = held, None, ()
         if isinstance(held, Series):  # of each tile, or of the whole grid if it was made without a communicator

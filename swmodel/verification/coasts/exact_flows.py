@@ -1,8 +1,8 @@
 """Exact solutions of the shallow-water equations over dry beds, sloping beds and bowls.
 
 Stoker (1957), Water Waves; Ritter (1892); Thacker (1981), doi:10.1017/S0022112081001882; Carrier and Greenspan (1958),
-doi:10.1017/S0022112058000331. Delestre et al. (2013), doi:10.1002/fld.3741, have the formulae of
-the first three, and of steady flow over a bump.
+doi:10.1017/S0022112058000331; Carrier, Wu and Yeh (2003), doi:10.1017/S0022112002002653. Delestre et al. (2013),
+doi:10.1002/fld.3741, have the formulae of the first three, and of steady flow over a bump.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-__all__ = ["BumpFlow", "CarrierGreenspan", "DamBreak", "PlanarBowl", "RadialBowl"]
+__all__ = ["BumpFlow", "CarrierGreenspan", "CarrierWuYeh", "DamBreak", "PlanarBowl", "RadialBowl"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +146,48 @@ class CarrierGreenspan:
         eta = 0.25 * self.amplitude * scipy.special.j0(s)
         place = eta - s**2 / 16
         level = np.interp(x / self.scale, place[::-1], eta[::-1])
+        return self.scale * self.slope * np.where(x / self.scale > place[0], x / self.scale, level)
+
+
+@dataclasses.dataclass(frozen=True)
+class CarrierWuYeh:
+    """Humps and hollows of water that are let go over a beach of slope 1 : 1 / `slope`, positive x on land.
+
+    With the units of CarrierGreenspan, and here with x offshore, Hankel's transform A of the first level gives
+
+        eta = p - u^2 / 2,  p = 1/4 int A k J0(k s) cos(k l) dk,  u = - int A k J1(k s) / s sin(k l) dk
+        x = s^2 / 16 - eta,  t = u - l / 2
+        A = 4 int eta(s, 0) s J0(k s) ds,  eta(s, 0) = sum of H exp(-c y^2),  y = s^2 / 16 - x0
+
+    Args:
+        humps: (H, c, x0) of each; the default is the third case of the paper, a wave with a trough in front.
+    """
+
+    humps: tuple = ((0.02, 3.5, 1.5625), (-0.01, 3.5, 1.0))
+    slope: float = 0.1
+    scale: float = 5000.0
+    gravity: float = 9.81
+
+    time_scale = CarrierGreenspan.time_scale
+
+    def _level(self, s):
+        return sum(height * np.exp(-c * (s**2 / 16 - x0) ** 2) for height, c, x0 in self.humps)
+
+    def shoreline(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(x [m], u [m s-1]) of the shoreline at times t [s], up to six time scales."""
+        s, k, phase = np.linspace(0.0, 14.0, 4001), np.linspace(0.0, 10.0, 1501), np.linspace(0.0, 13.0, 1301)
+        spectrum = 4.0 * s[1] * (scipy.special.j0(np.outer(k, s)) @ (self._level(s) * s)) * k[1]
+        u = 0.5 * np.sin(np.outer(phase, k)) @ (spectrum * k**2)  # l = - phase, and J1(k s) / s = k / 2
+        level = 0.25 * np.cos(np.outer(phase, k)) @ (spectrum * k) - 0.5 * u**2
+        now = np.atleast_1d(t) / self.time_scale
+        place, velocity = (np.interp(now, u + 0.5 * phase, x) for x in (level, -u))
+        return self.scale * place, velocity * self.scale / self.time_scale
+
+    def first_level(self, x: np.ndarray) -> np.ndarray:
+        """eta at t = 0 [m], at x [m]; the continued bed on land."""
+        s = np.linspace(0.0, 4.0 * np.sqrt(max(-x.min() / self.scale, 0.0) + 1.0), 20000)
+        place = self._level(s) - s**2 / 16
+        level = np.interp(x / self.scale, place[::-1], self._level(s)[::-1])
         return self.scale * self.slope * np.where(x / self.scale > place[0], x / self.scale, level)
 
 
