@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
@@ -130,6 +131,7 @@ def main() -> None:
     parser.add_argument("--spacing", type=float, default=0.056, help="of the cells [m]")
     parser.add_argument("--iterations", type=int, default=15, help="of L-BFGS, each of about one gradient")
     chosen = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
     show = lambda now: print(f"iteration {now.history[-1].number}: J = {now.value:.4g}", flush=True)  # noqa: E731
     wave, error, left = invert(chosen.spacing, chosen.twin, chosen.iterations, show)
     matplotlib.use("agg")

@@ -111,7 +111,8 @@ class _Signed(GridValues):
         if holes.any():
             j, i = np.argwhere(holes)[0]
             raise DataError(
-                f"{where} has {holes.sum()} missing values on the grid, one at ({part.x[i]:.6g}, {part.y[j]:.6g}); "
+                f"{where} has {holes.sum()} missing value{'s' * int(holes.sum() > 1)} on the grid, "
+                f"one at ({part.x[i]:.6g}, {part.y[j]:.6g}); "
                 "wetting needs heights everywhere: fill them."
             )
         for value, wrong in ((z.min(), z.min() < -DEEPEST), (z.max(), z.max() > HIGHEST)):

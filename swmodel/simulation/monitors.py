@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import LEAST_THICKNESS
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
 
@@ -84,6 +84,8 @@ class Gauges:
         for name, (x, y) in points.items():
             try:
                 found[name] = _around(model.grid, model.sea_floor.wet, x, y)
+            except DataError:  # the file of depths, not the place, is wrong
+                raise
             except ValueError as error:
                 mistakes.append(f"gauge {name!r} at ({x:g}, {y:g}) {error}")
         if mistakes:

@@ -47,6 +47,7 @@ until = 4
 
 [output]
 fields = [{file = "fields.nc", every = 2, variables = ["eta"]}]
+gauges = {positions = {a = [30, 20], b = [45, 30]}}
 """
 
 
@@ -90,7 +91,7 @@ def test_topography_that_cannot_be_right_is_refused_in_a_sentence():
     holes = field(beach, "elevation")
     holes[5, 7] = np.nan
     for wrong, why in (
-        (holes, r"1 missing values on the grid, one at \(30, 20\)"),
+        (holes, r"1 missing value on the grid, one at \(30, 20\)"),
         (field(beach, "bathymetry"), "does not say whether it is positive up or down"),
         (field(lambda x, y: 32000.0 + 0 * x * y, "elevation"), "an elevation of 32000 m.*such as feet"),
         (field(lambda x, y: -32000.0 + 0 * x * y, "elevation"), "an elevation of -32000 m.*such as feet"),
@@ -121,7 +122,7 @@ def test_an_experiment_has_the_land_of_a_file_and_a_map_of_roughness(folder, com
         ("dissipation.0.roughness.variable=bare", "is 0 in 24 cells of land"),
         ("dissipation.0.roughness.variable=minus", "is -0.02 somewhere, which is negative"),
         ("bathymetry.file=feet.nc", "such as feet"),
-        ("bathymetry.file=holes.nc", "missing values on the grid"),
+        ("bathymetry.file=holes.nc", "missing value on the grid"),
         ("bathymetry.file=unknown.nc", "positive = 'up' or 'down'"),
         ("model.wetting.thin=0", "thin"),
     ],

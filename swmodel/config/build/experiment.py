@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...defaults import GRAVITY
-from ...errors import ConfigError, SwmodelError
+from ...errors import ConfigError, DataError, SwmodelError
 from ...fields.parameters import Moment
 from ...fields.parts import positions_of
 from ...grids.windows import blocks_of
@@ -231,7 +231,10 @@ def _check_gauges(made):
         decomposition=one.decomposition(made.grid.shape),
         variables=PROGNOSTIC,
     )
-    Gauges.at(made.section("output").gauges.positions, like)
+    try:
+        Gauges.at(made.section("output").gauges.positions, like)
+    except DataError as error:  # of the file of depths, which is read here for the first time
+        made.mistakes.append(Mistake(("bathymetry",), str(error)))
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
