@@ -67,3 +67,20 @@ def test_controls_have_positions_and_units():
 def test_an_inner_product_counts_all_entries_of_records_too():
     a = {"x": np.full((2, 3), 2.0), "r": {0: np.ones((2, 3)), 4: np.full((2, 3), 3.0)}, "s": np.array([1.0, 2.0])}
     assert adjoint.dot(a, a, SerialCommunicator()) == 24.0 + 6.0 + 54.0 + 5.0
+
+
+def test_the_values_of_a_record_at_a_side_have_derivatives():
+    grid, seconds = sw.CartesianGrid(12, 4, (0.0, 12.0), (0.0, 4.0), periodic="y"), np.arange(0.0, 6.0)
+    wave = sw.Flather("west", incoming=sw.Record(seconds, 0.01 * np.sin(seconds)))
+    model = sw.ShallowWater(grid, 10.0, boundaries=wave, communicator="serial", dtype="float64")
+    problem = adjoint.Problem(
+        model, sw.AB2(dt=0.02), model.at_rest(), steps=100,
+        cost=adjoint.GaugeMaximum({"middle": (6.5, 2.0)}), controls=("boundary.0.incoming.values",),
+    )  # fmt: skip
+    values = problem.values["boundary.0.incoming.values"]
+    gradient = np.asarray(problem.value_and_gradient()[1]["boundary.0.incoming.values"])
+    assert gradient.shape == seconds.shape and gradient[4] == 0.0  # after the end
+    change = 1e-6 * np.cos(seconds)
+    above, below = (problem.value({"boundary.0.incoming.values": values + s * change}) for s in (1.0, -1.0))
+    assert gradient @ change == pytest.approx(0.5 * (above - below), rel=1e-5)
+    assert abs(gradient @ change) > 1e-8
