@@ -74,7 +74,7 @@ def test_the_values_of_a_record_at_a_side_have_derivatives():
     wave = sw.Flather("west", incoming=sw.Record(seconds, 0.01 * np.sin(seconds)))
     model = sw.ShallowWater(grid, 10.0, boundaries=wave, communicator="serial", dtype="float64")
     problem = adjoint.Problem(
-        model, sw.AB2(dt=0.02), model.at_rest(), steps=100,
+        model, sw.AB2(dt=0.01), model.at_rest(), steps=150,
         cost=adjoint.GaugeMaximum({"middle": (6.5, 2.0)}), controls=("boundary.0.incoming.values",),
     )  # fmt: skip
     values = problem.values["boundary.0.incoming.values"]
