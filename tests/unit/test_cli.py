@@ -1,6 +1,7 @@
 """The command line: what it prints, what it leaves behind, and the status with which it ends."""
 
 import datetime
+import json
 import os
 import re
 import signal
@@ -328,6 +329,13 @@ def test_resume_continues_bit_for_bit_and_goes_on_in_the_same_files(command, cas
     ):
         with netCDF4.Dataset(tmp_path / "whole" / name) as one, netCDF4.Dataset(tmp_path / "parts" / name) as two:
             np.testing.assert_array_equal(one[variable][:], two[variable][:], err_msg=f"{name} {variable}")
+    whole, first, second = [
+        leg for part in ("whole", "parts") for leg in json.loads((tmp_path / part / "timing.json").read_text())
+    ]
+    assert whole["steps"] == first["steps"] + second["steps"] and second["from_step"] == first["steps"] > 0
+    assert whole["model_seconds"] == pytest.approx(7200.0) and second["wall_seconds"] > 0
+    assert command("run", case, "-o", tmp_path / "parts", "-q", "--until", "1 hour", "--overwrite")[0] == 0
+    assert len(json.loads((tmp_path / "parts" / "timing.json").read_text())) == 1
 
 
 def test_a_blow_up_ends_with_status_3_and_keeps_the_files(command, case, tmp_path):
