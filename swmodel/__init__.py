@@ -28,6 +28,7 @@ _HOMES = {
     "dynamics.dissipation": ("Biharmonic", "Laplacian", "LinearDrag", "ManningDrag", "QuadraticDrag"),
     "dynamics.forcing": ("WindStress",),
     "dynamics.polar_filter": ("FilteredDifferences",),
+    "dynamics.radiation": ("ChapmanFlather", "RadiationNudging"),
     "dynamics.terms": ("Forcing", "Term", "to_u", "to_v"),
     "dynamics.wave_maker": ("WaveMaker",),
     "dynamics.wetting": ("WettingDrying",),

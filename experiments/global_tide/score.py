@@ -1,6 +1,8 @@
-"""Compare the M2 tide of a run with gauges, compute the power that the moon puts in, and draw the cotidal map.
+"""Compare the tide of a run with gauges, compute the power that moon and sun put in, and draw cotidal maps.
 
-python score.py [harmonics.nc [gauges.csv]]      prints name=value, and writes cotidal_map.png next to the first file
+python score.py [harmonics.nc [gauges.csv]]      prints name=value of each constituent, and writes cotidal_map.png
+
+Names of M2 have no suffix; those of other constituents end in theirs, as error_open_ocean_k1.
 
     error at a gauge    |A exp(-i g) - A' exp(-i g')| of the nearest wet cell within REACH [m]: amplitude A, phase lag g
     r.m.s. in time      that divided by sqrt 2, which papers often give
@@ -15,8 +17,13 @@ import numpy as np
 import xarray as xr
 
 RHO, G, RADIUS = 1025.0, 9.81, 6.371e6
-M2_PERIOD = 44714.16  # [s]
-EQUILIBRIUM = 0.242334 * 0.693  # [m], the amplitude of M2's equilibrium tide times 1 + k - h
+# Period [s], species, and amplitude of the equilibrium tide times 1 + k - h [m] (Arbic et al. 2004, table 1).
+CONSTITUENTS = {
+    "M2": (44714.16, 2, 0.242334 * 0.693),
+    "S2": (43200.00, 2, 0.112743 * 0.693),
+    "K1": (86164.09, 1, 0.141565 * 0.736),
+    "O1": (92949.63, 1, 0.100661 * 0.695),
+}
 REACH, AROUND, DEEP, SHARE = 60e3, 1.5, 1000.0, 0.9  # [m], [degrees], [m], [1]
 HERE = Path(__file__).parent
 
@@ -28,18 +35,25 @@ def distance(lon, lat, longitude, latitude):
     return RADIUS * np.arccos(np.clip(cosine, -1.0, 1.0))
 
 
-def read_gauges(file):
-    """(names, longitude, latitude, complex M2 [m]) of the gauges that have M2."""
-    rows = np.genfromtxt(file, delimiter=",", names=True, dtype=None, encoding="utf-8", usecols=range(1, 6))
-    rows = rows[np.isfinite(rows["M2_amplitude_m"]) & np.isfinite(rows["M2_phase_deg"])]
-    tide = rows["M2_amplitude_m"] * np.exp(-1j * np.deg2rad(rows["M2_phase_deg"]))
+def read_gauges(file, name="M2"):
+    """(names, longitude, latitude, complex tide [m]) of the gauges that have a constituent."""
+    columns = ("name", "latitude", "longitude", f"{name}_amplitude_m", f"{name}_phase_deg")
+    rows = np.genfromtxt(file, delimiter=",", names=True, dtype=None, encoding="utf-8", usecols=columns)
+    rows = rows[np.isfinite(rows[f"{name}_amplitude_m"]) & np.isfinite(rows[f"{name}_phase_deg"])]
+    tide = rows[f"{name}_amplitude_m"] * np.exp(-1j * np.deg2rad(rows[f"{name}_phase_deg"]))
     return rows["name"], rows["longitude"], rows["latitude"], tide
 
 
-def read_tide(file):
-    """(longitude, latitude, complex M2 [m], NaN on land) of a file of harmonics."""
+def constituents_in(file):
+    """The names of the constituents that a file of harmonics holds."""
     with xr.open_dataset(file) as run:
-        size, lag = run["eta_amplitude_M2"].values, run["eta_phase_M2"].values
+        return [name for name in CONSTITUENTS if f"eta_amplitude_{name}" in run]
+
+
+def read_tide(file, name="M2"):
+    """(longitude, latitude, complex tide [m], NaN on land) of a file of harmonics."""
+    with xr.open_dataset(file) as run:
+        size, lag = run[f"eta_amplitude_{name}"].values, run[f"eta_phase_{name}"].values
         return run["xh"].values, run["yh"].values, size.astype(float) * np.exp(-1j * np.deg2rad(lag))
 
 
@@ -70,62 +84,84 @@ def in_open_ocean(longitude, latitude, file):
     return found
 
 
-def terawatts(lon, lat, tide):
-    """The mean power of the M2 potential [TW]; with a constant tide all of it is dissipated."""
+def terawatts(lon, lat, tide, name="M2"):
+    """The mean power of the potential [TW]; with a constant tide all of it is dissipated."""
+    period, species, equilibrium = CONSTITUENTS[name]
     step = np.deg2rad(lat[1] - lat[0]), np.deg2rad(lon[1] - lon[0])
     area = RADIUS**2 * step[0] * step[1] * np.cos(np.deg2rad(lat))[:, None]
-    pattern = EQUILIBRIUM * np.cos(np.deg2rad(lat))[:, None] ** 2 * np.exp(2j * np.deg2rad(lon))
+    across = np.cos(np.deg2rad(lat)) ** 2 if species == 2 else np.sin(2 * np.deg2rad(lat))
+    pattern = equilibrium * across[:, None] * np.exp(1j * species * np.deg2rad(lon))
     # eta_eq = Re(pattern e^(i theta)), eta = Re(tide e^(i theta))
-    work = 0.5 * np.real(np.conj(pattern) * 1j * tide) * 2 * np.pi / M2_PERIOD
+    work = 0.5 * np.real(np.conj(pattern) * 1j * tide) * 2 * np.pi / period
     return float(RHO * G * np.nansum(work * area) / 1e12)
 
 
 def scores(harmonics, gauges=HERE / "gauges.csv", floor=HERE / "etopo5_global_15min.nc"):
-    """{name: value}: r.m.s. errors [cm], all gauges and open ocean, and the power [TW]."""
-    lon, lat, tide = read_tide(harmonics)
-    _, longitude, latitude, observed = read_gauges(gauges)
+    """{name: value} of all constituents: r.m.s. errors [cm], all gauges and open ocean, and the power [TW]."""
+    found = {}
+    for name in constituents_in(harmonics):
+        found |= scores_of(name, harmonics, gauges, floor)
+    return found
+
+
+def scores_of(constituent, harmonics, gauges, floor):
+    """The scores of one constituent."""
+    lon, lat, tide = read_tide(harmonics, constituent)
+    _, longitude, latitude, observed = read_gauges(gauges, constituent)
     model = at_gauges(lon, lat, tide, longitude, latitude)
     known, open_ocean = np.isfinite(model), in_open_ocean(longitude, latitude, floor)
-    found = {"m2_terawatts": terawatts(lon, lat, tide)}
+    found = {f"{constituent.lower()}_terawatts": terawatts(lon, lat, tide, constituent)}
+    suffix = "" if constituent == "M2" else f"_{constituent.lower()}"
     for name, chosen in (("open_ocean", known & open_ocean), ("all", known)):
         error, size = np.abs(model - observed)[chosen], np.abs(observed)[chosen]
         found |= {
-            f"gauges_{name}": int(chosen.sum()),
-            f"error_{name}": 100 * np.sqrt(np.mean(error**2)),
-            f"median_error_{name}": 100 * np.median(error),
-            f"signal_{name}": 100 * np.sqrt(np.mean(size**2)),
-            f"mean_amplitude_ratio_{name}": float(np.abs(model[chosen]).mean() / size.mean()),
+            f"gauges_{name}{suffix}": int(chosen.sum()),
+            f"error_{name}{suffix}": 100 * np.sqrt(np.mean(error**2)),
+            f"median_error_{name}{suffix}": 100 * np.median(error),
+            f"signal_{name}{suffix}": 100 * np.sqrt(np.mean(size**2)),
+            f"mean_amplitude_ratio_{name}{suffix}": float(np.abs(model[chosen]).mean() / size.mean()),
         }
     return found
 
 
 def draw(harmonics, gauges, path):
-    """The cotidal map: amplitudes in colour, phase lags every 30 degrees, open-ocean gauges by their errors."""
+    """Cotidal maps: amplitudes in colour, phase lags every 30 degrees, open-ocean gauges by their errors."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    lon, lat, tide = read_tide(harmonics)
-    figure, axes = plt.subplots(figsize=(11, 5.2), layout="constrained")
+    names = constituents_in(harmonics)
+    rows = (len(names) + 1) // 2
+    size = (11, 5.2) if len(names) == 1 else (15, 3.7 * rows)
+    figure, panels = plt.subplots(rows, min(len(names), 2), figsize=size, layout="constrained", squeeze=False)
+    for name, axes in zip(names, panels.flat):
+        draw_one(figure, axes, name, harmonics, gauges)
+    figure.savefig(path, dpi=120)
+
+
+def draw_one(figure, axes, name, harmonics, gauges):
+    """The map of one constituent."""
+    lon, lat, tide = read_tide(harmonics, name)
+    largest = {"M2": 1.5, "S2": 0.6, "K1": 0.6, "O1": 0.4}[name]
     axes.set_facecolor("0.75")
-    image = axes.pcolormesh(lon, lat, np.abs(tide), vmin=0, vmax=1.5, cmap="viridis", rasterized=True)
+    image = axes.pcolormesh(lon, lat, np.abs(tide), vmin=0, vmax=largest, cmap="viridis", rasterized=True)
     lag = np.rad2deg(-np.angle(tide)) % 360.0
     for level in range(0, 360, 30):  # each as the zero of a sine, so that 360 degrees is not a front
         turned = np.sin(np.deg2rad(lag - level))
         turned[np.cos(np.deg2rad(lag - level)) < 0] = np.nan
         axes.contour(lon, lat, turned, [0.0], colors="white", linewidths=1.3 if level == 0 else 0.5)
-    _, longitude, latitude, observed = read_gauges(gauges)
+    _, longitude, latitude, observed = read_gauges(gauges, name)
     error = np.abs(at_gauges(lon, lat, tide, longitude, latitude) - observed)
     chosen = np.isfinite(error) & in_open_ocean(longitude, latitude, HERE / "etopo5_global_15min.nc")
     dots = axes.scatter(
-        longitude[chosen], latitude[chosen], c=error[chosen], s=26, cmap="Reds", vmin=0, vmax=0.4, edgecolors="black",
-        linewidths=0.5,
+        longitude[chosen], latitude[chosen], c=error[chosen], s=26, cmap="Reds", vmin=0, vmax=largest / 4,
+        edgecolors="black", linewidths=0.5,
     )  # fmt: skip
     figure.colorbar(image, ax=axes, label="amplitude [m]", extend="max", pad=0.01)
     figure.colorbar(dots, ax=axes, label="error at gauges [m]", extend="max", pad=0.01)
-    axes.set(xlabel="longitude", ylabel="latitude", title="M2: amplitude, and phase lags every 30 degrees (thick: 0)")
-    figure.savefig(path, dpi=120)
+    title = f"{name}: amplitude, and phase lags every 30 degrees (thick: 0)"
+    axes.set(xlabel="longitude", ylabel="latitude", title=title)
 
 
 def main(harmonics="output/global_tide/harmonics.nc", gauges=HERE / "gauges.csv"):

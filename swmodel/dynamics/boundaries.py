@@ -10,7 +10,8 @@
     Sponge    near the side, u, v and eta relax towards rest at a rate that grows with the cube of the distance into
               the layer, d/dt = - r (eta - eta_ext); after Israeli & Orszag (1981), doi:10.1016/0021-9991(81)90082-6.
 
-Together they reflect less than either of them alone.
+Flather and a sponge together reflect less than either of them alone. Conditions that keep values of their own from step
+to step are in radiation.py.
 """
 
 import abc
@@ -24,10 +25,11 @@ import numpy as np
 from jax import lax
 
 from ..fields.field import WHOLE, Field
-from ..fields.operators import difference_x, difference_y
+from ..fields.operators import X, Y, difference_x, difference_y
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.parts import replaced
-from ..fields.pytrees import pytree
+from ..fields.pytrees import pytree, replace, static
+from ..fields.variables import Variable
 from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
@@ -37,6 +39,8 @@ from .transport import transports
 
 __all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge"]
 
+LEVELS = {"minimum": -100.0, "maximum": 100.0}  # [m], and of the amplitudes of tides; no sea level is beyond them
+CURRENTS = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
 RELAXATION_STEPS = 4.0  # in which Clamped takes back a difference of the elevation; a rate that every stepper bears
 
 
@@ -54,6 +58,10 @@ class Inside:
             given rate [m s-1].
         next_velocity: a function without arguments: the velocity out of the domain on the next faces inside, between
             these cells and their neighbours [m s-1].
+        memory: {name: value} of the variables that the condition declares.
+        spacing: the widths of the cells across and along the side [m].
+        normal: a function: the velocity out of the domain [m s-1] on the faces `k` cells inside the open ones.
+        side: WEST, EAST, SOUTH or NORTH.
     """
 
     gravity: Any
@@ -63,6 +71,20 @@ class Inside:
     eta_time: Any = None
     needed: Any = None
     next_velocity: Any = None
+    memory: Any = None
+    spacing: Any = (1.0, 1.0)
+    normal: Any = static(default=None)
+    side: int = static(default=WEST)
+
+    def ahead(self, values: Any) -> Any:
+        """f[k + 1] - f[k] along the side, of a Field of the cells next to it; 0 where one of them is land."""
+        axis = Y if self.side in (WEST, EAST) else X
+        return axis.high(axis.difference(values) * (axis.low(self.wet) * axis.high(self.wet)))
+
+    def behind(self, values: Any) -> Any:
+        """f[k] - f[k - 1] along the side, likewise."""
+        axis = Y if self.side in (WEST, EAST) else X
+        return axis.low(axis.difference(values) * (axis.low(self.wet) * axis.high(self.wet)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +100,19 @@ class OpenBoundary(TiledPart):
     Attributes:
         closes_volume: whether `outflow` asks for `inside.needed`, which reads the flow through the other faces of the
             cells, and so one more cell along the side.
+        reads_along: whether it reads neighbours along the side, and so one more cell there.
         nonlinear: whether it has no meaning in a linear model, which then refuses it.
+        memory: Variables that the side keeps from step to step, by name in `inside.memory`. They belong to the State as
+            NAME_x (west and east sides) and NAME_y, at the cells next to the sides and 0 elsewhere, begin with 0, and
+            are stepped by the time stepper with the rates that `rates` gives. Explicit steppers only.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)
 
     kind = "boundary"
     closes_volume: ClassVar[bool] = False
+    reads_along: ClassVar[bool] = False
+    memory: ClassVar[tuple[Variable, ...]] = ()
     nonlinear: ClassVar[bool] = False
 
     def __post_init__(self):
@@ -100,24 +128,47 @@ class OpenBoundary(TiledPart):
             time: a Time.
         """
 
-    def fill(self, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any) -> tuple[Any, Any]:
+    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+        """{name: d/dt [its units s-1], a Field of one row or column} of the variables in `memory`."""
+        raise NotImplementedError
+
+    def state_variables(self) -> tuple[Variable, ...]:
+        axes = {_axis(SIDES.index(side)): None for side in SIDES if side in self.sides}
+        return tuple(dataclasses.replace(row, name=f"{row.name}_{axis}") for row in self.memory for axis in axes)
+
+    def fill(
+        self, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any, memory: Any = None
+    ) -> tuple[Any, Any]:
         """u and v (Fields with halo), set by this condition on the open faces and in the ghost faces outside them.
 
-        `time` is the Time of the stage, `eta_time` that of eta.
+        `time` is the Time of the stage, `eta_time` that of eta, `memory` {name in the State: Field} of what it keeps.
         """
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
-                out = (-1.0 if side in (WEST, SOUTH) else 1.0) * self._out(side, (u, v, eta), equations, time, eta_time)
+                condition, inside = self._at_side(side, (u, v, eta), equations, time, eta_time, memory)
+                sign = -1.0 if side in (WEST, SOUTH) else 1.0
+                out = sign * (condition.at(time).outflow(inside, time) * inside.wet)
                 if side in (WEST, EAST):
                     u = _beyond(u, out, side, sides.open[side])
                 else:
                     v = _beyond(v, out, side, sides.open[side])
         return u, v
 
-    def _out(self, side, flow, equations, time, eta_time):
-        """The velocity out of the domain at a side of the tile, a Field; 0 on land."""
-        eta = flow[-1]
+    def remember(self, memory: Any, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any) -> Any:
+        """`memory`, {name in the State: Field}, with the rates of its variables in the ghost cells beyond the sides."""
+        sides, new = equations.geometry.tile.sides, dict(memory)
+        for side in (WEST, EAST, SOUTH, NORTH):
+            if SIDES[side] in self.sides:
+                condition, inside = self._at_side(side, (u, v, eta), equations, time, eta_time, memory)
+                for name, rate in condition.at(time).rates(inside, time).items():
+                    key = f"{name}_{_axis(side)}"
+                    new[key] = _beyond(new[key], rate * inside.wet, side, sides.open[side])
+        return new
+
+    def _at_side(self, side, flow, equations, time, eta_time, memory):
+        """(this condition with the parameters of the cells next to a side of the tile, the Inside)."""
+        eta, g = flow[-1], equations.geometry
         near = equations.gravity, equations.depth, equations.uplift, equations.geometry.wet, eta, self
         near = jax.tree.map(lambda field: _cells_inside(field, side), near, is_leaf=_is_field)
         gravity, depth, uplift, wet, eta, condition = near
@@ -132,7 +183,16 @@ class OpenBoundary(TiledPart):
             needed = functools.partial(_needed, side, column, flow, equations, time)
         next_velocity = functools.partial(_next_velocity, side, flow)
         inside = Inside(gravity, depth, eta, wet, eta_time, needed, next_velocity)
-        return condition.at(time).outflow(inside, time) * wet
+        if self.memory:
+            across, along = (g.dx["h"], g.dy["h"]) if side in (WEST, EAST) else (g.dy["h"], g.dx["h"])
+            inside = replace(
+                inside,
+                memory={x.name: _cells_inside((memory or {})[f"{x.name}_{_axis(side)}"], side) for x in self.memory},
+                spacing=(_cells_inside(across, side), _cells_inside(along, side)),
+                normal=functools.partial(_normal, side, *flow[:2]),
+                side=side,
+            )
+        return condition, inside
 
 
 @pytree
@@ -150,9 +210,9 @@ class Flather(OpenBoundary):
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
-    elevation: Any = parameter("h", "m", default=0.0, doc="the elevation outside")
-    velocity: Any = parameter("h", "m s-1", default=0.0, doc="the velocity outside, out of the domain")
-    incoming: Any = parameter("h", "m", default=0.0, doc="the elevation of a wave that comes in")
+    elevation: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation outside")
+    velocity: Any = parameter("h", "m s-1", **CURRENTS, default=0.0, doc="the velocity outside, out of the domain")
+    incoming: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation of a wave that comes in")
 
     uses_time = False
     references = "Flather (1976), Mem. Soc. R. Sci. Liege 10, 141-164"
@@ -176,7 +236,7 @@ class Clamped(OpenBoundary):
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
-    elevation: Any = parameter("h", "m", default=0.0, required=True, doc="the elevation at the side")
+    elevation: Any = parameter("h", "m", **LEVELS, default=0.0, required=True, doc="the elevation at the side")
 
     closes_volume = True
 
@@ -267,13 +327,25 @@ def _is_field(x):
     return isinstance(x, Field)
 
 
-def _cells_inside(field, side):
-    """The row or column of a tile's cells next to one of its sides; numbers as they are."""
-    if not _is_field(field):
+def _axis(side):
+    return "x" if side in (WEST, EAST) else "y"
+
+
+def _normal(side, u, v, k):
+    """The velocity out of the domain on the faces `k` cells inside the open ones of a side, a Field at h."""
+    field = u if side in (WEST, EAST) else v
+    low = side in (WEST, SOUTH)
+    found = _cells_inside(Field(field.data, "h", field.halo), side, k - 1 if low else k)
+    return -found if low else found
+
+
+def _cells_inside(field, side, further=0):
+    """The row or column of a tile's cells next to one of its sides, or `further` inside; numbers as they are."""
+    if not _is_field(field) or (side in (WEST, EAST) and field.halo[WEST] == WHOLE):
         return field
     axis = field.data.ndim - (1 if side in (WEST, EAST) else 2)
     n, width = field.data.shape[axis], field.halo[side]
-    at = width if side in (WEST, SOUTH) else n - width - 1
+    at = width + further if side in (WEST, SOUTH) else n - width - 1 - further
     halo = (0, 0, *field.halo[2:]) if side in (WEST, EAST) else (*field.halo[:2], 0, 0)
     return Field(lax.slice_in_dim(field.data, at, at + 1, axis=axis), field.position, halo)
 
@@ -282,7 +354,8 @@ def _beyond(normal, out, side, is_open):
     """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open."""
     along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
     place, across = (-1, -2) if along_x else (-2, -1)
-    faces = normal.halo[side] + (not low)  # u is on the east face: the east side's own face is a cell of the tile
+    own = not low and normal.position != "h"  # u is on the east face: the east side's own face is a cell of the tile
+    faces = normal.halo[side] + own
     first = 0 if low else normal.data.shape[place] - faces
     start = normal.halo[SOUTH if along_x else WEST] - out.halo[SOUTH if along_x else WEST]
     rows = lax.slice_in_dim(normal.data, start, start + out.data.shape[across], axis=normal.data.ndim + across)
@@ -310,7 +383,7 @@ class Sponge(Term):
     rate: Any = parameter(
         "h", "s-1", minimum=0.0, default=None, required=True, steady=True, doc="of damping at the side"
     )
-    elevation: Any = parameter("h", "m", default=0.0, doc="the elevation that eta relaxes to")
+    elevation: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation that eta relaxes to")
 
     kind = "boundary"
     uses_time = False

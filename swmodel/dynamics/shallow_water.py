@@ -21,14 +21,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..fields.field import AbstractField, Field
-from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
+from ..fields.operators import X, Y, difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..fields.pytrees import pytree, replace, static
 from ..fields.state import State, as_tile_field, like
 from ..fields.variables import PROGNOSTIC, Variable
 from ..grids.geometry import Geometry, TileGeometry, safe_inverse
-from ..parallel.halo import exchange
+from ..parallel.halo import EAST, NORTH, SOUTH, WEST, exchange
 from .clock import Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
 from .replicated import entered
@@ -162,6 +163,8 @@ class Dynamics:
             dt=self.dt,
             tracers=tuple(tracer.prepare(ghosts) for tracer in self.tracers),
             wetting=self.wetting,
+            kept=tuple({row.name: 0 for one in self.open_boundaries for row in one.state_variables()}),
+            edges=_edges(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
         )
         return replace(equations, core=self.core.prepare(equations))
 
@@ -204,6 +207,8 @@ class Equations:
         geometry: the Geometry, with its halos.
         reach: the halo that one evaluation of all terms uses up; the tile's own may be several times as wide.
         evaluation: the StageEvaluation, which fills halos and stores the results of stages.
+        kept: the names of the variables that open sides keep.
+        edges: {"x" or "y": (low, high)}, Fields that are 1 at the cells next to the open sides of that axis, else 0.
     """
 
     geometry: Geometry
@@ -224,6 +229,8 @@ class Equations:
     dt: float | None = static(default=None)
     tracers: tuple = ()
     wetting: Any = static(default=None)
+    kept: tuple[str, ...] = static(default=())
+    edges: Any = None
 
     def euler(self, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
         """(1 - weight) start + weight (now + dt d now/dt), States as `now` is; see stages.euler_stage.
@@ -283,15 +290,31 @@ class Equations:
         filled, more, outside = self.evaluation.fill_halos(self, fields, time, more, outside)
         return self.core.flow(DerivedFields(self, filled, more, outside, time))
 
-    def opened(self, u: Any, v: Any, eta: Any, time: Time, eta_time: Time | None = None) -> tuple[Any, Any]:
+    def opened(
+        self, u: Any, v: Any, eta: Any, time: Time, eta_time: Time | None = None, memory: Any = None
+    ) -> tuple[Any, Any]:
         """u and v (Fields with halo), set on open faces and beyond them by the open boundary conditions for eta.
 
-        `eta_time` is the Time of eta, `time` unless given. Conditions that close a volume
-        budget are the last ones, since in corners they read the flow through the other side.
+        `eta_time` is the Time of eta, `time` unless given; `memory` is {name: Field} of what open sides keep.
+        Conditions that close a volume budget are the last ones, since in corners they read the flow through the other
+        side.
         """
         for condition in sorted(self.open_boundaries, key=lambda condition: condition.closes_volume):
-            u, v = condition.fill(u, v, eta, self, time, eta_time or time)
+            u, v = condition.fill(u, v, eta, self, time, eta_time or time, memory)
         return u, v
+
+    def remembered(self, memory: Any, u: Any, v: Any, eta: Any, time: Time, eta_time: Time) -> Any:
+        """`memory`, {name: Field} of what open sides keep, with its rates in the ghost cells beyond these sides."""
+        for condition in self.open_boundaries:
+            if condition.memory:
+                memory = condition.remember(memory, u, v, eta, self, time, eta_time)
+        return memory
+
+    def _rate_at_sides(self, field, axis):
+        """The rates in the ghost cells beyond the sides of an axis, at the cells next to these; 0 elsewhere."""
+        low, high = self.edges[axis]
+        take = X if axis == "x" else Y
+        return (low * take.low(take.low(field)) + high * take.high(take.high(field))) * self.geometry.wet
 
     def continuity(self, flow: "DerivedFields", time: Any) -> AbstractField:
         """d eta/dt [m s-1], a Field at h."""
@@ -307,6 +330,7 @@ class Equations:
     def transported(self, flow: "DerivedFields", time: Any) -> dict[str, AbstractField]:
         """{name: d value/dt, a Field at h} of the variables that the flow transports, and of those that parts keep."""
         kept = {name: 0.0 * flow.state[name] for name in self.held}
+        kept |= {name: self._rate_at_sides(flow.state[name], name[-1]) for name in self.kept}
         return {x.name: x.at(time).rate(flow, flow.state[x.name], time) for x in self.tracers} | kept
 
     def shown(self, state: State, time: Any, rigid_lid: bool = False) -> State:
@@ -383,6 +407,21 @@ class Equations:
     def uplift_during(self, time: Time) -> AbstractField:
         """The uplift of the sea floor, and of eta with it, in the step that begins at a Time [m], a Field at h."""
         return self.uplift.at(time + 1.0) - self.uplift.at(time)
+
+
+def _edges(tile, dtype):
+    """{axis: (low, high)}: Fields of the cells next to the open sides, 1 there and 0 elsewhere."""
+    (ny, nx), halo = tile.shape, tile.halo
+    found = {}
+    for axis, n, sides in (("x", nx, (WEST, EAST)), ("y", ny, (SOUTH, NORTH))):
+        pair = []
+        for side, at in zip(sides, (halo, halo + n - 1)):
+            line = (np.arange(n + 2 * halo) == at).astype(dtype)
+            line = line[None, :] if axis == "x" else line[:, None]
+            cells = np.broadcast_to(line, (ny + 2 * halo, nx + 2 * halo))
+            pair.append(Field(tile.sides.open[side] * jnp.asarray(cells), "h", (halo,) * 4))
+        found[axis] = tuple(pair)
+    return found
 
 
 def further_variables(parts: Any) -> tuple[Variable, ...]:

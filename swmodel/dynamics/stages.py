@@ -96,8 +96,10 @@ class ArrayEvaluation(StageEvaluation):
         values, own = iter(fields), outside is None
         state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
         outside = next(values, state.eta)
-        u, v = equations.opened(state.u, state.v, outside, time, time if own else time.begun)
-        return state.replace(u=u, v=v), more, outside
+        eta_time, memory = time if own else time.begun, {name: state[name] for name in equations.kept}
+        u, v = equations.opened(state.u, state.v, outside, time, eta_time, memory)
+        memory = equations.remembered(memory, state.u, state.v, outside, time, eta_time)
+        return state.replace(u=u, v=v, **memory), more, outside
 
     def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
         own = state.map(lambda x: x.interior if isinstance(x, Field) else x)

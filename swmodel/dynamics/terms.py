@@ -403,6 +403,8 @@ def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) 
             increasing times.
     """
     grid = domain.grid
+    if hasattr(x, "check_limits") and rule is not None:
+        x.check_limits(rule, name)
     if hasattr(x, "placed"):  # such as a Tide
         return x.placed(position, domain, name)
     if hasattr(x, "series_on"):  # FileRecords

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..dynamics.terms import TimeVarying, tile_array
 from ..errors import ConfigError
-from ..fields.parameters import Moment, Number, check_arguments
+from ..fields.parameters import Moment, Number, array_of, check_arguments
 from ..fields.pytrees import pytree, replace, static
 from ..grids.windows import GridValues
 from .constituents import distinct, nodal, periods
@@ -99,6 +99,23 @@ class Tide:
             raise ConfigError(f"Tide: {error}.") from None
         named = {name: tuple(pair) for name, pair in zip(names, self.constituents.values())}
         object.__setattr__(self, "constituents", named)
+
+    def check_limits(self, rule: Number, name: str) -> None:
+        """Raise ConfigError for an amplitude that is beyond the limits of a parameter; functions are not evaluated.
+
+        Args:
+            rule: the Number of the parameter. name: of the parameter, for messages.
+        """
+        for key, (size, _) in self.constituents.items():
+            values = array_of(size) if not (callable(size) or isinstance(size, jax.Array)) else None
+            if values is None or rule.maximum is None or not values.size:
+                continue
+            largest = float(np.nanmax(np.abs(values), initial=0.0))
+            if largest > rule.maximum:
+                raise ConfigError(
+                    f"{name}: the amplitude of {key} reaches {largest:g} {rule.units}, more than the {rule.maximum:g} "
+                    f"{rule.units} that are possible; give it in {rule.units}."
+                )
 
     def placed(self, position: str, domain: Any, name: str) -> "Harmonics":
         """The Harmonics of tile arrays at a C-grid position; `name` is the parameter's, for messages."""

@@ -39,7 +39,7 @@ def narrowest_halo(model: Any, stepper: TimeStepper, made: dict[int, Any]) -> in
 
 def _more_along_sides(model, width):
     """Cells that open boundaries read along their sides, in addition to a halo of `width`."""
-    more = int(any(condition.closes_volume for condition in model.open_boundaries))
+    more = int(any(condition.closes_volume or condition.reads_along for condition in model.open_boundaries))
     model.decomposition.check_halo(width + more)
     return more
 

@@ -92,17 +92,23 @@ class FusedEvaluation(StageEvaluation):
             return state, more, outside
         u, v, eta = state.u, state.v, state.eta
         own = outside is eta
-        mixed = [f for f in (u, v, outside) if f.plain is None]
+        near = [u, v, outside, *(state[name] for name in equations.kept)]
+        mixed = [f for f in near if f.plain is None]
         settled = iter(self.finish_stage(mixed) if mixed else ())
-        u, v, outside = (next(settled) if f.plain is None else f for f in (u, v, outside))
+        u, v, outside, *kept = (next(settled) if f.plain is None else f for f in near)
         if self.group > 1 or not short:  # what was computed in ghosts beyond open sides is not what belongs there
             others = {id(source): (source, state[name]) for name in state.others for source in state[name].sources}
             for source, f in [*((f.plain, f) for f in (u, v, outside)), *others.values()]:
                 source.array = beyond_open_sides(self._field(source, f.position), self.sides).data
-        arrays = (self._field(f.plain, f.position) for f in (u, v, outside))
-        for f, opened in zip((u, v), self.arrays.opened(*arrays, time, time if own else time.begun)):
-            f.plain.array = opened.data
-        return state.replace(u=u, v=v, eta=outside if own else eta), more, outside
+        arrays = [self._field(f.plain, f.position) for f in (u, v, outside)]
+        eta_time = time if own else time.begun
+        memory = {name: self._field(f.plain, f.position) for name, f in zip(equations.kept, kept)}
+        opened = self.arrays.opened(*arrays, time, eta_time, memory)
+        memory = self.arrays.remembered(memory, *arrays, time, eta_time)
+        for f, found in zip((u, v, *kept), (*opened, *memory.values())):
+            f.plain.array = found.data
+        changes = dict(zip(equations.kept, kept))
+        return state.replace(u=u, v=v, eta=outside if own else eta, **changes), more, outside
 
     def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
         ends = self.layout.own, self.layout.with_border
@@ -217,6 +223,7 @@ class FusedStepLoop(StepLoop):
             terms=tuple(_each_field(term, lifted) for term in arrays.terms),
             tracers=tuple(_each_field(tracer, lifted) for tracer in arrays.tracers),
             uplift=lifted(arrays.uplift, "uplift"),
+            edges=lifted(arrays.edges, "edges"),
             open_boundaries=(),
             evaluation=self.evaluation,
         )

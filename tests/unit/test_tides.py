@@ -168,6 +168,7 @@ def test_a_wave_that_comes_in_enters_whole_and_an_elevation_lets_in_half():
         ({"M2": 1.0}, r"M2 must be a pair; give \(amplitude"),
         ({"M2": (1.0, 0.0), "m2": (1.0, 0.0)}, "M2 is given twice"),
         ({"M2": ("big", 0.0)}, "amplitude of M2 = 'big' is not a number"),
+        ({"M2": (1e4, 0.0)}, "elevation: the amplitude of M2 reaches 10000 m, more than the 100 m that are possible"),
         ({"M2": (np.ones(4), 0.0)}, "does not cover the side; give 5 values"),
     ],
 )
@@ -235,6 +236,7 @@ def test_amplitudes_and_phases_of_a_file_are_controls_of_its_adjoint():
         ("constituents.S2", "constituents.M2", "the tidal constituent M2 is given twice"),
         ("constituents.m2", "constituents.M9X", "elevation.constituents: there is no tidal constituent 'M9X'"),
         ("phase = 75", "phas = 75", "S2.phas: unknown key; did you mean 'phase'?"),
+        ('"10 cm"', '"10 km"', "the amplitude of M2 reaches 10000 m, more than the 100 m that are possible"),
         ('"10 cm"', '"10 s"', "'10 s' is a time; expected a length in m"),
         ("constituents.m2 =", "m2 =", "elevation.m2: unknown key"),
     ],

@@ -40,7 +40,9 @@ def _tide_of(section, grid, name, run, owner):
                 on_grid(getattr(pair, part), grid, position, f"{name}: {part} of {key}")
                 for part in ("amplitude", "phase")
             )
-    return Tide(constituents, start=run.start, ramp=section.ramp, latitude=section.latitude)
+    tide = Tide(constituents, start=run.start, ramp=section.ramp, latitude=section.latitude)
+    tide.check_limits(rule, name)
+    return tide
 
 
 def check_tides(made: Any, section: Any) -> None:

@@ -1,0 +1,145 @@
+"""Open sides that keep values of their own from step to step.
+
+    ChapmanFlather      Flather's velocity for the elevation eta_f on the open face, half way to a cell outside. The
+                        elevation eta_o there leaves by Chapman's (1985) condition with the speed of gravity waves,
+                            d eta_o/dt = (c / dx) (eta_1 - eta_o),      c = sqrt(g H)
+                            u = u_ext +- c / H (eta_f - eta_ext),       eta_f = (eta_1 + eta_o) / 2
+                        eta_1 is the elevation of the cell next to the side.
+    RadiationNudging    the velocity u_b on the face leaves with the speed at which the flow inside changes, after
+                        Marchesiello, McWilliams & Shchepetkin (2001), doi:10.1016/S1463-5003(00)00013-5:
+                            du_b/dt = - c_n du/dn - c_s du/ds - (u_b - u_ext) / tau
+                            (c_n, c_s) = - dm/dt (dm/dn, dm/ds) / ((dm/dn)^2 + (dm/ds)^2)
+                        n points out of the domain, s along the side, and m is the velocity between the next two faces
+                        inside, u_1 and u_2, as it was a little earlier.
+                        Where c_n > 0 the flow radiates, and tau is long. Elsewhere c_n = c_s = 0, and tau is short.
+
+What a side keeps, eta_o, or u_b and m on both faces, belongs to the State, and the time stepper steps it with the rest:
+restarts, halos, masks and the adjoint treat it as they treat the elevation. In place of values of earlier steps m
+follows the flow, dm_k/dt = (u_k - m_k) / (2 dt) on face k. Differences of m in time and space are then those of one
+smooth field at one moment. Rates of relaxation r are taken as r / (1 + r dt), those of an implicit step, with which
+every explicit scheme is stable.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..fields.operators import pointwise
+from ..fields.parameters import Sides, declared, parameter
+from ..fields.pytrees import pytree
+from ..fields.variables import Variable
+from ..parallel.halo import SIDES
+from .boundaries import CURRENTS, LEVELS, Inside, OpenBoundary
+
+__all__ = ["ChapmanFlather", "RadiationNudging"]
+
+DAY = 86400.0  # [s]
+TRAIL = 2.0  # steps in which the trail follows
+TRAILS = "trailing_velocity", "second_trailing_velocity"
+LEAST = 1e-24  # [m2 s-2], added to the square of a difference of velocities
+
+
+def _implicit(rate, dt):
+    return rate.map(lambda r: r / (1.0 + r * dt)) if hasattr(rate, "map") else rate / (1.0 + rate * dt)
+
+
+@pytree
+class ChapmanFlather(OpenBoundary):
+    """Flather's velocity with Chapman's elevation (module docstring), as regional ocean models pair them.
+
+    Args:
+        sides: which of "west", "east", "south", "north" are open; all four unless given.
+        elevation: eta_ext outside [m]: a number, a function of (x, y), an (ny, nx) array (its edge cells are used),
+            time records or a Tide.
+        velocity: u_ext, towards the outside [m s-1], likewise.
+        incoming: the elevation of a wave that comes in at normal incidence [m], likewise; see Flather.
+    """
+
+    sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
+    elevation: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation outside")
+    velocity: Any = parameter("h", "m s-1", **CURRENTS, default=0.0, doc="the velocity outside, out of the domain")
+    incoming: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation of a wave that comes in")
+
+    memory = (Variable("outer_elevation", "h", "m", "elevation one cell beyond the open side"),)
+    references = (
+        "Flather (1976), Mem. Soc. R. Sci. Liege 10, 141-164; Chapman (1985), "
+        "doi:10.1175/1520-0485(1985)015<1060:NTOCSO>2.0.CO;2"
+    )
+
+    def outflow(self, inside: Inside, time: Any) -> Any:
+        face = 0.5 * (inside.eta + inside.memory["outer_elevation"])
+        speed = (inside.gravity / inside.depth).map(jnp.sqrt)
+        return speed * (face - self.elevation - 2.0 * self.incoming) + self.velocity
+
+    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+        celerity = (inside.gravity * inside.depth).map(jnp.sqrt)
+        rate = _implicit(celerity / inside.spacing[0], time.dt)
+        return {"outer_elevation": rate * (inside.eta - inside.memory["outer_elevation"])}
+
+
+@pytree
+class RadiationNudging(OpenBoundary):
+    """Adaptive radiation of the velocity, nudged to that outside (module docstring).
+
+    The elevation is free: pair it with a sponge, or another side that fixes the mean level.
+
+    Args:
+        sides: which of "west", "east", "south", "north" are open; all four unless given.
+        velocity: u_ext, towards the outside [m s-1]: a number, a function of (x, y), an (ny, nx) array (its edge cells
+            are used), time records or a Tide.
+        incoming: the elevation of a wave that comes in at normal incidence [m], likewise; its velocity is added.
+        inward: tau where the flow comes in [s].
+        outward: tau where it radiates [s].
+    """
+
+    sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
+    velocity: Any = parameter("h", "m s-1", **CURRENTS, default=0.0, doc="the velocity outside, out of the domain")
+    incoming: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation of a wave that comes in")
+    inward: Any = parameter(None, "s", above=0.0, default=DAY, doc="the time of nudging where the flow comes in")
+    outward: Any = parameter(None, "s", above=0.0, default=365 * DAY, doc="the time of nudging where it radiates")
+
+    memory = (
+        Variable("outer_velocity", "h", "m s-1", "velocity out of the domain on the open face"),
+        Variable("trailing_velocity", "h", "m s-1", "velocity out of the domain on the next face, a little earlier"),
+        Variable("second_trailing_velocity", "h", "m s-1", "the same on the face after that"),
+    )
+    reads_along = True
+    references = "Marchesiello, McWilliams and Shchepetkin (2001), doi:10.1016/S1463-5003(00)00013-5"
+
+    def outflow(self, inside: Inside, time: Any) -> Any:
+        return inside.memory["outer_velocity"] + 0.0 * inside.eta
+
+    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+        dt, here = time.dt, inside.memory["outer_velocity"]
+        next_one = inside.normal(1)
+        changes = {
+            name: (1.0 / TRAIL) * (inside.normal(k) - inside.memory[name]) for k, name in enumerate(TRAILS, start=1)
+        }
+        across, along = self._courant(inside, changes)
+        moved = across * (next_one + changes[TRAILS[0]] - here)  # u_1 a step later, as an implicit step has it
+        forward, backward = along.map(lambda c: jnp.minimum(c, 0.0)), along.map(lambda c: jnp.maximum(c, 0.0))
+        moved = moved - backward * inside.behind(here) - forward * inside.ahead(here)
+        outside = self.velocity - (inside.gravity / inside.depth).map(jnp.sqrt) * self.incoming
+        leaves = across.map(lambda c: (c > 0.0).astype(c.dtype))
+        nudging = leaves * _implicit(1.0 / self.outward, dt) + (1.0 - leaves) * _implicit(1.0 / self.inward, dt)
+        return {
+            "outer_velocity": moved * across.map(lambda c: 1.0 / (dt * (1.0 + c))) + nudging * (outside - here),
+            **{name: (1.0 / dt) * change for name, change in changes.items()},
+        }
+
+    def _courant(self, inside, changes):
+        """(c_n dt / dn, 0 to 1; c_s dt / ds, -1/2 to 1/2 and 0 where nothing leaves), of the changes of m in a step."""
+        dn, ds = inside.spacing
+        trail, second = (inside.memory[name] for name in TRAILS)
+        change, outwards = 0.5 * (changes[TRAILS[0]] + changes[TRAILS[1]]), trail - second
+        ahead, behind = inside.ahead(trail), inside.behind(trail)
+        upwind = change * (ahead + behind)
+        sideways = pointwise(lambda up, pair: jnp.where(up > 0.0, pair, 0.0), upwind, behind) + pointwise(
+            lambda up, pair: jnp.where(up > 0.0, 0.0, pair), upwind, ahead
+        )
+        skew = sideways * (dn / ds)
+        square = outwards * outwards + skew * skew
+        share = change / (square + LEAST)
+        across = (-share * outwards).map(lambda c: jnp.clip(c, 0.0, 1.0))
+        along = (-share * skew * (dn / ds)).map(lambda c: jnp.clip(c, -0.5, 0.5))
+        return across, along * across.map(lambda c: (c > 0.0).astype(c.dtype))

@@ -1,0 +1,50 @@
+"""Open sides that keep values from step to step: the same on any number of ranks, with their gradients."""
+
+import pytest
+
+import swmodel as sw
+from swmodel import adjoint
+from swmodel.parallel import SerialCommunicator, make_communicator
+from tests import own_parts
+
+from . import cases
+from .test_tides import tide
+
+STEPPER = sw.ForwardBackward(10.0)
+pytestmark = pytest.mark.skipif(cases.RANKS == 6, reason="four ranks show what more would")
+
+
+def ocean(communicator, engine):
+    return sw.ShallowWater(
+        cases.plane(), cases.sea_floor(), coriolis=sw.FPlane(1e-4), communicator=communicator, engine=engine,
+        boundaries=(
+            sw.ChapmanFlather(("west", "north"), incoming=tide(0.5, "M2")),
+            sw.RadiationNudging(("east", "south"), incoming=tide(0.3, "K1"), inward=600.0),
+        ),
+    )  # fmt: skip
+
+
+def run(communicator, engine):
+    """(model, State after some steps)."""
+    model = ocean(communicator, engine)
+    return model, sw.Simulation(model, cases.start(model), STEPPER).run(steps=5)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return cases.from_root(lambda: dict(run(SerialCommunicator(), "arrays")[1]))
+
+
+@pytest.mark.parametrize("engine", ["arrays", "fused"])
+def test_runs_equal_those_of_one_rank_on_arrays(engine, alone):
+    layout = cases.LAYOUTS[0 if engine == "arrays" else -1]
+    model, ours = run(make_communicator("auto", (cases.NY, cases.NX), layout), engine)
+    cases.assert_tiles_equal(model, ours, alone)
+
+
+@pytest.mark.skipif(cases.RANKS != 2, reason="two ranks show what more would")
+def test_the_gradient_passes_dot_products_and_taylor_tests():
+    controls = ["boundary.0.incoming.amplitude.M2", "initial.outer_velocity_x"]
+    model, cost = ocean(cases.all_ranks(), "fused"), own_parts.everything().Unrest()
+    problem = adjoint.Problem(model, STEPPER, cases.start(model), 5, cost, controls)
+    cases.assert_verified(problem)

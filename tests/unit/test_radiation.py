@@ -1,0 +1,59 @@
+"""Open sides that keep values from step to step: their state in both engines, in restarts, and beside land."""
+
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.errors import ConfigError
+
+GRID = sw.CartesianGrid(9, 8, (0.0, 9e4), (0.0, 8e4))
+DEPTH = np.where(np.random.default_rng(2).random(GRID.shape) < 0.12, 0.0, 500.0)
+TIDE = sw.Tide({"M2": (0.5, 30.0)}, ramp=600.0)
+SIDES = {
+    "chapman": (sw.ChapmanFlather(("west", "south"), incoming=TIDE), sw.ChapmanFlather("north", elevation=0.1)),
+    "radiation": (sw.RadiationNudging(("west", "south", "east"), incoming=TIDE, inward=600.0),),
+}
+
+
+def bump(x, y):
+    return np.exp(-((x - 5e4) ** 2 + (y - 4e4) ** 2) / 2e8)
+
+
+def simulation(kind, stepper, engine="arrays"):
+    model = sw.ShallowWater(GRID, DEPTH, coriolis=sw.FPlane(1e-4), boundaries=SIDES[kind], engine=engine)
+    return sw.Simulation(model, model.state(eta=bump), stepper)
+
+
+@pytest.mark.parametrize("kind, stepper", [("chapman", sw.ForwardBackward(50.0)), ("radiation", sw.AB2(20.0))])
+def test_both_engines_step_the_memory_alike_and_leave_other_cells_at_zero(kind, stepper):
+    arrays, fused = (simulation(kind, stepper, engine) for engine in ("arrays", "fused"))
+    one, other = arrays.run(steps=30), fused.run(steps=30)
+    assert fused.engine[0] == "fused"
+    beside = {"x": np.zeros(GRID.shape, bool), "y": np.zeros(GRID.shape, bool)}
+    beside["x"][:, [0, -1]] = beside["y"][[0, -1]] = True
+    for name, values in one:
+        values = np.asarray(values)
+        np.testing.assert_allclose(np.asarray(other[name]), values, atol=1e-12 * np.abs(values).max())
+        if name in one.others:
+            kept = (DEPTH > 0) & beside[name[-1]]
+            assert np.abs(values[kept]).max() > 1e-4 and not values[~kept].any()
+
+
+@pytest.mark.parametrize("kind", SIDES)
+def test_a_resumed_run_is_the_same_bit_for_bit(kind, tmp_path):
+    whole, first, second = (simulation(kind, sw.ForwardBackward(50.0)) for _ in range(3))
+    whole.run(steps=7)
+    first.restart(tmp_path / "restart.nc", every=4 * 50.0)
+    first.run(steps=4)
+    second.resume(tmp_path / "restart.nc")
+    second.run(steps=3)
+    for name, values in whole.state:
+        np.testing.assert_array_equal(np.asarray(second.state[name]), np.asarray(values))
+
+
+def test_schemes_that_cannot_carry_what_a_side_keeps_refuse_it():
+    model = simulation("chapman", sw.RK4(50.0)).model
+    with pytest.raises(ConfigError, match="SemiImplicit: ChapmanFlather keeps outer_elevation_x from step to step"):
+        model.ready_for(sw.SemiImplicit(600.0))
+    with pytest.raises(ConfigError, match="inward = 0.0 is not positive"):
+        sw.RadiationNudging(inward=0.0)
