@@ -4,7 +4,7 @@
               east: its amplitude inside
     returns   a pulse 8 cells wide from inside meets the side: its largest elevation later, over that at the start
 
-The side of RadiationNudging is nudged in 10 minutes where a wave comes in, and in a day, its default, where a pulse leaves.
+RadiationNudging is nudged in 10 minutes where a wave comes in, and in a day, its default, where a pulse leaves.
 On a channel 60 cells of 10 km long and 1000 m deep, without friction or rotation.
 """
 
