@@ -108,7 +108,7 @@ def section_for(cls: type, name: str, common: type = PartSection) -> type[PartSe
         common: the class that it derives from; keys that it has are left as they are.
     """
     keys: dict[str, Any] = {"type": (Literal[name], ...)}
-    for field in dataclasses.fields(cls):
+    for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, ModelPart) else cls):
         if field.name in common.left_out:
             continue
         if field.name not in common.model_fields and (kind := _type_of(field, getattr(cls, "kind", None))) is not None:
