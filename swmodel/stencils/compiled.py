@@ -10,6 +10,7 @@ from .abi import LoopPlan, ResultPlan, SourcePlan, When, numbers
 from .graph import Graph
 from .native.library import TARGET, loop_name
 from .printing import keep_source
+from .rounding import compares_rounded
 from .schedule import schedule
 from .source import c_source
 
@@ -26,7 +27,7 @@ def compile_loop(graph: Graph, dtypes: tuple) -> str:
         CompileError: if the compiler refuses it. ConfigError: if SWMODEL_KEEP_SOURCE names no folder for its source.
     """
     keep_source(graph, dtypes)
-    return loop_name(c_source(graph, dtypes), in_order=graph.compares_rounded)
+    return loop_name(c_source(graph, dtypes), in_order=compares_rounded(graph))
 
 
 def compiled_loop(

@@ -17,50 +17,11 @@ import jax
 import numpy as np
 
 from .expressions import Expression, Source, Trace
-from .lines import Line, line_of
+from .factors import Factors
+from .lines import line_of
+from .nodes import At, Constant, Node, Unsupported
 
 __all__ = ["At", "Builder", "Constant", "Graph", "Node", "Unsupported", "trace_graph"]
-
-
-class Unsupported(Exception):
-    """An operation that fused loops do not have: the step runs on arrays."""
-
-
-@dataclasses.dataclass(frozen=True)
-class At:
-    """The value of a node, `row` and `column` cells away."""
-
-    node: int
-    row: int = 0
-    column: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Constant:
-    value: Any
-    dtype: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Node:
-    """`name` of `arguments` (At or Constant), giving a `dtype`.
-
-    "load" has parameters (source,), "scalar" (its number); "inside" is its argument within a box and 0 outside, the box
-    given by how far its (west, east, south, north) sides lie within the region that the loop computes; the others have
-    those of the JAX primitive of that name that matter.
-
-    Attributes:
-        axes: 2 where the value varies from cell to cell, 1 from row to row alone, 0 not at all.
-        line: the Line of Python that it comes from, or None. label: the name of the field that a "load" reads.
-    """
-
-    name: str
-    arguments: tuple
-    dtype: str
-    parameters: tuple = ()
-    axes: int = 2
-    line: Line | None = dataclasses.field(default=None, compare=False, repr=False)
-    label: str = dataclasses.field(default="", compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,25 +63,6 @@ class Graph:
                 found.setdefault(ref.node, set()).update(places)
         return dict(sorted(found.items(), reverse=True))
 
-    @functools.cached_property
-    def compares_rounded(self) -> bool:
-        """Whether a comparison, on which results depend, has an argument that was rounded.
-
-        An order of operations other than the written one may then change which branch is taken: (a - b) + b > a.
-        """
-        whole, exact = set(), set()  # nodes whose values are small integers; nodes whose values were never rounded
-        for number, node in enumerate(self.nodes):
-            arguments = node.arguments
-            if node.name in COMPARISONS and not all(_is_in(exact, a) for a in arguments):
-                return True
-            if not node.dtype.startswith("float"):
-                whole.add(number)
-            elif node.name in WHOLE and all(_is_in(whole, a) and _is_whole(a) for a in arguments):
-                whole.add(number)
-            if number in whole or (node.name in EXACT and all(_is_in(exact, a) for a in arguments)):
-                exact.add(number)
-        return False
-
     def arguments(self, number: int) -> list[At]:
         """The arguments of a node that are nodes."""
         return [a for a in self.nodes[number].arguments if isinstance(a, At)]
@@ -152,22 +94,6 @@ class Graph:
         columns = tuple(self.columns[k] for k in kept["load"])
         new = Graph(tuple(map(renumbered, self.nodes)), self.outputs, columns, len(kept["scalar"]), self.names)
         return new, kept["load"], kept["scalar"]
-
-
-COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne", "sign", "floor")
-EXACT = ("load", "scalar", "constant", "convert_element_type", "stop_gradient", "inside", "neg", "abs", "max", "min",
-         "select_n")  # fmt: skip
-WHOLE = ("constant", "convert_element_type", "stop_gradient", "inside", "neg", "abs", "max", "min", "select_n", "add",
-         "sub", "mul")  # fmt: skip
-
-
-def _is_in(nodes, argument):
-    """Whether an argument is a constant or one of some nodes."""
-    return isinstance(argument, Constant) or argument.node in nodes
-
-
-def _is_whole(argument):
-    return not isinstance(argument, Constant) or float(argument.value).is_integer()
 
 
 def _trimmed(graph):
@@ -290,119 +216,6 @@ class Builder:
         name = RENAMED.get(name, name)
         parameters = tuple(eqn.params[key] for key in KEPT.get(name, ()))
         return [self.add(name, arguments, aval.dtype, parameters)]
-
-
-class Factors:
-    """Takes out factors that do not vary along a row: a x - a y becomes a (x - y), and (a x) (b y) becomes (a b) (x y).
-
-    So their products are computed once a row, or once in all, and a difference of neighbours has one product and not
-    two.
-
-    Args:
-        builder: a Builder.
-        dtype: of all values.
-    """
-
-    def __init__(self, builder: Builder, dtype: str):
-        self.builder, self.dtype = builder, dtype
-
-    def of(self, name: str, arguments: Iterable) -> Any:
-        """The At (or Constant) of an operation where there are factors, else None."""
-        rules = {
-            "neg": self._negative,
-            "mul": self._product,
-            "div": self._quotient,
-            "add": self._sum,
-            "sub": self._difference,
-        }
-        try:
-            return rules[name](*arguments) if name in rules else None
-        except ArithmeticError:  # the product of constants would overflow or underflow
-            return None
-
-    def split(self, ref: Any) -> tuple[Any, Any]:
-        """(factor that does not vary along a row, the rest): of x itself (None, x)."""
-        if isinstance(ref, Constant) or self.builder.nodes[ref.node].name != "mul":
-            return None, ref
-        arguments = [self.builder.shifted(a, ref.row, ref.column) for a in self.builder.nodes[ref.node].arguments]
-        for factor, rest in (arguments, arguments[::-1]):
-            if not self._varies(factor) and self._varies(rest):
-                return factor, rest
-        return None, ref
-
-    def scaled(self, factor: Any, ref: Any) -> Any:
-        """factor * ref."""
-        inner, ref = self.split(ref)
-        factor = self._times(factor, inner)
-        return (
-            ref if factor is None or factor == self._number(1.0) else self.builder.put("mul", [factor, ref], self.dtype)
-        )
-
-    def _varies(self, a):
-        return isinstance(a, At) and self.builder.nodes[a.node].axes == 2
-
-    def _number(self, value):
-        limits = np.finfo(self.dtype)
-        if value and not limits.tiny <= abs(value) <= limits.max:
-            raise ArithmeticError(value)
-        return Constant(float(value), self.dtype)
-
-    def _times(self, a, b):
-        """The product of two factors, either of which may be None."""
-        if a is None or b is None:
-            return b if a is None else a
-        if isinstance(a, Constant) and isinstance(b, Constant):
-            return self._number(a.value * b.value)
-        one = self._number(1.0)
-        return b if a == one else a if b == one else self.builder.put("mul", [a, b], self.dtype)
-
-    def _over(self, a, b):
-        if b is None:
-            return a
-        a = self._number(1.0) if a is None else a
-        if isinstance(a, Constant) and isinstance(b, Constant) and b.value:
-            return self._number(a.value / b.value)
-        return self.builder.put("div", [a, b], self.dtype)
-
-    def _negative(self, x):
-        return self.scaled(self._number(-1.0), x) if self._varies(x) else None
-
-    def _product(self, x, y):
-        if not self._varies(x) or not self._varies(y):
-            factor, x = (x, y) if self._varies(y) else (y, x)
-            return self.scaled(factor, x) if self._varies(x) else None
-        (a, x), (b, y) = self.split(x), self.split(y)
-        return self.scaled(self._times(a, b), self.builder.put("mul", [x, y], self.dtype))
-
-    def _quotient(self, x, y):
-        if not self._varies(y):
-            return self.scaled(self._over(None, y), x) if self._varies(x) else None
-        b, y = self.split(y)
-        a, x = self.split(x) if self._varies(x) else (x, self._number(1.0))
-        return self.scaled(self._over(a, b), self.builder.put("div", [x, y], self.dtype))
-
-    def _sum(self, x, y):
-        for zero, other in ((x, y), (y, x)):
-            if zero == self._number(0.0):
-                return other
-        return self._combined(x, y, "add", "sub")
-
-    def _difference(self, x, y):
-        return x if y == self._number(0.0) else self._combined(x, y, "sub", "add")
-
-    def _combined(self, x, y, name, opposite):
-        """x + y or x - y with the factor that both have taken out; None where they have none in common."""
-        if not self._varies(x) or not self._varies(y):
-            return None
-        (a, x), (b, y) = self.split(x), self.split(y)
-        a, b = (self._number(1.0) if factor is None else factor for factor in (a, b))
-        if a == b:
-            return self.scaled(a, self.builder.put(name, [x, y], self.dtype))
-        if isinstance(a, Constant) and isinstance(b, Constant) and a.value == -b.value:
-            if b.value == 1.0:  # -x + y is y - x, and -x - y is -(x + y)
-                a, x, y = (b, y, x) if name == "add" else (a, x, y)
-            return self.scaled(a, self.builder.put(opposite, [x, y], self.dtype))
-        return None
 
 
 KEPT = {"integer_pow": ("y",)}  # parameters of an operation that matter here

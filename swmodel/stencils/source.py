@@ -18,6 +18,7 @@ from pathlib import Path
 
 from .abi import VECTOR, header
 from .graph import At, Constant, Graph, Node, Unsupported
+from .rounding import is_nan_with
 from .schedule import schedule, whole_vectors
 
 __all__ = ["c_source", "commented_source", "operations"]
@@ -328,6 +329,21 @@ class _Writer:
             self.before.append(f"const uint32_t {name} = {ends[2]} && {wide} > 0 ? (uint32_t)({wide}) : 0;")
         return f"(uint32_t)i - ({west - column}) < {self._ends[ends]}"
 
+    def _extreme(self, op, arguments):
+        """The larger or the smaller of two values; NaN where one of them is NaN.
+
+        A comparison with NaN fails. So one comparison is enough if one value, the one taken where it fails, is NaN
+        wherever the other one is.
+        """
+        kind, (a, b) = _type(op.dtype), arguments
+        beyond = ">" if op.name == "max" else "<"
+        one, other = op.arguments
+        if isinstance(other, Constant) or kind not in BITS or is_nan_with(self.graph, one, other):
+            one, other, a, b = other, one, b, a
+        if isinstance(one, Constant) or kind not in BITS or is_nan_with(self.graph, other, one):
+            return _select(f"({a} {beyond} {b})", a, b, kind)
+        return _select(f"({a} {beyond} {b}) | ({a} != {a})", a, b, kind)
+
     def _is_condition(self, argument):
         return isinstance(argument, At) and self.graph.nodes[argument.node].dtype == "bool"
 
@@ -337,7 +353,7 @@ class _Writer:
         if op.name in CALLS:
             return f"{CALLS[op.name]}{'f' if op.dtype == 'float32' else ''}({', '.join(arguments)})"
         if op.name in ("max", "min"):
-            return _extreme(op, arguments)
+            return self._extreme(op, arguments)
         if op.name == "select_n" and len(arguments) == 3:
             return _select(arguments[0], arguments[2], arguments[1], _type(op.dtype))
         if op.name == "integer_pow" and 0 < abs(op.parameters[0]) <= LARGEST_POWER:
@@ -361,15 +377,6 @@ class _Writer:
         if op.name in simple:
             return simple[op.name].format(*arguments)
         raise Unsupported(f"the operation {op.name!r}")
-
-
-def _extreme(op, arguments):
-    """The larger or the smaller of two values; NaN where one of them is NaN, as by a comparison that then fails."""
-    kind, (a, b) = _type(op.dtype), arguments
-    beyond, within = (">", "<=") if op.name == "max" else ("<", ">=")
-    if isinstance(op.arguments[1], Constant) or kind not in BITS:
-        return _select(f"!({a} {within} {b})", a, b, kind)
-    return _select(f"({a} {beyond} {b}) | ({a} != {a})", a, b, kind)
 
 
 def _type(dtype):

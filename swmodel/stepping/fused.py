@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from ..dynamics.replicated import numbers_entered
 from ..dynamics.stages import StageEvaluation, renewed_if_due
 from ..fields.field import Field
+from ..fields.operators import pointwise
 from ..fields.parts import replaced
 from ..fields.pytrees import replace
 from ..fields.state import State, each_state, fields_of
@@ -30,6 +31,7 @@ from .base import Monitor, StepLoop, no_monitor
 
 __all__ = ["FusedEvaluation", "FusedStepLoop", "InterpretedStepLoop", "NotCompiled", "POLE"]
 
+NEVER_WET = -32768.0  # a depth that no cell has which may be wet [m]
 POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
 
 
@@ -212,10 +214,12 @@ class FusedStepLoop(StepLoop):
             names = (f"{name}.{path}".rstrip(".") for path in path_names(tree))
             return jax.tree.unflatten(structure, [lift(x, name=n) for x, n in zip(leaves, names)])
 
-        arrays, depth = self.equations, self._aligned(self.equations.depth)
-        wet = None
-        if dynamics.wetting is None:
-            wet = depth.map(lambda depth: (depth > 0).astype(depth.dtype))  # cheaper than reading another array
+        arrays, depth, lowest = self.equations, self.equations.depth, 0.0
+        if dynamics.wetting is not None:  # signed; what is never wet then gets a depth of its own
+            lowest = NEVER_WET
+            depth = pointwise(lambda depth, wet: jnp.where(wet > 0, depth, lowest), depth, arrays.geometry.wet)
+        depth = self._aligned(depth)
+        wet = depth.map(lambda depth: (depth > lowest).astype(depth.dtype))  # cheaper than reading another array
         return replace(
             arrays,
             geometry=Geometry.derive(arrays.geometry.tile, dynamics.slip, dynamics.communicator, lift, wet),

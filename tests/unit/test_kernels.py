@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.dynamics.tracers.advection import upstream
 from swmodel.fields.field import Field, HaloError
-from swmodel.fields.operators import difference_x, mean_x, mean_xy, mean_y, sum_xy
+from swmodel.fields.operators import difference_x, mean_x, mean_xy, mean_y, pointwise, sum_xy
 from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
@@ -20,6 +21,7 @@ from swmodel.stencils import Slot, evaluate, evaluate_storing, native
 from swmodel.stencils.expressions import Source, lift, stored
 from swmodel.stencils.graph import Unsupported, trace_graph
 from swmodel.stencils.native import library
+from swmodel.stencils.rounding import compares_rounded
 from swmodel.stencils.schedule import schedule
 from swmodel.stencils.source import c_source
 from swmodel.stencils.stencil import Layout, loops_in, run
@@ -271,16 +273,43 @@ def test_comparisons_of_rounded_values_are_those_of_the_written_order():
 
 
 def test_loops_whose_comparisons_read_masks_or_arrays_alone_may_be_reordered():
-    def compares_rounded(make):
-        return trace_graph([make(lift(field()))])[0].compares_rounded
+    def compares(make):
+        return compares_rounded(trace_graph([make(lift(field()))])[0])
 
     def wet(f):
         return f.map(lambda x: (x > 0).astype(x.dtype))
 
-    assert not compares_rounded(lambda f: f.map(lambda x: jnp.maximum(x * x, 1.0)))
-    assert not compares_rounded(lambda f: sum_xy(wet(f)).map(lambda n: (n > 3.5).astype(n.dtype)) * sum_xy(f))
-    assert compares_rounded(lambda f: wet(f * f - 1.0))
-    assert compares_rounded(lambda f: wet(0.3 * wet(f)))
+    assert not compares(lambda f: f.map(lambda x: jnp.maximum(x * x, 1.0)))
+    assert not compares(lambda f: sum_xy(wet(f)).map(lambda n: (n > 3.5).astype(n.dtype)) * sum_xy(f))
+    assert compares(lambda f: wet(f * f - 1.0))
+    assert compares(lambda f: wet(0.3 * wet(f)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f, g, extreme: f.map(lambda x: extreme(2.0 * x, x + x * x)),
+        lambda f, g, extreme: f.map(lambda x: extreme(x + x * x, -x)),
+        lambda f, g, extreme: f.map(lambda x: extreme(x, 0.5)),
+        lambda f, g, extreme: pointwise(extreme, f, g),
+        lambda f, g, extreme: pointwise(lambda a, b: extreme(extreme(a + b, 2.0 * a), 2.0 * b), f, g),
+    ],
+)
+def test_what_is_no_number_on_either_side_stays_none_in_extremes(make):
+    """Also where one comparison is enough, because one side is NaN wherever the other one is."""
+    f, g = (Field(field(k).data.at[4 + k, 5 - k].set(jnp.nan).at[7, 7].set(jnp.inf), "h", (2,) * 4) for k in range(2))
+    for extreme in (jnp.maximum, jnp.minimum):
+        found, _ = fused(functools.partial(make, extreme=extreme), f, g)
+        np.testing.assert_allclose(found[2:-2, 2:-2], make(f, g, extreme).interior, rtol=1e-13)
+        assert np.isnan(found[2:-2, 2:-2]).any()
+
+
+def test_two_halves_of_a_choice_are_one_operation():
+    f, g, h = (lift(field(k)) for k in range(3))
+    names = [node.name for node in trace_graph([upstream(f, g, h)])[0].nodes]
+    assert names.count("select_n") == names.count("gt") == 1 and "add" not in names
+    kept = trace_graph([pointwise(lambda a, b: jnp.where(a > 0, b, 0.0) + jnp.where(a > 0, 0.0, 2.0 * b), f, g)])[0]
+    assert [node.name for node in kept.nodes].count("select_n") == 1
 
 
 def test_members_may_differ_in_a_flag():
