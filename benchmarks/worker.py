@@ -1,7 +1,8 @@
 """The workers of the benchmarks that run swmodel. One argument, a JSON object, whose `kind` is
 
     step       times steps of the basin: size, and stepper, precision, communicator, layout, devices, drag, engine,
-               batch, save; or of the experiment in `file`; with `simulation`, as a whole run takes them
+               batch, save; or of the experiment in `file`; with `simulation`, as a whole run takes them; of a
+               beach with `coastal`: true has wetting and drying, false is the ocean
     exchange   times exchanges of the halos that such a step needs, without the step
     compile    times compilations of the full nonlinear step on the sphere; a "step" is one of them
     copy       times a copy (a = b) on the device JAX has; a "step" is one pass over `cells` numbers
@@ -130,7 +131,7 @@ def exchange(options):
 
 def _case(options, process):
     """(model, state, stepper) of the basin, or of an experiment's file."""
-    from swmodel.performance import basin, stepper_named
+    from swmodel.performance import basin, beach, stepper_named
 
     if "file" in options:
         from swmodel.cli.bench import Experiment, Options
@@ -138,6 +139,9 @@ def _case(options, process):
         subject = Experiment(options["file"], [], Options())
         return *subject.make(process.communicator), subject.stepper
     layout, precision = options.get("layout"), options.get("precision", "float32")
+    if "coastal" in options:
+        case = beach(*options["size"], precision, process.communicator, coastal=options["coastal"])
+        return *case, stepper_named("ssprk3")
     chosen = {name: options[name] for name in ("drag", "engine") if name in options}
     case = basin(*options["size"], precision, process.communicator, layout and tuple(layout), **chosen)
     return *case, stepper_named(options.get("stepper", "ab2"))

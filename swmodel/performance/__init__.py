@@ -7,12 +7,12 @@ prediction.py  seconds a step on any number of ranks, from these
 fitting.py     what a prediction needs, measured here
 """
 
-from .cases import basin, stepper_named
+from .cases import basin, beach, stepper_named
 from .machine import Link, fit_link, measure_link, triad_bandwidth
 from .prediction import Compute, Machine, Prediction, fit_compute, machines_of, predict, signature
 from .timing import Program
 
 __all__ = [
-    "Compute", "Link", "Machine", "Prediction", "Program", "basin", "fit_compute", "fit_link", "machines_of",
+    "Compute", "Link", "Machine", "Prediction", "Program", "basin", "beach", "fit_compute", "fit_link", "machines_of",
     "measure_link", "predict", "signature", "stepper_named", "triad_bandwidth",
 ]  # fmt: skip

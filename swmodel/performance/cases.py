@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.conserving import MomentumConserving
 from ..dynamics.coriolis import BetaPlane
 from ..dynamics.dissipation import Laplacian, LinearDrag, ManningDrag, QuadraticDrag
+from ..dynamics.wetting import WettingDrying
 from ..fields.parts import shipped_parts
 from ..fields.state import State
 from ..grids.grid import CartesianGrid
@@ -21,7 +23,8 @@ from ..parallel import SerialCommunicator
 from ..stepping.explicit import TimeStepper
 
 __all__ = [
-    "SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "DRAGS", "STEPPERS", "OneOfMany", "basin", "stepper_named",
+    "SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "DRAGS", "STEPPERS", "OneOfMany", "basin", "beach",
+    "stepper_named",
 ]  # fmt: skip
 
 SPACING = 5000.0  # of the cells [m]
@@ -75,6 +78,32 @@ def basin(
         eta=scaled(10.0, waves(np.cos, 7, np.cos, 3)),
     )
     return model, state
+
+
+def beach(
+    nx: int, ny: int, precision: str = "float32", communicator: Any = "auto", *, coastal: bool = True
+) -> tuple[ShallowWater, State]:
+    """(ShallowWater, State of this tile) of waves towards a beach, of whose nx x ny cells a fifth lies above the level.
+
+    Args:
+        nx, ny: cells along x and y.
+        precision, communicator: of the ShallowWater.
+        coastal: with wetting and drying and momentum that is conserved; else with EnergyConserving, and water at least
+            10 m deep in every cell.
+    """
+    length, width = 200.0 * nx, 200.0 * ny
+    least = -np.inf if coastal else 10.0
+    parts = {"momentum": MomentumConserving(), "wetting": WettingDrying()} if coastal else {}
+    model = ShallowWater(
+        CartesianGrid(nx, ny, (0.0, length), (0.0, width)),
+        lambda x, y: np.maximum(100.0 - 125.0 * x / length + 2.0 * np.cos(6 * np.pi * y / width), least),  # [m]
+        coriolis=BetaPlane(F0, BETA),
+        dissipation=(DRAGS["manning"],),
+        communicator=communicator,
+        dtype=precision,
+        **parts,
+    )
+    return model, model.state(eta=lambda x, y: 2.0 * np.cos(9 * np.pi * x / length) * np.cos(4 * np.pi * y / width))
 
 
 class OneOfMany(SerialCommunicator):
