@@ -60,8 +60,12 @@ def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     for name in ("minimum_depth", "fill_lakes"):
         if bathymetry is not None and name in bathymetry.model_fields_set:
             yield Mistake(("bathymetry", name), "wetting keeps the topography as it is; leave this out")
-    for k in range(len(sections.get("tracer", ()))):
-        yield Mistake(("tracer", k, "name"), "tracers cannot be carried over drying cells; leave it out, or wetting")
+    for k, tracer in enumerate(sections.get("tracer", ())):
+        if tracer.scheme == "centred":
+            yield Mistake(
+                ("tracer", k, "scheme"),
+                "takes more from a cell that falls dry than it holds; write 'flux_limited', or leave wetting out",
+            )
     for k, entry in enumerate(sections.get("dissipation", ())):
         if entry.type == "manning_drag" and entry.roughness == 0.0:
             yield Mistake(("dissipation", k, "roughness"), "is 0 on land; give a roughness, or leave the drag out")

@@ -58,7 +58,7 @@ from .momentum import EnergyConserving
 from .shallow_water import DerivedFields
 from .tracers.advection import limited_difference, limited_face, upstream
 from .tracers.limiters import Limiter, MonotonizedCentral
-from .wetting import limited_outflow, outflow_share
+from .wetting import limited_outflow, outflow, outflow_share
 
 __all__ = ["ConservingFlow", "MomentumConserving"]
 
@@ -136,6 +136,32 @@ class ConservingFlow(DerivedFields):
         """H + eta in cells that may be wet, 0 on land [m], a Field at h."""
         h = (self.depth + eta) * self.geometry.wet
         return h if self.thin is None else h.map(lambda x: jnp.maximum(x, 0.0))
+
+    @property
+    def column(self) -> AbstractField:
+        """The thickness to which contents of columns belong [m], a Field at h."""
+        return self.h
+
+    @functools.cached_property
+    def covered(self) -> AbstractField:
+        """1 in cells with more than a film of water, a Field at h; else 0."""
+        if self.thin is None:
+            return self.geometry.wet
+        return self.h.map(lambda h: (h > self.thin).astype(h.dtype))
+
+    @functools.cached_property
+    def mixing_faces(self) -> tuple[AbstractField, AbstractField]:
+        """1 on faces between covered cells of which at most half the water leaves in a step, Fields at u and v.
+
+        On other faces what is carried has the concentration upstream, so that a cell that empties gives no more than it
+        has, and the concentration of a dry cell, which has none, is not read.
+        """
+        g = self.geometry
+        if self.thin is None:
+            return g.wet_u, g.wet_v
+        leaving = (2.0 * self.time.dt) * outflow(*self._fluxes)
+        mixing = self.covered * pointwise(lambda v, out: (v > out).astype(v.dtype), self.volume, leaving)
+        return g.wet_u * west(mixing) * east(mixing), g.wet_v * south(mixing) * north(mixing)
 
     def moving(self, axis: Axis, volume: AbstractField, position: str) -> AbstractField:
         """The volume on faces that carries momentum [m3]: without half of what is thin, which is left by rounding."""

@@ -477,6 +477,16 @@ class DerivedFields:
             return self.h
         return e.depth_at(replace(self.time, fraction=0.0 * self.time.fraction)) + self.eta * self.geometry.wet
 
+    @property
+    def covered(self) -> AbstractField:
+        """1 in cells whose water mixes with what comes in, a Field at h; else 0."""
+        return self.geometry.wet
+
+    @property
+    def mixing_faces(self) -> tuple[AbstractField, AbstractField]:
+        """1 on faces across which concentrations have a slope and spread, Fields at u and v; else 0."""
+        return self.geometry.wet_u, self.geometry.wet_v
+
     @functools.cached_property
     def water_added(self) -> Any:
         """The rate at which terms such as sponges raise eta [m s-1], a Field at h; 0.0 without such terms."""

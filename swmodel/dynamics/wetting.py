@@ -30,7 +30,7 @@ from ..fields.operators import east, north, pointwise, south, west
 from ..fields.parameters import Number, check_fields, declared
 from .tracers.advection import upstream
 
-__all__ = ["WettingDrying", "limited_outflow", "outflow_share"]
+__all__ = ["WettingDrying", "limited_outflow", "outflow", "outflow_share"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +59,14 @@ def outflow_share(volume: AbstractField, along_x: AbstractField, along_y: Abstra
         along_x, along_y: fluxes through whole faces [m3 s-1], Fields at u and v.
         dt: the time step [s].
     """
+    return pointwise(_share, volume, dt * outflow(along_x, along_y))
+
+
+def outflow(along_x: AbstractField, along_y: AbstractField) -> AbstractField:
+    """The sum of the fluxes out of each cell [m3 s-1], a Field at h, of the fluxes through whole faces."""
     onwards = [flux.map(lambda f: jnp.maximum(f, 0.0)) for flux in (along_x, along_y)]
     back = [flux.map(lambda f: jnp.minimum(f, 0.0)) for flux in (along_x, along_y)]
-    leaving = east(onwards[0]) - west(back[0]) + north(onwards[1]) - south(back[1])
-    return pointwise(_share, volume, dt * leaving)
+    return east(onwards[0]) - west(back[0]) + north(onwards[1]) - south(back[1])
 
 
 def _share(volume, leaving):

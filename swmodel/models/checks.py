@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..dynamics.tracers import Tracer
 from ..errors import ConfigError
 from ..fields.parameters import Flag, Number, Part, Precision, in_utc
 from ..fields.state import RESERVED
@@ -86,10 +87,11 @@ def check_momentum(model: Any) -> None:
             f"ShallowWater: {closing[0]} finds the flow through the side from volume fluxes without limits, and "
             f"those of {form} have some; use Flather, or another form."
         )
-    if model.wetting is not None and model.tracers:
+    rippling = [x.name for x in model.tracers if isinstance(x, Tracer) and not x.scheme.growth]
+    if model.wetting is not None and rippling:
         raise ConfigError(
-            f"ShallowWater: tracers cannot be carried over drying cells, and there are {len(model.tracers)}; leave "
-            "out tracers, or wetting."
+            f"ShallowWater: tracer {rippling[0]} has a scheme without limiter, which takes more from a cell that "
+            "falls dry than it holds; give scheme=FluxLimited(), or leave wetting out."
         )
 
 

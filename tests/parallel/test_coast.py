@@ -15,7 +15,8 @@ def run(steps, **options):
     grid = sw.CartesianGrid(24, 18, (0.0, 240.0), (0.0, 180.0), periodic="y")
     model = sw.ShallowWater(
         grid, BED, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), coriolis=sw.FPlane(1e-2),
-        dissipation=sw.ManningDrag(0.03), dtype="float64", **options,
+        dissipation=sw.ManningDrag(0.03), tracers=sw.Tracer("dye", initial=lambda x, y: x / 240.0 + 0.0 * y),
+        dtype="float64", **options,
     )  # fmt: skip
     return model, sw.Simulation(model, start(model), sw.SSPRK3(0.3)).run(steps=steps)
 
@@ -40,7 +41,7 @@ def test_fused_steps_over_a_shore_equal_those_on_arrays_of_one_rank_and_lose_no_
     model, ours = run(4, layout=layout, boundaries=boundaries)
     alone = {"communicator": SerialCommunicator(), "engine": "arrays"}
     whole = cases.from_root(lambda: run(4, boundaries=boundaries, **alone)[1])
-    for name in ("u", "v", "eta"):
+    for name in ("u", "v", "eta", "dye"):
         expected = np.asarray(whole[name])
         assert np.isfinite(expected).all()
         np.testing.assert_allclose(np.asarray(ours[name]), expected[model.tile.slices], rtol=0, atol=1e-12)

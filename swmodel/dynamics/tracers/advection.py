@@ -47,16 +47,20 @@ class AdvectionScheme(abc.ABC):
     growth = 0.0
     references = None
 
-    def faces(self, c: AbstractField, U: AbstractField, V: AbstractField, geometry: Any) -> tuple:
-        """(c_u, c_v), Fields at u and v, of the concentration c at h and the transports U, V [m2 s-1] at u and v."""
-        g = geometry
-        return self.along("x", c, U, g.wet_u, g), self.along("y", c, V, g.wet_v, g)
+    def faces(self, c: AbstractField, flow: Any) -> tuple:
+        """(c_u, c_v), Fields at u and v, of the concentration c at h and DerivedFields, which have the transports."""
+        mixing_u, mixing_v = flow.mixing_faces
+        return (
+            self.along("x", c, flow.U, mixing_u, flow.geometry),
+            self.along("y", c, flow.V, mixing_v, flow.geometry),
+        )
 
     @abc.abstractmethod
     def along(
         self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
     ) -> AbstractField:
-        """The concentration on the faces across "x" or "y"; `moving` is 1 between wet cells inside the domain."""
+        """The concentration on the faces across "x" or "y"; `moving` is 1 between wet cells inside the domain that
+        mix, else 0."""
 
     @abc.abstractmethod
     def describe(self) -> str:

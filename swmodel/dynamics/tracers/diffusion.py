@@ -19,18 +19,17 @@ from ...fields.operators import difference_x, difference_y, east, mean_x, mean_y
 __all__ = ["depth_ratios", "diffusive_flux", "diffusive_rate"]
 
 
-def diffusive_flux(c: AbstractField, h: AbstractField, diffusivity: Any, geometry: Any) -> tuple:
+def diffusive_flux(c: AbstractField, flow: Any, diffusivity: Any) -> tuple:
     """(- h kappa dc/dx, - h kappa dc/dy), Fields at u and v, 0 on faces that do not move.
 
     Args:
         c: concentration at h.
-        h: thickness of the water column at h [m].
+        flow: DerivedFields.
         diffusivity: kappa [m2 s-1], a number or a Field at h.
-        geometry: a Geometry.
     """
-    g = geometry
-    along_x = _harmonic(west(h), east(h), g.wet_u) * difference_x(c) * g.per_dx["u"]
-    along_y = _harmonic(south(h), north(h), g.wet_v) * difference_y(c) * g.per_dy["v"]
+    g, h, (mixing_u, mixing_v) = flow.geometry, flow.column, flow.mixing_faces
+    along_x = _harmonic(west(h), east(h), mixing_u) * difference_x(c) * g.per_dx["u"]
+    along_y = _harmonic(south(h), north(h), mixing_v) * difference_y(c) * g.per_dy["v"]
     if isinstance(diffusivity, AbstractField):
         return -mean_x(diffusivity) * along_x, -mean_y(diffusivity) * along_y
     return -diffusivity * along_x, -diffusivity * along_y

@@ -126,10 +126,10 @@ class Tracer(Transported):
     def rate(self, flow: Any, value: AbstractField, time: Any) -> AbstractField:
         """ds/dt [units m s-1], a Field at h; see Transported."""
         g, c = flow.geometry, self._concentration(flow, value, time)
-        c_u, c_v = self.scheme.faces(c, flow.U, flow.V, g)
+        c_u, c_v = self.scheme.faces(c, flow)
         along_x, along_y = flow.U * c_u, flow.V * c_v
         if self.diffusivity is not None:
-            spread_x, spread_y = diffusive_flux(c, flow.column, self.diffusivity, g)
+            spread_x, spread_y = diffusive_flux(c, flow, self.diffusivity)
             along_x, along_y = along_x + spread_x, along_y + spread_y
         total = -divergence(along_x, along_y, g)
         if isinstance(flow.water_added, AbstractField):
@@ -138,7 +138,7 @@ class Tracer(Transported):
         if self.source is not None:
             total = total + value_at(self.source, time) * flow.column
         if self.flux is not None:
-            total = total + value_at(self.flux, time) * g.wet
+            total = total + value_at(self.flux, time) * flow.covered
         return total
 
     def _concentration(self, flow, value, time):
@@ -162,6 +162,8 @@ class Tracer(Transported):
     def advective_rate(self, site: Any) -> np.ndarray:
         """About what share of the water in each cell of stability's `site` leaves it in a second [s-1]."""
         speeds = site.speed("x") * np.sqrt(site.waves_dx2) + site.speed("y") * np.sqrt(site.per_dy2)
+        if site.model.wetting is not None:  # slopes are left out where more than half of a cell's water leaves
+            return 0.0 * speeds
         return speeds * (0.5 + 0.5 * np.maximum.reduce([np.ones_like(speeds), *depth_ratios(site)]))
 
 
