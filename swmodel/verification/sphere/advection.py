@@ -59,7 +59,8 @@ def bell(longitude: Any, latitude: Any) -> np.ndarray:
 
 
 def _start(n, alpha=0.5 * np.pi) -> tuple[ShallowWater, State]:
-    model = sphere_model(n, 1.0, linear=True, tracers=Tracer("bell", initial=bell, scheme=Centred()))
+    name: Any = "bell"
+    model = sphere_model(n, 1.0, linear=True, tracers=Tracer(name, initial=bell, scheme=Centred()))
     grid = model.grid
     longitude, latitude = np.deg2rad(grid.x_edges), np.deg2rad(grid.y_edges)[:, None]
     along, over = np.cos(alpha) * np.sin(latitude), np.sin(alpha) * np.cos(longitude) * np.cos(latitude)

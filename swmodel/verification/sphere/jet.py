@@ -7,6 +7,7 @@ In balance it stays as it is; a bump of 120 m in h at 45 N lets it roll up withi
 """
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,13 @@ from ...dynamics.momentum import ArakawaLamb
 from ...fields.state import State
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
-from ..case import Case, Mark, Outcome, Twin
+from ..case import Case, Mark, Outcome, Panel, Twin
 from ..norms import convergence
 from .globe import DAY, OMEGA, RADIUS, G, advanced, map_of, sphere_model, weighted_l2
 
 __all__ = ["balanced_jet", "vorticity"]
 
-GALEWSKY = {"source": "Galewsky et al. (2004)", "doi": "10.3402/tellusa.v56i5.14436"}
+GALEWSKY: dict[str, Any] = {"source": "Galewsky et al. (2004)", "doi": "10.3402/tellusa.v56i5.14436"}
 FASTEST, SOUTH, MEAN_DEPTH = 80.0, np.pi / 7, 1e4
 NORTH = np.pi / 2 - SOUTH
 
@@ -76,26 +77,26 @@ def _balance(resolutions: tuple) -> Outcome:
     return convergence("jet_balance", resolutions, _kept)
 
 
+def _on_day_six(n):
+    """(the grid, the vorticity)."""
+    model, state = balanced_jet(n, bump=120.0)
+    return model.grid, vorticity(model, advanced(model, state, 6 * DAY))
+
+
 def _roll_up(resolutions: tuple) -> Outcome:
-    extremes, panels = [], []
-    for n in resolutions:
-        model, state = balanced_jet(n, bump=120.0)
-        found = vorticity(model, advanced(model, state, 6 * DAY))
-        extremes.append((found.min(), found.max()))
-        north = found[model.grid.ny // 2 :]
-        panels = [map_of("vorticity on day 6", model, found, "s-1")]
-        panels[0] = type(panels[0])(
-            "vorticity on day 6", "map", north, model.grid.x_edges[1:], model.grid.y_edges[1:-1][model.grid.ny // 2 :],
-            ("longitude [degrees]", "latitude [degrees]"), "s-1",
-        )  # fmt: skip
+    grids, found = zip(*(_on_day_six(n) for n in resolutions))
+    extremes = [(float(x.min()), float(x.max())) for x in found]
+    north, grid = slice(grids[-1].ny // 2, None), grids[-1]
+    x, y, labels = grid.x_edges[1:], grid.y_edges[1:-1][north], ("longitude [degrees]", "latitude [degrees]")
+    panel = Panel("vorticity on day 6", "map", found[-1][north], x, y, labels, "s-1")
     changes = [abs(b - a) / abs(b) for a, b in zip(*extremes[-2:])]
     return Outcome(
         {
-            "jet_vorticity_least": float(extremes[-1][0]),
-            "jet_vorticity_most": float(extremes[-1][1]),
+            "jet_vorticity_least": extremes[-1][0],
+            "jet_vorticity_most": extremes[-1][1],
             "jet_vorticity_change": float(max(changes)),
         },
-        panels,
+        [panel],
     )
 
 
