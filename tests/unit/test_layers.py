@@ -141,3 +141,51 @@ def test_physics_knows_no_communicator_by_name():
     files = [*PACKAGE.glob("dynamics/**/*.py"), *alone]
     for file in files:
         assert not re.search(r"\b(mpi|mesh)", file.read_text().lower()), file
+
+
+LONG_MODULES = {  # lines, and what keeps them in one place
+    "dynamics.boundaries": 480,  # the conditions on open sides, which share how a side is cut out
+    "dynamics.shallow_water": 600,  # Dynamics, Equations and DerivedFields call each other in every stage of a step
+    "dynamics.terms": 500,  # the base classes of parts, and the records of their parameters
+    "fields.parameters": 480,  # a table of rules, one class for each kind of argument
+    "stepping.explicit": 420,  # the base class of steppers, and the five explicit schemes
+    "stencils.graph": 460,  # the graph of a loop, and the search for common factors in it
+}
+LONG_FUNCTIONS = {  # lines of code
+    "models.shallow_water.ShallowWater.__init__": 70,  # one line for each of its arguments, twice
+    "config.build.experiment.assemble": 50,  # one step after the other, from a file to a run
+    "config.inversion._gauge_mistakes": 50,  # a list of messages
+    "models.floor.floor_of": 50,  # a check for each kind of depth
+    "adjoint.controls.seafloor.UnitSources.on": 50,  # closures over the same tile
+}
+
+
+def lines_of_code(function):
+    """The lines of a function that are neither its docstring, nor comments, nor empty."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    tree = ast.Module(body=body, type_ignores=[])
+    lines = {line for node in ast.walk(tree) if hasattr(node, "lineno") for line in (node.lineno, node.end_lineno)}
+    signature = {node.lineno for node in ast.walk(function.args) if hasattr(node, "lineno")}
+    return len(lines | signature | {function.lineno})
+
+
+def functions(tree, prefix):
+    """(name, node) of all functions of a module, with the classes and functions that contain them."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield f"{prefix}.{node.name}", node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield from functions(node, f"{prefix}.{node.name}")
+
+
+def test_modules_have_at_most_four_hundred_lines():
+    long = {name: len(file.read_text().splitlines()) for name, file in MODULES.items()}
+    long = {name: n for name, n in long.items() if n > LONG_MODULES.get(name, 400)}
+    assert not long
+
+
+def test_functions_have_at_most_forty_lines_of_code():
+    found = [pair for name, file in MODULES.items() for pair in functions(ast.parse(file.read_text()), name)]
+    assert len(found) > 2000
+    long = {name: lines_of_code(node) for name, node in found if lines_of_code(node) > LONG_FUNCTIONS.get(name, 40)}
+    assert not long

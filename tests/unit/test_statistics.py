@@ -135,7 +135,7 @@ def test_maxima_of_another_threshold_start_anew_and_those_of_the_same_go_on(tmp_
 def test_a_restart_that_is_refused_leaves_the_run_as_it_was(tmp_path):
     products(quick(), tmp_path).restart(tmp_path / "r.nc").run(steps=5)
     made = products(quick(), tmp_path)
-    made.dt = 1e5
+    made.dt, made.scheme = 1e5, sw.ForwardBackward(1e5)
     before = made.state, made.history, made._product_sums
     with pytest.raises(ConfigError, match="is over the limit of ForwardBackward"):
         made.resume(tmp_path / "r.nc")
