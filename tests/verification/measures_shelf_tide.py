@@ -9,7 +9,6 @@ import importlib.util
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from swmodel.verification import Case, Mark, Outcome
@@ -66,62 +65,3 @@ Case(
         Mark("shelf_m2_within_twice_expected", "share of them with at most twice the expected error [%]"),
     ),
 )
-
-
-def gradient_cost(_: tuple = ()) -> Outcome:
-    """The ratio that a fresh process prints, which has compiled nothing else."""
-    command = [sys.executable, "-m", "tests.verification.measures_shelf_tide"]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=3600, cwd=FOLDER.parents[1])
-    return Outcome({"shelf_gradient_cost": float(printed.stdout.split()[-1])})
-
-
-def gradient_ratio(lengths: tuple[int, int] = (200, 800), repeats: int = 3) -> float:
-    """CPU time of a step of a gradient over that of a step forwards: what runs of two lengths differ by, in turns.
-
-    All states are stored. The difference leaves out what a call costs whatever its length.
-    """
-    problems = [_problem(steps) for steps in lengths]
-    spent: dict[str, list[list[float]]] = {"value": [[], []], "value_and_gradient": [[], []]}
-    for turn in range(repeats + 1):
-        for name, both in spent.items():
-            for problem, seconds in zip(problems, both):
-                begun = time.process_time()
-                getattr(problem, name)()
-                seconds += [time.process_time() - begun] * (turn > 0)  # the first turn compiles
-    short, long = ([min(both[k]) for both in spent.values()] for k in range(2))
-    value, gradient = (b - a for a, b in zip(short, long))
-    return gradient / value
-
-
-def _problem(steps):
-    """The adjoint.Problem of the elevation at a platform after a number of steps of the first guess."""
-    from swmodel.adjoint import GaugeElevation, Problem
-    from swmodel.config import read
-    from swmodel.config.build.experiment import assemble, model_of, state_of
-    from swmodel.config.build.steppers import stepper_of, time_step
-    from swmodel.stepping.stability import limits
-
-    made = assemble(read(str(FOLDER / "northwest_europe.toml"), []), 1)
-    experiment = made.experiment()
-    model = model_of(made, "serial", None, "auto")
-    state = state_of(experiment.initial, model)
-    dt = time_step(experiment, limits(model, stepper_of(experiment.stepper), state))
-    stepper = stepper_of(experiment.stepper, dt)
-    return Problem(model, stepper, state, steps, GaugeElevation({"J6": (2.95, 53.82)}), ["depth", "initial.eta"])
-
-
-Case(
-    name="shelf_gradient",
-    group="tides",
-    title="The cost of a gradient of the shelf model",
-    tests="the adjoint of a tide with open sides, potential and drag, of 27,324 cells",
-    source="docs/adjoint.md",
-    doi="",
-    equation="CPU time of a gradient with StoreAll() over that of a forward run",
-    measure=gradient_cost,
-    marks=(Mark("shelf_gradient_cost", "CPU time of a gradient over that of a forward run", most=4.5),),
-)
-
-
-if __name__ == "__main__":
-    print(gradient_ratio())
