@@ -39,8 +39,11 @@ from .transport import transports
 
 __all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge"]
 
-LEVELS = {"minimum": -100.0, "maximum": 100.0}  # [m], and of the amplitudes of tides; no sea level is beyond them
-CURRENTS = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
+LEVELS: dict[str, Any] = {
+    "minimum": -100.0,
+    "maximum": 100.0,
+}  # [m], and of the amplitudes of tides; no sea level is beyond them
+CURRENTS: dict[str, Any] = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
 RELAXATION_STEPS = 4.0  # in which Clamped takes back a difference of the elevation; a rate that every stepper bears
 
 

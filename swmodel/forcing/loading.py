@@ -63,7 +63,7 @@ LOVE_NUMBERS = np.array([
 HIGHEST = 200  # degree
 
 
-def load_factor(degree: np.ndarray, density: float = WATER_DENSITY) -> np.ndarray:
+def load_factor(degree: Any, density: float = WATER_DENSITY) -> np.ndarray:
     """c_n [1] of each degree from 1 to 200; Love numbers between those of the table are linear in log n.
 
     Args:
