@@ -1,4 +1,7 @@
-"""Monai valley: gauges beside the laboratory's records, and the flooded land. After `swmodel run monai_valley.toml`."""
+"""Monai valley: gauges beside the laboratory's records, and the flooded land. After `swmodel run monai_valley.toml`.
+
+python figure.py [FOLDER] [--animation]
+"""
 
 import sys
 from pathlib import Path
@@ -6,6 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
+from matplotlib.animation import FuncAnimation, PillowWriter
 
 FILM = 5e-4  # [m], the thinnest water that counts as a flood
 STILL = 2.0  # [s], until then no wave has come in, and the gauges' mean level is that of the water at rest
@@ -47,5 +51,29 @@ def main(folder: Path) -> None:
     print(f"{folder / 'monai_valley.png'}: run-up {run_up:.4f} m")
 
 
+def animate(folder: Path) -> None:
+    """Draw monai_valley.gif: the level of the water, with the land that is dry left grey."""
+    with xr.open_dataset(folder / "fields.nc", decode_times=False) as found:
+        eta, times = found["eta"].transpose("time", ...).values, found["time"].values
+        depth, x, y = found["depth"].values, found["xh"].values, found["yh"].values
+    wet = np.where(eta + depth > FILM, 100 * eta, np.nan)
+    figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    ax.set(facecolor="0.75", aspect="equal", xlabel="x [m]", ylabel="y [m]")
+    drawn = ax.pcolormesh(x, y, wet[0], vmin=-4, vmax=4, cmap="RdBu_r")
+    ax.contour(x, y, depth, [0.0], colors="k", linewidths=0.8)
+    figure.colorbar(drawn, label="level [cm]")
+
+    def show(k):
+        drawn.set_array(wet[k])
+        ax.set_title(f"{times[k]:.2f} s")
+
+    FuncAnimation(figure, show, frames=len(times)).save(folder / "monai_valley.gif", PillowWriter(fps=8))
+    print(folder / "monai_valley.gif")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "output/monai_valley"))
+    arguments = [argument for argument in sys.argv[1:] if argument != "--animation"]
+    output = Path(arguments[0] if arguments else "output/monai_valley")
+    main(output)
+    if "--animation" in sys.argv:
+        animate(output)
