@@ -165,6 +165,15 @@ class TimeVarying(abc.ABC):
         """The same in equations with these prepared terms and this gravity [m s-2], which the value may depend on."""
         return self
 
+    def check_covers(self, end: float, slack: float, remedy: str) -> None:
+        """Raise ConfigError if the value is not known from 0 to `end` [s]; the last `slack` [s] may be missing.
+
+        Args:
+            end, slack: as above.
+            remedy: what the user can do besides giving a longer record, for the message.
+        """
+        return None
+
     @abc.abstractmethod
     def map(self, function: Callable) -> Self:
         """The same with `function` applied to each number or array of which the value is a linear function."""
@@ -285,6 +294,12 @@ class TiledPart(ModelPart, abc.ABC):
         """Whether it, or one of its parameters, is computed from seconds or phases of the time."""
         varying = (getattr(self, name) for name in positions_of(self))
         return self.uses_time or any(isinstance(x, TimeVarying) and x.uses_time for x in varying)
+
+    def check_covers(self, end: float, slack: float, remedy: str = "shorten it") -> None:
+        """Raise ConfigError if a parameter is not known in a run until `end` [s]; see TimeVarying.check_covers."""
+        for value in (getattr(self, name) for name in positions_of(self)):
+            if isinstance(value, TimeVarying):
+                value.check_covers(end, slack, remedy)
 
     def state_variables(self) -> tuple[Variable, ...]:
         """The Variables at cell centres that it adds to the State of a model; none unless a class has some."""

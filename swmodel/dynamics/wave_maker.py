@@ -60,6 +60,11 @@ class WaveMaker(OpenBoundary):
             return "with total the velocity is found from the level at the side; leave out velocity, or total"
         return super().conflict(values)
 
+    def check_covers(
+        self, end: float, slack: float, remedy: str = "give `until` for a side that is open from then on"
+    ) -> None:
+        super().check_covers(end if self.until is None else min(end, self.until), slack, remedy)
+
     def outflow(self, inside: Inside, time: Any) -> Any:
         gravity, depth, height, into = inside.gravity, inside.depth, self.elevation, self.velocity
         if self.total:

@@ -143,6 +143,14 @@ class Cyclone(Forcing):
                 f"ambient_pressure = {ambient:g} Pa; give a higher ambient_pressure, or leave such points out."
             )
 
+    def check_covers(self, end: float, slack: float, remedy: str = "shorten it") -> None:
+        super().check_covers(end, slack, remedy)
+        if self.times[-1] < end - slack:
+            raise ConfigError(
+                f"Cyclone: the track ends at {self.times[-1]:g} s, and the run needs it until {end:g} s; give "
+                "a longer track, or shorten the run."
+            )
+
     def on_tile(self, domain: Any) -> Self:
         if self.times[0] > 0:
             raise ConfigError(

@@ -24,7 +24,6 @@ from ..defaults import GRAVITY
 from ..dynamics.terms import TimeVarying
 from ..errors import ConfigError
 from ..fields.parameters import Number, check_fields, declared
-from ..fields.parts import positions_of
 from ..fields.pytrees import pytree, replace, static
 from .tides import ramp_at
 
@@ -87,6 +86,15 @@ class Table(TimeVarying):
     lines = ("values",)
     moments_of_lines = ("moments", "first", "last")
 
+    def check_covers(self, end: float, slack: float, remedy: str) -> None:
+        if self.first > 0:
+            raise ConfigError(f"{self.name}: the record begins at {self.first:g} s; let it begin at 0 or before.")
+        if self.last < end - slack:
+            raise ConfigError(
+                f"{self.name}: the record ends at {self.last:g} s, and the run needs it until {end:g} s; "
+                f"give a longer record, or {remedy}."
+            )
+
     def map(self, function: Callable) -> Self:
         return replace(self, values=function(self.values))
 
@@ -99,25 +107,8 @@ def check_records(parts: Iterable[Any], end: float, dt: float = 0.0) -> None:
 
     A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.
     """
-    slack = 0.5 * dt + 1e-6 * end
     for part in parts:
-        track = part.times if "times" in getattr(part, "moments_of_lines", ()) else None
-        if track is not None and track[-1] < end - slack:
-            raise ConfigError(
-                f"{type(part).__name__}: the track ends at {track[-1]:g} s, and the run needs it until {end:g} s; give "
-                "a longer track, or shorten the run."
-            )
-        until = getattr(part, "until", None)
-        end_of_part = end if until is None else min(end, until)
-        for table in (getattr(part, name) for name in positions_of(part)):
-            if isinstance(table, Table) and table.first > 0:
-                raise ConfigError(f"{table.name}: the record begins at {table.first:g} s; let it begin at 0 or before.")
-            if isinstance(table, Table) and table.last < end_of_part - slack:
-                remedy = "give `until` for a side that is open from then on" if hasattr(part, "until") else "shorten it"
-                raise ConfigError(
-                    f"{table.name}: the record ends at {table.last:g} s, and the run needs it until {end_of_part:g} s; "
-                    f"give a longer record, or {remedy}."
-                )
+        part.check_covers(end, 0.5 * dt + 1e-6 * end)
 
 
 _METRES = Number(None, "m", above=0.0)
