@@ -37,7 +37,7 @@ def alone():
 
 @pytest.mark.parametrize("engine", ["arrays", "fused"])
 def test_runs_equal_those_of_one_rank_on_arrays(engine, alone):
-    layout = cases.LAYOUTS[0 if engine == "arrays" else -1]
+    layout = cases.LAYOUTS[0 if engine == "arrays" or cases.RANKS > 2 else -1]  # tiles of 2 rows are too thin
     model, ours = run(make_communicator("auto", (cases.NY, cases.NX), layout), engine)
     cases.assert_tiles_equal(model, ours, alone)
 
