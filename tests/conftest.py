@@ -55,6 +55,13 @@ def _logger_as_imported():
     logger.setLevel(logging.NOTSET)
 
 
+@pytest.fixture(autouse=True)
+def _precision_as_imported():
+    """Each test leaves float64 for the next one, also after a command or model that chose float32."""
+    yield
+    jax.config.update("jax_enable_x64", True)
+
+
 @pytest.fixture
 def tmp_path(request, tmp_path_factory):
     """pytest's, but one folder for all ranks."""

@@ -186,7 +186,14 @@ def test_a_copy_of_an_experiment_passes_check(command, tmp_path, name):
     assert "no mistakes found" in out  # tiles of a globe are 2 x 2, of a channel 1 x 4
     assert re.search(r"ranks +4, (4 x 1|2 x 2|1 x 4) tiles", out)
     for other in set(map(str, (tmp_path / "mine").glob("*.toml"))) - {toml}:
-        assert command("check", other)[0] == 0, other
+        status, _, err = command("check", other)
+        assert status == 0 or _awaits_output(err), f"{other}: {err}"
+
+
+def _awaits_output(err):
+    """Whether all mistakes are files that another experiment of the folder writes."""
+    mistakes = err.strip().splitlines()[1:]
+    return mistakes and all("there is no file" in line and "/output/" in line for line in mistakes)
 
 
 def test_new_does_not_replace_what_was_changed(command, tmp_path):

@@ -25,7 +25,7 @@ from ..case import Case, Panel, Twin
 from ..norms import convergence, energy_norm, run_until
 from .waves import BISHNU, wave_marks
 
-__all__ = ["Source", "drift", "rates", "run", "smooth"]
+__all__ = ["drift", "rates", "run", "smooth"]
 
 L, H, G = 1.0e6, 1000.0, 9.81
 DT, STEPS = 60.0, 10

@@ -22,7 +22,7 @@ from ..case import Case, Mark, Outcome, Twin
 from ..norms import convergence, run_until
 from .globe import DAY, RADIUS, WILLIAMSON, map_of, sphere_model, weighted_l2
 
-__all__ = ["GivenFlow", "bell"]
+__all__ = ["bell"]
 
 U0, HEIGHT, WIDTH = 2 * np.pi * RADIUS / (12 * DAY), 1000.0, RADIUS / 3
 
