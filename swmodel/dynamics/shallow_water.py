@@ -431,7 +431,8 @@ def further_variables(parts: Any) -> tuple[Variable, ...]:
         parts: what has `tracers`, `terms` and `open_boundaries`, such as a model or Dynamics.
     """
     kept = [row for part in (*parts.terms, *parts.open_boundaries) for row in part.state_variables()]
-    return tuple({row.name: row for row in (*(tracer.variable for tracer in parts.tracers), *kept)}.values())
+    shared = {row.name: row for row in kept}.values()  # several sides of a kind keep their values in one variable
+    return (*(tracer.variable for tracer in parts.tracers), *shared)
 
 
 def zeros(further: tuple[Variable, ...], shape: tuple, dtype: Any) -> State:

@@ -94,7 +94,7 @@ def gradient(communicator):
     controls = ["initial.dye", "initial.ink", "initial.eta", "tracer.0.diffusivity", "tracer.1.diffusivity",
                 "tracer.0.source", "tracer.1.flux", "tracer.0.outside"]  # fmt: skip
     cost = adjoint.FinalState(square)
-    problem = adjoint.Problem(model, sw.SSPRK3(60.0), start(model), STEPS, cost, controls)
+    problem = adjoint.Problem(model, sw.SSPRK3(40.0), start(model), STEPS, cost, controls)
     J, found = problem.value_and_gradient()
     return J, jax.tree.map(lambda x: model.gather(x) if np.ndim(x) >= 2 else np.asarray(x), found)
 
