@@ -186,8 +186,9 @@ class CarrierWuYeh:
     def first_level(self, x: np.ndarray) -> np.ndarray:
         """eta at t = 0 [m], at x [m]; the continued bed on land."""
         s = np.linspace(0.0, 4.0 * np.sqrt(max(-x.min() / self.scale, 0.0) + 1.0), 20000)
-        place: Any = self._level(s) - s**2 / 16
-        level = np.interp(x / self.scale, place[::-1], self._level(s)[::-1])
+        levels: Any = self._level(s)
+        place = levels - s**2 / 16
+        level = np.interp(x / self.scale, place[::-1], levels[::-1])
         return self.scale * self.slope * np.where(x / self.scale > place[0], x / self.scale, level)
 
 
