@@ -13,7 +13,7 @@ import datetime
 import functools
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -217,7 +217,7 @@ class StressRecords(FileRecords):
             FileRecords(self.file, name, self.start, self.units, self.missing).records(grid, position, "m s-1")
             for name in (self.variable, self.other)
         ]
-        along, across = (cast_lazy(one.values) for one in wind)
+        along, across = (cast(LazyRecords, one.values) for one in wind)
 
         def stress(u, v):
             return wind_stress(u, v, self.drag, self.air_density)[0]
@@ -226,11 +226,6 @@ class StressRecords(FileRecords):
         key = None if None in (along.key, across.key) else (along.key, across.key, law, self.air_density)
         values = LazyRecords(lambda k: along[k].map(stress, across[k]), along.shape, key)
         return dataclasses.replace(wind[0], values=values)
-
-
-def cast_lazy(values: Any) -> LazyRecords:
-    """`values` as the LazyRecords that they are."""
-    return values
 
 
 def is_gridded(file: Any, variable: str | None) -> bool:

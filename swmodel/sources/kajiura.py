@@ -86,13 +86,9 @@ class KajiuraFilter:
         """
         if np.shape(depth) != grid.shape:
             raise ConfigError(f"KajiuraFilter: depth has the shape {np.shape(depth)}, but the grid {grid.shape}.")
-        columns, taper_x = patch_of(grid.x_centres, region and region[:2], "x", grid.periodic_x)
-        rows, taper_y = patch_of(grid.y_centres, region and region[2:], "y", grid.periodic_y)
+        rows, columns, window = patch_of(grid, region)
         closed = (not grid.periodic_y or region is not None, not grid.periodic_x or region is not None)
-        depth, taper = (
-            _mirrored(field, closed)
-            for field in (np.maximum(block_of(depth, rows, columns), 0), taper_y[:, None] * taper_x)
-        )
+        depth, taper = (_mirrored(field, closed) for field in (np.maximum(block_of(depth, rows, columns), 0), window))
         edges = grid.y_edges[rows.start : rows.stop + 1]
         faces = np.concatenate([edges[1:], edges[-2::-1]]) if closed[0] else edges[1:]
         centres = _mirrored(grid.y_centres[rows][:, None], (closed[0], False))
@@ -109,7 +105,7 @@ class KajiuraFilter:
             steps=steps,
             radius=grid.radius if isinstance(grid, SphericalGrid) else None,
             corner=(int(rows.start), int(columns.start)),
-            shape=(taper_y.size, taper_x.size),
+            shape=window.shape,
         )
 
     def __call__(self, field: jax.Array) -> jax.Array:

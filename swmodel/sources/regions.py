@@ -57,7 +57,17 @@ def _candidates(grid, at, reach):
             yield slice(int(rows[0]), int(rows[-1]) + 1), slice(int(run[0]), int(run[-1]) + 1)
 
 
-def patch_of(centres: np.ndarray, limits: Any, name: str, periodic: bool) -> tuple[slice, np.ndarray]:
+def patch_of(grid: Grid, region: Region | None) -> tuple[slice, slice, np.ndarray]:
+    """The rows and columns of a grid within a region, and a taper over them (rows, columns); None is the grid.
+
+    The taper is 1, and falls to 0 towards sides of the region that are not the grid's.
+    """
+    columns, along_x = _within(grid.x_centres, region and region[:2], "x", grid.periodic_x)
+    rows, along_y = _within(grid.y_centres, region and region[2:], "y", grid.periodic_y)
+    return rows, columns, along_y[:, None] * along_x
+
+
+def _within(centres, limits, name, periodic):
     """The slice of cells within `limits`, and a taper over them: 1, down to 0 at sides that are not the grid's."""
     if limits is None:
         return slice(0, centres.size), np.ones(centres.size)

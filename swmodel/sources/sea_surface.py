@@ -71,15 +71,14 @@ class SeaSurface:
             around: a Source; cells further than NEAR cells from its faults are not refined. None refines all cells.
         """
         smoothing = KajiuraFilter.of(grid, depth, region) if kajiura else None
-        columns, taper_x = patch_of(grid.x_centres, region and region[:2], "x", grid.periodic_x)
-        rows, taper_y = patch_of(grid.y_centres, region and region[2:], "y", grid.periodic_y)
+        rows, columns, window = patch_of(grid, region)
         gradient = _gradient(grid, depth, rows, columns) if horizontal else None
         x, y = grid.x_edges[columns.start : columns.stop + 1], grid.y_edges[rows.start : rows.stop + 1]
         near = None if around is None else _near(around, grid, x, y)
-        if near is not None and (near[0] >= taper_y.size or near[1] >= taper_x.size):
+        if near is not None and (near[0] >= window.shape[0] or near[1] >= window.shape[1]):
             near = None
         return cls(
-            x, y, gradient, taper_y[:, None] * taper_x[None], smoothing, grid.shape,
+            x, y, gradient, window, smoothing, grid.shape,
             (int(rows.start), int(columns.start)), refinement, near, 360.0 if grid.spherical else None,
         )  # fmt: skip
 

@@ -286,7 +286,9 @@ def test_a_hole_on_land_is_none_and_what_is_missing_nearby_is_left_out_of_the_me
     fields = {"msl": np.full((2, LAT.size, LON.size), 1e5, "f4")}
     fields["msl"][:, 16, 1] = np.nan  # 10 N, 5 E
     path = written(tmp_path / "file.nc", fields)
-    model = sw.ShallowWater(GRID, 100.0, forcing=(sw.AirPressure(records(path, "msl")),), communicator="serial")
+    model = sw.ShallowWater(
+        GRID, 100.0, forcing=(sw.AirPressure(records(path, "msl")),), dtype="float32", communicator="serial"
+    )
     np.testing.assert_array_equal(np.asarray(model.interval(2, 0, DT).terms[0].pressure.first), 1e5)
     path = written(tmp_path / "hole.nc", hole({"msl": np.full((2, LAT.size, LON.size), 1e5, "f4")}))
     pressure = sw.AirPressure(records(path, "msl"))
@@ -299,7 +301,7 @@ def test_a_hole_on_land_is_none_and_what_is_missing_nearby_is_left_out_of_the_me
     model = sw.ShallowWater(GRID, land, forcing=(pressure,), communicator="serial")
     assert np.isfinite(np.asarray(model.interval(2, 0, DT).terms[0].pressure.first)).all()
     nearest = sw.AirPressure(records(path, "msl", missing="nearest"))
-    model = sw.ShallowWater(GRID, 100.0, forcing=(nearest,), communicator="serial")
+    model = sw.ShallowWater(GRID, 100.0, forcing=(nearest,), dtype="float32", communicator="serial")
     np.testing.assert_array_equal(np.asarray(model.interval(2, 0, DT).terms[0].pressure.first), 1e5)
 
 

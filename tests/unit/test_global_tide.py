@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.verification.measures_global_tide import score_module
+from tests.verification.experiments import score_module
 
-score = score_module()
+score = score_module("global_tide")
 
 
 def grid(step=5.0):

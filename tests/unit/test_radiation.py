@@ -5,6 +5,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import ConfigError
+from swmodel.verification.tides import sides
 
 GRID = sw.CartesianGrid(9, 8, (0.0, 9e4), (0.0, 8e4))
 DEPTH = np.where(np.random.default_rng(2).random(GRID.shape) < 0.12, 0.0, 500.0)
@@ -57,3 +58,10 @@ def test_schemes_that_cannot_carry_what_a_side_keeps_refuse_it():
         model.ready_for(sw.SemiImplicit(600.0))
     with pytest.raises(ConfigError, match="inward = 0.0 is not positive"):
         sw.RadiationNudging(inward=0.0)
+
+
+def test_a_gravity_wave_enters_whole_and_a_pulse_leaves():
+    """With the marks of `swmodel verify open_side_chapman_flather open_side_radiation_nudging`."""
+    assert sides.entered("chapman_flather") == pytest.approx(1.0, abs=0.01)
+    assert sides.returned("chapman_flather") < 0.04
+    assert sides.returned("radiation_nudging") < 0.13

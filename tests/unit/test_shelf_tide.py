@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from tests.verification.measures_shelf_tide import FOLDER, score_module
+from tests.verification.experiments import FOLDER, score_module
 
 xr = pytest.importorskip("xarray")
 
@@ -29,7 +29,7 @@ def test_errors_are_distances_in_the_complex_plane_and_shares_those_of_the_ampli
     gauges = [("a", 1, wave, 0.5 * wave, wave + 0.1, 0.0, 0.1)]
     gauges += [(f"{k}", 0, wave, 1j * wave, wave + 0.1j * (k + 1), 0.1, 0.1) for k in range(3)]
     file_with(tmp_path / "inversion.nc", gauges)
-    found = score_module().scores(tmp_path / "inversion.nc")
+    found = score_module("northwest_europe").scores(tmp_path / "inversion.nc")
     assert found["gauges_used"] == 1 and found["gauges_left_out"] == 3
     assert found["error_used_first_guess"] == pytest.approx(100.0) and found["share_used_first_guess"] == pytest.approx(
         50
@@ -42,6 +42,6 @@ def test_errors_are_distances_in_the_complex_plane_and_shares_those_of_the_ampli
 
 
 def test_every_second_gauge_by_name_is_left_out():
-    with open(FOLDER / "gauges.csv", encoding="utf-8") as file:
+    with open(FOLDER / "northwest_europe" / "gauges.csv", encoding="utf-8") as file:
         used = [row["used"] for row in csv.DictReader(file)]
     assert used == [("1", "0")[k % 2] for k in range(len(used))] and len(used) > 80

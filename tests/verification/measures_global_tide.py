@@ -4,39 +4,13 @@ Global tides from a potential alone, with a drag by internal waves: Arbic et al.
 Power: 2.4 TW for M2, Egbert & Ray (2000), doi:10.1038/35015531.
 """
 
-import functools
-import importlib.util
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
 from swmodel.verification import Case, Mark, Outcome
-
-FOLDER = Path(__file__).parents[2] / "experiments" / "global_tide"
-
-
-def score_module():
-    """score.py of the experiment, as a module."""
-    described = importlib.util.spec_from_file_location("global_tide_score", FOLDER / "score.py")
-    assert described is not None and described.loader is not None
-    module = importlib.util.module_from_spec(described)
-    described.loader.exec_module(module)
-    return module
-
-
-@functools.cache
-def scores():
-    """The scores of a run of the experiment as it is."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "swmodel", "run", str(FOLDER / "global_tide.toml"), "--output", folder]
-        subprocess.run(command, check=True, capture_output=True, timeout=3 * 3600)
-        return score_module().scores(Path(folder) / "harmonics.nc")
+from tests.verification.experiments import scores
 
 
 def measure(_: tuple = ()) -> Outcome:
     """The power and the error of M2."""
-    found = scores()
+    found = scores("global_tide", "run", "global_tide.toml", "harmonics.nc", hours=3)
     return Outcome({"global_m2_terawatts": found["m2_terawatts"], "global_m2_error_30": found["error_open_ocean"]})
 
 

@@ -4,39 +4,13 @@ The gauges that the inversion does not use judge it. Their amplitudes and phase 
 al. 2022, doi:10.1002/gdj3.165).
 """
 
-import functools
-import importlib.util
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
 from swmodel.verification import Case, Mark, Outcome
-
-FOLDER = Path(__file__).parents[2] / "experiments" / "northwest_europe"
-
-
-def score_module():
-    """score.py of the experiment, as a module."""
-    described = importlib.util.spec_from_file_location("shelf_tide_score", FOLDER / "score.py")
-    assert described is not None and described.loader is not None
-    module = importlib.util.module_from_spec(described)
-    described.loader.exec_module(module)
-    return module
-
-
-@functools.cache
-def scores():
-    """The scores of the inversion of the experiment as it is."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "swmodel", "invert", str(FOLDER / "inversion.toml"), "--output", folder]
-        subprocess.run(command, check=True, capture_output=True, timeout=6 * 3600)
-        return score_module().scores(Path(folder) / "inversion.nc")
+from tests.verification.experiments import scores
 
 
 def measure(_: tuple = ()) -> Outcome:
     """The errors of M2 at the gauges that are left out, of the first guess and of the analysis."""
-    found = scores()
+    found = scores("northwest_europe", "invert", "inversion.toml", "inversion.nc", hours=6)
     return Outcome({
         "shelf_m2_error_first_guess": found["error_left_out_first_guess"],
         "shelf_m2_share_first_guess": found["share_left_out_first_guess"],

@@ -1,0 +1,29 @@
+"""What experiments of the repository score: each is run as it is, and its own score.py judges the output."""
+
+import functools
+import importlib.util
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+
+
+def score_module(experiment: str) -> ModuleType:
+    """score.py of an experiment, as a module."""
+    described = importlib.util.spec_from_file_location(f"{experiment}_score", FOLDER / experiment / "score.py")
+    assert described is not None and described.loader is not None
+    module = importlib.util.module_from_spec(described)
+    described.loader.exec_module(module)
+    return module
+
+
+@functools.cache
+def scores(experiment: str, command: str, file: str, output: str, hours: int) -> dict[str, float]:
+    """The scores of `output`, a file of `swmodel COMMAND FILE`, which is stopped after so many hours."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = [sys.executable, "-m", "swmodel", command, str(FOLDER / experiment / file), "--output", folder]
+        subprocess.run(program, check=True, capture_output=True, timeout=hours * 3600)
+        return score_module(experiment).scores(Path(folder) / output)
