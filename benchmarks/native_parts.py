@@ -12,6 +12,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,7 +25,7 @@ PARTS = {  # name: (case, operations that run as JAX's own, or "messages", "bloc
     "strips": ("step", ("paste", "cut")),
     "strips_open": ("open", ("paste", "cut")),
     "slots": ("gradient", ("push_slot", "read_slot", "empty")),
-    "depends_on": ("run", ("depends_on",)),
+    "depends_on": ("maxima", ("depends_on",)),
     "messages": ("devices", "messages"),
     "blocks": ("transform", "blocks"),
     "large_pages": ("step", "large_pages"),
@@ -123,6 +124,20 @@ def _run(cells, communicator):
     return lambda: simulation.run(steps=40)
 
 
+def _maxima(cells, communicator):
+    """Steps of which each is read by a monitor."""
+    import swmodel as sw
+
+    simulation = sw.Simulation(*_basin(cells), sw.AB2(4.0))
+    folder = tempfile.TemporaryDirectory()
+    simulation.maxima(Path(folder.name) / "maxima.nc")
+
+    def call(kept=folder):  # removed with the function
+        return simulation.run(steps=200)
+
+    return call
+
+
 def _gradient(cells, communicator):
     import jax.numpy as jnp
 
@@ -153,6 +168,7 @@ CASES = {
     "open": _open,
     "gradient": _gradient,
     "run": _run,
+    "maxima": _maxima,
     "devices": _devices,
     "transform": _transform,
 }
