@@ -167,8 +167,16 @@ def of_rule(rule: rules.Number, formula: bool) -> str:
 def words(annotation: typing.Any) -> str:
     """An annotation in words."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    simple = {float: "number", int: "whole number", bool: "`true` or `false`", str: "text", Path: "file",
-              Expression: "formula", Coordinate: "coordinate", dict: "table"}  # fmt: skip
+    simple = {
+        float: "number",
+        int: "whole number",
+        bool: "`true` or `false`",
+        str: "text",
+        Path: "file",
+        Expression: "formula",
+        Coordinate: "coordinate",
+        dict: "table",
+    }
     if annotation in simple:
         return simple[annotation]
     if origin is typing.Annotated:

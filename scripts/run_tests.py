@@ -27,8 +27,16 @@ PARALLEL = ROOT / "tests" / "parallel"
 # Up to this number of ranks all of tests/parallel is run; on more, where compilation is slow, only tests of equality.
 FEW = 2
 EQUAL = (
-    "adjoint", "coast", "communicator", "elliptic", "fft", "parameters", "ranks_agree", "spectra", "spectral_core",
-)  # fmt: skip
+    "adjoint",
+    "coast",
+    "communicator",
+    "elliptic",
+    "fft",
+    "parameters",
+    "ranks_agree",
+    "spectra",
+    "spectral_core",
+)
 ON_FOUR = ("coast", "communicator", "parameters", "ranks_agree")  # 2 x 2 tiles are less than 2 x 3 show
 COUNTED = ("passed", "failed", "error", "skipped", "xfailed")
 NO_TESTS = 5  # pytest's exit status

@@ -47,7 +47,14 @@ _HOMES = {
     "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),
     "dynamics.spectral.core": ("ExponentialFilter", "HyperViscosity", "PseudoSpectral"),
     "dynamics.tracers": (
-        "Centred", "FluxLimited", "Koren", "MinMod", "MonotonizedCentral", "Superbee", "Tracer", "VanLeer",
+        "Centred",
+        "FluxLimited",
+        "Koren",
+        "MinMod",
+        "MonotonizedCentral",
+        "Superbee",
+        "Tracer",
+        "VanLeer",
     ),
     "fields.state": ("State",),
     "models.ensemble": ("Ensemble",),
@@ -68,7 +75,7 @@ _HOMES = {
     "runtime.version": ("VERSION",),
     "models.integrals": ("energy", "potential_enstrophy", "volume"),
     "models.vortices": ("random_vortices",),
-}  # fmt: skip
+}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [*_HOME_OF, "postprocess", "units"]

@@ -1,9 +1,21 @@
 """Default values that constructors and the keys of experiment files share."""
 
 __all__ = [
-    "AB2_EPSILON", "AIR_DENSITY", "EARTH_RADIUS", "EARTH_ROTATION", "FILTER_ORDER", "FILTER_STRENGTH", "GRAVITY",
-    "HYPERVISCOSITY_ORDER", "MAXIMA_THRESHOLD", "MINIMUM_DEPTH", "RIGIDITY", "THETA", "WATER_DENSITY", "WIND_DRAG",
-]  # fmt: skip
+    "AB2_EPSILON",
+    "AIR_DENSITY",
+    "EARTH_RADIUS",
+    "EARTH_ROTATION",
+    "FILTER_ORDER",
+    "FILTER_STRENGTH",
+    "GRAVITY",
+    "HYPERVISCOSITY_ORDER",
+    "MAXIMA_THRESHOLD",
+    "MINIMUM_DEPTH",
+    "RIGIDITY",
+    "THETA",
+    "WATER_DENSITY",
+    "WIND_DRAG",
+]
 
 AB2_EPSILON = 0.1  # of AB2, and of the explicit part of implicit schemes
 THETA = 0.6  # of SemiImplicit

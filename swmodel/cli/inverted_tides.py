@@ -66,9 +66,10 @@ def _each(study, result):
 
 def _summary_line(what, numbers):
     before, after, size, expected = numbers.T
-    within = "" if np.isnan(expected).all() else (
-        f"; within the expected error {np.mean(after <= expected):.0%}, twice that {np.mean(after <= 2 * expected):.0%}"
-    )  # fmt: skip
+    within = ""
+    if not np.isnan(expected).all():
+        once, twice = np.mean(after <= expected), np.mean(after <= 2 * expected)
+        within = f"; within the expected error {once:.0%}, twice that {twice:.0%}"
     return (
         f"{len(numbers)} {what}: median error {np.median(before):.3f} m before and {np.median(after):.3f} m after, "
         f"of the amplitude {np.median(before / size):.1%} and {np.median(after / size):.1%}, "

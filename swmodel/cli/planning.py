@@ -190,9 +190,16 @@ def _subject(case, machine, gradient):
         compute = measure_compute(case.make("auto"), shape, stepper, CUTS, REPEATS, SHARE)
     lines.append(("a step", str(compute)))
     subject = Subject(
-        case.make("arrays"), shape, stepper, max(round(experiment.run.until / case.dt), 1), halo, iterations, compute,
-        _memory(case, model, state), layout=experiment.run.layout,
-    )  # fmt: skip
+        case.make("arrays"),
+        shape,
+        stepper,
+        max(round(experiment.run.until / case.dt), 1),
+        halo,
+        iterations,
+        compute,
+        _memory(case, model, state),
+        layout=experiment.run.layout,
+    )
     if gradient if gradient is not None else made.section("adjoint") is not None:
         found, line = _gradient(case, subject)
         subject, lines = dataclasses.replace(subject, gradient=found), [*lines, line]

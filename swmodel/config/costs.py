@@ -203,9 +203,13 @@ def chosen_gauges(constants: dict[str, Any], gauges: tuple[str, ...] | None, fil
 
 
 KEYS = {
-    Records: _OfRecords, Places: _AtGauges, AllConstants: _OfConstants, Currents: _OfCurrents,
-    SectionRecords: _OfSections, AllTracks: _OfTracks,
-}  # fmt: skip
+    Records: _OfRecords,
+    Places: _AtGauges,
+    AllConstants: _OfConstants,
+    Currents: _OfCurrents,
+    SectionRecords: _OfSections,
+    AllTracks: _OfTracks,
+}
 cost_section = functools.partial(section_about, keys=KEYS)
 
 

@@ -15,12 +15,40 @@ from .expressions import Expression, ExpressionError
 from .quantities import QuantityError, in_unit, quantity
 
 __all__ = [
-    "AnyCoordinate", "Coordinate", "Count", "Degrees", "Devices", "Flag", "Formula", "FormulaInMetres",
-    "FormulaInMetresPerSecond", "Fraction", "InputFile", "Layout", "Metres", "Names", "NonNegativeMetres",
-    "NonNegativeSeconds", "Number", "Place", "PositiveMetres", "PositiveNumber", "PositiveSeconds",
-    "RangeOfDegrees", "RangeOfMetres", "RangeOfSeconds", "SIDES", "Seconds", "SecondsOrAuto", "Section", "Sides",
-    "ascending", "existing_folder", "formula_in", "written_path",
-]  # fmt: skip
+    "AnyCoordinate",
+    "Coordinate",
+    "Count",
+    "Degrees",
+    "Devices",
+    "Flag",
+    "Formula",
+    "FormulaInMetres",
+    "FormulaInMetresPerSecond",
+    "Fraction",
+    "InputFile",
+    "Layout",
+    "Metres",
+    "Names",
+    "NonNegativeMetres",
+    "NonNegativeSeconds",
+    "Number",
+    "Place",
+    "PositiveMetres",
+    "PositiveNumber",
+    "PositiveSeconds",
+    "RangeOfDegrees",
+    "RangeOfMetres",
+    "RangeOfSeconds",
+    "SIDES",
+    "Seconds",
+    "SecondsOrAuto",
+    "Section",
+    "Sides",
+    "ascending",
+    "existing_folder",
+    "formula_in",
+    "written_path",
+]
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 Flag = StrictBool

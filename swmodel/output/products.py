@@ -57,9 +57,16 @@ class ProductOutput(Output):
 
         def write():
             write_fields(
-                self.path, grid, fields, seconds=steps[-1] * dt, since=steps[0] * dt, start=simulation.start,
-                attributes=self.attributes, static=static, members=members_of(simulation),
-            )  # fmt: skip
+                self.path,
+                grid,
+                fields,
+                seconds=steps[-1] * dt,
+                since=steps[0] * dt,
+                start=simulation.start,
+                attributes=self.attributes,
+                static=static,
+                members=members_of(simulation),
+            )
             self.file.written()
 
         self.later(write, sum(array.nbytes for array in fields.values()))

@@ -119,8 +119,13 @@ def _warn_of_moved_clock(simulation, path, scalars, step):
     if abs(now - was) > 1e-6 * dt and simulation.communicator.is_root:
         logging.getLogger("swmodel").warning(
             "%s is of %g s, which is no whole number of steps of %g s: the run goes on at %g s. Give a dt that divides "
-            "%g s for a run without a jump of the clock.", path, was, dt, now, was,
-        )  # fmt: skip
+            "%g s for a run without a jump of the clock.",
+            path,
+            was,
+            dt,
+            now,
+            was,
+        )
 
 
 def _read(domain, path, grid):

@@ -38,9 +38,17 @@ class ZarrFields:
 
     @staticmethod
     def opened(
-        claim: Claim, grid: Grid, rows: Sequence[Variable], chunk: tuple[int, int], *, start: Any,
-        attributes: Mapping[str, Any], depth: Variable | str, append: bool, resume_time: float,
-    ) -> "ZarrFields":  # fmt: skip
+        claim: Claim,
+        grid: Grid,
+        rows: Sequence[Variable],
+        chunk: tuple[int, int],
+        *,
+        start: Any,
+        attributes: Mapping[str, Any],
+        depth: Variable | str,
+        append: bool,
+        resume_time: float,
+    ) -> "ZarrFields":
         """A new store, or one that goes on after `resume_time`; on the root.
 
         Args:

@@ -183,14 +183,21 @@ def array_metadata(
     """The metadata of an array; missing values of real numbers are NaN."""
     dtype = np.dtype(dtype)
     return {
-        "zarr_format": 3, "node_type": "array", "shape": [int(n) for n in shape], "data_type": dtype.name,
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [int(n) for n in shape],
+        "data_type": dtype.name,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [int(n) for n in chunk]}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": "NaN" if dtype.kind == "f" else False if dtype.kind == "b" else 0,
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}},
-                   {"name": "gzip", "configuration": {"level": LEVEL}}],
-        "attributes": _plain(attributes), "dimension_names": list(dimensions), "storage_transformers": [],
-    }  # fmt: skip
+        "codecs": [
+            {"name": "bytes", "configuration": {"endian": "little"}},
+            {"name": "gzip", "configuration": {"level": LEVEL}},
+        ],
+        "attributes": _plain(attributes),
+        "dimension_names": list(dimensions),
+        "storage_transformers": [],
+    }
 
 
 def _plain(attributes):

@@ -121,8 +121,13 @@ class Outputs(abc.ABC):
         return self
 
     def harmonics(
-        self, path: str | Path, constituents: Sequence[str], *, variables: Sequence[str] = ("eta",), begin: float = 0.0,
-    ) -> Self:  # fmt: skip
+        self,
+        path: str | Path,
+        constituents: Sequence[str],
+        *,
+        variables: Sequence[str] = ("eta",),
+        begin: float = 0.0,
+    ) -> Self:
         """Fit tidal constituents to `variables` from `begin` [s] to the end, on the device, and write them to `path`.
 
         The file has amplitudes and Greenwich phase lags, by least squares over samples of at least 24 in the shortest

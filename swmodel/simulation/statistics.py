@@ -92,13 +92,21 @@ class Extremes(Sampled):
         made = {
             "highest": ("maximum_elevation", "m", "maximum sea surface elevation", "time: maximum"),
             "lowest": ("minimum_elevation", "m", "minimum sea surface elevation", "time: minimum"),
-            "thickness": ("maximum_thickness", "m", "maximum thickness of the water, the flow depth on land",
-                          "time: maximum"),
+            "thickness": (
+                "maximum_thickness",
+                "m",
+                "maximum thickness of the water, the flow depth on land",
+                "time: maximum",
+            ),
             "speed": ("maximum_speed", "m s-1", "maximum speed", "time: maximum"),
             "flux": ("maximum_momentum_flux", "m3 s-2", "maximum of thickness times speed squared", "time: maximum"),
-            "over": ("time_over_threshold", "s", f"time for which the elevation was over {self.threshold:g} m",
-                     "time: sum"),
-        }  # fmt: skip
+            "over": (
+                "time_over_threshold",
+                "s",
+                f"time for which the elevation was over {self.threshold:g} m",
+                "time: sum",
+            ),
+        }
         found = {}
         for key, (name, units, long_name, method) in made.items():
             values = np.asarray(taken[key])

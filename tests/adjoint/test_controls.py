@@ -13,11 +13,23 @@ from . import cases
 
 def test_a_model_names_all_that_it_can_be_differentiated_in():
     assert set(adjoint.names_of(cases.everything())) == {
-        "initial.u", "initial.v", "initial.eta", "depth", "gravity", "uplift",
-        "forcing.0.x", "forcing.0.y", "forcing.0.density", "dissipation.0.coefficient", "dissipation.1.viscosity",
-        "boundary.0.rate", "boundary.0.elevation", "boundary.1.elevation", "boundary.1.velocity",
+        "initial.u",
+        "initial.v",
+        "initial.eta",
+        "depth",
+        "gravity",
+        "uplift",
+        "forcing.0.x",
+        "forcing.0.y",
+        "forcing.0.density",
+        "dissipation.0.coefficient",
+        "dissipation.1.viscosity",
+        "boundary.0.rate",
+        "boundary.0.elevation",
+        "boundary.1.elevation",
+        "boundary.1.velocity",
         "boundary.1.incoming",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -74,9 +86,13 @@ def test_the_values_of_a_record_at_a_side_have_derivatives():
     wave = sw.Flather("west", incoming=sw.Record(seconds, 0.01 * np.sin(seconds)))
     model = sw.ShallowWater(grid, 10.0, boundaries=wave, communicator="serial", dtype="float64")
     problem = adjoint.Problem(
-        model, sw.AB2(dt=0.01), model.at_rest(), steps=150,
-        cost=adjoint.GaugeMaximum({"middle": (6.5, 2.0)}), controls=("boundary.0.incoming.values",),
-    )  # fmt: skip
+        model,
+        sw.AB2(dt=0.01),
+        model.at_rest(),
+        steps=150,
+        cost=adjoint.GaugeMaximum({"middle": (6.5, 2.0)}),
+        controls=("boundary.0.incoming.values",),
+    )
     values = problem.values["boundary.0.incoming.values"]
     gradient = np.asarray(problem.value_and_gradient()[1]["boundary.0.incoming.values"])
     assert gradient.shape == seconds.shape and gradient[4] == 0.0  # after the end

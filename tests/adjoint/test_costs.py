@@ -182,8 +182,13 @@ def test_places_on_the_sphere_may_be_a_turn_away():
         found = readers.SectionReader.between((place, 22.0), (place, 30.0), model)
         assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted)))
     middle = [3, 4, 5, 6]
-    boxes = {(176.0, 184.0): middle, (176.0, -176.0): middle, (-184.0, -176.0): middle, (-188.0, -182.0): [1, 2, 3],
-             (0.0, 360.0): [*range(10)]}  # fmt: skip
+    boxes = {
+        (176.0, 184.0): middle,
+        (176.0, -176.0): middle,
+        (-184.0, -176.0): middle,
+        (-188.0, -182.0): [1, 2, 3],
+        (0.0, 360.0): [*range(10)],
+    }
     for limits, columns in boxes.items():
         inside = np.asarray(readers.BoxReader.over(limits, None, 1.0, model).inside)
         assert np.flatnonzero(inside[0]).tolist() == columns, limits

@@ -50,10 +50,15 @@ def test_it_goes_on_from_where_it_was_as_if_it_had_not_stopped():
     assert all(np.array_equal(rest.values[name], whole.values[name]) for name in TRUE)
 
 
-@pytest.mark.parametrize("stop, reason", [
-    (Stop(iterations=3), "3 iterations"), (Stop(value=1.0), "down to 1"), (Stop(decrease=0.5), "less than 0.5"),
-    (Stop(seconds=0.0), "0 s have passed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "stop, reason",
+    [
+        (Stop(iterations=3), "3 iterations"),
+        (Stop(value=1.0), "down to 1"),
+        (Stop(decrease=0.5), "less than 0.5"),
+        (Stop(seconds=0.0), "0 s have passed"),
+    ],
+)
 def test_each_rule_ends_it_and_says_so(stop, reason):
     assert reason in minimise(quadratic, START, SPACE, stop).reason
 

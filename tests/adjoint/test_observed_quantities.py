@@ -19,7 +19,7 @@ from swmodel.adjoint.costs.misfits import (
     VelocityMisfit,
     current_in,
     transport_in,
-)  # fmt: skip
+)
 from swmodel.adjoint.costs.tracks import TrackMisfit, Tracks, read_tracks
 from swmodel.config.costs import COSTS as COSTS_IN_FILES
 from swmodel.config.parts import part_of

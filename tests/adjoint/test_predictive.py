@@ -25,9 +25,14 @@ def estimated(eigenpairs=((), ()), count=400):
     return spread(readings, START, members(count, START, MODEL, SPACE, eigenpairs), SPACE)[0]
 
 
-@pytest.mark.parametrize("eigenpairs, covariance", [
-    (((), ()), np.eye(6)), (EIGENPAIRS, np.linalg.inv(np.eye(6) + USED.T @ USED)),
-], ids=["background", "analysis"])  # fmt: skip
+@pytest.mark.parametrize(
+    "eigenpairs, covariance",
+    [
+        (((), ()), np.eye(6)),
+        (EIGENPAIRS, np.linalg.inv(np.eye(6) + USED.T @ USED)),
+    ],
+    ids=["background", "analysis"],
+)
 def test_the_spread_is_that_of_the_linear_theory(eigenpairs, covariance):
     expected = np.sqrt(np.diag(WITHHELD @ covariance @ WITHHELD.T))
     assert estimated(eigenpairs) == pytest.approx(expected, rel=0.12)
@@ -64,10 +69,16 @@ def test_what_the_controls_cannot_make_is_not_in_the_spread():
     assert np.all(errors_of_twins(0.7) > 1.8 * estimated(EIGENPAIRS))
 
 
-@pytest.mark.parametrize("first, last, before, after", [
-    (50.0, 10.0, None, None), (2e9, 1e7, "further from", "does not follow"), (1.5, 1.0, "nearer to", "more closely"),
-    (50.0, 24.0, None, None), (50.0, 30.0, None, "does not follow"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "first, last, before, after",
+    [
+        (50.0, 10.0, None, None),
+        (2e9, 1e7, "further from", "does not follow"),
+        (1.5, 1.0, "nearer to", "more closely"),
+        (50.0, 24.0, None, None),
+        (50.0, 30.0, None, "does not follow"),
+    ],
+)
 def test_a_cost_far_from_its_expectation_is_a_warning(first, last, before, after):
     found = Consistency(40, 20.0, first, last, 50.0)
     for warning, part in ((found.warning_before(), before), (found.warning_after(), after)):

@@ -23,10 +23,14 @@ TIDE = sw.Tide({"M2": (lambda x, y: 0.5 + 0 * x, lambda x, y: 20.0 + 0 * x)}, ra
 
 def channel(boundary=None):
     return sw.ShallowWater(
-        GRID, DEPTH, coriolis=sw.FPlane(1e-4), engine="arrays", communicator="serial",
+        GRID,
+        DEPTH,
+        coriolis=sw.FPlane(1e-4),
+        engine="arrays",
+        communicator="serial",
         dissipation=(sw.QuadraticDrag(lambda x, y: 2.5e-3 + 0 * x),),
         boundaries=(boundary or sw.Flather(("west", "south"), incoming=TIDE),),
-    )  # fmt: skip
+    )
 
 
 MODEL = channel()
@@ -223,13 +227,13 @@ def test_an_inversion_of_constants_in_a_file_finds_the_tide_at_the_side_and_at_a
 
 
 MISTAKES = {
-    ("spin_up = \"12 hour\"", "spin_up = \"3 day\""): "leaves nothing of the run",
+    ('spin_up = "12 hour"', 'spin_up = "3 day"'): "leaves nothing of the run",
     ("[inversion.obs", "[inversion.twin]\nseed = 1\n[inversion.obs"): "harmonic constants are those of a file",
     ('constituents = ["M2"]\nwindow', 'constituents = ["M22"]\nwindow'): "there is no tidal constituent 'M22'",
-    ("37.5 hour\"]", "30 hour\"]"): "too short to tell M2 from the mean",
-    ("boundary.0.incoming\"\ncon", "boundary.0.elevation\"\ncon"): "is no control 'boundary.0.elevation.amplitude.M2'",
-    ("deviation = \"1 cm\"\n", ""): "has no column deviation_m; add it, or give the deviation",
-}  # fmt: skip
+    ('37.5 hour"]', '30 hour"]'): "too short to tell M2 from the mean",
+    ('boundary.0.incoming"\ncon', 'boundary.0.elevation"\ncon'): "is no control 'boundary.0.elevation.amplitude.M2'",
+    ('deviation = "1 cm"\n', ""): "has no column deviation_m; add it, or give the deviation",
+}
 
 
 @pytest.mark.parametrize("change", MISTAKES, ids=lambda change: MISTAKES[change][:20])

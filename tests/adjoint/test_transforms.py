@@ -75,9 +75,14 @@ def test_random_fields_find_nearly_the_same_normalisation():
     assert np.sqrt(np.mean((ratio - 1.0) ** 2)) < 1.5 * np.sqrt(2 / 300) / 2  # that of a deviation is half a variance's
 
 
-@pytest.mark.parametrize("arguments, sentence", [
-    (("q", 2e4), "give 'h', 'u' or 'v'"), (("h", 0.0), "give a positive one"), (("h", 1e3), "less than half a cell"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (("q", 2e4), "give 'h', 'u' or 'v'"),
+        (("h", 0.0), "give a positive one"),
+        (("h", 1e3), "less than half a cell"),
+    ],
+)
 def test_lengths_and_positions_that_cannot_be_are_refused(arguments, sentence):
     with pytest.raises(ConfigError, match=sentence):
         Smooth.of(ocean(), *arguments)
@@ -94,9 +99,15 @@ def test_positive_and_bounded_controls_keep_their_limits_and_begin_at_the_backgr
     assert slope == pytest.approx(5.0)  # the error that was asked for
 
 
-@pytest.mark.parametrize("transform", [
-    Around(jnp.asarray(3.0), 0.5), Positive(jnp.asarray(0.02), 0.4), Between(jnp.asarray(20.0), 5.0, 0.0, 90.0),
-], ids=["around", "positive", "between"])  # fmt: skip
+@pytest.mark.parametrize(
+    "transform",
+    [
+        Around(jnp.asarray(3.0), 0.5),
+        Positive(jnp.asarray(0.02), 0.4),
+        Between(jnp.asarray(20.0), 5.0, 0.0, 90.0),
+    ],
+    ids=["around", "positive", "between"],
+)
 def test_the_variance_told_is_the_square_of_the_slope(transform):
     at = jnp.asarray(0.7)
     assert float(transform.variance(at)) == pytest.approx(float(jax.grad(transform)(at)) ** 2, rel=1e-12)

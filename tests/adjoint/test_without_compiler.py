@@ -34,8 +34,13 @@ print(json.dumps({
 
 
 def test_without_a_compiler_gradients_pass_dot_product_and_taylor_tests(tmp_path):
-    environment = {**os.environ, "CXX": "false", "XDG_CACHE_HOME": str(tmp_path), "JAX_PLATFORMS": "cpu",
-                   "PYTHONPATH": os.pathsep.join(sys.path)}  # fmt: skip
+    environment = {
+        **os.environ,
+        "CXX": "false",
+        "XDG_CACHE_HOME": str(tmp_path),
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

@@ -90,9 +90,15 @@ class Started:
         self.output = tempfile.TemporaryFile()
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [*(launch.mpirun(ranks) if ranks > 1 else []), *program], env=environment, cwd=ROOT,
-            stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True, **options,
-        )  # fmt: skip
+            [*(launch.mpirun(ranks) if ranks > 1 else []), *program],
+            env=environment,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **options,
+        )
 
     @property
     def seconds(self):

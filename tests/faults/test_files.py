@@ -11,10 +11,18 @@ from . import files
 needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not installed")
 
 
-@pytest.mark.parametrize(("kind", "ranks"), [
-    ("full disk", 1), ("quota", 1), ("read-only folder", 1), ("removed file", 1), ("file cut short", 1),
-    pytest.param("removed file", 2, marks=needs_mpi), pytest.param("file cut short", 2, marks=needs_mpi),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "ranks"),
+    [
+        ("full disk", 1),
+        ("quota", 1),
+        ("read-only folder", 1),
+        ("removed file", 1),
+        ("file cut short", 1),
+        pytest.param("removed file", 2, marks=needs_mpi),
+        pytest.param("file cut short", 2, marks=needs_mpi),
+    ],
+)
 def test_a_run_that_cannot_write_ends_with_one_sentence_on_every_rank_and_keeps_the_restart(kind, ranks, tmp_path):
     tally = files.files(1, tmp_path, kinds=(kind,), ranks=(ranks,))
     if kind in tally.skipped:

@@ -46,24 +46,37 @@ def globe():
 CASES = {
     "walls and islands": lambda **o: (
         sw.ShallowWater(
-            plane(), sea_floor(), coriolis=sw.FPlane(1e-4), side=sw.NoSlip(),
+            plane(),
+            sea_floor(),
+            coriolis=sw.FPlane(1e-4),
+            side=sw.NoSlip(),
             dissipation=(sw.Laplacian(100.0), sw.QuadraticDrag(2.5e-3)),
-            forcing=(sw.WindStress(x=lambda x, y: 0.1 * np.cos(y / 2e4)),), **o,
+            forcing=(sw.WindStress(x=lambda x, y: 0.1 * np.cos(y / 2e4)),),
+            **o,
         ),
         sw.AB2(10.0),
     ),
     "doubly periodic": lambda **o: (
         sw.ShallowWater(
-            plane("xy"), sea_floor(), coriolis=sw.FPlane(1e-4), momentum=sw.ArakawaLamb(),
-            dissipation=(sw.Biharmonic(1e9),), **o,
+            plane("xy"),
+            sea_floor(),
+            coriolis=sw.FPlane(1e-4),
+            momentum=sw.ArakawaLamb(),
+            dissipation=(sw.Biharmonic(1e9),),
+            **o,
         ),
         sw.AB3(10.0),
     ),
     "open sides of a sphere": lambda **o: (
         sw.ShallowWater(
-            sphere(), sea_floor(), coriolis=sw.RotatingSphere(), momentum=sw.EnstrophyConserving(),
-            boundaries=(sw.Flather(), sw.Sponge(width=8e5, rate=1e-4)), dissipation=(sw.ManningDrag(0.025),),
-            source=sw.BottomMotion([0.0, 300.0], np.stack([0.0 * random(3), random(3)])), **o,
+            sphere(),
+            sea_floor(),
+            coriolis=sw.RotatingSphere(),
+            momentum=sw.EnstrophyConserving(),
+            boundaries=(sw.Flather(), sw.Sponge(width=8e5, rate=1e-4)),
+            dissipation=(sw.ManningDrag(0.025),),
+            source=sw.BottomMotion([0.0, 300.0], np.stack([0.0 * random(3), random(3)])),
+            **o,
         ),
         sw.ForwardBackward(60.0),
     ),
@@ -71,7 +84,7 @@ CASES = {
         sw.ShallowWater(globe(), sea_floor(), coriolis=sw.RotatingSphere(), **o),
         sw.SSPRK3(200.0),
     ),
-}  # fmt: skip
+}
 
 
 def start(model):

@@ -50,9 +50,14 @@ def problem(communicator, periodic="x"):
     own = adjoint.Transformed({"slip": np.array([0.3, -0.2]), "root": 1.5}, jax.tree_util.Partial(products, basis))
     controls = ["initial.eta", "depth", "gravity", "forcing.0.x", own]
     return adjoint.Problem(
-        model, sw.AB2(10.0), cases.start(model), STEPS, adjoint.GaugeMaximum(GAUGE), controls,
+        model,
+        sw.AB2(10.0),
+        cases.start(model),
+        STEPS,
+        adjoint.GaugeMaximum(GAUGE),
+        controls,
         checkpoints=adjoint.Nested(lengths=(2, 3)),
-    )  # fmt: skip
+    )
 
 
 def derivatives(problem):

@@ -14,10 +14,16 @@ BED = np.random.default_rng(3).uniform(-3.0, 3.0, (18, 24))
 def run(steps, **options):
     grid = sw.CartesianGrid(24, 18, (0.0, 240.0), (0.0, 180.0), periodic="y")
     model = sw.ShallowWater(
-        grid, BED, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), coriolis=sw.FPlane(1e-2),
-        dissipation=sw.ManningDrag(0.03), tracers=sw.Tracer("dye", initial=lambda x, y: x / 240.0 + 0.0 * y),
-        dtype="float64", **options,
-    )  # fmt: skip
+        grid,
+        BED,
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(),
+        coriolis=sw.FPlane(1e-2),
+        dissipation=sw.ManningDrag(0.03),
+        tracers=sw.Tracer("dye", initial=lambda x, y: x / 240.0 + 0.0 * y),
+        dtype="float64",
+        **options,
+    )
     return model, sw.Simulation(model, start(model), sw.SSPRK3(0.3)).run(steps=steps)
 
 

@@ -311,14 +311,28 @@ def test_one_exchange_takes_four_messages_or_fewer(ranks):
 
 LIMIT = 1000  # elements; below, operands have some 4,000
 WIDE = {
-    "shift x": (4, 1001), "shift y": (2001,), "all_to_all x": 700, "all_to_all y": 700, "sum": (3333,),
-    "sum x": (4, 999), "ordered sum": (2500,), "ordered sum y": (2001,), "replicated": (2, 1500),
-    "replicated y": (2500,), "broadcast": (5, 901),
-}  # fmt: skip
+    "shift x": (4, 1001),
+    "shift y": (2001,),
+    "all_to_all x": 700,
+    "all_to_all y": 700,
+    "sum": (3333,),
+    "sum x": (4, 999),
+    "ordered sum": (2500,),
+    "ordered sum y": (2001,),
+    "replicated": (2, 1500),
+    "replicated y": (2500,),
+    "broadcast": (5, 901),
+}
 CALLS = {
-    "MPI_Sendrecv": "shift", "MPI_Alltoall": "all_to_all", "MPI_Allreduce": "sum", "MPI_Allgather": "sum",
-    "MPI_Bcast": "broadcast", "MPI_Reduce": "broadcast", "MPI_Gather": "gather", "MPI_Scatter": "scatter",
-}  # fmt: skip
+    "MPI_Sendrecv": "shift",
+    "MPI_Alltoall": "all_to_all",
+    "MPI_Allreduce": "sum",
+    "MPI_Allgather": "sum",
+    "MPI_Bcast": "broadcast",
+    "MPI_Reduce": "broadcast",
+    "MPI_Gather": "gather",
+    "MPI_Scatter": "scatter",
+}
 
 
 @pytest.fixture(scope="module")

@@ -36,10 +36,15 @@ def islands():
 
 
 GRIDS = {
-    "walls": (cases.plane(), None), "channel": (cases.plane("x"), None), "torus": (cases.plane("xy"), None),
-    "sphere": (cases.sphere(), None), "globe": (cases.globe(), None), "islands": (cases.plane(), islands()),
-    "islands on a torus": (cases.plane("xy"), islands()), "islands on a sphere": (cases.sphere(), islands()),
-}  # fmt: skip
+    "walls": (cases.plane(), None),
+    "channel": (cases.plane("x"), None),
+    "torus": (cases.plane("xy"), None),
+    "sphere": (cases.sphere(), None),
+    "globe": (cases.globe(), None),
+    "islands": (cases.plane(), islands()),
+    "islands on a torus": (cases.plane("xy"), islands()),
+    "islands on a sphere": (cases.sphere(), islands()),
+}
 
 
 def size(grid):

@@ -21,9 +21,13 @@ def run(communicator, engine):
 def ocean(communicator, engine):
     grid = sw.SphericalGrid(cases.NX, cases.NY, (-180.0, 180.0), (-70.0, 84.0))
     return sw.ShallowWater(
-        grid, cases.sea_floor(), coriolis=sw.RotatingSphere(), communicator=communicator, engine=engine,
+        grid,
+        cases.sea_floor(),
+        coriolis=sw.RotatingSphere(),
+        communicator=communicator,
+        engine=engine,
         forcing=sw.SelfAttractionLoading(degree=5, every=120.0),
-    )  # fmt: skip
+    )
 
 
 def fields_of(model, state):

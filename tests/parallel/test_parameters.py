@@ -55,19 +55,29 @@ def every_term():
 def on_plane(**options):
     terms, moving = every_term(), np.stack([0.0 * cases.random(3), cases.random(3)])
     model = sw.ShallowWater(
-        cases.plane(), cases.sea_floor(), coriolis=sw.BetaPlane(1e-4, 2e-10), dissipation=terms[1:-3],
-        forcing=terms[:1], boundaries=terms[-3:], source=sw.BottomMotion([0.0, 30.0], moving),
+        cases.plane(),
+        cases.sea_floor(),
+        coriolis=sw.BetaPlane(1e-4, 2e-10),
+        dissipation=terms[1:-3],
+        forcing=terms[:1],
+        boundaries=terms[-3:],
+        source=sw.BottomMotion([0.0, 30.0], moving),
         **options,
-    )  # fmt: skip
+    )
     return model, sw.AB2(10.0)
 
 
 def small(**options):
     """What compiles in a moment: numbers, and columns of the Coriolis parameter."""
     model = sw.ShallowWater(
-        cases.plane(), cases.sea_floor(), coriolis=sw.BetaPlane(1e-4, 2e-10), dissipation=(sw.LinearDrag(1e-5),),
-        forcing=(sw.WindStress(x=0.1),), linear=True, **options,
-    )  # fmt: skip
+        cases.plane(),
+        cases.sea_floor(),
+        coriolis=sw.BetaPlane(1e-4, 2e-10),
+        dissipation=(sw.LinearDrag(1e-5),),
+        forcing=(sw.WindStress(x=0.1),),
+        linear=True,
+        **options,
+    )
     return model, sw.AB2(10.0)
 
 
@@ -86,9 +96,14 @@ def on_sphere(**options):
 def spectral(engine, **options):
     core = sw.PseudoSpectral(sw.HyperViscosity(1e-4, 2), sw.ExponentialFilter(3.0, 4))
     model = sw.ShallowWater(
-        cases.plane("xy"), 1000.0, coriolis=sw.FPlane(1e-4), dissipation=(sw.LinearDrag(1e-5),), core=core,
-        engine="auto", **options,
-    )  # fmt: skip
+        cases.plane("xy"),
+        1000.0,
+        coriolis=sw.FPlane(1e-4),
+        dissipation=(sw.LinearDrag(1e-5),),
+        core=core,
+        engine="auto",
+        **options,
+    )
     return model, sw.IntegratingFactorRK4(20.0)
 
 

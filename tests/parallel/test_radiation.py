@@ -16,12 +16,16 @@ pytestmark = pytest.mark.skipif(cases.RANKS == 6, reason="four ranks show what m
 
 def ocean(communicator, engine):
     return sw.ShallowWater(
-        cases.plane(), cases.sea_floor(), coriolis=sw.FPlane(1e-4), communicator=communicator, engine=engine,
+        cases.plane(),
+        cases.sea_floor(),
+        coriolis=sw.FPlane(1e-4),
+        communicator=communicator,
+        engine=engine,
         boundaries=(
             sw.ChapmanFlather(("west", "north"), incoming=tide(0.5, "M2")),
             sw.RadiationNudging(("east", "south"), incoming=tide(0.3, "K1"), inward=600.0),
         ),
-    )  # fmt: skip
+    )
 
 
 def run(communicator, engine):

@@ -60,9 +60,14 @@ def test_a_clamped_side_that_is_cut_equals_that_of_one_rank(layout):
 
     def end(communicator):
         model = sw.ShallowWater(
-            cases.plane(), 100.0, communicator=communicator, linear=True, engine="arrays", coriolis=sw.FPlane(1e-3),
+            cases.plane(),
+            100.0,
+            communicator=communicator,
+            linear=True,
+            engine="arrays",
+            coriolis=sw.FPlane(1e-3),
             boundaries=(sw.Clamped(("west", "south"), tide(0.5, "M2")),),
-        )  # fmt: skip
+        )
         return model, sw.Simulation(model, cases.start(model), sw.SSPRK3(10.0)).run(steps=2)
 
     alone = cases.from_root(lambda: cases.fields_of(end(SerialCommunicator())[1]))

@@ -40,9 +40,14 @@ def model_of(case, communicator, engine="arrays"):
     options = {"periodic": {}, "open": {"boundaries": (sw.Flather(), sw.Sponge("east", width=3e4, rate=1e-4))}}[case]
     grid = cases.plane("xy" if case == "periodic" else "")
     return sw.ShallowWater(
-        grid, cases.sea_floor(), coriolis=sw.FPlane(1e-4), tracers=tracers(), communicator=communicator,
-        engine=engine, **options,
-    )  # fmt: skip
+        grid,
+        cases.sea_floor(),
+        coriolis=sw.FPlane(1e-4),
+        tracers=tracers(),
+        communicator=communicator,
+        engine=engine,
+        **options,
+    )
 
 
 def start(model):
@@ -91,8 +96,16 @@ def square(state, equations):
 
 def gradient(communicator):
     model = model_of("open", communicator, "auto")
-    controls = ["initial.dye", "initial.ink", "initial.eta", "tracer.0.diffusivity", "tracer.1.diffusivity",
-                "tracer.0.source", "tracer.1.flux", "tracer.0.outside"]  # fmt: skip
+    controls = [
+        "initial.dye",
+        "initial.ink",
+        "initial.eta",
+        "tracer.0.diffusivity",
+        "tracer.1.diffusivity",
+        "tracer.0.source",
+        "tracer.1.flux",
+        "tracer.0.outside",
+    ]
     cost = adjoint.FinalState(square)
     problem = adjoint.Problem(model, sw.SSPRK3(40.0), start(model), STEPS, cost, controls)
     J, found = problem.value_and_gradient()

@@ -17,8 +17,15 @@ from swmodel.simulation.monitors import Gauges, Health, Maxima
 from swmodel.simulation.program import Carry, advance
 from swmodel.stepping.loop import pack_state
 
-SENDING = ("shift", "all_to_all_ranks", "sum_of_ranks", "broadcast_from_root", "gather_tiles", "scatter_tiles",
-           "maximum_of_ranks")  # fmt: skip
+SENDING = (
+    "shift",
+    "all_to_all_ranks",
+    "sum_of_ranks",
+    "broadcast_from_root",
+    "gather_tiles",
+    "scatter_tiles",
+    "maximum_of_ranks",
+)
 SAME = ("broadcast_from_root", "maximum_of_ranks")
 
 

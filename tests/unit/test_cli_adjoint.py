@@ -48,8 +48,17 @@ def test_a_file_and_a_figure_of_the_maps_and_a_forward_check_of_each(case, comma
 
 
 def test_verification_prints_its_figures_and_ends_with_0(case, command):
-    status, out, err = command("adjoint", case, "--verify", "--set", "adjoint.controls=initial.eta", "--set",
-                               "adjoint.cost={type='box_energy'}", "--steps", "8")  # fmt: skip
+    status, out, err = command(
+        "adjoint",
+        case,
+        "--verify",
+        "--set",
+        "adjoint.controls=initial.eta",
+        "--set",
+        "adjoint.cost={type='box_energy'}",
+        "--steps",
+        "8",
+    )
     assert status == 0, err
     figures = {name: float(value) for name, value in re.findall(r"^(\w+)=(\S+)$", out, re.M)}
     assert set(figures) == {"dot_product", "taylor_rate", "taylor_rate_second"}

@@ -55,8 +55,14 @@ def test_an_inversion_is_resumed_of_the_same_model_and_observations_only_unless_
     time = np.arange(0.0, 1801.0, 60.0)
 
     def write(name, height):
-        np.savetxt(records / f"{name}.csv", np.column_stack([time, height * np.sin(time / 300)]), "%.4f", ",",
-                   header="time_s,elevation_m", comments="")  # fmt: skip
+        np.savetxt(
+            records / f"{name}.csv",
+            np.column_stack([time, height * np.sin(time / 300)]),
+            "%.4f",
+            ",",
+            header="time_s,elevation_m",
+            comments="",
+        )
 
     for name in ("near", "far", "north"):
         write(name, 0.1)
@@ -211,8 +217,14 @@ def test_records_in_a_folder_take_the_place_of_the_twin(study, command, tmp_path
     records.mkdir()
     time = np.arange(0.0, 1801.0, 60.0)
     for name in ("near", "far"):
-        np.savetxt(records / f"{name}.csv", np.column_stack([time, 0.1 * np.sin(time / 300)]), "%.4f", ",",
-                   header="time_s,elevation_m", comments="")  # fmt: skip
+        np.savetxt(
+            records / f"{name}.csv",
+            np.column_stack([time, 0.1 * np.sin(time / 300)]),
+            "%.4f",
+            ",",
+            header="time_s,elevation_m",
+            comments="",
+        )
     path, folder = study(BASIN, PATCH, GAUGES, TWIN)
     options = "--observations", records, "--set", "inversion.loops=1"
     status, printed, errors = command("invert", path, "-o", folder, *options)
@@ -275,12 +287,18 @@ def test_check_names_what_the_model_has_no_place_for(study, command, change, sen
     assert status == 2 and sentence in errors.replace("\n", " "), errors
 
 
-@pytest.mark.parametrize("change, sentence", [
-    (('"initial.radius"', '"grid.nx" = 20\n"initial.radius"'), "twin.truth: 'grid.nx' is the same in the truth"),
-    (("loops = 4", 'loops = 4\nrestart = "inversion.nc"'), "file and restart are one file, 'inversion.nc'"),
-    (('type = "gauges"\n', 'type = "gauges"\nfolder = "records"\n'), "near.csv is not a text file that can be read"),
-    (('= 1.0\n"initial.centre"', '= -5000.0\n"initial.centre"'), "the twin's truth does not stay finite"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (('"initial.radius"', '"grid.nx" = 20\n"initial.radius"'), "twin.truth: 'grid.nx' is the same in the truth"),
+        (("loops = 4", 'loops = 4\nrestart = "inversion.nc"'), "file and restart are one file, 'inversion.nc'"),
+        (
+            ('type = "gauges"\n', 'type = "gauges"\nfolder = "records"\n'),
+            "near.csv is not a text file that can be read",
+        ),
+        (('= 1.0\n"initial.centre"', '= -5000.0\n"initial.centre"'), "the twin's truth does not stay finite"),
+    ],
+)
 def test_what_is_wrong_with_the_truth_or_with_records_is_told_before_anything_is_looked_for(
     study, command, tmp_path, change, sentence
 ):

@@ -138,11 +138,25 @@ def test_a_formula_is_arithmetic_of_the_coordinates():
 @pytest.mark.parametrize(
     "text",
     [
-        "__import__('os').system('true')", "x.__class__", "(lambda: 1)()", "[x for x in y]", "open('a')",
-        "x if y else 1", "'text'", "x @ y", "cos", "cos(x, y, 1)", "cos(x=1)", "1 +", "unknown + 1", "9 ** 9 ** 9 ** 9",
-        "f(x)",         "True", "",
+        "__import__('os').system('true')",
+        "x.__class__",
+        "(lambda: 1)()",
+        "[x for x in y]",
+        "open('a')",
+        "x if y else 1",
+        "'text'",
+        "x @ y",
+        "cos",
+        "cos(x, y, 1)",
+        "cos(x=1)",
+        "1 +",
+        "unknown + 1",
+        "9 ** 9 ** 9 ** 9",
+        "f(x)",
+        "True",
+        "",
     ],
-)  # fmt: skip
+)
 def test_a_formula_can_do_nothing_else(text):
     with pytest.raises(ExpressionError):
         Expression(text)
@@ -401,9 +415,15 @@ def test_overrides_are_toml_values_and_bare_words(write):
     path = write(with_more(GOOD, '[[forcing]]\ntype = "wind_stress"\nx = 0.1\n'))
     experiment = load(
         path,
-        ["stepper.dt=300", "run.until=1year", "model.linear=true", "forcing.0.x=0.2", "forcing[0].y='0.1 Pa'",
-         "grid.x=[0, 5e5]"],
-    )  # fmt: skip
+        [
+            "stepper.dt=300",
+            "run.until=1year",
+            "model.linear=true",
+            "forcing.0.x=0.2",
+            "forcing[0].y='0.1 Pa'",
+            "grid.x=[0, 5e5]",
+        ],
+    )
     assert (experiment.stepper.dt, experiment.run.until) == (300.0, 365.25 * 86400)
     assert experiment.model.linear is True
     assert (experiment.forcing[0].x, experiment.forcing[0].y) == (0.2, 0.1)

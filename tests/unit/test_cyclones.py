@@ -127,11 +127,18 @@ def test_an_ibtracs_file_is_read(tmp_path):
 
     times = np.array([["2008-09-01T06", "2008-09-01T12"]], "datetime64[ns]")
     line = lambda *values: (("storm", "date_time"), np.array([values]))  # noqa: E731
-    data = xr.Dataset({
-        "sid": ("storm", np.array([b"2008245N17323"])), "name": ("storm", np.array([b"IKE"])),
-        "time": (("storm", "date_time"), times), "lon": line(-37.0, -38.4), "lat": line(17.2, 17.3),
-        "usa_pres": line(1006.0, 1005.0), "usa_rmw": line(90.0, np.nan), "usa_wind": line(30.0, 35.0),
-    })  # fmt: skip
+    data = xr.Dataset(
+        {
+            "sid": ("storm", np.array([b"2008245N17323"])),
+            "name": ("storm", np.array([b"IKE"])),
+            "time": (("storm", "date_time"), times),
+            "lon": line(-37.0, -38.4),
+            "lat": line(17.2, 17.3),
+            "usa_pres": line(1006.0, 1005.0),
+            "usa_rmw": line(90.0, np.nan),
+            "usa_wind": line(30.0, 35.0),
+        }
+    )
     other = data.assign(sid=("storm", np.array([b"2014010N00000"])), usa_pres=line(990.0, 980.0))
     both = xr.concat([data, other], "storm")
     both.to_netcdf(tmp_path / "ibtracs.nc")

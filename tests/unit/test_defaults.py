@@ -35,10 +35,17 @@ COUNTERPARTS = {
 # Those that are made of the classes of parts have the defaults of these.
 DERIVED = {
     section: section.part
-    for known in (physics.CORIOLIS, physics.STEPPERS, physics.FORCING, physics.DISSIPATION, physics.BOUNDARY,
-                  costs.COSTS)
-    for section in known.values() if section is not physics.WindFile
-}  # fmt: skip
+    for known in (
+        physics.CORIOLIS,
+        physics.STEPPERS,
+        physics.FORCING,
+        physics.DISSIPATION,
+        physics.BOUNDARY,
+        costs.COSTS,
+    )
+    for section in known.values()
+    if section is not physics.WindFile
+}
 # Keys that mean something else in Python, or are written in another way there: (section, key): the Python value.
 WRITTEN = {
     (physics.Model, "momentum"): ("energy_conserving", EnergyConserving()),
@@ -47,9 +54,28 @@ WRITTEN = {
 }
 # Keys whose Python counterpart is no constructor's argument, or that only files have.
 OTHERWISE = {
-    "dt", "fraction", "solver", "preconditioner", "tolerance", "iterations", "precision", "file", "title", "layout",
-    "devices", "communicator", "engine", "variable", "u", "v", "spectral", "until", "gauges", "positions", "window",
-}  # fmt: skip
+    "dt",
+    "fraction",
+    "solver",
+    "preconditioner",
+    "tolerance",
+    "iterations",
+    "precision",
+    "file",
+    "title",
+    "layout",
+    "devices",
+    "communicator",
+    "engine",
+    "variable",
+    "u",
+    "v",
+    "spectral",
+    "until",
+    "gauges",
+    "positions",
+    "window",
+}
 
 
 def sections():

@@ -284,13 +284,18 @@ def test_equations_that_cannot_be_solved_are_refused_in_a_sentence():
         Domain.of(cases.plane(), alone, np.zeros((ny, nx)))
 
 
-@pytest.mark.parametrize("options, match", [
-    ({"preconditioner": "diagonal"}, "preconditioner = 'diagonal' is none; give an object"),
-    ({"preconditioner": elliptic.Diagonal}, "Diagonal.*is none; give an object"),
-    ({"tolerance": "1"}, "tolerance = '1' and"),
-    ({"tolerance": 0.0}, "tolerance = 0.0 and"), ({"tolerance": -1.0}, "tolerance = -1.0 and"),
-    ({"iterations": 0}, "iterations = 0 end nowhere"), ({"steps": 3}, "does not take these options, .*'steps'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        ({"preconditioner": "diagonal"}, "preconditioner = 'diagonal' is none; give an object"),
+        ({"preconditioner": elliptic.Diagonal}, "Diagonal.*is none; give an object"),
+        ({"tolerance": "1"}, "tolerance = '1' and"),
+        ({"tolerance": 0.0}, "tolerance = 0.0 and"),
+        ({"tolerance": -1.0}, "tolerance = -1.0 and"),
+        ({"iterations": 0}, "iterations = 0 end nowhere"),
+        ({"steps": 3}, "does not take these options, .*'steps'"),
+    ],
+)
 def test_conjugate_gradients_that_end_nowhere_are_refused_in_a_sentence(options, match):
     with pytest.raises(EllipticError, match=match):
         elliptic.named("conjugate_gradients", **options)

@@ -223,9 +223,14 @@ def test_the_programs_of_a_gradient_with_checkpoints(monkeypatch):
 
     ocean = hilly()
     problem = adjoint.Problem(
-        ocean, sw.AB2(10.0), ocean.state(eta=lambda x, y: 1e-6 * x), 4, adjoint.BoxEnergy(), ["initial.eta", "depth"],
+        ocean,
+        sw.AB2(10.0),
+        ocean.state(eta=lambda x, y: 1e-6 * x),
+        4,
+        adjoint.BoxEnergy(),
+        ["initial.eta", "depth"],
         checkpoints=adjoint.Nested(lengths=(2, 2)),
-    )  # fmt: skip
+    )
     monkeypatch.setattr(jax, "jit", spying)
     problem.value_and_gradient()
     assert len(found) >= 4

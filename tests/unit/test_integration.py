@@ -175,12 +175,18 @@ def test_equations_are_those_of_one_interval():
     dynamics.interval(3).prepare()
 
 
-@pytest.mark.parametrize(("changed", "said"), [
-    ({"steps": 0.5}, "steps = 0.5 is not a whole number"), ({"steps": -1}, "steps = -1 is negative"),
-    ({"steps": "3"}, "steps = '3' is not a number"), ({"steps": None}, "steps = None is not a number"),
-    ({"stepper": sw.AB2}, "stepper = AB2 is a class"), ({"state": np.zeros(3)}, "state = .* does not fit"),
-    ({"dynamics": "model"}, "dynamics = 'model' is a name"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"steps": 0.5}, "steps = 0.5 is not a whole number"),
+        ({"steps": -1}, "steps = -1 is negative"),
+        ({"steps": "3"}, "steps = '3' is not a number"),
+        ({"steps": None}, "steps = None is not a number"),
+        ({"stepper": sw.AB2}, "stepper = AB2 is a class"),
+        ({"state": np.zeros(3)}, "state = .* does not fit"),
+        ({"dynamics": "model"}, "dynamics = 'model' is a name"),
+    ],
+)
 def test_wrong_arguments_of_integrate_are_refused(changed, said):
     model, stepper = sw.ShallowWater(GRID, DEPTH, engine="arrays"), sw.AB2(dt=10.0)
     given = {"dynamics": model.dynamics(stepper), "stepper": stepper, "state": model.at_rest(), "steps": 2, **changed}

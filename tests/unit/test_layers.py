@@ -11,10 +11,29 @@ from swmodel.fields.parts import ModelPart
 
 PACKAGE = Path(swmodel.__file__).parent
 LAYERS = [
-    "errors", "units", "defaults", "runtime", "fields", "stencils", "parallel", "grids", "elliptic", "dynamics",
-    "forcing", "sources", "stepping", "diagnostics", "models", "output", "simulation", "performance", "adjoint",
-    "config", "verification", "cli",
-]  # fmt: skip
+    "errors",
+    "units",
+    "defaults",
+    "runtime",
+    "fields",
+    "stencils",
+    "parallel",
+    "grids",
+    "elliptic",
+    "dynamics",
+    "forcing",
+    "sources",
+    "stepping",
+    "diagnostics",
+    "models",
+    "output",
+    "simulation",
+    "performance",
+    "adjoint",
+    "config",
+    "verification",
+    "cli",
+]
 ADJOINT_LAYERS = ["controls", "costs", "core", "problem", "verification", "sensitivity", "assimilation"]
 MODULES = {
     ".".join(file.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): file

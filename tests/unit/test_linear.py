@@ -158,9 +158,14 @@ def test_the_gradient_through_a_deviation_from_the_mean_is_that_of_one_rank():
 def test_one_rank_alone_sends_nothing():
     alone, x = SerialCommunicator(), random((1, 5))
     verbs = (
-        lambda x: alone.shift(x, "x", 1), lambda x: alone.all_to_all(x, "y"), alone.sum, alone.replicated,
-        alone.broadcast, lambda x: alone.gather(x, (1, 5)), alone.scatter,
-    )  # fmt: skip
+        lambda x: alone.shift(x, "x", 1),
+        lambda x: alone.all_to_all(x, "y"),
+        alone.sum,
+        alone.replicated,
+        alone.broadcast,
+        lambda x: alone.gather(x, (1, 5)),
+        alone.scatter,
+    )
     for verb in verbs:
         assert not jax.make_jaxpr(verb)(x).eqns
         assert_adjoint(verb, x)

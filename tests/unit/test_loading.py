@@ -35,8 +35,15 @@ def test_harmonics_are_orthonormal_on_the_sphere():
         np.testing.assert_allclose(products, np.diag(np.arange(31) >= m), atol=1e-13)
 
 
-@pytest.mark.parametrize("n, h, k", [(17, -1.8255646, -5.4804452e-2), (30, -2.287208, -4.0392105e-2),
-                                     (110, -3.017371, -1.302239e-2), (150, -3.21685, -9.6034635e-3)])  # fmt: skip
+@pytest.mark.parametrize(
+    "n, h, k",
+    [
+        (17, -1.8255646, -5.4804452e-2),
+        (30, -2.287208, -4.0392105e-2),
+        (110, -3.017371, -1.302239e-2),
+        (150, -3.21685, -9.6034635e-3),
+    ],
+)
 def test_love_numbers_between_those_of_the_table_are_right_to_two_thousandths(n, h, k):
     """Degrees of the paper that the table leaves out."""
     exact = 3 * 1025.0 / 5517.0 / (2 * n + 1) * (1 + k - h)

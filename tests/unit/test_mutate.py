@@ -21,12 +21,22 @@ def flux(u, v, h):
 def test_mutants_are_signs_constants_comparisons_names_and_dropped_parts_of_the_code_alone():
     changed = {m.apply(SOURCE).decode().splitlines()[m.line - 1].strip() for m in mutate.mutants_of("x.py", SOURCE)}
     assert changed == {
-        "if (h > 0.5):", "if (not (not h > 0.5)):", "if not h >= 0.5:", "if not h > 1.0:",
-        "return 0.5 * (u[1:] - v) or True", "return 0.5 * (u[1:] - v) and False", "return 0.5 / (u[1:] - v) and True",
-        "return (0.5) and True", "return 1.0 * (u[1:] - v) and True", "return 0.5 * (u[1:] + v) and True",
-        "return 0.5 * ((u[1:])) and True", "return 0.5 * ((-(v))) and True", "return 0.5 * (v[1:] - v) and True",
-        "return 0.5 * (u[2:] - v) and True", "return 0.5 * (u[1:] - u) and True",
-    }  # fmt: skip
+        "if (h > 0.5):",
+        "if (not (not h > 0.5)):",
+        "if not h >= 0.5:",
+        "if not h > 1.0:",
+        "return 0.5 * (u[1:] - v) or True",
+        "return 0.5 * (u[1:] - v) and False",
+        "return 0.5 / (u[1:] - v) and True",
+        "return (0.5) and True",
+        "return 1.0 * (u[1:] - v) and True",
+        "return 0.5 * (u[1:] + v) and True",
+        "return 0.5 * ((u[1:])) and True",
+        "return 0.5 * ((-(v))) and True",
+        "return 0.5 * (v[1:] - v) and True",
+        "return 0.5 * (u[2:] - v) and True",
+        "return 0.5 * (u[1:] - u) and True",
+    }
 
 
 def test_every_module_of_the_map_and_every_test_file_exists():

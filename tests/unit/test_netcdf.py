@@ -447,9 +447,14 @@ def another_precision(path):
 
 @pytest.mark.parametrize(
     "attempt, printed",
-    [(different_grid, "xh"), (different_start, "since 2011"), (more_variables, "speed"), (fewer_variables, "vorticity"),
-     (another_precision, "float32")],
-)  # fmt: skip
+    [
+        (different_grid, "xh"),
+        (different_start, "since 2011"),
+        (more_variables, "speed"),
+        (fewer_variables, "vorticity"),
+        (another_precision, "float32"),
+    ],
+)
 def test_a_file_of_another_run_is_not_continued(tmp_path, attempt, printed):
     path = tmp_path / "run.nc"
     write_run(path, GRIDS["closed"])
@@ -588,9 +593,14 @@ def test_resumed_gauges_have_no_gap_and_no_overlap(tmp_path):
         np.testing.assert_array_equal(dataset.eta, series.T)
 
 
-@pytest.mark.parametrize("others", [{"DART 21418": (178.7, 22.5), "b": (181.0, 25.25)},
-                                    {"DART 21418": (178.7, 22.5), "Ōarai": (181.0, 25.0)},
-                                    {"DART 21418": (178.7, 22.5)}])  # fmt: skip
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"DART 21418": (178.7, 22.5), "b": (181.0, 25.25)},
+        {"DART 21418": (178.7, 22.5), "Ōarai": (181.0, 25.0)},
+        {"DART 21418": (178.7, 22.5)},
+    ],
+)
 def test_series_of_other_gauges_are_not_continued(tmp_path, others):
     GaugeFile(tmp_path / "g.nc", GAUGES, GRIDS["ocean"]).close()
     with pytest.raises(DataError, match="cannot be continued: its (gauge_name|latitude)"):

@@ -205,8 +205,16 @@ window = ["1 min", "3 min"]
 """
 
 
-@pytest.mark.parametrize(("key", "verb"), [("output.fields.0.file", "run"), ("output.restart.file", "run"),
-    ("adjoint.file", "adjoint"), ("inversion.file", "invert"), ("inversion.restart", "invert")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "verb"),
+    [
+        ("output.fields.0.file", "run"),
+        ("output.restart.file", "run"),
+        ("adjoint.file", "adjoint"),
+        ("inversion.file", "invert"),
+        ("inversion.restart", "invert"),
+    ],
+)
 def test_check_refuses_the_outputs_that_each_command_refuses(command, case, key, verb):
     case.write_text(CASE + STUDIES)
     case.with_name("linked.nc").hardlink_to(case.with_name("depth.nc"))

@@ -319,9 +319,17 @@ def test_a_single_wave_is_found_at_its_wavenumber():
     assert float(spectrum.max()) * 2 * np.pi / 1e6 > 0.999 * 4.5
 
 
-@pytest.mark.parametrize("units, of_spectrum", [
-    ("m", "m3"), ("m s-1", "m3 s-2"), ("s-1", "m s-2"), ("m-1 s-1", "m-1 s-2"), ("1", "m"), ("m/s", "(m/s)2 m"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "units, of_spectrum",
+    [
+        ("m", "m3"),
+        ("m s-1", "m3 s-2"),
+        ("s-1", "m s-2"),
+        ("m-1 s-1", "m-1 s-2"),
+        ("1", "m"),
+        ("m/s", "(m/s)2 m"),
+    ],
+)
 def test_a_spectrum_has_the_units_of_a_square_over_wavenumber(units, of_spectrum):
     data = output(periodic="xy", eta=1.0)
     data["eta"].attrs["units"] = units
@@ -754,11 +762,17 @@ def test_files_that_one_page_cannot_show_get_pages_of_their_own(gyre, tsunami, t
     assert [path.name for path in plot(tsunami[1:])] == ["maxima.gauges.png", "maxima.maximum.png"]
 
 
-@pytest.mark.parametrize("tables, beside, kinds", [
-    ("[[forcing]]", [], ["circulation"]), ("[[forcing]]", ["maxima", "gauges"], ["circulation", "gauges", "maximum"]),
-    ("[source]\n[[forcing]]", ["maxima"], ["tsunami"]), ("[initial]", ["gauges"], ["tsunami"]),
-    ("[initial]", ["spectra"], ["maps", "spectrum"]), ("notes of mine", [], ["maps"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "tables, beside, kinds",
+    [
+        ("[[forcing]]", [], ["circulation"]),
+        ("[[forcing]]", ["maxima", "gauges"], ["circulation", "gauges", "maximum"]),
+        ("[source]\n[[forcing]]", ["maxima"], ["tsunami"]),
+        ("[initial]", ["gauges"], ["tsunami"]),
+        ("[initial]", ["spectra"], ["maps", "spectrum"]),
+        ("notes of mine", [], ["maps"]),
+    ],
+)
 def test_short_runs_have_the_page_of_a_tsunami_unless_wind_drives_them(tables, beside, kinds):
     fields = output(times=(0.0, 3600.0), eta=0.0, u=0.0, v=0.0).assign_attrs(config=tables)
     assert postprocess.cli._choose({"fields": fields, **dict.fromkeys(beside)}, None) == kinds

@@ -520,13 +520,23 @@ def section(kind, **options):
     return physics.STEPPERS[kind](type=kind, **options)
 
 
-@pytest.mark.parametrize("made, wanted", [
-    (section("semi_implicit"), sw.SemiImplicit(60.0)),
-    (section("semi_implicit", theta=0.55, epsilon=0.05, solver="spectral"),
-     sw.SemiImplicit(60.0, 0.55, 0.05, elliptic.Spectral())),
-    (section("rigid_lid", solver="conjugate_gradients", preconditioner="fast_poisson", tolerance=1e-6, iterations=50),
-     sw.RigidLid(60.0, 0.1, elliptic.ConjugateGradients(elliptic.FastPoisson(), 1e-6, 50))),
-], ids=("default", "transforms", "iterations"))  # fmt: skip
+@pytest.mark.parametrize(
+    "made, wanted",
+    [
+        (section("semi_implicit"), sw.SemiImplicit(60.0)),
+        (
+            section("semi_implicit", theta=0.55, epsilon=0.05, solver="spectral"),
+            sw.SemiImplicit(60.0, 0.55, 0.05, elliptic.Spectral()),
+        ),
+        (
+            section(
+                "rigid_lid", solver="conjugate_gradients", preconditioner="fast_poisson", tolerance=1e-6, iterations=50
+            ),
+            sw.RigidLid(60.0, 0.1, elliptic.ConjugateGradients(elliptic.FastPoisson(), 1e-6, 50)),
+        ),
+    ],
+    ids=("default", "transforms", "iterations"),
+)
 def test_a_file_names_schemes_and_solvers(made, wanted):
     assert stepper_of(made, 60.0) == wanted
 

@@ -147,8 +147,15 @@ def test_a_term_has_its_own_transfers_those_of_one_kind_together(channel):
     advection = set() if model.linear else {"advection"}
     drag = "linear_drag" if model.linear else "quadratic_drag"
     assert {name.removeprefix("kinetic_energy_transfer_") for name in found if "kinetic_energy_tr" in name} == {
-        "coriolis", "pressure", "wind_stress", "laplacian", drag, "sponge", *advection, *dissipation
-    }  # fmt: skip
+        "coriolis",
+        "pressure",
+        "wind_stress",
+        "laplacian",
+        drag,
+        "sponge",
+        *advection,
+        *dissipation,
+    }
     assert {name.removeprefix("potential_energy_transfer_") for name in found if "potential_energy_tr" in name} == {
         "pressure",
         "sponge",

@@ -52,10 +52,24 @@ def test_a_tide_is_the_one_that_utide_predicts():
     model = model_with(sw.Flather(elevation=sw.Tide(pairs, start=START, latitude=50.0)))
     numbers = np.array([constit_index_dict[name] for name in EIGHT])
     middle = START.toordinal() + 0.25
-    aux = Bunch(reftime=middle, frq=ut_constants.const.freq[numbers], lat=50.0,
-                opt=Bunch(epoch="python", nodsatlint=0, nodsatnone=0, gwchlint=0, gwchnone=0, twodim=False,
-                          prefilt=[], notrend=True, nodiagn=True, order_constit=None),
-                lind=numbers)  # fmt: skip
+    aux = Bunch(
+        reftime=middle,
+        frq=ut_constants.const.freq[numbers],
+        lat=50.0,
+        opt=Bunch(
+            epoch="python",
+            nodsatlint=0,
+            nodsatnone=0,
+            gwchlint=0,
+            gwchnone=0,
+            twodim=False,
+            prefilt=[],
+            notrend=True,
+            nodiagn=True,
+            order_constit=None,
+        ),
+        lind=numbers,
+    )
     coef = Bunch(name=np.array(EIGHT), A=amplitude, g=phase, aux=aux, mean=0.0, slope=0.0)
     hours = np.arange(0.0, 24.0, 1.7)
     theirs = reconstruct(middle + hours / 24.0, coef, epoch="python", verbose=False, constit=list(EIGHT)).h

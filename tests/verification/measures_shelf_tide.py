@@ -11,14 +11,16 @@ from tests.verification.experiments import scores
 def measure(_: tuple = ()) -> Outcome:
     """The errors of M2 at the gauges that are left out, of the first guess and of the analysis."""
     found = scores("northwest_europe", "invert", "inversion.toml", "inversion.nc", hours=6)
-    return Outcome({
-        "shelf_m2_error_first_guess": found["error_left_out_first_guess"],
-        "shelf_m2_share_first_guess": found["share_left_out_first_guess"],
-        "shelf_m2_error": found["error_left_out_analysis"],
-        "shelf_m2_share": found["share_left_out_analysis"],
-        "shelf_m2_within_expected": found["within_1_left_out"],
-        "shelf_m2_within_twice_expected": found["within_2_left_out"],
-    })  # fmt: skip
+    return Outcome(
+        {
+            "shelf_m2_error_first_guess": found["error_left_out_first_guess"],
+            "shelf_m2_share_first_guess": found["share_left_out_first_guess"],
+            "shelf_m2_error": found["error_left_out_analysis"],
+            "shelf_m2_share": found["share_left_out_analysis"],
+            "shelf_m2_within_expected": found["within_1_left_out"],
+            "shelf_m2_within_twice_expected": found["within_2_left_out"],
+        }
+    )
 
 
 Case(

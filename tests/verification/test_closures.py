@@ -53,9 +53,11 @@ def test_the_forces_in_a_shear_flow_are_those_of_the_formulas():
 def test_derivatives_of_cost_and_steps_are_exact():
     grid = plane(7, 6)
     model = sw.ShallowWater(
-        grid, rough(grid, 2, islands=0.2), side=sw.NoSlip(),
+        grid,
+        rough(grid, 2, islands=0.2),
+        side=sw.NoSlip(),
         dissipation=(sw.Smagorinsky(uniform(grid.shape, 3, 1.0, 3.0)), sw.BiharmonicLeith(2.0)),
-    )  # fmt: skip
+    )
     cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.u**2 + state.v**2))
     names = ["initial.u", "initial.v", "dissipation.0.coefficient", "dissipation.1.coefficient"]
     problem = adjoint.Problem(model, sw.AB2(20.0), random_state(model), 2, cost, names)

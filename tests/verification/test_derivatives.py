@@ -22,14 +22,22 @@ STEPS = 3
 
 def everything(momentum):
     return sw.ShallowWater(
-        GRID, rough(GRID, 2, islands=0.2), coriolis=sw.FPlane(1e-4), momentum=momentum, side=sw.NoSlip(),
+        GRID,
+        rough(GRID, 2, islands=0.2),
+        coriolis=sw.FPlane(1e-4),
+        momentum=momentum,
+        side=sw.NoSlip(),
         forcing=(sw.WindStress(x=0.1, y=0.0),),
         dissipation=(
-            sw.LinearDrag(1e-5), sw.QuadraticDrag(2.5e-3), sw.ManningDrag(0.03), sw.Laplacian(1e3), sw.Biharmonic(1e10),
+            sw.LinearDrag(1e-5),
+            sw.QuadraticDrag(2.5e-3),
+            sw.ManningDrag(0.03),
+            sw.Laplacian(1e3),
+            sw.Biharmonic(1e10),
         ),
         boundaries=(sw.Flather(("west", "south")), sw.Sponge("west", width=3e4, rate=1e-4)),
         source=sw.BottomMotion((0.0, 60.0), np.stack([np.zeros(GRID.shape), uniform(GRID.shape, 4, 0, 1)])),
-    )  # fmt: skip
+    )
 
 
 def plain(momentum):

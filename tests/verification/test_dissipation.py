@@ -11,9 +11,13 @@ from .cases import band, globe, plane, random_state, rough, take_steps
 
 CLOSURES = sw.Smagorinsky(3.0), sw.BiharmonicSmagorinsky(3.0), sw.Leith(2.0), sw.BiharmonicLeith(2.0)
 TERMS = (
-    sw.LinearDrag(1e-5), sw.QuadraticDrag(2e-3), sw.ManningDrag(0.03), sw.Laplacian(1e3), sw.Biharmonic(1e11),
+    sw.LinearDrag(1e-5),
+    sw.QuadraticDrag(2e-3),
+    sw.ManningDrag(0.03),
+    sw.Laplacian(1e3),
+    sw.Biharmonic(1e11),
     *CLOSURES,
-)  # fmt: skip
+)
 SYMMETRIC = (sw.LinearDrag, sw.Laplacian, sw.Biharmonic)
 SLIPS = (sw.FreeSlip(), sw.NoSlip())
 

@@ -15,8 +15,14 @@ GRIDS = {"closed": plane(), "periodic": plane(periodic="xy"), "band": band(), "p
 )
 def test_a_lake_at_rest_stays_at_rest_over_a_rough_bottom_with_islands(grid, momentum):
     f = sw.RotatingSphere() if grid.spherical else sw.FPlane(1e-4)
-    model = sw.ShallowWater(grid, rough(grid), coriolis=f, momentum=momentum, side=sw.NoSlip(),
-                            dissipation=(sw.Laplacian(1e3), sw.QuadraticDrag(2.5e-3)))  # fmt: skip
+    model = sw.ShallowWater(
+        grid,
+        rough(grid),
+        coriolis=f,
+        momentum=momentum,
+        side=sw.NoSlip(),
+        dissipation=(sw.Laplacian(1e3), sw.QuadraticDrag(2.5e-3)),
+    )
     rates = tendency(model, model.state(eta=0.37))
     assert all((np.asarray(x) == 0).all() for x in (rates.u, rates.v, rates.eta))
 

@@ -30,10 +30,17 @@ def inversion(tmp_path_factory):
     """(the file, minutes that it took)."""
     folder = tmp_path_factory.mktemp("inversion")
     command = [
-        sys.executable, "-c", "from swmodel.cli import main; main()", "invert",
-        str(resources.experiments() / "tohoku_2011" / "inversion.toml"), "--observations", os.path.abspath(RECORDS),
-        "--output", str(folder), "--withhold",
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        "from swmodel.cli import main; main()",
+        "invert",
+        str(resources.experiments() / "tohoku_2011" / "inversion.toml"),
+        "--observations",
+        os.path.abspath(RECORDS),
+        "--output",
+        str(folder),
+        "--withhold",
+    ]
     faulthandler.cancel_dump_traceback_later()  # pytest would end after 10 minutes, as if this hung
     begun = time.monotonic()
     subprocess.run(command, check=True, env=mpirun_environment(), timeout=PATIENCE)

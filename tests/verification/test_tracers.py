@@ -98,9 +98,15 @@ def test_the_content_is_kept_and_a_constant_stays_constant(stepper, grid, linear
         sw.Tracer("ink", scheme=sw.Centred()),
     )
     model = sw.ShallowWater(
-        grid, depth, coriolis=sw.FPlane(1e-4), forcing=sw.WindStress(x=0.1), linear=linear, tracers=tracers,
-        communicator="serial", engine="arrays",
-    )  # fmt: skip
+        grid,
+        depth,
+        coriolis=sw.FPlane(1e-4),
+        forcing=sw.WindStress(x=0.1),
+        linear=linear,
+        tracers=tracers,
+        communicator="serial",
+        engine="arrays",
+    )
     c = {name: rng.random(grid.shape) for name in ("dye", "ink")}
     first = model.state(eta=rng.uniform(-1, 1, grid.shape), **c)
     dt = 0.5 * sw.largest_time_step(sw.limits(model, stepper(1.0), first))

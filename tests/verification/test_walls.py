@@ -13,9 +13,14 @@ TERMS = (sw.Laplacian(1e3), sw.Biharmonic(1e10), sw.QuadraticDrag(2e-3), sw.Line
 
 def sea(grid, depth, momentum, side):
     return sw.ShallowWater(
-        grid, depth, coriolis=sw.FPlane(1e-4), momentum=momentum, side=side, dissipation=TERMS,
+        grid,
+        depth,
+        coriolis=sw.FPlane(1e-4),
+        momentum=momentum,
+        side=side,
+        dissipation=TERMS,
         forcing=(sw.WindStress(x=0.1, y=-0.2),),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

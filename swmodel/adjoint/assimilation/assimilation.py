@@ -29,9 +29,17 @@ from .lanczos import Lanczos, lanczos
 from .minimise import Space
 
 __all__ = [
-    "Analysis", "Departures", "DeparturesOfSums", "FourDVar", "Loop", "Rules", "Tangent", "departures_of",
-    "incremental", "resumed",
-]  # fmt: skip
+    "Analysis",
+    "Departures",
+    "DeparturesOfSums",
+    "FourDVar",
+    "Loop",
+    "Rules",
+    "Tangent",
+    "departures_of",
+    "incremental",
+    "resumed",
+]
 
 
 class Departures:

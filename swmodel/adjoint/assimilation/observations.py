@@ -24,8 +24,14 @@ from ..costs.records import ELEVATION, TIME
 from ..costs.tracks import Tracks, ground_tracks, read_tracks, track_records
 
 __all__ = [
-    "Tracks", "gauge_records", "ground_tracks", "read_tracks", "track_records", "window_of", "write_gauge_folder",
-]  # fmt: skip
+    "Tracks",
+    "gauge_records",
+    "ground_tracks",
+    "read_tracks",
+    "track_records",
+    "window_of",
+    "write_gauge_folder",
+]
 
 GAUGE_ERROR = 0.05  # [m], the default: residual tides and coarse grids cause a few centimetres
 

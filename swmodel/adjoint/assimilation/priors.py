@@ -32,8 +32,17 @@ from ..controls.transforms import Transform
 from .diffusion import Smooth
 
 __all__ = [
-    "Balanced", "Faults", "Field", "Number", "OfFaults", "Prior", "Setting", "UnitSources", "background_of", "joined",
-]  # fmt: skip
+    "Balanced",
+    "Faults",
+    "Field",
+    "Number",
+    "OfFaults",
+    "Prior",
+    "Setting",
+    "UnitSources",
+    "background_of",
+    "joined",
+]
 
 
 @dataclasses.dataclass(frozen=True)

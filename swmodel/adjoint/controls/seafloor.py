@@ -173,9 +173,16 @@ def correlation_root(distances: np.ndarray, length: float) -> np.ndarray:
 
 LOGARITHMIC = ("slip", "length", "width", "depth")
 UNCERTAIN = {
-    "longitude": COORDINATES, "latitude": COORDINATES, "depth": "m", "length": "m", "width": "m", "strike": "degrees",
-    "dip": "degrees", "rake": "degrees", "slip": "m",
-}  # fmt: skip
+    "longitude": COORDINATES,
+    "latitude": COORDINATES,
+    "depth": "m",
+    "length": "m",
+    "width": "m",
+    "strike": "degrees",
+    "dip": "degrees",
+    "rake": "degrees",
+    "slip": "m",
+}
 """{field of Fault that affects the instantaneous uplift: its units}."""
 
 

@@ -47,9 +47,14 @@ class SideTide(Transform):
 
     @staticmethod
     def on(
-        model: ShallowWater, sides: tuple[str, ...], backgrounds: dict[str, tuple], names: tuple[tuple[str, str], ...],
-        deviation: float, length: float, spacing: float | None = None,
-    ) -> "SideTide":  # fmt: skip
+        model: ShallowWater,
+        sides: tuple[str, ...],
+        backgrounds: dict[str, tuple],
+        names: tuple[tuple[str, str], ...],
+        deviation: float,
+        length: float,
+        spacing: float | None = None,
+    ) -> "SideTide":
         """The transform for open sides.
 
         Args:

@@ -26,9 +26,22 @@ from .records import Record, Records, slots
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
 __all__ = [
-    "BoxEnergy", "Cost", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "Record", "SectionTransport",
-    "TileCost", "TimedCost", "checked", "of_box", "of_gauges", "of_time", "of_window",
-]  # fmt: skip
+    "BoxEnergy",
+    "Cost",
+    "FinalState",
+    "GaugeElevation",
+    "GaugeMaximum",
+    "Misfit",
+    "Record",
+    "SectionTransport",
+    "TileCost",
+    "TimedCost",
+    "checked",
+    "of_box",
+    "of_gauges",
+    "of_time",
+    "of_window",
+]
 
 
 def of_gauges() -> Any:

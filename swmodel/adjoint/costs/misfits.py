@@ -30,9 +30,15 @@ from .records import TIME, Record, read_columns, slots
 from .tile_costs import Squares, TileCost
 
 __all__ = [
-    "Current", "Currents", "SectionRecord", "SectionRecords", "TransportMisfit", "VelocityMisfit", "current_in",
+    "Current",
+    "Currents",
+    "SectionRecord",
+    "SectionRecords",
+    "TransportMisfit",
+    "VelocityMisfit",
+    "current_in",
     "transport_in",
-]  # fmt: skip
+]
 
 VELOCITY, TRANSPORT = ("u_m_s", "v_m_s"), "transport_m3_s"
 
@@ -203,9 +209,12 @@ def current_in(path: str | Path, place: tuple[float, float], deviation: float, w
 
 
 def transport_in(
-    path: str | Path, start: tuple[float, float], end: tuple[float, float], deviation: float,
+    path: str | Path,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    deviation: float,
     window: tuple | None = None,
-) -> SectionRecord:  # fmt: skip
+) -> SectionRecord:
     """The SectionRecord of a CSV or netCDF file with the columns time_s and transport_m3_s."""
     time, value = _sorted(path, (TRANSPORT,))
     return SectionRecord(start, end, time, value, deviation, window)

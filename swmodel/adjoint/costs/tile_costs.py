@@ -23,8 +23,16 @@ from ...fields.pytrees import pytree, static
 from ...fields.state import State
 
 __all__ = [
-    "AtEnd", "AtInstants", "Cost", "OfLastState", "PowerMean", "Squares", "SquaresOfSums", "TileCost", "Weighted",
-]  # fmt: skip
+    "AtEnd",
+    "AtInstants",
+    "Cost",
+    "OfLastState",
+    "PowerMean",
+    "Squares",
+    "SquaresOfSums",
+    "TileCost",
+    "Weighted",
+]
 
 
 class Cost(ModelPart, abc.ABC):

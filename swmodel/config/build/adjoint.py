@@ -27,9 +27,14 @@ if TYPE_CHECKING:
     from ..scenario import Output, Run
 
 __all__ = [
-    "amplitudes_of", "cost_of", "least_steps", "length_line", "problem_of", "section_of",
+    "amplitudes_of",
+    "cost_of",
+    "least_steps",
+    "length_line",
+    "problem_of",
+    "section_of",
     "steps_of",
-]  # fmt: skip
+]
 
 EXAMPLE = """\
     [adjoint]

@@ -32,9 +32,19 @@ if TYPE_CHECKING:
     from .experiment import Assembly
 
 __all__ = [
-    "EXAMPLE", "Observed", "Truth", "check_withheld", "controls_checked", "cost_of", "observed", "placed",
-    "section_of", "steps_of", "transformed_of", "truth_of",
-]  # fmt: skip
+    "EXAMPLE",
+    "Observed",
+    "Truth",
+    "check_withheld",
+    "controls_checked",
+    "cost_of",
+    "observed",
+    "placed",
+    "section_of",
+    "steps_of",
+    "transformed_of",
+    "truth_of",
+]
 
 EXAMPLE = """\
     [inversion.observations]

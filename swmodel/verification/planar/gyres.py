@@ -74,9 +74,15 @@ class Gyre:
         friction = (LinearDrag(self.drag), *((Laplacian(self.viscosity),) if self.viscosity else ()))
         wind = WindStress(x=lambda x, y: -STRESS * np.cos(np.pi * y / L) + 0.0 * x, density=RHO)
         return ShallowWater(
-            CartesianGrid(n, n, (0.0, L), (0.0, L)), H, gravity=G, coriolis=BetaPlane(5e-5, BETA), linear=True,
-            forcing=wind, dissipation=friction, communicator="serial",
-        )  # fmt: skip
+            CartesianGrid(n, n, (0.0, L), (0.0, L)),
+            H,
+            gravity=G,
+            coriolis=BetaPlane(5e-5, BETA),
+            linear=True,
+            forcing=wind,
+            dissipation=friction,
+            communicator="serial",
+        )
 
     def error(self, n: int) -> tuple[float, Panel]:
         """Of (u, v) in the steady state, and its streamfunction."""
@@ -147,10 +153,16 @@ def transport_error(n: int) -> float:
     A larger reduced gravity leaves the steady state and hastens it; the mean over some days leaves out free waves.
     """
     model = ShallowWater(
-        CartesianGrid(n, n, (0.0, SIZE), (0.0, SIZE)), 1000.0, gravity=1.0, coriolis=BetaPlane(7e-5, BETA), linear=True,
+        CartesianGrid(n, n, (0.0, SIZE), (0.0, SIZE)),
+        1000.0,
+        gravity=1.0,
+        coriolis=BetaPlane(7e-5, BETA),
+        linear=True,
         forcing=WindStress(x=lambda x, y: -STRESS * np.cos(2 * np.pi * y / SIZE) + 0.0 * x, density=RHO),
-        dissipation=Laplacian(VISCOSITY), side=NoSlip(), communicator="serial",
-    )  # fmt: skip
+        dissipation=Laplacian(VISCOSITY),
+        side=NoSlip(),
+        communicator="serial",
+    )
     dt = 250.0 * 128 / n
     simulation = Simulation(model, model.at_rest(), ForwardBackward(dt))
     simulation.run(until=70 * day)

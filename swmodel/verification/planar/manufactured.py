@@ -93,9 +93,14 @@ def held(n: int, periodic: str, f: float, core: Any, **options: Any) -> tuple[Sh
     exact = State(*(fields[name](*at) for name, at in points.items()))
     source = Source(*(-rate(*points[name]) for name, rate in rates(fields, f).items()))
     model = ShallowWater(
-        grid, fields["depth"], coriolis=FPlane(f), forcing=(source,), core=core, communicator=SerialCommunicator(),
+        grid,
+        fields["depth"],
+        coriolis=FPlane(f),
+        forcing=(source,),
+        core=core,
+        communicator=SerialCommunicator(),
         **options,
-    )  # fmt: skip
+    )
     return model, exact
 
 

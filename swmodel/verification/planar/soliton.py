@@ -51,9 +51,14 @@ def crest(eta: Any, x: np.ndarray) -> float:
 def _model(nx, ny, **options):
     grid = CartesianGrid(nx, ny, (-0.5 * CELL * nx, 0.5 * CELL * nx), (-0.5 * CELL * ny, 0.5 * CELL * ny), "x")
     return ShallowWater(
-        grid, 1.0, gravity=1.0, coriolis=BetaPlane(0.0, 1.0), least_thickness=0.0,
-        communicator="serial", **options,
-    )  # fmt: skip
+        grid,
+        1.0,
+        gravity=1.0,
+        coriolis=BetaPlane(0.0, 1.0),
+        least_thickness=0.0,
+        communicator="serial",
+        **options,
+    )
 
 
 def speed(**options: Any) -> tuple[float, Panel]:

@@ -35,9 +35,14 @@ def globe(n: int) -> SphericalGrid:
 def sphere_model(n: int, depth: Any, **options: Any) -> ShallowWater:
     """The model of a resolution and a depth."""
     return ShallowWater(
-        globe(n), depth, gravity=G, coriolis=RotatingSphere(OMEGA), core=FilteredDifferences(FILTERED_FROM),
-        communicator="serial", **options,
-    )  # fmt: skip
+        globe(n),
+        depth,
+        gravity=G,
+        coriolis=RotatingSphere(OMEGA),
+        core=FilteredDifferences(FILTERED_FROM),
+        communicator="serial",
+        **options,
+    )
 
 
 def advanced(model: ShallowWater, state: State, seconds: float, fraction: float = 0.9) -> State:

@@ -101,9 +101,11 @@ def _measure(name, resolutions):
     model, found, sizes = errors(name, resolutions)
     slope = [sizes[0] * (resolutions[0] / n) ** 2 for n in resolutions]
     drawn = Panel(
-        "relative error", "errors", {"error": (resolutions, sizes), "order 2": (resolutions, slope)},
+        "relative error",
+        "errors",
+        {"error": (resolutions, sizes), "order 2": (resolutions, slope)},
         labels=("cells round the equator", ""),
-    )  # fmt: skip
+    )
     values = {f"{name}_l2_{n}": size for n, size in zip(resolutions, sizes)}
     values[f"{name}_order"] = order(resolutions[:2], sizes[:2])
     return Outcome(values, [map_of(f"height of the surface on day {DAYS[name]}", model, found, "m"), drawn])

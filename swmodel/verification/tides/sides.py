@@ -99,9 +99,13 @@ def _measure(kind):
 
 
 for _kind, (_in, _back) in {  # the least that enters, the most that comes back
-    "clamped": (0.9, 1.1), "flather": (0.97, 0.03), "flather_elevation": (0.4, 0.03), "chapman_flather": (0.95, 0.04),
-    "radiation_nudging": (0.8, 0.13), "sponge_and_flather": (0.6, 0.02),
-}.items():  # fmt: skip
+    "clamped": (0.9, 1.1),
+    "flather": (0.97, 0.03),
+    "flather_elevation": (0.4, 0.03),
+    "chapman_flather": (0.95, 0.04),
+    "radiation_nudging": (0.8, 0.13),
+    "sponge_and_flather": (0.6, 0.02),
+}.items():
     Case(
         name=f"open_side_{_kind}",
         group="tides",
