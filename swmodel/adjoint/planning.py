@@ -1,4 +1,4 @@
-"""What a gradient costs, measured on a tile, for `swmodel plan`."""
+"""The time and memory of a gradient, measured on a tile, for `swmodel plan`."""
 
 import math
 import time
@@ -19,7 +19,7 @@ from .problem import Problem
 
 __all__ = ["measure_gradient", "segments"]
 
-MOST_CELLS = 2**16  # of the tile that is measured
+MOST_CELLS = 2**16  # the largest tile on which a gradient is measured
 STEPS = 16
 REPEATS = 3
 
@@ -30,13 +30,13 @@ def measure_gradient(
     stepper: TimeStepper,
     steps: int,
 ) -> Gradient:
-    """The Gradient of the final energy by the initial elevation, which costs what most gradients cost.
+    """The time and memory of the gradient of the final energy by the initial elevation, a typical gradient.
 
     Args:
         make: `make(communicator)` gives (ShallowWater, State) of the whole grid on that communicator.
         shape: (ny, nx) of the grid.
         stepper: a TimeStepper. The equations of an implicit one are those of the whole grid.
-        steps: that the planned gradient differentiates.
+        steps: the number of steps that the planned gradient differentiates.
     """
     cut = 1 if stepper.is_implicit else math.ceil(math.sqrt(math.prod(shape) / MOST_CELLS))
     model, state = make(SerialCommunicator() if cut == 1 else OneOfMany((cut, cut)))
@@ -58,9 +58,9 @@ def segments(per_cell: Needs, cells: int, steps: int, memory: float) -> tuple[in
 
     Args:
         per_cell: the Needs of a cell.
-        cells: of the tile.
-        steps: of the run.
-        memory: bytes that there are.
+        cells: the number of cells of the tile.
+        steps: the number of steps of the run.
+        memory: the available memory [bytes].
     """
     needs = Needs(*(cells * x for x in (per_cell.base, per_cell.step, per_cell.point)))
     sizes = [needs.bytes(lengths, 1) for lengths in best_lengths(needs, steps)]

@@ -21,11 +21,11 @@
     figures.py      removal of the figures of files that are replaced
     metadata.py     CF and SGRID metadata of these files
     definitions.py  dimensions and variables with that metadata, in an open file
-    run_metadata.py what files say of the run that writes them
+    run_metadata.py metadata of the run that writes a file
 
-This module holds what they share. `claim` prevents two runs from writing one file. `replacing` writes a temporary file
-next to the final one and renames it, so that the old content stays until the new one is complete. `reserve` detects a
-full disk before HDF5 does, which would leave the file unreadable.
+This module has the functions that they share. `claim` prevents two runs from writing one file. `replacing` writes a
+temporary file next to the final one and renames it, so that the old content stays until the new one is complete.
+`reserve` detects a full disk before HDF5 does, which would leave the file unreadable.
 """
 
 import contextlib
@@ -98,7 +98,7 @@ class Footprint:
                 return
         raise SwmodelError(
             f"{self.path} {what} while the run was writing it, and what it held is lost; keep other programs away from "
-            "the output of a run that goes on."
+            "the output of a running model."
         )
 
 
@@ -188,8 +188,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
             _to_disk(path.parent)
     except (OSError, RuntimeError) as error:  # netCDF4 raises RuntimeError when HDF5 fails
         raise SwmodelError(
-            f"{path} could not be written: {error}; make room on the disk, or give another folder. "
-            "A file of that name from before is as it was."
+            f"{path} could not be written: {error}; free space on the disk, or give another folder. "
+            "An older file of that name is unchanged."
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
@@ -217,8 +217,8 @@ def _to_disk(path):
 def reserve(descriptor: int, size: int, name: str | Path) -> None:
     """Fail now if the open file `descriptor` cannot grow by `size` bytes.
 
-    The space is allocated and freed again, which shows that the write that follows fits. A write that fails half-way
-    (full disk, quota) leaves an HDF5 file that cannot be opened.
+    The space is allocated and freed again, which shows that the next write fits. A write that fails half-way (full
+    disk, quota) leaves an HDF5 file that cannot be opened.
 
     Raises:
         SwmodelError: naming the file, the cause and the size.
@@ -231,8 +231,8 @@ def reserve(descriptor: int, size: int, name: str | Path) -> None:
     except OSError as error:
         if error.errno in DISK_FULL:
             raise SwmodelError(
-                f"{name} cannot grow by {size / 1e6:.1f} MB: {error.strerror}; its records so far are safe. Make room, "
-                "and resume from the newest restart."
+                f"{name} cannot grow by {size / 1e6:.1f} MB: {error.strerror}; its records so far are safe. Free "
+                "space, and resume from the newest restart."
             ) from error
     finally:
         os.ftruncate(descriptor, end)

@@ -1,8 +1,7 @@
 """Different paths to one file: no output may be an input of its run or another output.
 
-Files are compared by device and inode where they exist, so that links are followed and hard links are
-recognised; otherwise by their real paths. A folder on the way may be one that the run has yet to make: in
-output/../depth.nc, say.
+Files that exist are compared by device and inode, so that links are followed and hard links are recognised. Other files
+are compared by their real paths. The run may still have to make a folder of such a path, as in output/../depth.nc.
 """
 
 import os

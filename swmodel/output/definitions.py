@@ -115,7 +115,7 @@ def define_time(
 def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> None:
     """Define the members of an ensemble and the values in which they differ; nothing for None.
 
-    All entries of `members` have one length. An entry with an empty name only says how many members there are.
+    All entries of `members` have one length. An entry with an empty name only gives the number of members.
     """
     if members is None:
         return
@@ -201,7 +201,7 @@ def define_wet(dataset: netCDF4.Dataset, wet: np.ndarray) -> None:
 def define_moment(
     dataset: netCDF4.Dataset, start: datetime.datetime | None, seconds: float, since: float | None = None
 ) -> None:
-    """Write the one time of a file [s]; with bounds if its fields are statistics from the time `since` [s] on."""
+    """Write the single time of a file [s], with bounds if its fields are statistics from the time `since` [s] on."""
     define_time(dataset, start, ())
     dataset["time"][...] = seconds
     if since is not None:

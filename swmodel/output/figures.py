@@ -39,7 +39,7 @@ def remove_figures(path: Path) -> None:
 
 
 def _remove_page(page):
-    """Remove a page that `swmodel report` wrote, and no other one of that name."""
+    """Remove a page that `swmodel report` wrote; a page of that name from another program stays."""
     try:
         with open(page, encoding="utf-8") as file:
             ours = 'name="generator" content="swmodel' in file.read(1000)

@@ -1,4 +1,4 @@
-"""The fingerprint of a restart: what the run was computed with, in a form that a later run can compare with its own.
+"""The fingerprint of a restart: the settings and fields of its run, in a form that a later run compares with its own.
 
 A fingerprint is a dict of entries, {name: value}, named as in an experiment file:
 
@@ -9,11 +9,12 @@ A fingerprint is a dict of entries, {name: value}, named as in an experiment fil
     tracers.dye, tracers.dye.x                                      each tracer's class and parameters
     source, source.uplift                                           the motion of the sea floor
 
-A field is described by its smallest and largest value and by a hash: the sum, modulo 2^64, of one hash for each cell,
-which mixes the cell's number in the whole grid with its value rounded to 20 significant bits. Every rank adds up the
-cells of its own tiles, so no rank needs the whole field, and the sum does not depend on how the grid is cut. Of a field
-that changes in time, the two records are described that bracket the time of the restart; so it is with the `lines` of a
-part, such as the points of a track. A function is described by its values where its rule has `samples`.
+A field is described by its smallest and largest value and by a hash. The hash is the sum, modulo 2^64, of one hash for
+each cell, of the cell's number in the whole grid and of its value rounded to 20 significant bits. Every rank adds up
+the cells of its own tiles. No rank therefore needs the whole field, and the sum does not depend on how the grid is cut.
+For a field that changes in time, the two records that bracket the time of the restart are described. The same holds for
+the `lines` of a part, such as the points of a track. A function is described by its values where its rule has
+`samples`.
 
 Where the members of an ensemble differ, a value is {"members": [one value for each]}.
 """
@@ -90,9 +91,9 @@ def fingerprint(
     Args:
         model: the model.
         step, dt: the number of steps so far and their length [s]; they give the time whose records are described.
-        like: another fingerprint; the records that it describes are described, as far as they exist.
+        like: another fingerprint, whose records are described here too, if they exist.
         known: the fingerprint of this model at another time, whose fields are not hashed again.
-        steps: the records of this many further steps are described, too, for results that depend on a whole run.
+        steps: the number of further steps whose records are described too, for results that depend on a whole run.
     """
     members = getattr(model, "models", [model])
     found = {
@@ -205,7 +206,7 @@ def _whole(values, model):
 
 
 def _sampled(field, value):
-    """The value of a field of a part; in the place of a function, its values where the field's rule has samples."""
+    """The value of a field of a part; a function is replaced by its values at the samples of the field's rule."""
     rule = field.metadata.get("rule")
     return rule.samples(value) if callable(value) and hasattr(rule, "samples") else value
 
@@ -304,7 +305,7 @@ def hash_of_cells(values: np.ndarray, numbers: np.ndarray) -> int:
 
 
 def differences(was: dict, now: dict) -> list[Difference]:
-    """What differs between the fingerprint of a restart and that of the run that is to go on from it."""
+    """The Differences between the fingerprint of a restart and that of the run that continues from it."""
     found, reported = [], []
     for name in sorted({**was, **now}, key=lambda name: name.count(".")):
         if any(name.startswith(f"{parent}.") for parent in reported):

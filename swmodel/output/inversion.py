@@ -49,9 +49,9 @@ def write_inversion(
         tables: {dimension: {column: (units, long_name, (n,) values)}}: observations, parameters, the history.
         about: {name: text, number or dict}: global attributes of the inversion.
         seconds: model time at the run's end [s].
-        start, attributes, static: as of netcdf.FieldFile.
-        initial: {Variable: global array}: the state with which the analysis begins, from which runs can start; tracers
-            as files show them.
+        start, attributes, static: as for netcdf.FieldFile.
+        initial: {Variable: global array}: the first state of the analysis, from which runs can start; tracers are
+            concentrations.
 
     Raises:
         SwmodelError: if it cannot be written.
@@ -91,7 +91,8 @@ def _define_control(dataset, grid, control, role, position, units, values, stati
 def _define_initial(dataset, grid, row, values, static):
     """A field of the state with which the analysis begins.
 
-    u, v and eta have the names that restarts have for them; tracers, whose content restarts hold, have their own names.
+    u, v and eta have the same names as in restarts. Restarts hold the content of tracers, so that their concentrations
+    have names of their own.
     """
     text = f"{row.long_name} with which the analysis begins"
     name = f"state_{row.name}" if row in PROGNOSTIC else row.name

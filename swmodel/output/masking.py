@@ -1,4 +1,4 @@
-"""Arrays as files hold them: with the shape of their C-grid position, and the fill value where there is no water."""
+"""Arrays in the form of files: with the shape of their C-grid position, and the fill value where there is no water."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def define_static(
     static: Mapping[str | Variable, np.ndarray],
     members: metadata.MemberValues | None = None,
 ) -> None:
-    """Write the land mask, and fields of the table that do not change, one for all members or one for each."""
+    """Write the land mask, and fields that are constant in time, one for all members of an ensemble or one for each."""
     for name, array in static.items():
         if name == "wet":
             definitions.define_wet(dataset, checked_shape("wet", array, grid.shape))

@@ -154,7 +154,7 @@ def metrics(grid: Grid) -> dict[str, tuple[np.ndarray, Attributes, str]]:
 
 
 def _direction(grid, axis):
-    # CF keeps `axis` for horizontal coordinates that are, or can be turned into, longitude and latitude (section 5.6)
+    # CF reserves `axis` for horizontal coordinates that can be transformed to longitude and latitude (section 5.6)
     if not grid.spherical:
         return {"long_name": axis, "units": "m", "cartesian_axis": axis.upper()}
     name, units = ("longitude", "degrees_east") if axis == "x" else ("latitude", "degrees_north")

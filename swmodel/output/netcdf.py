@@ -4,7 +4,8 @@
     GaugeFile     time series at points, one record a step (CF discrete sampling geometry timeSeries)
     write_fields  fields of one moment or of the whole run (maxima, arrival times)
 
-A record that `append` has written outlives the process, and other programs can open a file while the run writes it.
+A record that `append` has written survives the end of the process. Other programs can open a file while the run writes
+it.
 """
 
 import datetime
@@ -27,7 +28,7 @@ from .records import GAUGE_CHUNK, Records
 __all__ = ["FieldFile", "GaugeFile", "has_zstd", "write_fields"]
 
 TIMED = {"coordinates": "time"}  # the attribute of fields in a file of one time
-GAUGE_SECONDS = 10.0  # of wall-clock time, after which buffered records are written
+GAUGE_SECONDS = 10.0  # wall-clock time after which buffered records are written
 
 
 @functools.cache
@@ -46,10 +47,10 @@ class FieldFile:
         variables: names from fields.variables, or other rows.
         start: date and time of 0 s (a datetime, UTC), or None.
         attributes: global attributes.
-        static: fields that do not change, {name or row: (ny, nx)}: "wet" (1 in water) says where the land is; "depth"
-            [m], of each member (members, ny, nx) if it differs.
-        members: of an ensemble, {name: values}, one value a member; then fields are (members, ny, nx).
-        dtype: that of the variables in the file.
+        static: fields that are constant in time, {name or row: (ny, nx)}. "wet" is the land mask, 1 in water; "depth"
+            [m] is (members, ny, nx) if it differs between members.
+        members: for an ensemble, {name: values}, one value for each member; fields are then (members, ny, nx).
+        dtype: the dtype of the variables in the file.
         append: continue an existing file; its records after `resume_time` [s] are dropped.
         overwrite: replace an existing file.
         compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
@@ -101,8 +102,8 @@ class FieldFile:
 
         Args:
             seconds: model time since the start [s], later than the last record's; if equal, that record is replaced.
-            fields: {name: global array}, all variables of the file: (ny, nx), and one more face in each direction that
-                is not periodic; of an ensemble the members in front.
+            fields: {name: global array} of all variables of the file. Arrays are (ny, nx), with one more face in each
+                direction that is not periodic. For an ensemble the members are the first dimension.
 
         Raises:
             SwmodelError: if the disk has no space for it.
@@ -142,11 +143,11 @@ class GaugeFile:
         path: the path of the file, or a Claim of it.
         gauges: {name: (x, y)}, in metres or in degrees of longitude and latitude.
         grid: the Grid.
-        start, attributes, append, resume_time, overwrite: as of FieldFile.
+        start, attributes, append, resume_time, overwrite: as for FieldFile.
         variables: the recorded variables, names from fields.variables or other rows.
-        depth: of the sea floor at the gauges [m], (number of gauges,), or None.
-        members: as of FieldFile.
-        dtype: that of the series in the file.
+        depth: the depth of the sea floor at the gauges [m], (number of gauges,), or None.
+        members: as for FieldFile.
+        dtype: the dtype of the series in the file.
 
     Raises:
         DataError, SwmodelError: as FieldFile.
@@ -255,8 +256,8 @@ def write_fields(
         grid: the Grid.
         fields: {name of fields.variables or row: global array}, in their own dtype; NaN marks missing values.
         seconds: model time since the start [s].
-        since: when the samples of statistics begin [s], of which `seconds` is the last; None for fields of one time.
-        start, attributes, static, members: as of FieldFile.
+        since: the time of the first sample of statistics [s], whose last is at `seconds`; None for fields of one time.
+        start, attributes, static, members: as for FieldFile.
 
     Raises:
         SwmodelError: if it cannot be written.

@@ -17,13 +17,13 @@ __all__ = ["StoredChunks", "opened"]
 
 
 def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> Restart:
-    """A Restart of which the arrays are read by windows, when they are used.
+    """A Restart whose arrays are read by windows, when they are used.
 
     Args:
-        path: of a netCDF file or of a Zarr store, by its name.
+        path: the path of a netCDF file or of a Zarr store, which the ending of the name distinguishes.
         grid: the Grid on which the run continues, or None to accept any grid.
-        verify: whether a file is compared with its checksum. The chunks of a store have checksums of their own, which
-            are compared when they are read.
+        verify: whether a file is compared with its checksum. The chunks of a store have their own checksums, which are
+            compared when the chunks are read.
 
     Raises:
         DataError: if there is no such restart, it is damaged, newer than this swmodel, or of another grid.
@@ -32,7 +32,7 @@ def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> R
 
 
 class StoredChunks:
-    """An array of a store, of which any window can be read; `Decomposition.cut` takes it for a global array."""
+    """An array of a store that is read by windows; `Decomposition.cut` accepts it as a global array."""
 
     def __init__(self, store: ZarrStore, name: str, array: Mapping[str, Any], slot: int):
         self.store, self.name, self.array, self.slot = store, name, array, slot
@@ -61,7 +61,7 @@ def _overlap(rows, columns, j, i, cy, cx):
 
 
 def open_store(path: Path, grid: Any = None) -> Restart:
-    """The Restart in a store, of which the arrays are read by windows; see `open_restart`.
+    """The Restart in a store, whose arrays are read by windows when they are used.
 
     Raises:
         DataError: if it cannot be read, is newer than this swmodel, or of another grid.
@@ -70,7 +70,7 @@ def open_store(path: Path, grid: Any = None) -> Restart:
     store.recover()
     arrays, about = store.described()
     if "restart_slot" not in about:
-        raise DataError(f"{path} is no restart of swmodel; give the store that `restart` of a run names.")
+        raise DataError(f"{path} is not a restart of swmodel; give the store that `restart` of a run names.")
     if about["restart_format"] > FORMAT:
         raise DataError(f"{path} has format {about['restart_format']}, and this swmodel reads up to {FORMAT}.")
     described = json.loads(about["grid_description"])

@@ -1,4 +1,4 @@
-"""The files of what a run sums up on the device: harmonic constants, means, extremes."""
+"""Files of the statistics that a run accumulates on the device: harmonic constants, means, extremes."""
 
 import logging
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ __all__ = ["ProductOutput"]
 
 
 class ProductOutput(Output):
-    """Fields made of the sums of one product, written at the end of a run.
+    """Fields from the sums of one simulation.samples.Sampled, written at the end of a run.
 
     Args:
         path: the path of the file.
-        product: the place of the product in `simulation._products`.
-        comment: on how they were found, for the file.
+        product: the index of the Sampled in `simulation._products`.
+        comment: a text for the file on how the fields were computed.
     """
 
     def __init__(self, path: str | Path, product: int, comment: str) -> None:

@@ -21,15 +21,15 @@ SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its re
 class Records:
     """A file that grows along its unlimited dimension `time`.
 
-    HDF5 has no transactions. SIGKILL between the dozen small writes that end an `append` can destroy that record; where
-    the index of chunks splits (after 64 records, then every 57), it can destroy the file. In a replay of the writes of
-    150 records, cut at each boundary between two writes, 11 files of 1710 could not be read.
+    HDF5 has no transactions. SIGKILL between the dozen small writes that end an `append` can destroy that record. It
+    can destroy the file when the index of chunks splits, which it does after 64 records and then every 57. In a replay
+    of the writes of 150 records, cut at each boundary between two writes, 11 files of 1710 could not be read.
 
     Args:
         path: the path of the file, or a Claim of it.
         define: define(dataset) writes everything except records and global attributes.
         attributes: global attributes.
-        append, resume_time, overwrite: as of FieldFile.
+        append, resume_time, overwrite: as for FieldFile.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ def _readable(path):
         dataset = netCDF4.Dataset(path)
     except OSError as error:
         raise DataError(
-            f"{path} cannot be continued: it is no complete netCDF file ({error.strerror}); move it away, or "
+            f"{path} cannot be continued: it is not a complete netCDF file ({error.strerror}); move it away, or "
             "give the output another folder (--output DIR)."
         ) from error
     dataset.set_auto_maskandscale(False)

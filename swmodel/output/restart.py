@@ -1,6 +1,6 @@
-"""Restart files: all that a run needs to continue, bit for bit, on any number of ranks.
+"""Restart files, from which a run continues bit for bit on the same ranks, or on any other number of ranks.
 
-A restart is a netCDF file of global arrays in their own dtype, numbers, texts, the grid, and a checksum of all of them.
+A restart is a netCDF file with global arrays in their own dtype, numbers, texts, the grid, and a checksum of all these.
 It is either complete or absent: the file is written under another name, synced to disk and then renamed.
 """
 
@@ -90,14 +90,14 @@ def write_restart(
 
 
 class StoredArray:
-    """An array in a restart, of which any window can be read; `Decomposition.cut` takes it for a global array."""
+    """An array in a restart that is read by windows; `Decomposition.cut` accepts it as a global array."""
 
     def __init__(self, path: Path, name: str, shape: tuple, dtype: np.dtype):
         self.path, self.name, self.shape, self.dtype, self.ndim = path, name, shape, dtype, len(shape)
 
     @property
     def nbytes(self) -> int:
-        """Of the whole array."""
+        """The number of bytes of the whole array."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
@@ -114,7 +114,7 @@ class StoredArray:
 
 
 def read_restart(path: str | Path, grid: Grid | None = None) -> Restart:
-    """Read a whole restart into memory, for small ones; see `open_restart`.
+    """Read a whole restart into memory, if it is small; `open_restart` reads large ones by windows.
 
     Args:
         path: the path of the file.
@@ -128,13 +128,13 @@ def read_restart(path: str | Path, grid: Grid | None = None) -> Restart:
 
 
 def open_restart(path: str | Path, grid: Grid | None = None, verify: bool = True) -> Restart:
-    """A Restart of which the arrays are read by windows, when they are used.
+    """A Restart whose arrays are read by windows, when they are used.
 
     Args:
         path: the path of the file.
         grid: the Grid on which the run continues, or None to accept any grid.
-        verify: whether the whole file is compared with its checksum, a part of an array after the other. One rank does
-            so for all.
+        verify: whether the whole file is compared with its checksum, one part of an array at a time. A single rank does
+            this for all ranks.
 
     Raises:
         DataError: if there is no such file, it is damaged, newer than this swmodel, or of another grid.
@@ -162,7 +162,7 @@ def open_restart(path: str | Path, grid: Grid | None = None, verify: bool = True
 
 
 def _parts_in(dataset, arrays):
-    """`parts(name)` gives the bytes of an array in a file, some rows at a time."""
+    """The function `parts(name)`, which yields the bytes of an array in a file, some rows at a time."""
 
     def parts(name):
         array = arrays[name]
@@ -184,7 +184,7 @@ def _parts_in(dataset, arrays):
 
 def _check_format(dataset, path):
     if "restart_format" not in dataset.ncattrs():
-        raise DataError(f"{path} is no restart of swmodel; give the file that `restart` of a run names.")
+        raise DataError(f"{path} is not a restart of swmodel; give the file that `restart` of a run names.")
     if dataset.restart_format > FORMAT:
         raise DataError(
             f"{path} has restart format {dataset.restart_format}, of swmodel {dataset.swmodel_version}, and swmodel "

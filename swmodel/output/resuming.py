@@ -1,11 +1,11 @@
 """The content of a run's restart, and how a Simulation continues from it.
 
-A restart holds state, history, maxima, sums over samples and the number of steps, and also the fingerprint of its run
-(fingerprint.py) and the depth of the sea floor, 0 on land. A run continues only if its own fingerprint is the same, or
-if the user has named the differences: by `force` in Python, by `--force` or `--set` on the command line.
+A restart holds state, history, maxima, sums over samples and the number of steps. It also holds the fingerprint of its
+run (fingerprint.py) and the depth of the sea floor, 0 on land. A run continues only if its own fingerprint is the same,
+or if the user has named the differences: by `force` in Python, by `--force` or `--set` on the command line.
 
-Maxima and sums stand next to a description of what they are of. Those that are described as the run's own are
-continued. All others start anew where the run goes on, and a warning names their files.
+Maxima and sums have descriptions (`Sampled.description`). The run continues those whose descriptions equal its own. All
+others start anew at the step of the restart, and a warning names their files.
 """
 
 import json
@@ -52,7 +52,7 @@ def pieces_of(simulation: Any) -> tuple[dict[str, jax.Array], dict[str, Any]]:
 
 
 def allowed_names(force: Any) -> tuple[str, ...]:
-    """`force` as a tuple of names: "all", "depth,physics" and ("depth", "physics") are understood.
+    """`force` as a tuple of names; it may be "all", "depth,physics" or ("depth", "physics").
 
     Raises:
         ConfigError: for values that are not texts.
@@ -72,19 +72,19 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
     Args:
         simulation: the Simulation.
         path: the path of the restart.
-        force: the differences from the run that wrote it that are allowed; see `allowed_names`.
+        force: the allowed differences from the run that wrote it, as `allowed_names` accepts them.
 
     Raises:
         DataError: if the restart cannot be read or belongs to another grid, another ensemble or, unless `force` names
-            what differs, another experiment; the simulation is then unchanged.
-        ConfigError: if the time step is over the limit of the restart's state; likewise.
+            the differences, another experiment. The simulation is then unchanged.
+        ConfigError: if the time step is over the limit of the restart's state. The simulation is then unchanged.
     """
     grid = simulation.model.grid
     names = allowed_names(force)
     tile, restart = _read(simulation.model.domain, path, grid)
     had, have = restart["scalars"].get("members", 1), simulation.model.members or 1
     if had != have:
-        raise DataError(f"{path} holds {had} members and the run has {have}; go on with the ensemble that wrote it.")
+        raise DataError(f"{path} holds {had} members and the run has {have}; continue with the ensemble that wrote it.")
     scalars = restart["scalars"]
     step = round(scalars["step"] * scalars["dt"] / simulation.dt)
     _warn_of_moved_clock(simulation, path, scalars, step)
@@ -114,11 +114,11 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
 
 
 def _warn_of_moved_clock(simulation, path, scalars, step):
-    """Warn if the time of a restart is no whole number of steps, so that the run goes on at another time."""
+    """Warn if the time of a restart is not a multiple of dt, so that the run continues at another time."""
     was, now, dt = scalars["step"] * scalars["dt"], step * simulation.dt, simulation.dt
     if abs(now - was) > 1e-6 * dt and simulation.communicator.is_root:
         logging.getLogger("swmodel").warning(
-            "%s is of %g s, which is no whole number of steps of %g s: the run goes on at %g s. Give a dt that divides "
+            "%s is of %g s, which is not a multiple of dt = %g s: the run continues at %g s. Give a dt that divides "
             "%g s for a run without a jump of the clock.",
             path,
             was,
@@ -131,8 +131,8 @@ def _warn_of_moved_clock(simulation, path, scalars, step):
 def _read(domain, path, grid):
     """(`tile(name)`: tile arrays of the restart; {"scalars", "attributes", "names", "dtypes"}); collective.
 
-    The root compares the file with its checksum. Then every rank reads its own window or, where a rank does not see the
-    file, the root reads all and sends the tiles.
+    The root compares the file with its checksum. Then every rank reads its own window. If some rank has no access to
+    the file, the root reads everything and sends the tiles.
     """
 
     communicator = domain.communicator
@@ -175,11 +175,11 @@ def _compared(simulation, path, tile, restart, step):
 
 
 def _compared_without(model, path, restart):
-    """The Differences from the restart of an older swmodel without a fingerprint, whose precision alone is known."""
+    """The Differences from a restart of an older swmodel, which has no fingerprint and records the precision alone."""
     if model.communicator.is_root:
         logging.getLogger("swmodel").warning(
-            "%s is of an older swmodel, which did not record depth, coast and physics of its run: that they are those "
-            "of this run could not be checked.",
+            "%s is of an older swmodel, which did not record depth, coast and physics of its run: they could not be "
+            "compared with those of this run.",
             path,
         )
     was, now = restart["dtypes"].get("state_eta", str(model.dtype)), str(model.dtype)
@@ -188,7 +188,7 @@ def _compared_without(model, path, restart):
 
 
 def _other_variables(simulation, names):
-    """The Differences of the fields that a restart holds and of those that the model steps."""
+    """The Differences between the fields that a restart holds and the model's prognostic variables."""
     kept = [name.removeprefix(STATE) for name in sorted(names) if name.startswith(STATE)]
     stepped = simulation.state.names
     pairs = [(set(kept) - set(stepped), "restart", "experiment"), (set(stepped) - set(kept), "experiment", "restart")]
@@ -244,16 +244,16 @@ def _refusal(path, refused):
 
 
 def _message(simulation, path, restart, found, same_stepper):
-    """The sentences that say what was resumed, and what differs from the run that wrote the restart."""
+    """The message on what was resumed, and on what differs from the run that wrote the restart."""
     scalars, text = restart["scalars"], f"resumed {path} at step {simulation.step} ({simulation.time:g} s)"
     was, now = restart["attributes"]["time_stepper"], describe(simulation.scheme)
     if not same_stepper:
         was = f"{scalars['stepper']} with dt = {scalars['dt']:g} s"
         text += f"; the file was written by {was}, so the time stepper's history starts anew"
     elif restart["attributes"]["fingerprint"] and was != now:
-        text += f"; the file was written by {was}, and the run goes on with {now}"
+        text += f"; the file was written by {was}, and the run continues with {now}"
     if found:
-        text += f". As asked for, it goes on although {'; '.join(difference.text for difference in found)}"
+        text += f". As requested, it continues although {'; '.join(difference.text for difference in found)}"
         if same_stepper and any(difference.name != "precision" for difference in found):
             text += "; the time stepper's history starts anew"
     return f"{text}."
@@ -298,7 +298,7 @@ def _values(simulation, tile, restart, keep_history):
 
 
 def _filled(tree, tile, restart, communicator, masks=None):
-    """A tree like `tree`, of the numbers and arrays of a restart that have the names of its leaves."""
+    """A pytree like `tree`, with the numbers and arrays of a restart that have the names of its leaves."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
     found = []
     for path, leaf in leaves:
@@ -333,7 +333,8 @@ def _masks(model):
 def _continued(simulation, tile, restart, state, step):
     """(maxima, the step of their first sample, sums, the files of those that start anew); collective.
 
-    Those that the restart describes as the simulation's own go on, and the others start after `step` from `state`.
+    Those whose descriptions in the restart equal the simulation's are continued. The others start after `step` from
+    `state`.
     """
     communicator, dt, scalars = simulation.communicator, simulation.dt, restart["scalars"]
     files = {output.product: output.path for output in simulation._outputs if output.product is not None}
@@ -351,7 +352,7 @@ def _continued(simulation, tile, restart, state, step):
         described = product.description()
         if described in kept:
             place = kept.index(described)
-            kept[place] = None  # of two that are alike, each goes on with its own
+            kept[place] = None  # each of two equal descriptions is continued once
             sums.append(_filled({"products": {str(place): own}}, tile, restart, communicator)["products"][str(place)])
         else:
             sums.append(product.start(state, step, communicator))
@@ -360,7 +361,7 @@ def _continued(simulation, tile, restart, state, step):
 
 
 def _counted_anew(maxima, ratio, communicator):
-    """Maxima with arrivals in steps of this run, of which `ratio` are one of the run that wrote the restart."""
+    """Maxima with arrivals in steps of this run; one step of the run that wrote the restart is `ratio` of them."""
     if ratio == 1.0:
         return maxima
     tiles = communicator.tiles(maxima["arrival"])

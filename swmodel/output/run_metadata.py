@@ -1,4 +1,4 @@
-"""What files say of the run that writes them: its attributes, its members, and the rows of its variables."""
+"""Metadata of the run that writes a file: its attributes, its members, and the rows of its variables."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["members_of", "rows_of", "run_attributes", "static_fields"]
 
 
 def members_of(simulation: Any) -> MemberValues | None:
-    """{name: values, one a member} of an ensemble, as the files take it; None for a single model."""
+    """{name: values, one for each member} of an ensemble, in the form of the file writers; None for a single model."""
     model = simulation.model
     if model.members is None:
         return None
@@ -23,19 +23,19 @@ def members_of(simulation: Any) -> MemberValues | None:
 
 
 def rows_of(simulation: Any, names: Iterable[str]) -> list[str | Variable]:
-    """Names of variables, or their rows where the table's row does not describe them in this run."""
+    """The names of variables, replaced by a row of this run if it differs from that of the variable table."""
     own: dict[str, Variable] = {row.name: row for row in simulation.model.variables}
     instead = own | named_for(_gravity(simulation.model), simulation.scheme.rigid_lid)
     return [instead.get(name, name) for name in names]
 
 
 def _gravity(model):
-    """[m s-2], the smallest of an ensemble's members."""
+    """The gravity [m s-2]; the smallest of an ensemble's members."""
     return min(one.gravity for one in getattr(model, "models", [model]))
 
 
 def static_fields(simulation: Any) -> dict[str | Variable, np.ndarray]:
-    """{name or row: (ny, nx) array} of depth and land mask, as the files take them."""
+    """{name or row: (ny, nx) array} of depth and land mask, in the form of the file writers."""
     model = simulation.model
     return {rows_of(simulation, ["depth"])[0]: model.depth, "wet": np.asarray(model.sea_floor.wet)}
 

@@ -21,9 +21,9 @@ __all__ = ["Run"]
 class Run:
     """The outputs of one run, opened together and always closed.
 
-    Arrays are gathered on the thread that calls, and written by the Writer's thread while the next steps are computed;
-    `wait` returns when all files hold what was due so far. An error of a file while the run lasts (a full disk, a file
-    that somebody removed) is kept until all ranks call `settle`. There they write a restart if they can, and end
+    Arrays are gathered on the calling thread, and written by the Writer's thread while the next steps are computed.
+    `wait` returns when all files hold the records that were due so far. An error of a file during the run (a full disk,
+    a file that was removed) is kept until all ranks call `settle`. There they write a restart if possible, and end
     together.
 
     Args:
@@ -133,7 +133,7 @@ def _open(outputs, simulation, attributes):
     figures of the files that are replaced are removed, too.
     """
     resumed = simulation.resumed_from
-    known = [] if resumed is None else [("the restart that the run goes on from", resumed)]
+    known = [] if resumed is None else [("the restart from which the run continues", resumed)]
     named = [(type(o).__name__.removesuffix("Output").lower(), o.path, isinstance(o, RestartOutput)) for o in outputs]
     check_apart([(what, path) for what, path, _ in named])
     check_apart([(what, path) for what, path, is_restart in named if not is_restart], known)

@@ -1,4 +1,4 @@
-"""What a run writes and when: snapshots, gauges, maxima, restarts.
+"""The outputs of a run and the steps at which they are due: snapshots, gauges, maxima, restarts.
 
 All ranks gather, and a thread of the root writes while the next steps are computed (writing.py).
 """
@@ -40,7 +40,7 @@ class Output:
             run is over.
         writer: the Writer of the run that has opened the file.
         begun: whether an earlier call of `run` has opened the file.
-        product: the place in `simulation._products` of what it writes, or None.
+        product: the index in `simulation._products` of the statistics that it writes, or None.
         is_of_maxima: whether it writes the simulation's maxima.
     """
 
@@ -65,7 +65,7 @@ class Output:
         """Open the file of which `claim` is the Claim, with these global attributes; on the root."""
 
     def check_continued(self, simulation: Any) -> None:
-        """Raise DataError on every rank if the open file goes on from one of another coast or depth; collective."""
+        """Raise DataError on every rank if the open file continues one with another coast or depth; collective."""
 
     def of_another_run(self, simulation: Any) -> bool:
         """Whether an existing file at the path belongs to an earlier run."""
@@ -120,7 +120,7 @@ class SnapshotOutput(Output):
     def record(self, simulation: Any) -> tuple[Callable[[], Mapping[str, Any]], int]:
         """(function that returns {name: array} of a record of the present step, on the root, its bytes); collective.
 
-        The function is called once, by another thread while the run goes on, and sends no messages.
+        The function is called once, by another thread during the run, and sends no messages.
         """
         raise NotImplementedError
 
@@ -181,13 +181,13 @@ class FieldOutput(SnapshotOutput):
 
 
 class GaugeOutput(Output):
-    """Variables at points, of every step; the file's attributes say how the series are to be scored.
+    """Variables at points, of every step; attributes of the file define how the series are scored.
 
     Args:
         path: the path of the file.
         points: {name: (x, y)} of the gauges.
         gauges: the monitor that records them (simulation/monitors.py).
-        windows, threshold, arrival_fraction: as of Simulation.gauges.
+        windows, threshold, arrival_fraction: as for Simulation.gauges.
 
     Raises:
         ConfigError: for a window of a gauge that is not among the points.
@@ -255,16 +255,16 @@ class ReplacedFile:
 
     Args:
         claim: the Claim.
-        watched: the file that no other program may change; that of the Claim unless given.
+        checked: the file that no other program may change; that of the Claim unless given.
     """
 
-    def __init__(self, claim: Claim, watched: Path | None = None) -> None:
-        self._claim, self._watched = claim, claim.path if watched is None else watched
+    def __init__(self, claim: Claim, checked: Path | None = None) -> None:
+        self._claim, self._checked = claim, claim.path if checked is None else checked
         self._written: Footprint | None = None
 
     def written(self) -> None:
         """Record the footprint of the file that has just been written."""
-        self._written = Footprint.of(self._watched)
+        self._written = Footprint.of(self._checked)
 
     def check(self) -> None:
         """Raise SwmodelError if the file that was last written was removed, replaced or cut short."""

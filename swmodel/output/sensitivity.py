@@ -44,7 +44,7 @@ def write_sensitivities(
         found: the result of adjoint.sensitivity.sensitivities.
         cost: {"name", "value", "units", "places"} of the cost J; "places" is {name: (x, y)} of the points that J reads.
         seconds: model time at the run's end [s].
-        start, attributes, static: as of netcdf.FieldFile.
+        start, attributes, static: as for netcdf.FieldFile.
 
     Raises:
         SwmodelError: if it cannot be written.

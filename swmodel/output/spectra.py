@@ -25,7 +25,7 @@ class SpectraFile:
     Args:
         path: the path of the file, or a Claim of it.
         spectra: the Spectra, whose rings and names the file has.
-        grid, start, attributes, members, append, resume_time, overwrite: as of netcdf.FieldFile.
+        grid, start, attributes, members, append, resume_time, overwrite: as for netcdf.FieldFile.
 
     Raises:
         DataError, SwmodelError: as FieldFile.

@@ -1,8 +1,8 @@
-"""One thread that writes the files of a run while the run computes on.
+"""One thread that writes the files of a run while the next steps are computed.
 
-The run submits each write with data that nothing changes any more. The thread makes the writes one after another, in
-the order in which they were submitted: the records of gauges before the restart that counts on them, for example. It
-sends no messages. The library of netCDF4 is not thread-safe: a thread that calls it holds `runtime.netcdf.LOCK`.
+The run submits each write with data that are no longer changed. The thread makes the writes one after another, in the
+order of submission: the records of gauges before the restart that relies on them, for example. It sends no messages.
+The library of netCDF4 is not thread-safe: a thread that calls it holds `runtime.netcdf.LOCK`.
 """
 
 import collections
@@ -18,16 +18,16 @@ from ..runtime.netcdf import LOCK
 
 __all__ = ["MOST_BYTES", "MOST_WRITES", "Writer", "owned"]
 
-MOST_BYTES = 256_000_000  # of data that wait to be written, besides those that are being written
-MOST_WRITES = 8  # that wait: a run of tiny arrays must not be thousands of restarts ahead of its disk
+MOST_BYTES = 256_000_000  # of data that wait to be written, in addition to those that are being written
+MOST_WRITES = 8  # waiting at once: a run of tiny arrays must not be thousands of restarts ahead of its disk
 
 
 class Writer:
     """Writes files in a thread of its own, which starts with the first `submit`.
 
     Args:
-        most_bytes: of data that may wait. `submit` blocks while there are more, unless it is the only write.
-        most_writes: that may wait; what a run loses when it is killed is at most these and the one under way.
+        most_bytes: the bytes of data that may wait. `submit` blocks while there are more, unless it is the only write.
+        most_writes: the number of writes that may wait. A run that is killed loses at most these and the current one.
 
     Attributes:
         failed: {output: the SwmodelError that ended its writing}. Nothing more is written to these outputs.
@@ -43,7 +43,7 @@ class Writer:
         self._unexpected: BaseException | None = None
 
     def submit(self, output: Any, write: Callable[[], object], size: int = 0) -> None:
-        """Let the thread call `write()`, after all that was submitted before.
+        """Let the thread call `write()`, after all earlier submissions.
 
         Args:
             output: the Output whose file it writes, with a method `close`.
@@ -51,7 +51,7 @@ class Writer:
             size: [bytes] of the data that it holds.
 
         Raises:
-            BaseException: what an earlier write raised, unless it was a SwmodelError; those are kept in `failed`.
+            BaseException: the exception of an earlier write, unless it was a SwmodelError; those are kept in `failed`.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._may_wait(size))
@@ -68,7 +68,7 @@ class Writer:
         return not self._jobs or enough
 
     def wait(self) -> None:
-        """Return when all that was submitted is written; raises as `submit` does."""
+        """Return when all submissions are written; raises as `submit` does."""
         with self._changed:
             self._changed.wait_for(lambda: not self._jobs and not self._busy)
             self._raise_unexpected()
@@ -125,5 +125,5 @@ class Writer:
 
 
 def owned(array: np.ndarray | None) -> np.ndarray | None:
-    """The array, or a copy where it shows the memory of another one, such as a JAX array that the next step donates."""
+    """The array, or a copy if it is a view of other memory, such as that of a JAX array that the next step donates."""
     return array if array is None or (array.flags.owndata and array.base is None) else array.copy()

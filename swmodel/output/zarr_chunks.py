@@ -1,7 +1,7 @@
 """The chunks of a field in a Zarr store: their shape, the rank that writes each, and the exchange of their parts.
 
-The chunks have the shape of the largest tile. A rank writes the chunks whose first cell is its own; where tiles are not
-all alike, or faces are shifted by one against cells, it sends what lies in another rank's chunk to that rank.
+The chunks have the shape of the largest tile. A rank writes the chunks whose first cell is its own. If tiles differ in
+shape, or faces are shifted by one against cells, it sends the values that lie in another rank's chunk to that rank.
 """
 
 import dataclasses
@@ -20,12 +20,12 @@ __all__ = ["ChunkGrid", "chunk_grid", "chunks_of", "dry_block"]
 
 @dataclasses.dataclass(frozen=True)
 class ChunkGrid:
-    """The chunks of a field, and who writes them.
+    """The chunks of a field, and the ranks that write them.
 
     Attributes:
-        shape: of the field (rows, columns).
+        shape: (rows, columns) of the field.
         chunk: (rows, columns) of a chunk.
-        decomposition: of the grid's cells.
+        decomposition: the Decomposition of the grid's cells.
     """
 
     shape: tuple[int, int]
@@ -38,7 +38,7 @@ class ChunkGrid:
         return self.decomposition.rank_at(j, i)
 
     def region(self, rank: int) -> tuple[slice, slice]:
-        """The rows and columns that a rank's tile has of the field; faces belong to the cell before them."""
+        """The rows and columns of the field in a rank's tile; a face belongs to the cell on its low side."""
         tile = self.decomposition.tile(rank)
         found = []
         for (start, stop), size, cells in zip(
@@ -116,7 +116,7 @@ def chunks_of(tiles: Mapping[int, np.ndarray], grid: ChunkGrid, communicator: An
 
 
 def dry_block(wet: GridValues, grid: Grid, position: str, part: tuple[slice, slice]) -> np.ndarray:
-    """True at the points of a block of a field that touch no wet cell; see `metadata.reach_of_water`."""
+    """True at the points of a block of a field that touch no wet cell (the opposite of `metadata.reach_of_water`)."""
     more = metadata.faces(grid)[0] - grid.ny, metadata.faces(grid)[1] - grid.nx
     low = [1 if moves and extra else 0 for moves, extra in zip((position in "vq", position in "uq"), more)]
     high = [1 if moves and not extra else 0 for moves, extra in zip((position in "vq", position in "uq"), more)]

@@ -22,13 +22,13 @@ TIMES = 1024  # records in a chunk of the time axis
 
 @dataclasses.dataclass
 class ZarrFields:
-    """The fields of a run in a store: what all ranks know, and the root's part.
+    """The fields of a run in a store. All ranks have this object; the root alone changes it.
 
     Attributes:
         store: the ZarrStore.
         arrays: {name: metadata of the array}.
         attributes: global attributes.
-        times: of the records [s].
+        times: the times of the records [s].
     """
 
     store: ZarrStore
@@ -49,17 +49,17 @@ class ZarrFields:
         append: bool,
         resume_time: float,
     ) -> "ZarrFields":
-        """A new store, or one that goes on after `resume_time`; on the root.
+        """A new store, or an existing one with its records up to `resume_time`; on the root.
 
         Args:
-            claim: of the folder.
+            claim: the Claim of the folder.
             grid: the Grid.
-            rows: of the variable table.
+            rows: the rows of the variable table to be written.
             chunk: (rows, columns) of a chunk in a new store.
-            start, attributes: as of a FieldFile.
+            start, attributes: as for a FieldFile.
             depth: the row of the depth.
             append: whether an existing store is continued.
-            resume_time: [s], up to which its records are kept.
+            resume_time: the time [s] up to which its records are kept.
 
         Raises:
             DataError: if a store cannot be continued by these variables.
@@ -81,7 +81,7 @@ class ZarrFields:
         return ZarrFields(store, arrays, about, [])
 
     def commit(self) -> None:
-        """Count the records in `times`; on the root."""
+        """Write the number and the times of the complete records to the store; on the root."""
         count = len(self.times)
         first = max(count - 1, 0) // TIMES
         self.store.write_chunk("time", self.arrays["time"], (first,), np.array(self.times[first * TIMES :]))
@@ -116,7 +116,7 @@ def _difference(store, was, arrays, values):
 
 
 def _kind(array, grows):
-    """What must be equal in the metadata of two arrays, which grow along their first dimension or not."""
+    """The metadata that must be equal for an array to be continued; `grows` is whether it grows along dimension 0."""
     about = {name: array["attributes"].get(name) for name in ("units", "long_name")}
     return {"type": array["data_type"], "shape": array["shape"][grows:], **about}
 

@@ -19,7 +19,7 @@ __all__ = ["ZarrFieldOutput"]
 
 
 class _OpenStore(ReplacedFile):
-    """What the root keeps of a store while the run lasts."""
+    """The root's objects for a store during a run."""
 
     def __init__(self, claim: Claim, fields: ZarrFields):
         super().__init__(claim, claim.path / "zarr.json")
@@ -28,7 +28,7 @@ class _OpenStore(ReplacedFile):
 
 
 class ZarrFieldOutput(FieldOutput):
-    """Snapshots of fields in a Zarr store. Each rank writes its chunks before the run goes on."""
+    """Snapshots of fields in a Zarr store. Each rank writes its chunks before it computes the next steps."""
 
     def __init__(
         self, path: str | Path, variables: Sequence[str], every: float | None, model: Any, compression: str = "zlib"
@@ -101,7 +101,7 @@ class ZarrFieldOutput(FieldOutput):
         return error
 
     def check_continued(self, simulation: Any) -> None:
-        """Each rank compares its chunks of mask and depth with those of the store, whose later records then go."""
+        """Each rank compares its chunks of mask and depth with the store's; then the later records are dropped."""
         communicator, file = simulation.communicator, self.file
         if not self.continues(simulation):
             return

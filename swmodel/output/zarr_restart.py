@@ -1,9 +1,9 @@
 """Restarts in a Zarr store, of which every rank writes and reads the chunks that its tile needs.
 
-Every array has two slots along its first dimension. A restart is written into the slot that is not valid. When all
-ranks have written their chunks, the root replaces the description of the store, which says which slot is valid. A
-restart of other arrays is written into a new store under another name, which takes the place of the old one when it is
-complete. So the older restart stays until the new one is complete and on disk.
+Every array has two slots along its first dimension, and a restart is written into the slot that is not valid. When all
+ranks have written their chunks, the root replaces the description of the store, which holds the number of the valid
+slot. A restart with other arrays is written into a new store under another name, which replaces the old store when it
+is complete. The older restart therefore stays until the new one is complete and on disk.
 """
 
 import json
@@ -41,7 +41,7 @@ class ZarrRestartOutput(RestartOutput):
         leaves, scalars = pieces_of(simulation)
         self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
         if self.file is not None and self.writer is not None:
-            self.writer.wait()  # the records that the restart counts on
+            self.writer.wait()  # for the records that the restart relies on
         shared = communicator.from_root(lambda: self._slot(simulation.model, leaves))
         error = (
             None if shared is None else _written(simulation, ZarrStore(shared[0], True), shared[1], shared[2], leaves)
@@ -85,7 +85,7 @@ class ZarrRestartOutput(RestartOutput):
 
 
 class _OpenRestart(ReplacedFile):
-    """The root's part of a store of restarts while the run lasts."""
+    """The root's objects for a store of restarts during a run."""
 
     def __init__(self, claim):
         super().__init__(claim, claim.path / "zarr.json")
@@ -105,7 +105,7 @@ class _OpenRestart(ReplacedFile):
         return self.aside.path, arrays, 0
 
     def commit(self, arrays, about):
-        """The chunks of the slot are written: let readers find them."""
+        """Make the slot valid, once all its chunks are written."""
         if self.aside is None:
             self.store.commit(arrays, about)
         else:

@@ -1,9 +1,9 @@
-"""Zarr stores (version 3) that many ranks write: the metadata, the chunks, and their replacement at a moment.
+"""Zarr stores (version 3) that many ranks write: metadata, chunks, and atomic replacement.
 
 A store is a folder. Its `zarr.json` describes all arrays (consolidated metadata), and a chunk of an array is a file.
 Every rank writes its own chunks (zarr_chunks.py). When all ranks have written their chunks of a record, the root
-replaces `zarr.json`, in which the record is counted (zarr_fields.py). Until then no reader finds it: a store is
-complete at any moment, also after a run that was killed.
+replaces `zarr.json` by one that counts the record (zarr_fields.py). Until then readers do not find it. A store is
+therefore complete at any time, also after a run that was killed.
 
 The library zarr is not needed for writing, only for reading: `xarray.open_zarr("fields.zarr")`.
 https://zarr-specs.readthedocs.io/en/latest/v3/core/
@@ -30,7 +30,7 @@ LEVEL = 1  # of gzip
 
 
 def is_store(path: str | Path) -> bool:
-    """Whether the name of an output file asks for a Zarr store."""
+    """Whether the name of an output file is that of a Zarr store."""
     return Path(path).suffix == SUFFIX
 
 
@@ -38,7 +38,7 @@ class ZarrStore:
     """One store of fields along time; the root makes and commits, every rank writes chunks.
 
     Args:
-        path: of the folder.
+        path: the path of the folder.
         durable: whether each chunk is on disk when `write_chunk` returns.
     """
 
@@ -60,15 +60,15 @@ class ZarrStore:
         self.commit(arrays, attributes)
 
     def check_removable(self) -> None:
-        """Raise DataError if there is a folder of this name that holds something else than a store."""
+        """Raise DataError if there is a folder of this name that is not a store."""
         if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / "zarr.json").is_file():
             raise DataError(f"{self.path} is a folder that holds no Zarr store, and is left alone; give another name.")
 
     def remove(self) -> None:
-        """Remove the store, if there is one: as a whole, under this name, whenever the process is killed.
+        """Remove the store, if there is one; it is gone as a whole even if the process is killed meanwhile.
 
         Raises:
-            DataError: if the folder holds something else.
+            DataError: if the folder is not a store.
         """
         self.check_removable()
         old = _hidden(self.path, "old")
@@ -78,14 +78,14 @@ class ZarrStore:
             shutil.rmtree(old, ignore_errors=True)
 
     def next_to_it(self) -> "ZarrStore":
-        """An empty store in the same folder, in which another one is made until `replace_by` gives it this name."""
+        """A new store in the same folder, which gets this store's name by `replace_by` when it is complete."""
         aside = ZarrStore(_hidden(self.path, "new"), self.durable)
         shutil.rmtree(aside.path, ignore_errors=True)
         aside.path.mkdir(parents=True)
         return aside
 
     def replace_by(self, other: "ZarrStore") -> None:
-        """Give a complete store this name. Two renames: a process killed between them leaves what `recover` mends."""
+        """Give a complete store this name, by two renames; `recover` completes them after a kill in between."""
         try:
             old = _hidden(self.path, "old")
             shutil.rmtree(old, ignore_errors=True)
@@ -102,13 +102,13 @@ class ZarrStore:
         shutil.rmtree(old, ignore_errors=True)
 
     def tidy(self) -> None:
-        """Remove what killed processes have left next to the store; only for a process that has claimed it."""
+        """Remove the remains of killed processes next to the store; only for a process that has claimed it."""
         self.recover()
         for kind in ("new", "old"):
             shutil.rmtree(_hidden(self.path, kind), ignore_errors=True)
 
     def recover(self) -> None:
-        """End what a process that was killed in `replace_by` has left: the newer store if it is complete."""
+        """Complete the replacement after a process was killed in `replace_by`, if the newer store is complete."""
         for kind in ("new", "old"):
             aside = _hidden(self.path, kind)
             if not self.path.exists() and (aside / "zarr.json").is_file():
@@ -126,12 +126,12 @@ class ZarrStore:
             return group["consolidated_metadata"]["metadata"], group["attributes"]
         except (OSError, ValueError, KeyError) as error:
             raise DataError(
-                f"{self.path} cannot be continued: it is no Zarr store of a run ({error}); move it away, or give the "
-                "output another folder (--output DIR)."
+                f"{self.path} cannot be continued: it is not a Zarr store of a run ({error}); move it away, or give "
+                "the output another folder (--output DIR)."
             ) from error
 
     def commit(self, arrays: Mapping[str, dict], attributes: Mapping[str, Any]) -> None:
-        """Let readers find what `arrays` describe, at once."""
+        """Replace the description of the store by `arrays` and `attributes`, atomically."""
         for name, array in arrays.items():
             described = _as_json(array)
             if self._described.get(name) != described:
@@ -201,7 +201,7 @@ def array_metadata(
 
 
 def _plain(attributes):
-    """Attributes as JSON has them."""
+    """Attributes in types that JSON has."""
     return {
         name: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
         for name, value in attributes.items()
@@ -226,7 +226,7 @@ def _sync_folder(path):
 
 
 def _replace(path, content, sync=True):
-    """A file of this content at `path`, complete or not there; with `sync` it outlives a loss of power."""
+    """Write a file that is either complete or absent; with `sync` it survives a loss of power."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -241,6 +241,6 @@ def _replace(path, content, sync=True):
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise SwmodelError(
-            f"{path} could not be written: {error.strerror}; make room on the disk, or give another folder. The "
+            f"{path} could not be written: {error.strerror}; free space on the disk, or give another folder. The "
             "records so far are safe."
         ) from error

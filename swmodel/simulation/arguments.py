@@ -1,4 +1,4 @@
-"""The rules of the arguments of Simulation and its methods."""
+"""The rules that the arguments of Simulation and of its methods are checked by."""
 
 from typing import Any
 

@@ -1,11 +1,11 @@
-"""Monitors, which the compiled loop updates at every step; they are no part of the differentiated state.
+"""Monitors, which the compiled loop updates at every step. They are not part of the differentiated state.
 
     Maxima   the highest elevation so far, and the step at which |eta| first passed a threshold
-    Gauges   elevation, or other variables at centres, at points, bilinear over the wet cells around them
+    Gauges   elevation or other cell-centred variables at points, interpolated bilinearly between wet cells
     Health   the first step at which the run was invalid: not finite, a column too thin, or over the CFL limit
 
-Each has `start()` (its arrays), `update(carry, state, ...)` for one step, and is the same program on every rank: a
-gauge is a set of weights, zero on ranks that do not hold it.
+Each has `start()`, which makes its arrays, and `update(carry, state, ...)` for one step. The program is the same on
+every rank: a gauge is a set of weights, which are zero on ranks that do not hold it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,15 +30,15 @@ class Maxima:
     """Maximum elevation [m] and arrival step of every cell; `threshold` [m] of |eta - rest| counts as arrival.
 
     Attributes:
-        threshold: [m].
-        rest: the surface at rest, which is the bed on dry land [m] (ny, nx); 0.0 where nothing falls dry.
+        threshold: the |eta - rest| that counts as arrival [m].
+        rest: the surface at rest, which is the bed on dry land [m] (ny, nx); 0.0 without wetting and drying.
     """
 
     threshold: Any
     rest: Any = 0.0
 
     def start(self, state: State, step: int = 0) -> dict[str, jax.Array]:
-        """{"maximum": [m], "arrival": step number or -1}, tile arrays that begin with the state at `step`."""
+        """{"maximum": eta [m], "arrival": step number or -1}: tile arrays (ny, nx) before the steps after `step`."""
         arrived = jnp.abs(state.eta - self.rest) > self.threshold
         return {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
 
@@ -53,12 +53,13 @@ class Maxima:
 
 @pytree
 class Gauges:
-    """Variables at points; the elevation unless others are given.
+    """Variables at n points; the elevation unless others are given.
 
     Attributes:
-        cells, weights: (n, 4): flat indices into the tile, and weights, which are zero where a cell is not this tile's.
-        names: of the points.
-        variables: names of the fields of a State that are read, each at cell centres.
+        cells: flat indices into the tile of the four cells around each point, (n, 4).
+        weights: the bilinear weights of these cells, (n, 4); zero where a cell belongs to another tile.
+        names: the names of the points.
+        variables: names of the cell-centred fields of a State that are read.
     """
 
     cells: Any
@@ -84,7 +85,7 @@ class Gauges:
         for name, (x, y) in points.items():
             try:
                 found[name] = _around(model.grid, model.sea_floor.wet, x, y)
-            except DataError:  # the file of depths, not the place, is wrong
+            except DataError:  # the file of depths is wrong, and not the position of the gauge
                 raise
             except ValueError as error:
                 mistakes.append(f"gauge {name!r} at ({x:g}, {y:g}) {error}")
@@ -111,11 +112,11 @@ class Gauges:
         return jnp.sum(around * jnp.broadcast_to(self.weights, around.shape), axis=-1)
 
     def rows(self, state: State) -> dict[str, jax.Array]:
-        """{variable: this tile's contribution to one record, (..., 1, n)} of a State as files show it."""
+        """{variable: this tile's contribution to one record, (..., 1, n)}; tracers of `state` are concentrations."""
         return {name: self.read(state[name])[..., None, :] for name in self.variables}
 
     def update(self, series: dict[str, jax.Array], state: State, k: jax.Array) -> dict[str, jax.Array]:
-        """The series with the readings of a State, as files show it, in row k."""
+        """The series with the values at the gauges in row k; tracers of `state` are concentrations."""
         put = jax.lax.dynamic_update_index_in_dim
         return {name: put(series[name], self.read(state[name]), k, 0) for name in self.variables}
 
@@ -155,7 +156,7 @@ class Health:
     Attributes:
         dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
         linear: whether the model is linear.
-        least: the thinnest water that a run goes on with [m].
+        least: the smallest thickness with which a run continues [m].
     """
 
     dt_per_dx: Any
@@ -186,29 +187,29 @@ class Health:
         self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: jax.Array
     ) -> Any:
         """The arrays of `start` after a check, if one is due, of the State `get_state()` over the uplift `uplift()`."""
-        return jax.lax.cond(_is_due(step), lambda: self.look(carry, get_state, depth, uplift, step), lambda: carry)
+        return jax.lax.cond(_is_due(step), lambda: self.assess(carry, get_state, depth, uplift, step), lambda: carry)
 
     def finish(
         self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: jax.Array
     ) -> Any:
         """The arrays of `start` after a check at the end of a chunk, unless `update` has checked this step."""
-        return jax.lax.cond(_is_due(step), lambda: carry, lambda: self.look(carry, get_state, depth, uplift, step))
+        return jax.lax.cond(_is_due(step), lambda: carry, lambda: self.assess(carry, get_state, depth, uplift, step))
 
-    def look(
+    def assess(
         self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: Any
     ) -> Any:
         """The arrays of `start` after a check of the State; the first invalid step is kept.
 
         Args:
             carry: the arrays so far.
-            get_state: gives the State. It is called again where an invalid cell is located: an argument of that branch
-                would be copied in each check.
+            get_state: returns the State. It is called a second time to locate an invalid cell, because an array that is
+                passed to that branch would be copied in each check.
             depth: H at rest, 0 on land that is never wet [m].
-            uplift: gives the rise of the sea floor [m], or None.
+            uplift: returns the rise of the sea floor [m], or None.
             step: the number of the step.
         """
 
-        def assess():
+        def cell_values():
             state, rise = get_state(), uplift()
             thickness = jnp.where(depth != 0, depth - (0.0 if rise is None else rise) + state.eta, jnp.inf)
             courant = jnp.abs(state.u) * self.dt_per_dx + jnp.abs(state.v) * self.dt_per_dy
@@ -217,12 +218,12 @@ class Health:
                 valid = valid & (thickness >= self.least) & (courant <= 1.0)
             return valid, thickness, courant
 
-        def is_valid():  # XLA vectorises sums along columns, and shares them among threads, but no logical operations
-            valid, _, courant = assess()
+        def is_valid():  # XLA vectorises sums along columns and shares them among threads, but not logical operations
+            valid, _, courant = cell_values()
             return jnp.all(jnp.sum(jnp.where(valid, 0.0, 1.0).astype(courant.dtype), axis=-2) == 0.0)
 
         def diagnosis():
-            valid, thickness, courant = assess()
+            valid, thickness, courant = cell_values()
             place = jnp.argmin(valid.reshape(-1))[None].astype(jnp.int32)
             values = (x.reshape(-1)[place].astype(old.dtype) for x, old in zip((thickness, courant), carry[2:]))
             return jnp.full_like(carry[0], step), place, *values

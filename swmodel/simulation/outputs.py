@@ -1,6 +1,6 @@
-"""What a Simulation is asked to write: snapshots, gauges, maxima, tidal constants, means, extremes, spectra, restarts.
+"""The methods of a Simulation that add outputs: snapshots, gauges, maxima, tidal constants, means, spectra, restarts.
 
-Each method adds a file to those that the run writes, and a monitor where something must be computed in every step.
+Each method adds a file to those that the run writes, and a monitor if something must be computed in every step.
 """
 
 import abc
@@ -33,7 +33,7 @@ __all__ = ["Outputs"]
 
 
 class Outputs(abc.ABC):
-    """The methods of a Simulation that ask for files; each returns the Simulation, so that calls can be chained."""
+    """The methods of a Simulation that add output files; each returns the Simulation, so that calls can be chained."""
 
     model: Any
     scheme: Any
@@ -62,11 +62,11 @@ class Outputs(abc.ABC):
         its chunks.
 
         Args:
-            path: of the file or store.
+            path: the path of the file or store.
             variables: names of the fields.
-            every: [s]; the first and the last state alone unless given.
-            compression: of netCDF. "zlib" is read everywhere. "zstd" takes a third of its time, for files of about the
-                same size, which only programs with this filter of HDF5 read, as netCDF4 of PyPI. "none" is fastest.
+            every: the interval between two records [s]; unless given, the first and the last state alone are written.
+            compression: that of netCDF. All programs can read "zlib". "zstd" takes a third of its time for files of
+                about the same size, but needs a filter of HDF5, which netCDF4 from PyPI has. "none" is fastest.
         """
         check_arguments(
             "Simulation.write",
@@ -87,14 +87,14 @@ class Outputs(abc.ABC):
         threshold: float = 0.01,
         arrival_fraction: float = 0.2,
     ) -> Self:
-        """Write the elevation at `points`, {name: (x, y)}, at every step; bilinear over the wet cells around them.
+        """Write the elevation at `points`, {name: (x, y)}, at every step, interpolated bilinearly between wet cells.
 
         Args:
             path: the path of the netCDF file, which also holds the last three arguments for the scoring of the series.
             variables: names of the variables at cell centres to write, instead of the elevation alone.
             windows: {name: (first, last) [s]}: the times by which a gauge is scored; the whole run unless given.
             threshold: a gauge that stays below it [m] has no arrival.
-            arrival_fraction: of the maximum in the window, at which a wave has arrived.
+            arrival_fraction: the fraction of the maximum in the window at which a wave counts as arrived.
         """
         rules = {"path": NetcdfName(), "points": Places(), "variables": Names()}
         check_arguments("Simulation.gauges", rules, locals())
@@ -107,7 +107,7 @@ class Outputs(abc.ABC):
         return self
 
     def maxima(self, path: str | Path, threshold: float = MAXIMA_THRESHOLD) -> Self:
-        """Write the maximum elevation and the first time at which |eta| passes `threshold` [m], of every step."""
+        """Write the maximum elevation, and the first time at which |eta| exceeds `threshold` [m], over all steps."""
         rules = {"path": NetcdfName(), "threshold": Number(None, "m", above=0.0)}
         check_arguments("Simulation.maxima", rules, locals())
         self._once(MaximaOutput, path, "maxima")
@@ -131,13 +131,13 @@ class Outputs(abc.ABC):
         """Fit tidal constituents to `variables` from `begin` [s] to the end, on the device, and write them to `path`.
 
         The file has amplitudes and Greenwich phase lags, by least squares over samples of at least 24 in the shortest
-        period. Nodal factors and arguments are those of the Simulation's `start`. Restarts carry the sums.
+        period. Nodal factors and arguments are those at the Simulation's `start`. Restarts hold the sums.
 
         Args:
-            path: of the file.
-            constituents: names, as ("M2", "S2", "K1", "O1").
+            path: the path of the file.
+            constituents: names of tidal constituents, as ("M2", "S2", "K1", "O1").
             variables: names of prognostic variables, as ("eta", "u", "v").
-            begin: when the analysis begins [s], after the spin-up.
+            begin: model time at which the analysis begins [s], after the spin-up.
         """
         rules = {
             "path": NetcdfName(),
@@ -161,9 +161,9 @@ class Outputs(abc.ABC):
         """Write means of `fields` from `begin` [s] to the end to `path`, at cell centres.
 
         Args:
-            path: of the file.
+            path: the path of the file.
             fields: eta, u, v, and products of two of them, as "u v" and "u eta".
-            begin: when the means begin [s].
+            begin: model time of the first sample [s].
             every: the interval between two samples [s]; every step unless given.
         """
         rules = {"path": NetcdfName(), "fields": Names(), "begin": Number(None, "s", minimum=0.0), "every": EVERY}
@@ -175,13 +175,12 @@ class Outputs(abc.ABC):
     def extremes(
         self, path: str | Path, *, threshold: float = 0.0, begin: float = 0.0, every: float | None = None
     ) -> Self:
-        """Write the highest and lowest elevation, the largest thickness, speed and momentum flux, the time over a
-        threshold.
+        """Write the extremes of elevation, thickness, speed and momentum flux, and the time over a threshold.
 
         Args:
-            path: of the file.
-            threshold: of the elevation [m].
-            begin: when they begin to be taken [s].
+            path: the path of the file.
+            threshold: the elevation [m] above which time is counted.
+            begin: model time of the first sample [s].
             every: the interval between two samples [s]; every step unless given.
         """
         number = Number(None, "m")
@@ -192,7 +191,7 @@ class Outputs(abc.ABC):
         return self._with_product("extremes", path, extremes, how)
 
     def _with_product(self, who, path, product, comment):
-        """This Simulation, which takes samples for `product` from now on and writes its results to `path`."""
+        """Take samples for `product` from the present step on, and write its results to `path`; returns self."""
         empty = jax.eval_shape(product.empty, self.state)
         needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in empty.values()))
         budget.require(needed, f"Simulation.{who}: a sum of {len(empty)} fields", "ask for fewer, or use more ranks")
@@ -210,7 +209,7 @@ class Outputs(abc.ABC):
         return self
 
     def restart(self, path: str | Path, every: float | None = None) -> Self:
-        """Write a restart to `path`, `every` so many seconds, at the end, and when a signal asks for one.
+        """Write a restart to `path` every `every` seconds, at the end, and on SIGUSR1, SIGINT and SIGTERM.
 
         It is a netCDF file that the root writes or, if the name ends in ".zarr", a store of which every rank writes its
         chunks.

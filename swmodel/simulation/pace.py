@@ -1,4 +1,4 @@
-"""How many steps the next compiled chunk has."""
+"""The number of steps in the next call of the compiled program (a chunk)."""
 
 import collections
 import statistics
@@ -10,10 +10,10 @@ LONGEST_CHUNK = 4096  # steps; also the length of the buffer that gauges fill
 
 
 class Pace:
-    """How many steps take about SECONDS_PER_CHUNK, by the median of the last chunks' seconds a step.
+    """The number of steps that take about SECONDS_PER_CHUNK, from the median time of a step in recent chunks.
 
-    Only the time in which steps are computed counts. The first chunk, during which the program is compiled, does not.
-    So neither slow output nor one slow chunk makes the next ones short.
+    The time of output does not count, nor does the first chunk, during which the program is compiled. Neither slow
+    output nor one slow chunk therefore shortens the next ones.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,11 @@
-"""Sums that the compiled loop takes on the device while a run goes on: harmonic analysis.
+"""Harmonic analysis by sums that the compiled loop accumulates on the device during a run.
 
     Harmonics   of a field x: sums over the sampled steps of x, x cos theta_k and x sin theta_k
 
-The least-squares fit x = Z + sum_k (C_k cos theta_k + S_k sin theta_k) needs no more of the field than these sums. The
-matrix of the fit follows from the times of the samples alone, and is made on the host (`fitted`). Amplitude and phase
-lag are A = |C + i S| / f and g = arg(C + i S), with theta = omega t + V + u of the start of the run, so that they
-are those of a Tide. The sums are part of restarts: a run that is resumed continues them bit for bit.
+The least-squares fit x = Z + sum_k (C_k cos theta_k + S_k sin theta_k) needs only these sums of the field. The matrix
+of the fit depends on the times of the samples alone, and is made on the host (`fitted`). Amplitude and Greenwich phase
+lag are A = |C + i S| / f and g = arg(C + i S). Here theta = omega t + V + u, with f, V and u at the start of the run,
+as for a Tide. The sums are part of restarts: a run that is resumed continues them bit for bit.
 """
 
 import logging
@@ -26,7 +26,7 @@ from .samples import Sampled, first_and_every, plus, total, zero_sum
 
 __all__ = ["Harmonics", "fitted", "harmonic_analysis", "indistinct"]
 
-SAMPLES = 24  # in the shortest period
+SAMPLES = 24  # the least number of samples in the shortest period
 TIDAL = "sea_surface_height_amplitude_due_to_geocentric_ocean_tide"  # CF's name
 BLOCK = 65536  # samples for which the host holds the waves at once
 
@@ -37,8 +37,9 @@ class Harmonics(Sampled):
 
     Attributes:
         argument: V + u of each constituent [rad], (n,), in the precision of the model.
-        names: of the constituents; variables: of the fields.
-        nodal: (f, V + u [rad]) of each constituent, for the fit on the host.
+        names: the names of the constituents.
+        variables: the names of the fields.
+        nodal: (nodal factor f, V + u [rad]) of each constituent, for the fit on the host.
     """
 
     argument: Any
@@ -78,7 +79,7 @@ class Harmonics(Sampled):
         return {made: x for name, parts in found.items() for made, x in _rows(known[name], parts)}
 
     def basis(self, steps: np.ndarray) -> np.ndarray:
-        """1, cos theta_k and sin theta_k at steps, (samples, 1 + 2 n) in float64."""
+        """1, cos theta_k and sin theta_k at the given steps, (samples, 1 + 2 n) in float64."""
         cycles = np.mod(steps[:, None] * (self.dt / periods(self.names)), 1.0)
         theta = 2.0 * np.pi * cycles + np.array([argument for _, argument in self.nodal])
         waves = np.stack([np.cos(theta), np.sin(theta)], -1).reshape(len(steps), -1)
@@ -96,15 +97,15 @@ def indistinct(names: tuple[str, ...], length: float) -> str | None:
     needed, one, other = worst
     if needed <= length * (1 + 1e-9):
         return None
-    what = f"{other} and {one} apart" if other else f"{one} from the mean"
+    what = f"{other} and {one}" if other else f"{one} from the mean"
     return (
-        f"a window of {length / 86400:.3g} days is too short to tell {what}, which takes {needed / 86400:.3g} days; "
-        "run longer, or leave one out."
+        f"a window of {length / 86400:.3g} days is too short to separate {what}, which takes "
+        f"{needed / 86400:.3g} days; run longer, or leave one out."
     )
 
 
 def _needed(one, other):
-    """The time after which two constituents differ by a cycle [s]; of one alone, its period."""
+    """The time after which two constituents differ by a cycle [s]; for one alone, its period."""
     frequency = 1.0 / period(one) - (1.0 / period(other) if other else 0.0)
     return np.inf if frequency == 0 else 1.0 / abs(frequency)
 
@@ -117,7 +118,7 @@ def fitted(harmonics: Harmonics, sums: dict[str, np.ndarray], steps: np.ndarray)
         steps: the numbers of the steps that were samples.
 
     Returns:
-        dict: empty for a window that is too short by Rayleigh's criterion; a warning says so.
+        dict: empty, with a warning, if the window is too short by Rayleigh's criterion.
     """
     length = len(steps) * harmonics.every * harmonics.dt
     if why := indistinct(harmonics.names, length):

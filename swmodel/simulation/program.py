@@ -1,4 +1,4 @@
-"""The compiled program of a run: a number of steps, with the monitors of every step (monitors.py)."""
+"""The compiled program of a run: a number of steps, with the monitors of monitors.py updated at every step."""
 
 import contextlib
 import functools
@@ -25,8 +25,8 @@ class Carry:
 
     Attributes:
         packed: the carry of the step loop (stepping/loop.py).
-        maxima, series, health: the arrays of the monitors, None of those that the run does not have.
-        products: the sums of each of the products (products.py).
+        maxima, series, health: the arrays of Maxima, Gauges and Health; None for monitors that the run does not have.
+        products: the sums of each Sampled (samples.py): means, extremes, harmonics.
     """
 
     packed: Any
@@ -70,13 +70,13 @@ def advance(
 
     Args:
         dynamics, stepper: the model's equations on this rank's tile, and the stepper.
-        carry: the Carry, whose buffers are overwritten.
+        carry: the Carry, whose buffers are donated and overwritten.
         monitors: (Maxima or None, Gauges or None, Health, products).
         first: the number of steps so far.
         count: the number of steps to make.
 
     Returns:
-        Carry: that after the steps, with the state checked by Health.
+        Carry: the Carry after the steps; Health has checked the last state.
     """
     loop = step_loop(dynamics, stepper)
     maxima, gauges, health, products = monitors

@@ -1,4 +1,4 @@
-"""How far a run is, how fast, and when it will be done: a line that is redrawn, a bar in a notebook, lines in a log."""
+"""Progress of a run, its speed and the time to go: a line that is redrawn, a bar in a notebook, or lines in a log."""
 
 import os
 import shutil
@@ -26,8 +26,8 @@ class ProgressBar:
 
     Args:
         stream: where to write; stdout unless given.
-        width: columns of the terminal, None for a log file; found out unless given.
-        compilations: returns the number of programs that have been compiled so far; JAX is asked unless given.
+        width: columns of the terminal, None for a log file; that of `stream` unless given.
+        compilations: returns the number of programs that have been compiled so far; JAX's count unless given.
     """
 
     reads_files = False  # a run need not wait for its files before it calls this

@@ -1,8 +1,8 @@
-"""What a run sums up on the device of samples of its state: the base of means, extremes and harmonic analyses.
+"""Accumulation of samples of the state on the device: the base of means, extremes and harmonic analyses.
 
-Sums are compensated unless they are in float64: an array of its own, NAME_low, holds what the rounding of each addition
-has left (Knuth's two-sum, https://doi.org/10.1137/030601818), so that a mean of millions of samples in float32 is as
-accurate as one sample.
+Sums are compensated unless they are in float64: a second array, NAME_low, holds the rounding errors of the additions
+(Knuth's two-sum, https://doi.org/10.1137/030601818). A mean of millions of samples in float32 is then as accurate as
+one sample.
 """
 
 import math
@@ -57,7 +57,7 @@ def cell_centred(equations: Any, state: State, time: Time) -> dict[str, jax.Arra
 
 @pytree
 class Sampled:
-    """What is taken of samples: every `every` steps from step `first` on, dt [s] apart.
+    """Arrays that accumulate a sample of the state every `every` steps of dt [s], from step `first` on.
 
     A subclass implements `empty`, `added`, `results` and `described`.
     """
@@ -71,25 +71,25 @@ class Sampled:
         raise NotImplementedError
 
     def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
-        """What was taken, with the sample `state` of the moment `time`."""
+        """The arrays `taken` with one more sample, `state` at `time`."""
         raise NotImplementedError
 
     def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
         """{row: array (ny, nx)} to be written; empty where there is nothing.
 
         Args:
-            taken: {name: global array (ny, nx)} of what was taken.
+            taken: {name: global array (ny, nx)}, gathered from the tiles.
             steps: the numbers of the steps that were samples, at least one.
-            rows: of the model's variables.
+            rows: the rows of the model's variables.
         """
         raise NotImplementedError
 
     def described(self) -> dict[str, Any]:
-        """What, in addition to the class and the steps, must be equal for sums to be continued."""
+        """Settings that must be equal for sums to be continued, in addition to the class and the steps."""
         raise NotImplementedError
 
     def description(self) -> dict[str, Any]:
-        """What must be equal for the sums of another run to be continued, as JSON has it."""
+        """All settings that must be equal for the sums of another run to be continued, in types that JSON has."""
         steps = {"dt": self.dt, "every": self.every, "first": self.first}
         return {"kind": type(self).__name__.lower(), **steps, **self.described()}
 
@@ -98,7 +98,7 @@ class Sampled:
         return {"since": communicator.place(lambda rank: np.int32(step)), **self.empty(state)}
 
     def update(self, taken: dict[str, Any], get_state: Any, step: jax.Array, equations: Any) -> dict[str, Any]:
-        """What was taken after step number `step`, of which `get_state()` is the State."""
+        """The arrays after step number `step`, whose State is `get_state()`; unchanged if it is not a sample."""
         due = (step >= self.first) & (step % self.every == 0)
 
         def with_sample():

@@ -1,9 +1,9 @@
-"""A run: compiled chunks of steps, and between them output, progress, signals, safety and restarts.
+"""A run: compiled chunks of steps, and between them output, progress, signals, checks of the state and restarts.
 
-What is due is gathered between chunks, and written by a thread while the next chunk is computed (output/writing.py).
-A chunk ends at the next step at which something is due (output, a forcing record, the end), and after about a second.
-Whatever ranks must agree on (a signal, a blow-up, how long the next chunk is) is settled between chunks in one
-reduction on the host; within a chunk no rank leaves early.
+Output that is due is gathered between chunks, and written by a thread while the next chunk is computed
+(output/writing.py). A chunk ends at the next step at which something is due (output, a forcing record, the end), and
+after about a second. Ranks agree on signals, blow-ups and the length of the next chunk between chunks, in one reduction
+on the host. No rank leaves a chunk early.
 """
 
 import datetime
@@ -42,11 +42,12 @@ class Simulation(Outputs):
 
     Args:
         model: a ShallowWater, or an Ensemble of them.
-        state: a State of this rank's tile, from `model.at_rest()` or `model.state(...)`; of an Ensemble its `initial`.
+        state: a State of this rank's tile, from `model.at_rest()` or `model.state(...)`; for an Ensemble, its
+            `initial`.
         stepper: a TimeStepper.
         start: the date and time of step 0 (a datetime, UTC); that of the model's tides unless given.
-        config: the experiment as text, kept in every file.
-        title: of the run, kept in every file and shown in figures.
+        config: the experiment as text, written to every file.
+        title: the title of the run, written to every file and shown in figures.
         overwrite: whether files of an earlier run may be replaced.
         stages_per_exchange: the number of stages of the stepper between two exchanges of halos. The halo is this many
             times as wide, and neighbouring tiles compute it redundantly. "auto" measures which number is fastest.
@@ -169,11 +170,11 @@ class Simulation(Outputs):
         """Continue from the restart file `path`, written on any number of ranks: bit for bit on the same ranks and dt.
 
         The restart must be of a run with this model's coast, depth, precision and physics. Another stepper or time step
-        starts its history anew, and so does other physics; the returned message says so. Maxima, means, extremes and
-        harmonics that the restart does not hold, or holds of other samples, start anew with a warning.
+        starts its history anew, and so does other physics; the returned message states it. Maxima, means, extremes and
+        harmonics start anew, with a warning, if the restart does not hold them or holds those of other samples.
 
         Args:
-            path: of the restart.
+            path: the path of the restart.
             force: what may differ from the run that wrote it: "all", or some of "coast", "depth", "precision" and
                 "physics" or of the names in the message of the refusal, as ("depth", "coriolis.f0").
 
@@ -182,7 +183,7 @@ class Simulation(Outputs):
 
         Raises:
             DataError: if there is no such restart, it is damaged, of another grid, or of a run that differs in
-                something that `force` does not name; it says in what, and by how much.
+                something that `force` does not name; the message lists the differences and their sizes.
         """
         from ..output.resuming import restored
 
@@ -193,14 +194,15 @@ class Simulation(Outputs):
     def run(
         self, until: float | None = None, steps: int | None = None, progress: Callable[..., Any] | bool | None = None
     ) -> State:
-        """Step until `until` [s] of model time, or for `steps` steps; again to go on, with the same files.
+        """Step until `until` [s] of model time, or for `steps` steps. A further call continues the run and its files.
 
         Args:
             until: model time [s]; the run ends at the nearest step.
             steps: instead of `until`.
             progress: called on the root between chunks as progress(step, last_step, model_seconds, wall_seconds); True
-                shows a bar. A function finds the files complete up to this step, and the run waits for that; one with
-                the attribute `reads_files = False` is not waited for, and must not use netCDF4.
+                shows a bar. The run first waits until its files are complete up to this step, so that the function can
+                read them. It does not wait if the function has the attribute `reads_files = False`; such a function
+                must not use netCDF4.
 
         Returns:
             The State at the end.
@@ -250,7 +252,7 @@ class Simulation(Outputs):
             raise ConfigError(f"run: the run would end at step {last:,}, and steps are counted to {MOST:,} at most.")
         if last < self.step:
             raise ConfigError(
-                f"the run is at {self.time:g} s already, and was asked to end at {until:g} s; give a later time."
+                f"the run is at {self.time:g} s already, and cannot end at {until:g} s; give a later time."
             )
         return last
 
@@ -280,11 +282,11 @@ class Simulation(Outputs):
             run.due(self)
             run.settle(self)
             request, pace.steps = self._agree(signals.take(), pace.measure(count, took))
-            if request:  # first of all: what a signal leaves is too short to wait for files
+            if request:  # before anything else: a signal leaves too little time to wait for files
                 self._handle(request, run)
             report(self.step, last, self.time, clock.perf_counter() - began)
             if record == self.step:
-                run.wait()  # functions of the user's make the next record, and may read netCDF files
+                run.wait()  # the user's functions that make the next record may read netCDF files
 
     def _until_next(self, last, run):
         events = [last, run.next_step(self), self.model.next_record(self.step, self.dt)]
@@ -297,7 +299,7 @@ class Simulation(Outputs):
         return int(request), int(steps)
 
     def _handle(self, request, run):
-        """Write the restart for which a signal asks, and raise Interrupted if the signal ends the run."""
+        """Write the restart that a signal requests, and raise Interrupted if the signal ends the run."""
         signal, ends = SignalWatch.meaning(request)
         if ends:
             PROCESS.take_over()
@@ -327,7 +329,7 @@ class Simulation(Outputs):
 
 
 def _start_of(model, start):
-    """The date and time of step 0, the same as that of the model's tides."""
+    """The date and time of step 0; raises ConfigError if it is not that of the model's tides."""
     if start is not None and model.start is not None and in_utc(start) != model.start:
         raise ConfigError(
             f"Simulation: start = {start}, and the tides of the model start on {model.start}; both are the date of "

@@ -1,11 +1,11 @@
-"""Means and extremes that the compiled loop takes on the device while a run goes on.
+"""Means and extremes that the compiled loop accumulates on the device during a run.
 
     Means      of fields and of products of two: eta, u, v, "u v", "u eta" (with the fluxes of eddies in them)
-    Extremes   the highest and the lowest elevation, the largest thickness (the flow depth on land), speed and momentum
-               flux h u^2, and for how long the elevation stood over a threshold
+    Extremes   the highest and the lowest elevation [m]; the largest thickness (the flow depth on land) [m], speed
+               [m s-1] and momentum flux h |u|^2 [m3 s-2]; the time with the elevation over a threshold [s]
 
-All of them are taken at cell centres, to which velocities are averaged; a sample costs one exchange of halos. The sums
-are part of restarts: a run that is resumed continues them bit for bit.
+All are cell-centred: velocities are averaged to the centres. A sample costs one exchange of halos. The sums are part of
+restarts: a run that is resumed continues them bit for bit.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ UNITS = {
 
 @pytree
 class Extremes(Sampled):
-    """The largest values so far, and for how many samples the elevation stood over `threshold` [m]."""
+    """Extremes so far, and the number of samples in which the elevation exceeded `threshold` [m]."""
 
     threshold: float = static(default=0.0)
 
@@ -128,7 +128,7 @@ def pairs_of(fields: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     for field, names in zip(fields, parts):
         if len(names) not in (1, 2):
             raise ConfigError(
-                f"Simulation.means: {field!r} is no field; give eta, u or v, or a product of two, as 'u eta'."
+                f"Simulation.means: {field!r} is not a field; give eta, u or v, or a product of two, as 'u eta'."
             )
     return parts
 

@@ -1,4 +1,4 @@
-"""Why a run stops, and how to continue: invalid states that Health has found, and sentences for the user."""
+"""Messages on why a run stopped and how to continue it, and the invalid cells that Health has found."""
 
 import shlex
 from typing import Any
@@ -54,7 +54,7 @@ def diagnosis(simulation: Any, step: int, member: int, row: int, column: int, th
 
 
 def how_far(simulation: Any, first: int) -> str:
-    """How far a run that began at step `first` is, if a chunk of steps takes longer than a signal allows."""
+    """A clause on how far a run that began at step `first` has come, if a chunk takes longer than a signal allows."""
     if simulation.step == first:
         return "before its first steps were computed"
     return f"after step {simulation.step} ({simulation.time:g} s), as the next steps took more than {GRACE:g} s"
@@ -72,5 +72,5 @@ def how_to_continue(simulation: Any, run: Any = None) -> str:
         return hint
     if simulation.resumed_from is not None:
         again = f"swmodel resume {shlex.quote(str(simulation.resumed_from))}"
-        return f"{hint} Go on again from the one that this run began with: {again}"
+        return f"{hint} Continue from the restart that this run began with: {again}"
     return hint if PROCESS.again is None else f"{hint} Start again with: {PROCESS.again(overwrite=True)}"

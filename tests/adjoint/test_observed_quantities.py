@@ -130,8 +130,10 @@ def near(**changes):
 
 
 WRONG = {
-    "a window of 0.347 days is too short to tell M2 from the mean": lambda: near(window=(2 * LONG, 10 * LONG + 1.0)),
-    "a window of 0.694 days is too short to tell M2 and S2 apart, which takes 14.8 days": lambda: HarmonicMisfit(
+    "a window of 0.347 days is too short to separate M2 from the mean": lambda: near(
+        window=(2 * LONG, 10 * LONG + 1.0)
+    ),
+    "a window of 0.694 days is too short to separate M2 and S2, which takes 14.8 days": lambda: HarmonicMisfit(
         {"a": HarmonicConstants(PLACES["a"], {"M2": (1.0, 0.0), "S2": (1.0, 0.0)})}
     ),
     "is not in the run, whose steps end from 25000 to 80000 s": lambda: near(window=(3e4, 9e4)),

@@ -119,7 +119,9 @@ WRONG = {
     "'initial.w' does not exist": lambda: DepthClasses(name="initial.w", edges=(40.0,), deviation=0.1).transform(
         setting()
     ),
-    "is no parameter of an open boundary, whose names are boundary.0": lambda: plain(name="dissipation.0.coefficient"),
+    "is not a parameter of an open boundary, whose names are boundary.0": lambda: plain(
+        name="dissipation.0.coefficient"
+    ),
     "cannot carry errors with a correlation length": lambda: plain(spacing=200 * km),
     "length = -1.0 is not positive": lambda: plain(length=-1.0),
     "edges = (40.0, 20.0) does not ascend": lambda: DepthClasses(name="depth", edges=(40.0, 20.0), deviation=0.1),
@@ -230,7 +232,7 @@ MISTAKES = {
     ('spin_up = "12 hour"', 'spin_up = "3 day"'): "leaves nothing of the run",
     ("[inversion.obs", "[inversion.twin]\nseed = 1\n[inversion.obs"): "harmonic constants are those of a file",
     ('constituents = ["M2"]\nwindow', 'constituents = ["M22"]\nwindow'): "there is no tidal constituent 'M22'",
-    ('37.5 hour"]', '30 hour"]'): "too short to tell M2 from the mean",
+    ('37.5 hour"]', '30 hour"]'): "too short to separate M2 from the mean",
     ('boundary.0.incoming"\ncon', 'boundary.0.elevation"\ncon'): "is no control 'boundary.0.elevation.amplitude.M2'",
     ('deviation = "1 cm"\n', ""): "has no column deviation_m; add it, or give the deviation",
 }

@@ -1,4 +1,4 @@
-"""What is watched at every step: gauges, maxima and arrivals, and the health of the run."""
+"""The monitors of every step: gauges, maxima and arrivals, and the validity of the state."""
 
 import functools
 
@@ -116,9 +116,9 @@ def depth(model):
 
 
 def health(model, dt=1.0, **fields):
-    watch = Health.of(model, dt)
+    monitor = Health.of(model, dt)
     state = model.at_rest().replace(**{name: jnp.asarray(x) for name, x in fields.items()})  # NaN, too
-    found = watch.look(watch.start(), lambda: state, depth(model), lambda: None, jnp.int32(20))
+    found = monitor.assess(monitor.start(), lambda: state, depth(model), lambda: None, jnp.int32(20))
     return [np.asarray(x).item() for x in found]
 
 
@@ -139,44 +139,44 @@ def at(row, column, value):
         ({"u": at(2, 3, np.inf)}, 10.0, np.inf),
     ],
 )
-def test_illness_is_found_with_its_step_and_place(fields, thickness, courant):
+def test_an_invalid_state_is_found_with_its_step_and_cell(fields, thickness, courant):
     step, place, h, cfl = health(sw.ShallowWater(PLANE, 10.0), **fields)
     assert (step, place) == (20, 2 * 8 + 3)
     np.testing.assert_allclose([h, cfl], [thickness, courant], rtol=1e-12)
 
 
-def test_a_sound_state_is_left_alone_and_land_is_never_thin():
+def test_a_valid_state_passes_and_land_is_never_too_thin():
     depth = np.full((6, 8), 10.0)
     depth[2, 3] = 0.0
     assert health(sw.ShallowWater(PLANE, depth), u=at(1, 1, 9e3), eta=at(4, 4, -8.9))[0] == -1
 
 
-def test_the_linear_equations_know_no_thickness_and_no_speed():
+def test_thickness_and_speed_of_a_linear_model_are_not_checked():
     model = sw.ShallowWater(PLANE, 10.0, linear=True)
     assert health(model, u=at(1, 1, 9e9), eta=at(4, 4, -80.0))[0] == -1
     assert health(model, eta=at(4, 4, np.nan))[0] == 20
 
 
-def test_the_first_illness_is_the_one_that_is_told():
+def test_the_first_invalid_step_is_reported():
     model = sw.ShallowWater(PLANE, 10.0)
-    watch = Health.of(model, 1.0)
-    carry = watch.start()
+    monitor = Health.of(model, 1.0)
+    carry = monitor.start()
     for step, fields in ((20, {}), (40, {"eta": at(1, 2, -9.8)}), (60, {"u": at(0, 0, 9e9)})):
-        see = functools.partial(model.state, **fields)
-        carry = watch.update(carry, see, depth(model), lambda: None, jnp.int32(step))
+        get_state = functools.partial(model.state, **fields)
+        carry = monitor.update(carry, get_state, depth(model), lambda: None, jnp.int32(step))
     assert [x.item() for x in carry[:2]] == [40, 10]
-    see = functools.partial(model.state, eta=at(1, 2, -9.8))
-    unseen = watch.update(watch.start(), see, depth(model), lambda: None, jnp.int32(23))
-    assert unseen[0].item() == -1  # it checks every HEALTH_INTERVAL steps, and at the end of a chunk
-    assert watch.finish(unseen, see, depth(model), lambda: None, jnp.int32(23))[0].item() == 23
+    get_state = functools.partial(model.state, eta=at(1, 2, -9.8))
+    unchecked = monitor.update(monitor.start(), get_state, depth(model), lambda: None, jnp.int32(23))
+    assert unchecked[0].item() == -1  # it checks every HEALTH_INTERVAL steps, and at the end of a chunk
+    assert monitor.finish(unchecked, get_state, depth(model), lambda: None, jnp.int32(23))[0].item() == 23
     assert (
-        watch.finish(unseen, see, depth(model), lambda: None, jnp.int32(40))[0].item() == -1
+        monitor.finish(unchecked, get_state, depth(model), lambda: None, jnp.int32(40))[0].item() == -1
     )  # `update` has checked it
 
 
 def test_a_sea_floor_that_rises_thins_the_water():
     model = sw.ShallowWater(PLANE, 10.0)
-    watch = Health.of(model, 1.0)
+    monitor = Health.of(model, 1.0)
     rise = jnp.asarray(at(1, 2, 9.5))
-    carry = watch.look(watch.start(), model.at_rest, depth(model), lambda: rise, jnp.int32(10))
+    carry = monitor.assess(monitor.start(), model.at_rest, depth(model), lambda: rise, jnp.int32(10))
     assert carry[0].item() == 10 and carry[2].item() == pytest.approx(0.5)

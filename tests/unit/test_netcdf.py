@@ -466,7 +466,7 @@ def test_a_file_of_another_run_is_not_continued(tmp_path, attempt, printed):
 
 def test_a_file_that_is_no_netcdf_is_not_continued(tmp_path):
     (tmp_path / "run.nc").write_text("notes")
-    with pytest.raises(DataError, match="is no complete netCDF file"):
+    with pytest.raises(DataError, match="is not a complete netCDF file"):
         FieldFile(tmp_path / "run.nc", GRIDS["closed"], FIELDS, append=True)
     assert (tmp_path / "run.nc").read_text() == "notes"
 

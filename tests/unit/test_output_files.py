@@ -106,7 +106,7 @@ def test_the_restart_that_a_run_goes_on_from_is_no_other_output(tmp_path):
     run = simulation(tmp_path).write(tmp_path / "restart.nc", ("u",), every=50.0)
     run._outputs.pop(-2)  # its own restart
     run.resume(tmp_path / "restart.nc")
-    with pytest.raises(ConfigError, match="is also the file of the restart that the run goes on from"):
+    with pytest.raises(ConfigError, match="is also the file of the restart from which the run continues"):
         run.run(steps=1)
     assert read_restart(tmp_path / "restart.nc").scalars["step"] == 10
 

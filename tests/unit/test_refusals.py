@@ -286,7 +286,7 @@ def test_what_is_no_restart_of_an_inversion_is_not_resumed(command, basin):
     restart = basin.parent / "inversion.restart.nc"
     write_restart(restart, grid, {"state_eta": np.zeros((14, 18))}, {"step": 1})
     status, _, err = command("invert", *options)
-    assert status == 2 and "is no restart of an inversion; give the one that" in one_sentence(err)
+    assert status == 2 and "is not a restart of an inversion; give the one that" in one_sentence(err)
     write_restart(restart, grid, {}, {"swmodel_inversion": True}, {"about": "the file of an older inversion"})
     status, _, err = command("invert", *options)
     assert status == 2 and "is of an older swmodel, which did not record model and observations" in one_sentence(err)

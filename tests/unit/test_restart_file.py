@@ -145,7 +145,7 @@ def test_a_restart_of_a_newer_swmodel_asks_for_it(tmp_path, monkeypatch):
 
 def test_other_files_are_no_restarts(tmp_path):
     netCDF4.Dataset(tmp_path / "other.nc", "w").close()
-    with pytest.raises(DataError, match="is no restart of swmodel"):
+    with pytest.raises(DataError, match="is not a restart of swmodel"):
         read_restart(tmp_path / "other.nc")
     (tmp_path / "text").write_text("text")
     with pytest.raises(DataError, match="is damaged or cut short"):
@@ -169,7 +169,7 @@ def test_a_write_that_fails_leaves_the_older_restart(path, monkeypatch):
         raise OSError("No space left on device")
 
     monkeypatch.setattr(module, "_write_array", failing)
-    with pytest.raises(SwmodelError, match="could not be written: No space left on device; make room"):
+    with pytest.raises(SwmodelError, match="could not be written: No space left on device; free space"):
         write_restart(path, GRID, arrays_of("float64", seed=1), SCALARS)
     assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
 

@@ -118,7 +118,7 @@ def test_a_restart_of_another_experiment_is_refused_with_what_differs_unless_tha
     assert said in text and f"--force {name}" in text and "\n" not in text
     assert simulation.step == 0 and not np.asarray(simulation.state.eta).any(), "it was left as it was"
     message = simulation.resume(first[1], force=name)
-    assert simulation.step == 7 and said in message and "As asked for, it goes on although" in message
+    assert simulation.step == 7 and said in message and "As requested, it continues although" in message
     starts_anew = "history starts anew" in message
     assert starts_anew == (name != "precision") and (int(simulation.history.count) == 0) == starts_anew
 
@@ -164,7 +164,7 @@ def test_rounding_is_no_difference(first):
 
 def test_another_parameter_of_the_time_stepper_is_said(first):
     simulation, message = resumed(first[0], first[1], stepper=sw.AB2(10.0, epsilon=0.05))
-    assert "written by AB2(dt=10, epsilon=0.1), and the run goes on with AB2(dt=10, epsilon=0.05)" in message
+    assert "written by AB2(dt=10, epsilon=0.1), and the run continues with AB2(dt=10, epsilon=0.05)" in message
     assert int(simulation.history.count) == 1
 
 
@@ -255,10 +255,10 @@ def test_a_jump_of_the_clock_is_said(first, caplog):
         assert resumed(first[0], first[1], stepper=sw.AB2(14.0))[0].time == 70.0
         assert not caplog.text
         assert resumed(first[0], first[1], stepper=sw.AB2(15.0))[0].time == 75.0
-    assert "is of 70 s, which is no whole number of steps of 15 s: the run goes on at 75 s" in caplog.text
+    assert "is of 70 s, which is not a multiple of dt = 15 s: the run continues at 75 s" in caplog.text
 
 
-# -- what goes on ------------------------------------------------------------------------------------------------------
+# -- what is continued -------------------------------------------------------------------------------------------------
 
 
 def test_on_another_coast_nothing_moves_on_land_or_through_closed_faces(first, tmp_path):
@@ -410,7 +410,7 @@ def test_a_bathymetry_that_has_changed_since_is_refused_and_forced(box):
     assert status == 2 and err.count("error:") == 1 and "--force depth" in err
     assert "the depth differs in " in err and "by up to " in err
     status, out, err = command("resume", restart, "--until", "20 min", "--force", "depth")
-    assert status == 0 and "it goes on although the depth differs" in out, err
+    assert status == 0 and "it continues although the depth differs" in out, err
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ def test_a_run_has_one_file_of_gauges_and_one_of_maxima_and_one_end(tmp_path):
 def test_a_run_cannot_go_back(tmp_path):
     run = simulation(tmp_path, model=CALM, every=1e9)
     run.run(until=100.0)
-    with pytest.raises(ConfigError, match="is at 100 s already, and was asked to end at 50 s"):
+    with pytest.raises(ConfigError, match="is at 100 s already, and cannot end at 50 s"):
         run.run(until=50.0)
 
 

@@ -63,12 +63,12 @@ def test_means_and_extremes_are_those_of_snapshots_across_a_restart(tmp_path, en
 
 def test_a_window_that_is_too_short_is_told(caplog, tmp_path):
     assert indistinct(("M2", "S2"), 14.8 * 86400.0) is None
-    assert "too short to tell M2 and S2 apart, which takes 14.8 days" in indistinct(("M2", "S2"), 14.7 * 86400.0)
-    assert "too short to tell M2 from the mean" in indistinct(("M2",), 3600.0)
+    assert "too short to separate M2 and S2, which takes 14.8 days" in indistinct(("M2", "S2"), 14.7 * 86400.0)
+    assert "too short to separate M2 from the mean" in indistinct(("M2",), 3600.0)
     made = quick().harmonics(tmp_path / "tide.nc", ("M2", "S2"))
     with caplog.at_level(logging.WARNING, "swmodel"):
         made.run(steps=20)
-    assert "harmonics: a window of 0.0208 days is too short to tell M2 and S2 apart" in caplog.text
+    assert "harmonics: a window of 0.0208 days is too short to separate M2 and S2" in caplog.text
     assert not (tmp_path / "tide.nc").exists()
 
 
@@ -199,7 +199,7 @@ def test_a_mean_in_float32_keeps_a_small_signal_on_a_large_constant():
         (lambda s, path: s.means(path, ()), "holds no name"),
         (lambda s, path: s.means(path, ("eta", "u", "eta")), "holds 'eta' more than once"),
         (lambda s, path: s.harmonics(path, ()), "holds no name"),
-        (lambda s, path: s.means(path, ("u w",)), "'u w' is no field; give eta, u or v"),
+        (lambda s, path: s.means(path, ("u w",)), "'u w' is not a field; give eta, u or v"),
         (lambda s, path: s.extremes(path, threshold="high"), "threshold = 'high' is not a number"),
         (
             lambda s, path: s.means(path.with_suffix(".zarr")),

@@ -2,9 +2,9 @@
 
     J(p) = 1/2 |p - b|^2 + 1/2 |d(p)|^2,   d(p) = (H M(x(p)) - y) / s,
 
-Here M is the nonlinear model, x(p) are the controls as functions of standard parameters with background errors of 1
-(transforms.py), H reads the gauges, and y are the observations with errors s. `FourDVar` is J with its gradient, for
-`minimise`. `incremental` solves the sequence of quadratic problems of Courtier et al. (1994),
+Here M is the nonlinear model, H reads the gauges, and y are the observations with errors s. The controls x(p) are
+functions of standard parameters p, whose background b has errors of 1 (transforms.py). `FourDVar` is J with its
+gradient, for `minimise`. `incremental` solves the sequence of quadratic problems of Courtier et al. (1994),
 doi:10.1002/qj.49712051912. Each outer loop runs M at p_k, and an inner loop solves
 
     (1 + G* G) q = b - p_k - G* d(p_k),   p_{k+1} = p_k + a q,
@@ -74,7 +74,7 @@ class Departures:
         return readings
 
     def compared(self, readings: ArrayLike) -> np.ndarray:
-        """What observations are interpolated from: the readings themselves."""
+        """The quantities from which observations are interpolated: the readings themselves."""
         return np.asarray(readings, float)
 
     def scaled(self, compared: ArrayLike) -> np.ndarray:
@@ -118,7 +118,7 @@ def departures_of(cost: Any, communicator: Communicator, kept: Sequence[bool] | 
 
 
 class FourDVar:
-    """J as a function of parameters with a background.
+    """J = 1/2 |p - b|^2 + 1/2 |d(p)|^2 as a function of the parameters p.
 
     Args:
         problem: a Problem whose cost is a Misfit, with Transformed controls whose parameters have errors of 1.

@@ -2,10 +2,10 @@
 
     B = U U*,   U = s N L^{m} W^{-1/2},   L = 1 + W^{-1} div(k grad),   x = U v,   <v v*> = 1,
 
-where W are the areas around the points, s is the standard deviation, N normalises the variance to s^2, and L is one
-explicit step of diffusion between wet points. There is no flux through coasts and walls. Since W L is symmetric, B = s
-N L^{2m} W^{-1} N s. Far from coasts its correlation, that of 2m steps, is exp(-r^2 / 2 l^2). The diffusivity k is such
-that m steps spread by l^2 / 2 without overshooting any mode. doi:10.1002/qj.49712757518.
+where L is one explicit step of diffusion between wet points, without flux through coasts and walls. W are the areas
+around the points, s is the standard deviation, and N normalises the variance to s^2. Since W L is symmetric,
+B = s N L^{2m} W^{-1} N s. Far from coasts its correlation, that of 2m steps, is exp(-r^2 / 2 l^2). The diffusivity k is
+such that m steps spread by l^2 / 2 without overshooting any mode. doi:10.1002/qj.49712757518.
 
 Values are on tiles, with one halo exchange for each step. JAX derives the transpose of U from the transposes of the
 operators and of the halo exchange.

@@ -1,7 +1,7 @@
 """Lanczos iteration for a symmetric operator A on distributed controls: (1 + A) x = b, and leading eigenpairs of A.
 
-With A = G* R^-1 G, the Hessian of the observation term in units of the background errors, the same products serve the
-inner loop of incremental 4D-Var and the posterior variance (Fisher & Courtier 1995, ECMWF Tech. Memo. 220). Starting
+A = G* R^-1 G is the Hessian of the observation term in units of the background errors. The same products with A serve
+the inner loop of incremental 4D-Var and the posterior variance (Fisher & Courtier 1995, ECMWF Memo. 220). Starting
 from q_1 = b / |b|, the orthonormal q_k and the symmetric tridiagonal T_k satisfy
 
     A q_k = beta_{k-1} q_{k-1} + alpha_k q_k + beta_k q_{k+1},   x_k = Q_k (1 + T_k)^-1 |b| e_1,

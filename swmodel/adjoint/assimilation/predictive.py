@@ -1,7 +1,7 @@
 """The spread of gauges before and after an inversion, and J compared with its expectation.
 
-Members p_j of an ensemble are drawn from the background, N(b, 1), or from the analysis's error, N(p_a, (1 + A)^-1) with
-A = G* G of the leading eigenpairs (l_k, w_k) of posterior.py,
+Members p_j of an ensemble are drawn from the background, N(b, 1), or from the error of the analysis,
+N(p_a, (1 + A)^-1). There A = G* G has the leading eigenpairs (l_k, w_k) of posterior.py:
 
     p_j = p_a + z + sum_k [(1 + l_k)^-1/2 - 1] (w_k . z) w_k,   z white noise.
 
@@ -9,8 +9,8 @@ The model with the controls x(p_j) gives the readings F(p_j) of the gauges, and
 
     spread = (mean_j (F(p_j) - F(p_a))^2)^1/2
 
-is the expected error of F(p_a). It includes only what the controls can cause. Model errors, such as cells that do not
-resolve a bay or a source outside the patch, belong to the errors of observations, not to the spread.
+is the expected error of F(p_a). It includes only errors that the controls can cause. Model errors, such as an
+unresolved bay or a source outside the patch, belong to the errors of observations, not to the spread.
 
 With n independent observations of errors s, and the spread S of the first guess at them, J has the expectations
 

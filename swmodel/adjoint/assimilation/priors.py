@@ -1,4 +1,4 @@
-"""What an inversion may change, and how wrong it may be: the sections [[inversion.controls]] of experiment files.
+"""Priors: the controls of an inversion with their background errors, [[inversion.controls]] in experiment files.
 
     UnitSources   the initial elevation, as a sum of unit sources on a patch
     Faults        the initial elevation, as the sea surface above faults
@@ -6,9 +6,9 @@
     Field         a field of the model
     Number        a number of the model
 
-A Prior makes a transform (controls/transforms.py) of standard parameters p, whose background is 0 with errors of 1. Its
-own parameters are declared on its class, and files have them as keys. A subclass of `sw.Prior` is a part of the user's
-own, `type = "module:Class"` in files.
+A Prior makes a transform (controls/transforms.py) of standard parameters p, whose background is 0 with errors of 1. The
+parameters that its class declares are keys in files. Users can write a subclass of `sw.Prior`; experiment files name it
+by `type = "module:Class"`.
 """
 
 import abc
@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What priors are bound to.
+    """The model, first state and time step for which priors make their transforms.
 
     Attributes:
         model: the ShallowWater.
@@ -62,7 +62,7 @@ class Setting:
     smooth: Callable[..., Any] = Smooth.of
 
     def unsmoothed(self) -> "Setting":
-        """This setting for a check: lengths are checked, and no correlation is measured, which takes long."""
+        """This setting for a quick check: lengths are checked, but the correlations are not computed."""
         return dataclasses.replace(self, smooth=_check_length)
 
 
@@ -89,14 +89,14 @@ class Prior(ModelPart, abc.ABC):
 
     @abc.abstractmethod
     def targets(self) -> tuple[str, ...]:
-        """The names of the model's controls that it gives."""
+        """The names of the model's controls whose values the transform returns."""
 
     @abc.abstractmethod
     def transform(self, setting: Setting) -> Transform:
         """The transform from p to the value of the target, or to {target: value} of several; collective.
 
         Raises:
-            ConfigError: for what the model or its grid does not have.
+            ConfigError: if the model or its grid lacks something that the prior needs, such as the control.
         """
 
     def label(self) -> str:
@@ -104,7 +104,7 @@ class Prior(ModelPart, abc.ABC):
         return snake_case(type(self).__name__)
 
     def unknowns(self, setting: Setting) -> int:
-        """How many numbers p holds on the whole grid of one rank; raises what `transform` raises, at little cost."""
+        """The size of p on the whole grid, on one rank; raises the errors of `transform`, at little cost."""
         return int(np.size(self.transform(setting.unsmoothed()).zero(setting.model)))
 
 
@@ -118,7 +118,7 @@ def joined(priors: dict[str, tuple[Prior, Transform]], model: ShallowWater) -> T
 
 
 def background_of(model: ShallowWater, state: State, name: str, dt: float) -> Any:
-    """The value of a model's control: tile array or number, of time records {record: such}."""
+    """The value of a model's control: a tile array or number, or {record: one of these} for time records."""
     (control,) = controls_of(model, [name])
     if control.records:
         return {k: control.of_record(k, model.dtype) for k in control.records}
@@ -244,7 +244,7 @@ POSITIVE = "whether it stays positive; the error is then relative"
 
 
 class Field(_OfModel):
-    """A field of the model: what the file gives is its background."""
+    """A field of the model, whose value in the experiment is the background."""
 
     name: str = declared(Text(), static=True, doc=OF_MODEL)
     deviation: float = parameter(above=0.0, doc="standard deviation of its error, in the control's units")
@@ -262,7 +262,7 @@ class Field(_OfModel):
 
 
 class Number(_OfModel):
-    """A number of the model: what the file gives is its background."""
+    """A number of the model, whose value in the experiment is the background."""
 
     name: str = declared(Text(), static=True, doc=OF_MODEL)
     deviation: float = parameter(above=0.0, doc="standard deviation of its error, in the control's units")

@@ -1,10 +1,10 @@
 """Linear responses of gauges to a change of the initial state, by runs of the linear model.
 
-Waves on the deep sea are linear to a few parts in a thousand. For few parameters, the derivative of the readings is
-therefore a matrix, of which each forward run of the linear model gives one column, and the inner problem of 4D-Var is
-solved directly. The outer loop keeps the nonlinear model; Courtier et al. (1994) call this a simplified linear model in
-the inner loop. For a patch of unit sources the columns are Green's functions. They do not depend on the outer loop, the
-errors or the background.
+Waves on the deep sea are linear to a few parts in a thousand. For few parameters, the derivative of the readings can
+therefore be computed as a matrix: each forward run of the linear model gives one column. The inner problem of 4D-Var is
+then solved directly. The outer loop keeps the nonlinear model; Courtier et al. (1994) call this a simplified linear
+model in the inner loop. For a patch of unit sources the columns are Green's functions. They do not depend on the outer
+loop, the errors or the background.
 """
 
 import dataclasses

@@ -57,7 +57,7 @@ def keep(path: Any, model: Any, vectors: dict, arrays: dict, identity: Identity)
     """Write control dicts and arrays; collective.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         model: a ShallowWater.
         vectors: {name: control dict}.
         arrays: {name: array that every rank holds}.
@@ -73,7 +73,7 @@ def kept(path: Any, model: Any, like: dict, identity: Identity, force: tuple = (
     """({name: control dict}, {name: array}, the Differences that `force` allows) of a file; collective.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         model: the ShallowWater.
         like: a control dict with the names and shapes that the inversion has.
         identity: the Identity of the inversion.
@@ -85,7 +85,7 @@ def kept(path: Any, model: Any, like: dict, identity: Identity, force: tuple = (
     """
     restart = model.communicator.from_root(lambda: read_restart(path, model.grid))
     if not restart.scalars.get("swmodel_inversion"):
-        raise DataError(f"{path} is no restart of an inversion; give the one that `swmodel invert` has written.")
+        raise DataError(f"{path} is not a restart of an inversion; give the one that `swmodel invert` has written.")
     if "fingerprint" not in restart.attributes:
         raise DataError(
             f"{path} is of an older swmodel, which did not record model and observations of the inversion; start the "
@@ -127,7 +127,7 @@ def _tile(value, like, model):
     return model.scatter(value) if np.ndim(like) >= 2 else np.asarray(value, np.asarray(like).dtype)
 
 
-# -- whether it may go on ---------------------------------------------------------------------------------------------
+# -- comparison with the inversion that wrote the restart -------------------------------------------------------------
 
 
 def _differences(restart, identity):
@@ -137,7 +137,7 @@ def _differences(restart, identity):
 
 
 def _of_observations(restart, identity):
-    """Of the observations, by their names."""
+    """The Differences between the observations, matched by name."""
     was = _by_name(json.loads(restart.attributes["observations"]), restart.arrays["observed"])
     now = _by_name(identity.observations(), identity.numbers())
     found = []

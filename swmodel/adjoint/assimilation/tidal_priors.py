@@ -1,4 +1,4 @@
-"""What an inversion of tides may change: the sections [[inversion.controls]] of these types.
+"""Priors of tidal inversions: the sections [[inversion.controls]] of these types.
 
 BoundaryTide   amplitudes and phase lags of constituents along open sides, smooth along them
 DepthClasses   a positive field, such as a drag coefficient, by a factor for each range of depths
@@ -31,7 +31,7 @@ class BoundaryTide(Prior):
     )
     length: float = parameter(None, "m", above=0.0, doc="correlation length of the errors along the sides")
     spacing: float | None = parameter(
-        None, "m", above=0.0, default=None, optional=True, doc="of the unknowns along the sides; half the length"
+        None, "m", above=0.0, default=None, optional=True, doc="distance between unknowns; half the length unless given"
     )
 
     def targets(self) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class BoundaryTide(Prior):
         of, _, _ = self.name.rpartition(".")
         if of not in model.open_names:
             raise ConfigError(
-                f"{self.name} is no parameter of an open boundary, whose names are {', '.join(model.open_names)}; "
+                f"{self.name} is not a parameter of an open boundary, whose names are {', '.join(model.open_names)}; "
                 "give one of these with its parameter, as boundary.0.elevation."
             )
         pairs = list(zip(self.targets()[::2], self.targets()[1::2]))

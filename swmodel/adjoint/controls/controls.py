@@ -50,8 +50,9 @@ class Control:
         name: the name that users write.
         position: "h", "u" or "v" on the C-grid, or "scalar" if every rank holds the value.
         units: units of the control.
-        place: its location: ("state", field), ("dynamics", field), or (group, k, field, ...) of the k-th part of a
-            group, "terms", "open_boundaries" or "tracers", with the keys inside of a parameter that is no array itself.
+        place: its location: ("state", field), ("dynamics", field) or (group, k, field, *keys). The last is a field of
+            the k-th part of the group "terms", "open_boundaries" or "tracers". `keys` lead to an array within a field
+            that is not an array itself, such as a Tide.
         series: the model's Series, if the control has time records.
         records: the numbers of the records that are controls; () without records.
     """
@@ -65,12 +66,12 @@ class Control:
 
     @property
     def of_state(self) -> bool:
-        """Whether it is a field of the first state."""
+        """Whether the control is a field of the first state."""
         return self.place[0] == "state"
 
     @property
     def distributed(self) -> bool:
-        """Whether its values are tile arrays."""
+        """Whether the values of the control are tile arrays."""
         return self.position != "scalar"
 
     def get(self, dynamics: Dynamics, state: State | None) -> Any:

@@ -89,7 +89,7 @@ class UnitSources(Patterns):
             )
         centres = tuple((float(nodes[0][i]), float(nodes[1][j])) for j, i in cells)
         budget.require(
-            5.0 * 8 * len(cells) ** 2,  # distances, correlations, and what their root is computed with
+            5.0 * 8 * len(cells) ** 2,  # distances, correlations, and the arrays from which their root is computed
             f"the correlation of {len(cells):,} unit sources",
             "place them further apart",
         )

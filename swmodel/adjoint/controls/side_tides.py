@@ -2,9 +2,9 @@
 
 SideTide   A' exp(-i g') = A exp(-i g) + sum_k (a_k - i b_k) phi_k,   a = R p1, b = R p2
 
-A and g are the amplitude and phase lag of the background, phi_k are linear between knots along the open sides, and
-R R^T is the covariance s^2 exp(-r^2 / 2 l^2) of the knots, with r their distance in space. The real and the imaginary
-part change, so that nothing is singular where a phase lag passes 360 degrees.
+A and g are the amplitude and phase lag of the background, and the phi_k are linear between knots along the open sides.
+R R^T is the covariance s^2 exp(-r^2 / 2 l^2) of the knots, with r their distance in space. The controls change the real
+and the imaginary part, so that nothing is singular where a phase lag passes 360 degrees.
 """
 
 from typing import Any
@@ -64,7 +64,7 @@ class SideTide(Transform):
             names: the names of their controls.
             deviation: s, of the real and of the imaginary part, in the units of the amplitude.
             length: l [m].
-            spacing: of the knots [m]; half of the length unless given.
+            spacing: the distance between knots [m]; half of the length unless given.
 
         Raises:
             ConfigError: if the sides have no water, or the spacing is longer than the length.
@@ -102,14 +102,14 @@ class SideTide(Transform):
     def __call__(self, p: jax.Array) -> dict[str, jax.Array]:
         """{control: values} of this tile."""
         p = p.reshape(len(self.names), 2, -1)
-        beside, found = self._beside(), {}
+        at_side, found = self._at_side(), {}
         for (name, size), change, controls in zip(self.amplitude.items(), p, self.names):
             lag = jnp.deg2rad(self.phase[name])
             real, imaginary = (
                 part + self._field(self.root @ q) for part, q in zip((size * jnp.cos(lag), size * jnp.sin(lag)), change)
             )
             square = real**2 + imaginary**2
-            moves = beside & (square > 0)
+            moves = at_side & (square > 0)
             real, imaginary = jnp.where(moves, real, 1.0), jnp.where(moves, imaginary, 0.0)
             turned = jnp.rad2deg(jnp.arctan2(imaginary, real))
             found[controls[0]] = jnp.where(moves, jnp.sqrt(real**2 + imaginary**2), size)
@@ -124,7 +124,7 @@ class SideTide(Transform):
             total = total + (jnp.outer(line, across) if along_y else jnp.outer(across, line))
         return total
 
-    def _beside(self):
+    def _at_side(self):
         """Which cells of this tile lie next to one of the sides."""
         found = False
         for across, along_y in zip(self.across, self.along_y):
@@ -133,12 +133,12 @@ class SideTide(Transform):
 
     def variance(self, p: jax.Array) -> dict[str, jax.Array]:
         """s^2 of the amplitudes, and (s / A)^2 of the phase lags [degrees^2]; 0 away from the sides."""
-        beside, now, found = self._beside(), self(p), {}
+        at_side, now, found = self._at_side(), self(p), {}
         for of_size, of_lag in self.names:
             size = now[of_size]
             of_angle = jnp.rad2deg(self.deviation / jnp.where(size > 0, size, jnp.inf))
-            found[of_size] = jnp.where(beside, self.deviation**2, 0.0).astype(size.dtype) + jnp.zeros_like(size)
-            found[of_lag] = jnp.where(beside, of_angle**2, 0.0)
+            found[of_size] = jnp.where(at_side, self.deviation**2, 0.0).astype(size.dtype) + jnp.zeros_like(size)
+            found[of_lag] = jnp.where(at_side, of_angle**2, 0.0)
         return found
 
     def zero(self, model: ShallowWater) -> np.ndarray:

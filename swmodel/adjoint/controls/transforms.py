@@ -9,7 +9,7 @@ Each transform is a function x(p) of standard parameters p, whose background is 
     Repeated      {record: b_record + U p}     time records with one change for all
     Balanced      eta = b + U p, and u, v in geostrophic balance with the change of eta
 
-seafloor.py has those of the sea surface above an earthquake. priors.py has what users and experiment files give.
+seafloor.py has the transforms of the sea surface above an earthquake. priors.py has the priors that make transforms.
 
 `joined({name: (control, transform)}, model)` is the Transformed that a Problem takes: p[name] determines the control.
 Transforms are pytrees, so that their arrays, this tile's part, are arguments of compiled programs. Numbers that every

@@ -44,7 +44,7 @@ def integrate(
     check_covered("adjoint.integrate", dynamics, stepper, steps)
     if lengths and math.prod(lengths) < steps:
         raise ConfigError(
-            f"integrate: lengths = {tuple(lengths)} hold {math.prod(lengths)} steps, and {steps} are asked for; "
+            f"integrate: lengths = {tuple(lengths)} hold {math.prod(lengths)} steps, and the run has {steps}; "
             "give longer ones."
         )
     history = stepper.history(state) if history is None else history

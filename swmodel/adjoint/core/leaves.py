@@ -1,4 +1,4 @@
-"""Leaves of pytrees: which are real numbers, which are differentiated, which are read; and buffers that store them."""
+"""Leaves of pytrees: which are real, which are differentiated, which an adjoint reads; and buffers that store them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -5,8 +5,9 @@ With l_0, l_1, ... parts at each level of a Tape, and p points held on the host,
     bytes = base + K l_0 + P (l_1 + l_2 + ... + p)
 
 K are the bytes that are stored for a step, and P those of a point. The base consists of the model's arrays, the
-cotangents, the stepper's history before the first step, and the temporaries of the compiled adjoint program, which the
-compiler counts for a small Tape. In a Hessian product every array has a tangent, which counts too.
+cotangents, the stepper's history before the first step, and the temporaries of the compiled adjoint program. The
+temporaries are those that XLA reports for a small Tape. In a Hessian product every array has a tangent, which counts
+too.
 """
 
 import dataclasses

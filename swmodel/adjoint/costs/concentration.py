@@ -68,7 +68,7 @@ class BoxContent(TimedCost):
 
     Args:
         tracer: the name of the tracer.
-        x, y: (low, high) of the box, to which cells with their centres in it belong; the whole domain unless given.
+        x, y: (low, high) of the box, which holds the cells with centres in this range; the whole domain unless given.
         time, window: as for GaugeConcentration.
     """
 

@@ -61,7 +61,7 @@ def of_window(doc: str = "(first, last) of a mean over time, in place of `time`"
 
 
 def of_box(axis: str) -> Any:
-    """The declaration of a range (low, high) along x or y, of a box of the cells whose centres it holds."""
+    """The declaration of a range (low, high) along x or y; a box holds the cells with centres in its ranges."""
     doc = f"(low, high) of the box along {axis}; from end to end unless given"
     return declared(Pair(COORDINATES, optional=True), default=None, doc=doc)
 
@@ -195,7 +195,7 @@ class BoxEnergy(TimedCost):
     """J = density * sum over the cells in a box of area (h K + g eta^2 / 2), at a time or in the mean over a window.
 
     Args:
-        x, y: (low, high) of the box, to which cells with their centres in it belong; the whole domain unless given.
+        x, y: (low, high) of the box, which holds the cells with centres in this range; the whole domain unless given.
         time, window: as for GaugeElevation.
         density: density of the water [kg m-3].
     """
@@ -248,14 +248,14 @@ class FinalState(Cost):
     """J = sum over tiles of function(state, equations, *arguments), the user's own function of the last state.
 
     Args:
-        function: `function(state, equations, *arguments)` in JAX, called on each tile. It gets the State of one tile
-            (0 on land and in padding), the Equations (equations.depth.interior, for example) and this tile's part of
-            `arguments`, and returns this tile's share of J, a number.
+        function: `function(state, equations, *arguments)` in JAX, called on each tile. It gets the State of one tile,
+            0 on land and in padding, the Equations (for example equations.depth.interior) and this tile's part of
+            `arguments`. It returns this tile's share of J, a number.
         arguments: host arrays (ny, nx) of the whole grid, and numbers.
         units: units of J.
     """
 
-    kind = None  # files hold no functions
+    kind = None  # an experiment file cannot hold a function
 
     function: Any = static()
     arguments: tuple = ()
@@ -269,7 +269,7 @@ def checked(cost: Any) -> Cost:
     """`cost`, if it is a Cost.
 
     Raises:
-        ConfigError: if it is not a Cost; the message says what to give instead.
+        ConfigError: if it is not a Cost.
     """
     if isinstance(cost, Cost):
         return cost

@@ -33,7 +33,7 @@ from .tile_costs import SquaresOfSums, TileCost
 
 __all__ = ["AllConstants", "HarmonicConstants", "HarmonicMisfit", "at_sea", "constants_in", "fit_weights"]
 
-MOST_STEPS = 2_000_000  # for which the host holds the waves of a fit at once
+MOST_STEPS = 2_000_000  # the longest fit, whose waves the host holds at once
 DEVIATION, USED = "deviation_m", "used"
 
 
@@ -60,7 +60,7 @@ class HarmonicConstants:
 
     @property
     def numbers(self) -> np.ndarray:
-        """A cos g and A sin g of each constituent in turn [m], (2 n,)."""
+        """A cos g and A sin g of each constituent, one after the other [m], (2 n,)."""
         size, lag = np.array(list(self.constants.values()), float).T
         wave = size * np.exp(1j * np.deg2rad(lag))
         return np.stack([wave.real, wave.imag], -1).ravel()
@@ -203,14 +203,15 @@ def fit_weights(
 def constants_in(
     path: str | Path, constituents: Iterable[str], deviation: float | None = None, error: float = 0.0
 ) -> tuple[dict[str, HarmonicConstants], list[str]]:
-    """({name: HarmonicConstants}, names of those that are not to be used) of a table of gauges, CSV or netCDF.
+    """({name: HarmonicConstants}, names of gauges that are not to be used) of a table, CSV or netCDF.
 
-    Columns: `name`, `longitude` and `latitude` (or `x` and `y`), and of each constituent `M2_amplitude_m` and
-    `M2_phase_deg`, the Greenwich phase lag; an empty field is a constituent that is not known. If there is a column
-    `deviation_m`, it is the error of each gauge, and if there is one `used`, gauges with 0 are not used.
+    The columns are `name`, `longitude` and `latitude` (or `x` and `y`), and, for each constituent, `M2_amplitude_m` and
+    `M2_phase_deg`, the Greenwich phase lag. An empty field is a constituent that is not known. A column `deviation_m`
+    holds the error of each gauge. Gauges with 0 in a column `used` are not used.
 
     Args:
-        constituents: names.
+        path: the path of the file.
+        constituents: names of tidal constituents.
         deviation: standard deviation of the errors [m], if the table has no column for it.
         error: a further part, as a fraction of the amplitude; the variances are added.
 

@@ -2,8 +2,9 @@
 
     J = 1/2 sum_i [(r(t_i) - y_i) / s_i]^2
 
-r is a velocity component at a point, the mean of those on the faces of the cells around it, bilinear between wet cells
-[m s-1], or the transport through a section [m3 s-1]. It is linear between steps. Records are like those of elevations.
+r is a velocity component at a point [m s-1] or the transport through a section [m3 s-1]. Velocities are averaged from
+faces to cell centres, and interpolated bilinearly between wet cells. r is linear between steps. Records are like those
+of elevations.
 """
 
 import dataclasses

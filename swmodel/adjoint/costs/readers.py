@@ -165,7 +165,7 @@ def time_weights(
 
     Args:
         name: the name of the cost, for messages.
-        time: [s]; the weights of the two steps around it interpolate linearly. The end of the run unless given.
+        time: a time [s], to which the weights of two steps interpolate linearly; the end of the run unless given.
         window: (first, last) [s], in place of `time`; all steps in it have the same weight.
 
     Raises:

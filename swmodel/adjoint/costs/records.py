@@ -28,8 +28,8 @@ class Record:
         value: eta [m], (n,); NaN is a gap.
         deviation: standard deviation of an observation's error [m]: a number, or (n,).
         window: (first, last) [s]; observations outside do not count. None: all observations count.
-        alike: the number of observations that weigh as much as one independent observation, since their errors are
-            correlated. `deviation` is inflated accordingly: it is `error` times the square root of `alike`.
+        alike: the number of observations with correlated errors that weigh as much as one independent observation.
+            `deviation` is inflated accordingly: it is `error` times the square root of `alike`.
     """
 
     place: tuple
@@ -223,7 +223,7 @@ def read_table(path: str | Path, names: Sequence[str], texts: Sequence[str] = ()
 
 @contextlib.contextmanager
 def _netcdf(path):
-    """The opened netCDF file; raises DataError if it is none."""
+    """The opened file; raises DataError if it is not a netCDF file."""
     try:
         with netCDF4.Dataset(path) as data:
             yield data

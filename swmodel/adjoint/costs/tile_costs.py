@@ -69,7 +69,7 @@ class Cost(ModelPart, abc.ABC):
 class TileCost(Cost):
     """A cost as programs take it: its leaves are this tile's arrays, and numbers and tables that every rank holds."""
 
-    kind = None  # files name those of users alone, as module:Class
+    kind = None  # experiment files can name TileCosts of users only, as module:Class
 
     read: ClassVar[Callable[..., jax.Array] | None] = None  # None if nothing is read along the run; else
     #   read(state, equations, time) -> (count,)   this tile's share of the readings of a State

@@ -65,7 +65,7 @@ def ground_tracks(
     """Tracks of an altimeter-like satellite, without values: straight passes that alternate between north and south.
 
     Args:
-        grid: the Grid; distances are in its coordinates.
+        grid: the Grid, whose coordinates are the units of distances.
         every: time between passes [s]; a pass is instantaneous.
         until: end of the run [s]; the first pass is at half of `every`.
         apart: distance between points along y.

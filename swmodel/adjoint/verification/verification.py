@@ -131,7 +131,7 @@ class Taylor:
 
 
 def best_rate(residuals: Sequence[float], rounding: Sequence[float]) -> float:
-    """The rate of a sequence of halvings (see the module); infinite if no residual is above rounding."""
+    """The rate of a sequence of halvings, as the module describes it; infinite if no residual is above rounding."""
     if any(map(math.isnan, residuals)):
         return math.nan
     above = [r > floor for r, floor in zip(residuals, rounding)]
@@ -325,7 +325,7 @@ def verify(
     """A Verdict for every control of a problem.
 
     Args:
-        problem: a Problem in float64, in motion (see `in_motion`).
+        problem: a Problem in float64, whose first state is not at rest (examination.in_motion makes one).
         amplitudes: {control: size of its uncertainty}; one hundredth of its largest value unless given.
         seed: seed of the random directions.
         second: whether to test Hessian products too.
