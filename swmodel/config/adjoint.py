@@ -55,7 +55,7 @@ class Adjoint(Section):
     """What `swmodel adjoint` differentiates."""
 
     cost: CostSection  # the number J to differentiate
-    controls: Annotated[Names, AfterValidator(_distinct)]  # what it is differentiated in
+    controls: Annotated[Names, AfterValidator(_distinct)]  # the inputs with respect to which it is differentiated
     steps: Count | None = None  # length of the run, in steps
     until: PositiveSeconds | None = None  # that of [run] unless given
     amplitude: dict[str, float | str] = {}  # of each control, for --verify: the size of a realistic error
@@ -68,7 +68,7 @@ class Adjoint(Section):
             raise ValueError("steps and until exclude one another; give one of them")
         for name in self.amplitude:
             if name not in self.controls:
-                raise ValueError(f"amplitude: {name!r} is no control; {nearest(name, self.controls)}")
+                raise ValueError(f"amplitude: {name!r} is not a control; {nearest(name, self.controls)}")
         return self
 
 
@@ -76,7 +76,7 @@ class Adjoint(Section):
 
 
 def known_controls(sections: Mapping[str, Any]) -> list[str]:
-    """Every control that the valid `sections` of an experiment have."""
+    """The names of all controls of the model that the valid `sections` of an experiment describe."""
     names = list(ALWAYS)
     for kind in ("forcing", "dissipation", "boundary"):
         for k, term in enumerate(sections.get(kind, ())):
@@ -86,7 +86,7 @@ def known_controls(sections: Mapping[str, Any]) -> list[str]:
 
 
 def control_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Mistakes of control names; of a file with mistakes in the terms themselves, none."""
+    """Mistakes of control names; none are looked for if the sections of terms have mistakes."""
     adjoint = sections.get("adjoint")
     if adjoint is None or any(sections.get(kind) is None for kind in PARTS):
         return

@@ -1,4 +1,4 @@
-"""Wetting and drying in experiment files, maps of friction, and what fits neither.
+"""Wetting and drying in experiment files, maps of friction, and the mistakes of both.
 
 [model]
 momentum = "momentum_conserving"
@@ -28,7 +28,7 @@ class Wetting(Section):
     highest: Metres | None = None  # cells whose bed is higher than this are never wet; unless given, all may be
 
     def made(self) -> WettingDrying:
-        """The part of the model."""
+        """The WettingDrying that the section describes."""
         return WettingDrying(thin=self.thin, highest=self.highest)
 
 
@@ -48,7 +48,7 @@ def number_or_map(plain: Any) -> Any:
 
 
 def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Mistakes of an experiment with wetting, and of one whose other sections ask for it."""
+    """Mistakes of an experiment with wetting, and of one whose other sections need it."""
     model, bathymetry = sections.get("model"), sections.get("bathymetry")
     if model is None or model.wetting is None:
         return

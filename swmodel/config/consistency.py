@@ -1,4 +1,4 @@
-"""Conditions between sections that the file alone can violate. Each check gets the sections that are valid."""
+"""Conditions between sections that can be checked from the file alone. Each check gets the sections that are valid."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ __all__ = ["mistakes_between"]
 
 
 def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
-    """Mistakes in the relations between the valid `sections` (a dict; those with mistakes of their own are absent)."""
+    """Mistakes in the relations between `sections`, a dict without the sections that have mistakes of their own."""
     checks = (
         _coriolis,
         _formulas,
@@ -43,7 +43,7 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
 
 
 def _spherical(sections):
-    """True, False, or None where the grid is not known."""
+    """Whether the grid is spherical; None if its section has mistakes."""
     grid = sections.get("grid")
     return None if grid is None else grid.type == "spherical"
 
@@ -175,7 +175,7 @@ def _not_on(grid, place):
 
 
 def _windows(sections):
-    """Windows of gauges that there are not."""
+    """Mistakes of windows for gauges that do not exist."""
     output = sections.get("output")
     gauges = None if output is None else output.gauges
     if gauges is None:

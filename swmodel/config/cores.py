@@ -1,4 +1,4 @@
-"""The section that says how tendencies are computed, and what does not fit the core that was chosen."""
+"""The sections of the core, which computes the tendencies, and mistakes of parts that do not fit the chosen core."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -36,7 +36,7 @@ class ExponentialFilter(Section):
 
 
 class Spectral(Section):
-    """Options of the pseudo-spectral core; kept while another is tried."""
+    """Options of the pseudo-spectral core; a file may have them while it chooses another core."""
 
     dealias: Flag = True  # cut products to two thirds of the wavenumbers
     hyperviscosity: HyperViscosity | None = None  # damping in the tendency
@@ -44,7 +44,7 @@ class Spectral(Section):
 
 
 class PolarFilter(Section):
-    """Options of the filtered differences; kept while another core is tried."""
+    """Options of the filtered differences; a file may have them while it chooses another core."""
 
     latitude: Annotated[Number, Field(ge=0, lt=90)] = 60.0  # the filter acts poleward of it [degrees]
 
@@ -76,7 +76,7 @@ def _not_filtered(sections, stepper):
     if stepper is not None and (stepper.part.needs_parts or stepper.part.is_implicit):
         yield Mistake(
             ("stepper", "type"),
-            f"'{stepper.type}' asks for parts of a tendency, and 'filtered_differences' filters it as a whole; "
+            f"'{stepper.type}' needs parts of a tendency, and 'filtered_differences' filters it as a whole; "
             "use 'rk4', 'ssprk3', 'ab3' or 'ab2'",
         )
 
@@ -112,6 +112,6 @@ def _not_spectral(sections, model, stepper):
         others = [repr(name) for name, cls in reversed(known) if not (cls.needs_parts or cls.is_implicit)]
         yield Mistake(
             ("stepper", "type"),
-            f"'{stepper.type}' asks for parts of a tendency, and 'pseudo_spectral' gives it as a whole; "
+            f"'{stepper.type}' needs parts of a tendency, and 'pseudo_spectral' computes it as a whole; "
             f"use {', '.join(others[:-1])} or {others[-1]}",
         )

@@ -1,7 +1,7 @@
 """The section [adjoint.cost]: the scalar result of the run that is differentiated.
 
-The keys are the parameters that the classes in adjoint/costs/ declare. A cost that reads at places names gauges; one
-that compares with records names a folder of them, too.
+The keys are the parameters that the classes in adjoint/costs/ declare. In place of coordinates, a file has the names of
+gauges, and in place of records, a folder of files.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ NonNegativeNumber = Annotated[float, in_unit(""), Field(ge=0)]
 
 
 class _AtGauges(PartSection):
-    """The keys of a cost whose parameter `places` says where it reads: gauges, by their names."""
+    """The keys of a cost with the parameter `places`, the points that it reads: gauges, by their names."""
 
     gauges: Names | None = Field(None, description="names of gauges in [output.gauges.positions]; all unless given")
     positions: dict[str, Place] = Field({}, description="{name = [x, y]} of further gauges")
@@ -91,7 +91,7 @@ class _OfRecords(_AtGauges):
     def bound(self, context: Output) -> dict[str, Any]:
         """Each record has its own window and standard deviation unless the file gives others."""
         folder, made = self._folder(context), {}
-        assert folder is not None  # a missing folder is a mistake that was reported
+        assert folder is not None  # a missing folder has been reported as a mistake
         for name, record in records_in(folder, self.places(context), self.gauges).items():
             window, deviation = (v.get(name) if isinstance(v, dict) else v for v in (self.window, self.deviation))
             record = dataclasses.replace(record, window=window)
@@ -100,7 +100,7 @@ class _OfRecords(_AtGauges):
         return {"records": made}
 
     def mistakes(self, output: Output) -> Iterator[Mistake]:
-        """Mistakes of names of gauges, and a folder that is missing."""
+        """Mistakes of names of gauges, and of a missing folder."""
         yield from super().mistakes(output)
         if self._folder(output) is None:
             text = "observations is missing: give a folder of NAME.csv with columns time_s and elevation_m"
@@ -129,7 +129,7 @@ class _OfConstants(PartSection):
     error: NonNegativeNumber = Field(0.0, description="a further part of it, as a fraction of the amplitude")
 
     def bound(self, context: Output) -> dict[str, Any]:
-        """The constants of the gauges that are named."""
+        """The constants of the chosen gauges."""
         constants, _ = constants_in(self.file, self.constituents, self.deviation, self.error)
         return {"constants": chosen_gauges(constants, self.gauges, self.file)}
 
@@ -195,7 +195,7 @@ def _file(folder, name):
 
 
 def chosen_gauges(constants: dict[str, Any], gauges: tuple[str, ...] | None, file: Path) -> dict[str, Any]:
-    """The constants of the gauges that are named, or of all; raises ConfigError for one that the file does not have."""
+    """The constants of `gauges`, or of all for None; raises ConfigError for a gauge that the file does not have."""
     for name in gauges or ():
         if name not in constants:
             raise ConfigError(f"{file} has no gauge {name!r} with these constituents; {nearest(name, constants)}.")
@@ -214,7 +214,7 @@ cost_section = functools.partial(section_about, keys=KEYS)
 
 
 class ArrivalTime(Section):
-    """Has no derivative: it is a step number."""
+    """The arrival time of a wave, which is refused: it is a step number and has no derivative."""
 
     type: Literal["arrival_time"]
 
@@ -227,7 +227,7 @@ class ArrivalTime(Section):
 
 
 COSTS = {name: cost_section(cls, name) for name, cls in shipped(costs.Cost, "cost").items()}
-if TYPE_CHECKING:  # the alternatives are only known when the program runs
+if TYPE_CHECKING:  # the alternatives are found when the program runs
     CostSection: TypeAlias = Any
 else:
     CostSection = chosen_from([*COSTS.values(), ArrivalTime])
@@ -240,7 +240,7 @@ def cost_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         return
     if output is not None and isinstance(adjoint.cost, _AtGauges):
         yield from adjoint.cost.mistakes(output)
-    if "tracer" not in sections:  # for mistakes in them
+    if "tracer" not in sections:  # the sections of tracers have mistakes
         return
     known = [tracer.name for tracer in sections["tracer"]]
     for field in dataclasses.fields(adjoint.cost.part):

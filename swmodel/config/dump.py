@@ -1,4 +1,4 @@
-"""Tables back to TOML, for experiments that the command line changed. `tomllib` only reads."""
+"""Writes tables as TOML, for experiments that the command line has changed; `tomllib` can only read."""
 
 import datetime
 import json
@@ -11,7 +11,7 @@ __all__ = ["dump"]
 
 
 def dump(tables: Mapping[str, Any]) -> str:
-    """TOML text that `tomllib` reads as `tables` (what it gave: dicts, lists, text, numbers, dates)."""
+    """TOML text that `tomllib` reads as `tables`, nested dicts and lists of text, numbers and dates."""
     return "\n".join(_table(tables, ())) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The experiment file as a whole: read, override, validate section by section."""
+"""Reading of experiment files: TOML, overrides from the command line, and validation section by section."""
 
 import contextlib
 import copy
@@ -34,7 +34,7 @@ from .tracers import Tracers
 
 __all__ = ["Experiment", "Draft", "Override", "read", "load", "understand", "member_drafts"]
 
-DEEPEST = 12  # tables and arrays inside one another; an experiment has 4
+DEEPEST = 12  # levels of tables and arrays inside one another; an experiment has 4
 LARGEST = 2**63
 TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep, and an experiment needs 4 levels; write it flatter"
 NOT_A_NUMBER = "a number or a date here cannot be read: it has too many digits, or is in no calendar; correct it"
@@ -67,7 +67,7 @@ class Experiment(BaseModel):
         return as_html("Experiment", self._rows(), self._map(), "depth")
 
     def _map(self) -> str:
-        """A PNG of the depth as a data URI; "" where the grid is too large, or its files are gone."""
+        """A PNG of the depth as a data URI; "" if the grid is too large, or its files are missing."""
         from .build.floors import bathymetry_of, grid_of
 
         if self.grid.nx * self.grid.ny > LARGEST_MAP:
@@ -90,7 +90,7 @@ class Experiment(BaseModel):
 
 
 def _plain(value):
-    """A value as TOML has it; a formula is its text."""
+    """A value in types that TOML has; a formula becomes its text."""
     if isinstance(value, dict):
         if set(value) == {"text"}:
             return value["text"]
@@ -102,7 +102,7 @@ def _plain(value):
 
 @dataclasses.dataclass(frozen=True)
 class Override:
-    """`value` goes to the key at `path`; `option` is how it stood on the command line, as "--set stepper.dt=300"."""
+    """A new `value` of the key at `path`; `option` is its text on the command line, as "--set stepper.dt=300"."""
 
     option: str
     path: tuple[str | int, ...]
@@ -114,14 +114,15 @@ class Draft:
     """The valid sections of an experiment file, and its mistakes.
 
     Attributes:
-        file: its path as the user named it.
-        folder: what the paths in it are relative to.
-        raw: its tables, overrides included.
-        sections: the valid ones by name, defaults filled in.
+        file: the path of the file as the user wrote it.
+        folder: the folder to which paths in the file are relative.
+        raw: the tables of the file, with overrides.
+        sections: {name: valid section}, with defaults.
         mistakes: every Mistake found so far.
-        lines: line of each key path.
-        text: the file as it was read.
-        own_parts: whether parts of the user's own could be imported.
+        lines: {key path: line}.
+        overrides: the changes from the command line.
+        text: the text of the file.
+        own_parts: whether classes of the user may be imported.
     """
 
     file: Path
@@ -136,11 +137,11 @@ class Draft:
 
     @property
     def effective_text(self) -> str:
-        """TOML that says the same without overrides: the file as it was written if there are none."""
+        """TOML of the same experiment that needs no overrides; the text of the file if there are none."""
         return dump(self.raw) if self.overrides else self.text
 
     def sentences(self, more: Sequence[Mistake] = ()) -> list[str]:
-        """All mistakes, and `more`, as sentences with file and line, in the order of the file."""
+        """All mistakes, including `more`, as sentences with file and line, in the order of the file."""
         found = sorted([*self.mistakes, *more], key=self._order)
         return list(dict.fromkeys(m.sentence(self.file, self.lines, self.overrides) for m in found))
 
@@ -155,7 +156,7 @@ class Draft:
 
 
 def load(file: str | os.PathLike, overrides: Sequence[str | Override] = ()) -> Experiment:
-    """The validated Experiment in a TOML file; see `read`. Raises ConfigError with every mistake."""
+    """The validated Experiment in a TOML file; arguments as for `read`. Raises ConfigError with every mistake."""
     return read(file, overrides).experiment()
 
 
@@ -163,12 +164,12 @@ def read(file: str | os.PathLike, overrides: Sequence[str | Override] = ()) -> D
     """Read and validate a TOML file as far as possible.
 
     Args:
-        file: its path; files that it names are relative to its folder.
-        overrides: texts like "stepper.dt=300", the value in TOML (quotes may be left out), or Overrides.
+        file: the path of the file; files that it names are relative to its folder.
+        overrides: Overrides, or texts like "stepper.dt=300" with the value in TOML, where quotes may be left out.
 
     Raises:
         DataError: if there is no such file.
-        ConfigError: if it is not TOML, or an override is not understood.
+        ConfigError: if it is not TOML, or an override is not KEY=VALUE with a key that can exist.
     """
     file = expanded(file)
     return understand(_text(file), file, file.resolve().parent, overrides)
@@ -181,9 +182,17 @@ def understand(
     overrides: Sequence[str | Override] = (),
     own_parts: bool = True,
 ) -> Draft:
-    """The Draft in `text`, which is called `file` in messages and names files relative to `folder`; see `read`.
+    """The Draft of an experiment file's text.
 
-    `own_parts` says whether parts of the user's own, from files in that folder or installed, may be imported.
+    Args:
+        text: TOML.
+        file: the name of the file in messages.
+        folder: the folder to which paths in the text are relative.
+        overrides: as for `read`.
+        own_parts: whether classes of the user, from files in `folder` or installed, may be imported.
+
+    Raises:
+        ConfigError: as `read` does.
     """
     file, raw = Path(file), _parse(text, file)
     overrides = tuple(o if isinstance(o, Override) else _override(o) for o in overrides)
@@ -203,7 +212,7 @@ def member_drafts(draft: Draft) -> list[Draft]:
 
 
 def _members(draft):
-    """(a Draft for each member, mistakes that they have and the file without its ensemble has not)."""
+    """(a Draft for each member, the mistakes of members that the file without its ensemble does not have)."""
     section = draft.sections.get("ensemble")
     if section is None:
         return [], []
@@ -245,7 +254,7 @@ def _parse(text, file):
         lines = text.split("\n")
         line = 1 + max(range(len(lines)), key=lambda k: lines[k].count("[") + lines[k].count("{"))
         raise ConfigError(f"{file}:{line}: {TOO_DEEP}") from None
-    except ValueError:  # Python refuses to read integers of thousands of digits, and dates that no calendar has
+    except ValueError:  # integers of thousands of digits, and dates outside the calendar
         raise ConfigError(f"{file}:{_line_of_bad_number(text)}: {NOT_A_NUMBER}") from None
 
 
@@ -297,7 +306,7 @@ def _override(text):
 
 
 def _apply(raw: dict[str, Any], override: Override) -> str | None:
-    """Put an override into the raw tables; returns why not if its path leads nowhere."""
+    """Put an override into the raw tables; returns the reason if its path leads nowhere, else None."""
     table: Any = raw
     for depth, part in enumerate(override.path):
         last = depth == len(override.path) - 1
@@ -317,7 +326,7 @@ def _apply(raw: dict[str, Any], override: Override) -> str | None:
 
 
 def _with_parts(own):
-    """Experiment, whose sections may be those of the user's own parts too."""
+    """A subclass of Experiment that also accepts the sections `own` of the user's classes."""
     several = ("forcing", "dissipation", "boundary")
     kinds = {name: chosen_from([*KNOWN[name].values(), *classes]) for name, classes in own.items() if classes}
     if "cost" in kinds:
@@ -333,7 +342,7 @@ def _with_parts(own):
 
 
 def _validate(raw, folder, own_parts):
-    """(valid sections, mistakes): each section by itself, so that one mistake does not hide those in others."""
+    """(valid sections, mistakes). Each section is validated by itself: a mistake does not hide those in others."""
     own, mistakes = own_sections(raw, folder, own_parts)
     root, refused, sections = _with_parts(own), {mistake.path for mistake in mistakes}, {}
     for name in raw:

@@ -1,8 +1,8 @@
 """Formulas in experiment files: "-0.1 * cos(2 * pi * y / (2000 * km))". Only arithmetic is allowed.
 
 Names are the coordinates (x, y in metres on a plane; longitude, latitude in degrees on the sphere), `pi`, the units of
-`swmodel.units`, and the functions below. The text is parsed to a syntax tree of which only these parts are allowed, so
-an experiment file cannot run anything.
+`swmodel.units`, and the functions below. The text is parsed to a syntax tree, and only these nodes are allowed, so that
+an experiment file cannot run code.
 """
 
 import ast
@@ -34,7 +34,7 @@ EXAMPLE = "write one as in '-0.1 * cos(2 * pi * y / (2000 * km))'"
 
 
 class ExpressionError(ValueError):
-    """Text that is no formula of the coordinates."""
+    """An error of text that is not a formula of the coordinates."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +73,11 @@ class Expression:
         return found & {name for names in COORDINATES.values() for name in names}
 
     def unknown_on(self, spherical: bool) -> set[str]:
-        """The coordinates that the formula uses and such a grid does not have."""
+        """The coordinates that the formula uses and that a grid of this kind does not have."""
         return self.names - set(COORDINATES[spherical])
 
     def __call__(self, x: Any, y: Any) -> Any:
-        """Values of the formula, not finite where they are not defined; the coordinates stay as they are."""
+        """Values of the formula, not finite where it is not defined; the arrays x and y are not changed."""
         import numpy as np
 
         x, y = np.asarray(x, float), np.asarray(y, float)
@@ -87,7 +87,7 @@ class Expression:
 
 
 def _value(node: Any, names: dict[str, Any], np: Any) -> Any:
-    """The value of a node that has been checked: every function makes a new array, so that none changes an operand."""
+    """The value of a node that has been checked. Every function makes a new array and leaves its operands unchanged."""
     if isinstance(node, ast.Constant):
         return np.float64(node.value)
     if isinstance(node, ast.Name):
@@ -146,7 +146,7 @@ def _check_call(node, text):
     if name not in FUNCTIONS:
         near = difflib.get_close_matches(str(name), FUNCTIONS, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"the functions are {', '.join(sorted(FUNCTIONS))}"
-        raise ExpressionError(f"{text!r} calls {name or 'something'!r}, which is no function here; {hint}")
+        raise ExpressionError(f"{text!r} calls {name or 'something'!r}, which is not a function of formulas; {hint}")
     wanted, given = FUNCTIONS[name][1], len(node.args)
     if node.keywords or given != wanted or any(isinstance(argument, ast.Starred) for argument in node.args):
         count = f"{given} argument{'s' * (given != 1)}" if not node.keywords else "arguments by name"

@@ -1,4 +1,4 @@
-"""The faults that a section of an experiment file names by a table, or lists."""
+"""The faults of a section of an experiment file, which names a table of faults or lists them."""
 
 from typing import Any
 

@@ -52,7 +52,7 @@ OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "
 
 
 class _WithFaults(PartSection):
-    """The keys of a prior that is about faults."""
+    """The keys of a prior whose parameters include faults."""
 
     file: InputFile | None = Field(None, description="table of faults")
     faults: tuple[Fault, ...] = Field((), description="the faults, in place of a table")
@@ -70,14 +70,14 @@ class _WithFaults(PartSection):
 
 prior_section = functools.partial(section_about, keys={OfFaults: _WithFaults})
 CONTROLS = {name: prior_section(cls, name) for name, cls in shipped(Prior).items()}
-if TYPE_CHECKING:  # the alternatives are only known when the program runs
+if TYPE_CHECKING:  # the alternatives are found when the program runs
     Control: TypeAlias = Any
 else:
     Control = chosen_from(CONTROLS.values())
 
 
 class GaugeObservations(Section):
-    """Records of gauges: those of --observations, of a folder, or, without either, of the twin."""
+    """Records of gauges, from --observations, from `folder`, or, without either, from the twin."""
 
     type: Literal["gauges"]
     folder: Annotated[Path, BeforeValidator(existing_folder)] | None = None  # of NAME.csv (time_s, elevation_m)
@@ -91,7 +91,7 @@ class GaugeObservations(Section):
 
 
 class HarmonicObservations(Section):
-    """Harmonic constants of gauges, of a table."""
+    """Harmonic constants of gauges, from a table."""
 
     type: Literal["harmonics"]
     file: InputFile  # table, CSV or netCDF: name, x, y, M2_amplitude_m, M2_phase_deg; with used = 0: only compared
@@ -103,7 +103,7 @@ class HarmonicObservations(Section):
 
 
 class TrackObservations(Section):
-    """Points along the tracks of an altimeter: of a file, or, without it, of the twin."""
+    """Points along the tracks of an altimeter, from a file or, without it, from the twin."""
 
     type: Literal["tracks"]
     file: InputFile | None = None  # netCDF file of tracks
@@ -124,7 +124,7 @@ Observations = Annotated[GaugeObservations | HarmonicObservations | TrackObserva
 
 
 class Twin(Section):
-    """Observations that a run of the model itself gives, with errors; used where there are no others."""
+    """Observations from a run of the model itself, with random errors; used if there are no others."""
 
     truth: dict[str, Any] = {}  # keys in which the truth differs, such as "source.file"
     spin_up: NonNegativeSeconds = 0.0  # of the truth, and of the background: each with its own forcing, before the run
@@ -132,7 +132,7 @@ class Twin(Section):
 
 
 class Inversion(Section):
-    """What `swmodel invert` looks for."""
+    """The problem that `swmodel invert` solves."""
 
     controls: Annotated[tuple[Control, ...], Field(min_length=1)]  # what is estimated
     observations: Observations  # what is fitted
@@ -145,11 +145,11 @@ class Inversion(Section):
     residual: Fraction = 1e-3  # of an inner loop, relative
     uncertainty: Count | None = None  # products for the analysis error; default: those of the last inner loop
     decrease: Fraction = 1e-3  # of J between loops, relative, at which it ends
-    withhold: Flag | Names = False  # true: each gauge in turn; names: gauges that are only compared
+    withhold: Flag | Names = False  # true: each gauge, one at a time; names: gauges that are only compared
     members: Annotated[int, Field(strict=True, ge=0)] = 20  # of the ensembles that give the spread at gauges
     memory: Memory | None = None  # bytes per rank, for states that are kept
     file: OutputFile = "inversion.nc"  # netCDF file to write
-    restart: OutputFile = "inversion.restart.nc"  # netCDF file to go on from
+    restart: OutputFile = "inversion.restart.nc"  # netCDF file to write, from which `--resume` continues
 
     @model_validator(mode="after")
     def _two_files(self):
@@ -159,7 +159,7 @@ class Inversion(Section):
 
     @property
     def chosen(self) -> str:
-        """The method, where it is "auto": Green's functions of a patch, linear runs for faults, else exact ones."""
+        """The method. For "auto": 'green' for one patch of unit sources, 'linear' for faults, else 'incremental'."""
         if self.method != "auto":
             return self.method
         parts = [control.part for control in self.controls]
@@ -204,7 +204,7 @@ def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _control_mistakes(section, sections):
-    """Of names that the model does not have, and of those that two controls change."""
+    """Mistakes of names that the model does not have, and of those that two controls change."""
     known, taken = known_controls(sections), {}
     for k, control in enumerate(section.controls):
         for name in unchecked(control.part, dict(control)).targets():

@@ -1,6 +1,6 @@
-"""The line of each key in a TOML text. `tomllib` gives values without lines; this module gives lines without values.
+"""The line of each key in a TOML text, which `tomllib` does not report.
 
-The text is known to be valid TOML (tomllib has read it), so the scanner only has to distinguish keys from values.
+`tomllib` has read the text before, so that it is valid TOML. The scanner only has to distinguish keys from values.
 """
 
 import bisect
@@ -29,7 +29,7 @@ def key_lines(text: str) -> dict[tuple[str | int, ...], int]:
 
 
 def line_of(lines: Mapping[tuple[str | int, ...], int], path: Sequence[str | int]) -> int | None:
-    """The line of `path`, or of the nearest table above it that is written down; None for an empty document."""
+    """The line of `path`, or of the nearest table above it that is in the text; None for an empty document."""
     for length in range(len(path), 0, -1):
         if tuple(path[:length]) in lines:
             return lines[tuple(path[:length])]

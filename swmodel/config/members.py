@@ -22,7 +22,13 @@ VARIABLE = "initial, bathymetry, model, coriolis, forcing, dissipation, boundary
 
 @dataclasses.dataclass(frozen=True)
 class Varied:
-    """`values`, one a member, go to the key at `path`; `written` is where in the file they stand."""
+    """The values of one key for all members.
+
+    Attributes:
+        path: the path of the key that varies.
+        values: its values, one for each member.
+        written: the path within the file at which they are written, for messages.
+    """
 
     path: tuple[str | int, ...]
     values: list[Any]
@@ -49,7 +55,7 @@ class Ensemble(Section):
 
     @property
     def count(self) -> int:
-        """How many members there are."""
+        """The number of members."""
         return self.members or len(next(iter(self.varied.values())).values)
 
     @model_validator(mode="after")
@@ -57,7 +63,9 @@ class Ensemble(Section):
         counts = {} if self.members is None else {"members": self.members}
         for name, varied in self.varied.items():
             if not isinstance(varied.values, list) or not varied.values:
-                raise ValueError(f"{name} = {varied.values!r} is no list; give a value for each member, as in [1, 2]")
+                raise ValueError(
+                    f"{name} = {varied.values!r} is not a list; give a value for each member, as in [1, 2]"
+                )
             counts[name] = len(varied.values)
         if len(set(counts.values())) > 1:
             lengths = ", ".join(f"{count} for {name}" for name, count in counts.items())
@@ -74,7 +82,7 @@ class Ensemble(Section):
 
 
 def _flat(table, path, written):
-    """(path, values, where they are written) of lists in tables; keys may be written with dots, in quotes or not."""
+    """(path, values, path where they are written) of lists in tables; keys may have dots, with or without quotes."""
     for name, value in table.items():
         parts = name.replace("[", ".").replace("]", "").split(".")
         inner = (*path, *(int(part) if part.isdigit() else part for part in parts))
@@ -106,7 +114,7 @@ def members_option(text: str) -> tuple[tuple[str, str], Any]:
 def member_raws(
     section: Ensemble, raw: Mapping[str, Any], apply: Callable[[dict[str, Any], tuple, Any], str | None]
 ) -> tuple[list[dict[str, Any]], list[Mistake]]:
-    """([the tables of each member], mistakes); `apply(tables, path, value)` says why it could not."""
+    """([tables of each member], mistakes); `apply(tables, path, value)` returns the reason of a failure, or None."""
     base = {name: table for name, table in raw.items() if name != "ensemble"}
     members, mistakes = [copy.deepcopy(base) for _ in range(section.count)], []
     for name, varied in section.varied.items():
@@ -139,7 +147,7 @@ def mistakes_of_members(
 
 
 def value_at(sections: Mapping[str, Any], path: Sequence[str | int]) -> Any:
-    """What the valid sections hold at a path: a number, or text."""
+    """The number or text at a path of the valid sections."""
     value: Any = sections
     for part in path:
         holds_parts = isinstance(value, (dict, list, tuple))

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment file: each mistake has a key path, a line and one sentence."""
+"""Mistakes of an experiment file: each has a key path, a line and one sentence."""
 
 import dataclasses
 import difflib
@@ -17,7 +17,7 @@ __all__ = ["Mistake", "from_pydantic", "nearest"]
 
 @dataclasses.dataclass(frozen=True)
 class Mistake:
-    """`text` is wrong with the key at `path` (names, and indices in arrays)."""
+    """A mistake of the key at `path` (names, and indices in arrays), described by `text`."""
 
     path: tuple[str | int, ...]
     text: str
@@ -25,7 +25,7 @@ class Mistake:
     def sentence(
         self, file: str | os.PathLike, lines: Mapping[tuple[str | int, ...], int], overrides: Sequence[Any] = ()
     ) -> str:
-        """With the file and line, or the option of the command line, where the key was written."""
+        """The mistake in a sentence, with the file and line, or the command-line option, that has the key."""
         key = dotted(self.path)
         for override in overrides:
             if self.path[: len(override.path)] == override.path:
@@ -43,7 +43,7 @@ def dotted(path: Sequence[str | int]) -> str:
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
-    """ "did you mean ...?", or what is known, for a name that is not."""
+    """A hint for an unknown name: "did you mean ...?", or the known names."""
     known = [str(k) for k in known]
     holding = [k for k in known if len(str(name)) > 2 and str(name).lower() in k]
     near = holding if len(holding) == 1 else difflib.get_close_matches(str(name), known, 1, cutoff=0.55)
@@ -51,7 +51,7 @@ def nearest(name: object, known: Iterable[object]) -> str:
 
 
 def from_pydantic(errors: Iterable[Any], root: type[BaseModel]) -> list[Mistake]:
-    """Mistakes of pydantic's `errors()` for the model `root`."""
+    """The Mistakes that pydantic's `errors()` describe for the model `root`."""
     return [_mistake(error, root) for error in errors]
 
 
@@ -107,8 +107,8 @@ def _tag_mistake(path, kind, context, union):
 
 
 def _known_elsewhere(path, model, root):
-    """The nearest name of the section; where there is none, the section or type that has this key."""
-    (model, *_) = _members(model)  # of a section that may be left out
+    """A hint for an unknown key: the nearest name of the section, or else the section or type that has this key."""
+    (model, *_) = _members(model)  # the section of "Section | None"
     name, known = path[-1], list(model.model_fields)
     if not difflib.get_close_matches(str(name), known, 1, cutoff=0.55):
         siblings = [m for m in _section_models(root, path[0]) if m is not model and name in m.model_fields and _tag(m)]
@@ -131,7 +131,7 @@ def _section_models(root, section):
 
 
 def _follow(annotation, location):
-    """(location without the tags that pydantic adds for unions, what holds its last key, what the key holds)."""
+    """(location without the tags that pydantic adds for unions, type that has its last key, type of the key)."""
     path, holder = [], annotation
     for part in location:
         members = _members(annotation)

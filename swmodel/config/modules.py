@@ -15,15 +15,16 @@ __all__ = ["class_named"]
 
 
 def class_named(name: str, folder: Path, allowed: bool, short: dict | None = None) -> Any:
-    """The class that "module:Class" names.
+    """The class "module:Class".
 
     Args:
+        name: "module:Class", or a short name.
         folder: the folder of the experiment file and of the modules.
         allowed: whether code may be imported.
         short: {short name: "module:Class"}.
 
     Raises:
-        ConfigError: where there is no such module or class, it cannot be imported, or nothing may be.
+        ConfigError: if there is no such module or class, it cannot be imported, or `allowed` is false.
     """
     if not allowed:
         raise ConfigError(
@@ -58,7 +59,7 @@ def _module(name: str, folder: Path) -> Any:
 
 
 def _from_file(name, file):
-    """The module in a file, imported once while the file stays as it is."""
+    """The module in a file; it is imported again only if the file has changed."""
     digest = hashlib.sha256(file.read_bytes() + str(file).encode()).hexdigest()
     known = sys.modules.get(name)
     if getattr(known, "_swmodel_digest", None) == digest:
@@ -66,7 +67,7 @@ def _from_file(name, file):
     if known is not None and not hasattr(known, "_swmodel_digest"):
         raise ConfigError(f"the file {file} has the name of a module that Python has loaded already; rename the file")
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None  # as for every file whose name ends in .py
+    assert spec is not None and spec.loader is not None  # the name of the file ends in .py
     module: Any = importlib.util.module_from_spec(spec)
     module._swmodel_digest, sys.modules[name] = digest, module
     try:

@@ -1,9 +1,9 @@
-"""Parts of the user's own in experiment files: `type = "module:Class"`, or the short name of an entry point.
+"""Parts that a user has written, in experiment files: `type = "module:Class"`, or the short name of an entry point.
 
 The module is a file in the folder of the experiment, or installed. An installed package gives its parts short names by
 entry points of the group "swmodel.parts": `relaxation = "package.module:Relaxation"` in its pyproject.toml.
 
-A restart holds the text of its experiment. It never makes this module import code: `allowed` is False then.
+A restart holds the text of its experiment. `allowed` is False for such a text, so that a restart cannot import code.
 """
 
 from importlib.metadata import entry_points
@@ -49,6 +49,7 @@ def own_sections(raw: dict, folder: Path, allowed: bool) -> tuple[dict, list]:
     """({section: [section classes of the user's parts]}, mistakes) of the tables of an experiment file.
 
     Args:
+        raw: the tables of the file.
         folder: the folder of the file and of the modules.
         allowed: whether code may be imported.
     """
@@ -64,7 +65,7 @@ def own_sections(raw: dict, folder: Path, allowed: bool) -> tuple[dict, list]:
 
 
 def _named(raw):
-    """(section, path, type) of every part that the tables name."""
+    """(section, path, type) of every part in the tables."""
     adjoint, inversion = (raw.get(name) if isinstance(raw.get(name), dict) else {} for name in ("adjoint", "inversion"))
     tables: list[tuple[str, tuple[str, ...], Any]] = [(kind, (kind,), raw.get(kind)) for kind in SHIPPED]
     tables.append(("cost", ("adjoint", "cost"), adjoint.get("cost")))
@@ -85,7 +86,7 @@ def _short_names():
 
 
 def _section(kind, name, folder, allowed):
-    """The section class of a part of the user's own."""
+    """The section class of a part that the user has written."""
     cls = class_named(name, folder, allowed, _short_names())
     if not (isinstance(cls, type) and issubclass(cls, BASES[kind])):
         bases = " or ".join(f"sw.{base.__name__}" for base in BASES[kind])

@@ -1,4 +1,4 @@
-"""Sections of experiment files that are derived from the classes of a model's parts, also of the user's parts.
+"""Sections of experiment files that are derived from the classes of a model's parts, shipped ones and the user's.
 
     [[dissipation]]
     type = "laplacian"                    # the class Laplacian of this package, in snake case
@@ -47,8 +47,8 @@ class PartSection(Section):
     """A section that describes a part of the model.
 
     Attributes:
-        part: the class.
-        left_out: names of its parameters that are no keys.
+        part: the class of the part.
+        left_out: names of its parameters that are not keys of the section.
     """
 
     part: ClassVar[Any] = None
@@ -61,7 +61,7 @@ class PartSection(Section):
         return self
 
     def controls(self) -> list[str]:
-        """The parameters that may be controls of an adjoint; of a tide, its amplitudes and phases."""
+        """The parameters that may be controls of an adjoint, such as the amplitudes and phases of a tide."""
         found = []
         for name in control_names(self.part):
             value = getattr(self, name, None)
@@ -69,21 +69,21 @@ class PartSection(Section):
         return found
 
     def bound(self, context: Any) -> dict[str, Any]:
-        """The parameters of the part that follow from keys of other names; none unless a class has some.
+        """{name: value} of the parameters that follow from keys with other names; a subclass may have some.
 
         Args:
-            context: what they are looked up in, such as the section [output] for the places of gauges.
+            context: data that the keys refer to, such as the section [output] for the positions of gauges.
         """
         return {}
 
 
 @functools.cache
 def shipped(base: type, kind: str | None = None) -> dict[str, type]:
-    """{snake-case name: class} of this package's parts that derive from `base`; their modules are found and imported.
+    """{snake-case name: class} of this package's parts that derive from `base`; their modules are imported.
 
     Args:
         base: Term, OpenBoundary, TimeStepper, Coriolis ...
-        kind: of the part, such as "forcing"; any unless given.
+        kind: the kind of the part, such as "forcing"; all kinds unless given.
     """
     for package in (importlib.import_module(base.__module__.rpartition(".")[0]), forcing):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -97,7 +97,7 @@ def sections_of(base: type, kind: str | None = None, common: type = PartSection)
 
 
 def chosen_from(sections: Any) -> Any:
-    """The annotation of a section that is one of these, chosen by its key `type`."""
+    """The annotation of a section that is one of `sections`, chosen by its key `type`."""
     return Annotated[Union[tuple(sections)], Field(discriminator="type")]  # noqa: UP007
 
 
@@ -105,7 +105,9 @@ def section_for(cls: type, name: str, common: type = PartSection) -> type[PartSe
     """The section class of a part: its declared parameters as keys, and `type = name`.
 
     Args:
-        common: the class that it derives from; keys that it has are left as they are.
+        cls: the class of the part.
+        name: the name of the type in files.
+        common: the base class of the section, whose keys are kept.
     """
     keys: dict[str, Any] = {"type": (Literal[name], ...)}
     for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, ModelPart) else cls):
@@ -121,10 +123,13 @@ def section_for(cls: type, name: str, common: type = PartSection) -> type[PartSe
 
 
 def section_about(cls: type, name: str, *, keys: Mapping[type, type[PartSection]]) -> type[PartSection]:
-    """The section class of a part, some of whose parameters follow from keys of other names.
+    """The section class of a part, some of whose parameters follow from keys with other names.
 
     Args:
-        keys: {kind of a declared parameter: the PartSection with the keys that give it}; the first that fits is taken.
+        cls: the class of the part.
+        name: the name of the type in files.
+        keys: {rule of a declared parameter: the PartSection with the keys from which it follows}; the first that fits
+            is used.
     """
     rules_of_part = {type(field.metadata.get("rule")) for field in dataclasses.fields(as_pytree(cls))}
     return section_for(cls, name, next((keys[kind] for kind in keys if kind in rules_of_part), PartSection))
@@ -150,7 +155,7 @@ def _default_of(field: dataclasses.Field) -> Any:
 
 
 def _type_of(field, kind):
-    """The pydantic type of a field's key; None for one that files do not have."""
+    """The pydantic type of a field's key; None for a field that is not a key of files."""
     rule = field.metadata.get("rule")
     if field.metadata.get("derived"):
         return None
@@ -199,14 +204,14 @@ def _quantity(rule):
 
 
 def _within(rule, value):
-    """`value`, a number within the limits of a rule; the values of a formula are checked when there is a grid."""
+    """`value`, a number within the limits of a rule; formulas are checked later, on the grid."""
     if not isinstance(value, Expression) and (why := rule.outside(value)):
         raise ValueError(f"{value:g} {why}")
     return value
 
 
 def _unit(units):
-    """Units as quantities of experiment files have them: none for those with broken exponents, such as s m-1/3."""
+    """The units of a quantity in files; "" for units with fractional exponents, such as s m-1/3."""
     units = "" if units == "1" else units
     try:
         quantity(0.0 if not units else f"1 {units}", units)

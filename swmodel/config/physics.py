@@ -1,4 +1,4 @@
-"""The sections that say what is solved, where and how: grid, sea floor, model, terms, time stepping."""
+"""The sections of grid, sea floor, model, terms and time stepping."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -119,7 +119,7 @@ class Model(Section):
     momentum: Form = "energy_conserving"  # form of the vorticity flux q V
     coriolis_form: CoriolisForm | None = None  # that of f V, where it is another one
     wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
-    linear: Flag = False  # leave out what is not linear in u, v, eta
+    linear: Flag = False  # leave out all terms that are not linear in u, v, eta
     side: Literal["free_slip", "no_slip"] = "free_slip"  # of walls and coasts
     precision: Literal["float32", "float64"] = "float32"  # of all fields
     core: Core = "finite_differences"  # how tendencies are computed
@@ -146,7 +146,7 @@ def _text(value):
 
 
 class _Implicit(_Stepper):
-    """A scheme that solves an equation: files name the solver and its options."""
+    """The keys of an implicit scheme: the elliptic solver and its options."""
 
     solver: Annotated[Any, BeforeValidator(_text)] = "auto"  # name of a solver; "auto": transforms if possible, else CG
     preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None  # of conjugate gradients
@@ -211,7 +211,7 @@ class WindFile(PartSection):
 
 
 class _CycloneTrack(PartSection):
-    """A cyclone whose points are those of a track in a file."""
+    """A cyclone along the track in a file."""
 
     left_out = ("coriolis",)  # a track lies on the sphere
 
@@ -224,7 +224,7 @@ FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile, "cyclone": CYC
 DISSIPATION = sections_of(Term, "dissipation")
 BOUNDARY = sections_of(OpenBoundary) | sections_of(Term, "boundary")
 
-if TYPE_CHECKING:  # the alternatives are only known when the program runs
+if TYPE_CHECKING:  # the alternatives are found when the program runs
     Boundary: TypeAlias = Any
     Coriolis: TypeAlias = Any
     Dissipation: TypeAlias = Any

@@ -1,7 +1,7 @@
-"""Numbers with units, as they are written in experiment files: "5 day", "300 km", "0.1 N m-2", "1year".
+"""Numbers with units in experiment files: "5 day", "300 km", "0.1 N m-2", "1year".
 
-A quantity is a number and a product of units with whole exponents ("m2 s-1", "m^2/s", "N m**-2"); a bare number is in
-the SI unit (degrees for longitude and latitude). What comes out is a float in that unit.
+A quantity is a number and a product of units with whole exponents ("m2 s-1", "m^2/s", "N m**-2"). A bare number is in
+the SI unit, or in degrees for longitude and latitude. The result is a float in that unit.
 """
 
 import difflib
@@ -19,7 +19,7 @@ __all__ = ["Quantity", "QuantityError", "in_unit", "quantity", "quantity_of_opti
 
 
 class QuantityError(ValueError):
-    """Text that is no quantity, or one of another dimension."""
+    """An error of text that is not a quantity, or of a quantity with the wrong dimension."""
 
 
 # Symbol: (value in the base units, exponents of metre, kilogram, second, degree of arc).
@@ -58,7 +58,7 @@ KINDS: dict[tuple[int, ...], str] = {
     (-1, 1, -2, 0): "a stress",
     (-3, 1, 0, 0): "a density",
 }
-SMALLEST, LARGEST = 1e-30, 1e30  # with a margin for the products that are made of them in single precision
+SMALLEST, LARGEST = 1e-30, 1e30  # a margin for products of quantities in single precision
 LONGEST = 100  # characters
 LARGEST_POWER = 9  # of a unit
 EXAMPLES = {"m": "300 km", "s": "5 day", "degree": "5 arcmin"}
@@ -71,7 +71,7 @@ def quantity(value: object, unit: str) -> float:
     """`value` (a number, or a string with units) as a float in the SI `unit`.
 
     Raises:
-        QuantityError: for text that is no quantity, an unknown unit, or the wrong dimension.
+        QuantityError: for text that is not a quantity, an unknown unit, or the wrong dimension.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise QuantityError(f"expected {_wanted(unit)}, got {value!r}")
@@ -93,7 +93,7 @@ def quantity(value: object, unit: str) -> float:
 
 
 def _in_range(number, value):
-    """`number` as a float, if it can be computed with in single precision."""
+    """`number` as a float; raises QuantityError if it is too large or too small for single precision."""
     if number != 0 and not SMALLEST <= abs(number) <= LARGEST:
         finite = not isinstance(number, float) or math.isfinite(number)
         what = ("too large" if abs(number) > LARGEST else "too small") if finite else "not a finite number"
@@ -132,17 +132,17 @@ def _product(text: str) -> tuple[float, tuple[int, ...]]:
 
 
 def in_unit(unit: str) -> BeforeValidator:
-    """What makes the annotation of a float one of a quantity: Annotated[float, in_unit("m2 s-1")]."""
+    """The validator of a quantity in `unit`, as in Annotated[float, in_unit("m2 s-1")]."""
     return BeforeValidator(functools.partial(quantity, unit=unit))
 
 
 def Quantity(unit: str) -> Any:
-    """The annotation of a float in a `unit` that is only known when the program runs."""
+    """The annotation of a float in a `unit` that a variable holds, for keys made at run time."""
     return Annotated[float, in_unit(unit)]
 
 
 def quantity_of_option(option: str, text: str, unit: str) -> float:
-    """What an option of the command line gives, in `unit`; raises ConfigError, which names the option."""
+    """The value of a command-line option in `unit`; raises ConfigError, with the name of the option in its message."""
     try:
         return quantity(text, unit)
     except QuantityError as error:

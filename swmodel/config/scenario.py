@@ -1,4 +1,4 @@
-"""The sections that say what happens and what is kept: source, initial state, output, run."""
+"""The sections of source, initial state, output and run."""
 
 import datetime
 from pathlib import Path
@@ -41,7 +41,7 @@ Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bo
 
 
 class Fault(Section):
-    """One rectangular fault; `swmodel.sources.Fault` says what each number means."""
+    """One rectangular fault, with the parameters of `swmodel.sources.Fault`."""
 
     longitude: AnyCoordinate  # degrees; x [m] on a plane
     latitude: AnyCoordinate  # of the reference point; y [m] on a plane
@@ -144,13 +144,13 @@ VariableNames = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_
 
 class Fields(Section):
     file: OutputFileOrStore  # file to write: netCDF (.nc), or a Zarr store (.zarr) of which each rank writes its part
-    variables: VariableNames  # what it holds
+    variables: VariableNames  # the variables in it
     every: PositiveSeconds  # time between records
     compression: Literal["zlib", "zstd", "none"] = "zlib"  # of netCDF; zstd is faster, and not read by all programs
 
 
 class Gauges(Section):
-    """Series at points, and how they are scored; `postprocess/scores.py` has the definitions."""
+    """Series at points, and the settings of their scores; `postprocess/scores.py` defines the scores."""
 
     file: OutputFile = "gauges.nc"  # netCDF file to write
     variables: VariableNames = ("eta",)  # read at each gauge
@@ -174,7 +174,7 @@ class Maxima(Section):
 
 
 class Spectra(Section):
-    """Isotropic spectra of energy and enstrophy; see docs/spectra.md."""
+    """Isotropic spectra of energy and enstrophy; docs/spectra.md defines them."""
 
     file: OutputFile = "spectra.nc"  # netCDF file to write
     every: PositiveSeconds  # time between records
@@ -226,7 +226,7 @@ class Output(Section):
     means: Means | None = None  # means over time
     extremes: Extremes | None = None  # largest values
     spectra: Spectra | None = None  # isotropic spectra
-    restart: Restart | None = None  # states to go on from
+    restart: Restart | None = None  # states from which a run can continue
 
 
 def _utc(value):

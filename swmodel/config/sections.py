@@ -1,4 +1,4 @@
-"""What sections of an experiment file are made of: names that must be known, files that must exist, ranges, sides."""
+"""Types of the keys of experiment files: numbers with units, known names, existing files, ranges, sides."""
 
 import difflib
 import functools
@@ -67,7 +67,7 @@ def ascending(pair: tuple[float, float]) -> tuple[float, float]:
     return pair
 
 
-# Floats in SI units, which files may write with other units of the same dimension.
+# Floats in SI units; files may give them in other units of the same dimension.
 Number = Annotated[float, in_unit("")]
 PositiveNumber = Annotated[float, in_unit(""), Field(gt=0)]
 Fraction = Annotated[float, in_unit(""), Field(gt=0, lt=1)]
@@ -84,7 +84,7 @@ RangeOfDegrees = Annotated[tuple[Degrees, Degrees], AfterValidator(ascending)]
 
 
 class Coordinate(float):
-    """A coordinate, and the unit it was written with: "m", "degree", or None for a bare number."""
+    """A coordinate with the unit of the file: "m", "degree", or None for a bare number."""
 
     unit: str | None = None
 
@@ -106,7 +106,7 @@ def _coordinate(value):
 
 
 AnyCoordinate = Annotated[Coordinate, BeforeValidator(_coordinate)]
-Place = tuple[AnyCoordinate, AnyCoordinate]  # (x, y) as the grid counts them
+Place = tuple[AnyCoordinate, AnyCoordinate]  # (x, y) in the grid's coordinates
 
 
 def _seconds_or_auto(value):
@@ -131,7 +131,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_names), Field(min_length=1)]
 
 
 def formula_in(unit: str) -> BeforeValidator:
-    """What makes an annotation one of a number, with or without units, or a formula of the coordinates."""
+    """The validator of a number, with or without units, or of a formula of the coordinates."""
 
     return BeforeValidator(functools.partial(_formula, unit=unit))
 
@@ -154,7 +154,7 @@ def _formula(value, unit):
 
 
 def Formula(unit: str) -> Any:
-    """The annotation of a number or formula in a `unit` that is only known when the program runs."""
+    """The annotation of a number or formula in a `unit` that a variable holds, for keys made at run time."""
     return Annotated[float | Expression, formula_in(unit)]
 
 
@@ -177,7 +177,7 @@ def existing_folder(value: object, info: ValidationInfo) -> Path:
 
 
 def _counted_from(value):
-    """Where a path that is not there was looked for."""
+    """A hint for a path that does not exist: the folder to which it is relative."""
     absolute = os.path.isabs(os.path.expanduser(value))
     return "; name another" if absolute else "; paths are relative to the folder of the TOML file"
 
@@ -203,7 +203,7 @@ def _names_in(folder):
 
 
 def written_path(value: str) -> str:
-    """The name of a file or folder to write: `~` is expanded, and it stays relative if it is."""
+    """The name of a file or folder to write, with `~` expanded; relative paths stay relative."""
     return str(expanded(value))
 
 

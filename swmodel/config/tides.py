@@ -1,4 +1,4 @@
-"""Tides in experiment files: a table in the place of a number.
+"""Tides in experiment files: a table instead of a number.
 
 [[boundary]]
 type = "flather"
@@ -24,7 +24,7 @@ from .sections import Formula, InputFile, NonNegativeSeconds, Section
 
 __all__ = ["PLAIN", "ConstituentFile", "TideSection", "tide_section"]
 
-PLAIN = "plain"  # the tag of what is no table
+PLAIN = "plain"  # the tag of values that are not tables
 
 
 class TideSection(Section):
@@ -37,7 +37,7 @@ class TideSection(Section):
     latitude: Annotated[float, Field(ge=-90, le=90)] | None = None  # of nodal factors; that of the grid's middle
 
     def controls(self) -> list[str]:
-        """What of a tide may be a control of an adjoint."""
+        """The amplitudes and phases of a tide, which may be controls of an adjoint."""
         return [f"{part}.{name}" for part in ("amplitude", "phase") for name in self.constituents]
 
 
@@ -66,13 +66,13 @@ class ConstituentFile(Section):
 
 
 def _kind(value):
-    """The tag of a constituent: of a file, or of numbers and formulas."""
+    """The tag of a constituent from a file, or of one from numbers and formulas."""
     in_file = isinstance(value, ConstituentFile) or (isinstance(value, dict) and "file" in value)
     return ConstituentFile.tag if in_file else PLAIN
 
 
 def _named(found):
-    """Constituents by their canonical names."""
+    """{canonical name: constituent}."""
     return dict(zip(distinct(found), found.values()))
 
 

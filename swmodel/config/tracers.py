@@ -1,4 +1,4 @@
-"""[[tracer]] sections: passive tracers that the flow carries. Their numbers are in the tracer's own units.
+"""[[tracer]] sections: passive tracers that the flow transports. Concentrations are in the tracer's own units.
 
 [[tracer]]
 name = "dye"
@@ -8,7 +8,7 @@ scheme = "flux_limited"
 diffusivity = "10 m2 s-1"
 """
 
-# Functions make the annotations of the section: pyright cannot read these.
+# Functions return some annotations of the section, which pyright does not accept.
 # pyright: reportInvalidTypeForm=false
 
 from typing import Annotated, Any, Literal
@@ -33,13 +33,13 @@ class FieldFile(Section):
 
 
 class FieldRecord(FieldFile):
-    """One record of such a variable: numbered from 0; the last by default."""
+    """One record of a variable of a netCDF file; the last one by default."""
 
     record: Annotated[int, Field(strict=True)] = -1  # number of the record, from 0; negative ones count from the end
 
 
 def FormulaOr(section: type[Section], unit: str = "") -> Any:
-    """The annotation of a number, a formula of the coordinates, or a table that is such a section."""
+    """The annotation of a number, a formula of the coordinates, or a table that is a `section`."""
     read_formula = Formula(unit).__metadata__[0].func
 
     def is_table(value):
@@ -66,7 +66,7 @@ def _own_name(name):
 
 
 class TracerSection(Section):
-    """A passive tracer; `swmodel.Tracer` says what each key means."""
+    """A passive tracer, with the parameters of `swmodel.Tracer`."""
 
     name: Annotated[str, AfterValidator(_own_name)]  # of the variable in files
     units: str = "1"  # of the concentration, which the keys below are in

@@ -1,4 +1,4 @@
-"""Which variables an experiment has, by their names in files: known from its sections together."""
+"""The names of the variables of an experiment, which follow from several of its sections together."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ def known_variables(sections: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the variables that outputs of an experiment may hold.
 
     Args:
-        sections: the valid ones, by name.
+        sections: {name: valid section}.
     """
     from ..diagnostics.derived import FIELDS
 
@@ -28,7 +28,7 @@ def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def transported_controls(sections: Mapping[str, Any]) -> list[str]:
-    """The controls of an adjoint that belong to what the flow transports."""
+    """The controls of an adjoint that belong to transported variables, such as tracers."""
     return control_names(sections.get("tracer", ()))
 
 

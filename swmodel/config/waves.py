@@ -1,4 +1,4 @@
-"""Records and waves in experiment files: a table in the place of a number.
+"""Records and waves in experiment files: a table instead of a number.
 
 [[boundary]]
 type = "wave_maker"
@@ -10,7 +10,7 @@ file = "incident.csv"                             # or {wave = "solitary", heigh
 
 [[forcing]]
 type = "air_pressure"
-pressure = {file = "era5.nc", variable = "msl"}   # fields, read while the run goes on
+pressure = {file = "era5.nc", variable = "msl"}   # fields, read during the run
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -69,9 +69,9 @@ def _exists(section):
 
 
 def _which(value):
-    """The tag of what stands in the place of a number."""
+    """The tag of a value: a plain number or formula, or the kind of table that replaces it."""
     if isinstance(value, Section):
-        return getattr(value, "tag")  # noqa: B009  (of a section for the place of a number)
+        return getattr(value, "tag")  # noqa: B009  (the sections of such tables have a tag)
     if not isinstance(value, dict):
         return PLAIN
     if "file" in value:

@@ -161,7 +161,7 @@ MISTAKES = {
     "adjoint.cost={type='section_transport', start=[0, 0], end=['50 km', '60 km']}": "give two points with the same x",
     "adjoint.cost={type='gauge_maximum', positions={C=['1 km', '900 km']}}": "is outside the grid",
     "adjoint.cost={type='misfit'}": "observations is missing: give a folder of NAME.csv",
-    "adjoint.amplitude={depth='1 m'}": "'depth' is no control",
+    "adjoint.amplitude={depth='1 m'}": "'depth' is not a control",
     "adjoint.amplitude.'initial.eta'=": "amplitude",
     "adjoint.memory=2 GX": "expected a size of memory, as in '2 GB'",
     "adjoint.steps=10.5": "expected a whole number",

@@ -296,7 +296,10 @@ def test_check_names_what_the_model_has_no_place_for(study, command, change, sen
             ('type = "gauges"\n', 'type = "gauges"\nfolder = "records"\n'),
             "near.csv is not a text file that can be read",
         ),
-        (('= 1.0\n"initial.centre"', '= -5000.0\n"initial.centre"'), "the twin's truth does not stay finite"),
+        (
+            ('= 1.0\n"initial.centre"', '= -5000.0\n"initial.centre"'),
+            "the run of the twin's truth does not stay finite",
+        ),
     ],
 )
 def test_what_is_wrong_with_the_truth_or_with_records_is_told_before_anything_is_looked_for(

@@ -127,11 +127,11 @@ def test_what_is_no_wave_is_refused():
         ),
         ("0.3", 0.3),
         ('{file = "short.csv"}', "ends at 4 s, and the run needs it until 10 s; give a longer record"),
-        ('{file = "two.csv"}', "has several columns"),
+        ('{file = "two.csv"}', "has 2 series, "),
         ('{file = "wave.csv", variable = "eta"}', "has no 'eta'"),
         ('{wave = "cnoidal", height = 0.5, depth = 1, period = 1}', "no wave of height 0.5 m"),
         ('{wave = "solitary", height = 0.5, depth = 1}', "peak"),
-        ('{file = "nothing.csv"}', "is no table of numbers"),
+        ('{file = "nothing.csv"}', "is not a CSV table of numbers"),
     ],
 )
 def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):

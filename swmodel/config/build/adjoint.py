@@ -1,4 +1,4 @@
-"""From an experiment file with [adjoint] to a Problem: cost, controls, and how much memory to take."""
+"""From an experiment file with [adjoint] to a Problem: cost, controls and checkpoints."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ EXAMPLE = """\
 
 
 def section_of(draft: Draft, verify: bool) -> Adjoint:
-    """The section [adjoint]; for --verify of a file without it, the final energy with respect to all controls.
+    """The section [adjoint]; if `verify` and it is missing, the final energy with respect to all controls.
 
     Raises:
-        ConfigError: with an example, if it is missing and not only to be verified.
+        ConfigError: with an example, if the section is missing and `verify` is false.
     """
     section = draft.sections.get("adjoint")
     if section is not None:
@@ -61,19 +61,19 @@ def section_of(draft: Draft, verify: bool) -> Adjoint:
 
 
 def steps_of(section: Adjoint, run: Run, dt: float) -> int:
-    """How many steps of `dt` [s] are differentiated."""
+    """The number of steps of `dt` [s] that are differentiated."""
     if section.steps is not None:
         return section.steps
     return max(round((run.until if section.until is None else section.until) / dt), 1)
 
 
 def least_steps(cost: Cost, dt: float) -> int:
-    """How many steps of `dt` [s] the times of a cost need."""
+    """The number of steps of `dt` [s] after which a run has reached the last time of a cost."""
     return max(math.ceil(cost.last_time() / dt - 1e-6), 1)
 
 
 def length_line(steps: int, dt: float) -> str:
-    """So many steps of `dt` [s], in words."""
+    """The length of a run of `steps` steps of `dt` [s], in words."""
     return f"{steps:,} steps of {dt:.6g} s, {duration(steps * dt)} of model time"
 
 
@@ -83,16 +83,16 @@ def problem_of(
     """The Problem of an [adjoint] section; collective.
 
     Args:
-        section: [adjoint].
-        cost: what `cost_of` made.
+        section: the section [adjoint].
+        cost: the Cost, from `cost_of`.
 
     Raises:
-        ConfigError: for places without water, times outside the run, controls that the model has not.
+        ConfigError: for places without water, times outside the run, or controls that the model does not have.
     """
     from ...adjoint import Nested, Problem
 
     if section.memory is not None:
-        budget.require(section.memory, "memory: what is given", "give less, or leave it out")
+        budget.require(section.memory, "memory: the given size", "give less, or leave it out")
     return Problem(model, stepper, state, steps, cost, section.controls, checkpoints=Nested(memory=section.memory))
 
 
@@ -100,7 +100,7 @@ def amplitudes_of(section: Adjoint, units: Mapping[str, str]) -> dict[str, float
     """{control: amplitude} in the `units` {control: text} of each.
 
     Raises:
-        ConfigError: for an amplitude of another dimension, or none at all; all of them at once.
+        ConfigError: for amplitudes of another dimension, or that are not positive; all of them at once.
     """
     found, mistakes = {}, []
     for name, value in section.amplitude.items():
@@ -123,8 +123,8 @@ def cost_of(section: Adjoint, output: Output, start: datetime.datetime | None = 
     """The Cost of an [adjoint] section.
 
     Args:
-        section: [adjoint].
-        output: the section where gauges have their places.
+        section: the section [adjoint].
+        output: the section [output], which has the positions of gauges.
         start: date and time of the start of the run, to which phase lags of tides refer.
     """
     cost = part_of(section.cost, output)

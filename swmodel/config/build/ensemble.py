@@ -13,7 +13,7 @@ from .experiment import Assembly, assemble, model_of, state_of
 
 __all__ = ["ensemble_of"]
 
-# What a model takes from these sections is made with it; from others (sea floor, wind, source) it is assembled before.
+# Sections whose objects are made together with the model. Those of others (sea floor, wind, source) are made before.
 WITH_THE_MODEL = ("initial", "model", "coriolis", "dissipation", "boundary")
 
 
@@ -22,10 +22,10 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
 
     Args:
         made: the Assembly of the file.
-        where: communicator, layout and engine, as `model_of` takes them.
+        where: communicator, layout and engine, as for `model_of`.
 
     Raises:
-        ConfigError: naming the member that cannot be made, or that one program cannot step with the others.
+        ConfigError: if a member cannot be made, or one program cannot step it with the others.
     """
     section: Any = made.experiment().ensemble
     drafts, varied = member_drafts(made.draft), section.varied
@@ -47,10 +47,10 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
 
 
 def _assembly(made, draft, varied):
-    """The Assembly of a member; what its own keys do not change is that of all."""
+    """The Assembly of a member, which shares the objects that its own keys do not change."""
     if all(v.path[0] in WITH_THE_MODEL for v in varied.values()):
         return dataclasses.replace(made, draft=draft, mistakes=[])
-    any_layout = draft.sections["run"].model_copy(update={"layout": None})  # it was checked for the ranks before
+    any_layout = draft.sections["run"].model_copy(update={"layout": None})  # the layout has been checked already
     own = assemble(dataclasses.replace(draft, sections={**draft.sections, "run": any_layout}))
     if own.mistakes:
         raise ConfigError([f"{dotted(m.path)}: {m.text}" for m in own.mistakes])
@@ -58,7 +58,7 @@ def _assembly(made, draft, varied):
 
 
 def _perturbed(state, section, model, k):
-    """The State with member k's noise; member 0 has none and shows what the others would be without."""
+    """The State with the noise of member k; member 0 has no noise, as the reference for the others."""
     if section.perturbation is None or k == 0:
         return state
     noise = SmoothNoise(model.grid, section.radius, (section.seed, k))

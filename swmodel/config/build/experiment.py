@@ -1,8 +1,8 @@
 """From an experiment file to the model's objects.
 
 `assemble` makes the objects that do not need other ranks (grid, sea floor, wind, faults) and collects all mistakes.
-`model_of`, `state_of` and `stepper_of` (steppers.py) make the others on this rank. All of them call the constructors
-that Python scripts call.
+`model_of`, `state_of` and `stepper_of` (steppers.py) make the others on this rank. All objects are made by the same
+constructors that Python scripts call.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ __all__ = [
 ]
 
 WAVES = (CnoidalSection, RecordFile, SolitarySection)
-MOST_RECORDS = 24  # of a source's motion, each one a field of the whole grid
+MOST_RECORDS = 24  # the most records of a source's motion, each of which is a field of the whole grid
 
 
 @dataclasses.dataclass
 class Assembly:
-    """The objects that an experiment file describes, those that could be made, and all mistakes."""
+    """The objects of an experiment file that could be made, and all mistakes; None stands for the others."""
 
     draft: Draft
     grid: Any = None
@@ -72,11 +72,11 @@ class Assembly:
     mistakes: list[Mistake] = dataclasses.field(default_factory=list)
 
     def section(self, name: str) -> Any:
-        """The valid section of that name; None where it has a mistake, or is left out."""
+        """The valid section of that name; None if it has a mistake, or is left out."""
         return self.draft.sections.get(name)
 
     def attempt(self, path: tuple[str | int, ...], make: Callable[..., Any], *arguments: Any) -> Any:
-        """make(*arguments), or None with its error noted as a mistake of the key at `path`."""
+        """make(*arguments). If that raises, None, and the error becomes a mistake of the key at `path`."""
         try:
             return make(*arguments)
         except (SwmodelError, ValueError, OSError) as error:
@@ -85,17 +85,17 @@ class Assembly:
             return None
 
     def require(self, path: tuple[str | int, ...], make: Callable[..., Any], *arguments: Any) -> Any:
-        """make(*arguments); an error of it is raised at once, with all mistakes so far, as one of the key at `path`."""
+        """make(*arguments). If that raises, the error becomes a mistake of the key at `path`, and all are raised."""
         made = self.attempt(path, make, *arguments)
         self.experiment()
         return made
 
     def sentences(self) -> list[str]:
-        """Every mistake of the file and of what it names, a sentence each."""
+        """One sentence for each mistake in the file and in the files that it names."""
         return self.draft.sentences(self.mistakes)
 
     def experiment(self) -> Experiment:
-        """The valid Experiment; raises ConfigError with every mistake of the file and of what it names."""
+        """The valid Experiment; raises ConfigError with every mistake in the file and in the files that it names."""
         return self.draft.experiment(self.mistakes)
 
 
@@ -104,9 +104,9 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
 
     Args:
         draft: the Draft.
-        ranks: for how many ranks.
-        records: in how many intervals a source's motion is sampled at most; 1 is enough to look at it.
-        here: whether the run is to be on this machine, so that its memory must do.
+        ranks: the number of ranks of the run.
+        records: the most intervals in which a source's motion is sampled; 1 suffices for a summary.
+        here: whether the run is to be on this machine, whose memory must then suffice.
     """
     made = Assembly(draft)
     if made.section("grid") is None:
@@ -148,7 +148,7 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
     if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
-        of_lakes = made.bathymetry is not None and made.bathymetry.fill_lakes  # lakes not yet known: a large grid
+        of_lakes = made.bathymetry is not None and made.bathymetry.fill_lakes  # of a large grid: not yet surveyed
         motion_of_source = motion_after_survey if of_lakes else motion_of
         arguments = made.section("source"), made.grid, made.bathymetry, faults, records
         motion = made.attempt(("source",), motion_of_source, *arguments)
@@ -157,19 +157,19 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
 
 
 def _check_tile(made, ranks):
-    """Raise ConfigError if this machine has no memory for a single tile of the grid, which `check` looks at."""
+    """Raise ConfigError if this machine has no memory for a single tile of the grid, which `check` makes."""
     cells, whole = math.ceil(made.grid.nx * made.grid.ny / ranks), f"{made.grid.nx:,} x {made.grid.ny:,} cells"
     what = f"one of {ranks:,} tiles of a grid of {whole}" if ranks > 1 else f"a grid of {whole}"
     budget.require(budget.of_model(cells, cells, 4), what, "use fewer cells, or more ranks", ranks=1)
 
 
 def _check_memory(made, ranks):
-    """Raise ConfigError if the grid's arrays take more memory than there is; nothing of their size is made."""
+    """Raise ConfigError if the grid's arrays need more memory than there is, before any of them is made."""
     model, ensemble, run = (made.section(name) for name in ("model", "ensemble", "run"))
     itemsize = 8 if model is not None and model.precision == "float64" else 4
     members = 1 if ensemble is None else ensemble.count
     whole = made.grid.nx * made.grid.ny
-    in_one = launch.launched_ranks() == 1  # `check`, and sharded runs, whose tiles share a process
+    in_one = launch.launched_ranks() == 1  # in `check`, and in sharded runs, whose tiles share a process
     tile = budget.on_host(whole if in_one else math.ceil(whole / ranks))
     records = 0 if made.section("source") is None else MOST_RECORDS
     host = whole if in_one else math.ceil(whole / ranks)
@@ -189,7 +189,7 @@ def _check_memory(made, ranks):
 
 
 def tiles(grid: Grid, ranks: int, layout: tuple[int, int] | None = None, halo: int = 1) -> Decomposition:
-    """The Decomposition of `grid` for so many ranks; raises TileError if it cannot be."""
+    """The Decomposition of `grid` for `ranks` ranks; raises TileError if there is none."""
     from ...parallel.decomposition import Decomposition, TileError, best_layout
 
     layout = best_layout(grid.shape, ranks) if layout is None else layout
@@ -205,7 +205,7 @@ def tiles(grid: Grid, ranks: int, layout: tuple[int, int] | None = None, halo: i
 
 
 def _check_core(made):
-    """Land is known to the sea floor alone."""
+    """Raise ConfigError for land under the pseudo-spectral core; the sections alone do not show where land is."""
     model = made.section("model")
     if model is None or made.bathymetry is None or model.core != "pseudo_spectral" or not is_evaluated_whole(made.grid):
         return
@@ -233,7 +233,7 @@ def _check_gauges(made):
     )
     try:
         Gauges.at(made.section("output").gauges.positions, like)
-    except DataError as error:  # of the file of depths, which is read here for the first time
+    except DataError as error:  # an error of the file of depths, which is read here for the first time
         made.mistakes.append(Mistake(("bathymetry",), str(error)))
 
 
@@ -241,7 +241,7 @@ def _check_gauges(made):
 
 
 def _surveyed(floor):
-    """A SeaFloor, surveyed by one process."""
+    """A SeaFloor whose land and lakes one process has found."""
     from ...parallel import SerialCommunicator
 
     return floor.surveyed(SerialCommunicator())
@@ -266,7 +266,7 @@ def _cyclone(section, grid, run):
 
 
 def _wind_from_file(section, grid, run):
-    """Stress at u and v points from the wind of a file; both components are needed at both."""
+    """Stress at u and v points from the wind of a file. The drag law needs both components at each of them."""
     from ...dynamics.forcing import WindStress
     from ...fields.parts import numbers_of
     from ...forcing.file_records import StressRecords

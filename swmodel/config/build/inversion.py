@@ -1,4 +1,7 @@
-"""From an experiment file with [inversion] to controls in standard parameters, and to observations, or a twin's."""
+"""From an experiment file with [inversion] to controls in standard parameters, and to observations.
+
+In a twin experiment the observations are values of a run of the model itself, the truth, with random errors.
+"""
 
 from __future__ import annotations
 
@@ -60,13 +63,13 @@ EXAMPLE = """\
 
 @dataclasses.dataclass
 class Truth:
-    """What a twin's observations come from."""
+    """The model and the state of the run from which a twin experiment takes its observations."""
 
     model: Any
     state: Any
 
     def of(self, control: str, dt: float) -> Any:
-        """The value of a control there: of an uplift at once, too."""
+        """The true value of a control; an instantaneous uplift is part of initial.eta."""
         values = background_of(self.model, self.state, control, dt)
         if control == "initial.eta" and self.model.uplift is not None:
             values = values + self.model.uplift.record(-1, self.model.dtype)
@@ -78,11 +81,11 @@ class Observed:
     """The observations of an inversion.
 
     Attributes:
-        records: {name: Record}, of all gauges or places.
+        records: {name: Record} of all gauges or places.
         truth: the Truth of a twin, or None.
-        state: to start from: the file's, or that of the twin's spin-up.
-        source: where the observations come from, in words.
-        withheld: names of records that are compared with the analysis, and not used for it.
+        state: the State from which the inversion starts: the experiment's, or that after a spin-up.
+        source: the origin of the observations, in words.
+        withheld: names of records that are compared with the analysis, but not used for it.
     """
 
     records: dict
@@ -93,7 +96,7 @@ class Observed:
 
     @property
     def weighed(self) -> dict:
-        """The records as the cost takes them: those that are withheld have no weight."""
+        """The records for the cost, in which those that are withheld have no weight."""
         return {
             name: dataclasses.replace(record, deviation=np.inf) if name in self.withheld else record
             for name, record in self.records.items()
@@ -114,7 +117,7 @@ def section_of(draft: Draft) -> Inversion:
 
 
 def steps_of(section: Inversion, run: Run, dt: float) -> tuple[int, int]:
-    """(number of the first step after the spin-up, how many steps of `dt` [s] are then compared with observations)."""
+    """(number of the first step after the spin-up, number of steps of `dt` [s] that are compared with observations)."""
     first = math.ceil(section.spin_up / dt - 1e-6)
     return first, max(math.ceil((section.until or run.until) / dt - 1e-6) - first, 1)
 
@@ -127,7 +130,7 @@ def cost_of(section: Inversion, records: dict, start: datetime.datetime | None) 
 
 
 def check_withheld(section: Inversion, records: Mapping[str, Any]) -> None:
-    """Raise ConfigError where gauges are to be withheld, and cannot."""
+    """Raise ConfigError if gauges are to be withheld, and cannot be."""
     if not section.withhold:
         return
     if not isinstance(section.withhold, bool):
@@ -150,7 +153,7 @@ def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, stat
     """The Transformed of all controls of [inversion]; collective.
 
     Raises:
-        ConfigError: with the number of the control.
+        ConfigError: for a control that cannot be made; the message has its number.
     """
     setting, found = Setting(model, state, dt), {}
     for k, control in enumerate(section.controls):
@@ -166,9 +169,9 @@ def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, stat
 
 
 def controls_checked(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> int | None:
-    """The number of unknowns of the controls of [inversion]; mistakes of controls are collected.
+    """The number of unknowns of the controls of [inversion]; their mistakes are collected in `made`.
 
-    Nothing that takes long is made: no correlation is measured, and no sea surface above faults.
+    Correlations and the sea surface above faults, which take long, are not computed.
     """
     setting, numbers = Setting(model, state, dt), []
     for k, control in enumerate(section.controls):
@@ -206,9 +209,9 @@ def observed(
 def placed(
     section: Inversion, output: Output, model: ShallowWater, dt: float, until: float
 ) -> tuple[dict[str, Any], str, bool]:
-    """({name: Record or HarmonicConstants}, where they come from in words, whether it is a twin).
+    """({name: Record or HarmonicConstants}, their origin in words, whether it is a twin).
 
-    The values of a twin are zero, as nothing is run.
+    The model is not run: the values of a twin are zero.
     """
     records, source, _ = _recorded(section, output, model, until)
     twin = records is None
@@ -216,7 +219,7 @@ def placed(
 
 
 def _recorded(section, output, model, until):
-    """({name: Record} or None of a twin, where they come from in words, names that the file says are not used)."""
+    """({name: Record} or None for a twin, their origin in words, names that the file excludes)."""
     observations = section.observations
     if observations.type == "harmonics":
         constants, unused = _constants(observations, model)
@@ -237,7 +240,7 @@ def _recorded(section, output, model, until):
 
 
 def _constants(observations, model):
-    """({name: HarmonicConstants} of gauges in water, names of those that are not used)."""
+    """({name: HarmonicConstants} of gauges in water, names that the file excludes)."""
     from ...adjoint.costs.harmonics import at_sea, constants_in
 
     given = observations.deviation, observations.error or 0.0
@@ -313,7 +316,7 @@ def _path(key):
 
 
 def _of_twin(section, output, truth, stepper, steps):
-    """{name: Record} of what the truth's gauges or tracks see, with errors."""
+    """{name: Record} of the truth's values at gauges or along tracks, with random errors."""
     noise, dt = np.random.default_rng(section.twin.seed), float(stepper.dt)
     empty = _without_values(section, output, truth.model, dt, steps * dt)
     records = _with_true_values(empty, truth, stepper, steps)
@@ -347,7 +350,7 @@ def _with_true_values(records, truth, stepper, steps):
     problem = Problem(truth.model, stepper, truth.state, steps, Misfit(records), ["initial.eta"])
     readings, dt = np.asarray(problem.observed(), float), float(stepper.dt)
     if not np.isfinite(readings).all():
-        raise ConfigError("the twin's truth does not stay finite; make what is otherwise there less extreme.")
+        raise ConfigError("the run of the twin's truth does not stay finite; change [inversion.twin.truth] less.")
     at = dt * np.arange(1, steps + 1)
     return {
         name: dataclasses.replace(record, value=np.interp(record.time, at, readings[:, k]))
@@ -358,8 +361,8 @@ def _with_true_values(records, truth, stepper, steps):
 def _with_noise(record, noise):
     """The record with random errors, which are correlated if several observations count as one.
 
-    Each follows from the one before by e_i = c e_{i-1} + (1 - c^2)^1/2 z, whose mean over many has the variance of one
-    in `alike` independent errors with (1 + c) / (1 - c) = alike.
+    The errors are e_i = c e_{i-1} + (1 - c^2)^1/2 z_i with white noise z and (1 + c) / (1 - c) = alike. The mean of
+    many of them then has the variance of a mean of 1 / alike times as many independent errors.
     """
     correlation = (record.alike - 1.0) / (record.alike + 1.0)
     errors = noise.standard_normal(record.value.size)

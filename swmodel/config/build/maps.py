@@ -31,7 +31,7 @@ def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
 
 
 def check_map(made: Any, section: Any) -> None:
-    """Raise DataError for maps of a [[dissipation]] section that are refused, and for land without roughness."""
+    """Raise DataError for maps of a [[dissipation]] section that cannot be used, and for land without roughness."""
     from ...fields.parts import numbers_of
 
     for name, rule in numbers_of(section.part).items():

@@ -1,4 +1,4 @@
-"""The memory that the outputs of an experiment add to its model's, from the section alone."""
+"""The memory that the outputs of an experiment need in addition to the model, from the section [output] alone."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["bytes_of_gauges", "bytes_of_sums"]
 
 
 def bytes_of_gauges(output: Output, itemsize: int, members: int = 1) -> float:
-    """Bytes on a rank that the series of all gauges need, of all their variables."""
+    """The bytes on a rank for the series of all gauges and variables."""
     gauges = output.gauges
     return 0.0 if gauges is None else budget.of_gauges(len(gauges.positions) * len(gauges.variables), itemsize, members)
 
 
 def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
-    """Bytes on a rank of `tile` cells that means, extremes and harmonics need."""
+    """The bytes on a rank of `tile` cells for means, extremes and harmonics."""
     import jax
 
     from ...fields.state import State

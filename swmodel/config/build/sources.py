@@ -1,8 +1,8 @@
 """From a [source] section to the motion of the sea surface, which is computed once and kept on disk.
 
-Okada's formulas and Kajiura's filter take seconds for a fault model of 50 rectangles, and give the same numbers for the
-same faults, grid and depths. What they gave is kept (runtime/cache.py) under a name made of all of these, of the
-program text of `swmodel.sources` and of the precision, so that a later run or the other ranks of a host load it.
+Okada's formulas and Kajiura's filter take seconds for a fault model of 50 rectangles. The result is kept on disk
+(runtime/cache.py), from where later runs and the other ranks of a host load it. Its name is a digest of the faults, the
+grid, the depths, the precision, and the program text of `swmodel.sources`.
 """
 
 import contextlib
@@ -18,17 +18,17 @@ from ...runtime import budget, cache
 __all__ = ["motion_after_survey", "motion_of"]
 
 SUFFIX, HOW = "motion", "npz"
-MOST_BYTES = 500e6  # of all motions together
+MOST_BYTES = 500e6  # of all motions on disk together
 
 
 def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) -> tuple:
     """(BottomMotion, Summary) of a [source] section.
 
     Args:
-        section: with `horizontal`, `kajiura` and `every`.
-        grid, bathymetry: of the model; depths (ny, nx) [m] at cell centres.
+        section: the section, with `horizontal`, `kajiura` and `every`.
+        grid, bathymetry: those of the model, with depths (ny, nx) [m] at cell centres.
         source: the sources.Source of its faults.
-        most: in how many intervals the motion is sampled at most, if `every` is "auto".
+        most: the most intervals in which the motion is sampled, if `every` is "auto".
     """
     from ... import sources
     from ...sources.bottom_motion import BottomMotion
@@ -46,14 +46,14 @@ def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) 
     times, uplift, (j0, j1, i0, i1) = found
     wet = np.asarray(grid_values(bathymetry.wet, grid).block(slice(j0, j1), slice(i0, i1)))
     last, area = np.where(wet, uplift[-1], 0.0), grid.area_h[j0:j1]
-    if last.shape != grid.shape:  # cells outside the box, which stay where they are
+    if last.shape != grid.shape:  # there are cells outside the box, where the uplift is zero
         last, area = np.pad(last, ((0, 1), (0, 0))), np.pad(area, ((0, 1), (0, 0)))
     summary = sources.summarise(source, last, area)
     return BottomMotion(times, GridRecords.in_box(uplift, (j0, i0), grid.shape)), summary
 
 
 def motion_after_survey(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) -> tuple:
-    """The same for a sea floor whose lakes are still to be filled, which changes the depths that smooth the source.
+    """`motion_of` for a sea floor whose lakes are still to be filled, which changes the depths in Kajiura's filter.
 
     The ranks survey the sea floor together, once there is a communicator; the motion is computed after that.
     """
@@ -62,13 +62,13 @@ def motion_after_survey(section: Any, grid: Any, bathymetry: Any, source: Any, m
 
 
 class _MotionAfterSurvey:
-    """A motion that is computed when a model asks for its records, and its summary; arguments as of `motion_of`."""
+    """A motion that is computed when its `series` is called, and its summary; arguments as for `motion_of`."""
 
     def __init__(self, section, grid, bathymetry, source, most):
         from ... import sources
 
         self.section, self.grid, self.bathymetry, self.source, self.most = section, grid, bathymetry, source, most
-        self.summary = sources.summarise(source)  # without volumes, until the motion is known
+        self.summary = sources.summarise(source)  # without volumes, until the motion is computed
 
     def __str__(self):
         return str(self.summary)
@@ -81,7 +81,7 @@ class _MotionAfterSurvey:
 
 
 def _computed(section, grid, bathymetry, source, times, region):
-    """(times (m,) [s], uplift (m, my, mx) [m], (j0, j1, i0, i1)), of the box outside of which the uplift is zero."""
+    """(times (m,) [s], uplift (m, my, mx) [m], box (j0, j1, i0, i1)); the uplift is zero outside the box."""
     from ... import sources
 
     surface = sources.SeaSurface.of(
@@ -99,7 +99,7 @@ def _computed(section, grid, bathymetry, source, times, region):
 
 
 def _check_memory(breakpoints, every, shape):
-    """Refuse more records of the motion in a region of `shape` than the memory holds, also where few are computed."""
+    """Raise ConfigError if memory cannot hold the records of the motion in a region of `shape`."""
     if every != "auto":
         count = math.ceil(float(breakpoints[-1] - breakpoints[0]) / every) + 1
         what = f"the motion of the source, {count:,} records of {shape[1]:,} x {shape[0]:,} cells,"
@@ -107,7 +107,7 @@ def _check_memory(breakpoints, every, shape):
 
 
 def _times(breakpoints, every, most):
-    """When the motion is sampled: at all its breakpoints if they are few, else evenly, up to its end."""
+    """The times at which the motion is sampled [s]: all its breakpoints if they are few, else evenly to its end."""
     if every == "auto" and len(breakpoints) <= most:
         return None
     first, end = float(breakpoints[0]), float(breakpoints[-1])
@@ -117,7 +117,7 @@ def _times(breakpoints, every, most):
     return np.linspace(first, end, intervals + 1)
 
 
-# -- what is kept -----------------------------------------------------------------------------------------------------
+# -- motions on disk --------------------------------------------------------------------------------------------------
 
 
 def _depths_in(region, grid, bathymetry):
@@ -131,7 +131,7 @@ def _depths_in(region, grid, bathymetry):
 
 
 def _name(section, grid, depth, source, times):
-    """Digits that stand for everything on which the motion depends."""
+    """The name of a motion on disk: a digest of everything on which it depends."""
     import jax
     import jaxlib.version
 
@@ -162,7 +162,7 @@ def _content(array):
 
 
 def _kept(name):
-    """(times, uplift, box) of that name, or None; see `_computed`."""
+    """(times, uplift, box) of that name, in the form of `_computed`; None if there is no such file."""
     path = cache.find(name, HOW, SUFFIX)
     if path is None:
         return None

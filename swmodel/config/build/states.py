@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["is_evaluated_whole", "on_grid", "state_of"]
 
-LARGEST_WHOLE_GRID = 2**24  # cells that one process evaluates
+LARGEST_WHOLE_GRID = 2**24  # the most cells on which one process evaluates formulas
 
 
 def on_grid(value: float | Expression, grid: Grid, position: str, name: str) -> float | np.ndarray | GridValues:
-    """A number unchanged; of a formula its values at `position`, an array or GridValues, which must be finite."""
+    """A number as it is; for a formula, its values at `position`, an array or GridValues, which must be finite."""
     if not isinstance(value, Expression):
         return value
 
@@ -81,7 +81,7 @@ def _gaussian(section, grid):
 def _from_file(section, model):
     """The variables (ny, nx) in a record of a file on the same grid; faces on the west and south edge are dropped.
 
-    Tracers that the file does not hold start as they do without one. Restarts hold their content, which is not read.
+    Tracers that are not in the file start from their own initial value. Restarts hold their content, which is not read.
     """
     import netCDF4
 
@@ -91,7 +91,7 @@ def _from_file(section, model):
             return {row.name: _record(dataset, row, section, model.grid.shape) for row in rows}
     except OSError as error:
         raise DataError(
-            f"{section.file} is no netCDF file ({error.strerror}); give one that a run has written"
+            f"{section.file} is not a netCDF file ({error.strerror}); give one that a run has written"
         ) from error
 
 

@@ -45,10 +45,10 @@ def _solver(section):
 
 
 def time_step(experiment: Experiment, limits: Sequence[Limit]) -> float:
-    """dt [s]: as the file says, or a fraction of the longest stable one, shortened to divide the output intervals.
+    """dt [s]: that of the file, or a fraction of the longest stable one, shortened to divide the output intervals.
 
     Raises:
-        ConfigError: if the file's dt is not stable, naming the limit and its place.
+        ConfigError: if the file's dt is not stable; the message names the limit and its place.
     """
     dt = _time_step(experiment, limits)
     steps = experiment.run.until / dt
@@ -85,7 +85,7 @@ def too_long(section: Any, limits: Sequence[Limit]) -> str:
 
 
 def unstable(made: Assembly) -> list[Mistake]:
-    """Mistakes of the time step in an Assembly that has others, as far as grid and sea floor show them; at most one."""
+    """The mistake of a time step over the limit of gravity waves, for an Assembly that has other mistakes; or none."""
     import swmodel as sw
 
     from ...parallel import SerialCommunicator

@@ -1,7 +1,7 @@
-"""The studies [adjoint] and [inversion] of a model, checked without a time step: for `swmodel check`.
+"""Checks of the studies [adjoint] and [inversion] without a time step, for `swmodel check`.
 
-Costs, controls and observations are made by what makes them for a study. What takes a run of the model, or long, is
-left out of an inversion: the twin's values, correlations, and the sea surface above faults.
+Costs, controls and observations are made by the same functions as for a study. A check of an inversion omits results
+that take a run of the model, or long: the values of a twin, correlations, and the sea surface above faults.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def problem_on_tile(
     dt: float,
     steps: int,
 ) -> Problem | None:
-    """The adjoint.Problem of a cost; None where there are mistakes, which are noted in the Assembly `made`."""
+    """The adjoint.Problem of a cost; None if there are mistakes, which are added to the Assembly `made`."""
     on_tile = made.attempt(("adjoint", "cost"), cost.on_tile, model, dt, 0, steps)
     if on_tile is None:
         return None
@@ -43,7 +43,7 @@ def problem_on_tile(
 
 
 def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
-    """What [adjoint] differentiates, in words; None where it has mistakes, which are noted in the Assembly `made`."""
+    """A summary of [adjoint] in words; None if it has mistakes, which are added to the Assembly `made`."""
     from ...adjoint.verification.verification import units_of
 
     experiment, section = made.experiment(), made.section("adjoint")
@@ -61,7 +61,7 @@ def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -
 
 
 def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
-    """What [inversion] looks for, in words; None where it has mistakes, which are noted in the Assembly `made`."""
+    """A summary of [inversion] in words; None if it has mistakes, which are added to the Assembly `made`."""
     experiment, section = made.experiment(), made.section("inversion")
     (first, steps), before = build_inversion.steps_of(section, experiment.run, dt), len(made.mistakes)
     unknowns = build_inversion.controls_checked(section, made, model, state, dt)

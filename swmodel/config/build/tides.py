@@ -16,7 +16,7 @@ __all__ = ["check_tides", "tide_of"]
 
 
 def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide | InverseBarometer:
-    """The Tide of a table in the place of the parameter `name` of the section `owner`; formulas become arrays.
+    """The Tide of a table that stands for the parameter `name` of the section `owner`; formulas become arrays.
 
     With `inverse_barometer` it is an InverseBarometer, to which the tide is added.
     """

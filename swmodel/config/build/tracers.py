@@ -16,7 +16,7 @@ def tracer_of(section: TracerSection, grid: Any, run: Any) -> Tracer:
     Args:
         section: the TracerSection.
         grid: the model's grid.
-        run: the [run] section, whose start and end say which records of files are needed.
+        run: the [run] section, whose start and end determine which records of files are needed.
 
     Raises:
         ConfigError: for a formula that is not finite everywhere, or a diffusivity that is negative somewhere.
@@ -35,7 +35,7 @@ def _scheme(section):
 
 
 def _values(value, grid, run, key):
-    """What a key holds, as the constructor takes it."""
+    """The value of a key in the form of the constructor: numbers, arrays, or records of a file."""
     if not isinstance(value, FieldFile):
         return on_grid(value, grid, "h", key)
     from ...grids.regrid import field_records, read_field_onto

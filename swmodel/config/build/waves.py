@@ -19,7 +19,7 @@ SECONDS = ("s", "sec", "second", "seconds")
 
 
 def wave_of(section: Any, gravity: float) -> Record | SolitaryWave | CnoidalWave:
-    """What a table in the place of a parameter describes."""
+    """The record or wave that a table describes; `gravity` [m s-2] gives the wave its speed."""
     if section.tag == "solitary":
         return SolitaryWave(section.height, section.depth, section.peak, gravity)
     if section.tag == "cnoidal":
@@ -28,20 +28,25 @@ def wave_of(section: Any, gravity: float) -> Record | SolitaryWave | CnoidalWave
 
 
 def fields_of_file(section: Any, start: Any) -> FileRecords | None:
-    """The FileRecords of a table that names fields of a netCDF file; None of every other one."""
+    """The FileRecords of a table with fields of a netCDF file; None for all other tables."""
     if section.tag != "record" or section.file.suffix in TABLES or not is_gridded(section.file, section.variable):
         return None
     return FileRecords(section.file, section.variable, start, section.units, section.missing)
 
 
 def _check_fields(fields, made, section, name):
-    """Raise DataError or ConfigError for fields that cannot be read, or that do not cover the run."""
+    """Raise a SwmodelError if fields cannot be read, or do not cover the run."""
     rule, run = numbers_of(section.part)[name], made.section("run")
     fields.check(made.grid, name, rule, 0.0 if run is None else run.until)
 
 
 def check_record(made: Any, section: Any) -> None:
-    """Raise DataError or ConfigError for records of a [[boundary]] or [[forcing]] section that cannot be used."""
+    """Check the records of a [[boundary]] or [[forcing]] section.
+
+    Raises:
+        DataError: if a file cannot be read, or lacks a series.
+        ConfigError: if the records do not cover the run.
+    """
     from ...errors import ConfigError
     from ..waves import RecordFile
 
@@ -68,25 +73,22 @@ def check_record(made: Any, section: Any) -> None:
 
 def _from_csv(section):
     try:
-        with warnings.catch_warnings(action="ignore"):  # of an empty file
+        with warnings.catch_warnings(action="ignore"):  # numpy warns of an empty file
             table = np.genfromtxt(
                 section.file, delimiter=",", names=True, dtype=float, encoding="utf-8", deletechars=""
             )
     except (ValueError, IndexError, OSError) as error:
-        raise DataError(f"{section.file} is no table of numbers with commas and a line of names") from error
+        raise DataError(f"{section.file} is not a CSV table of numbers with a line of names") from error
     names = table.dtype.names or ()
     if len(names) < 2:
-        raise DataError(f"{section.file} has no two columns with names; its first line must name them, as time_s,eta_m")
+        raise DataError(f"{section.file} lacks two columns with names; its first line must name them, as time_s,eta_m")
     time = _named(section.time, names, names[0], section.file)
-    others = [name for name in names if name != time]
-    if section.variable is None and len(others) > 1:
-        raise DataError(f"{section.file} has several columns, {', '.join(others)}; say which with variable")
-    return Record(
-        np.atleast_1d(table[time]), np.atleast_1d(table[_named(section.variable, names, others[0], section.file)])
-    )
+    name = _series_of(section, names, [name for name in names if name != time])
+    return Record(np.atleast_1d(table[time]), np.atleast_1d(table[name]))
 
 
 def _named(name, names, otherwise, file):
+    """`name`, which must be one of `names` of a file; `otherwise` if it is None."""
     if name is None:
         return otherwise
     if name not in names:
@@ -94,14 +96,20 @@ def _named(name, names, otherwise, file):
     return name
 
 
+def _series_of(section, names, series):
+    """The series of a file with these `names` that a section names; without a name, the only one of `series`."""
+    if section.variable is None and len(series) != 1:
+        listed = f"{len(series)} series, {', '.join(series)}; name one with variable" if series else "no series"
+        raise DataError(f"{section.file} has {listed}")
+    return _named(section.variable, names, series[0] if series else "", section.file)
+
+
 def _from_netcdf(section):
     with axes.decode(axes.open_raw(section.file)) as dataset:
         series = [str(name) for name, x in dataset.data_vars.items() if x.ndim == 1 and name != section.time]
-        if section.variable is None and len(series) != 1:
-            raise DataError(f"{section.file} has {len(series)} series, {', '.join(series)}; say which with variable")
-        name = _named(section.variable, tuple(map(str, dataset.variables)), series[0] if series else "", section.file)
-        values = dataset[name].squeeze()
-        time = _named(section.time, tuple(map(str, dataset.variables)), str(values.dims[0]), section.file)
+        names = tuple(map(str, dataset.variables))
+        values = dataset[_series_of(section, names, series)].squeeze()
+        time = _named(section.time, names, str(values.dims[0]), section.file)
         if time not in dataset.variables:
             raise DataError(f"{section.file} has no times along {time}; add them, in seconds")
         units = str(dataset[time].attrs.get("units", "s")).partition(" since ")[0].strip().lower()
