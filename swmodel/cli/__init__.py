@@ -1,10 +1,8 @@
-"""The command line: a thin shell over `config`, `build` and `Simulation`.
+"""The command line: commands, each in its own module, which call `config`, `config.build` and `Simulation`.
 
-    commands.py  the commands that compute
-    showing.py   the commands that show output
-    options.py   options that several commands have
-
-Each command is in a module of its own.
+commands.py  the commands that compute
+showing.py   the commands that show output
+options.py   options that several commands have
 """
 
 import functools
@@ -31,7 +29,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The program `swmodel`; ends with one of the exit codes above."""
+    """The program `swmodel`. It ends with an exit code of `errors`, or 128 + a signal's number."""
     PROCESS.start()
     protect_streams()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
@@ -71,7 +69,7 @@ def _run(arguments, root):
         _be_quiet()
     try:
         code = typer.main.get_command(app)(arguments, prog_name="swmodel", standalone_mode=False) or EXIT_OK
-        return _end_at_once(root) if code == INTERRUPTED else code  # what typer makes of KeyboardInterrupt
+        return _end_at_once(root) if code == INTERRUPTED else code  # typer's code for KeyboardInterrupt
     except _ClickError as error:
         message = cast(Any, error).format_message()
         if type(error).__name__ == "NoArgsIsHelpError":

@@ -27,7 +27,7 @@ from ..output.collisions import check_apart
 from ..output.figures import remove_figures
 from ..simulation.progress import ProgressBar, duration
 from . import facts, figures, logs
-from .starting import RECORD, begin, files_of_studies, inputs_of, make_room, started_with_step, tiles_line
+from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
     from ..adjoint.costs.costs import Cost
@@ -76,7 +76,7 @@ class Study:
 
 
 def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
-    """Differentiate the cost of an experiment file, or verify that it can be."""
+    """Differentiate the cost of an experiment file, or verify the derivatives."""
     if options.verify:
         overrides = [*overrides, Override("--verify", ("model", "precision"), "float64")]
     draft = read(file, overrides)
@@ -93,7 +93,7 @@ def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: 
 
 
 def _with_length(section, options):
-    """The section with the length of the run that `--steps` or `--until` gives."""
+    """The section with the length of the run from `--steps` or `--until`."""
     if options.steps is not None and options.until is not None:
         raise ConfigError("--steps and --until exclude one another; give one of them.")
     if options.until is not None:
@@ -111,12 +111,12 @@ def _study(draft, section, options):
     model, state, dt = started_with_step(begun)
     steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)
     problem: Any = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
-    made.experiment()  # raises where there is no problem
+    made.experiment()  # raises the mistakes if there is no problem
     return Study(made, experiment, section, cost, problem, begun.folder)
 
 
 def _length_and_start(experiment, section, cost, model, state, dt, options):
-    """(number of steps, State to start from) of the section, or as they are verified."""
+    """(number of steps, first State) of the section; for --verify a state in motion and, unless given, other steps."""
     from ..adjoint.verification.examination import crossing_steps, in_motion
 
     steps = steps_of(section, experiment.run, dt)
@@ -154,7 +154,7 @@ def _announce(study, verified=False):
 
 
 class Tasks(ProgressBar):
-    """A bar over tasks of about equal length, of which each is announced before it begins."""
+    """A bar over tasks of about equal length, each of which is announced before it begins."""
 
     def __init__(self, number: int):
         super().__init__()
@@ -185,7 +185,7 @@ class Tasks(ProgressBar):
 
 
 def _tasks(study, options, number):
-    """(announce, finish) of a bar on the root; nothing elsewhere."""
+    """The functions (announce, finish) of a bar on the root; they do nothing on other ranks."""
     if not study.is_root or options.quiet:
         return (lambda what: None), (lambda: None)
     bar = Tasks(number)
@@ -201,7 +201,7 @@ def map_out(study: Study, options: Options) -> None:
     from ..adjoint.verification.verification import default_amplitudes, units_of
 
     problem, path = study.problem, study.folder / study.section.file
-    problem.communicator.from_root(lambda: _make_room(study, path, options))
+    problem.communicator.from_root(lambda: _remove_old_file(study, path, options))
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units_of(problem))
     study.made.experiment()
     _announce(study)
@@ -211,8 +211,8 @@ def map_out(study: Study, options: Options) -> None:
     J, gradient = problem.value_and_gradient()
     if not math.isfinite(problem.communicator.host_broadcast(float(J))):
         raise BlowUp(
-            f"the cost is {float(J):g}, since the run does not stay finite, and has no derivative; see where it blows "
-            "up with `swmodel run`, and use a shorter time step or a run that stays finite."
+            f"the cost is {float(J):g}, since the run does not stay finite, and has no derivative; find out where it "
+            "blows up with `swmodel run`, and use a shorter time step or a run that stays finite."
         )
     took, checks = clock.perf_counter() - begun, []
     if options.check:
@@ -231,10 +231,10 @@ def map_out(study: Study, options: Options) -> None:
         _conclude(path, options)
 
 
-def _make_room(study, path, options):
+def _remove_old_file(study, path, options):
     """Remove the file of an earlier study at once, so that a file that exists afterwards is of this study."""
     check_apart(files_of_studies(study.section, None, study.folder), inputs_of(study.made.draft))
-    make_room([path], options.overwrite)
+    prepare_paths([path], options.overwrite)
     path.unlink(missing_ok=True)
     remove_figures(path)
 
@@ -357,13 +357,13 @@ def _warn(verdicts, given):
         whose = "the amplitude given" if v.control in given else "the usual amplitude"
         amplitude = f"at {whose} of {v.amplitude:.3g} {v.units}"
         if math.isnan(v.nonlinearity):
-            logs.LOGGER.warning("%s: %s the nonlinear model does not stay finite; ask for less.", name, amplitude)
+            logs.LOGGER.warning("%s: %s the nonlinear model does not stay finite; give a smaller one.", name, amplitude)
         elif math.isinf(v.nonlinearity):
             logs.LOGGER.warning("%s: changes nothing in this run.", name)
         elif v.nonlinearity > NONLINEARITY:
             logs.LOGGER.warning(
                 "%s: %s the nonlinear model's perturbations differ from the tangent-linear one's by %.0f %%, more than "
-                "%.0f %%: the derivative does not hold so far; trust it for less.",
+                "%.0f %%: the derivative does not hold for changes of this size, only for smaller ones.",
                 name,
                 amplitude,
                 100 * v.nonlinearity,
@@ -372,7 +372,7 @@ def _warn(verdicts, given):
 
 
 def _terms(study):
-    """Where the dot product goes wrong; collective."""
+    """Print the dot product of each term, to find the wrong one; collective."""
     from ..adjoint.verification.examination import term_by_term
 
     problem = study.problem

@@ -45,7 +45,7 @@ class Options:
 
 
 def time_steps(file: str | None, overrides: Sequence[str | Override], options: Options) -> None:
-    """Time the basin of the benchmarks, or the experiment in `file`, on all ranks; print and save what was found."""
+    """Time the basin of the benchmarks, or the experiment in `file`, on all ranks; print and save the results."""
     from ..performance import Machine
 
     subject = Experiment(file, overrides, options) if file else Basin(options)
@@ -69,7 +69,7 @@ def time_steps(file: str | None, overrides: Sequence[str | Override], options: O
 
 
 class Basin:
-    """The basin of the benchmarks, of the size and with the stepper that the command line says."""
+    """The basin of the benchmarks, with the size and the stepper of the command line."""
 
     def __init__(self, options: Options):
         from ..performance import stepper_named
@@ -138,7 +138,7 @@ def _shape(text):
         nx, ny = (int(part) for part in text.lower().split("x"))
         assert min(nx, ny) > 0
     except (ValueError, AssertionError):
-        raise ConfigError(f"--size {text} is no size; write columns x rows, as --size 3600x1800.") from None
+        raise ConfigError(f"--size {text} is not a size; write columns x rows, as --size 3600x1800.") from None
     return ny, nx
 
 
@@ -149,7 +149,7 @@ def _layout(options):
         py, px = (int(part) for part in options.layout.lower().split("x"))
     except ValueError:
         raise ConfigError(
-            f"--layout {options.layout} is no layout; write tiles along y x x, as --layout 2x3."
+            f"--layout {options.layout} is not a layout; write tiles along y x x, as --layout 2x3."
         ) from None
     return py, px
 
@@ -257,7 +257,7 @@ def _commit(communicator):
     return f" ({commit})" if commit else ""
 
 
-# -- what a prediction needs ------------------------------------------------------------------------------------------
+# -- measurements for predictions -------------------------------------------------------------------------------------
 
 
 def _compute(subject, options):

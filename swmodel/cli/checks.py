@@ -22,7 +22,7 @@ __all__ = ["check_experiment"]
 
 
 def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int, speed: Speed | None = None) -> None:
-    """Print what a run on `ranks` ranks would do, and how fast, if `speed` is a Speed.
+    """Print a description of a run on `ranks` ranks, and its predicted speed if `speed` is a Speed.
 
     Raises:
         ConfigError: with every mistake.
@@ -84,16 +84,16 @@ def _plan(made, experiment, model, state, ranks, speed):
 
 
 def _check_forcing(model, experiment):
-    """Look at the first and the last records of files."""
+    """Check the first and the last records of files."""
     for one in getattr(model, "models", [model]):
         one.check_files(experiment.run.until)
 
 
-MOST_TILES = 9  # of a large grid that are looked at
+MOST_TILES = 9  # the most tiles of a large grid that are examined
 
 
 def _plan_of_tiles(made, experiment, ranks):
-    """As `_plan`, of a grid too large for this process: from a few of its tiles, as ranks would set them up."""
+    """`_plan` for a grid too large for this process, from a few tiles, set up as on their ranks."""
     from ..parallel.one_tile import OneTileCommunicator
     from ..stepping.stability import largest_time_step, limits
 
@@ -102,24 +102,24 @@ def _plan_of_tiles(made, experiment, ranks):
     stepper, grid = stepper_of(experiment.stepper), made.grid
     layout = made.attempt(("run", "layout"), tiles, grid, ranks, experiment.run.layout)
     made.experiment()
-    looked_at = []
+    examined = []
     for rank in _spread(layout):
         if made.bathymetry.wet.block(*layout.tile(rank).slices).any():
             communicator = OneTileCommunicator(layout.layout, rank)
             model, state = started(made, experiment, communicator, layout.layout, "arrays")
-            looked_at.append((model, limits(model, stepper, state)))
+            examined.append((model, limits(model, stepper, state)))
             made.require(("forcing",), _check_forcing, model, experiment)
-    if not looked_at:
-        raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were looked at, and none of them has water")
-    model, found = min(looked_at, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)
+    if not examined:
+        raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were examined, and none of them has water")
+    model, found = min(examined, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.attempt((), _check_files, made, experiment)
     made.experiment()
     longest, whole = largest_time_step(found) if found else np.inf, grid.nx * grid.ny
     tile = int(np.prod(layout.tile(0).shape))
-    depths = np.array([one.sea_floor.depths for one, _ in looked_at])
-    examined = f"{len(looked_at)} of {ranks:,} tiles were looked at"
-    sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {examined}"
+    depths = np.array([one.sea_floor.depths for one, _ in examined])
+    extent = f"{len(examined)} of {ranks:,} tiles were examined"
+    sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {extent}"
     lines = _lines(made, experiment, model, stepper, tile, 2 * (made.source is not None), sea)
     lines.insert(3, ("ranks", facts.ranks_line(layout)))
     lines += _steps_lines(experiment, found, dt, longest)
@@ -127,14 +127,12 @@ def _plan_of_tiles(made, experiment, ranks):
         lines.append(("source", str(made.summary)))
     outputs = facts.output_lines(experiment, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
-    partly = (
-        f"{examined}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
-    )
+    partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
     return lines, [partly, *_warnings((), experiment, dt, longest, ranks)]
 
 
 def _lines(made, experiment, model, stepper, tile, moving, sea):
-    """(label, text) of what a run computes, on ranks of `tile` cells with `moving` records of a source's motion."""
+    """(label, text) lines of a run on ranks of `tile` cells, with `moving` records of a source's motion."""
     itemsize, members, output = model.dtype.itemsize, model.members or 1, experiment.output
     need = budget.of_model(members * tile, tile, itemsize, stepper.states_kept, moving)
     need += bytes_of_gauges(output, itemsize, members) + bytes_of_sums(output, tile, itemsize)
@@ -149,7 +147,7 @@ def _lines(made, experiment, model, stepper, tile, moving, sea):
 
 
 def _steps_lines(experiment, found, dt, longest):
-    """(label, text) of the limits of the time step and of the step that was chosen."""
+    """(label, text) lines of the limits of the time step and of the chosen step."""
     return [
         ("limits", "\n".join(map(str, found)) or "none"),
         ("time step", facts.step_line(dt, found, longest, experiment.run.until)),
@@ -163,14 +161,14 @@ def _spread(layout):
 
 
 def _check_files(made, experiment):
-    """Refuse files of a run, of [adjoint] and of [inversion] that are inputs or one another, as each command would."""
+    """Raise ConfigError if files of a run, of [adjoint] or of [inversion] are inputs or one another."""
     folder = expanded(experiment.output.folder)
     studies = files_of_studies(made.section("adjoint"), made.section("inversion"), folder)
     check_apart([*named_files(files_of_run(experiment.output, folder)), *studies], inputs_of(made.draft))
 
 
 def _studies(made, model, state, dt):
-    """(label, text) of [adjoint] and [inversion]; raises ConfigError with every mistake of them."""
+    """(label, text) lines of [adjoint] and [inversion]; raises ConfigError with all their mistakes."""
     if model.members is not None:  # an ensemble has neither
         return []
     known = (("adjoint", adjoint_line), ("inversion", inversion_line))
@@ -190,7 +188,8 @@ def _warnings(report, experiment, dt, longest, ranks):
         if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:
             what = "samples" if name in sampled else "records"
             warnings.append(
-                f"output.{name}.every = {every:g} s is no multiple of dt = {dt:.6g} s: {what} fall on the nearest step."
+                f"output.{name}.every = {every:g} s is not a multiple of dt = {dt:.6g} s: "
+                f"{what} fall on the nearest step."
             )
         if every > until:
             warnings.append(f"output.{name}.every is longer than the run.")

@@ -114,7 +114,7 @@ def check(
     per_machine: RanksPerMachine = None,
     debug: Debug = False,
 ) -> None:
-    """Say what a run would do (tiles, limits of the time step, memory, speed, output), or every mistake at once."""
+    """Describe a run (tiles, limits of the time step, memory, speed, output), or list every mistake of its file."""
     from .checks import check_experiment
     from .speed import Speed
 
@@ -175,11 +175,11 @@ def explain(
         bool, typer.Option("--graph", help="Print the operations of each loop, with their lines of Python.")
     ] = False,
     bandwidth: Annotated[
-        float | None, typer.Option(metavar="BYTES_PER_S", help="Of the memory; measured without it.")
+        float | None, typer.Option(metavar="BYTES_PER_S", help="Bandwidth of the memory; measured without it.")
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Say what a step is made of: its fused loops, what each reads, writes and costs, or why it runs on arrays."""
+    """List the fused loops of a step with their inputs, outputs and costs, or explain why it runs on arrays."""
     from .explain import Options, explain_experiment
 
     explain_experiment(file, overrides_of(set), Options(source, graph, bandwidth))
@@ -251,7 +251,7 @@ def resume(
     debug: Debug = False,
     quiet: Quiet = False,
 ) -> None:
-    """Go on from a restart file, on any number of ranks or devices; the output files are continued."""
+    """Continue from a restart file, on any number of ranks or devices; the output files are continued."""
     from .runs import Options, resume_experiment
 
     overrides = overrides_of(
@@ -290,11 +290,11 @@ def adjoint(
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Try each map out: perturb the nonlinear model with its pattern.")
     ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random directions of --verify.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random directions of --verify.")] = 0,
     debug: Debug = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compute what a number of the run depends on: maps of the sensitivity to each control that the file names."""
+    """Compute the derivatives of a cost of the run: maps of its sensitivity to each control in the file."""
     from .adjoint import Options, adjoint_experiment
 
     overrides = overrides_of(set, communicator=communicator, layout=layout, devices=devices)
@@ -316,7 +316,7 @@ def invert(
     set: Set = None,
     observations: Observations = None,
     withhold: Withhold = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the inversion's restart file.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the inversion's restart file.")] = False,
     force: MayDifferFromInversion = "",
     communicator: CommunicatorKind = None,
     layout: LayoutOption = None,
@@ -358,11 +358,11 @@ def bench(
     stepper: Annotated[str, typer.Option(help="ab2, ab3, ssprk3, rk4 or forward_backward, for the basin.")] = "ab2",
     precision: Annotated[str, typer.Option(help="float32 or float64, for the basin.")] = "float32",
     steps: Annotated[int | None, typer.Option(min=1, help="Steps in a timing; enough for a second without it.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Timings, of which the median counts.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of timings, whose median is printed.")] = 5,
     communicator: CommunicatorKind = None,
     layout: LayoutOption = None,
     devices: Devices = None,
-    network: Annotated[bool, typer.Option("--network", help="Time messages between ranks, nothing else.")] = False,
+    network: Annotated[bool, typer.Option("--network", help="Time messages between ranks only.")] = False,
     save: SaveTo = None,
     profile: ProfileFolder = None,
     debug: Debug = False,

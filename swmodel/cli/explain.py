@@ -1,4 +1,4 @@
-"""`swmodel explain`: the fused loops of a step, what each reads, writes and costs; or why there are none."""
+"""`swmodel explain`: the fused loops of a step with their inputs, outputs and costs, or why a step runs on arrays."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Options:
 
 
 def explain_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
-    """Print the loops of a step of an experiment, or why it has none.
+    """Print the loops of a step of an experiment, or why the step runs on arrays.
 
     Raises:
         ConfigError: with every mistake of the experiment, or if the folder for sources cannot be made.
@@ -106,7 +106,7 @@ def _access(access):
 
 
 def _total(loops, steps, cells, bandwidth):
-    """What a step costs in all, and the least time that its traffic takes at the memory's bandwidth."""
+    """The operations and bytes of a whole step, and its least time at the memory's bandwidth."""
     from ..performance import triad_bandwidth
 
     operations = sum(loop.cost.operations for loop in loops) / steps

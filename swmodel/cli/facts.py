@@ -1,4 +1,4 @@
-"""Lines that describe a run, for its header and for `swmodel check`."""
+"""Lines of text that describe a run, for its header and for `swmodel check`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def table(lines: Sequence[tuple[str, str]]) -> str:
-    """(label, text) pairs with the texts below each other."""
+    """(label, text) pairs as lines, with the texts aligned below each other."""
     width = max(len(label) for label, _ in lines) + 2
     pad = "\n" + " " * width
     return "\n".join(f"{label:<{width}}{text.replace(chr(10), pad)}" for label, text in lines)
@@ -67,7 +67,7 @@ def _span(lengths):
 
 
 def sea_line(floor: Floor, cells: int) -> str:
-    """Wet share and depths of a grid of so many cells; collective."""
+    """Wet share and depths of a grid of `cells` cells; collective."""
     count, (low, high, mean) = floor.wet_cells, floor.depths
     wet = f"{count:,} of {cells:,} cells wet ({100 * count / cells:.0f} %)"
     return (
@@ -111,8 +111,8 @@ def step_warnings(dt: float, longest: float) -> list[str]:
     if dt <= longest:
         return []
     return [
-        f"dt = {dt:g} s is {dt / longest:.2f} times as long as what is stable for sure: below each single limit, but "
-        f"above {longest:.4g} s, up to which all processes together are stable for sure; use at most that."
+        f"dt = {dt:g} s is {dt / longest:.2f} times the step that is certainly stable: it is below each single limit, "
+        f"but above {longest:.4g} s, up to which all processes together are certainly stable; use at most that."
     ]
 
 
@@ -124,7 +124,7 @@ def core_warnings(experiment: Experiment) -> list[str]:
     if experiment.coriolis.type == "none" or experiment.grid.periodic == "xy":
         return []
     return [
-        "rotating water leans on walls, where series of cosines converge at first order only: "
+        "eta of a rotating flow has a gradient normal to walls, where cosine series converge at first order only: "
         "core = 'finite_differences' is more accurate there."
     ]
 

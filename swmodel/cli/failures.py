@@ -1,7 +1,8 @@
-"""How a command ends when something is wrong: one sentence, printed once, and every rank leaves with the same status.
+"""The end of a command after an error: one sentence is printed once, and all ranks end with the same exit status.
 
-Ranks that fail alike (a wrong key, a blow-up that all have agreed on) meet in a barrier and leave in order; the root
-prints it for them. A rank that fails alone finds nobody there, says so itself and takes the others down with it.
+Ranks that fail alike (a wrong key, a blow-up that all have agreed on) meet in a barrier and end in order; the root
+prints the sentence for them. A rank that fails alone finds no other rank in the barrier. It prints its sentence and
+aborts the others.
 """
 
 import logging
@@ -21,7 +22,7 @@ PATIENCE = 10.0  # [s] that a failing rank waits for the others to fail as well
 
 
 def sentences(error: BaseException) -> list[str]:
-    """What to print for an exception, a line each."""
+    """The sentences to print for an exception, one for each line."""
     mistakes = getattr(error, "mistakes", None)
     if mistakes is not None:
         return list(mistakes)
@@ -36,7 +37,7 @@ def sentences(error: BaseException) -> list[str]:
 
 
 def fail(error: BaseException, debug: bool = False) -> int:
-    """Report `error` as the module says and return the exit status; ends other ranks if this one failed alone."""
+    """Print `error` as described above, and return the exit status; aborts other ranks if this one failed alone."""
     PROCESS.hold_if_ending()
     code = getattr(error, "exit_code", None) or EXIT_ERROR
     started = launch.launcher()
@@ -45,7 +46,7 @@ def fail(error: BaseException, debug: bool = False) -> int:
     if debug:
         lines = ["".join(traceback.format_exception(error)).rstrip(), *lines]
     elif code == EXIT_ERROR and not isinstance(error, (SwmodelError, launch.LaunchError)):
-        lines.append("Run again with --debug to see where it comes from.")
+        lines.append("Run again with --debug to find its origin.")
     if started is None or started.size == 1:
         _print(lines)
         return code

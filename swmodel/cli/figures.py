@@ -15,7 +15,7 @@ __all__ = ["draw", "open_page", "plot_files", "report_files", "require", "score_
 
 
 def require() -> None:
-    """Raise before a long run, and not after it, if no figure could be drawn."""
+    """Raise SwmodelError if matplotlib is missing, before a long run instead of after it."""
     if importlib.util.find_spec("matplotlib") is None:
         raise SwmodelError(
             "--plot needs matplotlib, which is not installed; pip install matplotlib, or leave --plot out."
@@ -32,7 +32,7 @@ def plot_files(
     member: int = 0,
     box: Sequence[float] | None = None,
 ) -> None:
-    """Draw what the files hold and print where the figures are."""
+    """Draw figures of output files, and print their paths."""
     seconds = [quantity_of_option("--time", time, "s") for time in times] if times else None
     sides = (box[:2], box[2:]) if box else None
     print(*draw(files, output, kind, observations, variable, seconds, member, sides), sep="\n")

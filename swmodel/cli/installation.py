@@ -31,7 +31,7 @@ ADVICE = "`make setup` in a checkout builds both for one MPI (MPI=system for you
 
 @dataclasses.dataclass
 class Report:
-    """Rows (section, name, text), remarks, and problems, each one sentence that says what to do."""
+    """Rows (section, name, text), remarks, and problems; each problem is a sentence with its remedy."""
 
     rows: list = dataclasses.field(default_factory=list)
     remarks: list = dataclasses.field(default_factory=list)
@@ -173,7 +173,7 @@ def _mpirun_version(command):
 
 
 def mpirun_name(text: str) -> str:
-    """ "Open MPI 5.0.11" of "mpirun (Open MPI) 5.0.11", "MPICH 4.3.2" of Hydra's details, else the first line."""
+    """ "Open MPI 5.0.11" from "mpirun (Open MPI) 5.0.11", "MPICH 4.3.2" from Hydra's details, else the first line."""
     open_mpi = re.search(r"\(Open MPI\)\s+(\S+)", text)
     hydra = re.search(r"HYDRA.*?Version:\s+(\S+)", text, re.DOTALL)
     if open_mpi:
@@ -201,9 +201,9 @@ def _add_libraries(report, libraries, exchanged):
 
 
 def unforwarded(starter: str, version: str | None) -> str | None:
-    """A sentence where this mpirun kills its ranks at INT and TERM, instead of forwarding them; None otherwise.
+    """A sentence if this mpirun kills its ranks at INT and TERM, instead of forwarding them; None otherwise.
 
-    Open MPI 5 forwards them if the variable SIGNALS, or a file of parameters of PRRTE, says so.
+    Open MPI 5 forwards them if the variable SIGNALS, or a parameter file of PRRTE, lists them.
     """
     if not (release := re.match(r"Open MPI (\d+)", version or "")) or int(release[1]) < 5:
         return None
@@ -220,7 +220,7 @@ def unforwarded(starter: str, version: str | None) -> str | None:
 
 
 def _settings(file):
-    """What a file of parameters of PRRTE sets ess_base_forward_signals to; "" where it does not."""
+    """The value of ess_base_forward_signals in a parameter file of PRRTE; "" if it is not set."""
     try:
         found = re.findall(r"^\s*ess_base_forward_signals\s*=(.*)$", file.read_text(), re.MULTILINE)
     except (OSError, UnicodeDecodeError):
@@ -229,7 +229,7 @@ def _settings(file):
 
 
 def _is_script_with(file, word):
-    """Whether a file is a script that names a word, as the mpirun of `make setup MPI=system` is."""
+    """Whether a file is a script that contains a word, as the mpirun of `make setup MPI=system` is."""
     try:
         with open(file, "rb") as opened:
             text = opened.read(4096)
@@ -265,7 +265,7 @@ def disagreements(libraries: Mapping[str, Sequence[str | None]], exchanged: bool
 
 
 def _exchange():
-    """Send this rank's number to the next by mpi4jax in a jitted program; the answers of all ranks, on all."""
+    """Send this rank's number to the next rank by mpi4jax, in a jitted program; returns the answers of all ranks."""
     launch.configure_process(precision="float64", communicator="mpi")
     world = launch.load_mpi().COMM_WORLD
     launch.check_world(world.size)
@@ -319,7 +319,7 @@ def _add_exchange(report, answers):
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """ "0-3,6" of (0, 1, 2, 3, 6)."""
+    """ "0-3,6" from (0, 1, 2, 3, 6)."""
     groups = []
     for number in sorted(numbers):
         if groups and number == groups[-1][1] + 1:
@@ -337,7 +337,7 @@ class ProbeError(Exception):
 
 
 def _probe(code, timeout, starter=()):
-    """The argument of `answer(...)` in a new process that ran `code`."""
+    """The argument with which `code`, run in a new process, has called `answer(...)`."""
     prelude = (
         "import json\nfrom swmodel.runtime.libraries import library_name, loaded_library\n"
         f"def answer(value): print('{MARK}' + json.dumps(value), flush=True)\n"
@@ -365,7 +365,7 @@ def _probe(code, timeout, starter=()):
 
 
 def _last_error(output):
-    """The last line that names an exception, else the last one with words."""
+    """The last line with the name of an exception, else the last one with words."""
     lines = [line.strip() for line in output.replace("\0", "").splitlines() if re.search(r"[a-zA-Z]{3}", line)]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
     return (errors or lines or [""])[-1].rstrip(".")

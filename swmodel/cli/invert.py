@@ -1,4 +1,4 @@
-"""`swmodel invert`: the controls with which the model comes closest to observations, and how sure they are."""
+"""`swmodel invert`: the controls with which the model comes closest to observations, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from . import facts, logs
 from .inverted import conclude
 from .inverting import Inversion
 from .runs import explained_by
-from .starting import begin, files_of_studies, inputs_of, make_room, started_with_step, tiles_line
+from .starting import begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
     from ..adjoint import Problem
@@ -76,7 +76,7 @@ class Study:
 
     @property
     def targets(self) -> list[str]:
-        """Names of the controls that are looked for."""
+        """The names of the controls that are estimated."""
         return [control.name for control in self.problem.controls]
 
 
@@ -92,7 +92,7 @@ def invert_experiment(file: str, overrides: Sequence[str | Override], options: O
     begun = clock.perf_counter()
     study = _study(draft, section, options)
     path, restart = study.folder / section.file, study.folder / section.restart
-    study.communicator.from_root(lambda: _make_room(study, path, restart, options))
+    study.communicator.from_root(lambda: _remove_old_files(study, path, restart, options))
     _announce(study)
     inversion = Inversion(study, options)
     with PROCESS.kept(inversion.after_signal):
@@ -102,8 +102,8 @@ def invert_experiment(file: str, overrides: Sequence[str | Override], options: O
             conclude(study, result, path, clock.perf_counter() - begun, options)
 
 
-def _make_room(study, path, restart, options):
-    """Files of an earlier inversion go at once, unless it is resumed: what stands there afterwards is of this one."""
+def _remove_old_files(study, path, restart, options):
+    """Remove the files of an earlier inversion at once, unless it is resumed, so that later ones are of this one."""
     check_apart(files_of_studies(None, study.section, study.folder), inputs_of(study.made.draft))
     if options.resume and not restart.exists():
         raise ConfigError(f"there is no {restart} from which to resume an inversion; start it without --resume.")
@@ -112,7 +112,7 @@ def _make_room(study, path, restart, options):
         raise ConfigError(
             f"{there} exists already; add --overwrite or --resume, or choose another folder with --output DIR."
         )
-    make_room([path], overwrite=True)
+    prepare_paths([path], overwrite=True)
     for file in () if options.resume else (restart, path):
         file.unlink(missing_ok=True)
     remove_figures(path)
@@ -168,7 +168,7 @@ def identity_of(section: Section, made: Assembly, observations: Observed, proble
 
 
 def described(name: str, section: Iterable[tuple[str, Any]] | None) -> dict[str, Any]:
-    """{name of a key: its value} of a section of the experiment, for a fingerprint; of a file the hash of its bytes."""
+    """{name of a key: value} of a section, for a fingerprint; the value of a file is the hash of its bytes."""
     found = {}
     for key, value in section or ():
         if isinstance(value, Path):
@@ -181,7 +181,10 @@ def described(name: str, section: Iterable[tuple[str, Any]] | None) -> dict[str,
 
 
 def named_by(overrides: Sequence[Override]) -> list[str]:
-    """What `--set` says may differ from the inversion that wrote a restart, beyond `explained_by`."""
+    """The entries that may differ from the inversion that wrote a restart, since `--set` changes them.
+
+    Those of `explained_by` are left out.
+    """
     sections = {"initial": "initial", "stepper": "stepper", "run": "length", "output": "observations"}
     keys = {"controls": "controls", "until": "length", "method": "method"}
     names = []
@@ -201,7 +204,7 @@ def _announce(study):
     kind = {"gauges": "gauges", "harmonics": "gauges", "tracks": "places"}[section.observations.type]
     withheld = study.observed.withheld
     lines = [
-        ("looked for", f"{', '.join(study.targets)}: {numbers:,} unknowns"),
+        ("estimated", f"{', '.join(study.targets)}: {numbers:,} unknowns"),
         ("observations", f"{count:,} at {len(study.observed.records):,} {kind}, of {study.observed.source}"),
         *([("withheld", f"{', '.join(withheld)}: compared, and not used")] if withheld else []),
         ("method", section.chosen),

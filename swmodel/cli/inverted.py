@@ -70,16 +70,20 @@ def at_observations(study: Any, readings: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def misfits(study: Any, readings: np.ndarray) -> dict[str, float]:
-    """{name: mean((eta - y)^2) / var(y)} of each gauge; of the points of tracks together, {"tracks": ...}.
-
-    NaN for gauges that do not vary.
-    """
+    """{name: mean((eta - y)^2) / var(y)} of each gauge, NaN if y is constant; {"tracks": ...} for all tracks."""
     return {name: score.misfit for name, score in _scores(study, readings).items()}
 
 
 @dataclasses.dataclass(frozen=True)
 class _Score:
-    """Of a gauge: mean((eta - y)^2) / var(y), 1 - var(eta - y) / var(y), mean(eta - y), the r.m.s. of eta - y [m]."""
+    """Scores of the model eta against the observations y of a gauge.
+
+    Attributes:
+        misfit: mean((eta - y)^2) / var(y).
+        explained: 1 - var(eta - y) / var(y).
+        bias: mean(eta - y) [m].
+        error: the r.m.s. of eta - y [m].
+    """
 
     misfit: float
     explained: float
@@ -88,7 +92,7 @@ class _Score:
 
 
 def _scores(study, readings):
-    """{name: _Score}; of the points of tracks together, {"tracks": ...}."""
+    """{name: _Score} of each gauge; {"tracks": _Score} for all points of tracks."""
     return {name: _score(eta, y) for name, (eta, y) in _pairs(study, readings, lambda record: record.counted()[1])}
 
 
@@ -99,10 +103,10 @@ def _score(eta, y):
 
 
 def _pairs(study, readings, value):
-    """[(name, (the model, `value(record)`))] at the observations that count; of tracks together."""
+    """[(name, (the model, `value(record)`))] at the observations that count; all points of tracks are one entry."""
     modelled = at_observations(study, readings)
     pairs = {name: (modelled[name], value(record)) for name, record in study.observed.records.items()}
-    if study.section.observations.type == "harmonics":  # two numbers of a gauge have no variance
+    if study.section.observations.type == "harmonics":  # the two numbers of a constituent have no variance
         kinds = {"used": [], "withheld": []}
         for name, pair in pairs.items():
             kinds["withheld" if name in study.observed.withheld else "used"].append(pair)

@@ -50,7 +50,7 @@ def tide_table(study: Any, result: Any) -> str:
 
 
 def _each(study, result):
-    """(gauge, constituent, whether it is used, (observed, before, after) as A exp(-i g), expected error) in turn."""
+    """Yield (gauge, constituent, whether it is used, (observed, before, after) as A exp(-i g), expected error)."""
     role = "analysis"
     for k, (name, record) in enumerate(study.observed.records.items()):
         for c, constituent in enumerate(record.names):
@@ -86,7 +86,7 @@ def _or_dash(value):
 
 
 def constants_columns(study: Any) -> dict[str, tuple[str, str, np.ndarray]]:
-    """{column: (units, description, values)} that say which constituent and part each row of observations is."""
+    """{column: (units, description, values)} of the constituent and the part, A cos g or A sin g, of each row."""
     names, parts = [], []
     for record in study.observed.records.values():
         for number in record.counted()[0].astype(int):

@@ -25,18 +25,18 @@ ROLES = {"background": "first guess", "analysis": "analysis", "withheld": "withh
 
 @dataclasses.dataclass
 class Result:
-    """What was found; arrays of the whole grid are on the root.
+    """The result of an inversion; arrays of the whole grid are on the root.
 
     Attributes:
         parameters: the control dict.
         history: rows (number, J, misfit, background, products).
-        reason: why it ended.
-        readings: {"background", "analysis", "withheld"}: (steps, gauges) of the first guess, which is the run with the
-            parameters at their background, of the analysis, and of each gauge in the inversion of the others.
-        spread: {the same: (steps, gauges)}: the error to expect of each [m]; {} if `members` is 0.
+        reason: why the inversion ended.
+        readings: {"background", "analysis", "withheld": (steps, gauges)}. The first is the first guess, the run with
+            the parameters at their background. The last holds each gauge in the inversion of the others.
+        spread: {the same keys: (steps, gauges)}: the expected error of each [m]; {} if `members` is 0.
         consistency: a Consistency.
-        initial: {Variable: array}: the state with which the analysis begins, as files show it.
-        controls: as output.inversion.write_inversion takes them.
+        initial: {Variable: array}: the first state of the analysis; tracers are concentrations.
+        controls: the argument `controls` of output.inversion.write_inversion.
         signal: degrees of freedom for signal.
     """
 
@@ -70,7 +70,7 @@ class Inversion:
         if not self.has_kept:
             return f"{name} stopped the inversion before its first loop ended. Start again with: {PROCESS.command()}"
         command = PROCESS.command() + ("" if self.options.resume else " --resume")
-        return f"{name} stopped the inversion. {self.restart} holds what was found; go on with: {command}"
+        return f"{name} stopped the inversion. {self.restart} holds the result so far; continue with: {command}"
 
     def run(self) -> Result:
         if self.options.resume:
@@ -101,18 +101,19 @@ class Inversion:
             return vectors, arrays
         what = "; ".join(difference.text for difference in found)
         self.say(
-            "As asked for, the inversion starts from the parameters in %s, and J anew, although %s.", self.restart, what
+            "As requested, the inversion starts from the parameters in %s, and J anew, although %s.", self.restart, what
         )
         return {"start": next(vectors[name] for name in ("parameters", "values", "start") if name in vectors)}, {}
 
     def _check_finite(self, readings):
-        """Raise BlowUp where the run of the first guess gives no finite misfit, which no method could lower."""
+        """Raise BlowUp if the misfit of the first guess is not finite, since no method could then lower it."""
         with np.errstate(over="ignore", invalid="ignore"):
             misfit = float(np.sum(self.departures.of(readings) ** 2))
         if not math.isfinite(self.problem.communicator.host_broadcast(misfit)):
             raise BlowUp(
-                "the run of the first guess does not stay finite, so that it cannot be compared with observations; see "
-                "where it blows up with `swmodel run`, and use a shorter time step or a background that stays finite."
+                "the run of the first guess does not stay finite, so that it cannot be compared with observations; "
+                "find out where it blows up with `swmodel run`, and use a shorter time step or a background that stays "
+                "finite."
             )
 
     def _first_guess(self, readings):
@@ -160,7 +161,7 @@ class Inversion:
         known[:, gauge] = away[:, gauge]
 
     def _linearised(self, departures):
-        """G for `incremental`: None is the exact tangent."""
+        """The argument `linearised` of `incremental`; None stands for the exact tangent."""
         from ..adjoint.assimilation.responses import Green, tangent_columns
 
         if self.section.chosen == "green":
@@ -176,7 +177,7 @@ class Inversion:
         return None if columns is None else Green.made(self.problem, columns)
 
     def _counted(self, what):
-        """A progress function that prints every 10 s how far `what` is."""
+        """A progress function that prints the progress of `what` every 10 s."""
         last = [clock.perf_counter()]
 
         def progress(done, every):
@@ -224,7 +225,7 @@ class Inversion:
         self._save({"parameters": now.parameters}, arrays)
 
     def _descent(self):
-        """The same by L-BFGS with the adjoint's gradient."""
+        """The result of `_loops` by L-BFGS with the adjoint's gradient."""
         from ..adjoint.assimilation.minimise import Iteration, Minimum, Stop, minimise
 
         variational, space = self.variational, self.variational.space
@@ -269,7 +270,7 @@ class Inversion:
         self.has_kept = True
 
     def _withheld(self):
-        """(steps, gauges): what each gauge reads in the inversion of all others."""
+        """(steps, gauges): the readings of each gauge in the inversion of all others."""
         from ..adjoint.assimilation.assimilation import departures_of
 
         count, found = len(self.study.observed.records), []

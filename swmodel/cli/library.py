@@ -14,7 +14,7 @@ SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
 
 
 def library() -> dict[str, list[Path]]:
-    """{name: files} of the experiments: a folder is one, and so are files with the same stem."""
+    """{name: files} of the experiments. A folder is an experiment, and so are files with the same stem."""
     found = {}
     for entry in sorted(experiments().iterdir()):
         if entry.is_dir():
@@ -27,7 +27,7 @@ def library() -> dict[str, list[Path]]:
 
 
 def copy_experiment(name: str | None, folder: str | None, force: bool) -> None:
-    """Copy experiment `name` to `folder` and say what to do with it; list all of them if `name` is None."""
+    """Copy experiment `name` to `folder` and print the next commands; list all experiments if `name` is None."""
     known = library()
     if name is None:
         _list(known)
@@ -59,7 +59,7 @@ def _next_commands(file):
 
 
 def _main_first(name, files):
-    """The files of an experiment, first the one that is called as it is, or as its name begins."""
+    """The files of an experiment. The first one has the experiment's name, or the beginning of it."""
     return sorted(
         files,
         key=lambda file: (

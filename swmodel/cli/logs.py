@@ -20,9 +20,9 @@ class _Plain(logging.Formatter):
 
 
 class _Output(logging.StreamHandler):
-    """Writes to what sys.stdout is at the time, and warnings to sys.stderr.
+    """Writes to the present sys.stdout, and warnings to sys.stderr.
 
-    The stream of the last message is not flushed again: it may have been closed since, as in notebooks and tests.
+    The stream of the last message is not flushed again, since notebooks and tests may have closed it.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -31,7 +31,7 @@ class _Output(logging.StreamHandler):
 
 
 def start(root: bool, quiet: bool = False) -> None:
-    """Messages of level INFO (WARNING if quiet) from the root."""
+    """Show messages of level INFO, or WARNING if `quiet`, on the root."""
     LOGGER.handlers.clear()
     LOGGER.propagate = False
     LOGGER.setLevel(logging.DEBUG)

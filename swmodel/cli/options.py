@@ -118,7 +118,7 @@ ProfileFolder = Annotated[
     typer.Option(
         "--profile",
         metavar="DIR",
-        help="Trace the run and its memory into DIR, and say how to open it.",
+        help="Trace the run and its memory into DIR, and print how to open it.",
         callback=path_of,
     ),
 ]
@@ -131,8 +131,8 @@ MachineFile = Annotated[
         callback=path_of,
     ),
 ]
-Latency = Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Of the network.")]
-Bandwidth = Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Of the network.")]
+Latency = Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Latency of the network.")]
+Bandwidth = Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Bandwidth of the network.")]
 RanksPerMachine = Annotated[
     int | None, typer.Option(min=1, metavar="RANKS", help="Ranks on each machine; one a core without it.")
 ]
@@ -140,8 +140,8 @@ OtherExperiment = Annotated[
     str | None,
     typer.Option(
         metavar="FILE.toml",
-        help="Go on with this file, in place of the experiment that the restart "
-        "holds; what may not differ is compared.",
+        help="Continue with this experiment file instead of the experiment in the "
+        "restart; its physics and grid are compared.",
     ),
 ]
 MayDifferFromRun = Annotated[
@@ -158,8 +158,8 @@ Steps = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="Steps to differentiate, in place of the file's; to verify, in place of "
-        "200 or a gravity wave's way across the domain.",
+        help="Steps to differentiate, instead of the file's. For --verify, the default is "
+        "200 or more, enough for a gravity wave to cross the domain.",
     ),
 ]
 MayDifferFromInversion = Annotated[
@@ -172,11 +172,17 @@ MayDifferFromInversion = Annotated[
 ]
 Withhold = Annotated[
     bool | None,
-    typer.Option("--withhold/--no-withhold", help="Leave one gauge out after the other: do the others predict it?"),
+    typer.Option(
+        "--withhold/--no-withhold", help="Leave out one gauge after the other, and predict it from the others."
+    ),
 ]
 SaveTo = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Keep what a prediction needs; a file there is completed.", callback=path_of),
+    typer.Option(
+        metavar="FILE",
+        help="Save the measurements for predictions; they are added to an existing file.",
+        callback=path_of,
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
 
@@ -191,7 +197,7 @@ OutputOfRun = Annotated[
 ShownVariables = Annotated[
     list[str] | None, typer.Option("--variable", help="What the maps show, as eta; may be repeated.")
 ]
-Member = Annotated[int, typer.Option(min=0, metavar="K", help="Which one of an ensemble, from 0.")]
+Member = Annotated[int, typer.Option(min=0, metavar="K", help="Number of a member of an ensemble, from 0.")]
 
 
 def examples(*lines: str) -> str:
@@ -200,7 +206,7 @@ def examples(*lines: str) -> str:
 
 
 def overrides_of(texts: Sequence[str] | None, members: Sequence[str] | None = None, **options: Any) -> list[Any]:
-    """The `--set` texts, and an Override for each option that stands for a key, as `config.read` takes them.
+    """The `--set` texts, and an Override for each option that stands for a key, for `config.read`.
 
     Args:
         texts: the values of `--set`.
@@ -217,7 +223,7 @@ def overrides_of(texts: Sequence[str] | None, members: Sequence[str] | None = No
         "devices": ("run", "devices"),
         "observations": ("output", "gauges", "observations"),
     }
-    if options.get("observations") is not None:  # options count from here, keys of the file from its folder
+    if options.get("observations") is not None:  # paths of options are relative to the present folder
         options["observations"] = os.path.abspath(os.path.expanduser(options["observations"]))
     given = [(f"--{name} {value}", keys[name], value) for name, value in options.items() if value is not None]
     given += [(f"--members {text}", *members_option(text)) for text in members or []]

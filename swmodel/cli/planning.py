@@ -29,9 +29,9 @@ __all__ = ["files_of", "plan_experiment", "ranks_of"]
 
 USUAL = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)
 MOST_RANKS = 1_000_000
-ASSUMED_LATENCY, ASSUMED_BANDWIDTH = 2e-6, 1e10  # [s], [bytes s-1] of a network that nobody has measured
-MOST_SOLVED = 2**20  # cells of a grid whose equations are solved to count iterations
-CUTS, REPEATS, SHARE = (8, 4, 1), 3, 0.1  # of the timings
+ASSUMED_LATENCY, ASSUMED_BANDWIDTH = 2e-6, 1e10  # [s], [bytes s-1] of a network without measurements
+MOST_SOLVED = 2**20  # the largest grid [cells] whose elliptic equation is solved to count iterations
+CUTS, REPEATS, SHARE = (8, 4, 1), 3, 0.1  # sizes of tiles, repetitions, and duration in seconds of the timings
 TILE = 512  # cells along each direction of the tiles of a large grid that limit its time step
 
 
@@ -55,10 +55,10 @@ class Case:
 
 
 def ranks_of(text: str | None) -> list[int]:
-    """The numbers of ranks in `--ranks 1,16,256`; the usual ones of None.
+    """The numbers of ranks in `--ranks 1,16,256`; the default ones for None.
 
     Raises:
-        ConfigError: for anything else.
+        ConfigError: if the text is not a list of numbers of ranks.
     """
     if text is None:
         return list(USUAL)
@@ -68,7 +68,7 @@ def ranks_of(text: str | None) -> list[int]:
             raise ValueError
     except ValueError:
         raise ConfigError(
-            f"--ranks {text} is no list of numbers of ranks from 1 to {MOST_RANKS:,}; write --ranks 1,16,256."
+            f"--ranks {text} is not a list of numbers of ranks from 1 to {MOST_RANKS:,}; write --ranks 1,16,256."
         ) from None
     return found
 
@@ -81,11 +81,11 @@ def plan_experiment(
     Args:
         file, overrides: the experiment.
         ranks: the option `--ranks`, or None.
-        speed: what is known of the machine.
-        gradient: whether to plan the gradient, too; None: if the file has a section [adjoint].
+        speed: the options that describe the machine.
+        gradient: whether to plan the gradient, too. With None it is planned if the file has a section [adjoint].
 
     Raises:
-        ConfigError: with every mistake of the file; for an ensemble; for ranks into which the grid cannot be cut.
+        ConfigError: with every mistake of the file; for an ensemble; for numbers of ranks that do not fit the grid.
     """
     wanted = ranks_of(ranks)
     case = _case(file, overrides, wanted)
@@ -114,7 +114,7 @@ def plan_experiment(
         print(f"note: {note}")
 
 
-# -- what is planned --------------------------------------------------------------------------------------------------
+# -- the planned run --------------------------------------------------------------------------------------------------
 
 
 def _case(file, overrides, wanted):
@@ -143,7 +143,7 @@ def _feasible(wanted, grid):
 
 
 def _limits(made, experiment, stepper):
-    """The Limits of the time step; of a large grid, of some of its tiles."""
+    """The Limits of the time step; for a large grid, those of some of its tiles."""
     from ..parallel import SerialCommunicator
     from ..parallel.one_tile import OneTileCommunicator
     from ..stepping.stability import largest_time_step, limits
@@ -166,7 +166,7 @@ def _limits(made, experiment, stepper):
 
 
 def _subject(case, machine, gradient):
-    """(the Subject, (label, text) of what was measured for it)."""
+    """(the Subject, (label, text) lines of its measurements)."""
     from ..performance.fitting import measure_compute
     from ..performance.implicit import iterations_of, with_rounds
     from ..performance.planning import Subject
@@ -207,7 +207,7 @@ def _subject(case, machine, gradient):
 
 
 def _memory(case, model, state):
-    """The function from a tile's cells to the bytes of a rank."""
+    """The function from the number of cells of a tile to the bytes on its rank."""
     experiment, itemsize = case.experiment, model.dtype.itemsize
     kept, moving = case.stepper.states_kept, 0 if case.made.source is None else MOST_RECORDS
     more = bytes_of_gauges(experiment.output, itemsize)
@@ -222,7 +222,7 @@ def _memory(case, model, state):
 
 
 def _gradient(case, subject):
-    """(the Gradient, (label, text) on it)."""
+    """(the Gradient, its (label, text) line)."""
     from ..adjoint.planning import measure_gradient
     from ..config.build.adjoint import steps_of
 
@@ -268,9 +268,9 @@ def files_of(output: Any, until: float, dt: float, cells: int, bytes_of_restart:
         output: the section [output].
         until: end of the run [s].
         dt: time step [s].
-        cells: of the grid.
-        bytes_of_restart: of a cell in a restart.
-        tiles: ranks, each with a chunk of a Zarr store.
+        cells: the number of cells of the grid.
+        bytes_of_restart: the bytes of a cell in a restart.
+        tiles: the number of ranks, each of which has a chunk of a Zarr store.
     """
     count, size = 0, 0.0
     for fields in output.fields:
@@ -294,7 +294,7 @@ def files_of(output: Any, until: float, dt: float, cells: int, bytes_of_restart:
 
 
 def _number(file, arrays, chunks):
-    """Files of a netCDF file, 1; of a Zarr store its chunks and descriptions."""
+    """The number of files: 1 for netCDF; the chunks and descriptions for a Zarr store."""
     return arrays * (chunks + 1) + 1 if file.endswith(".zarr") else 1
 
 
@@ -306,7 +306,7 @@ def _files(case, row, subject):
     return files_of(experiment.output, experiment.run.until, case.dt, cells, of_restart, row.ranks)
 
 
-# -- what is printed --------------------------------------------------------------------------------------------------
+# -- the printed table ------------------------------------------------------------------------------------------------
 
 
 def _heading(case, subject, machine: Machine):

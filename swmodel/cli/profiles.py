@@ -14,7 +14,7 @@ LONGEST = 5.0  # [s] of a compiled run after which the trace ends: minutes of it
 
 
 class Profile:
-    """A trace from `start` on; called between the chunks of a run, it ends by itself LONGEST after the first one."""
+    """A trace that begins with `start`. If called between the chunks of a run, it ends LONGEST after the first one."""
 
     def __init__(self, folder: str | os.PathLike):
         self.folder, self.calls, self.compiled, self.open = Path(folder), 0, None, False
@@ -24,13 +24,13 @@ class Profile:
 
         make_folder(self.folder)
         options = jax.profiler.ProfileOptions()
-        options.python_tracer_level = 0  # Python waits for the device, and would fill the trace with it
+        options.python_tracer_level = 0  # Python only waits for the device, which would fill the trace
         jax.profiler.start_trace(str(self.folder), create_perfetto_trace=True, profiler_options=options)
         self.open = True
 
     def __call__(self, *progress: object) -> None:
         self.calls += 1
-        if self.calls == 2:  # the first is before the first chunk, which holds the compilation
+        if self.calls == 2:  # the first call is before the first chunk, which includes the compilation
             self.compiled = clock.perf_counter()
         if self.compiled is not None and clock.perf_counter() - self.compiled > LONGEST:
             self.stop()
@@ -55,7 +55,7 @@ class Profile:
 
 @contextlib.contextmanager
 def profiled(folder: str | os.PathLike | None, root: bool = True) -> Iterator[Profile | None]:
-    """A Profile of what is inside, of the root's device; None without a folder. Prints how to open it."""
+    """A Profile of the block on the root's device, or None without a folder. Prints how to open the files."""
     profile = Profile(folder) if folder is not None and root else None
     if profile is None:
         yield None

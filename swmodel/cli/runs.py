@@ -1,4 +1,4 @@
-"""`swmodel run` and `swmodel resume`: from a file to a Simulation, and what is printed before, during and after."""
+"""`swmodel run` and `swmodel resume`: from a file to a Simulation, with the messages before, during and after it."""
 
 import dataclasses
 import shlex
@@ -19,26 +19,34 @@ from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, figures, logs, timing
 from .profiles import profiled
-from .starting import RECORD, begin, files_of_run, inputs_of, make_room, named_files, process_age, started
+from .starting import RECORD, begin, files_of_run, inputs_of, named_files, prepare_paths, process_age, started
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
 
-RESUMED = "the restart that the run goes on from"
+RESUMED = "the restart from which the run continues"
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The options of the command, apart from the experiment; `folder` is None for the output folder of the file."""
+    """The options of the command, apart from the experiment.
+
+    Attributes:
+        folder: the output folder; None for that of the experiment file.
+        hosts: (coordinator, number of processes, number of this process).
+        profile: the folder for a trace.
+        force: names of entries that may differ from the run that wrote a restart.
+        experiment: a file with the experiment, instead of the one in a restart.
+    """
 
     folder: str | None = None
     overwrite: bool = False
     plot: bool = False
     debug: bool = False
     quiet: bool = False
-    hosts: tuple = (None, None, None)  # coordinator, number of processes, this one's number
-    profile: str | None = None  # folder for a trace
-    force: str = ""  # what may differ from the run that wrote a restart
-    experiment: str | None = None  # file that a restart goes on with, in place of the experiment that it holds
+    hosts: tuple = (None, None, None)
+    profile: str | None = None
+    force: str = ""
+    experiment: str | None = None
 
 
 def run_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
@@ -48,7 +56,7 @@ def run_experiment(file: str, overrides: Sequence[str | Override], options: Opti
 
 
 def resume_experiment(restart: str, overrides: Sequence[str | Override], options: Options) -> None:
-    """Go on from a restart file, with the experiment that it holds or with `options.experiment`."""
+    """Continue from a restart file, with the experiment in it or with `options.experiment`."""
     from ..output.zarr_store import ZarrStore, is_store
 
     path = expanded(restart)
@@ -63,10 +71,10 @@ def resume_experiment(restart: str, overrides: Sequence[str | Override], options
 
 
 def _draft_of_restart(path, overrides, options):
-    """The Draft with which a restart goes on, with the time step of its run unless `--set` or a file says otherwise."""
+    """The Draft with which a restart continues. The time step is that of its run unless `--set` or a file gives one."""
     from ..output.opening import opened
 
-    restart = opened(path, verify=False)  # the root compares it with its checksum before the run goes on
+    restart = opened(path, verify=False)  # the root compares it with its checksum later, before the run continues
     head, _, text = str(restart.attributes.get("config", "")).partition("\n")
     anywhere = [Override("any ranks", ("run", key), "auto") for key in ("communicator", "layout", "devices")]
     same_step = Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"]))
@@ -82,13 +90,13 @@ def _draft_of_restart(path, overrides, options):
     if original is None:
         raise DataError(
             f"{path} does not hold its experiment, as files of `swmodel run` do; name the file with --experiment, or "
-            "go on from it in Python: Simulation(...).resume(path)."
+            "continue from it in Python: Simulation(...).resume(path)."
         )
     return understand(text, original, original.parent, [same_step, *anywhere, *overrides], own_parts=False)
 
 
 def _check_start(path, was, draft, options):
-    """Refuse a file whose run starts from another state than the one that wrote the restart."""
+    """Raise if the run of the experiment file starts from another state than the run that wrote the restart."""
     key = "initial"
     if was.raw.get(key) != draft.raw.get(key) and not {key, "all"} & set(options.force.split(",")):
         raise ConfigError(
@@ -98,7 +106,7 @@ def _check_start(path, was, draft, options):
 
 
 def explained_by(overrides: Sequence[Override]) -> list[str]:
-    """What a `--set` in this command says may differ from the run that wrote a restart, as names for `--force`."""
+    """The entries, as names for `--force`, that may differ from a restart because `--set` or an option changes them."""
     land = ("coast", "depth")
     sections = {"bathymetry": land, "coriolis": ("coriolis",), "source": ("source",), "ensemble": (*land, "physics")}
     names = []
@@ -146,7 +154,7 @@ def _after_signal(name, complete):
 
 
 def _resume(simulation, restart, until, force):
-    """Put the restart into the simulation; returns a sentence."""
+    """Put the restart into the simulation; returns the sentences to print."""
     message = simulation.resume(restart, force)
     if until < simulation.time + 0.5 * simulation.dt:
         raise ConfigError(
@@ -176,7 +184,7 @@ def _simulation(made, experiment, process, overwrite):
 
 
 def _check_files(files, inputs):
-    """Refuse outputs that are inputs or one another; the restart that a run goes on from may be written again."""
+    """Raise ConfigError if outputs are inputs or one another; the restart that is resumed may be overwritten."""
     named = named_files(files)
     check_apart(named)
     for what, path in named:
@@ -187,7 +195,7 @@ def _outputs(simulation, experiment, folder, overwrite, inputs):
     """Add the experiment's files in `folder` to the simulation; returns {kind: paths}."""
     output, files = experiment.output, files_of_run(experiment.output, folder)
     simulation.communicator.from_root(lambda: _check_files(files, inputs))
-    simulation.communicator.from_root(lambda: make_room(sum(files.values(), []), overwrite))
+    simulation.communicator.from_root(lambda: prepare_paths(sum(files.values(), []), overwrite))
     for path, fields in zip(files["fields"], output.fields):
         simulation.write(path, fields.variables, every=fields.every, compression=fields.compression)
     for path in files["gauges"]:
@@ -253,7 +261,7 @@ def _crowded(simulation):
 
 
 def _steps(simulation, experiment, options):
-    """Take the steps, print how long they took, and return that as timing.json holds it."""
+    """Take the steps, print how long they took, and return an entry of timing.json."""
     bar = ProgressBar() if simulation.communicator.is_root and not options.quiet else None
     begun, first, before, reached = clock.perf_counter(), simulation.time, simulation.step, []
 

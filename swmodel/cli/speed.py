@@ -25,13 +25,13 @@ __all__ = ["Speed", "shared_machine", "speed_line"]
 
 QUICK_CUTS = (4, 1)  # two sizes of tiles give the costs of a step and of a cell
 QUICK_REPEATS, QUICK_SHARE = 3, 0.1
-MOST_A_CORE = 4  # ranks, where their messages are timed
+MOST_A_CORE = 4  # the most ranks on a core whose messages are timed
 PATIENCE = 120.0  # [s] for messages between ranks here
 
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """The options on the machine: a file of `swmodel bench --save`, and its network."""
+    """The options that describe a machine: a file of `swmodel bench --save`, and its network."""
 
     machine: str | None = None
     latency: float | None = None  # [s]
@@ -127,15 +127,15 @@ def shared_machine(speed: Speed, ranks: int) -> Machine:
 
 
 def _shared_here(ranks):
-    """That, by messages between `ranks` ranks.
+    """The Machine with the Link between ranks of this machine, from messages between `ranks` ranks.
 
     Raises:
-        ConfigError: if they cannot be started.
+        ConfigError: if the ranks cannot be started.
     """
     from ..performance import Machine
 
     if not launch.mpi_installed():
-        raise ConfigError(f"there is no MPI here to time them with; {launch.HOW_TO_ADD_MPI}.")
+        raise ConfigError(f"messages cannot be timed without MPI; {launch.HOW_TO_ADD_MPI}.")
     with tempfile.TemporaryDirectory(prefix="swmodel-") as folder:
         file = Path(folder) / "machine.json"
         program = [sys.executable, "-c", "from swmodel.cli import main; main()", "bench", "--network", "--save", file]
@@ -156,11 +156,11 @@ def _shared_here(ranks):
                 output, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise ConfigError(
-                f"{ranks} ranks exchanged none within {PATIENCE:g} s; see what `swmodel doctor` says."
+                f"{ranks} ranks exchanged no messages within {PATIENCE:g} s; find out why with `swmodel doctor`."
             ) from None
         finally:
             launch.stop(process)
         if not file.exists():
             last = output.strip().splitlines()[-1:] or ["nothing"]
-            raise ConfigError(f"{ranks} ranks could not be started to time them; mpirun said {last[0]!r}.")
+            raise ConfigError(f"{ranks} ranks could not be started to time their messages: mpirun printed {last[0]!r}.")
         return Machine.load(file)

@@ -36,7 +36,7 @@ __all__ = [
     "files_of_run",
     "files_of_studies",
     "inputs_of",
-    "make_room",
+    "prepare_paths",
     "named_files",
     "process_age",
     "started",
@@ -51,7 +51,7 @@ IMPORTED = time.monotonic()
 
 
 def process_age() -> float:
-    """Seconds since this process was started, or since this module was imported where the system does not say when."""
+    """Seconds since this process was started; since the import of this module if the system has no record of it."""
     try:
         started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started
@@ -60,7 +60,7 @@ def process_age() -> float:
 
 
 class Begun(NamedTuple):
-    """What a command works on: the launched process, the Assembly and Experiment of its file, and where output goes."""
+    """The launched process of a command, the Assembly and Experiment of its file, and its output folder."""
 
     process: Process
     made: Assembly
@@ -69,11 +69,11 @@ class Begun(NamedTuple):
 
 
 def begin(draft: Draft, options: Any) -> Begun:
-    """Start processes, devices and logs as the Draft and the options of a command ask for.
+    """Start processes, devices and logs, as the Draft and the options of a command require.
 
     Args:
         draft: a Draft; sections with mistakes may be missing.
-        options: with `folder`, `plot`, `debug`, `quiet` and `hosts`.
+        options: the command's options, with `folder`, `plot`, `debug`, `quiet` and `hosts`.
 
     Raises:
         ConfigError: with every mistake of the file.
@@ -104,12 +104,12 @@ def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, A
     model = made.attempt((), model_of, made, *where)
     made.experiment()
     state = made.attempt(("initial",), state_of, experiment.initial, model)
-    made.experiment()  # a rank that failed alone must not go on to what the others do together
+    made.experiment()  # a rank that failed alone must not continue to the collective operations below
     return model, state
 
 
 def started_with_step(begun: Begun) -> tuple[ShallowWater, State, float]:
-    """(model, State, time step [s]) of what studies differentiate; collective."""
+    """(model, State, time step [s]) of a study; collective."""
     from ..stepping.stability import limits
 
     made, experiment, run = begun.made, begun.experiment, begun.experiment.run
@@ -120,7 +120,7 @@ def started_with_step(begun: Begun) -> tuple[ShallowWater, State, float]:
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
-    """[(key, path)] of the experiment file and of all files and folders that its sections name."""
+    """[(key, path)] of the experiment file and of all files and folders in its sections."""
     found = [("the experiment", draft.file)]
 
     def look(name, value):
@@ -148,19 +148,19 @@ def files_of_run(output: Output, folder: Path) -> dict[str, list[Path]]:
 
 
 def named_files(files: dict[str, list[Path]]) -> list[tuple[str, Path]]:
-    """[(key of the experiment, path)] of what `files_of_run` returns."""
+    """[(key of the experiment, path)] of the result of `files_of_run`."""
     return [(f"output.{kind}", path) for kind, paths in files.items() for path in paths]
 
 
 def files_of_studies(adjoint: Adjoint | None, inversion: Inversion | None, folder: Path) -> list[tuple[str, Path]]:
-    """[(key of the experiment, path)] of the files that the sections [adjoint] and [inversion] write; or None."""
+    """[(key of the experiment, path)] of the files that the studies write; None for a section that is missing."""
     found = [] if adjoint is None else [("adjoint.file", folder / adjoint.file)]
     if inversion is not None:
         found += [("inversion.file", folder / inversion.file), ("inversion.restart", folder / inversion.restart)]
     return found
 
 
-def make_room(paths: Iterable[Path], overwrite: bool) -> None:
+def prepare_paths(paths: Iterable[Path], overwrite: bool) -> None:
     """Make the folders of `paths`; refuse to replace files unless `overwrite`."""
     there = [str(path) for path in paths if os.path.exists(os.path.realpath(path))]  # as new/../there
     if there and not overwrite:
@@ -173,6 +173,6 @@ def make_room(paths: Iterable[Path], overwrite: bool) -> None:
 
 
 def tiles_line(model: ShallowWater) -> tuple[str, str]:
-    """(what a model's tiles are on, how many there are, by which communicator, in which precision)."""
+    """(a label, "ranks" or "devices"; the tiles, the communicator and the precision of a model)."""
     what = "devices" if model.communicator.name == "sharded" else "ranks"
     return what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {model.dtype}"

@@ -19,7 +19,7 @@ __all__ = ["protect_streams"]
 
 
 class _Lenient(io.FileIO):
-    """A descriptor whose errors end nothing: after the first one it leads to the null device."""
+    """A file descriptor without errors: after the first one, its output goes to the null device."""
 
     def __init__(self, descriptor: int):
         super().__init__(descriptor, "w", closefd=False)
@@ -45,7 +45,7 @@ class _Lenient(io.FileIO):
 
 
 def protect_streams() -> None:
-    """Put lenient streams in the place of Python's own standard output and error; others (of a test) stay."""
+    """Replace Python's standard output and error by lenient streams; streams of tests are not replaced."""
     open_standard_descriptors()
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream, first = getattr(sys, name), getattr(sys, f"__{name}__")
@@ -60,7 +60,7 @@ def protect_streams() -> None:
 
 
 def _pipe_of_launcher(descriptor):
-    """The path of mpirun's own stream where it is a pipe; mpirun ends its ranks when nobody reads from that."""
+    """The path of mpirun's own stream if it is a pipe; mpirun ends its ranks when the pipe has no reader."""
     path = f"/proc/{os.getppid()}/fd/{descriptor}"
     try:
         return path if launch.launcher() is not None and os.readlink(path).startswith("pipe:") else None

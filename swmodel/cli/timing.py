@@ -1,4 +1,4 @@
-"""timing.json in the folder of a run's output: how long the run took, an entry for each start or resumption."""
+"""timing.json in the folder of a run's output: the wall time of the run, an entry for each start or resumption."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def remember(folder: Path, leg: dict[str, Any]) -> None:
     """Append an entry.
 
     Args:
-        folder: that of the output files.
+        folder: the folder of the output files.
         leg: `steps`, `model_seconds` and `wall_seconds` of the steps, compilation included, `first_step_after_seconds`
             since the process was started (None if no step was taken), `ranks`, and `from_step`.
     """

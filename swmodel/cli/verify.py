@@ -17,7 +17,7 @@ def verify_cases(names: Sequence[str], quick: bool, html: str | None, listed: bo
     """Run cases, print name=value of each mark and the table, and write the page.
 
     Args:
-        names: of cases, marks or groups; empty for all.
+        names: names of cases, marks or groups; empty for all.
         quick: whether to run the short forms.
         html: the file of the page, or None.
         listed: list the cases, and run none.
@@ -26,7 +26,7 @@ def verify_cases(names: Sequence[str], quick: bool, html: str | None, listed: bo
         The exit status: 1 if a mark is missed.
 
     Raises:
-        UnknownCase: for a name that none has.
+        UnknownCase: for a name without a case, mark or group.
         ConfigError: on several ranks.
     """
     cases = select(names)
@@ -52,7 +52,7 @@ def verify_cases(names: Sequence[str], quick: bool, html: str | None, listed: bo
 
 @contextmanager
 def _progress(number):
-    """A function that shows which case runs, on a terminal; on standard error, so that the values can be piped."""
+    """A function that shows the running case on a terminal, by standard error, so that values can be piped."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

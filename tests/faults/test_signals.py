@@ -115,7 +115,7 @@ def test_an_inversion_goes_on_from_its_restart_after_a_signal(tmp_path):
     until(lambda: b"iteration 1:" in process.so_far(), process)
     text = ended_by(process, signal.SIGINT)
     restart = tmp_path / "output" / "inversion.restart.nc"
-    assert restart.exists() and f"go on with: swmodel invert {case} --resume\n" in text and no_locks(tmp_path)
+    assert restart.exists() and f"continue with: swmodel invert {case} --resume\n" in text and no_locks(tmp_path)
     done = straight("invert", case, "--resume", "--set", "inversion.loops=1", "--set", "inversion.products=2")
     assert done.status == 0 and "resumed after" in done.text, done.text
 

@@ -347,9 +347,9 @@ def test_plain_check_measures_nothing(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["bench", "--size", "300"], "--size 300 is no size"),
-        (["bench", "--size", "0x5"], "--size 0x5 is no size"),
-        (["bench", "--layout", "two"], "--layout two is no layout"),
+        (["bench", "--size", "300"], "--size 300 is not a size"),
+        (["bench", "--size", "0x5"], "--size 0x5 is not a size"),
+        (["bench", "--layout", "two"], "--layout two is not a layout"),
         (["bench", "--stepper", "euler"], "choose one of these"),
         (["bench", "--size", "8x8", "--network"], "mpirun -n 2 swmodel bench --network"),
         (["bench", "none.toml"], "there is no experiment file"),

@@ -134,7 +134,7 @@ def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
 
 @pytest.mark.parametrize("text", ["0", "2,-1", "four", "", "1e3", "2000000"])
 def test_what_is_no_list_of_ranks_is_refused_in_one_sentence(text):
-    with pytest.raises(ConfigError, match="is no list of numbers of ranks"):
+    with pytest.raises(ConfigError, match="is not a list of numbers of ranks"):
         ranks_of(text)
     assert ranks_of("4,1,4") == [1, 4] and ranks_of(None)[-1] == 10_000
 

@@ -158,7 +158,7 @@ def test_an_experiment_file_has_the_filter_and_what_does_not_fit_it_is_named(tmp
     file.write_text(EXPERIMENT)
     assert model_in(assemble(read(str(file)))).core.latitude == 50.0
     for old, new, message in (
-        ("rk4", "forward_backward", "asks for parts of a tendency"),
+        ("rk4", "forward_backward", "needs parts of a tendency"),
         ("until = 3600.0", 'until = 3600.0\nengine = "fused"', "the filter has none"),
         ("latitude = 50.0", "latitude = 90.0", "less than 90"),
     ):

@@ -190,7 +190,7 @@ def test_check_of_a_grid_of_30_arc_seconds_looks_at_some_tiles(experiment, count
 
     _, peak = peak_of(lambda: check_experiment(str(experiment), [], 10_000))
     text = capsys.readouterr().out
-    assert "9 of 10,000 tiles were looked at" in text and "no mistakes found" in text
+    assert "9 of 10,000 tiles were examined" in text and "no mistakes found" in text
     assert peak < 300 * BYTES and count["read"] < 40 * BYTES, (peak / BYTES, count["read"] / BYTES)
 
 
