@@ -13,7 +13,7 @@ import importlib
 import os
 from typing import Any
 
-# HDF5 reads it when it loads: files can then be opened while the run that writes them goes on.
+# HDF5 reads this variable when it is loaded. Files can then be opened while a run is writing them.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 _HOMES = {
@@ -86,7 +86,7 @@ def __getattr__(name: str) -> Any:
         name = "VERSION"
     if name == "units":
         return importlib.import_module(".units", __name__)
-    if name == "postprocess":  # in a checkout it lies next to this package
+    if name == "postprocess":  # in a checkout this folder is next to the package
         return importlib.import_module(".runtime.resources", __name__).postprocess()
     if name not in _HOME_OF:
         raise AttributeError(f"swmodel has no {name!r}; it has {', '.join(sorted(__all__))}.")

@@ -1,4 +1,4 @@
-"""`swmodel`, and `python -m swmodel`. Signals are caught first, because importing everything else takes seconds."""
+"""`swmodel` and `python -m swmodel`. Signal handlers are set first, because importing everything else takes seconds."""
 
 from .runtime.signals import PROCESS
 

@@ -1,4 +1,4 @@
-"""What can go wrong, and the exit status that each kind ends the program with. Imports nothing, so that all can."""
+"""The errors of this package and their exit status. This module imports nothing, so that all others can import it."""
 
 from collections.abc import Sequence
 
@@ -22,17 +22,17 @@ EXIT_CONFIG = 2
 EXIT_BLOW_UP = 3
 
 
-LONGEST = 600  # characters of a sentence; what a user wrote may be longer than any
+LONGEST = 600  # characters of a sentence, which may quote a longer text of the user
 
 
 def printable(text: str) -> str:
-    """`text` on a terminal: control characters are escaped, and the middle of what is too long is left out."""
+    """`text` for a terminal: control characters are escaped, and the middle of a long text is left out."""
     text = "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} [...] {text[-LONGEST // 2 + 7 :]}"
 
 
 class SwmodelError(Exception):
-    """A mistake that the user can mend. Its text is one clear sentence: what came, why not, what to do."""
+    """An error that the user can correct. Its message is one sentence: the value, the reason and the remedy."""
 
     exit_code = EXIT_ERROR
 
@@ -41,7 +41,7 @@ class ConfigError(SwmodelError, ValueError):
     """The experiment as written cannot run.
 
     Args:
-        mistakes: one sentence, or a list of them: every mistake is reported at once.
+        mistakes: one sentence, or a list of sentences, so that every mistake is reported at once.
     """
 
     exit_code = EXIT_CONFIG
@@ -57,11 +57,11 @@ class TileError(ConfigError):
 
 
 class DataError(ConfigError):
-    """A file that is missing, cannot be read, or does not hold what was asked of it."""
+    """A file that is missing, cannot be read, or lacks the required data."""
 
 
 class BlowUp(SwmodelError, ArithmeticError):
-    """The run stopped: not a number, over the CFL limit, or a water column that runs dry."""
+    """The run stopped: a value is not finite, the CFL limit is exceeded, or the water is too thin."""
 
     exit_code = EXIT_BLOW_UP
 

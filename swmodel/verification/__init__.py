@@ -1,4 +1,4 @@
-"""The published suite: cases with known answers, from papers, and the marks that the model is held to.
+"""The published suite: cases with known answers, from papers, and the marks that the model has to reach.
 
     case.py    what a case declares
     norms.py   errors, orders of convergence, the dot-product test

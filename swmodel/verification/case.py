@@ -1,4 +1,4 @@
-"""A case of the published suite: what it tests, its source, what is measured, and the marks that it is held to.
+"""A case of the published suite: its purpose, its source, its measurement, and the marks that it has to reach.
 
 A module of cases makes `Case` objects, which are registered under their names when the module is imported. A case is
 measured by one function, `measure(resolutions) -> Outcome`; the table, the page and the tests all read its result.
@@ -16,12 +16,12 @@ class Mark:
     """A number that a case measures, and the range in which it has to lie.
 
     Args:
-        name: under which it is printed, name=value.
-        meaning: what the number is, with its norm and unit.
-        most: the largest size that it may have, or None.
-        least: the least value that it may have, or None.
-        published: what other models publish, with the citation.
-        quick: whether the short form of the case is held to the range too; its resolutions are lower.
+        name: the name in the printed line name=value.
+        meaning: a description of the number, with its norm and unit.
+        most: the largest allowed magnitude, or None.
+        least: the least allowed value, or None.
+        published: the published values of other models, with the citation.
+        quick: whether the range also holds for the short form of the case, whose resolutions are lower.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Panel:
     """A part of a case's figure.
 
     Args:
-        title: above it.
+        title: the title above the panel.
         kind: "map" of `values` over x and y, "lines" or "errors" (logarithmic, over the number of cells).
         x, y: coordinates of a map, (nx,) and (ny,).
-        values: (ny, nx) of a map; {label: (abscissae, ordinates)} of lines and errors.
-        labels: of both axes.
-        unit: of a map's values.
+        values: (ny, nx) for a map; {label: (abscissae, ordinates)} for lines and errors.
+        labels: the labels of both axes.
+        unit: the unit of a map's values.
     """
 
     title: str
@@ -69,11 +69,11 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a case measured.
+    """The result of the measurement of a case.
 
     Args:
         values: {name of a mark: its value}.
-        panels: of the figure.
+        panels: the Panels of the figure.
     """
 
     values: dict[str, float]
@@ -95,22 +95,22 @@ class Case:
     """A published case; registered in CASES when it is made.
 
     Args:
-        name: in one word.
+        name: the name, one word.
         group: the section of the table: planar, sphere, tides, coasts, forcing.
-        title: of the table and the page.
-        tests: what goes wrong where the case fails, in a sentence.
+        title: the title in the table and on the page.
+        tests: the property of the model that the case tests, a phrase.
         source: authors and year.
-        doi: of the source, or "".
-        equation: what is solved or compared, as a formula or a sentence.
+        doi: the DOI of the source, or "".
+        equation: the equation or comparison, as a formula or a sentence.
         measure: the function from the resolutions to an Outcome.
-        marks: what is measured.
-        resolutions: the arguments of `measure`, as numbers of cells; empty where it takes none.
-        quick: those of the short form.
-        norm: of the errors.
-        twin: makes the Twin for the test of the adjoint; None where the case has none.
+        marks: the Marks.
+        resolutions: the arguments of `measure`, as numbers of cells; empty if it takes none.
+        quick: the resolutions of the short form.
+        norm: the norm of the errors.
+        twin: a function that makes the Twin for the test of the adjoint, or None.
 
     Raises:
-        ValueError: for a name that is taken.
+        ValueError: if another case or mark has the name.
     """
 
     name: str

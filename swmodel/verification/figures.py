@@ -1,4 +1,4 @@
-"""Draws the panels of a case; needs matplotlib, of the extra `plots`."""
+"""Draws the panels of a case; it needs matplotlib, from the extra `plots`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def draw(panels: Sequence[Panel]) -> Any:
 
 
 def _map(figure, axes, panel):
-    """Colours symmetric about zero where the values have both signs."""
+    """Draw a map; its colours are symmetric about zero if the values have both signs."""
     values = np.asarray(panel.values)
     low, high = float(values.min()), float(values.max())
     both = low < 0 < high and min(-low, high) > 0.05 * max(-low, high)

@@ -43,7 +43,7 @@ def order(resolutions: Sequence[float], errors: Sequence[float]) -> float:
 
 
 def on_points(model: Any, fields: Callable[[Any, Any], Sequence]) -> State:
-    """The State of `fields(x, y) -> (u, v, eta)`, each taken at its own points."""
+    """The State of `fields(x, y) -> (u, v, eta)`, each evaluated at its own C-grid position."""
     values = [fields(*model.grid.coordinates(at))[k] + np.zeros(model.grid.shape) for k, at in enumerate("uvh")]
     return model.state(*values)
 
@@ -76,7 +76,7 @@ def convergence(name: str, resolutions: tuple, one: Callable[[int], tuple[float,
 
 @functools.partial(jit, static_argnums=5)
 def _products(dynamics, stepper, state, change, cotangent, steps):
-    """<J x, y> and <x, J^T y>, of the map from a state to that some steps later."""
+    """<J x, y> and <x, J^T y> for the map from a state to the state `steps` steps later."""
 
     def advanced(state):
         return integrate(dynamics, stepper, state, steps)[0]

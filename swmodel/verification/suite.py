@@ -19,22 +19,22 @@ GROUPS = ("planar", "sphere", "tides", "coasts")
 
 
 class UnknownCase(SwmodelError, ValueError):
-    """A name that no case, mark or group has."""
+    """An error of a name without a case, mark or group."""
 
     exit_code = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """What a case measured, beside its marks.
+    """The values that a case measured, and their comparison with its marks.
 
     Args:
         case: the Case.
         values: {name of a mark: its value}; marks that were not measured are left out.
-        seconds: that it took.
+        seconds: the wall time of the case [s].
         quick: whether this was its short form.
-        panels: of its figure.
-        failure: the sentence with which it stopped, or "".
+        panels: the Panels of its figure.
+        failure: the message of the error that stopped it, or "".
     """
 
     case: Case
@@ -69,7 +69,7 @@ def every_case() -> dict[str, Case]:
 
 
 def select(names: Sequence[str] = ()) -> list[Case]:
-    """The cases with these names; a name may be that of a case, of one of its marks, or of a group. All without names.
+    """The cases with these names, which may be of a case, of one of its marks, or of a group; all cases without names.
 
     Raises:
         UnknownCase: for another name.
@@ -88,10 +88,10 @@ def select(names: Sequence[str] = ()) -> list[Case]:
 
 
 def measured(name: str, quick: bool = False) -> tuple[Mark, float]:
-    """The mark of a name and its value. A case is run once, however many of its marks are asked for.
+    """The mark with this name, and its value. A case is run once for all its marks.
 
     Raises:
-        UnknownCase: for a name that no mark has.
+        UnknownCase: for a name without a mark.
     """
     (case,) = select([name])
     mark = next((mark for mark in case.every_mark if mark.name == name), None)
@@ -117,7 +117,7 @@ def verify(
     """Run cases in double precision.
 
     Args:
-        cases: of `select`.
+        cases: the Cases, from `select`.
         quick: run the short form of each.
         started: called before each case.
         finished: called after each case.
@@ -141,6 +141,6 @@ def _scores(case, quick):
         values, panels = dict(outcome.values), outcome.panels
         if case.twin is not None:
             values[f"{case.name}_adjoint"] = adjoint_mismatch(case.twin())
-    except SwmodelError as error:  # a run that blows up is a case that fails; the others go on
+    except SwmodelError as error:  # a case whose run blows up fails, and the other cases are run
         failure = str(error)
     return Scores(case, values, time.monotonic() - begun, quick, panels, failure)

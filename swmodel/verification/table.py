@@ -15,7 +15,7 @@ WORDS = {True: "[green]pass[/green]", False: "[red]FAIL[/red]", None: ""}
 
 
 def shown(value: float) -> str:
-    """A value as tables show it."""
+    """A value in the format of tables."""
     return f"{value:.3g}" if abs(value) >= 1e-3 or value == 0 else f"{value:.2e}"
 
 

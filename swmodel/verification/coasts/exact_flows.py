@@ -17,7 +17,7 @@ __all__ = ["BumpFlow", "CarrierGreenspan", "CarrierWuYeh", "DamBreak", "PlanarBo
 
 @dataclasses.dataclass(frozen=True)
 class DamBreak:
-    """Water `left` deep [m] on the left of x = 0 and `right` deep on the right, let go at t = 0; `right` may be 0."""
+    """A dam at x = 0 that is removed at t = 0. The depth is `left` [m] at x < 0, and `right`, which may be 0, at x > 0."""
 
     left: float = 10.0
     right: float = 1.0
@@ -51,7 +51,7 @@ class DamBreak:
 
 @dataclasses.dataclass(frozen=True)
 class PlanarBowl:
-    """A plane surface that turns in a paraboloid z = -depth (1 - r^2 / radius^2), and is displaced by `shift` [m]."""
+    """A plane surface that rotates in a paraboloid z = -depth (1 - r^2 / radius^2), with its centre at `shift` [m]."""
 
     depth: float = 0.1
     radius: float = 1.0
@@ -60,7 +60,7 @@ class PlanarBowl:
 
     @property
     def period(self) -> float:
-        """Of a turn [s]."""
+        """The period of the rotation [s]."""
         return float(2 * np.pi / self._rate)
 
     @property
@@ -78,14 +78,14 @@ class PlanarBowl:
         return self.shift * self.depth / self.radius**2 * tilt
 
     def velocity(self, x: Any, y: Any, t: float) -> tuple[np.ndarray, np.ndarray]:
-        """(u, v) [m s-1], where there is water."""
+        """(u, v) [m s-1] at points with water."""
         w, zero = self._rate, 0.0 * (x + y)
         return zero - self.shift * w * np.sin(w * t), zero + self.shift * w * np.cos(w * t)
 
 
 @dataclasses.dataclass(frozen=True)
 class RadialBowl(PlanarBowl):
-    """A parabolic surface that swings up and down in the paraboloid; its shore is at `shift` [m] at t = 0."""
+    """A parabolic surface that oscillates in the paraboloid; its shore is at the radius `shift` [m] at t = 0."""
 
     shift: float = 0.8
 
@@ -126,7 +126,7 @@ class CarrierGreenspan:
 
     @property
     def time_scale(self) -> float:
-        """[s]; a period is pi of it."""
+        """The unit of time [s]; a period is pi units."""
         return float(np.sqrt(self.scale / (self.gravity * self.slope)))
 
     def shoreline(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -137,7 +137,7 @@ class CarrierGreenspan:
         return self.scale * (0.25 * a * np.cos(phase) - 0.5 * u**2), u * self.scale / self.time_scale
 
     def _phase(self, t):
-        """l of a time at the shoreline, where s = 0 and J1(s) / s = 1/2."""
+        """l at the shoreline, where s = 0 and J1(s) / s = 1/2, as a function of time."""
         return scipy.optimize.brentq(lambda l: 0.5 * l + 0.5 * self.amplitude * np.sin(l) - t, 2 * t - 2, 2 * t + 2)
 
     def first_level(self, x: np.ndarray) -> np.ndarray:
@@ -151,7 +151,7 @@ class CarrierGreenspan:
 
 @dataclasses.dataclass(frozen=True)
 class CarrierWuYeh:
-    """Humps and hollows of water that are let go over a beach of slope 1 : 1 / `slope`, positive x on land.
+    """Humps and troughs of water that start from rest over a beach of slope 1 : 1 / `slope`, positive x on land.
 
     With the units of CarrierGreenspan, and here with x offshore, Hankel's transform A of the first level gives
 
@@ -204,7 +204,7 @@ class BumpFlow:
     gravity: float = 9.81
 
     def bed(self, x: np.ndarray) -> np.ndarray:
-        """Its height [m]."""
+        """The height of the bump [m]."""
         return np.maximum(0.2 - 0.05 * (x - 10.0) ** 2, 0.0)
 
     def _thickness(self, head, bed, fast):
@@ -224,7 +224,7 @@ class BumpFlow:
 
     @property
     def shock(self) -> float | None:
-        """The place of the hydraulic jump [m]; None without one."""
+        """The position x of the hydraulic jump [m]; None without one."""
         critical, outlet = self._heads
         if self.outlet is None or outlet >= critical:
             return None

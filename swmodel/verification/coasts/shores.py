@@ -9,7 +9,7 @@ import swmodel as sw
 from ..case import Case, Mark, Outcome
 from .exact_flows import CarrierGreenspan, CarrierWuYeh, DamBreak, PlanarBowl, RadialBowl
 
-ROWS = 4  # of a channel: no fewer than the halo has
+ROWS = 4  # rows of a channel, at least as many as the halo has
 
 
 def model_of(grid: Any, depth: Any, thin: float = 1e-4, **options: Any) -> sw.ShallowWater:
@@ -28,10 +28,10 @@ def thickness(simulation: sw.Simulation) -> np.ndarray:
 
 
 def rest(steps: int = 100, dtypes: tuple[str, ...] = ("float32", "float64"), **options: Any) -> dict[str, float]:
-    """Lakes at rest, at two levels, over random topography with islands, cliffs and beaches, on the plane and the
-    sphere, in single and double precision: the largest speed [m s-1], and change of the level [m].
+    """The largest speed [m s-1] and change of the level [m] of lakes at rest, in single and double precision.
 
-    `options` are those of the model.
+    Two lakes with different levels lie between islands, cliffs and beaches of a random topography, on the plane and on
+    the sphere. `options` are those of the model.
     """
     rng, worst = np.random.default_rng(1), 0.0
     plane = sw.CartesianGrid(24, 20, (0.0, 240.0), (0.0, 200.0))
@@ -121,7 +121,7 @@ def bowl(flow: Any, cells: int, periods: float = 1.0, **options: Any) -> tuple[f
 
 
 def bowl_marks(name: str, flow: Any) -> dict[str, float]:
-    """Error, order between 50 and 100 cells and change of mass of a bowl."""
+    """The error, the order between 50 and 100 cells, and the change of mass of a bowl."""
     coarse, fine = bowl(flow, 50), bowl(flow, 100)
     return {
         f"{name}_l2": fine[0],
@@ -131,17 +131,17 @@ def bowl_marks(name: str, flow: Any) -> dict[str, float]:
 
 
 def thacker_planar() -> dict[str, float]:
-    """Thacker's plane surface in a bowl, after a period."""
+    """The marks of Thacker's plane surface in a bowl, after a period."""
     return bowl_marks("thacker_planar", PlanarBowl())
 
 
 def thacker_radial() -> dict[str, float]:
-    """Thacker's curved surface in a bowl, after a period."""
+    """The marks of Thacker's curved surface in a bowl, after a period."""
     return bowl_marks("thacker_radial", RadialBowl())
 
 
 def carrier_greenspan(cells: int = 450) -> dict[str, float]:
-    """The shoreline of a standing wave on a beach during a period."""
+    """The errors of the shoreline of a standing wave on a beach during a period."""
     flow = CarrierGreenspan()
     grid = channel(cells, -4.0 * flow.scale, 0.5 * flow.scale)
     place, speed = (error.max() for error in shore_errors(flow, grid, np.pi, 1200, 24))
@@ -149,10 +149,10 @@ def carrier_greenspan(cells: int = 450) -> dict[str, float]:
 
 
 def carrier_wu_yeh(cells: int = 1600) -> dict[str, float]:
-    """The shoreline of the third wave of Carrier, Wu and Yeh (2003), until the run-up and the run-down are over.
+    """The errors of the shoreline of the third wave of Carrier, Wu and Yeh (2003), through run-up and run-down.
 
-    The errors of place and velocity are r.m.s. values in time over the range, of which the larger one is the first
-    mark. The largest one is that of the velocity when the exact one jumps from -15 to 2 m/s within 7 s.
+    The errors of position and velocity are r.m.s. values in time over the range of each; the larger one is the first
+    mark. The largest single error is that of the velocity when the exact one jumps from -15 to 2 m/s within 7 s.
     """
     flow = CarrierWuYeh()
     grid = channel(cells, -3.9 * flow.scale, 0.1 * flow.scale)
@@ -169,7 +169,11 @@ def shore_errors(flow: Any, grid: sw.CartesianGrid, duration: float, steps: int,
     """The errors of the shoreline's place and of its velocity in time, over the range of places and of velocities.
 
     Args:
-        duration: of the run, in the flow's units of time. moments: at which the shoreline is compared.
+        flow: the exact solution.
+        grid: the grid of the beach.
+        duration: the length of the run, in the flow's unit of time.
+        steps: the number of steps of the run.
+        moments: the number of times at which the shoreline is compared.
     """
     model = model_of(grid, lambda x, y: -flow.slope * x + 0.0 * y, thin=1e-3)
     state = model.state(eta=np.broadcast_to(flow.first_level(grid.x_centres), grid.shape))
@@ -186,7 +190,7 @@ def shore_errors(flow: Any, grid: sw.CartesianGrid, duration: float, steps: int,
 
 
 def shoreline(x: np.ndarray, h: np.ndarray, slope: float) -> float:
-    """Where the thickness of the last cells that are well filled, continued linearly, is 0."""
+    """The x [m] at which the thickness, extrapolated linearly from the last cells with enough water, is 0."""
     dx = x[1] - x[0]
     k = np.flatnonzero(h > 0.5 * slope * dx)[-1]
     return float(x[k] + h[k] * 2 * dx / max(h[k - 2] - h[k], 0.2 * slope * dx))

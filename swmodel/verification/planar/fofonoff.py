@@ -1,14 +1,14 @@
 """The free inertial gyre of Fofonoff (1954), for the nonlinear equations without approximation.
 
-A steady flow h (u, v) = (-d psi/dy, d psi/dx) without forcing or friction satisfies q h (v, -u) = grad(B), so that the
-potential vorticity q and the Bernoulli head B are functions of psi, with dB/dpsi = q. Fofonoff's choice is linear:
+A steady flow h (u, v) = (-d psi/dy, d psi/dx) without forcing or friction satisfies q h (v, -u) = grad(B). The
+potential vorticity q and the Bernoulli head B are then functions of psi, with dB/dpsi = q. Fofonoff's choice is linear:
 
     (f + zeta) / h = f_m / H + lambda psi,     g eta + (u^2 + v^2) / 2 = f_m psi / H + lambda psi^2 / 2
 
 and psi = 0 on walls.
 
-The first is solved for psi at Chebyshev points, the second gives h, in turns. Fofonoff, N. P. (1954), Steady flow in a
-frictionless homogeneous ocean, Journal of Marine Research 13, 254-262.
+The first equation is solved for psi at Chebyshev points, and the second one gives h, alternately until convergence.
+Fofonoff, N. P. (1954), Steady flow in a frictionless homogeneous ocean, Journal of Marine Research 13, 254-262.
 """
 
 import functools

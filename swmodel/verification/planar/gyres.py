@@ -1,11 +1,12 @@
 """Steady wind-driven gyres: Stommel (1948) and Munk (1950), linear, over a flat bottom, against exact solutions.
 
-The transport (U, V) = (-d psi/dy, d psi/dx) of a steady state has no divergence, so that its curl is
+The transport (U, V) = (-d psi/dy, d psi/dx) of a steady state has no divergence. The curl of the momentum equation is
 
     beta d psi/dx = - d tau_x/dy / rho - r laplacian(psi) + A laplacian^2(psi),   tau_x = - T cos(pi y / L)
 
-With psi = sin(pi y / L) phi(x) this is an equation of constant coefficients in x, of order 2 for Stommel's gyre and of
-order 4 for Munk's between free-slip walls, where phi = phi'' = 0. It is solved exactly, as a sum of exponentials.
+With psi = sin(pi y / L) phi(x) this is an equation with constant coefficients in x. It is of order 2 for Stommel's
+gyre, and of order 4 for Munk's gyre between free-slip walls, where phi = phi'' = 0. The exact solution is a sum of
+exponentials.
 """
 
 import dataclasses
@@ -70,7 +71,7 @@ class Gyre:
         return -l * np.cos(l * y) * self.phi(x) / H, np.sin(l * y) * self.phi(x, 1) / H
 
     def model(self, n: int) -> ShallowWater:
-        """n x n cells; the waves are slow (30 m/s), which changes nothing in the steady state."""
+        """The model on n x n cells. Its waves are slow (30 m/s), which does not change the steady state."""
         friction = (LinearDrag(self.drag), *((Laplacian(self.viscosity),) if self.viscosity else ()))
         wind = WindStress(x=lambda x, y: -STRESS * np.cos(np.pi * y / L) + 0.0 * x, density=RHO)
         return ShallowWater(
@@ -85,7 +86,7 @@ class Gyre:
         )
 
     def error(self, n: int) -> tuple[float, Panel]:
-        """Of (u, v) in the steady state, and its streamfunction."""
+        """The error of (u, v) in the steady state, and a map of its streamfunction."""
         model, dt = self.model(n), 0.7 * L / n / np.sqrt(G * H)
         final = run_until(model, RK4, model.at_rest(), 18.0 / self.drag, dt)
         found, grid = (np.asarray(final.u), np.asarray(final.v)), model.grid
@@ -99,7 +100,7 @@ class Gyre:
         return float(np.sqrt(squared / size)), panel
 
     def twin(self) -> Twin:
-        """A form of 8 x 8 cells."""
+        """A small form of the case, on 8 x 8 cells."""
         model = self.model(8)
         bump = model.state(eta=lambda x, y: np.sin(np.pi * x / L) * np.sin(np.pi * y / L))
         return Twin(model, RK4(1500.0), bump)
@@ -150,7 +151,8 @@ def munk_transport() -> float:
 def transport_error(n: int) -> float:
     """The transport of the western boundary current of a double gyre between no-slip walls over Munk's, less 1.
 
-    A larger reduced gravity leaves the steady state and hastens it; the mean over some days leaves out free waves.
+    A larger reduced gravity does not change the steady state, which is then reached sooner. A mean over some days
+    filters out free waves.
     """
     model = ShallowWater(
         CartesianGrid(n, n, (0.0, SIZE), (0.0, SIZE)),

@@ -1,6 +1,6 @@
-"""A smooth manufactured solution of the nonlinear equations over a rough bottom, held in place by its sources.
+"""A smooth manufactured solution of the nonlinear equations over a rough bottom, kept steady by its sources.
 
-python -m swmodel.verification.planar.manufactured     prints how far both cores carry it away (docs/pseudo_spectral.md)
+python -m swmodel.verification.planar.manufactured     prints the drift with both cores (docs/pseudo_spectral.md)
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ run = jit(integrate, static_argnums=3)
 
 
 def smooth(walls: str = "") -> dict[str, Any]:
-    """u, v, eta and depth, functions of (x, y) whose series never end, even or odd about the walls there are."""
+    """u, v, eta and depth: functions of (x, y) with infinite Fourier series, even or odd about the walls."""
     kx, ky = ((1 if axis in walls else 2) * np.pi / L for axis in "xy")
     size = 1.0 if walls else 0.5
 
@@ -59,17 +59,17 @@ def rates(fields: dict[str, Any], f: float) -> dict[str, Any]:
     ddy = lambda q: lambda x, y: jax.jvp(lambda y: q(x, y), (y,), (jnp.ones_like(y),))[1]  # noqa: E731
     u, v, eta, depth = fields.values()
     head = lambda x, y: G * eta(x, y) + 0.5 * (u(x, y) ** 2 + v(x, y) ** 2)  # noqa: E731
-    turning = lambda x, y: f + ddx(v)(x, y) - ddy(u)(x, y)  # noqa: E731
+    absolute_vorticity = lambda x, y: f + ddx(v)(x, y) - ddy(u)(x, y)  # noqa: E731
     h = lambda x, y: depth(x, y) + eta(x, y)  # noqa: E731
     return {
-        "u": lambda x, y: turning(x, y) * v(x, y) - ddx(head)(x, y),
-        "v": lambda x, y: -turning(x, y) * u(x, y) - ddy(head)(x, y),
+        "u": lambda x, y: absolute_vorticity(x, y) * v(x, y) - ddx(head)(x, y),
+        "v": lambda x, y: -absolute_vorticity(x, y) * u(x, y) - ddy(head)(x, y),
         "eta": lambda x, y: -ddx(lambda x, y: h(x, y) * u(x, y))(x, y) - ddy(lambda x, y: h(x, y) * v(x, y))(x, y),
     }
 
 
 class Source(Term):
-    """What keeps a manufactured solution as it is."""
+    """The sources that keep a manufactured solution steady."""
 
     u: jax.Array = parameter("u", "m s-2")
     v: jax.Array = parameter("v", "m s-2")
@@ -83,7 +83,7 @@ class Source(Term):
 
 
 def held(n: int, periodic: str, f: float, core: Any, **options: Any) -> tuple[ShallowWater, State]:
-    """(the model with the sources, the State that they hold)."""
+    """(the model with the sources, the State that they keep steady)."""
     grid = CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
     fields = smooth("".join(axis for axis in "xy" if axis not in periodic))
     points = {
@@ -105,7 +105,7 @@ def held(n: int, periodic: str, f: float, core: Any, **options: Any) -> tuple[Sh
 
 
 def drift(n: int, periodic: str, f: float, core: Any) -> float:
-    """How far ten steps, ten minutes, carry the solution away; of the largest value of each field."""
+    """The change of the solution in ten steps, which are ten minutes, relative to the largest value of each field."""
     model, exact = held(n, periodic, f, core, engine="arrays")
     stepper = RK4(DT)
     final, _ = run(model.dynamics(stepper), stepper, exact, STEPS)
@@ -113,7 +113,7 @@ def drift(n: int, periodic: str, f: float, core: Any) -> float:
 
 
 def _error(n):
-    """After an hour and a half, in which a wave crosses half of the square, and a map."""
+    """The error after an hour and a half, in which a wave crosses half of the square, and a map."""
     model, exact = held(n, "xy", 1e-4, FiniteDifferences())
     final = run_until(model, RK4, exact, 0.5 * L / np.sqrt(G * H), 0.4 * L / n / np.sqrt(1.3 * G * H))
     x, y = model.grid.x_centres / 1e3, model.grid.y_centres / 1e3

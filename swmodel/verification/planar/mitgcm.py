@@ -1,16 +1,15 @@
 """MITgcm's wind-driven gyre in a closed basin, "tutorial_barotropic_gyre", against the output that MITgcm publishes.
 
-60 x 60 cells of 20 km, 5000 m deep, on a beta plane, start from rest under a wind stress -0.1 cos(pi y / L) N m-2, with
-a viscosity of 400 m2 s-1 and no slip. MITgcm steps them with its implicit free surface, 20 minutes at a time: the
-surface at the new time (theta = 1), all else by Adams-Bashforth with epsilon = 0.01. Its output has the extremes and
-the standard deviation of the elevation, and the extremes of the velocities, after each of 10 steps. These numbers are
-the dynstat_* of its monitor in verification/tutorial_barotropic_gyre/results/output.txt of
+The basin has 60 x 60 cells of 20 km, is 5000 m deep, and lies on a beta plane. It starts from rest under a wind stress
+-0.1 cos(pi y / L) N m-2, with a viscosity of 400 m2 s-1 and no slip. MITgcm takes steps of 20 minutes with its implicit
+free surface: the surface is implicit (theta = 1), all else is by Adams-Bashforth with epsilon = 0.01. Its output has
+the extremes and the standard deviation of the elevation, and the extremes of the velocities, after each of 10 steps.
+These are the dynstat_* of its monitor in verification/tutorial_barotropic_gyre/results/output.txt of
 https://github.com/MITgcm/MITgcm, commit 1827555eb3ab527c3c300e5642540b0ceba44ef3 (MIT licence), written by
-checkpoint67e. MITgcm's solver stops at a residual of
-1e-7, which bounds the agreement that can be expected.
+checkpoint67e. MITgcm's solver stops at a residual of 1e-7, which limits the possible agreement.
 
-MITgcm averages the Coriolis force as the enstrophy-conserving form does. The energy-conserving form differs from it by
-2e-5 within these steps. The advection of momentum, of the size 1e-6, agrees in the energy-conserving form.
+MITgcm averages the Coriolis force like the enstrophy-conserving form here. The energy-conserving form differs by 2e-5
+within these steps. The advection of momentum, of the size 1e-6, agrees with the energy-conserving form.
 """
 
 import numpy as np
@@ -29,7 +28,7 @@ from ..case import Case, Mark, Outcome
 
 __all__ = ["differences", "gyre"]
 
-L, CELLS, LINEAR_STEPS = 1.2e6, 60, 4  # [m]; in so many steps the advection stays below 2e-7
+L, CELLS, LINEAR_STEPS = 1.2e6, 60, 4  # [m]; in 4 steps the effect of advection stays below 2e-7
 
 # After 1 to 10 steps: the largest and the smallest elevation and its standard deviation [m]; the largest and smallest
 # u; the largest and smallest v [m s-1].

@@ -5,8 +5,8 @@
     - i omega U = f V - i k g E,   - i omega V = - f U - g E',   - i omega E = - i k H U - (H V)'
 
 Bishnu et al. (2024), doi:10.1029/2022MS003545, give the leading order, which is not divergent. Its error does not
-decrease with the resolution, so that the modes are computed here: U and E at Chebyshev points, V between them in the
-sense that it vanishes at both ends (collocation: Trefethen 2000, Spectral Methods in MATLAB, chapter 6).
+decrease with the resolution. The modes are therefore computed here by collocation at Chebyshev points, where V vanishes
+at both ends (Trefethen 2000, Spectral Methods in MATLAB, chapter 6).
 """
 
 import dataclasses
@@ -41,8 +41,8 @@ class ChannelMode:
     """The slowest wave of a channel with one half-wave across it.
 
     Args:
-        length, width: of the channel [m]; a whole wave fits into the length.
-        f0, beta: of the Coriolis parameter f0 + beta y [s-1], [m-1 s-1].
+        length, width: the size of the channel [m]; its length is one wavelength.
+        f0, beta: the Coriolis parameter is f0 + beta y [s-1], [m-1 s-1].
         depth, slope: the depth is depth + slope y [m], [1].
         gravity: [m s-2].
     """
@@ -88,7 +88,7 @@ class ChannelMode:
         return float(values[number].real), BarycentricInterpolator(y, fields.T)
 
     def _one_half_wave(self, values, vectors, n):
-        """The number of the Rossby mode whose V has no zero within the channel: the fastest of the slow modes."""
+        """The index of the Rossby mode whose V has no zero within the channel: the fastest of the slow modes."""
         slow = np.flatnonzero((np.abs(values.imag) < 1e-12) & (np.abs(values) < 0.3 * self.f0) & (values != 0))
         single = [j for j in slow if np.ptp(np.sign(vectors[n + 2 : 2 * n - 2, j])) == 0]
         return max(single, key=lambda j: abs(values[j]))
@@ -101,14 +101,14 @@ class ChannelMode:
         return of[0] * np.cos(phase), -of[1] * np.sin(phase), of[2] * np.cos(phase)
 
     def model(self, n: int) -> ShallowWater:
-        """n x n cells."""
+        """The model on n x n cells."""
         grid = CartesianGrid(n, n, (0.0, self.length), (0.0, self.width), "x")
         rotation = BetaPlane(self.f0, self.beta) if self.beta else FPlane(self.f0)
         depth = lambda x, y: self.depth + self.slope * y + 0.0 * x  # noqa: E731
         return ShallowWater(grid, depth, gravity=self.gravity, coriolis=rotation, linear=True, communicator="serial")
 
     def error(self, n: int) -> tuple[float, Panel]:
-        """After a quarter of the period, and a map."""
+        """The error after a quarter of the period, and a map."""
         model, end = self.model(n), 0.5 * np.pi / abs(self.solution[0])
         state = on_points(model, lambda x, y: self.fields(x, y, 0.0))
         fastest = np.sqrt(self.gravity * (self.depth + max(self.slope, 0.0) * self.width))
@@ -120,7 +120,7 @@ class ChannelMode:
         return energy_norm(model, final, on_points(model, lambda x, y: self.fields(x, y, end))), panel
 
     def twin(self) -> Twin:
-        """A form of 8 x 8 cells."""
+        """A small form of the case, on 8 x 8 cells."""
         model = self.model(8)
         return Twin(model, RK4(1000.0), on_points(model, lambda x, y: self.fields(x, y, 0.0)))
 

@@ -1,8 +1,8 @@
 """The equatorial Rossby soliton of Boyd (1980), doi:10.1175/1520-0485(1980)010<1699:ESWPIE>2.0.CO;2: its speed.
 
 Lengths are in equatorial radii, f = y, g = H = 1. To first order the soliton of half-width 1 / B moves west at
-1 / 3 + 0.395 B^2. Cells have the length 0.25. Each mark is the time's mean speed of the crest from t = 10, when the
-waves that the start sheds have left it, to t = 40.
+1 / 3 + 0.395 B^2. Cells have the length 0.25. Each mark is the mean speed of the crest from t = 10 to t = 40. The waves
+that the first state radiates have left the soliton by t = 10.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ def start(x: np.ndarray, y: np.ndarray) -> tuple:
 
 
 def crest(eta: Any, x: np.ndarray) -> float:
-    """Where eta, summed over y, is largest: the top of the parabola through the largest value and its neighbours."""
+    """The x at which eta, summed over y, is largest, by a parabola through the largest value and its neighbours."""
     profile = np.asarray(eta).sum(axis=0)
     k = int(np.argmax(profile))
     west, top, east = profile[[k - 1, k, (k + 1) % x.size]]
@@ -62,7 +62,7 @@ def _model(nx, ny, **options):
 
 
 def speed(**options: Any) -> tuple[float, Panel]:
-    """Of the crest, to the west, and a map at the end."""
+    """The speed of the crest to the west, and a map at the end."""
     model = _model(192, 64, **options)
     x, places = model.grid.x_centres, []
     simulation = Simulation(model, on_points(model, start), RK4(DT))

@@ -60,7 +60,7 @@ def _twin(periodic, exact):
 
 
 def kelvin(x: np.ndarray, y: np.ndarray, t: float) -> tuple:
-    """Along the coast x = 0, which it has on its right: two waves of length L and L / 2 travel to the south."""
+    """Two Kelvin waves of lengths L and L / 2 that travel south along the coast x = 0, which is on their right."""
     eta = sum(np.cos(2 * np.pi * m * (y + C * t) / L) for m in (1, 2)) * np.exp(-x / RADIUS)
     return 0.0 * eta, -C / H * eta, eta
 
@@ -159,7 +159,7 @@ Case(
     name="adjustment",
     group="planar",
     title="Geostrophic adjustment of a ridge",
-    tests="what potential vorticity keeps of a disturbance, and what waves carry away",
+    tests="conservation of potential vorticity in a disturbance, and the waves that radiate from it",
     source="Gill (1982), sections 7.2 and 7.3",
     doi="",
     equation="eta_k(t) = eta_k(0) [f^2 + g H k^2 cos(omega t)] / omega^2,  omega^2 = f^2 + g H k^2",

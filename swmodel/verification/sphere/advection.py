@@ -1,11 +1,12 @@
-"""Test 1 of Williamson et al. (1992): a cosine bell is carried once round the sphere, over both poles.
+"""Test 1 of Williamson et al. (1992): advection of a cosine bell once round the sphere, over both poles.
 
-The flow is a rigid rotation about an axis at an angle alpha to the grid's: 90 degrees over the poles, 0 along the
-equator,
+The flow is a rigid rotation about an axis at an angle alpha to that of the grid. It crosses the poles for 90 degrees,
+and follows the equator for 0:
 
     psi = - a u0 (sin(phi) cos(alpha) - cos(lambda) cos(phi) sin(alpha)),   u0 = 2 pi a / (12 days)
 
-and does not change; the bell, 1000 [1 - ...] with half-width a / 3, is a passive tracer with the centred scheme.
+The bell, 1000 [1 - ...] with half-width a / 3, is a passive tracer with the centred scheme. The flow is constant in
+time.
 """
 
 import dataclasses
@@ -29,14 +30,14 @@ U0, HEIGHT, WIDTH = 2 * np.pi * RADIUS / (12 * DAY), 1000.0, RADIUS / 3
 
 @pytree
 class GivenFlow(RK4):
-    """RK4 of the tracers alone, in the flow of the first state."""
+    """RK4 for the tracers alone, in the flow of the first state."""
 
     def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple:
         """(state, history) one dt later; u, v and eta stay as they are."""
         return RK4.step(self, _Frozen(equations), state, history, time)
 
     def amplification(self, z: Any) -> np.ndarray:
-        """That of RK4."""
+        """The amplification factor of RK4."""
         return RK4(1.0).amplification(z)
 
 

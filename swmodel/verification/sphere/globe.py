@@ -1,7 +1,7 @@
-"""What the cases on the sphere share: the planet of Williamson et al. (1992), its grids, and norms over it.
+"""Functions for all cases on the sphere: the planet of Williamson et al. (1992), its grids, and norms over it.
 
-doi:10.1016/S0021-9991(05)80016-6. A resolution n is n x n / 2 cells. f varies with latitude alone, so that the rotated
-forms of test 2 (alpha > 0) are not available; test 1, whose flow is given, crosses the poles.
+doi:10.1016/S0021-9991(05)80016-6. A resolution n means n x n / 2 cells. f varies with latitude alone, so that the
+rotated forms of test 2 (alpha > 0) are not available. The prescribed flow of test 1 crosses the poles.
 """
 
 from typing import Any

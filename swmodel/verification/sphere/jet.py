@@ -3,7 +3,7 @@
     u = (u_max / e_n) exp(1 / ((phi - phi_0) (phi - phi_1))) between phi_0 = pi / 7 and phi_1 = pi / 2 - phi_0,
     g h = g h_0 - integral of a u (f + tan(phi) u / a) dphi
 
-In balance it stays as it is; a bump of 120 m in h at 45 N lets it roll up within six days.
+The balanced jet is steady. With a bump of 120 m in h at 45 N it rolls up within six days.
 """
 
 import functools
@@ -58,7 +58,7 @@ def balanced_jet(n: int, bump: float = 0.0) -> tuple[ShallowWater, State]:
 
 
 def vorticity(model: ShallowWater, state: State) -> np.ndarray:
-    """At corners between rows of cells [s-1], (ny - 1, nx)."""
+    """The vorticity at corners between rows of cells [s-1], (ny - 1, nx)."""
     metrics = model.grid.metrics(np.arange(model.grid.ny))
     u, v = np.asarray(state.u), np.asarray(state.v)
     along = u * metrics["dx_u"]
@@ -78,7 +78,7 @@ def _balance(resolutions: tuple) -> Outcome:
 
 
 def _on_day_six(n):
-    """(the grid, the vorticity)."""
+    """(the grid, the vorticity on day 6)."""
     model, state = balanced_jet(n, bump=120.0)
     return model.grid, vorticity(model, advanced(model, state, 6 * DAY))
 

@@ -26,20 +26,20 @@ H6, WAVE, K6 = 8000.0, 4, 7.848e-6
 
 
 def mountain(longitude: Any, latitude: Any) -> np.ndarray:
-    """Its height [m]: a cone of 2000 m at 270 E, 30 N."""
+    """The height of the mountain [m], a cone of 2000 m at 270 E, 30 N."""
     away = np.minimum(np.hypot(np.deg2rad(longitude) - 1.5 * np.pi, np.deg2rad(latitude) - np.pi / 6), np.pi / 9)
     return 2000.0 * (1.0 - away / (np.pi / 9))
 
 
 def over_mountain(n: int) -> tuple[ShallowWater, State]:
-    """Test 5 at t = 0."""
+    """The model and the first state of test 5."""
     model = sphere_model(n, lambda x, y: H5 - mountain(x, y), momentum=ArakawaLamb())
     level = lambda x, y: -(RADIUS * OMEGA * U5 + U5**2 / 2) / G * np.sin(np.deg2rad(y)) ** 2 + 0.0 * x  # noqa: E731
     return model, model.state(u=lambda x, y: U5 * np.cos(np.deg2rad(y)) + 0.0 * x, eta=level)
 
 
 def rossby_haurwitz(n: int) -> tuple[ShallowWater, State]:
-    """Test 6 at t = 0, equations 141 to 149."""
+    """The model and the first state of test 6, equations 141 to 149."""
     r, k, w = WAVE, K6, K6
 
     def level(x, y):

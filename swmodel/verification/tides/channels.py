@@ -86,7 +86,7 @@ until = {2 * T}
 
 
 def channel_error() -> float:
-    """The largest error over the amplitude, through an experiment file, half a period and whole periods later."""
+    """The largest error over the amplitude, after half a period and after whole periods, by an experiment file."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "channel.toml"
         file.write_text(CHANNEL)
@@ -161,7 +161,7 @@ def taylor(x: Any, y: Any, f: float, depth: float, width: float, modes: int = 24
 
 
 def amphidrome_cells() -> float:
-    """How many cells the amphidrome nearest the wall is from Taylor's."""
+    """The distance [cells] of the amphidrome nearest the wall from Taylor's."""
     f, depth, width, nx, ny = 1.2e-4, 70.0, 400e3, 50, 25
     dx = width / ny
     grid = sw.CartesianGrid(nx, ny, (-nx * dx, 0.0), (0.0, width))

@@ -1,4 +1,4 @@
-"""Forces of the moon, the wind and the air pressure, where the answer is known."""
+"""Forces of the moon, the wind and the air pressure with known responses."""
 
 import datetime
 import tempfile
@@ -17,7 +17,7 @@ from .channels import G, T, amplitude_and_phase
 
 
 def equilibrium_error() -> float:
-    """M2's potential in a small, deep basin: the largest departure from the equilibrium tide over its largest value."""
+    """The largest departure from the equilibrium tide of M2 over its largest value, in a small, deep basin."""
     grid = sw.SphericalGrid(8, 8, (20.0, 23.0), (40.0, 43.0))
     model = sw.ShallowWater(
         grid,
@@ -36,7 +36,7 @@ def equilibrium_error() -> float:
 
 
 def at_rest_under(forcing: Any, cells: int = 20) -> tuple[np.ndarray, np.ndarray]:
-    """(x, eta) in a basin of 100 km x 50 m, once a force has brought it to rest."""
+    """(x, eta) in a basin 100 km long and 50 m deep, when it has come to rest under a force."""
     grid = sw.CartesianGrid(cells, 2, (0.0, 100e3), (0.0, 10e3), "y")
     model = sw.ShallowWater(grid, 50.0, gravity=G, linear=True, forcing=(forcing,), dissipation=(sw.LinearDrag(7e-4),))
     state = sw.Simulation(model, model.at_rest(), sw.SSPRK3(100.0)).run(steps=900)
@@ -51,7 +51,7 @@ def setup_error() -> float:
 
 
 def barometer_cm() -> float:
-    """How far the sea stands lower under 1 hPa more [cm]."""
+    """The fall of the sea surface under an additional 1 hPa [cm]."""
     x, eta = at_rest_under(sw.AirPressure(lambda x, y: 1e5 + 100.0 * (x > 50e3) + 0 * y))
     return float(100.0 * (eta[0] - eta[-1]))
 
@@ -90,19 +90,19 @@ class Given(sw.Term):
 
 @sw.pytree
 class Exact(sw.TimeStepper):
-    """x + dt F(x, t + dt)."""
+    """The step x + dt F(x, t + dt)."""
 
     dt: Any = sw.time_step()
 
     def amplification(self, z: Any) -> Any:
-        return 0.0 * np.abs(z)  # what it integrates has neither waves nor decay of its own
+        return 0.0 * np.abs(z)  # the integrated equation has neither waves nor decay
 
     def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple:
         return state + self.dt * equations.tendency(state, time + 1.0), history
 
 
 def harmonic_error() -> float:
-    """The largest relative error of constants that go in by a field and come out of a fit, over a restart."""
+    """The largest relative error of harmonic constants: a given tide is fitted during a run with a restart."""
     grid = sw.CartesianGrid(3, 3, (0.0, 3e5), (0.0, 3e5))
 
     def simulation():

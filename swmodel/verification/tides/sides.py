@@ -1,11 +1,12 @@
-"""How much of a wave each kind of open side lets in, and how much of one it sends back.
+"""The transmission of an incoming wave, and the reflection of an outgoing one, for each kind of open side.
 
-    enters    a wave of 1 cm and 2 hours comes in from the west and leaves through a Flather side with a sponge in the
-              east: its amplitude inside
-    returns   a pulse 8 cells wide from inside meets the side: its largest elevation later, over that at the start
+    entered    the amplitude in the domain of a wave of 1 cm and 2 hours that enters in the west, over its own; it
+    leaves
+               in the east through a Flather side with a sponge
+    returned   the largest elevation after a pulse 8 cells wide has met the side, over that of the pulse at the start
 
-RadiationNudging is nudged in 10 minutes where a wave comes in, and in a day, its default, where a pulse leaves.
-On a channel 60 cells of 10 km long and 1000 m deep, without friction or rotation.
+The time scale of RadiationNudging is 10 minutes for the incoming wave, and a day, its default, for the outgoing pulse.
+The channel has 60 cells of 10 km and is 1000 m deep, without friction or rotation.
 """
 
 import functools
@@ -59,12 +60,12 @@ def pulse(kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def returned(kind: str) -> float:
-    """The share of a pulse that is inside after it has met the side."""
+    """The share of a pulse that is in the domain after it has met the side."""
     return float(np.abs(pulse(kind)[0][-1]).max())
 
 
 def entered(kind: str) -> float:
-    """The amplitude inside of a wave that comes in, over its own."""
+    """The amplitude in the domain of an incoming wave, over its amplitude outside."""
     ramp, size = 2 * PERIOD, 0.01
     angle = lambda times: 2.0 * np.pi * times / PERIOD  # noqa: E731
     times = np.arange(0.0, 8 * PERIOD, 100.0)
@@ -110,7 +111,7 @@ for _kind, (_in, _back) in {  # the least that enters, the most that comes back
         name=f"open_side_{_kind}",
         group="tides",
         title=f"Waves through a side of kind {_kind}",
-        tests="open sides: what comes in, and what is sent back",
+        tests="transmission and reflection of waves at open sides",
         source="d'Alembert's solution",
         doi="",
         equation="eta = f(x - sqrt(g H) t)",
