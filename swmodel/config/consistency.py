@@ -31,7 +31,7 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         _windows,
         _files,
         _intervals,
-        _lid,
+        _rigid_lid,
         _potential,
         _harmonics,
         _sums,
@@ -83,7 +83,7 @@ def _sums(sections):
                 yield Mistake(("output", name), "an ensemble has no such sums yet; leave the section out")
 
 
-def _lid(sections):
+def _rigid_lid(sections):
     stepper, output = sections.get("stepper"), sections.get("output")
     if stepper is not None and stepper.part.rigid_lid and output is not None and output.maxima is not None:
         yield Mistake(("output", "maxima"), "under a rigid lid nothing rises, and there are no maxima; leave it out")

@@ -17,7 +17,7 @@ __all__ = ["BumpFlow", "CarrierGreenspan", "CarrierWuYeh", "DamBreak", "PlanarBo
 
 @dataclasses.dataclass(frozen=True)
 class DamBreak:
-    """A dam at x = 0 that is removed at t = 0. The depth is `left` [m] at x < 0, and `right`, which may be 0, at x > 0."""
+    """A dam at x = 0 that is removed at t = 0. The depth [m] is `left` at x < 0 and `right`, 0 or more, at x > 0."""
 
     left: float = 10.0
     right: float = 1.0
