@@ -32,12 +32,13 @@ EQUAL = (
     "communicator",
     "elliptic",
     "fft",
+    "forcing",
     "parameters",
     "ranks_agree",
     "spectra",
     "spectral_core",
 )
-ON_FOUR = ("coast", "communicator", "parameters", "ranks_agree")  # 2 x 2 tiles are less than 2 x 3 show
+ON_FOUR = ("coast", "communicator", "forcing", "parameters", "ranks_agree")  # 2 x 2 tiles are less than 2 x 3 show
 COUNTED = ("passed", "failed", "error", "skipped", "xfailed")
 NO_TESTS = 5  # pytest's exit status
 

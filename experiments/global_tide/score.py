@@ -8,6 +8,8 @@ Names of M2 have no suffix; those of other constituents end in theirs, as error_
     r.m.s. in time      that divided by sqrt 2, which papers often give
     open ocean          gauges around which 90 % of the area is deeper than 1000 m, within 1.5 degrees: oceanic islands
     power               rho g < integral eta_eq d eta/dt dA > [W], eta_eq the equilibrium tide of a yielding Earth
+    wave drag           rho < integral (kappa / 2) r^2 N |u|^2 dA > [W], on the faces where u and v lie
+    friction            rho < integral C_D |u|^3 dA > [W], likewise
 """
 
 import sys
@@ -24,6 +26,8 @@ CONSTITUENTS = {
     "K1": (86164.09, 1, 0.141565 * 0.736),
     "O1": (92949.63, 1, 0.100661 * 0.695),
 }
+DRAG, WAVENUMBER = 2.5e-3, 1.26e-3  # C_D [1] and kappa [m-1] of global_tide.toml
+OCEANS = {"atlantic": (-70.0, 20.0), "indian": (20.0, 120.0), "pacific": (120.0, 290.0)}  # [degrees] of longitude
 REACH, AROUND, DEEP, SHARE = 60e3, 1.5, 1000.0, 0.9  # [m], [degrees], [m], [1]
 HERE = Path(__file__).parent
 
@@ -96,6 +100,33 @@ def terawatts(lon, lat, tide, name="M2"):
     return float(RHO * G * np.nansum(work * area) / 1e12)
 
 
+def dissipation(harmonics, bottom=HERE / "bottom.nc", name="M2", wavenumber=WAVENUMBER, phases=24):
+    """The mean power [TW] that internal waves and friction take, {name: value}; empty without velocities."""
+    with xr.open_dataset(harmonics) as run, xr.open_dataset(bottom) as floor:
+        if f"u_amplitude_{name}" not in run:
+            return {}
+        lon, lat = run["xh"].values, run["yh"].values
+        size, lag = ([run[f"{x}_{part}_{name}"].values for x in "uv"] for part in ("amplitude", "phase"))
+        u, v = (np.nan_to_num(a * np.exp(-1j * np.deg2rad(g))) for a, g in zip(size, lag))
+        rough, frequency = (
+            np.nan_to_num(floor[x].interp(lon=lon, lat=lat, method="nearest").values) for x in ("roughness", "buoyancy")
+        )
+    u, v = u[:, -lon.size :], v[1:]  # on eastern and northern faces
+    v_at_u = 0.25 * sum(np.roll(x, -1, 1) + x for x in (v, np.vstack([np.zeros_like(v[:1]), v[:-1]])))
+    u_at_v = 0.25 * sum(np.roll(x, 1, 1) + x for x in (u, np.vstack([u[1:], np.zeros_like(u[:1])])))
+    strength = 0.5 * wavenumber * rough**2 * frequency
+    faces = (u, v_at_u, np.roll(strength, -1, 1)), (v, u_at_v, np.vstack([strength[1:], strength[-1:]]))
+    area = RADIUS**2 * np.deg2rad(lat[1] - lat[0]) * np.deg2rad(lon[1] - lon[0]) * np.cos(np.deg2rad(lat))[:, None]
+    waves = friction = 0.0
+    for along, across, beyond in faces:
+        waves += np.sum(0.5 * np.abs(along) ** 2 * 0.5 * (strength + beyond) * area)
+        for phase in np.exp(2j * np.pi * np.arange(phases) / phases):
+            here, there = np.real(along * phase), np.real(across * phase)
+            friction += np.sum(np.hypot(here, there) * here**2 * area) / phases
+    factor = RHO / 1e12
+    return {"m2_wave_drag_terawatts": float(factor * waves), "m2_friction_terawatts": float(factor * DRAG * friction)}
+
+
 def scores(harmonics, gauges=HERE / "gauges.csv", floor=HERE / "etopo5_global_15min.nc"):
     """{name: value} of all constituents: r.m.s. errors [cm], all gauges and open ocean, and the power [TW]."""
     found = {}
@@ -121,7 +152,17 @@ def scores_of(constituent, harmonics, gauges, floor):
             f"signal_{name}{suffix}": 100 * np.sqrt(np.mean(size**2)),
             f"mean_amplitude_ratio_{name}{suffix}": float(np.abs(model[chosen]).mean() / size.mean()),
         }
-    return found
+    if constituent != "M2":
+        return found
+    for name, (west, east) in OCEANS.items():
+        chosen = known & open_ocean & ((longitude - west) % 360.0 < east - west)
+        if chosen.any():
+            found |= {
+                f"gauges_{name}": int(chosen.sum()),
+                f"error_{name}": 100 * np.sqrt(np.mean(np.abs(model - observed)[chosen] ** 2)),
+                f"mean_amplitude_ratio_{name}": float(np.abs(model[chosen]).mean() / np.abs(observed[chosen]).mean()),
+            }
+    return found | dissipation(harmonics)
 
 
 def draw(harmonics, gauges, path):

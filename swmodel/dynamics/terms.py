@@ -421,7 +421,7 @@ def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) 
     if hasattr(x, "check_limits") and rule is not None:
         x.check_limits(rule, name)
     if hasattr(x, "placed"):  # such as a Tide
-        return x.placed(position, domain, name)
+        return x.placed(position, domain, name, rule)
     if hasattr(x, "series_on"):  # FileRecords
         return x.series_on(position, domain, name, rule)
     if hasattr(x, "times") and hasattr(x, "values"):

@@ -53,9 +53,12 @@ class InverseBarometer:
         """The date and time of step 0 in the tide."""
         return getattr(self.plus, "start", None)
 
-    def placed(self, position: str, domain: Any, name: str) -> "BarometricElevation":
-        """The BarometricElevation of it; position and name are those of the parameter."""
-        plus = self.plus.placed(position, domain, name) if isinstance(self.plus, Tide) else domain.cut(float(self.plus))
+    def placed(self, position: str, domain: Any, name: str, rule: Number | None = None) -> "BarometricElevation":
+        """The BarometricElevation of it; position, name and rule are those of the parameter."""
+        if isinstance(self.plus, Tide):
+            plus = self.plus.placed(position, domain, name, rule)
+        else:
+            plus = domain.cut(float(self.plus))
         return BarometricElevation(plus, float(self.reference))
 
 

@@ -117,8 +117,16 @@ class Tide:
                     f"{rule.units} that are possible; give it in {rule.units}."
                 )
 
-    def placed(self, position: str, domain: Any, name: str) -> "Harmonics":
-        """The Harmonics of tile arrays at a C-grid position; `name` is the parameter's, for messages."""
+    def placed(self, position: str, domain: Any, name: str, rule: Number | None = None) -> "Harmonics":
+        """The Harmonics of tile arrays.
+
+        Args:
+            position: on the C-grid. domain: the model's Domain. name: of the parameter, for messages.
+            rule: the Number of the parameter, within whose limits the amplitudes of functions and files must be.
+        """
+        limits = None
+        if rule is not None and rule.maximum is not None:
+            limits = Number(position, rule.units, minimum=-rule.maximum, maximum=rule.maximum, steady=True)
         grid = domain.grid
         latitude = middle_latitude(grid)
         latitude = latitude if self.latitude is None else float(self.latitude)
@@ -126,7 +134,7 @@ class Tide:
 
         def part(which, k):
             return {
-                key: _on_tile(pair[k], position, domain, f"{name}: {which} of {key}")
+                key: _on_tile(pair[k], position, domain, f"{name}: {which} of {key}", None if k else limits)
                 for key, pair in self.constituents.items()
             }
 
@@ -140,7 +148,7 @@ class Tide:
         )
 
 
-def _on_tile(x, position, domain, name):
+def _on_tile(x, position, domain, name, limits):
     """A number or tile array of what stands for an amplitude or a phase; a line along a side is spread out."""
     Number(position, "", steady=True).check("Tide", name, x)
     ny, nx = domain.grid.shape
@@ -155,7 +163,7 @@ def _on_tile(x, position, domain, name):
                 f"{name} has shape {x.shape}, which does not cover the side; give {ny} values (ny, 1) along a west or "
                 f"east side, {nx} values (1, nx) along a south or north side, or an array ({ny}, {nx})."
             )
-    return tile_array(x, position, domain, name)
+    return tile_array(x, position, domain, name, limits)
 
 
 @pytree

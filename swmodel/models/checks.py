@@ -13,6 +13,7 @@ from ..fields.state import RESERVED
 from ..fields.variables import PROGNOSTIC, VARIABLES, Variable
 from ..grids.grid import Grid
 from ..parallel.decomposition import Decomposition
+from ..parallel.halo import SIDES
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
 
@@ -24,6 +25,7 @@ __all__ = [
     "check_names",
     "check_sides",
     "check_stepper",
+    "check_water",
     "start_of",
 ]
 
@@ -112,6 +114,42 @@ def check_sides(model: Any) -> None:
             raise ValueError(
                 f"{type(condition).__name__}: the {side} side cannot be open, the grid is periodic there; leave it out."
             )
+
+
+def check_water(model: Any) -> None:
+    """Raise ConfigError for an open side along which there is land alone; collective.
+
+    Of a condition on all four sides, which is what it has unless sides are named, one side needs water.
+    """
+    found = {side: _has_water(model, side) for side in model.open_sides}
+    for condition in model.open_boundaries:
+        dry = [side for side in condition.sides if not found[side]]
+        if not dry or (len(condition.sides) == len(SIDES) and len(dry) < len(SIDES)):
+            continue
+        remedy = "leave it out, or open another side" if len(dry) == 1 else "leave the condition out"
+        sides = f"the {dry[0]} side is" if len(dry) == 1 else f"the {' and '.join(dry)} sides are"
+        raise ConfigError(
+            f"{type(condition).__name__}: {sides} open, and every cell along "
+            f"{'it' if len(dry) == 1 else 'them'} is land; {remedy}."
+        )
+
+
+def _has_water(model, side):
+    """Whether there is water along a side of the grid; collective."""
+    ny, nx = model.grid.shape
+    wet = False
+    for rank in model.communicator.ranks:
+        tile = model.decomposition.tile(rank)
+        rows, columns = tile.slices
+        lines = {
+            "west": (rows, slice(0, 1)) if columns.start == 0 else None,
+            "east": (rows, slice(nx - 1, nx)) if columns.stop == nx else None,
+            "south": (slice(0, 1), columns) if rows.start == 0 else None,
+            "north": (slice(ny - 1, ny), columns) if rows.stop == ny else None,
+        }
+        if lines[side] is not None:
+            wet = wet or bool(model.sea_floor.wet.block(*lines[side]).any())
+    return model.communicator.agree(wet)
 
 
 def check_stepper(model: Any, stepper: TimeStepper) -> None:

@@ -139,7 +139,7 @@ class ShallowWater:
         self.start = checks.start_of(named | _named("tracer", tracers))
         self.variables = (*PROGNOSTIC, *further_variables(self))
         checks.check_names(self.variables)
-        for check in (checks.check_momentum, checks.check_linear, checks.check_sides):
+        for check in (checks.check_momentum, checks.check_linear, checks.check_sides, checks.check_water):
             check(self)
         check_calendars(self._series())
         self.core = core.on_tile(self)

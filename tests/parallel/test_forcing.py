@@ -6,12 +6,12 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.parallel import SerialCommunicator
+from swmodel.parallel import SerialCommunicator, make_communicator
 from tests import own_parts
 
 from . import cases
 
-pytestmark = pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")
+on_two = pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")
 
 STEPS = 4
 
@@ -56,6 +56,7 @@ def run(communicator, engine, winds):
     return model, state
 
 
+@on_two
 @pytest.mark.parametrize("engine", ["arrays", "fused"])
 def test_runs_equal_those_of_one_rank_on_arrays(engine, winds):
     model, ours = run(cases.all_ranks(), engine, winds)
@@ -64,9 +65,31 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine, winds):
     cases.assert_tiles_equal(model, ours, alone)
 
 
+@on_two
 def test_gradients_pass_dot_products_and_taylor_tests(winds):
     model = ocean(cases.all_ranks(), "fused", winds)
     controls = ["forcing.2.x", "forcing.2.central_pressure", "forcing.1.fraction", "dissipation.0.roughness"]
     cost = own_parts.everything().Unrest()
     problem = adjoint.Problem(model, sw.ForwardBackward(60.0), cases.start(model), STEPS, cost, controls)
     cases.assert_verified(problem)
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS[:1] if cases.RANKS > 2 else cases.LAYOUTS, ids=str)
+def test_records_of_a_file_are_read_by_every_rank_for_its_own_tile(layout, winds):
+    """With a tide that comes in through the sides: both depend on where the tile lies, and tiles differ in size."""
+
+    def final(communicator):
+        tide = sw.Tide({"M2": (lambda x, y: 0.5 + 0.01 * x - 0.02 * y, 40.0)})
+        model = sw.ShallowWater(
+            cases.sphere(),
+            cases.sea_floor(),
+            communicator=communicator,
+            engine="arrays",
+            forcing=(sw.Wind(x=sw.FileRecords(winds, "u10"), y=3.0),),
+            boundaries=(sw.Flather(("west", "north"), incoming=tide),),
+        )
+        return model, sw.Simulation(model, cases.start(model), sw.ForwardBackward(60.0)).run(steps=STEPS)
+
+    model, ours = final(make_communicator("auto", (cases.NY, cases.NX), layout))
+    assert model.communicator.size == cases.RANKS
+    cases.assert_tiles_equal(model, ours, cases.from_root(lambda: cases.fields_of(final(SerialCommunicator())[1])))

@@ -5,6 +5,7 @@ import pytest
 
 from tests.verification.experiments import score_module
 
+xr = pytest.importorskip("xarray")
 score = score_module("global_tide")
 
 
@@ -36,3 +37,18 @@ def test_islands_in_deep_water_are_open_ocean_and_harbours_of_continents_are_not
     longitude, latitude = np.array([-177.36, -14.4, -74.0, 4.1]), np.array([28.21, -7.93, 40.7, 52.0])
     found = score.in_open_ocean(longitude, latitude, score.HERE / "etopo5_global_15min.nc")
     assert found.tolist() == [True, True, False, False]  # Midway, Ascension; New York, Hook of Holland
+
+
+def test_drags_take_the_power_of_their_laws(tmp_path):
+    """A current to the east alone, the same everywhere, over a floor of one roughness."""
+    lon, lat = grid(2.0)
+    size = (lat.size, lon.size)
+    fields = {"u_amplitude_M2": (("yh", "xq"), np.full(size, 0.2)), "u_phase_M2": (("yh", "xq"), np.full(size, 70.0))}
+    fields |= {f"v_{part}_M2": (("yq", "xh"), np.zeros((lat.size + 1, lon.size))) for part in ("amplitude", "phase")}
+    xr.Dataset(fields, {"xh": lon, "yh": lat}).to_netcdf(tmp_path / "harmonics.nc")
+    floor = {"roughness": (("lat", "lon"), np.full(size, 100.0)), "buoyancy": (("lat", "lon"), np.full(size, 1e-3))}
+    xr.Dataset(floor, {"lon": lon, "lat": lat}).to_netcdf(tmp_path / "bottom.nc")
+    found = score.dissipation(tmp_path / "harmonics.nc", tmp_path / "bottom.nc", wavenumber=1e-3)
+    area = 4 * np.pi * 6.371e6**2 / 1e12
+    assert found["m2_wave_drag_terawatts"] == pytest.approx(1025 * 0.5 * 1e-3 * 100**2 * 1e-3 * 0.02 * area, rel=1e-3)
+    assert found["m2_friction_terawatts"] == pytest.approx(1025 * 2.5e-3 * 0.2**3 * 4 / (3 * np.pi) * area, rel=1e-2)

@@ -183,12 +183,32 @@ def test_a_wave_that_comes_in_enters_whole_and_an_elevation_lets_in_half():
         ({"M2": (1.0, 0.0), "m2": (1.0, 0.0)}, "M2 is given twice"),
         ({"M2": ("big", 0.0)}, "amplitude of M2 = 'big' is not a number"),
         ({"M2": (1e4, 0.0)}, "elevation: the amplitude of M2 reaches 10000 m, more than the 100 m that are possible"),
+        (
+            {"M2": (lambda x, y: 1e4 + 0 * x, 0.0)},
+            "elevation: amplitude of M2, somewhere, = 10000.0 is greater than 100",
+        ),
+        ({"M2": (lambda x, y: np.log(x - 2e4), 0.0)}, "amplitude of M2 is not finite in"),
+        ({"M2": (lambda x, y: np.ones(3), 0.0)}, "amplitude of M2"),
         ({"M2": (np.ones(4), 0.0)}, "does not cover the side; give 5 values"),
     ],
 )
 def test_mistakes_in_a_tide_are_told(given, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ValueError, match=said):  # ConfigError is one
         model_with(sw.Flather(elevation=sw.Tide(given)))
+
+
+@pytest.mark.parametrize("sides, passes", [("west", False), (("west", "east"), False), ("east", True), (None, True)])
+def test_a_side_of_land_alone_cannot_be_open(sides, passes):
+    """All four sides are what a condition has unless some are named; then one of them needs water."""
+    grid, options = sw.CartesianGrid(8, 5, (0.0, 8e3), (0.0, 5e3)), {} if sides is None else {"sides": sides}
+    make = lambda: sw.ShallowWater(  # noqa: E731
+        grid, lambda x, y: np.where(x < 2e3, 0.0, 50.0) + 0 * y, boundaries=(sw.Flather(elevation=1.0, **options),)
+    )
+    if passes:
+        make()
+        return
+    with pytest.raises(ConfigError, match="Flather: the west side is open, and every cell along it is land; leave it"):
+        make()
 
 
 def test_a_rate_cannot_be_a_tide():

@@ -21,9 +21,18 @@ def score_module(experiment: str) -> ModuleType:
 
 
 @functools.cache
-def scores(experiment: str, command: str, file: str, output: str, hours: int) -> dict[str, float]:
-    """The scores of `output`, a file of `swmodel COMMAND FILE`, which is stopped after so many hours."""
+def scores(
+    experiment: str, command: str, file: str, output: str, hours: int, changes: tuple[str, ...] = ()
+) -> dict[str, float]:
+    """The scores of `output`, a file of `swmodel COMMAND FILE`, which is stopped after so many hours.
+
+    Args:
+        experiment: the folder. command, file: what is run. output: the name of the file that is judged.
+        hours: after which the run is stopped.
+        changes: of keys of the file, as "grid.nx=99".
+    """
     with tempfile.TemporaryDirectory() as folder:
         program = [sys.executable, "-m", "swmodel", command, str(FOLDER / experiment / file), "--output", folder]
+        program += [argument for change in changes for argument in ("--set", change)]
         subprocess.run(program, check=True, capture_output=True, timeout=hours * 3600)
         return score_module(experiment).scores(Path(folder) / output)
