@@ -130,7 +130,7 @@ class Problem:
         self._window: tuple[int | None, Any] = None, None
         self._knows_engine = False
 
-    def keeping(self, checkpoints: Checkpoints) -> "Problem":
+    def with_checkpoints(self, checkpoints: Checkpoints) -> "Problem":
         """This problem with other checkpoints; the two share compiled programs."""
         other = copy.copy(self)
         for plan in ("plan", "plan_of_products"):

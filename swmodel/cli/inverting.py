@@ -93,10 +93,10 @@ class Inversion:
 
     def _read(self):
         """(vectors, arrays) of the restart; only parameters if it is of another inversion (`--force`)."""
-        from ..adjoint.assimilation.restarts import kept
+        from ..adjoint.assimilation.restarts import read_inversion_restart
 
         given = self.problem.model, self.variational.background, self.study.identity, self.study.force
-        vectors, arrays, found = kept(self.restart, *given)
+        vectors, arrays, found = read_inversion_restart(self.restart, *given)
         if not found:
             return vectors, arrays
         what = "; ".join(difference.text for difference in found)
@@ -264,9 +264,9 @@ class Inversion:
         self._save(vectors, {"iterations": rows})
 
     def _save(self, vectors, arrays):
-        from ..adjoint.assimilation.restarts import keep
+        from ..adjoint.assimilation.restarts import write_inversion_restart
 
-        keep(self.restart, self.problem.model, vectors, arrays, self.study.identity)
+        write_inversion_restart(self.restart, self.problem.model, vectors, arrays, self.study.identity)
         self.has_kept = True
 
     def _withheld(self):

@@ -137,12 +137,12 @@ def _run(draft, options, restart):
     logs.LOGGER.debug("tiles %s, halo %d, set up in %.1f s", tiles, simulation.halo, clock.perf_counter() - begun)
     before = simulation.step
     if restart is None and simulation.communicator.is_root:
-        timing.forget(folder)
+        timing.remove_entries(folder)
     with PROCESS.kept(lambda name: _after_signal(name, simulation.step > before)):
         took = _steps(simulation, experiment, options)
         if simulation.communicator.is_root:
             if any(files.values()):
-                timing.remember(folder, took | {"ranks": model.communicator.size, "from_step": before})
+                timing.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
             _conclude(files, experiment, options)
 
 

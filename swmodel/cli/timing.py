@@ -6,17 +6,17 @@ from typing import Any
 
 from ..output import replacing
 
-__all__ = ["FILE", "forget", "remember"]
+__all__ = ["FILE", "remove_entries", "append_entry"]
 
 FILE = "timing.json"
 
 
-def forget(folder: Path) -> None:
+def remove_entries(folder: Path) -> None:
     """Remove the file of an earlier run, which a new one is about to replace."""
     (folder / FILE).unlink(missing_ok=True)
 
 
-def remember(folder: Path, leg: dict[str, Any]) -> None:
+def append_entry(folder: Path, leg: dict[str, Any]) -> None:
     """Append an entry.
 
     Args:

@@ -69,4 +69,4 @@ class ProductOutput(Output):
             )
             self.file.written()
 
-        self.later(write, sum(array.nbytes for array in fields.values()))
+        self.submit(write, sum(array.nbytes for array in fields.values()))

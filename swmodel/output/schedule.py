@@ -52,7 +52,7 @@ class Output:
     product: int | None = None
     is_of_maxima = False
 
-    def later(self, write: Callable[[], object], size: int = 0) -> None:
+    def submit(self, write: Callable[[], object], size: int = 0) -> None:
         """Let the Writer's thread call `write()`, which holds `size` bytes of data; on the root, else do nothing."""
         if self.file is not None and self.writer is not None:
             self.writer.submit(self, write, size)
@@ -129,7 +129,7 @@ class SnapshotOutput(Output):
 
     def write(self, simulation: Any) -> None:
         (values, size), seconds = self.record(simulation), simulation.time
-        self.later(lambda: self.file.append(seconds, values()), size)
+        self.submit(lambda: self.file.append(seconds, values()), size)
 
     def finish(self, simulation: Any) -> None:
         if not self.is_due(simulation):
@@ -244,10 +244,10 @@ class GaugeOutput(Output):
         mine = [sum(np.asarray(tile[name][..., used, :], np.float64) for tile in shares) for name in names]
         values = dict(zip(names, simulation.communicator.host_sum(np.stack(mine))))
         seconds = steps * simulation.dt
-        self.later(lambda: self.file.append(seconds, values), sum(array.nbytes for array in values.values()))
+        self.submit(lambda: self.file.append(seconds, values), sum(array.nbytes for array in values.values()))
 
     def flush(self) -> None:
-        self.later(lambda: self.file.flush())
+        self.submit(lambda: self.file.flush())
 
 
 class ReplacedFile:
@@ -322,7 +322,7 @@ class MaximaOutput(Output):
             )
             self.file.written()
 
-        self.later(write, sum(array.nbytes for array in fields.values()))
+        self.submit(write, sum(array.nbytes for array in fields.values()))
 
 
 class RestartOutput(Output):
@@ -362,6 +362,6 @@ class RestartOutput(Output):
             self.file.written()
             self.written = step
 
-        self.later(write, sum(np.asarray(array).nbytes for array in arrays.values()))
+        self.submit(write, sum(np.asarray(array).nbytes for array in arrays.values()))
 
     finish = write

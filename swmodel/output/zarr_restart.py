@@ -90,7 +90,7 @@ class _OpenRestart(ReplacedFile):
     def __init__(self, claim):
         super().__init__(claim, claim.path / "zarr.json")
         self.store = ZarrStore(claim.path, durable=True)
-        self.store.tidy()
+        self.store.remove_remains()
         self.aside: ZarrStore | None = None
 
     def slot(self, arrays):

@@ -101,7 +101,7 @@ class ZarrStore:
                 ) from error
         shutil.rmtree(old, ignore_errors=True)
 
-    def tidy(self) -> None:
+    def remove_remains(self) -> None:
         """Remove the remains of killed processes next to the store; only for a process that has claimed it."""
         self.recover()
         for kind in ("new", "old"):

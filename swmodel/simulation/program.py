@@ -16,7 +16,7 @@ from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
 from .monitors import Health
 from .pace import LONGEST_CHUNK
 
-__all__ = ["Carry", "advance", "fastest", "start_carry"]
+__all__ = ["Carry", "advance", "fastest_stages", "start_carry"]
 
 
 @pytree
@@ -104,7 +104,7 @@ def advance(
     return Carry(packed, highest, series, fault, sums)
 
 
-def fastest(simulation: Any, stages: Sequence[int] = (1, 2, 3, 4, 6, 8), steps: int = 24) -> int:
+def fastest_stages(simulation: Any, stages: Sequence[int] = (1, 2, 3, 4, 6, 8), steps: int = 24) -> int:
     """The number of stages per exchange, among `stages`, with which `steps` steps take the least time on all ranks."""
     model, seconds = simulation.model, {}
     monitors = (None, None, Health.of(model, simulation.dt), ())

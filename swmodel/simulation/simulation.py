@@ -30,9 +30,9 @@ from .arguments import RULES, SECONDS, STEPS
 from .monitors import Health
 from .outputs import Outputs
 from .pace import Pace
-from .program import advance, fastest, start_carry
+from .program import advance, fastest_stages, start_carry
 from .progress import duration, reporter
-from .stopping import diagnosis, how_far, how_to_continue, invalid_cells
+from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause
 
 __all__ = ["Simulation"]
 
@@ -87,7 +87,7 @@ class Simulation(Outputs):
         self.resumed_at = self.resumed_step = self.resumed_from = None
         check_time_step(model, stepper, state)
         self.stages, self._knows_engine, self._why_arrays = 1, False, None
-        self.stages = fastest(self) if stages_per_exchange == "auto" else stages_per_exchange
+        self.stages = fastest_stages(self) if stages_per_exchange == "auto" else stages_per_exchange
 
     def __repr__(self) -> str:
         return as_text("Simulation", self._rows())
@@ -219,7 +219,7 @@ class Simulation(Outputs):
         began, runs = self.step, []
 
         def kept(name):
-            return f"{name} stopped the run {how_far(self, began)}. {how_to_continue(self, *runs)}"
+            return f"{name} stopped the run {progress_clause(self, began)}. {how_to_continue(self, *runs)}"
 
         with (
             SignalWatch() as signals,

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..runtime.signals import GRACE, PROCESS
 
-__all__ = ["diagnosis", "how_far", "how_to_continue", "invalid_cells"]
+__all__ = ["diagnosis", "progress_clause", "how_to_continue", "invalid_cells"]
 
 
 def invalid_cells(simulation: Any, health: Any) -> list[tuple]:
@@ -53,7 +53,7 @@ def diagnosis(simulation: Any, step: int, member: int, row: int, column: int, th
     return f"The run {when}{what}; {remedy}."
 
 
-def how_far(simulation: Any, first: int) -> str:
+def progress_clause(simulation: Any, first: int) -> str:
     """A clause on how far a run that began at step `first` has come, if a chunk takes longer than a signal allows."""
     if simulation.step == first:
         return "before its first steps were computed"

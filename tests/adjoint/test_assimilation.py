@@ -14,7 +14,7 @@ from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Stop, minimise
 from swmodel.adjoint.assimilation.posterior import Posterior, eigenpairs
 from swmodel.adjoint.assimilation.responses import Green, tangent_columns
-from swmodel.adjoint.assimilation.restarts import Identity, keep, kept
+from swmodel.adjoint.assimilation.restarts import Identity, read_inversion_restart, write_inversion_restart
 from swmodel.adjoint.controls.seafloor import UnitSources
 from swmodel.adjoint.controls.transforms import Around, joined
 from swmodel.adjoint.costs.records import Record
@@ -135,15 +135,19 @@ def test_an_inversion_goes_on_from_its_file(tmp_path):
     half = incremental(variational, departures, Rules(1, *options))
     model, path = variational.problem.model, tmp_path / "inversion.restart.nc"
     rows = np.array([[i.number, i.value, i.misfit, i.background, i.products] for i in half.history], float)
-    keep(path, model, {"parameters": half.parameters}, {"history": rows}, Identity({"gravity": 9.81}, records()))
-    vectors, arrays, found = kept(path, model, variational.background, Identity({"gravity": 9.81}, records()))
+    write_inversion_restart(
+        path, model, {"parameters": half.parameters}, {"history": rows}, Identity({"gravity": 9.81}, records())
+    )
+    vectors, arrays, found = read_inversion_restart(
+        path, model, variational.background, Identity({"gravity": 9.81}, records())
+    )
     assert found == [] and set(arrays) == {"history"}
     start = resumed(variational, departures, vectors["parameters"], arrays["history"])
     rest = incremental(variational, departures, Rules(3, *options), start)
     assert [i.number for i in rest.history] == [0, 1, 2, 3]
     assert np.allclose(rest.parameters["patch"], whole.parameters["patch"], atol=1e-12)
     with pytest.raises(DataError, match="belongs to another inversion: gravity is 9.81 in the restart and 9.8 in"):
-        kept(path, model, variational.background, Identity({"gravity": 9.8}, records()))
+        read_inversion_restart(path, model, variational.background, Identity({"gravity": 9.8}, records()))
 
 
 def test_a_record_is_the_same_but_for_the_rounding_of_a_twins_run(tmp_path):
@@ -153,12 +157,12 @@ def test_a_record_is_the_same_but_for_the_rounding_of_a_twins_run(tmp_path):
     name = next(iter(mine))
 
     def found(changed, withheld=(), force=("observations",)):
-        return [d.text for d in kept(path, model, like, Identity({}, changed, withheld), force)[2]]
+        return [d.text for d in read_inversion_restart(path, model, like, Identity({}, changed, withheld), force)[2]]
 
     def other(**parts):
         return {**mine, name: dataclasses.replace(mine[name], **parts)}
 
-    keep(path, model, {"parameters": like}, {}, Identity({}, mine))
+    write_inversion_restart(path, model, {"parameters": like}, {}, Identity({}, mine))
     record, value = mine[name], mine[name].counted()[1]
     assert found(mine) == [] and found(other(value=record.value + 1e-4 * record.error[0])) == []
     bumped = np.array(record.value, float)
@@ -178,9 +182,11 @@ def test_a_record_is_the_same_but_for_the_rounding_of_a_twins_run(tmp_path):
 def test_other_unknowns_are_refused_whatever_is_forced(tmp_path):
     variational, _ = case(False, 0.3)
     model, path, like = variational.problem.model, tmp_path / "inversion.restart.nc", variational.background
-    keep(path, model, {"parameters": like}, {}, Identity({}, records()))
+    write_inversion_restart(path, model, {"parameters": like}, {}, Identity({}, records()))
     with pytest.raises(DataError, match="holds other unknowns .* start it anew"):
-        kept(path, model, {name: np.zeros(np.size(x) + 1) for name, x in like.items()}, Identity({}, records()), "all")
+        read_inversion_restart(
+            path, model, {name: np.zeros(np.size(x) + 1) for name, x in like.items()}, Identity({}, records()), "all"
+        )
 
 
 def test_numbers_alone_have_green_functions():

@@ -37,7 +37,7 @@ def all_stored():
 
 @pytest.mark.parametrize("checkpoints", SCHEDULES, ids=str)
 def test_all_checkpoints_give_the_same_gradient(checkpoints, all_stored):
-    J, gradient = cases.problem().keeping(checkpoints).value_and_gradient()
+    J, gradient = cases.problem().with_checkpoints(checkpoints).value_and_gradient()
     assert math.isclose(J, all_stored[0], rel_tol=1e-14)
     for (path, got), wanted in zip(jax.tree_util.tree_leaves_with_path(gradient), jax.tree.leaves(all_stored[1])):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-14 * np.abs(wanted).max(), err_msg=str(path))
@@ -67,7 +67,7 @@ def test_a_folder_that_is_none_is_named():
 def test_without_its_package_revolve_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "checkpoint_schedules", None)
     with pytest.raises(ConfigError, match="checkpoint-schedules.*or use Nested"):
-        cases.problem().keeping(adjoint.Revolve(2, steps=4)).value_and_gradient()
+        cases.problem().with_checkpoints(adjoint.Revolve(2, steps=4)).value_and_gradient()
 
 
 @pytest.mark.parametrize("steps", [1, 7, 40, 1000, 10_000])
@@ -203,7 +203,7 @@ def test_a_hessian_product_has_a_budget_of_its_own():
     once, twice = problem.needs, problem.needs_of_products
     assert once.step > 3 * 8 * cases.NX * cases.NY and twice.step == pytest.approx(2 * once.step, abs=64)
     assert twice.point == pytest.approx(2 * once.point, abs=64) and twice.base > 1.2 * once.base
-    budget = problem.keeping(adjoint.Nested(memory=twice.base + 32 * twice.step))
+    budget = problem.with_checkpoints(adjoint.Nested(memory=twice.base + 32 * twice.step))
     assert len(budget.plan[1]) == 1 and len(budget.plan_of_products[1]) == 2  # it holds all of a gradient
     assert budget.bytes_needed() <= budget.checkpoints.memory and budget.bytes_needed(True) <= budget.checkpoints.memory
     one, other = (cases.along(problem.values, seed) for seed in (1, 2))

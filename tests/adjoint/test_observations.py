@@ -32,7 +32,11 @@ def test_observations_at_one_time_are_no_reason_to_fail():
     assert weighed.deviation == pytest.approx(0.5 * 0.1)
     again = gauge_records({"a": record}, (0.0, 200.0), 0.5, 120.0)["a"]
     assert again.deviation == pytest.approx(0.5 * np.std([0.1, 0.3, 0.2]) * np.sqrt(2.0))
-    assert again.alike == 2.0 and again.independent == 1.5 and np.all(again.error == 0.5 * np.std([0.1, 0.3, 0.2]))
+    assert (
+        again.observations_per_datum == 2.0
+        and again.independent == 1.5
+        and np.all(again.error == 0.5 * np.std([0.1, 0.3, 0.2]))
+    )
     with pytest.raises(ConfigError, match="gauge 'a' has no window; give it one"):
         gauge_records({"a": record}, {"b": (0.0, 100.0)})
 
@@ -73,7 +77,7 @@ def test_errors_of_gauges_are_metres_unless_a_share_is_asked_for():
 def test_a_twins_errors_are_as_large_and_as_much_alike_as_they_are_said_to_be():
     """Of 2000 records with errors of 0.3 m, of which four count as one: J at the truth is n / 4 then, not n."""
     noise, time = np.random.default_rng(1), np.arange(200.0)
-    record = Record((0.0, 0.0), time, np.zeros(200), 0.6, alike=4.0)
+    record = Record((0.0, 0.0), time, np.zeros(200), 0.6, observations_per_datum=4.0)
     errors = np.stack([build_inversion._with_noise(record, noise).value for _ in range(2000)])
     assert np.std(errors) == pytest.approx(0.3, rel=0.02) and np.all(record.error == pytest.approx(0.3))
     assert 200 * np.var(errors.mean(axis=1)) == pytest.approx(4.0 * 0.3**2, rel=0.1)

@@ -84,8 +84,8 @@ def folder(tmp_path_factory):
     rows = "\n".join(f"{a},{b}" for a, b in zip(t, 0.9 * series[0]))
     (root / "records" / "A.csv").write_text(f"time_s,elevation_m\n{rows}\n")
     leg = {"steps": 135, "model_seconds": 1350.0, "wall_seconds": 2.0, "first_step_after_seconds": 1.5, "ranks": 2}
-    timing.remember(out, leg)
-    timing.remember(out, leg)
+    timing.append_entry(out, leg)
+    timing.append_entry(out, leg)
     return out
 
 

@@ -52,7 +52,7 @@ def test_whenever_it_is_killed_while_one_takes_the_place_of_another_one_of_them_
     found = ZarrStore(path)
     found.recover()
     assert found.described()[1]["value"] == ("old" if calls < 2 else "new")
-    found.tidy()
+    found.remove_remains()
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.zarr"]
 
 

@@ -81,9 +81,11 @@ def gauge_records(
             )
             continue
         apart = float(np.median(np.diff(np.unique(np.asarray(time, float))))) if np.ptp(time) > 0 else independent
-        alike = max(independent / apart if apart else 1.0, 1.0)
+        observations_per_datum = max(independent / apart if apart else 1.0, 1.0)
         own = float(np.hypot(sigma, (error or 0.0) * np.std(value)))
-        scaled[name] = dataclasses.replace(record, deviation=own * np.sqrt(alike), alike=alike)
+        scaled[name] = dataclasses.replace(
+            record, deviation=own * np.sqrt(observations_per_datum), observations_per_datum=observations_per_datum
+        )
     if mistakes:
         raise ConfigError(mistakes)
     return scaled

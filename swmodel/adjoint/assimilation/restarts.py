@@ -19,7 +19,7 @@ from ...errors import DataError
 from ...output.fingerprint import ROUNDING, Difference, differences, explained
 from ...output.restart import read_restart, write_restart
 
-__all__ = ["Identity", "keep", "kept"]
+__all__ = ["Identity", "write_inversion_restart", "read_inversion_restart"]
 
 GROUPS = ("initial", "stepper", "length", "method", "controls", "observations")  # in addition to those of fingerprints
 TOLERANCE = 1e-3  # of an observation's standard deviation: the rounding of a twin's run on another number of ranks
@@ -53,7 +53,7 @@ class Identity:
         return np.concatenate([np.array(row, float) for row in rows], axis=1) if rows else np.zeros((3, 0))
 
 
-def keep(path: Any, model: Any, vectors: dict, arrays: dict, identity: Identity) -> None:
+def write_inversion_restart(path: Any, model: Any, vectors: dict, arrays: dict, identity: Identity) -> None:
     """Write control dicts and arrays; collective.
 
     Args:
@@ -69,7 +69,9 @@ def keep(path: Any, model: Any, vectors: dict, arrays: dict, identity: Identity)
     model.communicator.from_root(lambda: write_restart(path, model.grid, content, {"swmodel_inversion": True}, about))
 
 
-def kept(path: Any, model: Any, like: dict, identity: Identity, force: tuple = ()) -> tuple[dict, dict, list]:
+def read_inversion_restart(
+    path: Any, model: Any, like: dict, identity: Identity, force: tuple = ()
+) -> tuple[dict, dict, list]:
     """({name: control dict}, {name: array}, the Differences that `force` allows) of a file; collective.
 
     Args:

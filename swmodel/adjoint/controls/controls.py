@@ -219,6 +219,6 @@ def masks_of(model: ShallowWater) -> dict[str, jax.Array]:
     return {position: model.domain.cut(model.sea_floor.mask(position)) for position in "uvh"}
 
 
-def tidy(control: Control, value: Any, sides: Sides) -> Any:
+def zero_padding(control: Control, value: Any, sides: Sides) -> Any:
     """A tile's value with zeros in its padding, so that the gradient is zero there."""
     return without_padding(value, sides) if control.distributed else value

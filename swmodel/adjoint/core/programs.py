@@ -10,7 +10,7 @@ argument `fixed` has none, and the result is a tuple of pytrees like `moving`. E
     pull      params, these records, cotangents after the Span -> cotangents before it
     finish    params, carry, acc -> J, and the first cotangents
     to_start  values of the state's controls, cotangents of the carry -> of these controls
-    own       carry, acc -> copies of them
+    copy      carry, acc -> copies of them
 
 `forward`, `record` and `pull` donate the arrays of the carry, acc and cotangents that they receive. `params` is
 {name: value} of the controls of the dynamics; the value of a control with time records is (first, second) of a window.
@@ -28,7 +28,7 @@ from ...fields.pytrees import pytree
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import differentiable_step_loop, step_loop
-from ..controls.controls import Control, ControlDict, Transformed, tidy
+from ..controls.controls import Control, ControlDict, Transformed, zero_padding
 from .checkpointing import LoopAdapter, Readings, Tape, advance
 from .leaves import Floats
 
@@ -116,7 +116,7 @@ class Programs:
         for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
             made = (dual if pairs else direct)(communicator, getattr(self, f"_{name}"), OVERWRITTEN.get(name, ()))
             setattr(self, name, made)
-        self.own = direct(communicator, lambda *point: jax.tree.map(jnp.copy, point))
+        self.copy = direct(communicator, lambda *point: jax.tree.map(jnp.copy, point))
 
     # -- bodies -------------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Programs:
         loop, sides = differentiable_step_loop(dynamics, stepper), dynamics.tile.sides
         state = loop.equations.shown(fixed["state"], first, stepper.rigid_lid)
         for control in self.at_start:
-            value = tidy(control, values[control.name], sides) * fixed["masks"][control.position]
+            value = zero_padding(control, values[control.name], sides) * fixed["masks"][control.position]
             dynamics, state = control.put(dynamics, state, value)
         if dynamics is not fixed["dynamics"]:  # a control has changed the depth
             loop = differentiable_step_loop(dynamics, stepper)
@@ -139,7 +139,7 @@ class Programs:
 
         def put_in(value, control):
             sides = fixed["dynamics"].tile.sides
-            return tidy(control, value, sides)  # numbers enter when the Dynamics are prepared
+            return zero_padding(control, value, sides)  # numbers enter when the Dynamics are prepared
 
         def make(params):
             dynamics = fixed["dynamics"]

@@ -100,9 +100,9 @@ class Run:
         """The shapes of the first point; nothing is computed."""
         return jax.eval_shape(self.programs.start, self._fixed_at_start(), self._both(self._at_start))
 
-    def own(self, point: Point) -> Point:
+    def copy(self, point: Point) -> Point:
         """A copy of a point; one of the two may then be donated."""
-        return self.programs.own(*point)
+        return self.programs.copy(*point)
 
     def forward(self, first: int, last: int, point: Point) -> Point:
         """The point after units first, ..., last - 1. Consecutive units of one interval take one call of a program."""

@@ -118,7 +118,7 @@ class Nested(Checkpoints):
         edges = [first + (last - first) * k // groups for k in range(groups + 1)]
         points = [point]
         for a, b in zip(edges[:-2], edges[1:-1]):
-            points.append(run.forward(a, b, run.own(points[-1])))
+            points.append(run.forward(a, b, run.copy(points[-1])))
         for a, b in reversed(list(zip(edges[:-1], edges[1:]))):
             self._back(run, a, b, points.pop(), most)
 
@@ -177,7 +177,7 @@ class Revolve(_Scheduled):
         return self.states, 0
 
     def _tiers(self, run):
-        return Tiers(run.problem.communicator, run.own, self.states)
+        return Tiers(run.problem.communicator, run.copy, self.states)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Tiered(_Scheduled):
         return self.states + self.on_host, self.on_disk
 
     def _tiers(self, run):
-        return Tiers(run.problem.communicator, run.own, self.states, self.folder)
+        return Tiers(run.problem.communicator, run.copy, self.states, self.folder)
 
 
 def binomial(number: int, in_memory: int, on_disk: int = 0) -> Any:

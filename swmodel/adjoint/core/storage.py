@@ -22,15 +22,15 @@ class Tiers:
 
     Args:
         communicator: the model's.
-        own: `own(point)` returns a copy of a point.
+        copy: `copy(point)` returns a copy of a point.
         on_device: number of points that stay on the device; further ones go to the host's memory.
         folder: folder of the file; the system's folder for temporary files unless given.
     """
 
     def __init__(
-        self, communicator: Communicator, own: Callable[[Any], Any], on_device: int, folder: str | Path | None = None
+        self, communicator: Communicator, copy: Callable[[Any], Any], on_device: int, folder: str | Path | None = None
     ):
-        self.communicator, self.own, self.on_device, self.folder = communicator, own, on_device, folder
+        self.communicator, self.copy, self.on_device, self.folder = communicator, copy, on_device, folder
         self.device, self.host = {}, {}
         self.file: Slots | None = None
 
@@ -40,14 +40,14 @@ class Tiers:
             self.file = self.file or Slots(self.folder)
             self.file.write(number, self._to_host(point))
         elif len(self.device) < self.on_device:
-            self.device[number] = self.own(point)
+            self.device[number] = self.copy(point)
         else:
             self.host[number] = jax.tree.map(np.array, self._to_host(point))
 
     def get(self, number: int, last: bool = False) -> Any:
         """The point with this number; with `last` it is removed."""
         if number in self.device:
-            return self.device.pop(number) if last else self.own(self.device[number])
+            return self.device.pop(number) if last else self.copy(self.device[number])
         if number in self.host:
             return self._to_device(self.host.pop(number) if last else self.host[number])
         if self.file is None:
@@ -64,7 +64,7 @@ class Tiers:
         return {rank: jax.tree.map(np.asarray, tile) for rank, tile in self.communicator.tiles(point).items()}
 
     def _to_device(self, tiles):
-        return self.own(self.communicator.place(lambda rank: tiles[rank]))  # a device may use the host's memory
+        return self.copy(self.communicator.place(lambda rank: tiles[rank]))  # a device may use the host's memory
 
 
 class Slots:

@@ -22,7 +22,7 @@ from ...fields.pytrees import static
 from ...models.shallow_water import ShallowWater
 from ...simulation.progress import duration
 from .readers import BoxReader, GaugeReader, SectionReader, everywhere, time_weights
-from .records import Record, Records, slots
+from .records import Record, Records, observation_tables
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
 __all__ = [
@@ -230,7 +230,9 @@ class Misfit(Cost):
     records: dict[str, Record] = declared(Records(), doc="{name: Record} of the observations")
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        share, observed, per_deviation = (everywhere(model, x) for x in slots(self.records, dt, first_step, steps))
+        share, observed, per_deviation = (
+            everywhere(model, x) for x in observation_tables(self.records, dt, first_step, steps)
+        )
         reader = GaugeReader.at(self.locations(), model)
         return Squares(reader, share, observed, per_deviation, first_step + 1)
 

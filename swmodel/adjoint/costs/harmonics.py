@@ -31,7 +31,7 @@ from .readers import GaugeReader, everywhere
 from .records import read_table, table_names
 from .tile_costs import SquaresOfSums, TileCost
 
-__all__ = ["AllConstants", "HarmonicConstants", "HarmonicMisfit", "at_sea", "constants_in", "fit_weights"]
+__all__ = ["AllConstants", "HarmonicConstants", "HarmonicMisfit", "constants_in_water", "constants_in", "fit_weights"]
 
 MOST_STEPS = 2_000_000  # the longest fit, whose waves the host holds at once
 DEVIATION, USED = "deviation_m", "used"
@@ -51,7 +51,7 @@ class HarmonicConstants:
     constants: Mapping[str, tuple[float, float]]
     deviation: float = 1.0
 
-    alike = 1.0  # the errors of all numbers are independent
+    observations_per_datum = 1.0  # the errors of all numbers are independent
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -245,7 +245,7 @@ def constants_in(
     return found, unused
 
 
-def at_sea(
+def constants_in_water(
     constants: Mapping[str, HarmonicConstants], model: ShallowWater
 ) -> tuple[dict[str, HarmonicConstants], list[str]]:
     """({name: HarmonicConstants} of the gauges that have water around them on the model's grid, names of the others).

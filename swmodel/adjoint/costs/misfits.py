@@ -27,7 +27,7 @@ from ...models.shallow_water import ShallowWater
 from ...simulation.monitors import Gauges
 from .costs import Cost
 from .readers import SectionReader, everywhere
-from .records import TIME, Record, read_columns, slots
+from .records import TIME, Record, observation_tables, read_columns
 from .tile_costs import Squares, TileCost
 
 __all__ = [
@@ -173,7 +173,9 @@ class TransportMisfit(Cost):
 
 def _squares(reader, records, model, dt, first_step, steps):
     """The Squares of a reader's numbers and {name: Record}, in the same order."""
-    share, observed, per_deviation = (everywhere(model, table) for table in slots(records, dt, first_step, steps))
+    share, observed, per_deviation = (
+        everywhere(model, table) for table in observation_tables(records, dt, first_step, steps)
+    )
     return Squares(reader, share, observed, per_deviation, first_step + 1)
 
 

@@ -13,7 +13,17 @@ import numpy as np
 from ...errors import ConfigError, DataError
 from ...fields.parameters import refuse
 
-__all__ = ["ELEVATION", "TIME", "Record", "header", "read_columns", "read_table", "records_in", "slots", "table_names"]
+__all__ = [
+    "ELEVATION",
+    "TIME",
+    "Record",
+    "header",
+    "read_columns",
+    "read_table",
+    "records_in",
+    "observation_tables",
+    "table_names",
+]
 
 TIME, ELEVATION = "time_s", "elevation_m"
 
@@ -28,8 +38,8 @@ class Record:
         value: eta [m], (n,); NaN is a gap.
         deviation: standard deviation of an observation's error [m]: a number, or (n,).
         window: (first, last) [s]; observations outside do not count. None: all observations count.
-        alike: the number of observations with correlated errors that weigh as much as one independent observation.
-            `deviation` is inflated accordingly: it is `error` times the square root of `alike`.
+        observations_per_datum: the number of observations with correlated errors that weigh as much as one independent
+            observation. `deviation` is inflated accordingly: it is `error` times the square root of this number.
     """
 
     place: tuple
@@ -37,17 +47,17 @@ class Record:
     value: np.ndarray
     deviation: float | np.ndarray = 1.0
     window: tuple | None = None
-    alike: float = 1.0
+    observations_per_datum: float = 1.0
 
     @property
     def error(self) -> np.ndarray:
         """Standard deviation of the error of each observation that counts [m], (m,)."""
-        return self.counted()[2] / np.sqrt(self.alike)
+        return self.counted()[2] / np.sqrt(self.observations_per_datum)
 
     @property
     def independent(self) -> float:
         """The number of independent observations that weigh as much as those that count."""
-        return self.counted()[0].size / self.alike
+        return self.counted()[0].size / self.observations_per_datum
 
     def modelled(self, times: np.ndarray, readings: np.ndarray) -> np.ndarray:
         """The model at the observations that count (m,), linear between its readings (steps,) at `times` [s]."""
@@ -71,7 +81,7 @@ class Records:
             refuse(who, name, value, "is not a dict of records", "one, as {'Lisbon': Record((x, y), time, eta)}")
 
 
-def slots(records: dict[str, Record], dt: float, first_step: int, steps: int) -> np.ndarray:
+def observation_tables(records: dict[str, Record], dt: float, first_step: int, steps: int) -> np.ndarray:
     """(share, observed, per_deviation), (steps, M, records) each: the tables of observations that Squares takes.
 
     Args:

@@ -109,8 +109,8 @@ class TrackMisfit(Cost):
     tracks: Tracks = declared(AllTracks(("x", "y", "time", "value", "deviation"), "read_tracks(file)"), doc="Tracks")
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        afloat = _afloat(self.tracks, model, dt * (first_step + 1), dt * (first_step + steps))
-        x, y, time, value, deviation = (part[afloat] for part in dataclasses.astuple(self.tracks))
+        in_water = _in_water(self.tracks, model, dt * (first_step + 1), dt * (first_step + steps))
+        x, y, time, value, deviation = (part[in_water] for part in dataclasses.astuple(self.tracks))
         place = np.clip(time / dt - first_step - 1, 0.0, steps - 1)
         row = np.ceil(place - 1e-9).astype(np.int32)
         share = np.where(row > 0, 1.0 - (row - place), 1.0)
@@ -132,18 +132,18 @@ def track_records(tracks: Tracks, model: ShallowWater, until: float) -> dict[str
     Raises:
         ConfigError: if points lie outside the grid or the run, or have errors that are not positive.
     """
-    afloat = _afloat(tracks, model, 0.0, until)
-    places = np.column_stack([tracks.x, tracks.y])[afloat]
+    in_water = _in_water(tracks, model, 0.0, until)
+    places = np.column_stack([tracks.x, tracks.y])[in_water]
     places, which = np.unique(places, axis=0, return_inverse=True)
     records = {}
     for k, place in enumerate(places):
-        mine = np.flatnonzero(afloat)[which.ravel() == k]
+        mine = np.flatnonzero(in_water)[which.ravel() == k]
         mine = mine[np.argsort(tracks.time[mine])]
         records[f"point {k}"] = Record(tuple(place), tracks.time[mine], tracks.value[mine], tracks.deviation[mine])
     return records
 
 
-def _afloat(tracks, model, begin, until):
+def _in_water(tracks, model, begin, until):
     """Which points of tracks have a value in water; raises ConfigError as `track_records` does."""
     grid = model.grid
     x = np.asarray(tracks.x, float)
@@ -166,10 +166,10 @@ def _afloat(tracks, model, begin, until):
     ]
     if mistakes:
         raise ConfigError(mistakes)
-    afloat = model.sea_floor.wet.at(_cell(grid.y_edges, tracks.y), _cell(grid.x_edges, x)) & np.isfinite(tracks.value)
-    if not afloat.any():
+    in_water = model.sea_floor.wet.at(_cell(grid.y_edges, tracks.y), _cell(grid.x_edges, x)) & np.isfinite(tracks.value)
+    if not in_water.any():
         raise ConfigError("none of the points of the tracks has a value in water; give other tracks.")
-    return afloat
+    return in_water
 
 
 def _cell(edges, x):

@@ -241,12 +241,12 @@ def _recorded(section, output, model, until):
 
 def _constants(observations, model):
     """({name: HarmonicConstants} of gauges in water, names that the file excludes)."""
-    from ...adjoint.costs.harmonics import at_sea, constants_in
+    from ...adjoint.costs.harmonics import constants_in, constants_in_water
 
     given = observations.deviation, observations.error or 0.0
     found, unused = constants_in(observations.file, observations.constituents, *given)
     found = chosen_gauges(found, observations.gauges, observations.file)
-    constants, ashore = at_sea(found, model)
+    constants, ashore = constants_in_water(found, model)
     if ashore and model.communicator.is_root:
         several = f"{len(ashore)} gauges" if len(ashore) > 1 else "1 gauge"
         logging.getLogger("swmodel").warning(
@@ -361,12 +361,13 @@ def _with_true_values(records, truth, stepper, steps):
 def _with_noise(record, noise):
     """The record with random errors, which are correlated if several observations count as one.
 
-    The errors are e_i = c e_{i-1} + (1 - c^2)^1/2 z_i with white noise z and (1 + c) / (1 - c) = alike. The mean of
-    many of them then has the variance of a mean of 1 / alike times as many independent errors.
+    The errors are e_i = c e_{i-1} + (1 - c^2)^1/2 z_i with white noise z. With (1 + c) / (1 - c) = m, the number of
+    observations per independent one, the mean of many has the variance of a mean of 1 / m times as many independent
+    errors.
     """
-    correlation = (record.alike - 1.0) / (record.alike + 1.0)
+    correlation = (record.observations_per_datum - 1.0) / (record.observations_per_datum + 1.0)
     errors = noise.standard_normal(record.value.size)
     for k in range(1, errors.size):
         errors[k] = correlation * errors[k - 1] + np.sqrt(1.0 - correlation**2) * errors[k]
-    own = np.asarray(record.deviation) / np.sqrt(record.alike)
+    own = np.asarray(record.deviation) / np.sqrt(record.observations_per_datum)
     return dataclasses.replace(record, value=record.value + own * errors)
