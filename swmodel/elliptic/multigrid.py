@@ -129,7 +129,7 @@ class Multigrid(Preconditioner):
     coarsest: int = 200
 
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> tuple:
-        finest = _finest(domain, stencil, jnp.dtype(self.precision))
+        finest = _in_memory(_finest(domain, stencil, jnp.dtype(self.precision)), stencil.sides)
         grids, passages = [finest], []
         while np.prod(grids[-1].shape) > self.coarsest:
             last, size = grids[-1], int(np.prod(grids[-1].shape))
@@ -137,7 +137,7 @@ class Multigrid(Preconditioner):
             if many and (size <= GATHERED or last.communicator.size == size):
                 coarse, passage = _gathered(last)
             else:
-                coarse, passage = _coarser(last)
+                coarse, passage = _in_memory(_coarser(last), last.sides)
             grids.append(coarse)
             passages.append(passage)
         return tuple(grids), tuple(passages), _direct_inverse(grids[-1])
@@ -168,6 +168,11 @@ class Multigrid(Preconditioner):
 
 
 # -- the grids --------------------------------------------------------------------------------------------------------
+
+
+def _in_memory(grid, sides):
+    """The same, with each array that stencils read computed once: see `settled`."""
+    return jax.tree.map(lambda x: settled(x, sides) if jnp.ndim(x) == 2 else x, grid)
 
 
 def _finest(domain, stencil, dtype):
