@@ -8,8 +8,8 @@ by
     explicit        ForwardBackward, the fastest explicit stepper, at 0.9 of its limit
     semi_implicit   SemiImplicit with its default values, with steps of 48 (20) minutes
 
-A "step" of its timings is a day (four hours) of model time: one program, of a length as those of a run. It also answers `state FILE` with u, v and eta at
-the end.
+A "step" of its timings is a day (four hours) of model time, in one program, as in a run. It also answers `state FILE`
+with u, v and eta at the end.
 """
 
 import json
