@@ -85,8 +85,12 @@ def _sums(sections):
 
 def _rigid_lid(sections):
     stepper, output = sections.get("stepper"), sections.get("output")
-    if stepper is not None and stepper.part.rigid_lid and output is not None and output.maxima is not None:
-        yield Mistake(("output", "maxima"), "under a rigid lid nothing rises, and there are no maxima; leave it out")
+    if stepper is not None and stepper.part.rigid_lid and output is not None:
+        for name in ("maxima", "extremes"):
+            if getattr(output, name) is not None:
+                yield Mistake(
+                    ("output", name), f"under a rigid lid nothing rises, and there are no {name}; leave it out"
+                )
 
 
 def _formulas(sections):

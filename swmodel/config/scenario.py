@@ -190,15 +190,11 @@ class Harmonics(Section):
     begin: NonNegativeSeconds = 0.0  # when the analysis begins, after the spin-up
 
 
-MeanField = Literal["eta", "u", "v", "eta eta", "u eta", "v eta", "u u", "u v", "v v"]
-MeanFields = Annotated[tuple[MeanField, ...], Field(min_length=1), AfterValidator(_different)]
-
-
 class Means(Section):
-    """Means of fields and of products of two of them, at cell centres."""
+    """Means of variables and of products of two of them, at cell centres."""
 
     file: OutputFile = "means.nc"  # netCDF file to write
-    fields: MeanFields = ("eta", "u", "v")  # fields, and products of two of them
+    fields: VariableNames = ("eta", "u", "v")  # prognostic variables, and products of two, as "u eta"
     begin: NonNegativeSeconds = 0.0  # when the means begin
     every: PositiveSeconds | None = None  # time between samples; every step unless given
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..fields.variables import factors
 from .mistakes import Mistake, nearest
 from .tracers import control_names
 
@@ -38,13 +39,18 @@ def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if output is None or "tracer" not in sections:
         return
     written = known_variables(sections)
+    prognostic = ("eta", "u", "v", *(tracer.name for tracer in sections["tracer"]))
+    if output.means is not None:
+        try:
+            factors(output.means.fields, prognostic)
+        except ValueError as error:
+            yield Mistake(("output", "means", "fields"), str(error))
     named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [
         (("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)
     ]
     if output.gauges is not None:
         named.append((("output", "gauges"), output.gauges.variables, known_at_gauges(sections)))
     if output.harmonics is not None:
-        prognostic = ("eta", "u", "v", *(tracer.name for tracer in sections["tracer"]))
         named.append((("output", "harmonics"), output.harmonics.variables, prognostic))
     for path, names, known in named:
         for name in names:

@@ -6,9 +6,21 @@ files, gauges, ensembles, controls and step loops follow that list.
 """
 
 import dataclasses
+import re
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["OF_A_LAYER", "PROGNOSTIC", "UNDER_LID", "VARIABLES", "Variable", "named_for", "variable"]
+__all__ = [
+    "OF_A_LAYER",
+    "PROGNOSTIC",
+    "UNDER_LID",
+    "VARIABLES",
+    "Variable",
+    "factors",
+    "named_for",
+    "units_of_product",
+    "variable",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +116,37 @@ OF_A_LAYER = {  # what these are of a layer above a deep one at rest
     **variable("maximum_elevation", "h", "m", "largest excess of the layer's thickness over that at rest",
                colormap="amp", cell_methods="time: maximum"),
 }  # fmt: skip
+
+
+def factors(fields: Sequence[str], known: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """("eta", "v u") as (("eta",), ("u", "v")): fields and products of two, with the factors in the order of `known`.
+
+    Raises:
+        ValueError: for a name that is not known, more than two factors, or a product given twice.
+    """
+    found = []
+    for field in fields:
+        names = field.split()
+        if len(names) not in (1, 2) or not set(names) <= set(known):
+            listed = f"{', '.join(known[:-1])} or {known[-1]}"
+            raise ValueError(f"{field!r} is not a field; give {listed}, or a product of two, as 'u eta'")
+        found.append(tuple(sorted(names, key=known.index)))
+        if found[-1] in found[:-1]:
+            raise ValueError(f"{field!r} is given twice; leave one out")
+    return tuple(found)
+
+
+def units_of_product(first: str, second: str) -> str:
+    """The units of a product, in the notation of UDUNITS: "m2 s-1" of "m" and "m s-1"."""
+    exponents: dict[str, int] = {}
+    for units in (first, second):
+        for token in units.split():
+            part = re.fullmatch(r"([A-Za-z_%]+)(-?\d+)?", token)
+            if part is None and token != "1":
+                return f"({first}) ({second})"
+            if part is not None:
+                exponents[part[1]] = exponents.get(part[1], 0) + int(part[2] or 1)
+    return " ".join(f"{name}{'' if n == 1 else n}" for name, n in exponents.items() if n) or "1"
 
 
 def named_for(gravity: float | None, rigid_lid: bool = False) -> dict[str, Variable]:

@@ -162,7 +162,7 @@ class Outputs(abc.ABC):
 
         Args:
             path: the path of the file.
-            fields: eta, u, v, and products of two of them, as "u v" and "u eta".
+            fields: prognostic variables (eta, u, v, tracers) and products of two, as "u v" and "u dye".
             begin: model time of the first sample [s].
             every: the interval between two samples [s]; every step unless given.
         """

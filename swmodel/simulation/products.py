@@ -15,14 +15,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..dynamics.clock import Time
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import Variable, variable
 from ..forcing.constituents import canonical, nodal, period, periods
 from ..forcing.tides import middle_latitude, waves_at
-from .samples import Sampled, first_and_every, plus, total, zero_sum
+from .samples import Sample, Sampled, first_and_every, plus, total, zero_sum
 
 __all__ = ["Harmonics", "fitted", "harmonic_analysis", "indistinct"]
 
@@ -63,11 +62,11 @@ class Harmonics(Sampled):
                 found |= zero_sum(f"{name}_{part}", state[name])
         return found
 
-    def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
-        cos, sin = waves_at(time, self.names, self.argument)
+    def added(self, taken: dict[str, Any], sample: Sample) -> dict[str, Any]:
+        cos, sin = waves_at(sample.time, self.names, self.argument)
         found: dict[str, Any] = {}
         for name in self.variables:
-            x = state[name]
+            x = sample.shown[name]
             found |= plus(taken, f"{name}_mean", x)
             for k, constituent in enumerate(self.names):
                 found |= plus(taken, f"{name}_{constituent}_cos", cos[k] * x)

@@ -94,7 +94,10 @@ def advance(
             None if maxima is None else maxima.update(highest, get_state(), step),
             None if gauges is None else gauges.update(series, as_shown(get_state(), step), k - first),
             health.update(fault, get_state, dynamics.depth, lambda: uplift_at(step), step),
-            tuple(product.update(its, get_state, step, loop.equations) for product, its in zip(products, sums)),
+            tuple(
+                product.update(its, get_state, step, loop.equations, stepper.rigid_lid)
+                for product, its in zip(products, sums)
+            ),
         )
 
     monitored = carry.maxima, carry.series, carry.health, carry.products

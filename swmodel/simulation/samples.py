@@ -5,6 +5,7 @@ Sums are compensated unless they are in float64: a second array, NAME_low, holds
 one sample.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import Variable
 
-__all__ = ["Sampled", "cell_centred", "first_and_every", "plus", "total", "zero_sum"]
+__all__ = ["Sample", "Sampled", "cell_centred", "first_and_every", "plus", "total", "zero_sum"]
 
 
 def zero_sum(name: str, like: jax.Array) -> dict[str, jax.Array]:
@@ -47,12 +48,30 @@ def total(taken: dict[str, Any], name: str) -> np.ndarray:
     return found + np.asarray(taken[f"{name}_low"], np.float64) if f"{name}_low" in taken else found
 
 
-def cell_centred(equations: Any, state: State, time: Time) -> dict[str, jax.Array]:
-    """{name: tile array} of the fields of a State at cell centres, and "thickness" [m]."""
-    flow = equations.flow(state, time)
-    moved = {"u": mean_x, "v": mean_y, "h": lambda field: field}
-    found = {name: moved[at](flow.state[name]).interior for name, at in state.positions.items()}
-    return found | {"thickness": flow.h.interior}
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A State, and what is needed to compute quantities from it.
+
+    Attributes:
+        equations: the Dynamics, prepared.
+        state: the State that is stepped, in which a tracer is its content h c.
+        shown: the State as files hold it, in which a tracer is its concentration c.
+        time: the Time of both.
+    """
+
+    equations: Any
+    state: State
+    shown: State
+    time: Time
+
+
+def cell_centred(sample: Sample) -> dict[str, jax.Array]:
+    """{name: tile array} of the fields of a Sample at cell centres, and "thickness" [m]."""
+    flow = sample.equations.flow(sample.state, sample.time)
+    moved = {"u": mean_x, "v": mean_y}
+    found = {name: moved[at](flow.state[name]).interior for name, at in sample.state.positions.items() if at in moved}
+    others = {name: sample.shown[name] for name in sample.state.names if name not in found}
+    return found | others | {"thickness": flow.h.interior}
 
 
 @pytree
@@ -70,8 +89,8 @@ class Sampled:
         """{name: tile array} before the first sample of a State of these shapes."""
         raise NotImplementedError
 
-    def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
-        """The arrays `taken` with one more sample, `state` at `time`."""
+    def added(self, taken: dict[str, Any], sample: Sample) -> dict[str, Any]:
+        """The arrays `taken` with one more sample."""
         raise NotImplementedError
 
     def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
@@ -97,7 +116,9 @@ class Sampled:
         """The arrays before the first sample, and "since", the step after which samples are taken."""
         return {"since": communicator.place(lambda rank: np.int32(step)), **self.empty(state)}
 
-    def update(self, taken: dict[str, Any], get_state: Any, step: jax.Array, equations: Any) -> dict[str, Any]:
+    def update(
+        self, taken: dict[str, Any], get_state: Any, step: jax.Array, equations: Any, rigid_lid: bool
+    ) -> dict[str, Any]:
         """The arrays after step number `step`, whose State is `get_state()`; unchanged if it is not a sample."""
         due = (step >= self.first) & (step % self.every == 0)
 
@@ -105,7 +126,8 @@ class Sampled:
             state = get_state()
             dtype = state.eta.dtype
             time = Time(step, jnp.zeros((), dtype), jnp.asarray(self.dt, dtype), self.dt)
-            return {**taken, **self.added(taken, equations, state, time)}
+            sample = Sample(equations, state, equations.shown(state, time, rigid_lid), time)
+            return {**taken, **self.added(taken, sample)}
 
         return jax.lax.cond(due, with_sample, lambda: taken)
 

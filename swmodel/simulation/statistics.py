@@ -1,6 +1,7 @@
 """Means and extremes that the compiled loop accumulates on the device during a run.
 
-    Means      of fields and of products of two: eta, u, v, "u v", "u eta" (with the fluxes of eddies in them)
+    Means      of any prognostic variables and of products of two: "eta", "dye", "u v", "u dye" (the fluxes of eddies)
+               and the variance of a variable whose mean and square are both among them
     Extremes   the highest and the lowest elevation [m]; the largest thickness (the flow depth on land) [m], speed
                [m s-1] and momentum flux h |u|^2 [m3 s-2]; the time with the elevation over a threshold [s]
 
@@ -8,6 +9,8 @@ All are cell-centred: velocities are averaged to the centres. A sample costs one
 restarts: a run that is resumed continues them bit for bit.
 """
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,19 +18,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..dynamics.clock import Time
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
-from ..fields.variables import Variable, variable
-from .samples import Sampled, cell_centred, first_and_every, plus, total, zero_sum
+from ..fields.variables import Variable, factors, units_of_product, variable
+from .samples import Sample, Sampled, cell_centred, first_and_every, plus, total, zero_sum
 
-__all__ = ["Extremes", "Means", "extremes_of", "means_of", "pairs_of"]
+__all__ = ["Extremes", "Means", "extremes_of", "means_of"]
 
 
 @pytree
 class Means(Sampled):
-    """Sums of fields and of products of two of them; `fields` as (("eta",), ("u", "v"))."""
+    """Sums of variables and of products of two of them; `fields` as (("eta",), ("u", "v"))."""
 
     fields: tuple[tuple[str, ...], ...] = static(default=())
 
@@ -38,28 +40,29 @@ class Means(Sampled):
         parts = [zero_sum("_".join(names), state.eta) for names in self.fields]
         return {name: array for part in parts for name, array in part.items()}
 
-    def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
-        sample, found = cell_centred(equations, state, time), {}
+    def added(self, taken: dict[str, Any], sample: Sample) -> dict[str, Any]:
+        centred, found = cell_centred(sample), {}
         for names in self.fields:
-            first, *second = names
-            found |= plus(taken, "_".join(names), sample[first] * sample[second[0]] if second else sample[first])
+            found |= plus(taken, "_".join(names), math.prod(centred[name] for name in names))
         return found
 
     def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
         found, dtype = {}, next(iter(taken.values())).dtype
-        for names in self.fields:
-            units = UNITS[len(names)]["".join(sorted("e" if name == "eta" else name[0] for name in names))]
-            row = variable(
-                f"mean_{'_'.join(names)}", "h", units, f"mean of {' times '.join(names)}", cell_methods="time: mean"
-            )
-            found |= {made: (total(taken, "_".join(names)) / len(steps)).astype(dtype) for made in row.values()}
+        units = {row.name: row.units for row in rows}
+        means = {names: total(taken, "_".join(names)) / len(steps) for names in self.fields}
+
+        def add(name, of, what, method, values):
+            (row,) = variable(name, "h", of, what, cell_methods=f"time: {method}").values()
+            found[row] = values.astype(dtype)
+
+        for names, mean in means.items():
+            of = functools.reduce(units_of_product, (units[name] for name in names))
+            add(f"mean_{'_'.join(names)}", of, f"mean of {' times '.join(names)}", "mean", mean)
+        for name in units:
+            if {(name,), (name, name)} <= means.keys():
+                of, values = units_of_product(units[name], units[name]), means[name, name] - means[name,] ** 2
+                add(f"variance_{name}", of, f"variance of {name}", "variance", np.maximum(values, 0.0))
         return found
-
-
-UNITS = {
-    1: {"e": "m", "u": "m s-1", "v": "m s-1"},
-    2: {"ee": "m2", "eu": "m2 s-1", "ev": "m2 s-1", "uu": "m2 s-2", "uv": "m2 s-2", "vv": "m2 s-2"},
-}
 
 
 @pytree
@@ -76,15 +79,15 @@ class Extremes(Sampled):
         count = jnp.zeros_like(state.eta, jnp.int32)
         return {"highest": low, "lowest": -low, "thickness": low, "speed": low, "flux": low, "over": count}
 
-    def added(self, taken: dict[str, Any], equations: Any, state: State, time: Time) -> dict[str, Any]:
-        sample = cell_centred(equations, state, time)
-        eta, square = sample["eta"], sample["u"] ** 2 + sample["v"] ** 2
+    def added(self, taken: dict[str, Any], sample: Sample) -> dict[str, Any]:
+        centred = cell_centred(sample)
+        eta, square = centred["eta"], centred["u"] ** 2 + centred["v"] ** 2
         return {
             "highest": jnp.maximum(taken["highest"], eta),
             "lowest": jnp.minimum(taken["lowest"], eta),
-            "thickness": jnp.maximum(taken["thickness"], sample["thickness"]),
+            "thickness": jnp.maximum(taken["thickness"], centred["thickness"]),
             "speed": jnp.maximum(taken["speed"], jnp.sqrt(square)),
-            "flux": jnp.maximum(taken["flux"], sample["thickness"] * square),
+            "flux": jnp.maximum(taken["flux"], centred["thickness"] * square),
             "over": taken["over"] + (eta > self.threshold).astype(jnp.int32),
         }
 
@@ -115,24 +118,6 @@ class Extremes(Sampled):
         return found
 
 
-def pairs_of(fields: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """("eta", "v u") as (("eta",), ("u", "v")).
-
-    Raises:
-        ConfigError: for fields that are not known.
-    """
-    known = ("eta", "u", "v")
-    parts = tuple(
-        tuple(sorted(field.split(), key=known.index) if set(field.split()) <= set(known) else ()) for field in fields
-    )
-    for field, names in zip(fields, parts):
-        if len(names) not in (1, 2):
-            raise ConfigError(
-                f"Simulation.means: {field!r} is not a field; give eta, u or v, or a product of two, as 'u eta'."
-            )
-    return parts
-
-
 def means_of(simulation: Any, fields: tuple[str, ...], begin: float, every: float | None) -> Means:
     """The Means of a Simulation; `fields` as ("eta", "u v").
 
@@ -140,14 +125,20 @@ def means_of(simulation: Any, fields: tuple[str, ...], begin: float, every: floa
         ConfigError: for fields that are not known, and for ensembles.
     """
     first, steps = first_and_every(simulation, "Simulation.means", begin, every)
-    return Means(simulation.dt, steps, first, pairs_of(fields))
+    names = [row.name for row in simulation.model.variables if row.name != "eta"]
+    try:
+        return Means(simulation.dt, steps, first, factors(fields, ("eta", *names)))
+    except ValueError as error:
+        raise ConfigError(f"Simulation.means: {error}.") from None
 
 
 def extremes_of(simulation: Any, threshold: float, begin: float, every: float | None) -> Extremes:
     """The Extremes of a Simulation.
 
     Raises:
-        ConfigError: for ensembles.
+        ConfigError: for ensembles, and under a rigid lid, where eta is a pressure.
     """
+    if simulation.scheme.rigid_lid:
+        raise ConfigError("Simulation.extremes: under a rigid lid nothing rises, and there are no extremes; omit them.")
     first, steps = first_and_every(simulation, "Simulation.extremes", begin, every)
     return Extremes(simulation.dt, steps, first, float(threshold))

@@ -229,6 +229,8 @@ def test_files_of_a_lid_hold_an_exact_streamfunction(tmp_path):
     simulation.gauges(tmp_path / "gauges.nc", {"here": (2e5, 2e5)}).run(steps=20)
     with pytest.raises(ConfigError, match="under a rigid lid nothing rises"):
         simulation.maxima(tmp_path / "maxima.nc")
+    with pytest.raises(ConfigError, match="under a rigid lid nothing rises"):
+        simulation.extremes(tmp_path / "extremes.nc")
     simulation = sw.Simulation(model, model.at_rest(), sw.AB2(30.0))
     simulation.step = 1000  # as if it were resumed
     simulation.resumed_at, simulation.resumed_step = simulation.time, simulation.step

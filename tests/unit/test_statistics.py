@@ -13,6 +13,7 @@ import swmodel as sw
 from swmodel.config import scenario
 from swmodel.config.build import outputs
 from swmodel.errors import ConfigError
+from swmodel.fields.variables import units_of_product
 from swmodel.runtime import budget
 from swmodel.simulation.products import indistinct
 from swmodel.simulation.samples import plus, total, zero_sum
@@ -191,6 +192,34 @@ def test_a_mean_in_float32_keeps_a_small_signal_on_a_large_constant():
     assert np.abs(np.asarray(plain, float) / count - wanted).min() > 1.0
 
 
+@pytest.mark.parametrize("engine", ["arrays", "fused"])
+def test_products_of_a_tracer_are_those_of_its_concentration(engine, tmp_path):
+    """Not of its content h c, which the flow transports."""
+    salt = sw.Tracer("salt", units="kg m-3")
+    model = sw.ShallowWater(GRID, 50.0, coriolis=sw.FPlane(1e-4), engine=engine, tracers=(salt,))
+    state = model.state(eta=simulation().state.eta, salt=lambda x, y: 2.0 + np.sin(2 * np.pi * x / 8e4))
+    run = sw.Simulation(model, state, sw.RK4(100.0)).harmonics(tmp_path / "tide.nc", ("M2",), variables=("salt",))
+    run.means(tmp_path / "means.nc", ("salt", "salt salt", "salt u"), every=100.0)
+    run.write(tmp_path / "fields.nc", ("salt", "u"), every=100.0).run(steps=500)
+    with xr.open_dataset(tmp_path / "fields.nc") as fields:
+        salt, u = (np.asarray(fields[name][1:], float) for name in ("salt", "u"))  # single precision in files
+    u = 0.5 * (u + np.roll(u, 1, 2))
+    with xr.open_dataset(tmp_path / "means.nc") as found:
+        np.testing.assert_allclose(found.mean_salt, salt.mean(0), rtol=1e-5)
+        np.testing.assert_allclose(found.mean_u_salt, (u * salt).mean(0), atol=1e-5)
+        np.testing.assert_allclose(found.variance_salt, salt.var(0), atol=1e-5)
+        assert found.mean_u_salt.units == "m-2 s-1 kg" and found.variance_salt.units == "kg2 m-6"
+    with xr.open_dataset(tmp_path / "tide.nc") as found:
+        assert 1.0 < found.salt_mean.min() and found.salt_mean.max() < 3.0
+
+
+def test_units_of_products():
+    assert units_of_product("m", "m s-1") == "m2 s-1"
+    assert units_of_product("1", "m s-1") == "m s-1"
+    assert units_of_product("s-1", "s") == units_of_product("1", "1") == "1"
+    assert units_of_product("kg/m3", "m") == "(kg/m3) (m)"
+
+
 @pytest.mark.parametrize(
     "ask, said",
     [
@@ -200,6 +229,7 @@ def test_a_mean_in_float32_keeps_a_small_signal_on_a_large_constant():
         (lambda s, path: s.means(path, ("eta", "u", "eta")), "holds 'eta' more than once"),
         (lambda s, path: s.harmonics(path, ()), "holds no name"),
         (lambda s, path: s.means(path, ("u w",)), "'u w' is not a field; give eta, u or v"),
+        (lambda s, path: s.means(path, ("u eta", "eta u")), "'eta u' is given twice"),
         (lambda s, path: s.extremes(path, threshold="high"), "threshold = 'high' is not a number"),
         (
             lambda s, path: s.means(path.with_suffix(".zarr")),

@@ -25,13 +25,13 @@ def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
 
     from ...fields.state import State
     from ...simulation.products import Harmonics
-    from ...simulation.statistics import Extremes, Means, pairs_of
+    from ...simulation.statistics import Extremes, Means
 
     products = []
     if (tides := output.harmonics) is not None:
         products.append(Harmonics(1.0, 1, 0, None, tides.constituents, tides.variables))
     if output.means is not None:
-        products.append(Means(1.0, 1, 0, pairs_of(output.means.fields)))
+        products.append(Means(1.0, 1, 0, tuple(tuple(field.split()) for field in output.means.fields)))
     if output.extremes is not None:
         products.append(Extremes(1.0, 1, 0))
     names = {"u", "v", "eta", *(output.harmonics.variables if output.harmonics is not None else ())}
