@@ -24,6 +24,7 @@ TITLES = {
     "truth": "truth",
     "background": "first guess",
     "analysis": "found",
+    "difference": "found less truth",
     "analysis_deviation": "error left (linear)",
 }
 SPREAD = ("withheld", "analysis")  # of which the band of one standard deviation is drawn
@@ -32,6 +33,7 @@ OBSERVED = "#8c8c8c"
 MOST_GAUGES = 8  # with series on the page
 LEAST_TIMES = 3  # of a series; a point of a track has fewer
 WIDTH, GAP, LEFT = 3.3, 1.25, 0.65  # [inches]
+MOST_OF_MAP = 0.6  # of its width or height, where it is drawn in part
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,17 +169,19 @@ def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
     wet, shown = wet_cells(dataset), _shown(dataset, mesh, control)
     attributes = dataset[control.variables["analysis"]].attrs
     units = pretty(attributes.get("units", attributes.get("comment", "").removeprefix("in ")))
-    region = _region(mesh, drawable(dataset, mesh, control.variables["analysis"], None)) if mesh.spherical else None
+    region = None
+    if mesh.spherical:
+        region = _region(mesh, drawable(dataset, mesh, control.variables["analysis"], None), _chosen(gauges))
+    within = [gauge for gauge in gauges if region is None or _lies_in(gauge, region)]
     for column, (role, values, norm, colours) in enumerate(shown):
         axes = map_axes(page, (LEFT + column * (WIDTH + GAP), bottom, WIDTH, height), mesh)
         image = draw_field(axes, mesh, values, norm, colours)
         draw_base(axes, mesh, wet)
         if _chosen(gauges):  # a track has too many places for dots
-            names = column == 0 and region is None and len(gauges) <= MOST_GAUGES
-            draw_gauges(axes, mesh, gauges, names=names)
-        if region is not None:
-            axes.set_xlim(*region[0])
-            axes.set_ylim(*region[1])
+            if region is not None:  # before the names, which are placed inside it
+                axes.set_xlim(*region[0])
+                axes.set_ylim(*region[1])
+            draw_gauges(axes, mesh, within, names=column == 0 and len(within) <= MOST_GAUGES)
         axes.set_title(f"{_words(dataset, control)}, {TITLES[role]}")
         if column:
             axes.set_ylabel("")
@@ -187,13 +191,16 @@ def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
 
 
 def _shown(dataset, mesh, control):
-    """[(role, values, norm, colour map)]: truth, before and after on one scale, the analysis error on its own."""
+    """[(role, values, norm, colour map)]: truth, before and after on one scale, the errors on their own."""
     fields = {role: drawable(dataset, mesh, name, None) for role, name in control.variables.items()}
     if not np.any(np.nan_to_num(fields["background"])):
         del fields["background"]  # nothing: it needs no map
     maps = {role: fields[role] for role in MAPS if role in fields}
     high = _high(np.stack(list(maps.values())))
     shown = [(role, values, Normalize(-high, high), style.colormap("balance")) for role, values in maps.items()]
+    if "truth" in fields:
+        off = fields["analysis"] - fields["truth"]
+        shown.append(("difference", off, Normalize(-_high(off), _high(off)), style.colormap("balance")))
     if "analysis_deviation" in fields:
         left = fields["analysis_deviation"]
         shown.append(("analysis_deviation", left, Normalize(0.0, _high(left)), style.colormap("amp")))
@@ -207,16 +214,47 @@ def _high(values):
     return float(np.percentile(some, 99.5)) if some.size else 1.0
 
 
-def _region(mesh, values, share=0.02, margin=1.5):
-    """((west, east), (south, north)) around the values other than zero, if they are a small part of the map."""
+def _region(mesh, values, gauges=(), share=0.02, margin=1.5):
+    """((west, east), (south, north)) around the values other than zero, and the gauges that are near enough.
+
+    None if that is a large part of the map.
+    """
     rows, columns = np.nonzero(np.abs(np.nan_to_num(values)) > share * np.nanmax(np.abs(values), initial=0.0))
-    if rows.size == 0 or np.ptp(rows) > 0.6 * values.shape[0] or np.ptp(columns) > 0.6 * values.shape[1]:
+    if (
+        rows.size == 0
+        or np.ptp(rows) > MOST_OF_MAP * values.shape[0]
+        or np.ptp(columns) > MOST_OF_MAP * values.shape[1]
+    ):
         return None
-    x, y = mesh.x[np.clip([columns.min(), columns.max()], 0, mesh.x.size - 1)], mesh.y[[rows.min(), rows.max()]]
-    half = 0.5 * max(x[1] - x[0], (y[1] - y[0]) / mesh.shape) + margin
-    middle = 0.5 * (x[0] + x[1]), 0.5 * (y[0] + y[1])
-    tall = half * mesh.shape
-    return (middle[0] - half, middle[0] + half), (middle[1] - tall, middle[1] + tall)
+    x = mesh.x[np.clip([columns.min(), columns.max()], 0, mesh.x.size - 1)]
+    y = mesh.y[[rows.min(), rows.max()]]
+    centre = np.mean(x), np.mean(y)
+    near = sorted(gauges, key=lambda gauge: np.hypot(gauge.x - centre[0], gauge.y - centre[1]))
+    west, east, _, _ = mesh.extent
+    for count in range(len(near), 0, -1):  # as many of the nearest gauges as there is space for
+        some = near[:count]
+        around = _square(mesh, [*x, *(gauge.x for gauge in some)], [*y, *(gauge.y for gauge in some)], margin)
+        if np.ptp(around[0]) < MOST_OF_MAP * (east - west):
+            return around
+    return _square(mesh, x, y, margin)
+
+
+def _square(mesh, x, y, margin):
+    """((west, east), (south, north)) of the shape of the map around points [degrees], moved into the map."""
+    half = 0.5 * max(max(x) - min(x), (max(y) - min(y)) / mesh.shape) + margin
+    middle = 0.5 * (min(x) + max(x)), 0.5 * (min(y) + max(y))
+    west, east, south, north = mesh.extent
+    limits = []
+    for centre, reach, low, high in zip(middle, (half, half * mesh.shape), (west, south), (east, north)):
+        centre = min(max(centre, low + reach), high - reach) if 2 * reach < high - low else 0.5 * (low + high)
+        limits.append((centre - reach, centre + reach))
+    return tuple(limits)
+
+
+def _lies_in(gauge, region):
+    """Whether a gauge lies in a region."""
+    (west, east), (south, north) = region
+    return west < gauge.x < east and south < gauge.y < north
 
 
 def _words(dataset, control):

@@ -41,3 +41,39 @@ def test_few_gauges_have_names_on_the_map_and_tracks_have_no_dots():
     assert not any(text.get_text().startswith("Not shown") for text in page.texts)
     track = inversion.figure(output(gauges=40, times=1))
     assert not track.axes[0].lines and "40 observations" in track.axes[-1].get_xlabel()
+
+
+def on_the_sphere(gauges):
+    """A file with a small source near 141 to 145 E, 36 to 40 N, its truth, and gauges {name: (longitude, latitude)}."""
+    x, y = np.arange(120.25, 180.0, 0.5), np.arange(15.25, 60.0, 0.5)
+    bump = np.exp(-((x - 143.0) ** 2) - (y[:, None] - 38.0) ** 2)
+    attributes = {"units": "m", "long_name": "uplift"}
+    data = {
+        f"uplift_{role}": (("yh", "xh"), f * bump, attributes) for role, f in (("background", 0.0), ("analysis", 0.9))
+    }
+    data["uplift_truth"] = (("yh", "xh"), bump, attributes)
+    names, times = np.repeat(list(gauges), 6), np.tile(np.arange(6) * 60.0, len(gauges))
+    places = np.repeat(list(gauges.values()), 6, axis=0)
+    columns = {"x": places[:, 0], "y": places[:, 1], "time": times, "deviation": 0.1 + 0 * times}
+    columns |= {"observed": np.sin(times), "background": 0 * times, "analysis": 0.9 * np.sin(times)}
+    data |= {f"observation_{name}": ("observation", values) for name, values in columns.items()}
+    data["observation_gauge"] = ("observation", names)
+    coords = {"xh": ("xh", x, {"units": "degrees_east"}), "yh": ("yh", y, {"units": "degrees_north"})}
+    return xr.Dataset(data, coords, {"title": "A twin", "inversion_of": "gauges"})
+
+
+def test_a_map_of_a_small_source_has_the_gauges_around_it_with_their_names():
+    page = inversion.figure(on_the_sphere({"KPG1": (144.4, 41.7), "21413": (152.1, 30.5)}))
+    assert {text.get_text() for text in page.axes[0].texts} == {"KPG1", "21413"}
+    assert page.axes[0].get_xlim()[1] > 152.1 and page.axes[0].get_xlim()[1] < 170
+    far = inversion.figure(on_the_sphere({"KPG1": (144.4, 41.7), "Midway": (179.0, 28.2)}))
+    assert {text.get_text() for text in far.axes[0].texts} == {"KPG1"} and far.axes[0].get_xlim()[1] < 160
+
+
+def test_where_the_truth_is_known_the_error_is_drawn():
+    titles = [
+        axes.get_title() or axes.get_title(loc="left")
+        for axes in inversion.figure(on_the_sphere({"A": (150, 40)})).axes
+    ]
+    assert "uplift, found less truth" in titles
+    assert "uplift, found less truth" not in [a.get_title(loc="left") for a in inversion.figure(output(3, 6)).axes]
