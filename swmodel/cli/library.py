@@ -1,6 +1,11 @@
-"""`swmodel new`: the experiments that come with the package, and copies of them to change."""
+"""`swmodel new`: the experiments that come with the package, and copies of them to change.
+
+An experiment may read a file of another one, as "../global_tide/etopo5_global_15min.nc", so that large data are in the
+package once. A copy of the experiment has the file next to it, and names it so.
+"""
 
 import difflib
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +16,7 @@ from ..runtime.resources import experiments
 __all__ = ["library", "copy_experiment"]
 
 SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
+ELSEWHERE = re.compile(r'"\.\./(\w+/[\w.]+)"')  # a file of another experiment
 
 
 def library() -> dict[str, list[Path]]:
@@ -20,10 +26,16 @@ def library() -> dict[str, list[Path]]:
         if entry.is_dir():
             files = [file for file in sorted(entry.rglob("*")) if file.suffix in SUFFIXES and file.is_file()]
             if any(file.suffix in (".toml", ".py") for file in files):
-                found[entry.name] = files
+                found[entry.name] = files + _elsewhere(files)
         elif entry.suffix in (".toml", ".py") and entry.stem != "__init__":
             found.setdefault(entry.stem, []).append(entry)
     return found
+
+
+def _elsewhere(files):
+    """The files of other experiments that TOML files among `files` read."""
+    texts = [file.read_text(encoding="utf-8") for file in files if file.suffix == ".toml"]
+    return [experiments() / name for name in dict.fromkeys(sum(map(ELSEWHERE.findall, texts), []))]
 
 
 def copy_experiment(name: str | None, folder: str | None, force: bool) -> None:
@@ -38,14 +50,20 @@ def copy_experiment(name: str | None, folder: str | None, force: bool) -> None:
         raise ConfigError(f"there is no experiment {name!r}; {hint}")
     target, base = Path(name if folder is None else folder), experiments()
     base = base / name if (base / name).is_dir() else base
-    copies = {file: target / file.relative_to(base) for file in known[name]}
+    copies = {
+        file: target / (file.relative_to(base) if file.is_relative_to(base) else file.name) for file in known[name]
+    }
     there = [copy for copy in copies.values() if copy.exists()]
     if there and not force:
         raise ConfigError(f"{', '.join(map(str, there))} would be replaced; choose another folder, or add --force.")
     make_folder(target)
     for file, copy in copies.items():
         make_folder(copy.parent)
-        shutil.copyfile(file, copy)
+        if file.suffix == ".toml":
+            text = file.read_text(encoding="utf-8")
+            copy.write_text(ELSEWHERE.sub(lambda found: f'"{Path(found[1]).name}"', text), encoding="utf-8")
+        else:
+            shutil.copyfile(file, copy)
         print(f"{copy}  ({file.stat().st_size / 1000:.0f} kB)")
     print("\n  ".join(["next:", *_next_commands(target / _main_first(name, known[name])[0].name)]))
 

@@ -20,6 +20,7 @@ import swmodel as sw
 from swmodel.cli import commands as commands_module
 from swmodel.cli.library import library
 from swmodel.runtime import launch
+from swmodel.runtime.resources import experiments
 from swmodel.simulation.progress import ProgressBar, duration
 
 SMALL = """\
@@ -188,6 +189,14 @@ def test_a_copy_of_an_experiment_passes_check(command, tmp_path, name):
     for other in set(map(str, (tmp_path / "mine").glob("*.toml"))) - {toml}:
         status, _, err = command("check", other)
         assert status == 0 or _awaits_output(err), f"{other}: {err}"
+
+
+def test_a_file_that_two_experiments_read_is_in_the_package_once_and_in_each_copy(command, tmp_path):
+    files = [file for file in experiments().rglob("*") if file.stat().st_size > 100_000 and file.is_file()]
+    assert len({file.read_bytes() for file in files}) == len(files)
+    command("new", "north_atlantic", tmp_path)
+    assert (tmp_path / "etopo5_global_15min.nc").exists()
+    assert 'file = "etopo5_global_15min.nc"' in (tmp_path / "north_atlantic.toml").read_text()
 
 
 def _awaits_output(err):
