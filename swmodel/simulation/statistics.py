@@ -10,7 +10,6 @@ restarts: a run that is resumed continues them bit for bit.
 """
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,7 +42,7 @@ class Means(Sampled):
     def added(self, taken: dict[str, Any], sample: Sample) -> dict[str, Any]:
         centred, found = cell_centred(sample), {}
         for names in self.fields:
-            found |= plus(taken, "_".join(names), math.prod(centred[name] for name in names))
+            found |= plus(taken, "_".join(names), functools.reduce(jnp.multiply, [centred[name] for name in names]))
         return found
 
     def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
