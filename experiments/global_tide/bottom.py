@@ -1,6 +1,6 @@
 """The roughness of the sea floor and the buoyancy frequency there, for the drag by internal waves: writes bottom.nc.
 
-python bottom.py etopo5_global_15min.nc
+python bottom.py etopo5_global_15min.nc      prints the median of the roughness in two regions, too
 
 The roughness r is the standard deviation of the depth from a plane, over 5 x 5 nodes of 15' (1.25 degrees). The
 buoyancy frequency is N = 5.24e-3 s-1 exp(-z / 1300 m) at the sea floor (Zaron & Egbert 2006, doi:10.1175/JPO2878.1).
@@ -14,6 +14,7 @@ import xarray as xr
 
 SURFACE, SCALE, SHALLOW = 5.24e-3, 1300.0, 1000.0  # [s-1], [m], [m]
 REACH = 2  # nodes on either side
+REGIONS = {"eastern_south_pacific": ((180, 285), (-60, 0)), "atlantic": ((300, 360), (-60, 60))}  # [degrees]
 
 
 def deviation(depth):
@@ -51,6 +52,10 @@ def main(file):
             "buoyancy": {**packing, "scale_factor": 1e-7},
         },
     )
+    for name, ((west, east), (south, north)) in REGIONS.items():
+        inside = (half.lon % 360 > west) & (half.lon % 360 < east) & (half.lat > south) & (half.lat < north)
+        median = half.roughness.where(inside & (half.buoyancy > 0)).median()
+        print(f"roughness_median_{name}={float(median):.3g}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ python score.py INVERSION [HARMONICS]      prints name=value; with the harmonics
     median, share       the median of the errors, and of the errors over the observed amplitudes
     within              the share of gauges with an error of at most the expected one, which follows from the spread of
                         the analysis and the observation error: sqrt(spread^2 + error^2) of both parts together
+    at_sea              of the gauges left out, those outside RIVERS alone
 """
 
 import sys
@@ -16,6 +17,11 @@ import numpy as np
 import xarray as xr
 
 ROLES = ("background", "analysis")
+# Gauges in rivers and dammed estuaries that no cell holds: Oste, Weser, and the Rhine and Meuse with their arms.
+RIVERS = (
+    "Belum", "Geulhaven", "Goidschalxoord", "Gouda Brug", "Parksluis", "Robbensdsteert", "Schoonhoven",
+    "Whvaltervorhafen",
+)  # fmt: skip
 
 
 def read(file):
@@ -38,7 +44,8 @@ def read(file):
 def scores(file):
     """{name: value}: errors [cm], shares of the amplitude [%], and how often errors are as expected [%]."""
     gauges, found = read(file), {}
-    for name, chosen in (("left_out", ~gauges["used"]), ("used", gauges["used"])):
+    at_sea = ~gauges["used"] & ~np.isin(gauges["gauge"].astype(str), RIVERS)
+    for name, chosen in (("left_out", ~gauges["used"]), ("at_sea", at_sea), ("used", gauges["used"])):
         size = np.abs(gauges["observed"][chosen])
         found[f"gauges_{name}"] = int(chosen.sum())
         for role, when in zip(ROLES, ("first_guess", "analysis")):

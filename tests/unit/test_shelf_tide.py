@@ -41,6 +41,17 @@ def test_errors_are_distances_in_the_complex_plane_and_shares_those_of_the_ampli
     assert found["within_1_left_out"] == pytest.approx(200 / 3) and found["within_2_left_out"] == pytest.approx(100.0)
 
 
+def test_gauges_in_rivers_are_left_out_and_not_at_sea(tmp_path):
+    wave = 1.0 + 0.5j
+    gauges = [("a", 1, wave, wave, wave, 0.0, 0.1), ("b", 0, wave, wave, wave + 0.1, 0.0, 0.1)]
+    file_with(tmp_path / "inversion.nc", [*gauges, ("Belum", 0, wave, wave, wave + 0.5, 0.0, 0.1)])
+    found = score_module("northwest_europe").scores(tmp_path / "inversion.nc")
+    assert found["gauges_left_out"] == 2 and found["gauges_at_sea"] == 1
+    assert found["error_at_sea_analysis"] == pytest.approx(10.0)
+    with open(FOLDER / "northwest_europe" / "gauges.csv", encoding="utf-8") as file:
+        assert set(score_module("northwest_europe").RIVERS) <= {row["name"] for row in csv.DictReader(file)}
+
+
 def test_every_second_gauge_by_name_is_left_out():
     with open(FOLDER / "northwest_europe" / "gauges.csv", encoding="utf-8") as file:
         used = [row["used"] for row in csv.DictReader(file)]

@@ -4,6 +4,7 @@ import datetime
 import re
 from types import SimpleNamespace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import value_at
 from swmodel.errors import ConfigError
 from swmodel.forcing import constituents
+from swmodel.runtime.compilation import jit
 
 START = datetime.datetime(2008, 9, 8, 6, 0)
 PAIRS = {"M2": (1.0, 40.0), "O1": (0.2, 200.0)}
@@ -209,6 +211,18 @@ def test_a_side_of_land_alone_cannot_be_open(sides, passes):
         return
     with pytest.raises(ConfigError, match="Flather: the west side is open, and every cell along it is land; leave it"):
         make()
+
+
+def test_steps_and_their_transposes_get_the_tide_of_the_cells_next_to_the_sides_alone():
+    """What a program holds of amplitudes and phase lags grows with the length of the sides, not with the grid."""
+    wave = lambda x, y: 0.1 + 1e-7 * x + 2e-7 * y  # noqa: E731
+    model = model_with(sw.Flather(("west", "north"), incoming=sw.Tide({"M2": (wave, 40.0)})))
+    stepper = sw.ForwardBackward(60.0)
+    equations = jit(lambda dynamics: dynamics.prepare())(model.dynamics(stepper))
+    ny, nx = model.grid.shape
+    longest = max(ny, nx) + 2 * model.halo(stepper)
+    sizes = [x.size for x in jax.tree.leaves(equations.open_boundaries)]
+    assert longest - 2 <= max(sizes) <= longest
 
 
 def test_a_rate_cannot_be_a_tide():

@@ -17,6 +17,7 @@ def measure(_: tuple = ()) -> Outcome:
             "shelf_m2_share_first_guess": found["share_left_out_first_guess"],
             "shelf_m2_error": found["error_left_out_analysis"],
             "shelf_m2_share": found["share_left_out_analysis"],
+            "shelf_m2_error_at_sea": found["error_at_sea_analysis"],
             "shelf_m2_within_expected": found["within_1_left_out"],
             "shelf_m2_within_twice_expected": found["within_2_left_out"],
         }
@@ -37,6 +38,7 @@ Case(
         Mark("shelf_m2_share_first_guess", "the same as a share of the amplitude [%]"),
         Mark("shelf_m2_error", "median vector error of the analysis at gauges left out [cm]", most=15.0),
         Mark("shelf_m2_share", "the same as a share of the amplitude [%]", most=12.0),
+        Mark("shelf_m2_error_at_sea", "median vector error of the analysis at those outside of rivers [cm]"),
         Mark("shelf_m2_within_expected", "share of the gauges left out with at most the expected error [%]"),
         Mark("shelf_m2_within_twice_expected", "share of them with at most twice the expected error [%]"),
     ),
