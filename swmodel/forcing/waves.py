@@ -59,7 +59,7 @@ class Record:
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "values", values)
 
-    def placed(self, position: str, domain: Any, name: str) -> "Table":
+    def placed(self, position: str, domain: Any, name: str, rule: Any = None) -> "Table":
         """The Table of it; position and name are those of the parameter."""
         first, last = float(self.times[0]), float(self.times[-1])
         return Table(domain.cut(self.times - first), domain.cut(self.values), first, last, name)
@@ -148,7 +148,7 @@ class SolitaryWave:
         rate = np.sqrt(0.75 * self.height / self.depth**3) * self.speed
         return self.height / np.cosh(np.clip(rate * (np.asarray(seconds) - self.peak), -STEEPEST, STEEPEST)) ** 2
 
-    def placed(self, position: str, domain: Any, name: str) -> "Sech":
+    def placed(self, position: str, domain: Any, name: str, rule: Any = None) -> "Sech":
         """The wave as programs hold it."""
         rate = np.sqrt(0.75 * self.height / self.depth**3) * self.speed
         return Sech(domain.cut(np.float64(self.height)), float(rate), float(self.peak))
@@ -231,7 +231,7 @@ class CnoidalWave:
         cn = scipy.special.ellipj(2 * K * np.asarray(cycles, float), m)[1]
         return self.height * ((1 - m - E / K) / m + cn**2)
 
-    def placed(self, position: str, domain: Any, name: str) -> "Cycle":
+    def placed(self, position: str, domain: Any, name: str, rule: Any = None) -> "Cycle":
         """The wave as programs hold it."""
         return Cycle(domain.cut(self.elevation(np.linspace(0.0, 1.0, SAMPLES + 1))), float(self.period), self.ramp)
 
