@@ -169,12 +169,20 @@ class OpenBoundary(TiledPart):
                     new[key] = _beyond(new[key], rate * inside.wet, side, sides.open[side])
         return new
 
+    def along_sides(self) -> Self:
+        """This prepared condition with parameters of the cells next to its sides alone: cut once for all steps."""
+
+        def cut(x, name, position):
+            return _AlongSides({side: _all_inside(x, SIDES.index(side)) for side in self.sides})
+
+        return self._each(cut)
+
     def _at_side(self, side, flow, equations, time, eta_time, memory):
         """(this condition with the parameters of the cells next to a side of the tile, the Inside)."""
         eta, g = flow[-1], equations.geometry
-        near = equations.gravity, equations.depth, equations.uplift, equations.geometry.wet, eta, self
-        near = jax.tree.map(lambda field: _cells_inside(field, side), near, is_leaf=_is_field)
-        gravity, depth, uplift, wet, eta, condition = near
+        own = self._each(lambda x, name, position: x.of[SIDES[side]] if isinstance(x, _AlongSides) else x)
+        near = equations.gravity, equations.depth, equations.uplift, equations.geometry.wet, eta, own
+        gravity, depth, uplift, wet, eta, condition = _all_inside(near, side)
         depth = (depth if uplift is None else depth - value_at(uplift, time)) + (1.0 - wet)
         if equations.wetting is not None:  # waves over what is hardly wet have the speed of the thinnest water
             thin = equations.wetting.thin
@@ -196,6 +204,13 @@ class OpenBoundary(TiledPart):
                 side=side,
             )
         return condition, inside
+
+
+@pytree
+class _AlongSides:
+    """A parameter of an open boundary as its `of[side]`, of the cells next to each of its sides."""
+
+    of: dict[str, Any]
 
 
 @pytree
@@ -351,6 +366,11 @@ def _cells_inside(field, side, further=0):
     at = width + further if side in (WEST, SOUTH) else n - width - 1 - further
     halo = (0, 0, *field.halo[2:]) if side in (WEST, EAST) else (*field.halo[:2], 0, 0)
     return Field(lax.slice_in_dim(field.data, at, at + 1, axis=axis), field.position, halo)
+
+
+def _all_inside(tree, side):
+    """`tree` with `_cells_inside` of each of its Fields."""
+    return jax.tree.map(lambda field: _cells_inside(field, side), tree, is_leaf=_is_field)
 
 
 def _beyond(normal, out, side, is_open):

@@ -151,7 +151,9 @@ class Dynamics:
             depth=ghosts.parameter(self.depth) * geometry.wet,
             gravity=self.gravity,
             terms=tuple(term.bound(within, TimeVarying) for term in terms),
-            open_boundaries=tuple(x.prepare(ghosts).bound(within, TimeVarying) for x in self.open_boundaries),
+            open_boundaries=tuple(
+                x.prepare(ghosts).bound(within, TimeVarying).along_sides() for x in self.open_boundaries
+            ),
             uplift=None if self.uplift is None else self.uplift.map(lambda b: ghosts.parameter(b) * geometry.wet),
             momentum=self.momentum,
             coriolis_form=self.coriolis_form,
