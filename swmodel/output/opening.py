@@ -68,7 +68,7 @@ def open_store(path: Path, grid: Any = None) -> Restart:
     """
     store = ZarrStore(path)
     store.recover()
-    arrays, about = store.described()
+    arrays, about = store.description()
     if "restart_slot" not in about:
         raise DataError(f"{path} is not a restart of swmodel; give the store that `restart` of a run names.")
     if about["restart_format"] > FORMAT:

@@ -68,7 +68,7 @@ class ZarrFields:
         about = metadata.run_attributes(grid, {**attributes, "stored_as": "float32"})
         arrays, values = _described(grid, rows, chunk, start, depth)
         if append and store.path.exists():
-            was, old = store.described()
+            was, old = store.description()
             if difference := _difference(store, was, arrays, values):
                 raise not_continued(store.path, difference)
             times = _times(store, was["time"])

@@ -96,7 +96,7 @@ class _OpenRestart(ReplacedFile):
     def slot(self, arrays):
         """(path, arrays, slot) of the next restart; an existing store of the same arrays is used again."""
         if (self.store.path / "zarr.json").is_file():
-            was, about = self.store.described()
+            was, about = self.store.description()
             if "restart_slot" in about and set(was) == set(arrays) and all(_alike(was[n], arrays[n]) for n in was):
                 self.aside = None
                 return self.store.path, was, 1 - int(about["restart_slot"])

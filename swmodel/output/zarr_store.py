@@ -115,7 +115,7 @@ class ZarrStore:
                 with contextlib.suppress(OSError):  # another rank has done so
                     os.rename(aside, self.path)
 
-    def described(self) -> tuple[dict[str, dict], dict[str, Any]]:
+    def description(self) -> tuple[dict[str, dict], dict[str, Any]]:
         """({name: metadata of the array}, global attributes) of a store.
 
         Raises:

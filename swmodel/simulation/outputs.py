@@ -192,9 +192,9 @@ class Outputs(abc.ABC):
 
     def _with_product(self, who, path, product, comment):
         """Take samples for `product` from the present step on, and write its results to `path`; returns self."""
-        empty = jax.eval_shape(product.empty, self.state)
-        needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in empty.values()))
-        budget.require(needed, f"Simulation.{who}: a sum of {len(empty)} fields", "ask for fewer, or use more ranks")
+        arrays = jax.eval_shape(product.initial, self.state)
+        needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays.values()))
+        budget.require(needed, f"Simulation.{who}: a sum of {len(arrays)} fields", "ask for fewer, or use more ranks")
         self._outputs.append(ProductOutput(path, len(self._products), comment))
         self._products += (product,)
         self._product_sums += (product.start(self.state, self.step, self.model.communicator),)

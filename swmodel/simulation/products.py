@@ -21,7 +21,7 @@ from ..fields.state import State
 from ..fields.variables import Variable, variable
 from ..forcing.constituents import canonical, nodal, period, periods
 from ..forcing.tides import middle_latitude, waves_at
-from .samples import Sample, Sampled, first_and_every, plus, total, zero_sum
+from .samples import Sample, Sampled, add_term, first_and_every, total, zero_sum
 
 __all__ = ["Harmonics", "fitted", "harmonic_analysis", "indistinct"]
 
@@ -51,30 +51,30 @@ class Harmonics(Sampled):
         """The names of the sums of each variable."""
         return ("mean", *(f"{k}_{wave}" for k in self.names for wave in ("cos", "sin")))
 
-    def described(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         argument = [round(argument, 6) for _, argument in self.nodal]
         return {"constituents": list(self.names), "variables": list(self.variables), "argument": argument}
 
-    def empty(self, state: State) -> dict[str, jax.Array]:
+    def initial(self, state: State) -> dict[str, jax.Array]:
         found: dict[str, jax.Array] = {}
         for name in self.variables:
             for part in self.parts:
                 found |= zero_sum(f"{name}_{part}", state[name])
         return found
 
-    def added(self, taken: dict[str, Any], sample: Sample) -> dict[str, Any]:
+    def add_sample(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
         cos, sin = waves_at(sample.time, self.names, self.argument)
         found: dict[str, Any] = {}
         for name in self.variables:
             x = sample.shown[name]
-            found |= plus(taken, f"{name}_mean", x)
+            found |= add_term(sums, f"{name}_mean", x)
             for k, constituent in enumerate(self.names):
-                found |= plus(taken, f"{name}_{constituent}_cos", cos[k] * x)
-                found |= plus(taken, f"{name}_{constituent}_sin", sin[k] * x)
+                found |= add_term(sums, f"{name}_{constituent}_cos", cos[k] * x)
+                found |= add_term(sums, f"{name}_{constituent}_sin", sin[k] * x)
         return found
 
-    def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
-        found, known = fitted(self, taken, steps), {row.name: row for row in rows}
+    def results(self, sums: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
+        found, known = fitted(self, sums, steps), {row.name: row for row in rows}
         return {made: x for name, parts in found.items() for made, x in _rows(known[name], parts)}
 
     def basis(self, steps: np.ndarray) -> np.ndarray:
@@ -113,7 +113,7 @@ def fitted(harmonics: Harmonics, sums: dict[str, np.ndarray], steps: np.ndarray)
     """{variable: {"mean": Z, constituent: (A, g in degrees)}} of gathered sums, by least squares.
 
     Args:
-        sums: {name: (ny, nx) array} as of `Harmonics.empty`.
+        sums: {name: (ny, nx) array} with the names of `Harmonics.initial`.
         steps: the numbers of the steps that were samples.
 
     Returns:

@@ -21,7 +21,7 @@ from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import Variable
 
-__all__ = ["Sample", "Sampled", "cell_centred", "first_and_every", "plus", "total", "zero_sum"]
+__all__ = ["Sample", "Sampled", "cell_centred", "first_and_every", "add_term", "total", "zero_sum"]
 
 
 def zero_sum(name: str, like: jax.Array) -> dict[str, jax.Array]:
@@ -30,22 +30,22 @@ def zero_sum(name: str, like: jax.Array) -> dict[str, jax.Array]:
     return {name: zero} if like.dtype == np.float64 else {name: zero, f"{name}_low": zero}
 
 
-def plus(taken: dict[str, Any], name: str, term: jax.Array) -> dict[str, jax.Array]:
+def add_term(sums: dict[str, Any], name: str, term: jax.Array) -> dict[str, jax.Array]:
     """The arrays of the sum `name` with one more term."""
-    before = taken[name]
+    before = sums[name]
     after = before + term
-    if f"{name}_low" not in taken:
+    if f"{name}_low" not in sums:
         return {name: after}
     added = after - before
-    error = (before - (after - added)) + (term - added) + taken[f"{name}_low"]
+    error = (before - (after - added)) + (term - added) + sums[f"{name}_low"]
     high = after + error  # so that the lower part stays small
     return {name: high, f"{name}_low": error - (high - after)}
 
 
-def total(taken: dict[str, Any], name: str) -> np.ndarray:
+def total(sums: dict[str, Any], name: str) -> np.ndarray:
     """The sum `name` of gathered arrays, in float64."""
-    found = np.asarray(taken[name], np.float64)
-    return found + np.asarray(taken[f"{name}_low"], np.float64) if f"{name}_low" in taken else found
+    found = np.asarray(sums[name], np.float64)
+    return found + np.asarray(sums[f"{name}_low"], np.float64) if f"{name}_low" in sums else found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,46 +78,46 @@ def cell_centred(sample: Sample) -> dict[str, jax.Array]:
 class Sampled:
     """Arrays that accumulate a sample of the state every `every` steps of dt [s], from step `first` on.
 
-    A subclass implements `empty`, `added`, `results` and `described`.
+    A subclass implements `initial`, `add_sample`, `results` and `settings`.
     """
 
     dt: float = static()
     every: int = static()
     first: int = static()
 
-    def empty(self, state: State) -> dict[str, jax.Array]:
+    def initial(self, state: State) -> dict[str, jax.Array]:
         """{name: tile array} before the first sample of a State of these shapes."""
         raise NotImplementedError
 
-    def added(self, taken: dict[str, Any], sample: Sample) -> dict[str, Any]:
-        """The arrays `taken` with one more sample."""
+    def add_sample(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
+        """The arrays `sums` with one more sample."""
         raise NotImplementedError
 
-    def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
+    def results(self, sums: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
         """{row: array (ny, nx)} to be written; empty where there is nothing.
 
         Args:
-            taken: {name: global array (ny, nx)}, gathered from the tiles.
+            sums: {name: global array (ny, nx)}, gathered from the tiles.
             steps: the numbers of the steps that were samples, at least one.
             rows: the rows of the model's variables.
         """
         raise NotImplementedError
 
-    def described(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Settings that must be equal for sums to be continued, in addition to the class and the steps."""
         raise NotImplementedError
 
     def description(self) -> dict[str, Any]:
         """All settings that must be equal for the sums of another run to be continued, in types that JSON has."""
         steps = {"dt": self.dt, "every": self.every, "first": self.first}
-        return {"kind": type(self).__name__.lower(), **steps, **self.described()}
+        return {"kind": type(self).__name__.lower(), **steps, **self.settings()}
 
     def start(self, state: State, step: int, communicator: Any) -> dict[str, Any]:
         """The arrays before the first sample, and "since", the step after which samples are taken."""
-        return {"since": communicator.place(lambda rank: np.int32(step)), **self.empty(state)}
+        return {"since": communicator.place(lambda rank: np.int32(step)), **self.initial(state)}
 
     def update(
-        self, taken: dict[str, Any], get_state: Any, step: jax.Array, equations: Any, rigid_lid: bool
+        self, sums: dict[str, Any], get_state: Any, step: jax.Array, equations: Any, rigid_lid: bool
     ) -> dict[str, Any]:
         """The arrays after step number `step`, whose State is `get_state()`; unchanged if it is not a sample."""
         due = (step >= self.first) & (step % self.every == 0)
@@ -127,9 +127,9 @@ class Sampled:
             dtype = state.eta.dtype
             time = Time(step, jnp.zeros((), dtype), jnp.asarray(self.dt, dtype), self.dt)
             sample = Sample(equations, state, equations.shown(state, time, rigid_lid), time)
-            return {**taken, **self.added(taken, sample)}
+            return {**sums, **self.add_sample(sums, sample)}
 
-        return jax.lax.cond(due, with_sample, lambda: taken)
+        return jax.lax.cond(due, with_sample, lambda: sums)
 
     def samples(self, since: int, last: int) -> np.ndarray:
         """The numbers of the steps after `since`, up to `last`, that are samples."""

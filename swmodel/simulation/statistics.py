@@ -21,7 +21,7 @@ from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import Variable, factors, units_of_product, variable
-from .samples import Sample, Sampled, cell_centred, first_and_every, plus, total, zero_sum
+from .samples import Sample, Sampled, add_term, cell_centred, first_and_every, total, zero_sum
 
 __all__ = ["Extremes", "Means", "extremes_of", "means_of"]
 
@@ -32,23 +32,23 @@ class Means(Sampled):
 
     fields: tuple[tuple[str, ...], ...] = static(default=())
 
-    def described(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         return {"fields": ["_".join(names) for names in self.fields]}
 
-    def empty(self, state: State) -> dict[str, jax.Array]:
+    def initial(self, state: State) -> dict[str, jax.Array]:
         parts = [zero_sum("_".join(names), state.eta) for names in self.fields]
         return {name: array for part in parts for name, array in part.items()}
 
-    def added(self, taken: dict[str, Any], sample: Sample) -> dict[str, Any]:
+    def add_sample(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
         centred, found = cell_centred(sample), {}
         for names in self.fields:
-            found |= plus(taken, "_".join(names), functools.reduce(jnp.multiply, [centred[name] for name in names]))
+            found |= add_term(sums, "_".join(names), functools.reduce(jnp.multiply, [centred[name] for name in names]))
         return found
 
-    def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
-        found, dtype = {}, next(iter(taken.values())).dtype
+    def results(self, sums: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
+        found, dtype = {}, next(iter(sums.values())).dtype
         units = {row.name: row.units for row in rows}
-        means = {names: total(taken, "_".join(names)) / len(steps) for names in self.fields}
+        means = {names: total(sums, "_".join(names)) / len(steps) for names in self.fields}
 
         def add(name, of, what, method, values):
             (row,) = variable(name, "h", of, what, cell_methods=f"time: {method}").values()
@@ -70,27 +70,27 @@ class Extremes(Sampled):
 
     threshold: float = static(default=0.0)
 
-    def described(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         return {"threshold": self.threshold}
 
-    def empty(self, state: State) -> dict[str, jax.Array]:
+    def initial(self, state: State) -> dict[str, jax.Array]:
         low = jnp.full_like(state.eta, -jnp.inf)
         count = jnp.zeros_like(state.eta, jnp.int32)
         return {"highest": low, "lowest": -low, "thickness": low, "speed": low, "flux": low, "over": count}
 
-    def added(self, taken: dict[str, Any], sample: Sample) -> dict[str, Any]:
+    def add_sample(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
         centred = cell_centred(sample)
         eta, square = centred["eta"], centred["u"] ** 2 + centred["v"] ** 2
         return {
-            "highest": jnp.maximum(taken["highest"], eta),
-            "lowest": jnp.minimum(taken["lowest"], eta),
-            "thickness": jnp.maximum(taken["thickness"], centred["thickness"]),
-            "speed": jnp.maximum(taken["speed"], jnp.sqrt(square)),
-            "flux": jnp.maximum(taken["flux"], centred["thickness"] * square),
-            "over": taken["over"] + (eta > self.threshold).astype(jnp.int32),
+            "highest": jnp.maximum(sums["highest"], eta),
+            "lowest": jnp.minimum(sums["lowest"], eta),
+            "thickness": jnp.maximum(sums["thickness"], centred["thickness"]),
+            "speed": jnp.maximum(sums["speed"], jnp.sqrt(square)),
+            "flux": jnp.maximum(sums["flux"], centred["thickness"] * square),
+            "over": sums["over"] + (eta > self.threshold).astype(jnp.int32),
         }
 
-    def results(self, taken: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
+    def results(self, sums: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
         made = {
             "highest": ("maximum_elevation", "m", "maximum sea surface elevation", "time: maximum"),
             "lowest": ("minimum_elevation", "m", "minimum sea surface elevation", "time: minimum"),
@@ -111,8 +111,8 @@ class Extremes(Sampled):
         }
         found = {}
         for key, (name, units, long_name, method) in made.items():
-            values = np.asarray(taken[key])
-            values = (values * (self.every * self.dt)).astype(taken["highest"].dtype) if key == "over" else values
+            values = np.asarray(sums[key])
+            values = (values * (self.every * self.dt)).astype(sums["highest"].dtype) if key == "over" else values
             found |= {row: values for row in variable(name, "h", units, long_name, cell_methods=method).values()}
         return found
 

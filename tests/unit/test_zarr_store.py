@@ -51,7 +51,7 @@ def test_whenever_it_is_killed_while_one_takes_the_place_of_another_one_of_them_
             pass
     found = ZarrStore(path)
     found.recover()
-    assert found.described()[1]["value"] == ("old" if calls < 2 else "new")
+    assert found.description()[1]["value"] == ("old" if calls < 2 else "new")
     found.remove_remains()
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.zarr"]
 
@@ -73,7 +73,7 @@ def test_what_has_not_changed_is_not_described_again(tmp_path):
     made = store(tmp_path / "s.zarr", 1)
     before = (made.path / "a" / "zarr.json").stat()
     made.commit({"a": ARRAY}, {"value": 2})
-    assert (made.path / "a" / "zarr.json").stat().st_ino == before.st_ino and made.described()[1]["value"] == 2
+    assert (made.path / "a" / "zarr.json").stat().st_ino == before.st_ino and made.description()[1]["value"] == 2
 
 
 DEPTH = np.where(np.arange(6) == 2, 0.0, np.full((5, 6), 50.0))

@@ -36,6 +36,6 @@ def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
         products.append(Extremes(1.0, 1, 0))
     names = {"u", "v", "eta", *(output.harmonics.variables if output.harmonics is not None else ())}
     one = jax.ShapeDtypeStruct((int(tile),), f"float{8 * itemsize}")
-    sums = [jax.eval_shape(product.empty, State(**dict.fromkeys(names, one))) for product in products]
+    sums = [jax.eval_shape(product.initial, State(**dict.fromkeys(names, one))) for product in products]
     size = sum(math.prod(x.shape) * x.dtype.itemsize for arrays in sums for x in arrays.values())
     return budget.of_sums(size)
