@@ -106,7 +106,7 @@ def _check_start(path, was, draft, options):
 
 
 def explained_by(overrides: Sequence[Override]) -> list[str]:
-    """The entries, as names for `--force`, that may differ from a restart because `--set` or an option changes them."""
+    """The entries, as names for `--force`, that may differ from a restart because `--set` changes them."""
     land = ("coast", "depth")
     sections = {"bathymetry": land, "coriolis": ("coriolis",), "source": ("source",), "ensemble": (*land, "physics")}
     names = []

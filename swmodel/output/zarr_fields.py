@@ -22,7 +22,7 @@ TIMES = 1024  # records in a chunk of the time axis
 
 @dataclasses.dataclass
 class ZarrFields:
-    """The fields of a run in a store. All ranks have this object; the root alone changes it.
+    """The fields of a run in a store, on the root, which sends the path and the metadata to the other ranks.
 
     Attributes:
         store: the ZarrStore.
