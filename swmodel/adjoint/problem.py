@@ -116,11 +116,11 @@ class Problem:
         check_time_step(model, stepper, state)
         self.cost = checked(cost).on_tile(model, self.dt, self.first_step, self.steps)
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
-        transforms, names = _sorted_out(controls)
+        transforms, names = _split_controls(controls)
         self.units: dict[str, str] = {
             name: unit for transform in transforms for name, unit in _units(transform).items()
         }
-        self.transforms = [Transform(self.communicator, t, self._enter(t.parameters)) for t in transforms]
+        self.transforms = [Transform(self.communicator, t, self._to_program(t.parameters)) for t in transforms]
         made = [name for transform in self.transforms for name in transform.names]
         self.controls = controls_of(model, [*names, *made])
         self._own_controls = [c for c in self.controls if c.name not in made]
@@ -162,12 +162,12 @@ class Problem:
     @functools.cached_property
     def needs(self) -> Needs:
         """memory.Needs: the memory of a gradient on a rank."""
-        return self._needs(self._raw(self._complete({})), None)
+        return self._needs(self._model_values(self._complete({})), None)
 
     @functools.cached_property
     def needs_of_products(self) -> Needs:
         """memory.Needs: the memory of a Hessian product on a rank."""
-        return self._needs(*self._raw_twice(self._complete({}), self._directions({})))
+        return self._needs(*self._with_tangents(self._complete({}), self._directions({})))
 
     def _needs(self, raw, slopes):
         whole = [Unit(self.first_step, self.steps, self.first_step)]
@@ -197,11 +197,12 @@ class Problem:
         dynamics = self.dynamics(self.first_step)
         for control in self._own_controls:
             if control.records:
-                found[control.name] = {k: self._leave(control.of_record(k, self.model.dtype)) for k in control.records}
+                records = {k: control.of_record(k, self.model.dtype) for k in control.records}
+                found[control.name] = self._to_user(records)
             else:
-                found[control.name] = self._leave(jnp.asarray(control.get(dynamics, self.shown), self.model.dtype))
+                found[control.name] = self._to_user(jnp.asarray(control.get(dynamics, self.shown), self.model.dtype))
         for transform in self.transforms:
-            found |= {name: self._leave(self._enter(value)) for name, value in transform.parameters.items()}
+            found |= {name: self._to_user(self._to_program(value)) for name, value in transform.parameters.items()}
         return found
 
     @functools.cached_property
@@ -219,26 +220,26 @@ class Problem:
                 f"values for {', '.join(unknown)} came, which are not controls of this problem; "
                 f"give some of {', '.join(self.values)}."
             )
-        return {name: self._enter((values or {}).get(name, own)) for name, own in self.values.items()}
+        return {name: self._to_program((values or {}).get(name, own)) for name, own in self.values.items()}
 
     def _directions(self, directions):
         """The directions of all controls, in the form that programs take; zero for those that are missing."""
-        zeros = {name: jax.tree.map(jnp.zeros_like, self._enter(own)) for name, own in self.values.items()}
-        return zeros | {name: self._enter(directions[name]) for name in zeros if name in directions}
+        zeros = {name: jax.tree.map(jnp.zeros_like, self._to_program(own)) for name, own in self.values.items()}
+        return zeros | {name: self._to_program(directions[name]) for name in zeros if name in directions}
 
-    def _enter(self, value: Any) -> Any:
+    def _to_program(self, value: Any) -> Any:
         """A value in the form that programs take: numbers and vectors with one copy for each tile."""
         if isinstance(value, dict):
-            return {k: self._enter(x) for k, x in value.items()}
+            return {k: self._to_program(x) for k, x in value.items()}
         dtype = self.model.dtype
         if np.ndim(value) >= 2:
             return jnp.asarray(value, dtype)
         return self.communicator.place(lambda rank: np.asarray(value, dtype))
 
-    def _leave(self, value: Any) -> Any:
+    def _to_user(self, value: Any) -> Any:
         """A value in the form that users get: numbers and vectors as numpy arrays."""
         if isinstance(value, dict):
-            return {k: self._leave(x) for k, x in value.items()}
+            return {k: self._to_user(x) for k, x in value.items()}
         return value if np.ndim(value) >= 2 else np.asarray(next(iter(self.communicator.tiles(value).values())))
 
     # -- values and derivatives ----------------------------------------------------------------------------------------
@@ -258,27 +259,27 @@ class Problem:
         run = self._run(values)
         self.checkpoints.differentiate(run)
         (gradient,) = run.gradient()
-        return self._number(run.J), self._leave(self._chained(values, gradient))
+        return self._number(run.J), self._to_user(self._chained(values, gradient))
 
     def hessian_product(self, values: ControlDict | None, directions: ControlDict) -> ControlDict:
         """{name: d2J/dvalue2 . directions}: the tangent of the gradient."""
         values, directions = self._complete(values), self._directions(directions)
         run = self._run(values, directions, plan=self.plan_of_products)
         self.checkpoints.differentiate(run)
-        return self._leave(self._chained_twice(values, directions, *run.gradient()))
+        return self._to_user(self._chained_twice(values, directions, *run.gradient()))
 
     # -- readings of the cost, for Gauss-Newton: r = F(values), M = dF/dvalues ---------------------------------------
 
     def observed(self, values: ControlDict | None = None) -> np.ndarray:
         """r (steps, count): the readings of the states from step `first_step` + 1 on; the same on every rank."""
         run = self._run(self._complete(values), cost=self._all_readings())
-        return self._leave_copy(run.to_end()[1])
+        return self._to_numpy(run.to_end()[1])
 
     def observed_tangent(self, values: ControlDict | None, directions: ControlDict) -> tuple[np.ndarray, np.ndarray]:
         """(r, M . directions), (steps, count) each, by the tangent-linear model."""
         run = self._run(self._complete(values), self._directions(directions), self._all_readings())
         readings = run.to_end()[1]
-        return self._leave_copy(readings.value), self._leave_copy(readings.slope[0])
+        return self._to_numpy(readings.value), self._to_numpy(readings.slope[0])
 
     def observed_adjoint(self, values: ControlDict | None, readings: ArrayLike) -> ControlDict:
         """M* . readings, a dict like `values`, by the adjoint."""
@@ -286,7 +287,7 @@ class Problem:
         values = self._complete(values)
         run = self._run(values, cost=Weighted(self.cost, everywhere(self.model, readings), self.first_step + 1))
         self.checkpoints.differentiate(run)
-        return self._leave(self._chained(values, *run.gradient()))
+        return self._to_user(self._chained(values, *run.gradient()))
 
     def _all_readings(self):
         if self.cost.read is None:
@@ -301,14 +302,14 @@ class Problem:
         """The number of readings of one state."""
         found = []
 
-        def look(dynamics, stepper, state, cost):
+        def trace(dynamics, stepper, state, cost):
             found.append(Readings(cost, differentiable_step_loop(dynamics, stepper), state).count)
 
         fixed = self.dynamics(self.first_step), self.stepper, self.state, self.cost
-        jax.eval_shape(self.communicator.spmd(look), *fixed)
+        jax.eval_shape(self.communicator.spmd(trace), *fixed)
         return found[0]
 
-    def _leave_copy(self, table):
+    def _to_numpy(self, table):
         return np.asarray(next(iter(self.communicator.tiles(table).values())))
 
     # -- one pass -----------------------------------------------------------------------------------------------------
@@ -322,19 +323,19 @@ class Problem:
         return self.communicator.host_broadcast(float(next(iter(self.communicator.tiles(J).values()))))
 
     def _run(self, values, directions=None, cost=None, plan=None):
-        raw = (self._raw(values), None) if directions is None else self._raw_twice(values, directions)
+        raw = (self._model_values(values), None) if directions is None else self._with_tangents(values, directions)
         return Run(self, *raw, cost or self.cost, plan)
 
     # -- transforms ---------------------------------------------------------------------------------------------------
 
-    def _raw(self, values):
+    def _model_values(self, values):
         """The values of the model's controls from those of the user's parameters."""
         raw = {c.name: values[c.name] for c in self._own_controls}
         for transform in self.transforms:
             raw |= transform.expand.direct(transform.function, transform.chosen(values))[0]
         return raw
 
-    def _raw_twice(self, values, directions):
+    def _with_tangents(self, values, directions):
         raw, slopes = ({c.name: x[c.name] for c in self._own_controls} for x in (values, directions))
         for transform in self.transforms:
             chosen = Pair(transform.chosen(values), jax.tree.leaves(transform.chosen(directions)))
@@ -393,7 +394,7 @@ def _units(transformed):
     return {name: transformed.units.get(name, "1") for name in transformed.parameters}
 
 
-def _sorted_out(controls):
+def _split_controls(controls):
     """(the Transformed objects, the names of the model's controls)."""
     controls = [controls] if isinstance(controls, (str, Transformed)) else list(controls)
     return [c for c in controls if isinstance(c, Transformed)], [c for c in controls if not isinstance(c, Transformed)]

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     PROCESS.rank = 0 if started is None else started.rank
     PROCESS.again = functools.partial(_again, arguments, started)
     try:
-        with PROCESS.kept(_nothing_kept):
+        with PROCESS.kept(_stopped_early):
             code = _run(arguments, PROCESS.rank == 0)
         sys.stdout.flush()
     finally:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-def _nothing_kept(name):
+def _stopped_early(name):
     return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.command()}"
 
 
@@ -66,7 +66,7 @@ _UsageError, _ClickError = cast("tuple[type[Exception], type[Exception]]", typer
 
 def _run(arguments, root):
     if not root:
-        _be_quiet()
+        _silence_standard_output()
     try:
         code = typer.main.get_command(app)(arguments, prog_name="swmodel", standalone_mode=False) or EXIT_OK
         return _end_at_once(root) if code == INTERRUPTED else code  # typer's code for KeyboardInterrupt
@@ -95,6 +95,6 @@ def _end_at_once(root):
     os._exit(INTERRUPTED)
 
 
-def _be_quiet():
+def _silence_standard_output():
     """Let the root alone write to standard output."""
     sys.stdout = open(os.devnull, "w")

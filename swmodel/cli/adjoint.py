@@ -89,7 +89,7 @@ def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: 
     if options.verify:
         verify(study, options)
     else:
-        map_out(study, options)
+        compute_maps(study, options)
 
 
 def _with_length(section, options):
@@ -117,11 +117,11 @@ def _study(draft, section, options):
 
 def _length_and_start(experiment, section, cost, model, state, dt, options):
     """(number of steps, first State) of the section; for --verify a state in motion and, unless given, other steps."""
-    from ..adjoint.verification.examination import crossing_steps, in_motion
+    from ..adjoint.verification.examination import crossing_steps, moving_state
 
     steps = steps_of(section, experiment.run, dt)
     if options.verify:
-        state = in_motion(model, state, options.seed)
+        state = moving_state(model, state, options.seed)
         if section.steps is None and options.until is None:
             steps = max(crossing_steps(model, dt), least_steps(cost, dt))
     return steps, state
@@ -195,7 +195,7 @@ def _tasks(study, options, number):
 # -- maps --------------------------------------------------------------------------------------------------------------
 
 
-def map_out(study: Study, options: Options) -> None:
+def compute_maps(study: Study, options: Options) -> None:
     """Write the sensitivities, and check each map with the nonlinear model."""
     from ..adjoint.sensitivity import forward_check, sensitivities
     from ..adjoint.verification.verification import default_amplitudes, units_of

@@ -191,7 +191,7 @@ def _add_libraries(report, libraries, exchanged):
             f"environment (. {os.path.dirname(sys.executable)}/activate) before `mpirun -n 4 swmodel run`."
         )
     starter = on_path or libraries["mpirun"][1]
-    if remark := unforwarded(starter, _mpirun_version(starter) if on_path else libraries["mpirun"][0]):
+    if remark := signal_warning(starter, _mpirun_version(starter) if on_path else libraries["mpirun"][0]):
         report.remarks.append(remark)
     problems = disagreements(libraries, exchanged)
     report.add("MPI", "are they one", "no" if problems else "yes")
@@ -200,7 +200,7 @@ def _add_libraries(report, libraries, exchanged):
         report.add("MPI", "mpi4jax on GPUs", "compiled in" if libraries["mpi4jax"][2] else "not compiled in")
 
 
-def unforwarded(starter: str, version: str | None) -> str | None:
+def signal_warning(starter: str, version: str | None) -> str | None:
     """A sentence if this mpirun kills its ranks at INT and TERM, instead of forwarding them; None otherwise.
 
     Open MPI 5 forwards them if the variable SIGNALS, or a parameter file of PRRTE, lists them.

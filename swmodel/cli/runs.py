@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..config import Override, read, understand
+from ..config import Override, read, read_text
 from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart
@@ -85,14 +85,14 @@ def _draft_of_restart(path, overrides, options):
         if stepper is not None and stepper.dt == "auto":
             draft = read(options.experiment, [same_step, *overrides])
         if original is not None:
-            _check_start(path, understand(text, original, original.parent, own_parts=False), draft, options)
+            _check_start(path, read_text(text, original, original.parent, own_parts=False), draft, options)
         return draft
     if original is None:
         raise DataError(
             f"{path} does not hold its experiment, as files of `swmodel run` do; name the file with --experiment, or "
             "continue from it in Python: Simulation(...).resume(path)."
         )
-    return understand(text, original, original.parent, [same_step, *anywhere, *overrides], own_parts=False)
+    return read_text(text, original, original.parent, [same_step, *anywhere, *overrides], own_parts=False)
 
 
 def _check_start(path, was, draft, options):
@@ -243,7 +243,12 @@ def _announce(made, experiment, simulation, process):
         lines.append(("ensemble", facts.members_line(model)))
     logs.LOGGER.info("%s", facts.table(lines))
     long = facts.step_warnings(simulation.dt, longest)
-    for warning in [*model.sea_floor.report, *long, *facts.core_warnings(experiment), _crowded(simulation)]:
+    for warning in [
+        *model.sea_floor.report,
+        *long,
+        *facts.core_warnings(experiment),
+        _shared_cores_warning(simulation),
+    ]:
         if warning:
             logs.LOGGER.warning("%s", warning)
 
@@ -253,7 +258,7 @@ def _engine_line(simulation):
     return how if stages == 1 else f"{how}, a halo exchange every {stages} stages"
 
 
-def _crowded(simulation):
+def _shared_cores_warning(simulation):
     """A warning if ranks share cores; collective."""
     if simulation.communicator.name != "mpi":
         return None

@@ -7,6 +7,6 @@ derived from the declarations of their classes (`parts`), and those of users' cl
 between sections are in `consistency`. `swmodel.config.build.experiment` makes the model's objects from the sections.
 """
 
-from .experiment import Draft, Experiment, Override, load, member_drafts, read, understand
+from .experiment import Draft, Experiment, Override, load, member_drafts, read, read_text
 
-__all__ = ["Draft", "Experiment", "Override", "load", "member_drafts", "read", "understand"]
+__all__ = ["Draft", "Experiment", "Override", "load", "member_drafts", "read", "read_text"]

@@ -7,7 +7,7 @@ from typing import Any
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.coriolis import Coriolis
 from ..fields.parameters import POINT
-from ..simulation.products import indistinct
+from ..simulation.products import why_not_separable
 from .adjoint import control_mistakes, time_mistakes
 from .coast import coast_mistakes
 from .cores import core_mistakes
@@ -71,7 +71,7 @@ def _harmonics(sections):
     output, run = sections.get("output"), sections.get("run")
     tides = None if output is None else output.harmonics
     if tides is not None and run is not None:
-        if why := indistinct(tides.constituents, run.until - tides.begin):
+        if why := why_not_separable(tides.constituents, run.until - tides.begin):
             yield Mistake(("output", "harmonics", "constituents"), why.rstrip("."))
 
 

@@ -59,7 +59,7 @@ class _AtGauges(PartSection):
         known = self.known_places(output)
         return {name: known[name] for name in self.gauges or self.positions or known}
 
-    def bound(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
         """The parameters of the cost that follow from these keys."""
         return {"places": self.places(context)}
 
@@ -88,7 +88,7 @@ class _OfRecords(_AtGauges):
         None, description="(first, last) of the observations that count, for all gauges or each"
     )
 
-    def bound(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
         """Each record has its own window and standard deviation unless the file gives others."""
         folder, made = self._folder(context), {}
         assert folder is not None  # a missing folder has been reported as a mistake
@@ -128,7 +128,7 @@ class _OfConstants(PartSection):
     )
     error: NonNegativeNumber = Field(0.0, description="a further part of it, as a fraction of the amplitude")
 
-    def bound(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
         """The constants of the chosen gauges."""
         constants, _ = constants_in(self.file, self.constituents, self.deviation, self.error)
         return {"constants": chosen_gauges(constants, self.gauges, self.file)}
@@ -142,7 +142,7 @@ class _OfCurrents(PartSection):
     deviation: PositiveSpeed = Field(description="standard deviation of the error of each component")
     window: RangeOfSeconds | None = Field(None, description="(first, last) of the observations that count")
 
-    def bound(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
         """The velocities of all places."""
         at = {name: (float(x), float(y)) for name, (x, y) in self.positions.items()}
         given = self.deviation, self.window
@@ -164,7 +164,7 @@ class _OfSections(PartSection):
     deviation: PositiveTransport = Field(description="standard deviation of the error of a transport")
     window: RangeOfSeconds | None = Field(None, description="(first, last) of the observations that count")
 
-    def bound(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
         """The transports of all sections."""
         made = {}
         for name, ends in self.sections.items():
@@ -181,7 +181,7 @@ class _OfTracks(PartSection):
         None, description="standard deviation of the errors, where the file does not give it"
     )
 
-    def bound(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
         """The points of the tracks."""
         return {"tracks": read_tracks(self.file, self.deviation)}
 

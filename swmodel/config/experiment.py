@@ -32,7 +32,7 @@ from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid,
 from .scenario import Initial, Output, Rest, Run, Source
 from .tracers import Tracers
 
-__all__ = ["Experiment", "Draft", "Override", "read", "load", "understand", "member_drafts"]
+__all__ = ["Experiment", "Draft", "Override", "read", "load", "read_text", "member_drafts"]
 
 DEEPEST = 12  # levels of tables and arrays inside one another; an experiment has 4
 LARGEST = 2**63
@@ -172,10 +172,10 @@ def read(file: str | os.PathLike, overrides: Sequence[str | Override] = ()) -> D
         ConfigError: if it is not TOML, or an override is not KEY=VALUE with a key that can exist.
     """
     file = expanded(file)
-    return understand(_text(file), file, file.resolve().parent, overrides)
+    return read_text(_text(file), file, file.resolve().parent, overrides)
 
 
-def understand(
+def read_text(
     text: str,
     file: str | os.PathLike,
     folder: str | os.PathLike,

@@ -57,7 +57,7 @@ class _WithFaults(PartSection):
     file: InputFile | None = Field(None, description="table of faults")
     faults: tuple[Fault, ...] = Field((), description="the faults, in place of a table")
 
-    def bound(self, context: Any) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Any) -> dict[str, Any]:
         """The parameters of the prior that follow from these keys."""
         return {"source": faults_of(self, context)}
 

@@ -68,7 +68,7 @@ class PartSection(Section):
             found += [f"{name}.{key}" for key in value.controls()] if isinstance(value, TideSection) else [name]
         return found
 
-    def bound(self, context: Any) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Any) -> dict[str, Any]:
         """{name: value} of the parameters that follow from keys with other names; a subclass may have some.
 
         Args:
@@ -136,8 +136,8 @@ def section_about(cls: type, name: str, *, keys: Mapping[type, type[PartSection]
 
 
 def part_of(section: PartSection, context: Any) -> Any:
-    """The part that a section describes; `context` as for `PartSection.bound`."""
-    return section.part(**arguments_of(section), **section.bound(context))
+    """The part that a section describes; `context` as for `PartSection.parameters_from_keys`."""
+    return section.part(**arguments_of(section), **section.parameters_from_keys(context))
 
 
 def arguments_of(section: PartSection) -> dict[str, Any]:

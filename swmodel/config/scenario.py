@@ -262,7 +262,7 @@ class Run(Section):
         return self
 
     @model_validator(mode="after")
-    def _devices_of_what(self):
+    def _only_sharded(self):
         if self.devices is not None and self.communicator != "sharded":
             raise ValueError(f"devices = {self.devices} is for communicator = 'sharded', not {self.communicator!r}")
         return self

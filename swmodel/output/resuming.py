@@ -23,7 +23,7 @@ from ..stepping.stability import check_time_step
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
 from .opening import opened
 
-__all__ = ["allowed_names", "content", "pieces_of", "restored"]
+__all__ = ["allowed_names", "content", "tiles_and_scalars_of", "restored"]
 
 LAND = {"coast", "depth"}
 STATE = "state_"  # the prefix of the names of a State's arrays
@@ -31,11 +31,11 @@ STATE = "state_"  # the prefix of the names of a State's arrays
 
 def content(simulation: Any) -> tuple[dict[str, np.ndarray | None], dict[str, Any]]:
     """(arrays, scalars) of a Simulation's restart; collective. Arrays are global on the root and None elsewhere."""
-    tiles, scalars = pieces_of(simulation)
+    tiles, scalars = tiles_and_scalars_of(simulation)
     return {name: simulation.model.gather(tile) for name, tile in tiles.items()}, scalars
 
 
-def pieces_of(simulation: Any) -> tuple[dict[str, jax.Array], dict[str, Any]]:
+def tiles_and_scalars_of(simulation: Any) -> tuple[dict[str, jax.Array], dict[str, Any]]:
     """(tile arrays, scalars) of a Simulation's restart; collective."""
     leaves, model = _named_leaves(_parts(simulation)), simulation.model
     arrays = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
@@ -343,7 +343,10 @@ def _continued(simulation, tile, restart, state, step):
         ratio, threshold = scalars["dt"] / dt, simulation._maxima_threshold
         if "maxima_maximum" in restart["names"] and scalars.get("maxima_threshold", threshold) == threshold:
             found = _filled({"maxima": simulation._maxima_carry}, tile, restart, communicator)["maxima"]
-            maxima, since = _counted_anew(found, ratio, communicator), round(scalars.get("maxima_since", 0) * ratio)
+            maxima, since = (
+                _rescaled_arrivals(found, ratio, communicator),
+                round(scalars.get("maxima_since", 0) * ratio),
+            )
         else:
             maxima = simulation._maxima.start(state, step)
             anew += [output.path for output in simulation._outputs if output.is_of_maxima]
@@ -360,7 +363,7 @@ def _continued(simulation, tile, restart, state, step):
     return maxima, since, tuple(sums), anew
 
 
-def _counted_anew(maxima, ratio, communicator):
+def _rescaled_arrivals(maxima, ratio, communicator):
     """Maxima with arrivals in steps of this run; one step of the run that wrote the restart is `ratio` of them."""
     if ratio == 1.0:
         return maxima

@@ -17,7 +17,7 @@ from ..runtime.version import VERSION
 from . import Claim, metadata
 from .fingerprint import fingerprint
 from .restart import FORMAT
-from .resuming import pieces_of
+from .resuming import tiles_and_scalars_of
 from .schedule import ReplacedFile, RestartOutput
 from .zarr_chunks import chunk_grid, chunks_of
 from .zarr_store import ZarrStore, array_metadata
@@ -38,7 +38,7 @@ class ZarrRestartOutput(RestartOutput):
             return
         self.tried = simulation.step
         communicator = simulation.communicator
-        leaves, scalars = pieces_of(simulation)
+        leaves, scalars = tiles_and_scalars_of(simulation)
         self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
         if self.file is not None and self.writer is not None:
             self.writer.wait()  # for the records that the restart relies on

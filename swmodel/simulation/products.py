@@ -23,7 +23,7 @@ from ..forcing.constituents import canonical, nodal, period, periods
 from ..forcing.tides import middle_latitude, waves_at
 from .samples import Sample, Sampled, add_term, first_and_every, total, zero_sum
 
-__all__ = ["Harmonics", "fitted", "harmonic_analysis", "indistinct"]
+__all__ = ["Harmonics", "fitted", "harmonic_analysis", "why_not_separable"]
 
 SAMPLES = 24  # the least number of samples in the shortest period
 TIDAL = "sea_surface_height_amplitude_due_to_geocentric_ocean_tide"  # CF's name
@@ -90,7 +90,7 @@ def sampled_every(names: tuple[str, ...], dt: float) -> int:
     return max(1, int(periods(names).min() / (SAMPLES * dt)))
 
 
-def indistinct(names: tuple[str, ...], length: float) -> str | None:
+def why_not_separable(names: tuple[str, ...], length: float) -> str | None:
     """Why a window of `length` [s] is too short for these constituents, by Rayleigh's criterion; None if it is not."""
     worst = max(((_needed(a, b), a, b) for k, a in enumerate(names) for b in (*names[:k], None)), key=lambda x: x[0])
     needed, one, other = worst
@@ -120,7 +120,7 @@ def fitted(harmonics: Harmonics, sums: dict[str, np.ndarray], steps: np.ndarray)
         dict: empty, with a warning, if the window is too short by Rayleigh's criterion.
     """
     length = len(steps) * harmonics.every * harmonics.dt
-    if why := indistinct(harmonics.names, length):
+    if why := why_not_separable(harmonics.names, length):
         logging.getLogger("swmodel").warning("harmonics: %s", why)
         return {}
     matrix = 0.0

@@ -10,7 +10,7 @@
 """
 
 from .case import CASES, Case, Mark, Outcome, Panel, Twin
-from .suite import Scores, UnknownCase, every_case, select, verify
+from .suite import Scores, UnknownCase, all_cases, select, verify
 
 __all__ = [
     "CASES",
@@ -21,7 +21,7 @@ __all__ = [
     "Scores",
     "Twin",
     "UnknownCase",
-    "every_case",
+    "all_cases",
     "select",
     "verify",
 ]

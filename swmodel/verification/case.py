@@ -38,7 +38,7 @@ class Mark:
         return (self.most is None or abs(value) <= self.most) and (self.least is None or value >= self.least)
 
     @property
-    def wanted(self) -> str:
+    def limits(self) -> str:
         """The range, as the table prints it."""
         if self.least is not None and self.most is not None:
             return f"{self.least:.4g} to {self.most:.4g}"
@@ -129,13 +129,13 @@ class Case:
 
     def __post_init__(self):
         taken = {mark.name for case in CASES.values() for mark in case.marks} | set(CASES)
-        names = {self.name} | {mark.name for mark in self.every_mark}
+        names = {self.name} | {mark.name for mark in self.all_marks}
         if names & taken:
             raise ValueError(f"verification: {', '.join(sorted(names & taken))} is the name of another case or mark.")
         CASES[self.name] = self
 
     @property
-    def every_mark(self) -> tuple[Mark, ...]:
+    def all_marks(self) -> tuple[Mark, ...]:
         """The marks, and that of the adjoint where the case has a twin."""
         if self.twin is None:
             return self.marks

@@ -92,7 +92,7 @@ def _marks(scores):
     rows = "".join(
         f"<tr><td><code>{mark.name}</code></td><td>{html.escape(mark.meaning)}</td>"
         f'<td class="number">{shown(value)}</td>'
-        f'<td class="number">{html.escape(mark.wanted) if passed is not None else ""}</td><td>{VERDICTS[passed]}</td>'
+        f'<td class="number">{html.escape(mark.limits) if passed is not None else ""}</td><td>{VERDICTS[passed]}</td>'
         f"<td>{html.escape(mark.published)}</td></tr>"
         for mark, value, passed in scores.verdicts
     )

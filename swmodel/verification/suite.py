@@ -13,7 +13,7 @@ from ..errors import SwmodelError
 from .case import CASES, Case, Mark, Panel
 from .norms import adjoint_mismatch
 
-__all__ = ["Scores", "UnknownCase", "every_case", "measured", "select", "verify"]
+__all__ = ["Scores", "UnknownCase", "all_cases", "measured", "select", "verify"]
 
 GROUPS = ("planar", "sphere", "tides", "coasts")
 
@@ -47,7 +47,7 @@ class Scores:
     @property
     def verdicts(self) -> list[tuple[Mark, float, bool | None]]:
         """[(mark, value, whether it is in its range; None where there is no range)]."""
-        measured = [mark for mark in self.case.every_mark if mark.name in self.values]
+        measured = [mark for mark in self.case.all_marks if mark.name in self.values]
         return [(mark, self.values[mark.name], mark.passes(self.values[mark.name], self.quick)) for mark in measured]
 
     @property
@@ -56,7 +56,7 @@ class Scores:
         return not self.failure and all(passed is not False for _, _, passed in self.verdicts)
 
 
-def every_case() -> dict[str, Case]:
+def all_cases() -> dict[str, Case]:
     """{name: Case} of the package, in the order of the table, and of modules that registered more."""
     package = importlib.import_module(__package__ or "swmodel.verification")
     for group in GROUPS:
@@ -74,9 +74,9 @@ def select(names: Sequence[str] = ()) -> list[Case]:
     Raises:
         UnknownCase: for another name.
     """
-    known, found = every_case(), []
+    known, found = all_cases(), []
     for name in names:
-        its = [c for c in known.values() if name in (c.name, c.group, "all") or name in [m.name for m in c.every_mark]]
+        its = [c for c in known.values() if name in (c.name, c.group, "all") or name in [m.name for m in c.all_marks]]
         its = list(known.values()) if name == "all" else its
         if not its:
             raise UnknownCase(
@@ -94,9 +94,9 @@ def measured(name: str, quick: bool = False) -> tuple[Mark, float]:
         UnknownCase: for a name without a mark.
     """
     (case,) = select([name])
-    mark = next((mark for mark in case.every_mark if mark.name == name), None)
+    mark = next((mark for mark in case.all_marks if mark.name == name), None)
     if mark is None:
-        raise UnknownCase(f"{name!r} is a case; its marks are {', '.join(mark.name for mark in case.every_mark)}.")
+        raise UnknownCase(f"{name!r} is a case; its marks are {', '.join(mark.name for mark in case.all_marks)}.")
     return mark, _once(case.name, quick)[name]
 
 

@@ -21,7 +21,7 @@ def shown(value: float) -> str:
 
 def print_values(scores: Scores, wanted: Sequence[str] = ()) -> None:
     """A line name=value for each mark; if a mark is in `wanted`, for those in it only."""
-    names = [mark.name for mark in scores.case.every_mark]
+    names = [mark.name for mark in scores.case.all_marks]
     chosen = [name for name in names if name in wanted] or names
     for name in chosen:
         if name in scores.values:
@@ -50,7 +50,7 @@ def print_table(found: Sequence[Scores], console: Console | None = None) -> None
         for least in (width, 9, 16, 4):
             table.add_column(min_width=least, no_wrap=True)
         for mark, value, passed in scores.verdicts:
-            wanted = mark.wanted if passed is not None else ""
+            wanted = mark.limits if passed is not None else ""
             table.add_row(mark.name, shown(value), wanted, WORDS[passed])
         if scores.verdicts:
             console.print(table)

@@ -13,7 +13,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.core.checkpointing import Span, Tape, even_lengths
 from swmodel.adjoint.core.leaves import Rows
-from swmodel.adjoint.core.memory import Needs, fitting
+from swmodel.adjoint.core.memory import Needs, lengths_within
 from swmodel.adjoint.core.storage import Slots
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.pytrees import replace
@@ -185,7 +185,7 @@ NEEDS = Needs(base=100.0, step=3.0, point=6.0)
 def test_a_budget_is_used_by_as_few_levels_as_fit():
     needed = {}
     for memory in (3200.0, 500.0, 300.0, 240.0):
-        lengths, points = fitting(NEEDS, 1000, 1, memory)
+        lengths, points = lengths_within(NEEDS, 1000, 1, memory)
         assert math.prod(lengths) >= 1000
         assert NEEDS.bytes(lengths, points) <= memory
         needed[memory] = len(lengths)
@@ -215,7 +215,7 @@ def test_a_hessian_product_has_a_budget_of_its_own():
 
 def test_a_budget_too_small_for_one_segment_is_told_the_least_that_does():
     with pytest.raises(ConfigError, match="memory = 50 bytes is too little for 1000 steps.*bytes or more") as printed:
-        fitting(NEEDS, 1000, 1, 50.0)
+        lengths_within(NEEDS, 1000, 1, 50.0)
     least = float(str(printed.value).split("give ")[1].split()[0])
-    lengths, points = fitting(NEEDS, 1000, 1, least)
+    lengths, points = lengths_within(NEEDS, 1000, 1, least)
     assert NEEDS.bytes(lengths, points) <= least < 1.03 * NEEDS.bytes(lengths, points)

@@ -172,16 +172,16 @@ def model(coriolis=None, grid=GRID, **options):
 
 def test_a_state_at_rest_is_set_in_balanced_motion_and_a_moving_one_left_alone():
     ocean = model(sw.FPlane(1e-4), grid=sw.CartesianGrid(64, 48, (0.0, 3.2e6), (0.0, 2.4e6)), linear=True)
-    state = examination.in_motion(ocean, ocean.at_rest())
+    state = examination.moving_state(ocean, ocean.at_rest())
     tendency = jit(lambda dynamics, state: dynamics.prepare().tendency(state, 0.0))(ocean.interval(2, 0, 1.0), state)
     inner = slice(2, -2), slice(2, -2)  # the walls know of no balance
     turning = 1e-4 * float(jnp.sqrt(jnp.mean(state.v[inner] ** 2)))
     assert 0 < turning and float(jnp.sqrt(jnp.mean(tendency.u[inner] ** 2))) < 0.15 * turning
     assert 1e-3 < float(jnp.abs(state.eta).max()) < 10.0
-    again = examination.in_motion(ocean, state)
+    again = examination.moving_state(ocean, state)
     assert again is state
     still = model()
-    assert float(jnp.abs(examination.in_motion(still, still.at_rest()).eta).max()) > 1e-3
+    assert float(jnp.abs(examination.moving_state(still, still.at_rest()).eta).max()) > 1e-3
 
 
 def test_a_gravity_wave_crosses_the_longer_side():
@@ -192,7 +192,7 @@ def test_a_gravity_wave_crosses_the_longer_side():
 def test_every_term_has_its_own_transpose_and_a_wrong_one_is_named(monkeypatch):
     ocean = model(sw.FPlane(1e-4), dissipation=(sw.QuadraticDrag(2.5e-3),), boundaries=sw.Flather(("west",)))
     stepper = sw.AB2(100.0)
-    state = examination.in_motion(ocean, ocean.at_rest())
+    state = examination.moving_state(ocean, ocean.at_rest())
     double, _ = linear_pair("test_double", lambda x: 2.0 * x, lambda y: 2.1 * y)
     known = examination.pieces
 

@@ -7,7 +7,7 @@ import swmodel as sw
 from swmodel.adjoint import FinalState, Problem
 from swmodel.adjoint.verification.verification import verify
 from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.experiment import understand
+from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
 from swmodel.forcing.atmosphere import STANDARD_PRESSURE
 
@@ -69,7 +69,7 @@ def test_without_an_air_pressure_there_is_no_inverse_barometer():
 
 
 def test_an_experiment_file_adds_a_tide_to_it(tmp_path):
-    made = assemble(understand(TEXT, "sides.toml", tmp_path))
+    made = assemble(read_text(TEXT, "sides.toml", tmp_path))
     elevation = model_of(made, "serial", None, "arrays").open_boundaries[0].elevation
     assert elevation.reference == 101000.0 and elevation.plus.names == ("M2",)
 

@@ -8,7 +8,7 @@ import swmodel as sw
 from swmodel.adjoint import BoxContent
 from swmodel.config.build.adjoint import cost_of
 from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.experiment import understand
+from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
 
 BASE = """
@@ -33,7 +33,7 @@ name = "dye"
 
 
 def draft_of(text, folder="."):
-    return understand(BASE + text, "e.toml", folder)
+    return read_text(BASE + text, "e.toml", folder)
 
 
 def built(text, folder="."):

@@ -8,7 +8,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.config.build.experiment import assemble
-from swmodel.config.experiment import understand
+from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError, DataError
 from swmodel.forcing import tracks, wind_laws
@@ -257,7 +257,7 @@ def test_a_track_that_does_not_fit_its_run_is_told_at_check(tmp_path):
         text = STORM.format(start=start, **({"grid": "spherical", "pressure": 101300} | changes))
         if changes.get("grid") == "cartesian":
             text = text.replace("longitude", "x").replace("latitude", "y")
-        return " ".join(assemble(understand(text, "storm.toml", tmp_path)).sentences())
+        return " ".join(assemble(read_text(text, "storm.toml", tmp_path)).sentences())
 
     assert sentences("2008-09-01T07:00:00Z") == ""
     assert "the track starts on 2008-09-01 06:00, after the run" in sentences("2008-09-01T05:00:00Z")

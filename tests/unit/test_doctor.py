@@ -113,7 +113,7 @@ def test_an_open_mpi_5_that_kills_its_ranks_at_a_signal_is_told_how_to_hand_it_o
     for folder in (mpirun.parent, settings.parent, tmp_path / ".prte"):
         folder.mkdir(parents=True)
     mpirun.write_bytes(b"\x7fELF")
-    found = lambda release="Open MPI 5.0.11": doctor.unforwarded(str(mpirun), release)  # noqa: E731
+    found = lambda release="Open MPI 5.0.11": doctor.signal_warning(str(mpirun), release)  # noqa: E731
     assert f"export {doctor.SIGNALS}=2,15," in found() and f"into {settings}." in found()
     assert found("Open MPI 4.1.6") is found("MPICH 4.3.2") is found(None) is None
     monkeypatch.setenv(doctor.SIGNALS, "SIGUSR1,SIGUSR2")

@@ -11,7 +11,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.config import own, read, understand
+from swmodel.config import own, read, read_text
 from swmodel.config.build.adjoint import cost_of, problem_of
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.inversion import transformed_of
@@ -279,7 +279,7 @@ def test_an_entry_point_gives_a_short_name(case, monkeypatch):
     case.write_text(CASE.replace("relaxation:Relaxation", "relaxing"))
     (section,) = read(case).sections["dissipation"]
     assert section.part.__name__ == "Relaxation" and section.rate == pytest.approx(1 / 86400)
-    found = understand(case.read_text(), case, case.parent, own_parts=False).sentences()
+    found = read_text(case.read_text(), case, case.parent, own_parts=False).sentences()
     assert any("'relaxing' is not a part of swmodel" in sentence for sentence in found)
 
 
@@ -295,6 +295,6 @@ def test_every_part_that_the_package_offers_has_a_section_and_controls_with_unit
 
 def test_a_restart_alone_imports_nothing_and_says_what_it_needs(case):
     case.with_name("relaxation.py").write_text("raise SystemExit('imported')")
-    found = understand(CASE, case, case.parent, own_parts=False).sentences()
+    found = read_text(CASE, case, case.parent, own_parts=False).sentences()
     assert any("'relaxation:Relaxation' is not a part of swmodel" in s and "--experiment FILE.toml" in s for s in found)
     assert not any("imported" in sentence for sentence in found)

@@ -15,7 +15,7 @@ from swmodel.config.build import outputs
 from swmodel.errors import ConfigError
 from swmodel.fields.variables import units_of_product
 from swmodel.runtime import budget
-from swmodel.simulation.products import indistinct
+from swmodel.simulation.products import why_not_separable
 from swmodel.simulation.samples import plus, total, zero_sum
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4), "x")
@@ -63,9 +63,9 @@ def test_means_and_extremes_are_those_of_snapshots_across_a_restart(tmp_path, en
 
 
 def test_a_window_that_is_too_short_is_told(caplog, tmp_path):
-    assert indistinct(("M2", "S2"), 14.8 * 86400.0) is None
-    assert "too short to separate M2 and S2, which takes 14.8 days" in indistinct(("M2", "S2"), 14.7 * 86400.0)
-    assert "too short to separate M2 from the mean" in indistinct(("M2",), 3600.0)
+    assert why_not_separable(("M2", "S2"), 14.8 * 86400.0) is None
+    assert "too short to separate M2 and S2, which takes 14.8 days" in why_not_separable(("M2", "S2"), 14.7 * 86400.0)
+    assert "too short to separate M2 from the mean" in why_not_separable(("M2",), 3600.0)
     made = quick().harmonics(tmp_path / "tide.nc", ("M2", "S2"))
     with caplog.at_level(logging.WARNING, "swmodel"):
         made.run(steps=20)

@@ -14,7 +14,7 @@ import swmodel as sw
 from swmodel.adjoint import names_of
 from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.experiment import understand
+from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import value_at
 from swmodel.errors import ConfigError
@@ -262,7 +262,7 @@ constituents.S2 = {amplitude = "0.4 * exp(-y / 200e3)", phase = 75}
 
 
 def test_a_tide_of_an_experiment_file_is_that_of_python():
-    made = assemble(understand(FILE, "tide.toml", "."))
+    made = assemble(read_text(FILE, "tide.toml", "."))
     assert made.sentences() == []
     decay = lambda x, y: 0.4 * np.exp(-y / 200e3) + 0.0 * x  # noqa: E731
     tide = sw.Tide({"M2": (0.1, 30.0), "S2": (decay, 75.0)}, start=START, ramp=3600.0)
@@ -272,7 +272,7 @@ def test_a_tide_of_an_experiment_file_is_that_of_python():
 
 def test_amplitudes_and_phases_of_a_file_are_controls_of_its_adjoint():
     wanted = ["boundary.0.elevation.amplitude.M2", "boundary.0.elevation.phase.S2"]
-    draft = understand(f"{FILE}\n[adjoint]\ncontrols = {wanted}\n[adjoint.cost]\ntype = 'box_energy'\n", "a.toml", ".")
+    draft = read_text(f"{FILE}\n[adjoint]\ncontrols = {wanted}\n[adjoint.cost]\ntype = 'box_energy'\n", "a.toml", ".")
     assert draft.sentences() == []
     known = known_controls(draft.sections)
     assert set(wanted) < set(known) and set(known) == set(names_of(model_of(assemble(draft))))
@@ -290,7 +290,7 @@ def test_amplitudes_and_phases_of_a_file_are_controls_of_its_adjoint():
     ],
 )
 def test_mistakes_in_a_file_are_told_with_their_place(before, after, said):
-    assert said in "\n".join(assemble(understand(FILE.replace(before, after), "tide.toml", ".")).sentences())
+    assert said in "\n".join(assemble(read_text(FILE.replace(before, after), "tide.toml", ".")).sentences())
 
 
 def test_self_attraction_is_a_reduced_gravity_at_every_step_of_forward_backward():
@@ -361,7 +361,7 @@ def test_a_file_of_an_experiment_covers_its_sides_or_is_refused_at_check(tmp_pat
     text = FILE[: FILE.index("constituents.m2")] + f"constituents.M2 = {{{table}}}\n"
     text = text.replace('type = "cartesian"\nnx = 6\nny = 5', 'type = "spherical"\nnx = 8\nny = 6')
     text = re.sub(r"\nx = .*\ny = .*", "\nlongitude = [-5.0, 3.0]\nlatitude = [49.0, 52.0]", text)
-    made = assemble(understand(text, "tide.toml", tmp_path))
+    made = assemble(read_text(text, "tide.toml", tmp_path))
     if said is not None:
         assert re.search(said, " ".join(made.sentences()))
         return

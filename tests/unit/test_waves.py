@@ -7,7 +7,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.experiment import understand
+from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import value_at
 from swmodel.errors import ConfigError
@@ -144,7 +144,7 @@ def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
     xr.Dataset({"eta": ("time", 0.1 * TIMES)}, {"time": ("time", TIMES, {"units": "s"})}).to_netcdf(
         tmp_path / "wave.nc"
     )
-    draft = understand(EXPERIMENT + f"elevation = {entry}\n", "run.toml", tmp_path)
+    draft = read_text(EXPERIMENT + f"elevation = {entry}\n", "run.toml", tmp_path)
     made = assemble(draft)
     if isinstance(expected, float):
         assert elevation_at(model_of(made, "serial"), 2.5) == pytest.approx(expected, rel=1e-5)

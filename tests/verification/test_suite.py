@@ -6,7 +6,7 @@ import re
 import pytest
 
 from swmodel.cli.verify import verify_cases
-from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, every_case, select, verify
+from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, all_cases, select, verify
 from swmodel.verification.page import page
 from swmodel.verification.suite import measured
 
@@ -39,7 +39,7 @@ def test_an_adjustment_converges_at_second_order_and_has_an_adjoint(scores):
 def test_rossby_waves_are_the_eigenmodes_of_a_channel():
     """The frequency is near that of the leading order, and the modes solve the equations at points between those of
     collocation."""
-    values = every_case()["planetary_rossby"].measure((12, 24)).values
+    values = all_cases()["planetary_rossby"].measure((12, 24)).values
     assert values["planetary_rossby_order"] >= 1.9 and 0.01 < values["planetary_rossby_leading_order"] < 0.1
 
 
@@ -53,7 +53,7 @@ def test_a_missed_mark_fails_its_case(case):
 
 def test_names_are_those_of_cases_marks_and_groups(case):
     assert [c.name for c in select(["half_order", "made_up"])] == ["made_up"]
-    assert {c.group for c in select(["coasts"])} == {"coasts"} and len(select()) == len(every_case())
+    assert {c.group for c in select(["coasts"])} == {"coasts"} and len(select()) == len(all_cases())
     assert measured("half") == (case.marks[0], 0.5)
     with pytest.raises(UnknownCase, match="no case, mark or group 'kelwin'; the cases are "):
         select(["kelwin"])
@@ -62,7 +62,7 @@ def test_names_are_those_of_cases_marks_and_groups(case):
 
 
 def test_every_case_names_its_source_and_each_mark_its_meaning():
-    for case in every_case().values():
+    for case in all_cases().values():
         assert case.title and case.tests and case.source and case.equation and case.marks
         assert all(mark.meaning for mark in case.marks)
         assert not case.doi or re.fullmatch(r"10\.\d{4,}/\S+", case.doi), case.name

@@ -2,14 +2,14 @@
 
 import pytest
 
-from swmodel.verification.suite import every_case
+from swmodel.verification.suite import all_cases
 from swmodel.verification.tides import channels as figures
 
 
 @pytest.fixture(scope="module")
 def channel():
     """The marks of the tidal channel."""
-    return every_case()["tidal_channel"].measure((40, 80)).values
+    return all_cases()["tidal_channel"].measure((40, 80)).values
 
 
 def test_a_quarter_wave_channel_converges_at_second_order(channel):

@@ -129,7 +129,7 @@ class FourDVar:
         self.problem, self.space = problem, Space(problem.communicator)
         self.background = problem.values if background is None else background
 
-    def away(self, parameters: ControlDict) -> ControlDict:
+    def from_background(self, parameters: ControlDict) -> ControlDict:
         """p - b."""
         return self.space.add(parameters, -1.0, self.background)
 
@@ -140,15 +140,15 @@ class FourDVar:
     def value_and_gradient(self, parameters: ControlDict) -> tuple[float, ControlDict]:
         """(J, dJ/dp)."""
         value, gradient = self.problem.value_and_gradient(parameters)
-        return value + 0.5 * self._square(parameters), self.space.add(gradient, 1.0, self.away(parameters))
+        return value + 0.5 * self._square(parameters), self.space.add(gradient, 1.0, self.from_background(parameters))
 
     def hessian_product(self, parameters: ControlDict, direction: ControlDict) -> ControlDict:
         """The exact Hessian of J, with second derivatives of the model, times a direction."""
         return self.space.add(self.problem.hessian_product(parameters, direction), 1.0, direction)
 
     def _square(self, parameters):
-        away = self.away(parameters)
-        return self.space.dot(away, away)
+        difference = self.from_background(parameters)
+        return self.space.dot(difference, difference)
 
 
 class Tangent:
@@ -276,7 +276,7 @@ def incremental(
         if now.reason is not None:
             return now
         G = linearised(now.parameters)
-        uphill = space.add(variational.away(now.parameters), 1.0, G.transposed(departures.of(now.readings)))
+        uphill = space.add(variational.from_background(now.parameters), 1.0, G.transposed(departures.of(now.readings)))
         downhill = space.scale(-1.0, uphill)
         if space.norm(downhill) == 0.0:
             return dataclasses.replace(now, reason="the gradient is zero")
@@ -302,8 +302,8 @@ def _evaluated(variational, departures, parameters, number, **inner):
     readings = np.asarray(variational.problem.observed(parameters))
     misfit = 0.5 * float(np.sum(departures.of(readings) ** 2))
     misfit = variational.space.communicator.host_broadcast(misfit if math.isfinite(misfit) else math.inf)
-    away = variational.away(parameters)
-    background = 0.5 * variational.space.dot(away, away)
+    difference = variational.from_background(parameters)
+    background = 0.5 * variational.space.dot(difference, difference)
     return Analysis(parameters, readings, (Loop(number, misfit + background, misfit, background, **inner),))
 
 

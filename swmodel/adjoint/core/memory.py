@@ -23,7 +23,7 @@ from ...errors import ConfigError
 from .checkpointing import even_lengths
 from .programs import Programs
 
-__all__ = ["Needs", "best_lengths", "fitting", "points_held"]
+__all__ = ["Needs", "best_lengths", "lengths_within", "points_held"]
 
 TRIAL = (2, 2)
 MOST_LEVELS = 8
@@ -72,7 +72,7 @@ def _bytes(tree, communicator):
     return sum(int(np.prod(shape)) * dtype.itemsize / (shared if shape else 1) for shape, dtype in leaves)
 
 
-def fitting(needs: Needs, steps: int, units: int, memory: float) -> tuple[tuple[int, ...], int]:
+def lengths_within(needs: Needs, steps: int, units: int, memory: float) -> tuple[tuple[int, ...], int]:
     """(lengths, number of points on the host) with the fewest levels that fit into `memory` bytes.
 
     Args:

@@ -19,7 +19,7 @@ import jax
 
 from ...errors import ConfigError
 from .checkpointing import even_lengths
-from .memory import Needs, fitting, points_held
+from .memory import Needs, lengths_within, points_held
 from .runs import Plan, Run, Unit, intervals, units
 from .storage import Tiers
 
@@ -93,7 +93,7 @@ class Nested(Checkpoints):
         longest = max(count for _, count in parts)
         if self.memory is not None:
             needs = problem.needs_of_products if products else problem.needs
-            lengths, points = fitting(needs, longest, len(parts), self.memory)
+            lengths, points = lengths_within(needs, longest, len(parts), self.memory)
             return units(parts, longest), lengths, points
         lengths = tuple(self.lengths) or even_lengths(longest, 2)
         found = units(parts, math.prod(lengths))

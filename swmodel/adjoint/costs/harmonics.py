@@ -25,7 +25,7 @@ from ...forcing.constituents import distinct, nodal, periods
 from ...forcing.tides import middle_latitude
 from ...models.shallow_water import ShallowWater
 from ...simulation.monitors import Gauges
-from ...simulation.products import indistinct
+from ...simulation.products import why_not_separable
 from .costs import Cost, of_window
 from .readers import GaugeReader, everywhere
 from .records import read_table, table_names
@@ -188,7 +188,7 @@ def fit_weights(
             f"{dt * numbers[0]:g} to {dt * numbers[-1]:g} s; change it, or make the run longer."
         )
     inside = np.flatnonzero((numbers * dt > low - 1e-6 * dt) & (numbers * dt <= high + 1e-6 * dt))
-    if why := indistinct(names, inside.size * dt):
+    if why := why_not_separable(names, inside.size * dt):
         raise ConfigError(f"HarmonicMisfit: {why}")
     if inside.size > MOST_STEPS:
         raise ConfigError(f"HarmonicMisfit: a fit over {inside.size:,} steps is too long; give a shorter window.")

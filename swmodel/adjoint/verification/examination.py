@@ -19,7 +19,7 @@ from ...runtime.compilation import jit
 from ...stepping.arrays import one_step
 from ...stepping.explicit import TimeStepper
 
-__all__ = ["crossing_steps", "in_motion", "term_by_term"]
+__all__ = ["crossing_steps", "moving_state", "term_by_term"]
 
 LEAST_STEPS = 200
 ELEVATION = 1e-4  # of the perturbation, relative to the mean depth
@@ -37,7 +37,7 @@ def longer_side(grid: Grid) -> float:
     return max(float(np.max(sides["dx_h"])) * grid.nx, float(np.max(sides["dy_h"])) * grid.ny)
 
 
-def in_motion(model: ShallowWater, state: State, seed: int = 0) -> State:
+def moving_state(model: ShallowWater, state: State, seed: int = 0) -> State:
     """`state` if it is not at rest; else a random state in geostrophic balance, the same on any number of ranks.
 
     Its streamfunction is smooth over a tenth of the domain. Without rotation, eta is an independent random field.

@@ -325,7 +325,7 @@ def verify(
     """A Verdict for every control of a problem.
 
     Args:
-        problem: a Problem in float64, whose first state is not at rest (examination.in_motion makes one).
+        problem: a Problem in float64, whose first state is not at rest (examination.moving_state makes one).
         amplitudes: {control: size of its uncertainty}; one hundredth of its largest value unless given.
         seed: seed of the random directions.
         second: whether to test Hessian products too.

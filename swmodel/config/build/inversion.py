@@ -18,7 +18,7 @@ from ...adjoint.assimilation.priors import Setting, background_of, joined
 from ...adjoint.costs.costs import Misfit
 from ...adjoint.costs.harmonics import HarmonicMisfit
 from ...errors import ConfigError
-from .. import Override, understand
+from .. import Override, read_text
 from ..costs import chosen_gauges
 from ..parts import part_of
 from .experiment import assemble, model_of, state_of
@@ -39,7 +39,7 @@ __all__ = [
     "Observed",
     "Truth",
     "check_withheld",
-    "controls_checked",
+    "check_controls",
     "cost_of",
     "observed",
     "placed",
@@ -168,7 +168,7 @@ def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, stat
     return joined(found, model)
 
 
-def controls_checked(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> int | None:
+def check_controls(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> int | None:
     """The number of unknowns of the controls of [inversion]; their mistakes are collected in `made`.
 
     Correlations and the sea surface above faults, which take long, are not computed.
@@ -305,7 +305,7 @@ def truth_of(section: Inversion, made: Assembly, ranks: int = 1, **options: Any)
     """The Assembly of the experiment with the twin's truth; raises ConfigError with every mistake of it."""
     draft, truth = made.draft, {} if section.twin is None else section.twin.truth
     overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in truth.items()]
-    other = understand(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides], draft.own_parts)
+    other = read_text(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides], draft.own_parts)
     other = assemble(other, ranks, **options)
     other.experiment()
     return other

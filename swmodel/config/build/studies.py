@@ -64,7 +64,7 @@ def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float)
     """A summary of [inversion] in words; None if it has mistakes, which are added to the Assembly `made`."""
     experiment, section = made.experiment(), made.section("inversion")
     (first, steps), before = build_inversion.steps_of(section, experiment.run, dt), len(made.mistakes)
-    unknowns = build_inversion.controls_checked(section, made, model, state, dt)
+    unknowns = build_inversion.check_controls(section, made, model, state, dt)
     path = ("inversion", "observations")
     placed = made.attempt(path, build_inversion.placed, section, experiment.output, model, dt, (first + steps) * dt)
     if placed is not None:

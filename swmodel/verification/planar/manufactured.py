@@ -82,7 +82,7 @@ class Source(Term):
         return self.eta
 
 
-def held(n: int, periodic: str, f: float, core: Any, **options: Any) -> tuple[ShallowWater, State]:
+def steady_model(n: int, periodic: str, f: float, core: Any, **options: Any) -> tuple[ShallowWater, State]:
     """(the model with the sources, the State that they keep steady)."""
     grid = CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
     fields = smooth("".join(axis for axis in "xy" if axis not in periodic))
@@ -106,7 +106,7 @@ def held(n: int, periodic: str, f: float, core: Any, **options: Any) -> tuple[Sh
 
 def drift(n: int, periodic: str, f: float, core: Any) -> float:
     """The change of the solution in ten steps, which are ten minutes, relative to the largest value of each field."""
-    model, exact = held(n, periodic, f, core, engine="arrays")
+    model, exact = steady_model(n, periodic, f, core, engine="arrays")
     stepper = RK4(DT)
     final, _ = run(model.dynamics(stepper), stepper, exact, STEPS)
     return max(float(jnp.abs(a - b).max() / jnp.abs(b).max()) for a, b in zip(*map(jax.tree.leaves, (final, exact))))
@@ -114,7 +114,7 @@ def drift(n: int, periodic: str, f: float, core: Any) -> float:
 
 def _error(n):
     """The error after an hour and a half, in which a wave crosses half of the square, and a map."""
-    model, exact = held(n, "xy", 1e-4, FiniteDifferences())
+    model, exact = steady_model(n, "xy", 1e-4, FiniteDifferences())
     final = run_until(model, RK4, exact, 0.5 * L / np.sqrt(G * H), 0.4 * L / n / np.sqrt(1.3 * G * H))
     x, y = model.grid.x_centres / 1e3, model.grid.y_centres / 1e3
     panel = Panel("elevation", "map", np.asarray(final.eta), x, y, ("x [km]", "y [km]"), "m")
@@ -122,7 +122,7 @@ def _error(n):
 
 
 def _twin():
-    model, exact = held(8, "xy", 1e-4, FiniteDifferences())
+    model, exact = steady_model(8, "xy", 1e-4, FiniteDifferences())
     return Twin(model, RK4(300.0), exact)
 
 

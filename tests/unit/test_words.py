@@ -1,0 +1,102 @@
+"""Comments, docstrings, messages and names of the package use the field's terms, in sentences of a readable length.
+
+The words below had private meanings in earlier versions, or make a function or a file speak. Each has an ordinary term:
+a buffer (room), a step loop (march), reports or returns (tells, says), requests or needs (asks), next to (beside),
+transpose (turn), rigid lid (lid), contains or reads (sees), continues (goes on).
+"""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "swmodel").rglob("*.py"))
+BANNED = (
+    r"room|rooms|march|marches|told|tell|tells|foretell|beside|heap|says|said|asks|asked|sees|seen|wants|knows|goes on"
+)
+WORD = re.compile(rf"\b({BANNED}|(?<!rigid )lid|is no (?:whole )?number)\b")
+PART_OF_NAME = re.compile(r"(?:^|_)(room|rooms|march|told|tells|foretell|beside|heap|vacant|asks|asked|lid)(?:_|$)")
+LONGEST = 30  # words of a sentence; formulas, lists and tables are not sentences
+EXCEPTIONS = {
+    "rigid_lid",  # the field's term
+}
+
+
+def passages(source):
+    """(line, text) of each comment, lines of comments together, and of each string of several words."""
+    block, lines = [], source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, text = token.start[0], token.string[1:].strip()
+        alone = lines[line - 1].lstrip().startswith("#")
+        if block and alone and line == block[-1][0] + 1:
+            block.append((line, text))
+            continue
+        if block:
+            yield block[0][0], "\n".join(text for _, text in block)
+        block = [(line, text)] if alone else []
+        if not alone:
+            yield line, text
+    if block:
+        yield block[0][0], "\n".join(text for _, text in block)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+def names(source):
+    """(line, name) of each function, class, argument, attribute and variable that the module defines."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
+
+
+def sentences(text):
+    """The sentences of a docstring or comment; a section, a list entry and an indented block end one."""
+    for part in re.split(r"\n\s*\n|\n(?= {5,})|\n(?=\s*[\w*, ]+: )|\n(?=\s*\S+ {2,})", text):
+        if not re.search(r"[=|{}<>]|://|\d\.\d+e| {3,}", part):
+            yield from re.split(r"(?<=[.!?:;])\s+", part)
+
+
+def violations(source):
+    for line, text in passages(source):
+        for found in WORD.finditer(text):
+            yield line, found.group()
+        for sentence in sentences(text):
+            count = len(re.findall(r"[A-Za-z][\w'-]*", sentence))
+            if count > LONGEST:
+                yield line, f"a sentence of {count} words: {' '.join(sentence.split()[:8])} ..."
+    for line, name in names(source):
+        if (found := PART_OF_NAME.search(name)) and not any(name.endswith(known) for known in EXCEPTIONS):
+            yield line, f"{found.group(1)} in the name {name}"
+
+
+@pytest.mark.parametrize("folder", sorted({file.relative_to(ROOT).parts[1] for file in FILES}))
+def test_words_and_sentences_are_those_of_the_field(folder):
+    files = [file for file in FILES if file.relative_to(ROOT).parts[1] == folder]
+    found = [(str(file.relative_to(ROOT)), *one) for file in files for one in violations(file.read_text())]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# the root tells all ranks\nx = 1\n", "tells"),
+        ('def f():\n    """The buffer beside it."""\n', "beside"),
+        ("def make_room():\n    pass\n", "room in the name make_room"),
+        ('"""The pressure on the lid."""\n', "lid"),
+        (f'"""A sentence {"with one more word and " * 12} no end."""\n', "a sentence of"),
+    ],
+)
+def test_private_words_are_found(text, said):
+    assert any(said in one for _, one in violations(text))
+    assert not list(violations('"""The pressure on the rigid lid."""\nrigid_lid = True\n'))
