@@ -76,7 +76,8 @@ class BiharmonicEddyViscosity(EddyViscosity):
 
     def rates(self, site: Any) -> Any:
         per_length2 = 0.5 * (site.per_dx2 + site.per_dy2)
-        return site.viscous_rate(1.0) * site.viscous_rate(self.estimated_viscosity(site) / (8.0 * per_length2))
+        viscosity = self.estimated_viscosity(site) / (8.0 * per_length2)
+        return site.viscous_rate(1.0, times=2) * site.viscous_rate(viscosity, times=2)
 
     def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
         viscosity = 0.125 * self.viscosity(flow) * _length2(flow.geometry)

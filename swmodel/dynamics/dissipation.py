@@ -166,7 +166,7 @@ class Biharmonic(Term):
     uses_time = False
 
     def rates(self, site: Any) -> Any:
-        return site.viscous_rate(1.0) * site.viscous_rate(self.viscosity)
+        return site.viscous_rate(1.0, times=2) * site.viscous_rate(self.viscosity, times=2)
 
     def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
         return biharmonic_force(to_u(self.viscosity), to_v(self.viscosity), flow)

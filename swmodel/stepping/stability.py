@@ -162,7 +162,7 @@ class _Site:
         self.per_dx2 = np.broadcast_to(1.0 / np.asarray(metrics["dx_h"], float) ** 2, self.wet.shape)
         self.per_dy2 = np.broadcast_to(1.0 / np.asarray(metrics["dy_h"], float) ** 2, self.wet.shape)
         share = model.core.zonal_share(model.grid.y_centres[self.box.j0 : self.box.j1, None])
-        self.waves_dx2 = self.per_dx2 * share**2  # of what the core lets through
+        self.share, self.waves_dx2 = share, self.per_dx2 * share**2  # of what the core lets through
         self.thickness = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
         if model.wetting is not None:
             self.thickness = np.maximum(self.thickness, model.wetting.thin)
@@ -206,8 +206,11 @@ class _Site:
         speeds = self.speed("x") * np.sqrt(self.waves_dx2) + self.speed("y") * np.sqrt(self.per_dy2)
         return self.model.core.advection * speeds
 
-    def viscous_rate(self, viscosity):
+    def viscous_rate(self, viscosity, times=1):
         """The fastest decay rate of the Laplacian term [s-1], at the faces of each cell.
+
+        A term that applies the operator twice multiplies two rates with `times` = 2. A filter of zonal modes acts once
+        on all of the term: S sin^2(m dlambda / 2) is at most the share of the shortest mode.
 
         The shear stress goes with the thickness h_q at the corners, the water that it moves with h_u on the face.
         """
@@ -220,8 +223,9 @@ class _Site:
             h_q = NO_SLIP * h_q
         shear_u = _ratio(h_q[1:] + h_q[:-1], h[1:-1, 1:], h[1:-1, :-1])
         shear_v = _ratio(h_q[:, 1:] + h_q[:, :-1], h[1:, 1:-1], h[:-1, 1:-1])
-        u = self.per_dx2 + np.maximum(shear_u[:, 1:], shear_u[:, :-1]) * self.per_dy2
-        v = self.per_dy2 + np.maximum(shear_v[1:], shear_v[:-1]) * self.per_dx2
+        per_dx2 = self.per_dx2 * self.share ** (1.0 / times)
+        u = per_dx2 + np.maximum(shear_u[:, 1:], shear_u[:, :-1]) * self.per_dy2
+        v = self.per_dy2 + np.maximum(shear_v[1:], shear_v[:-1]) * per_dx2
         return 4.0 * np.asarray(viscosity, float) * np.maximum(u, v)
 
     def fastest(self, rate):

@@ -82,6 +82,23 @@ def test_steps_of_mid_latitudes_are_stable_and_keep_mass(noise):
         sw.Simulation(plain, plain.at_rest(), sw.RK4(0.95 * sw.largest_time_step(model, sw.RK4(1.0))))
 
 
+@pytest.mark.parametrize("term, power", ((sw.Laplacian, 2), (sw.Biharmonic, 4)))
+def test_the_limit_of_viscosity_takes_the_filter_into_account(term, power):
+    """Of viscosity alone: the noise decays in steps of 0.95 of the limit."""
+    grid = model_of().grid
+    spacing = float(np.asarray(grid.metrics(np.arange(grid.ny))["dy_h"]).min())
+    viscosity = (term(spacing**power / 500.0),)
+    options = {"coriolis": None, "gravity": 1e-9, "dissipation": viscosity, "communicator": "serial"}
+    model = sw.ShallowWater(grid, 1000.0, core=sw.FilteredDifferences(60.0), **options)
+    plain = sw.ShallowWater(grid, 1000.0, **options)
+    longest = sw.largest_time_step(model, sw.RK4(1.0))
+    assert longest > 2.0 * sw.largest_time_step(plain, sw.RK4(1.0))
+    u, v, _ = random_fields(5)
+    state = model.state(u=1e-3 * u, v=1e-3 * v)
+    final = sw.Simulation(model, state, sw.RK4(0.95 * longest)).run(steps=100)
+    assert float(jnp.abs(final.u).max()) < float(jnp.abs(state.u).max())
+
+
 def test_steps_have_an_adjoint(noise):
     model, state, _ = noise
     stepper = sw.SSPRK3(300.0)
