@@ -3,11 +3,13 @@
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
 from swmodel.cli.verify import verify_cases
 from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, all_cases, select, verify
 from swmodel.verification.page import page
+from swmodel.verification.sphere import jet
 from swmodel.verification.suite import measured
 
 QUICK = ["adjustment"]  # each adjoint of another model takes seconds to compile
@@ -41,6 +43,16 @@ def test_rossby_waves_are_the_eigenmodes_of_a_channel():
     collocation."""
     values = all_cases()["planetary_rossby"].measure((12, 24)).values
     assert values["planetary_rossby_order"] >= 1.9 and 0.01 < values["planetary_rossby_leading_order"] < 0.1
+
+
+def test_a_balanced_jet_stays_at_second_order_and_an_extreme_is_found_between_the_points():
+    """Strips of 8 cells around: the order of the case is that of finer ones."""
+    errors = [jet._kept(n, around=jet.STRIP)[0] for n in (288, 432)]
+    assert errors[1] < 2e-4 and np.log(errors[0] / errors[1]) / np.log(1.5) >= 1.9
+    y, x = np.mgrid[0.0:7.0, 0.0:9.0]
+    x = np.where(x == 0, 9.0, x)  # rows are periodic, and the largest value is near their end
+    bump = 5.0 - 0.3 * (x - 8.4) ** 2 - 0.1 * (y - 3.3) ** 2 - 0.05 * (x - 8.4) * (y - 3.3)
+    assert bump.max() < 4.97 and jet.extreme(bump) == pytest.approx(5.0, abs=1e-12)
 
 
 def test_a_missed_mark_fails_its_case(case):

@@ -27,15 +27,15 @@ DAY = day
 FILTERED_FROM = 60.0  # [degrees]
 
 
-def globe(n: int) -> SphericalGrid:
-    """n x n / 2 cells from pole to pole."""
-    return SphericalGrid(n, n // 2, (0.0, 360.0), (-90.0, 90.0), radius=RADIUS)
+def globe(n: int, around: int | None = None) -> SphericalGrid:
+    """n x n / 2 cells from pole to pole, or `around` x n / 2, of flows that do not depend on longitude."""
+    return SphericalGrid(around or n, n // 2, (0.0, 360.0), (-90.0, 90.0), radius=RADIUS)
 
 
-def sphere_model(n: int, depth: Any, **options: Any) -> ShallowWater:
-    """The model of a resolution and a depth."""
+def sphere_model(n: int, depth: Any, around: int | None = None, **options: Any) -> ShallowWater:
+    """The model of a resolution and a depth; `around` as of `globe`."""
     return ShallowWater(
-        globe(n),
+        globe(n, around),
         depth,
         gravity=G,
         coriolis=RotatingSphere(OMEGA),

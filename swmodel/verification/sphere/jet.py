@@ -3,7 +3,9 @@
     u = (u_max / e_n) exp(1 / ((phi - phi_0) (phi - phi_1))) between phi_0 = pi / 7 and phi_1 = pi / 2 - phi_0,
     g h = g h_0 - integral of a u (f + tan(phi) u / a) dphi
 
-The balanced jet is steady. With a bump of 120 m in h at 45 N it rolls up within six days.
+The balanced jet is steady. With a bump of 120 m in h at 45 N it rolls up within six days. Without viscosity the
+filaments of the roll-up become thinner without end, and the paper gives a viscosity of 1e5 m2/s for tests of
+convergence. Here it acts on momentum alone, and in the paper on h, too.
 """
 
 import functools
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dynamics.dissipation import Laplacian
 from ...dynamics.momentum import ArakawaLamb
 from ...fields.state import State
 from ...models.shallow_water import ShallowWater
@@ -23,6 +26,8 @@ __all__ = ["balanced_jet", "vorticity"]
 
 GALEWSKY: dict[str, Any] = {"source": "Galewsky et al. (2004)", "doi": "10.3402/tellusa.v56i5.14436"}
 FASTEST, SOUTH, MEAN_DEPTH = 80.0, np.pi / 7, 1e4
+VISCOSITY = 1e5  # [m2 s-1], of the paper's test of convergence
+STRIP = 8  # cells round the equator, for the order of a flow that does not depend on longitude
 NORTH = np.pi / 2 - SOUTH
 
 
@@ -45,9 +50,19 @@ def _level():
     return phi, level - mean
 
 
-def balanced_jet(n: int, bump: float = 0.0) -> tuple[ShallowWater, State]:
-    """The model and the jet, with a bump of a height [m]."""
-    model = sphere_model(n, MEAN_DEPTH, momentum=ArakawaLamb())
+def balanced_jet(
+    n: int, bump: float = 0.0, around: int | None = None, viscosity: float = 0.0
+) -> tuple[ShallowWater, State]:
+    """The model and the jet, with a bump of a height [m].
+
+    Args:
+        n: cells round the equator, twice as many as from pole to pole.
+        bump: 120 in the published test.
+        around: cells round the equator, if these are not n.
+        viscosity: [m2 s-1].
+    """
+    closure = (Laplacian(viscosity),) if viscosity else ()
+    model = sphere_model(n, MEAN_DEPTH, around, momentum=ArakawaLamb(), dissipation=closure)
 
     def level(longitude, latitude):
         x, y = np.deg2rad((longitude + 180.0) % 360.0 - 180.0), np.deg2rad(latitude)
@@ -66,36 +81,53 @@ def vorticity(model: ShallowWater, state: State) -> np.ndarray:
     return (across[:-1] - np.diff(along, axis=0)) / (metrics["dx_q"] * metrics["dy_q"])[:-1]
 
 
-def _kept(n):
-    model, state = balanced_jet(n)
+def extreme(values: np.ndarray) -> float:
+    """The largest value of rows that are periodic, of the paraboloid that fits the nine points around the largest.
+
+    The largest of the points alone would be below that of the field by up to a quarter of its change from cell to cell.
+    """
+    j, i = np.unravel_index(np.argmax(values), values.shape)
+    rows, columns = np.clip([j - 1, j, j + 1], 0, len(values) - 1), np.array([i - 1, i, i + 1]) % values.shape[1]
+    y, x = (a.ravel() for a in np.mgrid[-1.0:2.0, -1.0:2.0])
+    terms = np.stack([np.ones(9), x, y, x * x, x * y, y * y], axis=1)
+    level, along_x, along_y, xx, xy, yy = np.linalg.lstsq(terms, values[np.ix_(rows, columns)].ravel())[0]
+    slope = np.array([along_x, along_y])
+    return float(level - 0.5 * slope @ np.linalg.solve([[2 * xx, xy], [xy, 2 * yy]], slope))
+
+
+def _kept(n, around=None):
+    model, state = balanced_jet(n, around=around)
     final = advanced(model, state, 5 * DAY)
     found, exact = np.asarray(final.eta) + MEAN_DEPTH, np.asarray(state.eta) + MEAN_DEPTH
     return weighted_l2(model, found, exact), map_of("change of h in 5 days", model, found - exact, "m")
 
 
 def _balance(resolutions: tuple) -> Outcome:
-    return convergence("jet_balance", resolutions, _kept)
+    found = convergence("jet_balance", resolutions, functools.partial(_kept, around=STRIP))
+    error, panel = _kept(resolutions[1])
+    return Outcome({**found.values, "jet_balance_l2": error}, [panel, *found.panels[1:]])
 
 
 def _on_day_six(n):
     """(the grid, the vorticity on day 6)."""
-    model, state = balanced_jet(n, bump=120.0)
+    model, state = balanced_jet(n, bump=120.0, viscosity=VISCOSITY)
     return model.grid, vorticity(model, advanced(model, state, 6 * DAY))
 
 
 def _roll_up(resolutions: tuple) -> Outcome:
+    """The extremes of vorticity at three resolutions, each finer than the one before by the same factor."""
     grids, found = zip(*(_on_day_six(n) for n in resolutions))
-    extremes = [(float(x.min()), float(x.max())) for x in found]
+    extremes = [(-extreme(-x), extreme(x)) for x in found]
     north, grid = slice(grids[-1].ny // 2, None), grids[-1]
     x, y, labels = grid.x_edges[1:], grid.y_edges[1:-1][north], ("longitude [degrees]", "latitude [degrees]")
     panel = Panel("vorticity on day 6", "map", found[-1][north], x, y, labels, "s-1")
-    changes = [max(abs(b - a) / abs(b) for a, b in zip(*pair)) for pair in zip(extremes, extremes[1:])]
+    changes = np.abs(np.diff(extremes, axis=0) / extremes[-1]).max(axis=1)
     return Outcome(
         {
             "jet_vorticity_least": extremes[-1][0],
             "jet_vorticity_most": extremes[-1][1],
-            "jet_vorticity_change": changes[-1],
-            "jet_vorticity_order": float(np.log2(changes[-2] / changes[-1])),
+            "jet_vorticity_change": float(changes[-1]),
+            "jet_vorticity_order": float(np.log(changes[-2] / changes[-1]) / np.log(resolutions[-1] / resolutions[-2])),
         },
         [panel],
     )
@@ -115,10 +147,10 @@ Case(
     equation="g dh/dphi = - a u (f + tan(phi) u / a)",
     measure=_balance,
     marks=(
-        Mark("jet_balance_l2", "l2 change of h in 5 days", most=1e-3, quick=False),
-        Mark("jet_balance_order", "order of convergence", least=1.9, quick=False),
+        Mark("jet_balance_l2", "l2 change of h in 5 days, at the second resolution, on the sphere", 1e-3, quick=False),
+        Mark("jet_balance_order", "order of convergence, with 8 cells around", least=1.9, quick=False),
     ),
-    resolutions=(72, 144, 288),
+    resolutions=(144, 288, 576, 1152),
     quick=(72, 144),
     norm="l2 of h, relative, after 5 days",
     twin=_twin,
@@ -129,7 +161,7 @@ Case(
     title="Roll-up of an unstable jet",
     tests="barotropic instability, and filaments of vorticity",
     **GALEWSKY,
-    equation="the balanced jet and a bump of 120 m; vorticity on day 6",
+    equation="the balanced jet and a bump of 120 m, viscosity 1e5 m2/s; vorticity on day 6",
     measure=_roll_up,
     marks=(
         Mark("jet_vorticity_least", "least vorticity on day 6 [s-1]"),
@@ -137,7 +169,7 @@ Case(
         Mark("jet_vorticity_change", "larger relative change of both by the last refinement"),
         Mark("jet_vorticity_order", "order at which these changes decrease", least=1.9, quick=False),
     ),
-    resolutions=(72, 144, 288),
-    quick=(36, 72, 144),
+    resolutions=(144, 216, 324),
+    quick=(48, 72, 108),
     norm="extremes of vorticity on day 6",
 )
