@@ -112,7 +112,8 @@ def truth(study: Study) -> np.ndarray:
     simulation.run(until=study.spin_up)
     count = round((study.training + study.judged) / study.every)
     times = study.spin_up + study.every * np.arange(count + 1)
-    return np.stack([coarsened(simulation.run(until=time), study.ratio) for time in times]).astype(np.float32)
+    states = [coarsened(simulation.run(until=time), study.ratio) for time in times]
+    return np.stack(states).astype(jnp.result_type(float))
 
 
 class Forecasts:
@@ -158,6 +159,11 @@ class Forecasts:
         return np.stack(states)
 
 
+def real(number: float) -> jax.Array:
+    """A number in the precision of the run."""
+    return jnp.asarray(number, jnp.result_type(float))
+
+
 def energy(state):
     """The mean of (H u^2 + H v^2 + g eta^2) / 2 over cells [m3 s-2] of (..., 3, ny, nx)."""
     u, v, eta = state[..., 0, :, :], state[..., 1, :, :], state[..., 2, :, :]
@@ -171,7 +177,7 @@ def windows_of(states: np.ndarray, starts: np.ndarray, leads: int) -> jax.Array:
 
 def best_smagorinsky(forecasts: Forecasts, windows: jax.Array) -> float:
     """The coefficient with the smallest error over all windows, by a search between 0.5 and 12."""
-    cost = lambda logarithm: _finite(forecasts.error(jnp.float32(np.exp(logarithm)), windows))  # noqa: E731
+    cost = lambda logarithm: _finite(forecasts.error(real(np.exp(logarithm)), windows))  # noqa: E731
     found = minimize_scalar(cost, bounds=(np.log(0.5), np.log(12.0)), method="bounded", options={"xatol": 0.02})
     return float(np.exp(found.x))
 
@@ -245,14 +251,14 @@ def main(study: Study, output: Path) -> dict[str, float]:
     print(f"truth: {len(states)} states in {time.monotonic() - begun:.0f} s", flush=True)
     smagorinsky = Forecasts(study, sw.Smagorinsky(3.0), "coefficient")
     coefficient = best_smagorinsky(smagorinsky, windows)
-    fitted = float(smagorinsky.error(jnp.float32(coefficient), windows))
+    fitted = float(smagorinsky.error(real(coefficient), windows))
     print(f"search: {time.monotonic() - begun:.0f} s", flush=True)
     first = weights_of(network(first=0.5 * (coefficient / np.pi) ** 2))
     learned = Forecasts(study, NetworkViscosity(first), "weights")
     weights, errors = trained(learned, windows, first, study)
     seconds = time.monotonic() - begun
     found = [
-        scores("smagorinsky", smagorinsky, jnp.float32(coefficient), study, unseen),
+        scores("smagorinsky", smagorinsky, real(coefficient), study, unseen),
         scores("network", learned, weights, study, unseen),
     ]
     values = {
@@ -266,7 +272,7 @@ def main(study: Study, output: Path) -> dict[str, float]:
     for name, value in values.items():
         print(f"{name}={value:.4g}", flush=True)
     np.save(output / "weights.npy", np.asarray(weights))
-    maps = [viscosity(smagorinsky, jnp.float32(coefficient), unseen[0]), viscosity(learned, weights, unseen[0])]
+    maps = [viscosity(smagorinsky, real(coefficient), unseen[0]), viscosity(learned, weights, unseen[0])]
     draw(study, found, maps, errors, output / "learned_closure.png")
     return values
 

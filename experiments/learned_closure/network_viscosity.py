@@ -21,6 +21,7 @@ from jax.flatten_util import ravel_pytree
 
 import swmodel as sw
 from swmodel.dynamics.dissipation import strain, viscous_force
+from swmodel.errors import ConfigError
 from swmodel.fields.field import Field
 from swmodel.fields.operators import east, mean_xy, north, south, west
 
@@ -90,7 +91,16 @@ def layers_from() -> Callable:
 
 
 def applied(weights: Any, inputs: list) -> Field:
-    """The output of N at each cell, a Field, for Fields at one position."""
+    """The output of N at each cell, a Field, for Fields at one position.
+
+    Raises:
+        ConfigError: in fused loops.
+    """
+    if not isinstance(inputs[0], Field):
+        raise ConfigError(
+            "NetworkViscosity multiplies arrays of whole fields, and a fused loop has none; give the model "
+            'engine="arrays", in files [run] engine = "arrays".'
+        )
     halo = tuple(min(x.halo[side] for x in inputs) for side in range(4))
     values = jnp.stack([x.crop(halo).data for x in inputs])
     hidden, last = layers_from()(weights).layers

@@ -11,7 +11,9 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.verification.verification import verify
+from swmodel.errors import ConfigError
 from swmodel.runtime import launch
+from swmodel.runtime.compilation import jit
 from swmodel.runtime.resources import experiments
 
 from .cases import plane, random_state, rough
@@ -36,10 +38,14 @@ def study(monkeypatch):
         sys.modules.pop(name)
 
 
-def viscosity(model, state):
-    """nu of the model's first term at a state."""
-    found = jax.jit(lambda dynamics: dynamics.prepare().flow(state, 0.0))(model.interval(4, 0, 1.0))
-    return np.asarray(model.terms[0].viscosity(found).interior)
+def viscosity(grid, term, u):
+    """nu of a term for a velocity u along x."""
+    model = sw.ShallowWater(grid, 100.0, dissipation=(term,), engine="arrays")
+
+    def found(dynamics, state):
+        return term.viscosity(dynamics.prepare().flow(state, 0.0)).interior
+
+    return np.asarray(jit(found)(model.interval(4, 0, 1.0), model.state(u=u)))
 
 
 def test_the_first_network_is_a_multiple_of_the_strain_and_no_network_gives_less_than_nothing(study):
@@ -51,12 +57,10 @@ def test_the_first_network_is_a_multiple_of_the_strain_and_no_network_gives_less
     shear = (np.roll(u, -1, axis=0) - u) / spacing  # at corners: the strain is |shear|, the vorticity - shear
     squares = 0.5 * (shear**2 + np.roll(shear, 1, axis=0) ** 2), 0.25 * (shear + np.roll(shear, 1, axis=0)) ** 2
     wanted = sum(np.roll(x, k, axis=0) for x in squares for k in (-1, 0, 1)) * 3 / 9
-    model = sw.ShallowWater(grid, 100.0, dissipation=(network.NetworkViscosity(first),))
-    found = viscosity(model, model.state(u=u))
+    found = viscosity(grid, network.NetworkViscosity(first), u)
     np.testing.assert_allclose(found, 0.3 * spacing**2 * np.sqrt(wanted), rtol=1e-6)
     wild = jnp.asarray(np.random.default_rng(1).standard_normal(first.shape))
-    model = sw.ShallowWater(grid, 100.0, dissipation=(network.NetworkViscosity(wild),))
-    found = viscosity(model, model.state(u=u * np.random.default_rng(2).standard_normal((n, n))))
+    found = viscosity(grid, network.NetworkViscosity(wild), u * np.random.default_rng(2).standard_normal((n, n)))
     assert (found >= 0).all() and np.ptp(found / found.mean()) > 0.1
 
 
@@ -65,16 +69,19 @@ def test_the_gradient_in_the_weights_passes_dot_products_and_taylor_tests(study)
     weights = network.weights_of(network.network(first=0.3))
     weights = weights + 0.3 * jnp.asarray(np.random.default_rng(3).standard_normal(weights.shape))
     grid = plane(7, 6)
-    model = sw.ShallowWater(
-        grid, rough(grid, 2, islands=0.2), side=sw.NoSlip(), dissipation=network.NetworkViscosity(weights)
-    )
+    options = {"side": sw.NoSlip(), "dissipation": network.NetworkViscosity(weights)}
+    model = sw.ShallowWater(grid, rough(grid, 2, islands=0.2), engine="arrays", **options)
     cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.u**2 + state.v**2))
-    controls = ["initial.u", "dissipation.0.weights"]
+    controls = ["dissipation.0.weights"]
     problem = adjoint.Problem(model, sw.AB2(20.0), random_state(model), 2, cost, controls)
     for verdict in verify(problem, second=False):
         assert verdict.passed, str(verdict)
+    fused = sw.ShallowWater(grid, 100.0, engine="fused", **options)
+    with pytest.raises(ConfigError, match='give the model engine="arrays"'):
+        sw.Simulation(fused, fused.at_rest(), sw.AB2(20.0)).run(steps=1)
 
 
+@pytest.mark.verify
 def test_training_decreases_the_error_of_forecasts_and_the_search_finds_the_least(study):
     network, closure = study
     small = closure.QUICK
