@@ -7,7 +7,6 @@ pairs). Parts are the keys of PARTS; without names all of them are measured.
 """
 
 import argparse
-import ctypes
 import json
 import statistics
 import subprocess
@@ -19,17 +18,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 1.0  # of one timing
 
-NO_LARGE_PAGES = 41  # PR_SET_THP_DISABLE of Linux's prctl
-
-PARTS = {  # name: (case, operations that run as JAX's own, or "messages", "blocks", "malloc", "large_pages")
-    "strips": ("step", ("paste", "cut")),
+PARTS = {  # name: (case, operations that run as JAX's own, or "messages", "blocks" or "malloc")
+    "strips": ("periodic", ("paste", "cut")),
     "strips_open": ("open", ("paste", "cut")),
     "slots": ("gradient", ("push_slot", "read_slot", "empty")),
-    "depends_on": ("maxima", ("depends_on",)),
+    "depends_on": ("maxima_open", ("depends_on",)),
     "messages": ("devices", "messages"),
     "blocks": ("transform", "blocks"),
-    "large_pages": ("step", "large_pages"),
-    "malloc_run": ("run", "malloc"),
     "malloc_gradient": ("gradient", "malloc"),
 }
 
@@ -46,8 +41,6 @@ def switch_off(what):
         sharded.native = SimpleNamespace(usable=lambda: False)
     elif what == "blocks":
         blocks.usable = lambda: False
-    elif what == "large_pages":
-        ctypes.CDLL(None).prctl(NO_LARGE_PAGES, 1, 0, 0, 0)
     elif what == "malloc":
         malloc._choose = lambda *options: None
     else:
@@ -73,13 +66,13 @@ def worker(case, cells, off):
     print(least)
 
 
-def _basin(cells, communicator="serial", **options):
+def _basin(cells, communicator="serial", periodic="", **options):
     import numpy as np
 
     import swmodel as sw
 
     side = 5e3 * cells
-    grid = sw.CartesianGrid(cells, cells, (0.0, side), (0.0, side))
+    grid = sw.CartesianGrid(cells, cells, (0.0, side), (0.0, side), periodic)
     physics = {"coriolis": sw.FPlane(1e-4), "dissipation": sw.Laplacian(100.0), "dtype": "float32"}
     model = sw.ShallowWater(grid, 3000.0, communicator=communicator, **physics, **options)
     middle = side / 2
@@ -97,10 +90,11 @@ def _steps(model, state, stepper, steps=40):
     return lambda: jax.block_until_ready(program(dynamics, stepper, state, steps))
 
 
-def _step(cells, communicator):
+def _periodic(cells, communicator):
+    """Steps whose ghosts are filled as those between tiles are; in a basin with walls alone none are."""
     import swmodel as sw
 
-    return _steps(*_basin(cells), sw.AB2(4.0))
+    return _steps(*_basin(cells, periodic="xy"), sw.AB2(4.0))
 
 
 def _open(cells, communicator):
@@ -117,18 +111,11 @@ def _devices(cells, communicator):
     return lambda: simulation.run(steps=40)
 
 
-def _run(cells, communicator):
+def _maxima_open(cells, communicator):
+    """Steps of which each is read by a monitor, with open sides: conditions there change the arrays once more."""
     import swmodel as sw
 
-    simulation = sw.Simulation(*_basin(cells), sw.AB2(4.0))
-    return lambda: simulation.run(steps=40)
-
-
-def _maxima(cells, communicator):
-    """Steps of which each is read by a monitor."""
-    import swmodel as sw
-
-    simulation = sw.Simulation(*_basin(cells), sw.AB2(4.0))
+    simulation = sw.Simulation(*_basin(cells, boundaries=sw.Flather()), sw.ForwardBackward(4.0))
     folder = tempfile.TemporaryDirectory()
     simulation.maxima(Path(folder.name) / "maxima.nc")
 
@@ -164,11 +151,10 @@ def _transform(cells, communicator):
 
 
 CASES = {
-    "step": _step,
+    "periodic": _periodic,
     "open": _open,
     "gradient": _gradient,
-    "run": _run,
-    "maxima": _maxima,
+    "maxima_open": _maxima_open,
     "devices": _devices,
     "transform": _transform,
 }

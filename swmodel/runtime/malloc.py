@@ -2,7 +2,8 @@
 
 The system clears each page that it gives to a process. For the arrays of a program that takes as long as several steps.
 So memory that is freed is kept for the next program, in malloc's main arena, which all threads then have to use.
-benchmarks/native_parts.py measures what that is worth (malloc_run, malloc_gradient).
+A gradient, whose programs come and go with the states that they store, gains by that (malloc_gradient of
+benchmarks/native_parts.py); the steps of a run, which overwrite their arrays, do not.
 """
 
 import contextlib

@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
-#include <set>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #ifdef __SSE2__
@@ -27,40 +24,13 @@ constexpr int64_t kLarge = 1 << 23;      // [bytes] an array so large does not s
 
 inline bool IsLarge(const ffi::AnyBuffer& array) { return static_cast<int64_t>(array.size_bytes()) > kLarge; }
 
-// The whole large pages of some memory, as (first byte, bytes).
-inline std::pair<char*, size_t> LargePages(const void* data, size_t bytes) {
+// Asks the system to map memory in large pages, as soon as it maps it.
+inline void AdviseLargePages(const void* data, size_t bytes) {
+#ifdef MADV_HUGEPAGE
   constexpr uintptr_t kPage = uintptr_t{1} << 21;
   const uintptr_t first = reinterpret_cast<uintptr_t>(data);
   const uintptr_t low = (first + kPage - 1) / kPage * kPage, high = (first + bytes) / kPage * kPage;
-  return {reinterpret_cast<char*>(low), low < high ? high - low : 0};
-}
-
-// Asks the system to map memory in large pages, as soon as it maps it.
-inline bool AdviseLargePages(const void* data, size_t bytes) {
-#ifdef MADV_HUGEPAGE
-  const auto [low, size] = LargePages(data, bytes);
-  return size > 0 && madvise(low, size, MADV_HUGEPAGE) == 0;
-#else
-  return false;
-#endif
-}
-
-// Moves a large array into large pages, the first time that it is met at its place. A loop reads and writes a dozen rows at once,
-// and the processor cannot keep the places of all their small pages at hand.
-inline void MoveToLargePages(const void* data, int64_t bytes) {
-#ifdef MADV_HUGEPAGE
-  constexpr int kCollapse = 25;  // MADV_COLLAPSE, of Linux 6.1
-  constexpr size_t kMost = 4096;
-  if (bytes <= kLarge) return;
-  static std::mutex mutex;
-  static auto* met = new std::set<std::pair<const void*, int64_t>>;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (met->size() >= kMost) met->clear();
-    if (!met->emplace(data, bytes).second) return;
-  }
-  const auto [low, size] = LargePages(data, bytes);
-  if (AdviseLargePages(data, bytes)) madvise(low, size, kCollapse);  // what fails stays in small pages
+  if (low < high) madvise(reinterpret_cast<char*>(low), high - low, MADV_HUGEPAGE);
 #endif
 }
 
@@ -217,5 +187,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_read_slot, ReadSlot,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_empty, Empty, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_depends_on, DependsOn, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());

@@ -228,7 +228,6 @@ void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& resu
     auto dims = buffer.dimensions();
     const int64_t size = ffi::ByteWidth(buffer.element_type()), stride = dims.back();
     const char* data = static_cast<const char*>(buffer.untyped_data());
-    if (p.slot < 0) MoveToLargePages(data, buffer.size_bytes());
     if (p.slot >= 0) {
       const int64_t slot = *operands.get<ffi::BufferR0<ffi::S32>>(p.slot).value().typed_data();
       data += std::clamp<int64_t>(slot, 0, dims[0] - 1) * dims[1] * stride * size;
@@ -252,7 +251,6 @@ void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& resu
       r.behind = std::max<int64_t>(0, -s.ahead), r.below = std::max<int64_t>(0, -s.below), r.above = std::max<int64_t>(0, s.above);
     }
     loop.results.push_back(r);
-    MoveToLargePages(r.data, buffer.size_bytes());
     if (p.over < 0)
       for (int64_t m = 0; m < loop.members; ++m) ClearGhosts(loop, r, m);
   }
