@@ -1,6 +1,9 @@
-"""Smooth random fields of which a rank computes the window that it needs: the noise of ensemble members.
+"""Smooth random fields of which a rank computes the window that it needs.
 
-White noise w is smoothed by a Gaussian along y and then along x, and divided by its standard deviation:
+    SmoothNoise   of an exact variance at each cell: the noise of ensemble members
+    RandomWaves   of a few waves, smooth over any radius without memory of that size: fields to test with
+
+SmoothNoise smooths white noise w by a Gaussian along y and then along x, and divides it by its standard deviation:
 
     noise(j, i) = sum over d, e of g_y(d) g_x(e) w(j + d, i + e) / sqrt(V_y(j) V_x(i)),
     g_x(e) ~ exp(-(e dx / radius)^2 / 2), and g_y(d) likewise.
@@ -21,7 +24,7 @@ import numpy as np
 from ..grids.grid import Grid
 from ..grids.windows import GridValues
 
-__all__ = ["SmoothNoise"]
+__all__ = ["RandomWaves", "SmoothNoise"]
 
 SIDE = 64  # cells along the sides of a block of white noise
 REACH = 4.0  # standard deviations after which the Gaussian ends
@@ -73,6 +76,44 @@ class SmoothNoise(GridValues):
                 here = np.ix_(np.flatnonzero(of_rows == row), np.flatnonzero(of_columns == column))
                 found[here] = block[np.ix_(j[of_rows == row] % SIDE, i[of_columns == column] % SIDE)]
         return found
+
+
+class RandomWaves(GridValues):
+    """A sum of waves that are periodic over the grid, with random amplitudes whose spectrum is Gaussian:
+
+        psi(j, i) = Re sum over m, n of c(m, n) exp(2 pi i (m j / ny + n i / nx)),
+        E |c(m, n)|^2 ~ exp(-(m / M)^2 - (n / N)^2),   M = length / (2 pi radius) along y, N along x, 1 or more.
+
+    A window takes memory in proportion to its own cells whatever the radius. The mean is 0 and the variance about 1.
+
+    Args:
+        grid: the Grid.
+        radius: over which the field is smooth [m].
+        seed: whole numbers that choose the amplitudes.
+    """
+
+    def __init__(self, grid: Grid, radius: float, seed: tuple[int, ...]):
+        self.shape = grid.shape
+        sides = grid.metrics(np.arange(grid.ny))
+        lengths = (float(np.mean(sides[name])) * n for name, n in (("dy_h", grid.ny), ("dx_h", grid.nx)))
+        widths = [max(length / (2 * np.pi * radius), 1.0) for length in lengths]
+        self._m, self._n = (np.arange(-int(3 * width), int(3 * width) + 1) for width in widths)
+        decay = np.exp(-0.5 * ((self._m / widths[0])[:, None] ** 2 + (self._n / widths[1]) ** 2))
+        decay[self._m.size // 2, self._n.size // 2] = 0.0  # the mean
+        random = np.random.default_rng(seed)
+        drawn = random.standard_normal(decay.shape) + 1j * random.standard_normal(decay.shape)
+        self._amplitudes = decay / np.sqrt(np.sum(decay**2)) * drawn
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        """The field (rows, columns)."""
+        return self.at_cells(np.arange(rows.start, rows.stop), np.arange(columns.start, columns.stop))
+
+    def at_cells(self, j: np.ndarray, i: np.ndarray) -> np.ndarray:
+        """The field (len(j), len(i)) at rows j and columns i, which may lie beyond the grid."""
+        ny, nx = self.shape
+        along_y = np.exp(2j * np.pi / ny * np.outer(j, self._m))
+        along_x = np.exp(2j * np.pi / nx * np.outer(self._n, i))
+        return (along_y @ self._amplitudes @ along_x).real
 
 
 def _summed(weights, values, count):

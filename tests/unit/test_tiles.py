@@ -3,13 +3,16 @@
 import tracemalloc
 
 import jax
+import jax.numpy as jnp
 import netCDF4
 import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel import adjoint
+from swmodel.adjoint.verification.examination import in_motion
 from swmodel.cli.starting import started
-from swmodel.config import read
+from swmodel.config import Override, read
 from swmodel.config.build.experiment import assemble
 from swmodel.dynamics.terms import Series
 from swmodel.grids.bathymetry import depth_on, elevation_on
@@ -18,6 +21,7 @@ from swmodel.grids.remapping import Remapping
 from swmodel.grids.water import bodies, label_bodies
 from swmodel.grids.windows import Formula, GridRecords, GridValues, Stored, TileRecords
 from swmodel.models.ensemble import _same
+from swmodel.output.zarr_store import ZarrStore
 from swmodel.parallel.decomposition import Decomposition
 from swmodel.parallel.one_tile import OneTileCommunicator
 from swmodel.stepping.stability import limits
@@ -175,14 +179,49 @@ def test_a_step_a_snapshot_and_a_restart_of_a_rank_of_10000_take_the_memory_of_i
 
     last, peak = peak_of(run)
     assert peak < 40 * BYTES, peak / BYTES
+    original, read_from_chunks = ZarrStore.read_chunk, []
+
+    def counting(self, name, array, index):
+        values = original(self, name, array, index)
+        read_from_chunks.append(values.nbytes)
+        return values
+
+    monkeypatch.setattr(ZarrStore, "read_chunk", counting)
     found, peak = peak_of(resume)
     assert peak < 20 * BYTES, peak / BYTES
+    assert 0 < sum(read_from_chunks) < 20 * BYTES, sum(read_from_chunks) / BYTES
     np.testing.assert_array_equal(found.eta, last.eta)
     chunks = [path for path in (tmp_path / "fields.zarr" / "eta" / "c").rglob("*") if path.is_file()]
     assert sorted(str(path.relative_to(tmp_path)) for path in chunks) == [
         f"fields.zarr/eta/c/{k}/{RANK // 100}/{RANK % 100}" for k in (0, 1)
     ]
     assert sum(path.stat().st_size for path in (tmp_path / "fields.zarr").rglob("*")) < 4 * BYTES
+
+
+def test_a_gradient_of_a_rank_of_10000_takes_the_memory_of_its_tile(experiment, monkeypatch):
+    """With respect to the first state, the depth and a number."""
+    monkeypatch.setattr("swmodel.runtime.launch.launched_ranks", lambda: 10_000)
+    made = assemble(read(str(experiment), []), 10_000)
+    model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
+
+    def gradient():
+        cost = adjoint.FinalState(lambda final, equations: equations.communicator.sum(jnp.sum(final.eta**2)))
+        controls = ["initial.eta", "depth", "dissipation.0.rate"]
+        problem = adjoint.Problem(model, sw.AB2(0.5), state, 2, cost, controls)
+        return problem.value_and_gradient(problem.values)[1]
+
+    found, peak = peak_of(gradient)
+    assert float(jnp.abs(found["initial.eta"]).max()) > 0 and float(jnp.abs(found["depth"]).max()) > 0
+    assert peak < 80 * BYTES, peak / BYTES
+
+
+def test_the_state_that_a_verification_starts_from_takes_the_memory_of_its_tile(experiment, monkeypatch):
+    monkeypatch.setattr("swmodel.runtime.launch.launched_ranks", lambda: 10_000)
+    draft = read(str(experiment), [Override("--set", ("initial",), {"type": "rest"})])
+    made = assemble(draft, 10_000)
+    model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
+    moving, peak = peak_of(lambda: in_motion(model, state))
+    assert float(np.abs(moving.u).max()) > 0 and peak < 30 * BYTES, peak / BYTES
 
 
 def test_check_of_a_grid_of_30_arc_seconds_looks_at_some_tiles(experiment, count, capsys):
@@ -219,6 +258,35 @@ def test_windows_of_a_file_have_the_bits_of_the_whole(tmp_path, monkeypatch):
     records = field_records(tmp_path / "file.nc", "elevation", grid, "u").values
     for tile in tiles:
         np.testing.assert_array_equal(records[0].block(*tile.slices), values[tile.slices])
+
+
+class Summed(OneTileCommunicator):
+    """A tile whose sums are those of all tiles, once each of them has been asked."""
+
+    parts: dict[int, np.ndarray] = {}
+
+    def host_sum(self, array):
+        self.parts[self.rank] = array
+        return sum(self.parts.values()) if len(self.parts) == self.size else array
+
+
+@pytest.mark.parametrize("coriolis", (None, sw.RotatingSphere()))
+def test_a_verification_starts_from_the_same_state_on_any_tiles(coriolis, monkeypatch):
+    """A field that is smooth over much of the domain, and its velocities, across the seams of tiles."""
+    monkeypatch.setattr(Summed, "parts", {})
+    grid = sw.SphericalGrid(24, 18, (0.0, 360.0), (-40.0, 50.0))
+    depth = lambda x, y: np.where(np.hypot(x - 100.0, y) < 30.0, 0.0, 3000.0)  # noqa: E731
+    whole = sw.ShallowWater(grid, depth, coriolis=coriolis, communicator="serial", engine="arrays")
+    expected, parts = in_motion(whole, whole.at_rest(), seed=3), Decomposition(grid.shape, (2, 3))
+    for rank in (*range(6), *range(6)):  # first to collect the sums
+        ocean = sw.ShallowWater(grid, depth, coriolis=coriolis, communicator=Summed((2, 3), rank), engine="arrays")
+        found = in_motion(ocean, ocean.at_rest(), seed=3)
+        if len(Summed.parts) == 6:
+            for name in ("u", "v", "eta"):
+                wanted = expected[name][parts.tile(rank).slices]
+                np.testing.assert_allclose(found[name], wanted, rtol=1e-10, atol=1e-14)
+    speed = np.sqrt(np.mean(np.asarray(expected.u) ** 2 + np.asarray(expected.v) ** 2))
+    assert 1e-3 < speed < 1.0 and not np.asarray(expected.u)[np.asarray(whole.faces("u")) == 0].any()
 
 
 @pytest.mark.parametrize("modes", [("wrap", "edge"), (0, ("edge", 7.0)), ("edge", "wrap")])

@@ -13,7 +13,8 @@ from ...fields.operators import difference_x, difference_y
 from ...fields.pytrees import replace
 from ...fields.state import State
 from ...grids.grid import Grid
-from ...models.noise import SmoothNoise
+from ...grids.windows import GridValues, Stored
+from ...models.noise import RandomWaves
 from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit
 from ...stepping.arrays import one_step
@@ -40,23 +41,46 @@ def longer_side(grid: Grid) -> float:
 def moving_state(model: ShallowWater, state: State, seed: int = 0) -> State:
     """`state` if it is not at rest; else a random state in geostrophic balance, the same on any number of ranks.
 
-    Its streamfunction is smooth over a tenth of the domain. Without rotation, eta is an independent random field.
+    Its streamfunction is smooth over a tenth of the domain. Without rotation, eta is an independent random field. Each
+    rank computes the fields of its own tile.
     """
     tiles = jax.tree.leaves(list(model.communicator.tiles(state).values()))
     if model.communicator.agree(any(np.any(x) for x in tiles)):
         return state
     grid, depth = model.grid, model.sea_floor.typical_depth
     height, radius = ELEVATION * depth, 0.1 * longer_side(grid)
-    psi = np.asarray(SmoothNoise(grid, radius, (seed, 1)))
-    dy, dx = (np.maximum(grid.metrics(np.arange(grid.ny))[side], 1.0) for side in ("dy_u", "dx_v"))
-    u, v = -(psi - np.roll(psi, 1, 0)) / dy, (psi - np.roll(psi, 1, 1)) / dx
-    u, v = u * model.faces("u"), v * model.faces("v")
-    scale = height * math.sqrt(model.gravity / depth) / math.sqrt(np.mean(u**2 + v**2))
+    psi = RandomWaves(grid, radius, (seed, 1))
+    flow = {"u": _Velocity(psi, grid, "dy_u", (1, 0), -1.0), "v": _Velocity(psi, grid, "dx_v", (0, 1), 1.0)}
+    wet = (values.map(np.multiply, model.sea_floor.mask(name)) for name, values in flow.items())
+    squares = sum(float(np.sum(part**2)) for values in wet for _, part in model.domain.own(values))
+    total = float(np.sum(model.communicator.host_sum(np.array([squares]))))
+    scale = height * math.sqrt(model.gravity / depth) / math.sqrt(total / (grid.nx * grid.ny))
+    u, v = (values.map(lambda x: scale * x) for values in flow.values())
     if model.coriolis is None:
-        eta = height * np.asarray(SmoothNoise(grid, radius, (seed, 2)))
-    else:
-        eta = np.asarray(model.coriolis.at(grid, np.arange(grid.ny))) * psi * scale / model.gravity
-    return model.state(scale * u, scale * v, eta)
+        return model.state(u, v, RandomWaves(grid, radius, (seed, 2)).map(lambda x: height * x))
+    f = np.broadcast_to(np.asarray(model.coriolis.at(grid, np.arange(grid.ny))), (grid.ny, 1))
+    return model.state(u, v, psi.map(lambda psi, f: f * psi * scale / model.gravity, Stored(f, grid.shape)))
+
+
+class _Velocity(GridValues):
+    """A velocity of a streamfunction psi at its faces, sign (psi(j, i) - psi(j - dj, i - di)) / length.
+
+    Args:
+        psi: RandomWaves.
+        grid: the Grid.
+        length: the name of the metric [m].
+        back: (dj, di).
+        sign: 1 or -1.
+    """
+
+    def __init__(self, psi: RandomWaves, grid: Grid, length: str, back: tuple[int, int], sign: float):
+        self.psi, self.grid, self.length, self.back, self.sign = psi, grid, length, back, sign
+        self.shape = grid.shape
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        j, i = np.arange(rows.start, rows.stop), np.arange(columns.start, columns.stop)
+        side = np.maximum(self.grid.metrics(j)[self.length], 1.0)
+        return self.sign * (self.psi.at_cells(j, i) - self.psi.at_cells(j - self.back[0], i - self.back[1])) / side
 
 
 # -- terms -------------------------------------------------------------------------------------------------------------
