@@ -146,7 +146,7 @@ class Fields(Section):
     file: OutputFileOrStore  # file to write: netCDF (.nc), or a Zarr store (.zarr) of which each rank writes its part
     variables: VariableNames  # the variables in it
     every: PositiveSeconds  # time between records
-    compression: Literal["zlib", "zstd", "none"] = "zlib"  # of netCDF; zstd is faster, and not read by all programs
+    compression: Literal["auto", "zlib", "zstd", "none"] = "auto"  # of netCDF: zstd if it is there, else zlib
 
 
 class Gauges(Section):

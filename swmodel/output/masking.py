@@ -57,7 +57,9 @@ def dry_points(static: Mapping[Any, np.ndarray], grid: Grid, position: str) -> n
 def fill_dry(array: np.ndarray, dry: np.ndarray | bool, dtype: Any) -> np.ndarray:
     """`array` in `dtype`, with netCDF's fill value where `dry` is true."""
     with np.errstate(over="ignore"):
-        return np.where(dry, np.asarray(metadata.fill_value(dtype), dtype), array.astype(dtype, copy=False))
+        filled = np.array(array, dtype)
+    np.copyto(filled, np.asarray(metadata.fill_value(dtype), dtype), where=dry)  # less than half the time of np.where
+    return filled
 
 
 def with_low_faces(values: np.ndarray, grid: Grid, position: str) -> np.ndarray:

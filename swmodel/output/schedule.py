@@ -137,10 +137,11 @@ class SnapshotOutput(Output):
 
 
 COMPRESSIONS: dict[str, Compression] = {"zlib": 1, "zstd": "zstd", "none": 0}
+AUTO = "auto"  # zstd where the netCDF library has it, else zlib
 
 
 class FieldOutput(SnapshotOutput):
-    """Snapshots of fields; `compression` is one of COMPRESSIONS.
+    """Snapshots of fields; `compression` is one of COMPRESSIONS, or AUTO.
 
     Raises:
         ConfigError: for the name of a variable that the model's runs do not have, and for a compression that the netCDF
@@ -148,7 +149,7 @@ class FieldOutput(SnapshotOutput):
     """
 
     def __init__(
-        self, path: str | Path, variables: Sequence[str], every: float | None, model: Any, compression: str = "zlib"
+        self, path: str | Path, variables: Sequence[str], every: float | None, model: Any, compression: str = AUTO
     ) -> None:
         known = diagnostics.names_of(model)
         unknown = [name for name in variables if name not in known]
@@ -156,7 +157,9 @@ class FieldOutput(SnapshotOutput):
             raise ConfigError(
                 f"{path}: there is no variable {', '.join(map(repr, unknown))}; choose from {', '.join(known)}."
             )
-        if compression == "zstd" and not has_zstd():
+        if compression == AUTO:
+            compression = "zstd" if has_zstd() else "zlib"
+        elif compression == "zstd" and not has_zstd():
             raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
         self.path, self.variables, self.every, self.file = Path(path), variables, every, None
         self.compression: Compression = COMPRESSIONS[compression]

@@ -10,7 +10,7 @@ from ..errors import ConfigError, DataError, SwmodelError
 from . import Claim, metadata
 from .gathering import fields_of_tiles
 from .run_metadata import rows_of
-from .schedule import FieldOutput, ReplacedFile
+from .schedule import AUTO, FieldOutput, ReplacedFile
 from .zarr_chunks import chunk_grid, chunks_of, dry_block
 from .zarr_fields import ZarrFields, not_continued, same_values
 from .zarr_store import ZarrStore
@@ -31,10 +31,10 @@ class ZarrFieldOutput(FieldOutput):
     """Snapshots of fields in a Zarr store. Each rank writes its chunks before it computes the next steps."""
 
     def __init__(
-        self, path: str | Path, variables: Sequence[str], every: float | None, model: Any, compression: str = "zlib"
+        self, path: str | Path, variables: Sequence[str], every: float | None, model: Any, compression: str = AUTO
     ) -> None:
         super().__init__(path, variables, every, model)
-        if compression != "zlib":
+        if compression not in (AUTO, "zlib"):
             raise ConfigError(f"{path}: Zarr stores are compressed by zlib; leave compression = {compression!r} out.")
         self._dry: dict[tuple[str, tuple[int, int]], np.ndarray] = {}  # of the positions and chunks of this process
         if model.members is not None:

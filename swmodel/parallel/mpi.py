@@ -162,10 +162,14 @@ class MPICommunicator(Communicator):
         whole = np.empty(own.shape[:-2] + (rows[-1], columns[-1]), own.dtype)
         for rank in range(self.size):
             iy, ix = divmod(rank, px)
+            place = whole[..., rows[iy] : rows[iy + 1], columns[ix] : columns[ix + 1]]
+            if rank and place.flags.c_contiguous:  # tiles as wide as the grid
+                self.host.Recv(place, source=rank)
+                continue
             part = own if rank == 0 else np.empty(shapes[rank], own.dtype)
             if rank:
                 self.host.Recv(part, source=rank)
-            whole[..., rows[iy] : rows[iy + 1], columns[ix] : columns[ix + 1]] = part
+            place[...] = part
         return whole
 
     def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:

@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..fields.parameters import Choice, FileName, Flag, Names, Number, Places, check_arguments
 from ..fields.state import State
 from ..output.products import ProductOutput
-from ..output.schedule import COMPRESSIONS, FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
+from ..output.schedule import AUTO, COMPRESSIONS, FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
 from ..output.spectra import SpectraOutput
 from ..output.zarr_output import ZarrFieldOutput
 from ..output.zarr_restart import ZarrRestartOutput
@@ -54,7 +54,7 @@ class Outputs(abc.ABC):
         path: str | Path,
         variables: Sequence[str] = ("eta", "u", "v"),
         every: float | None = None,
-        compression: str = "zlib",
+        compression: str = AUTO,
     ) -> Self:
         """Write snapshots of `variables` to `path`, at the start and every `every` seconds.
 
@@ -65,12 +65,13 @@ class Outputs(abc.ABC):
             path: the path of the file or store.
             variables: names of the fields.
             every: the interval between two records [s]; unless given, the first and the last state alone are written.
-            compression: that of netCDF. All programs can read "zlib". "zstd" takes a third of its time for files of
-                about the same size, but needs a filter of HDF5, which netCDF4 from PyPI has. "none" is fastest.
+            compression: that of netCDF. "auto" is "zstd" where the netCDF library has that filter of HDF5, else "zlib",
+                which takes several times as long for files of about the same size, but which all programs can read.
+                "none" makes files three to five times as large.
         """
         check_arguments(
             "Simulation.write",
-            {"path": FileName(), "variables": Names(), "every": EVERY, "compression": Choice(tuple(COMPRESSIONS))},
+            {"path": FileName(), "variables": Names(), "every": EVERY, "compression": Choice((AUTO, *COMPRESSIONS))},
             locals(),
         )
         kind = ZarrFieldOutput if is_store(path) else FieldOutput

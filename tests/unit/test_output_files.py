@@ -366,10 +366,21 @@ def test_fields_are_the_same_however_they_are_compressed(tmp_path, compression):
 def test_a_compression_that_cannot_be_is_refused(tmp_path, monkeypatch):
     model = sw.ShallowWater(GRID, 500.0, linear=True, engine="arrays")
     run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0))
-    with pytest.raises(ConfigError, match="compression = 'lzma' is not one of 'zlib', 'zstd', 'none'"):
+    with pytest.raises(ConfigError, match="compression = 'lzma' is not one of 'auto', 'zlib', 'zstd', 'none'"):
         run.write(tmp_path / "f.nc", compression="lzma")
     with pytest.raises(ConfigError, match="Zarr stores are compressed by zlib; leave compression = 'zstd' out"):
         run.write(tmp_path / "f.zarr", compression="zstd")
     monkeypatch.setattr("swmodel.output.schedule.has_zstd", lambda: False)
     with pytest.raises(ConfigError, match="the netCDF library here has no zstd; use compression 'zlib' or 'none'"):
         run.write(tmp_path / "f.nc", compression="zstd")
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_fields_are_compressed_by_zstd_where_the_library_has_it_and_else_by_zlib(tmp_path, monkeypatch, has):
+    monkeypatch.setattr("swmodel.output.schedule.has_zstd", lambda: has)
+    model = sw.ShallowWater(GRID, 500.0, linear=True, engine="arrays")
+    run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0))
+    run.write(tmp_path / "f.nc", ("eta",)).run(steps=1)
+    with netCDF4.Dataset(tmp_path / "f.nc") as found:
+        filters = found["eta"].filters()
+        assert (filters["zstd"], filters["zlib"]) == (has, not has)
