@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from ..errors import ConfigError, DataError, SwmodelError
 from ..models.display import LARGEST as LARGEST_MAP
@@ -42,6 +42,8 @@ NOT_A_NUMBER = "a number or a date here cannot be read: it has too many digits, 
 
 class Experiment(BaseModel):
     """An experiment, section by section."""
+
+    model_config = ConfigDict(defer_build=True)  # each section is validated by itself
 
     grid: Grid
     bathymetry: Bathymetry

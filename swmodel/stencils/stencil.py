@@ -22,7 +22,6 @@ from ..runtime.private import partial_evaluation
 from .compiled import compile_loop, compiled_loop
 from .derivatives import tangent, transpose
 from .graph import trace_graph
-from .pallas import pallas_loop
 from .schedule import whole_vectors
 from .source import c_source
 
@@ -353,11 +352,13 @@ partial_evaluation().partial_eval_jaxpr_custom_rules[fused_loop] = _known_first
 
 def _on_cpu(*operands, interpret, sharers, **parameters):
     if interpret:
-        return pallas_loop(*operands, interpret=True, **parameters)
+        return _on_gpu(*operands, interpret=True, sharers=sharers, **parameters)
     return compiled_loop(*operands, sharers=sharers, **parameters)
 
 
 def _on_gpu(*operands, interpret, sharers, **parameters):
+    from .pallas import pallas_loop  # takes a tenth of a second, for which CPUs need not wait
+
     return pallas_loop(*operands, interpret=interpret, **parameters)
 
 
