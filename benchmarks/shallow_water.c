@@ -14,18 +14,26 @@
  * intermediates are computed once, into buffers of two rows that stay in the cache, in blocks of BLOCK columns. Each
  * thread has a band of rows, and keeps copies of its neighbours' edge rows, which they overwrite meanwhile.
  *
- *     shallow_water NX NY DX DY GRAVITY F0 BETA NU DT EPSILON STATE [THREADS]
+ *     shallow_water NX NY DX DY GRAVITY F0 BETA NU DT EPSILON STATE [THREADS [WAVEFRONT]]
+ *
+ * With WAVEFRONT = 1 several steps go over the rows in one sweep (temporal blocking): each thread makes a step of its own,
+ * and follows the thread of the step before at a distance of LAG rows, which are still in the shared cache.
  *
  * STATE: a file of float32, H, u, v, eta, (NY, NX) each. A worker of the benchmarks: it prints `ready`, and answers
  * each line `run N` by the seconds that N steps took, and `save FILE` by writing u, v, eta to FILE.
  */
 #include <omp.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifndef BLOCK
 #define BLOCK 512
+#endif
+#ifndef LAG
+#define LAG 2 /* rows, 1 or more: a row needs the one north of it as the step before left it */
 #endif
 #define LEFT 16 /* floats before the first cell of a row, the last of them its ghost: rows stay aligned */
 #define RIGHT 32
@@ -36,6 +44,10 @@ typedef struct {
     float per_dx, per_dy, gravity, nu, dt, epsilon;
     float *depth, *u, *v, *eta, *du, *dv, *deta, *f; /* f of the corners north of a row */
 } Model;
+
+typedef struct { /* rows that steps have finished, each counter on a cache line of its own */
+    _Alignas(64) atomic_long rows;
+} Progress;
 
 typedef struct { /* one thread's rolling rows and copies of its neighbours' edge rows */
     float *h[2], *U[2], *B[2], *N[2], *V[2], *qV[2], *S[2], *qU, *south[3], *north[3];
@@ -154,11 +166,21 @@ static void first_corners(const Model *m, Rows *r, long j0, const float *wall) {
             r->qV[!now], r->qU, r->S[!now], 0, n);
 }
 
-/* One step of the rows [j0, j1). Row j is updated once row j + 1 has given its intermediates; block by block. */
-static void sweep(const Model *m, Rows *r, Weights w, long j0, long j1, const float *wall) {
+/* Wait until the step before has finished `rows` rows. */
+static void wait_for(Progress *before, long rows) {
+    for (long tries = 0; before && atomic_load_explicit(&before->rows, memory_order_acquire) < rows;)
+        if (++tries % 1024 == 0) sched_yield();
+}
+
+/* One step of the rows [j0, j1). Row j is updated once row j + 1 has given its intermediates; block by block.
+ * In a wavefront `before` is the progress of the step before and `mine` this step's; else they are NULL. */
+static void sweep(const Model *m, Rows *r, Weights w, long j0, long j1, const float *wall, Progress *before,
+                  Progress *mine) {
     const long s = m->stride, n = m->nx;
+    wait_for(before, j0 + LAG < m->ny ? j0 + LAG : m->ny);
     first_corners(m, r, j0, wall);
     for (long j = j0; j < j1; j++) {
+        wait_for(before, j + 1 + LAG < m->ny ? j + 1 + LAG : m->ny);
         const int now = j & 1, last = j == m->ny - 1;
         const long north = last ? j * s : (j + 1) * s; /* behind the wall, the last row again */
         const int copied = j + 1 == j1 && !last;
@@ -173,7 +195,28 @@ static void sweep(const Model *m, Rows *r, Weights w, long j0, long j1, const fl
             update(m, w, !last, r, now, u, v, eta, m->du + j * s, m->dv + j * s, m->deta + j * s, a, b);
         }
         u[n - 1] = 0.0f, m->du[j * s + n - 1] = 0.0f, v[n] = v[n - 1];
+        if (mine) atomic_store_explicit(&mine->rows, j + 1, memory_order_release);
     }
+}
+
+static Weights weights(const Model *m, long step) {
+    const float older = step ? 0.5f + m->epsilon : 0.0f;
+    return (Weights){m->dt * (1.0f + older), -m->dt * older};
+}
+
+/* `count` steps, each thread's following the one before it over all rows. */
+static void wavefront(const Model *m, long count, long taken, const float *wall) {
+    Progress *progress = aligned_alloc(64, (count + 1) * sizeof *progress);
+    for (long k = 0; k < count; k++) atomic_init(&progress[k].rows, 0);
+#pragma omp parallel
+    {
+        static __thread Rows rows;
+        static __thread int made;
+        if (!made) rows = rows_of_thread(m->stride), made = 1;
+        for (long k = omp_get_thread_num(); k < count; k += omp_get_num_threads())
+            sweep(m, &rows, weights(m, taken + k), 0, m->ny, wall, k ? &progress[k - 1] : NULL, &progress[k]);
+    }
+    free(progress);
 }
 
 static void steps(const Model *m, long count, long taken, const float *wall) {
@@ -185,10 +228,9 @@ static void steps(const Model *m, long count, long taken, const float *wall) {
         static __thread int made;
         if (!made) rows = rows_of_thread(m->stride), made = 1;
         for (long k = 0; k < count; k++) {
-            const float older = taken + k ? 0.5f + m->epsilon : 0.0f;
             copy_edges(m, &rows, j0, j1);
 #pragma omp barrier
-            sweep(m, &rows, (Weights){m->dt * (1.0f + older), -m->dt * older}, j0, j1, wall);
+            sweep(m, &rows, weights(m, taken + k), j0, j1, wall, NULL, NULL);
 #pragma omp barrier
         }
     }
@@ -232,10 +274,11 @@ static int save(const Model *m, const char *name) {
 
 int main(int argc, char **argv) {
     if (argc < 12) {
-        fprintf(stderr, "usage: shallow_water NX NY DX DY GRAVITY F0 BETA NU DT EPSILON STATE [THREADS]\n");
+        fprintf(stderr, "usage: shallow_water NX NY DX DY GRAVITY F0 BETA NU DT EPSILON STATE [THREADS [WAVEFRONT]]\n");
         return 2;
     }
     if (argc > 12) omp_set_num_threads(atoi(argv[12]));
+    const int several = argc > 13 && atoi(argv[13]);
     Model m = {.nx = atol(argv[1]), .ny = atol(argv[2])};
     const double dx = atof(argv[3]), dy = atof(argv[4]), f0 = atof(argv[6]), beta = atof(argv[7]);
     m.stride = (m.nx + LEFT + RIGHT + 15) / 16 * 16;
@@ -251,7 +294,7 @@ int main(int argc, char **argv) {
     for (long taken = 0, count; fgets(line, sizeof line, stdin);) {
         if (sscanf(line, "run %ld", &count) == 1) {
             const double begin = omp_get_wtime();
-            steps(&m, count, taken, wall);
+            (several ? wavefront : steps)(&m, count, taken, wall);
             printf("took %.9f\n", omp_get_wtime() - begin);
             taken += count;
         } else if (sscanf(line, "save %4095[^\n]", name) == 1)

@@ -12,6 +12,7 @@ from swmodel.performance.machine import last_cache
 NAMES = (
     "step_vs_demo",
     "step_vs_c",
+    "temporal_blocking_in_c",
     "step_fraction_of_bandwidth",
     "c_fraction_of_bandwidth",
     "float64_vs_float32",
@@ -52,6 +53,7 @@ def measure(bench):
         bench.figure("step_vs_demo", ratio(demos[best], ours), at_least=4, best=best, **sizes)
     if "C" in times:
         bench.figure("step_vs_c", ratio(times["C"], ours), at_least=1, **sizes)
+        bench.figure("temporal_blocking_in_c", ratio(times["C"], times["C, wavefront"]), **sizes)
     if "triad" in times:
         bandwidth = 12.0 * _triad_cells() / min(times["triad"])
         details = {"bytes_per_cell": BYTES, "triad_bytes_per_second": bandwidth}
@@ -78,9 +80,12 @@ def _start(bench, workers):
         workers[name] = bench.steps(name, stepper=name)
     try:
         check(bench)
+        check(bench, wavefront=True)
         workers["C"] = bench.start("C", c_command(bench, bench.size, state))
+        workers["C, wavefront"] = bench.start("C, wavefront", c_command(bench, bench.size, state, wavefront=True))
     except NotMeasured as why:
         bench.missing("step_vs_c", why)
+        bench.missing("temporal_blocking_in_c", why)
         bench.missing("c_fraction_of_bandwidth", why)
     try:
         program, _ = bench.native("triad")
@@ -100,19 +105,22 @@ def _triad_cells():
     return 4 * last_cache() // 4
 
 
-def c_command(bench, size, state):
-    """The yardstick's command line, for the basin and time step that swmodel's side has."""
+def c_command(bench, size, state, wavefront=False):
+    """The yardstick's command line, for the basin and time step that swmodel's side has.
+
+    With `wavefront` it makes as many steps in one sweep over the rows as there are threads.
+    """
     program, compiled = bench.native("shallow_water")
     bench.workers["compiler"] = compiled
     physics = (SPACING, SPACING, GRAVITY, F0, BETA, VISCOSITY, TIME_STEP, EPSILON)
-    return [program, *size, *map(repr, physics), state, len(bench.cores)]
+    return [program, *size, *map(repr, physics), state, len(bench.cores), int(wavefront)]
 
 
-def check(bench):
+def check(bench, wavefront=False):
     """C and swmodel come to the same state, to rounding in float32, from the same one; else NotMeasured."""
     files = {name: bench.folder / f"check-{name}.bin" for name in ("start", "model", "c")}
     with bench.steps("check swmodel", size=CHECK_SIZE, batch=CHECK_STEPS, save=str(files["start"])) as model:
-        with bench.start("check C", c_command(bench, CHECK_SIZE, files["start"])) as c:
+        with bench.start("check C", c_command(bench, CHECK_SIZE, files["start"], wavefront)) as c:
             for worker, name in ((model, "model"), (c, "c")):
                 worker.run(CHECK_STEPS)
                 worker.ask(f"{'state' if name == 'model' else 'save'} {files[name]}", "saved")

@@ -183,10 +183,10 @@ def test_geoclaw_is_read_from_its_own_files_and_left_out_with_a_reason(bench, mo
 
 
 @needs_compiler
-@pytest.mark.parametrize("cores", [1, 3])
-def test_the_yardstick_in_c_is_the_models_physics_on_any_number_of_threads(bench, cores):
+@pytest.mark.parametrize("cores, wavefront", [(1, False), (3, False), (3, True)])
+def test_the_yardstick_in_c_is_the_models_physics_on_any_number_of_threads(bench, cores, wavefront):
     bench.cores = list(range(cores))  # only their number counts
-    step.check(bench)
+    step.check(bench, wavefront)
     printed = bench.raw["check of C"]
     assert max(printed["relative_error_u_v_eta"]) < step.CHECK_TOLERANCE < min(printed["moved_u_v_eta"]) / 100
 
